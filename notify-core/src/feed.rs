@@ -1,0 +1,69 @@
+//! Feeds (spec 2.5, B30).
+
+use serde::{Deserialize, Serialize};
+
+use crate::{FeedId, Timestamp};
+
+/// Body of `POST /v1/feeds` (B30).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CreateFeed {
+    /// Url of an RSS, Atom or JSON feed.
+    pub url: String,
+    /// Name.
+    pub name: String,
+}
+
+/// A feed that holds every rule: the validated form of [`CreateFeed`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewFeed {
+    /// Absolute `http` or `https` url.
+    pub url: String,
+    /// Name, not empty.
+    pub name: String,
+}
+
+/// Health of a feed (B30).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum FeedStatus {
+    /// Not fetched yet.
+    Pending,
+    /// The last fetch went well.
+    Ok,
+    /// The last fetch failed.
+    Failing,
+}
+
+/// A feed as listed by `GET /v1/feeds` (B30).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Feed {
+    /// Id.
+    pub id: FeedId,
+    /// Name.
+    pub name: String,
+    /// Url.
+    pub url: String,
+    /// Health.
+    pub status: FeedStatus,
+    /// How many items are held.
+    pub items: u64,
+    /// Last fetch, unix ms.
+    pub last_fetched_at: Option<Timestamp>,
+    /// Why the last fetch failed.
+    pub last_error: Option<String>,
+    /// Creation.
+    pub created_at: Timestamp,
+}
+
+/// Answer of `GET /v1/feeds`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FeedList {
+    /// One page, newest first.
+    pub feeds: Vec<Feed>,
+    /// Where the next page begins; null at the end.
+    pub next_cursor: Option<String>,
+}

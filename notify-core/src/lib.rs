@@ -1,0 +1,31 @@
+//! The words of the Notify API: models, validation and pure rules.
+//!
+//! Client and server share this crate, so the two cannot disagree about a field, a limit or the
+//! text of an error. It does no I/O, reads no clock and knows no async runtime: an instant that a
+//! rule needs comes in as a value.
+//!
+//! A *request model* (such as [`CreateNotification`]) is what a caller builds or sends; its fields
+//! may hold anything of the right type. Its *validated form* (such as [`Notification`]) is what is
+//! left after every rule held, and cannot express a wrong state. [`Request`] leads from one to the
+//! other and reports every broken rule at once, as [`Violations`].
+
+
+mod device;
+mod event;
+mod feed;
+mod id;
+mod platform;
+mod poll;
+mod statistics;
+mod tag;
+mod time;
+
+pub use device::*;
+pub use event::*;
+pub use feed::*;
+pub use id::*;
+pub use platform::*;
+pub use poll::*;
+pub use statistics::*;
+pub use tag::*;
+pub use time::*;

@@ -1,0 +1,127 @@
+//! Polls (spec 2.7, 2.8, B14, B32).
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AnswerId, DeviceId, NotificationId, Timestamp};
+
+/// Fewest answers of a poll (B14).
+pub const POLL_ANSWERS_MIN: usize = 2;
+/// Most answers of a poll.
+pub const POLL_ANSWERS_MAX: usize = 100;
+
+/// A poll as it is sent with a notification (spec 2.7).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CreatePoll {
+    /// The question.
+    pub text: String,
+    /// `poll_images`, `poll_text` or `poll_text_wide_image`.
+    pub layout_id: String,
+    /// Image shown with the question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_url: Option<String>,
+    /// Possible answers.
+    pub answers: Vec<CreateAnswer>,
+}
+
+/// A possible answer of a [`CreatePoll`] (spec 2.7).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CreateAnswer {
+    /// Answer text; required by `poll_text` and `poll_text_wide_image`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Answer image; required by `poll_images` and `poll_text_wide_image`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_url: Option<String>,
+}
+
+/// Layout of a poll (spec 2.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PollLayout {
+    /// Answers are images.
+    PollImages,
+    /// Answers are texts.
+    PollText,
+    /// Answers are texts with wide images.
+    PollTextWideImage,
+}
+
+/// A poll that holds every rule: the validated form of [`CreatePoll`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPoll {
+    /// The question, not empty.
+    pub text: String,
+    /// Layout.
+    pub layout_id: PollLayout,
+    /// Image shown with the question.
+    pub image_url: Option<String>,
+    /// At least two, each with what the layout asks for.
+    pub answers: Vec<NewAnswer>,
+}
+
+/// An answer of a [`NewPoll`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAnswer {
+    /// Text; may be empty with `poll_images` alone.
+    pub text: String,
+    /// Image url.
+    pub image_url: Option<String>,
+}
+
+/// A poll with its answer counts, as `GET /v1/polls/:id` answers (spec 2.8).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Poll {
+    /// Id, that of its notification.
+    pub id: NotificationId,
+    /// The question.
+    pub text: String,
+    /// Url to view the poll from a browser.
+    pub url: String,
+    /// Image, present if one exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_url: Option<String>,
+    /// Layout.
+    pub layout_id: PollLayout,
+    /// Language code.
+    pub lang: String,
+    /// Creation.
+    pub created_at: Timestamp,
+    /// Answers in the order they were given.
+    pub answers: Vec<PollAnswer>,
+}
+
+/// An answer with its count (spec 2.8).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PollAnswer {
+    /// Id.
+    pub id: AnswerId,
+    /// Text.
+    pub text: String,
+    /// Image url; may be empty.
+    pub image_url: String,
+    /// Share of all clicks in percent, two decimals; 0 when there are none (B32).
+    pub percentage: f64,
+    /// How often it was chosen.
+    pub clicks: u64,
+}
+
+/// Body of `POST /v1/polls/:id/answers/:answer_id`; may be left out (B32).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AnswerPoll {
+    /// Which device answers; one answer per device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<String>,
+}
+
+/// Who answers a poll: the validated form of [`AnswerPoll`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PollVote {
+    /// The device, when one is named.
+    pub device_id: Option<DeviceId>,
+}

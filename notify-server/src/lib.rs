@@ -1,0 +1,4 @@
+//! Notify's server: the binary's whole inside, as a library that tests can run in one process.
+
+pub mod clock;
+pub mod sandbox;
