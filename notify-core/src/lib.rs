@@ -9,23 +9,38 @@
 //! left after every rule held, and cannot express a wrong state. [`Request`] leads from one to the
 //! other and reports every broken rule at once, as [`Violations`].
 
+pub mod json;
 
+mod admin;
+mod campaign;
 mod device;
+mod enrichment;
 mod event;
 mod feed;
 mod id;
+mod notification;
+mod page;
 mod platform;
 mod poll;
+mod request;
 mod statistics;
 mod tag;
 mod time;
+mod violations;
 
+pub use admin::*;
+pub use campaign::*;
 pub use device::*;
+pub use enrichment::*;
 pub use event::*;
 pub use feed::*;
 pub use id::*;
+pub use notification::*;
+pub use page::*;
 pub use platform::*;
 pub use poll::*;
+pub use request::*;
 pub use statistics::*;
 pub use tag::*;
 pub use time::*;
+pub use violations::*;

@@ -1,0 +1,87 @@
+//! How campaigns read back (spec 2.1, 4.4, B27).
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CampaignId, CampaignTemplate, Timestamp};
+
+/// State of a campaign (spec 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum CampaignStatus {
+    /// In use.
+    Active,
+    /// Not in use.
+    Disabled,
+}
+
+impl CampaignStatus {
+    /// The word on the wire and in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+/// A campaign as listed by `GET /v1/campaigns` (spec 2.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Campaign {
+    /// Id.
+    pub id: CampaignId,
+    /// Display name.
+    pub name: String,
+    /// `active` or `disabled`.
+    pub status: CampaignStatus,
+    /// Whether `default` names it.
+    pub is_default: bool,
+    /// Creation, unix ms.
+    pub created_at: Timestamp,
+}
+
+/// Answer of `GET /v1/campaigns` (spec 4.4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CampaignList {
+    /// Newest first.
+    pub campaigns: Vec<Campaign>,
+}
+
+/// Answer of `GET /v1/campaigns/:id` (B27).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CampaignRecord {
+    /// The fields of the listing.
+    #[serde(flatten)]
+    pub campaign: Campaign,
+    /// The template with every default filled in.
+    pub template: CampaignTemplate,
+}
+
+/// Which campaigns a listing shows (B28): the validated form of `status`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CampaignFilter {
+    /// Active ones.
+    #[default]
+    Active,
+    /// Disabled ones.
+    Disabled,
+    /// Both.
+    All,
+}
+
+/// Which part of the listing is asked for: the validated form of [`crate::ListCampaigns`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CampaignPage {
+    /// Results to skip.
+    pub offset: u64,
+    /// Most results.
+    pub limit: u32,
+    /// Part of the name.
+    pub name: Option<String>,
+    /// Which states.
+    pub status: CampaignFilter,
+}

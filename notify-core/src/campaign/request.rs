@@ -1,0 +1,237 @@
+//! Body of `POST /v1/campaigns` and `PUT /v1/campaigns/:id`: a Template (spec 2.2 to 2.5).
+
+use serde::Serialize;
+
+use crate::json::JsonObject;
+
+/// Most features of type `content_feed` (spec 2.2).
+pub const CONTENT_FEEDS_MAX: usize = 1;
+/// Most features of type `external_content` (spec 2.2).
+pub const EXTERNAL_CONTENTS_MAX: usize = 1;
+/// Most features of type `action_button` (spec 2.2).
+pub const ACTION_BUTTONS_MAX: usize = 3;
+/// Most features of type `custom_feed` (spec 2.2).
+pub const CUSTOM_FEEDS_MAX: usize = 1;
+/// Fewest feeds of a content feed (spec 2.5).
+pub const FEEDS_MIN: usize = 1;
+/// Most feeds of a content feed.
+pub const FEEDS_MAX: usize = 100;
+
+/// Template: the definition of a campaign (spec 2.2).
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Template {
+    /// Template name.
+    pub name: String,
+    /// One of the four layouts.
+    pub layout_id: String,
+    /// Parts of the notification UI. Required: `None` is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<TemplateSettings>,
+    /// Constant texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strings: Option<Vec<PaString>>,
+    /// Makes this the default campaign.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_default: Option<bool>,
+    /// Enrichment features.
+    pub features: Vec<Feature>,
+}
+
+/// `TemplateSettings` (spec 2.3); each takes its own default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplateSettings {
+    /// Show share button in big view.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub big_share_button: Option<bool>,
+    /// Show the enrichment UI in small view.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub small_view: Option<bool>,
+    /// Show enrichment even if the main notification has no image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_without_image: Option<bool>,
+    /// Show share button in small view.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub small_share_button: Option<bool>,
+    /// Show a drag-to-expand text in small view instead of the share button.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drag_to_expand: Option<bool>,
+}
+
+/// `PA_String` (spec 2.4).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PaString {
+    /// Key of the string.
+    pub name: String,
+    /// Localized values.
+    pub translations: Translations,
+}
+
+/// `Translations` (spec 2.4).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Translations {
+    /// The default text.
+    pub def: String,
+}
+
+/// `Feature` (spec 2.5). Its `type` is the variant of `data`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Feature {
+    /// Position in the notification layout; starts at 1.
+    pub position: u32,
+    /// `type` and `data`.
+    #[serde(flatten)]
+    pub data: FeatureData,
+}
+
+/// `type` and `data` of a [`Feature`] (spec 2.5).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+pub enum FeatureData {
+    /// Content of own feeds.
+    ContentFeed(ContentFeed),
+    /// Content of an external provider.
+    ExternalContent(ExternalContent),
+    /// An action button.
+    ActionButton(TemplateButton),
+    /// Fixed articles.
+    CustomFeed(CustomFeed),
+}
+
+/// `ContentFeedObject` (spec 2.5).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ContentFeed {
+    /// At least one.
+    pub feeds: Vec<TemplateFeed>,
+    /// Open external content in an external browser.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub view_ext_on_browser: Option<bool>,
+    /// Show the title above recommendations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recommendations_title: Option<bool>,
+}
+
+/// `Feed` of a template (spec 2.5): an `id`, or a `url` with a `name` (B29).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplateFeed {
+    /// Id of an existing feed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Url of a feed to create.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Name of the feed to create.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// `ExternalContentObject` (spec 2.5).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ExternalContent {
+    /// Origin; `ob_sdk`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Widget id at the external content provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ob_widget_id: Option<String>,
+    /// Open promoted content in an external browser.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub view_ext_on_browser: Option<bool>,
+    /// Show the title above recommendations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recommendations_title: Option<bool>,
+}
+
+/// `CustomFeedObject` (spec 2.5).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CustomFeed {
+    /// Exactly as many as the layout shows (B29).
+    pub articles: Vec<Article>,
+    /// Show the title above recommendations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recommendations_title: Option<bool>,
+}
+
+/// `Article` (spec 2.5).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Article {
+    /// Article url.
+    pub url: String,
+    /// Displayed title.
+    pub title: String,
+    /// Thumbnail url.
+    pub thumb_url: String,
+    /// Marks external content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_external: Option<bool>,
+}
+
+/// `ActionButtonObject` (spec 2.5). Which fields are required depends on `type`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplateButton {
+    /// `fb`, `wa`, `sms`, `email`, `cal`, `video`, `url`, `nav` or `custom`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Button title; required for `custom`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Required for `url` and `video`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Required for `cal`: event start, unix ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_date: Option<i64>,
+    /// Required for `cal`: event end, unix ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_date: Option<i64>,
+    /// Required for `cal`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Required for `nav`: latitude.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lat: Option<f64>,
+    /// Required for `nav`: longitude.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lng: Option<f64>,
+    /// For `custom`, this or `icon_url`: file name of an app resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icon: Option<String>,
+    /// For `custom`, this or `icon`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icon_url: Option<String>,
+    /// Extra data passed to the activity on click.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<JsonObject>,
+}
+
+/// Body of `PUT /v1/campaigns/:id/status` (B27).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SetCampaignStatus {
+    /// `active` or `disabled`.
+    pub status: String,
+}
+
+/// Query of `GET /v1/campaigns` (spec 4.4, B28).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListCampaigns {
+    /// Results to skip; 0 when absent.
+    pub offset: Option<u64>,
+    /// Page size; 50 when absent.
+    pub limit: Option<u32>,
+    /// Part of the name, letter case ignored.
+    pub name: Option<String>,
+    /// `active` when absent, `disabled` or `all`.
+    pub status: Option<String>,
+}
