@@ -1,0 +1,37 @@
+//! What goes on the wire to each provider (B15, B34 to B36), as pure functions: from a validated
+//! notification to payload, headers and their size (B16). No I/O and no credentials.
+
+use notify_core::{Content, NotificationId, Platform, Priority, Timestamp};
+
+/// What every payload is made from: one notification, as the engine or the API sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Outgoing<'a> {
+    /// Id of the notification; a poll has the same (B14).
+    pub id: &'a NotificationId,
+    /// Name of the application: the title where the request names none (B34).
+    pub app_name: &'a str,
+    /// What is shown.
+    pub content: &'a Content,
+    /// Public page of the poll, when the content is one (B34).
+    pub poll_url: Option<&'a str>,
+    /// How soon to deliver.
+    pub priority: Priority,
+    /// The caller's own key of replacement (B36).
+    pub collapse_key: Option<&'a str>,
+    /// When the last try is worth making; `None` means one try (B19: `ttl_seconds` 0).
+    pub expires_at: Option<Timestamp>,
+    /// `ttl_seconds` of the request.
+    pub ttl_seconds: u32,
+}
+
+/// A payload that no provider would take (B16).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the payload for {platform} would be {bytes} bytes, {limit} are allowed")]
+pub struct TooLarge {
+    /// The platform whose limit is broken.
+    pub platform: Platform,
+    /// Size of the payload.
+    pub bytes: usize,
+    /// What the provider allows.
+    pub limit: usize,
+}

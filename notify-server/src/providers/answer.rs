@@ -1,0 +1,87 @@
+//! The common vocabulary of what a provider answered (protocols.md §0).
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use notify_core::Timestamp;
+
+/// The provider's own word for what happened, or ours: short, stored and counted.
+pub type Reason = Cow<'static, str>;
+
+/// What one attempt came to. Every answer of every provider maps to exactly one variant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The provider took it.
+    Delivered {
+        /// The provider's id of the message.
+        message_id: Option<Box<str>>,
+    },
+    /// The address will never work again.
+    TokenDead {
+        /// The provider's word.
+        reason: Reason,
+        /// Whether a wrong environment or key looks the same (the mass-purge guard counts these).
+        ambiguous: bool,
+        /// Since when, as APNs 410 tells; a device registered later is spared (B22).
+        since: Option<Timestamp>,
+    },
+    /// Transient: this delivery alone is tried again.
+    Retry {
+        /// The provider's word, or what broke.
+        reason: Reason,
+        /// What the provider asked for.
+        after: Option<Duration>,
+        /// Whether the provider may have taken it all the same.
+        outcome: Certainty,
+    },
+    /// The provider asks to slow down; no attempt is burnt.
+    Throttle {
+        /// The provider's word.
+        reason: Reason,
+        /// What the provider asked for.
+        after: Option<Duration>,
+        /// What has to slow down.
+        scope: Scope,
+    },
+    /// Our credentials, topic or project are wrong: the whole provider is held, nothing fails.
+    Config {
+        /// The provider's word.
+        reason: Reason,
+    },
+    /// This payload or address can never be accepted; the device stays.
+    BadMessage {
+        /// The provider's word.
+        reason: Reason,
+    },
+    /// Not allowed now, by the provider's policy; the device stays.
+    Policy {
+        /// The provider's word.
+        reason: Reason,
+    },
+    /// An answer that says nothing known.
+    Unknown {
+        /// Status and a short, cleaned piece of the answer.
+        reason: Reason,
+    },
+}
+
+/// Whether a failed attempt may have reached the device (protocols.md §1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certainty {
+    /// Never processed: refused, above the last stream id, or not sent at all. Resending at once
+    /// on another connection is safe.
+    NotProcessed,
+    /// The provider answered that it failed.
+    Failed,
+    /// Cut or timed out after sending: it may have been taken.
+    Unknown,
+}
+
+/// What a throttle is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// This address alone.
+    Address,
+    /// Everything that goes through these credentials.
+    Provider,
+}

@@ -1,0 +1,94 @@
+//! The platform push providers. Each makes one attempt and says what it saw, in the vocabulary of
+//! [`Answer`]. None retries, waits, stores or counts: policy is `delivery`'s.
+//!
+//! To add a provider: a file here with its configuration, payload in `payload/`, its answer table,
+//! one line in [`Providers`], and an entry in the shared checks of `providers/tests.rs`.
+
+mod answer;
+
+pub use answer::{Answer, Certainty, Reason, Scope};
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use notify_core::IosEnv;
+
+use crate::payload::{Outgoing, TooLarge};
+
+/// Where one device is reached: what differs between the devices of a dispatch.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Address {
+    /// An APNs device token and the host it belongs to (B35).
+    Apns {
+        /// Device token, hex.
+        token: Box<str>,
+        /// Which host.
+        env: IosEnv,
+    },
+    /// An FCM registration token.
+    Fcm {
+        /// Registration token.
+        token: Box<str>,
+    },
+}
+
+impl std::fmt::Debug for Address {
+    /// Never shows the token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Apns { env, .. } => {
+                f.debug_struct("Apns").field("env", env).finish_non_exhaustive()
+            }
+            Self::Fcm { .. } => f.debug_struct("Fcm").finish_non_exhaustive(),
+        }
+    }
+}
+
+/// A configured provider of one application.
+#[async_trait::async_trait]
+pub trait Provider: Send + Sync {
+    /// Renders what is the same for every device of a dispatch, once.
+    ///
+    /// # Errors
+    /// When the payload is larger than the provider takes (B16).
+    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge>;
+
+    /// Makes one attempt. Its time is bounded ([`REQUEST_TIMEOUT`]), what it reads of the answer
+    /// too ([`ANSWER_BYTES_MAX`]).
+    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer;
+
+    /// How many attempts can usefully be under way now: the sum of the live stream limits of the
+    /// connections that exist or may be opened. At least 1.
+    fn slots(&self) -> usize;
+}
+
+/// A provider, as the engine holds it.
+pub type SharedProvider = Arc<dyn Provider>;
+
+/// Longest time one attempt takes, in seconds (protocols.md §1).
+pub const REQUEST_TIMEOUT_SECONDS: u64 = 30;
+/// Most bytes read of a provider's answer (S16).
+pub const ANSWER_BYTES_MAX: usize = 65_536;
+
+/// What is the same for every device of a dispatch.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// Header fields beside path and authorization.
+    pub headers: http::HeaderMap,
+    /// The body; for FCM cut where the token goes in.
+    pub body: PreparedBody,
+}
+
+/// A body rendered once.
+#[derive(Debug, Clone)]
+pub enum PreparedBody {
+    /// The same bytes for every device.
+    Whole(Bytes),
+    /// The bytes before and after the device's token, which is put between them as a JSON string.
+    Around {
+        /// Up to the token's opening quote.
+        before: Bytes,
+        /// From the token's closing quote.
+        after: Bytes,
+    },
+}
