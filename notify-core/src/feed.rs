@@ -67,3 +67,11 @@ pub struct FeedList {
     /// Where the next page begins; null at the end.
     pub next_cursor: Option<String>,
 }
+
+/// Answer of `POST /v1/feeds` (B30).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FeedCreated {
+    /// Its id.
+    pub id: FeedId,
+}

@@ -85,3 +85,11 @@ pub struct CampaignPage {
     /// Which states.
     pub status: CampaignFilter,
 }
+
+/// Answer of `POST /v1/campaigns` (B27).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CampaignCreated {
+    /// Its id.
+    pub id: CampaignId,
+}

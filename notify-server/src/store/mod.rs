@@ -1,1 +1,72 @@
-//! Store.
+//! The storage boundary: traits by resource, each operation named after what the product does and
+//! each one transaction. SQL stores and selects, Rust decides: ids, times, percentages and retry
+//! times come in as values. No other part of the server knows a backend.
+//!
+//! To add an operation: declare it in the trait of its resource here, write it in the file of the
+//! same name in each backend, and state its promises in `contract/`.
+
+mod app;
+mod campaign;
+mod change;
+mod delivery;
+mod device;
+mod engagement;
+mod error;
+mod feed;
+mod key;
+mod notification;
+mod once;
+mod outcome;
+mod page;
+mod poll;
+mod provider;
+
+pub use app::*;
+pub use campaign::*;
+pub use change::*;
+pub use delivery::*;
+pub use device::*;
+pub use engagement::*;
+pub use error::*;
+pub use feed::*;
+pub use key::*;
+pub use notification::*;
+pub use once::*;
+pub use outcome::*;
+pub use page::*;
+pub use poll::*;
+pub use provider::*;
+
+use std::sync::Arc;
+
+/// Everything that is kept.
+#[async_trait::async_trait]
+pub trait Store:
+    AppStore
+    + ProviderStore
+    + DeviceStore
+    + NotificationStore
+    + DeliveryStore
+    + CampaignStore
+    + FeedStore
+    + PollStore
+    + EngagementStore
+    + Send
+    + Sync
+    + 'static
+{
+    /// Answers once storage can be read and written; `readyz` asks this.
+    ///
+    /// # Errors
+    /// When it cannot.
+    async fn check(&self) -> Result<(), StoreError>;
+
+    /// Tells `listener` of every change, after its commit and before its caller is answered.
+    fn subscribe(&self, listener: Arc<dyn ChangeListener>);
+
+    /// Writes what is still held back, and lets go of the storage. Later calls fail.
+    async fn close(&self);
+}
+
+/// The store, as everything holds it.
+pub type SharedStore = Arc<dyn Store>;

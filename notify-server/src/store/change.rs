@@ -1,0 +1,31 @@
+//! What the rest of the process hears of a commit, at once.
+
+use notify_core::ProviderKind;
+
+use super::{AppNo, DeviceKey, NotificationNo};
+
+/// A change that something in memory may depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// A notification was accepted that is due now.
+    NotificationDue,
+    /// A notification was accepted or planned for later.
+    NotificationScheduled,
+    /// What is left of a notification is not to be sent.
+    NotificationCanceled(NotificationNo),
+    /// Address, state or tags of a device changed, or it was erased (trap 8).
+    DeviceChanged(DeviceKey),
+    /// A provider was configured, changed or removed.
+    ProviderChanged(AppNo, ProviderKind),
+    /// An application was renamed, suspended or removed.
+    AppChanged(AppNo),
+    /// An API key or admin key was revoked.
+    KeyRevoked,
+}
+
+/// Hears of changes: after the commit, before the caller is answered. Must be quick and must not
+/// call the store.
+pub trait ChangeListener: Send + Sync {
+    /// Takes note.
+    fn changed(&self, change: Change);
+}

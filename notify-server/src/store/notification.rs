@@ -1,0 +1,115 @@
+//! Notifications: accepting, reading back, canceling.
+
+use async_trait::async_trait;
+use notify_core::{
+    CampaignRef, NewPoll, NotificationCreated, NotificationId, NotificationRecord, Platform,
+    Report, Schedule, Target, Timestamp,
+};
+
+use super::{AppNo, Done, Once, Page, PageRequest, StoreError};
+
+/// A notification to accept: one row, whatever its audience.
+#[derive(Debug, Clone)]
+pub struct NewNotification {
+    /// Id.
+    pub id: NotificationId,
+    /// The body as it was sent; what is rendered later is read from it again.
+    pub request: String,
+    /// Who gets it.
+    pub target: Target,
+    /// Only devices that have this tag.
+    pub tag: Option<String>,
+    /// When.
+    pub schedule: Schedule,
+    /// `ttl_seconds` of B19.
+    pub ttl_seconds: u32,
+    /// A campaign that must exist and be active (B17); checked inside the transaction.
+    pub campaign: Option<CampaignRef>,
+    /// A poll to keep beside it, with the ids of its answers in order (B14).
+    pub poll: Option<PollDraft>,
+    /// When it came in.
+    pub at: Timestamp,
+}
+
+/// A poll to be stored with its notification.
+#[derive(Debug, Clone)]
+pub struct PollDraft {
+    /// The poll.
+    pub poll: NewPoll,
+    /// An id for each answer, in order.
+    pub answers: Vec<notify_core::AnswerId>,
+    /// Secret part of its public address.
+    pub public_id: uuid::Uuid,
+}
+
+/// A report to record (B18).
+#[derive(Debug, Clone)]
+pub struct NewReport {
+    /// The report.
+    pub report: Report,
+    /// The body as it was sent.
+    pub request: String,
+    /// Its poll.
+    pub poll: Option<PollDraft>,
+    /// When it came in.
+    pub at: Timestamp,
+}
+
+/// How many devices an audience would reach now (B37).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// Platform.
+    pub platform: Platform,
+    /// Enabled devices with an address.
+    pub devices: u64,
+}
+
+/// Notifications.
+#[async_trait]
+pub trait NotificationStore {
+    /// The answer of an earlier request with this key, if there was one; [`StoreError::KeyReused`]
+    /// when its body was another.
+    async fn replay(&self, app: AppNo, once: &Once) -> Result<Option<String>, StoreError>;
+
+    /// Accepts a notification: one row and its idempotency record in one transaction (trap 19: a
+    /// campaign that is not active and an id in use are refused there). One that is due now gets
+    /// the application's highest device sequence as its audience (trap 7).
+    async fn accept_notification(
+        &self,
+        app: AppNo,
+        notification: NewNotification,
+        once: Option<Once>,
+    ) -> Result<Done<NotificationCreated>, StoreError>;
+
+    /// Records a report (B18); an id in use is refused with the path `id`.
+    async fn record_report(
+        &self,
+        app: AppNo,
+        report: NewReport,
+        once: Option<Once>,
+    ) -> Result<Done<NotificationCreated>, StoreError>;
+
+    /// Reads a notification with its counts (B20).
+    async fn notification(
+        &self,
+        app: AppNo,
+        id: NotificationId,
+    ) -> Result<NotificationRecord, StoreError>;
+
+    /// Lists notifications, newest first.
+    async fn list_notifications(
+        &self,
+        app: AppNo,
+        page: PageRequest,
+    ) -> Result<Page<NotificationRecord>, StoreError>;
+
+    /// Cancels what has not been sent yet; refused with the path `id` when nothing is left (B20).
+    /// One without dispatches is canceled at once; the rest is counted off by the engine, whose
+    /// cursor goes on without sending (trap 10). Its retries end in this transaction.
+    async fn cancel_notification(
+        &self,
+        app: AppNo,
+        id: NotificationId,
+        at: Timestamp,
+    ) -> Result<(), StoreError>;
+}
