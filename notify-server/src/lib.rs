@@ -1,6 +1,7 @@
 //! Notify's server: the binary's whole inside, as a library that tests can run in one process.
 
 pub mod clock;
+pub mod delivery;
 pub mod payload;
 pub mod providers;
 pub mod sandbox;
