@@ -5,7 +5,6 @@ use bytes::Bytes;
 use http::Response;
 use serde_json::{Value, json};
 
-use super::with_retry_after;
 use crate::sandbox::answer::Answer;
 use crate::sandbox::exchange::{json, respond, status};
 
@@ -85,29 +84,18 @@ pub(super) fn usual_reason(status: u16) -> Option<&'static str> {
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     pub(super) http: u16,
-    status: String,
+    status: &'static str,
     error_code: Option<String>,
     message: String,
-    /// `field`, `description` of a `BadRequest` detail.
-    violation: Option<(String, String)>,
-    /// The subject of a `QuotaFailure` detail.
-    quota_subject: Option<&'static str>,
-    retry_after: Option<u64>,
-    raw: Option<(&'static str, &'static str)>,
+    details: Vec<Value>,
+    /// The content type of an answer that is the bare message instead of Google's JSON.
+    bare: Option<&'static str>,
 }
 
 impl Failure {
-    fn new(http: u16, status: &str, message: impl Into<String>) -> Self {
-        Self {
-            http,
-            status: status.to_owned(),
-            error_code: None,
-            message: message.into(),
-            violation: None,
-            quota_subject: None,
-            retry_after: None,
-            raw: None,
-        }
+    fn new(http: u16, status: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { http, status, error_code: None, message, details: Vec::new(), bare: None }
     }
 
     pub(super) fn missing_credentials() -> Self {
@@ -137,83 +125,70 @@ impl Failure {
     }
 
     /// A value of the wrong type, or an unknown name: refused before FCM sees it.
-    pub(super) fn bad_field(field: &str, description: String) -> Self {
-        let failure = Self::new(400, "INVALID_ARGUMENT", description.clone());
-        Self { violation: Some((field.to_owned(), description)), ..failure }
+    pub(super) fn bad_field(field: &str, message: impl Into<String>) -> Self {
+        Self::new(400, "INVALID_ARGUMENT", message).with_violation(field)
     }
 
     /// Against one of FCM's own rules.
     pub(super) fn invalid(field: &str, message: impl Into<String>) -> Self {
-        let message = message.into();
-        let failure = Self::bad_field(field, message);
-        Self { error_code: Some("INVALID_ARGUMENT".to_owned()), ..failure }
+        let failure = Self::new(400, "INVALID_ARGUMENT", message);
+        failure.with_code("INVALID_ARGUMENT").with_violation(field)
     }
 
     /// What a rule or a token asked for.
     pub(super) fn wanted(answer: &Answer) -> Self {
         let usual = answer.status.and_then(usual_reason);
-        let reason = answer.reason.as_deref().or(usual).unwrap_or("UNKNOWN");
+        let reason = answer.reason.as_deref().or(usual).unwrap_or_default();
         let Some(&(name, http, status, is_code, message)) =
             WANTED.iter().find(|wanted| wanted.0 == reason)
         else {
-            let code = answer.reason.clone();
             let failure = Self::new(answer.status.unwrap_or(500), "UNKNOWN", "Unknown error.");
-            return Self { error_code: code, retry_after: answer.retry_after, ..failure };
+            return if reason.is_empty() { failure } else { failure.with_code(reason) };
         };
         let failure = Self::new(answer.status.unwrap_or(http), status, message);
-        Self {
-            error_code: is_code.then(|| name.to_owned()),
-            violation: match name {
-                "INVALID_ARGUMENT" => Some(("message.token".to_owned(), message.to_owned())),
-                "BAD_REQUEST" => Some(("message.data[0].value".to_owned(), message.to_owned())),
-                _ => None,
-            },
-            quota_subject: match name {
-                "QUOTA_EXCEEDED" => Some("project:notify-sandbox"),
-                "DEVICE_QUOTA_EXCEEDED" => Some("device"),
-                _ => None,
-            },
-            retry_after: answer.retry_after,
-            raw: match name {
-                "EMPTY" => Some(("application/json; charset=UTF-8", "")),
-                "HTML" => Some(("text/html; charset=UTF-8", message)),
-                _ => None,
-            },
-            ..failure
+        let failure = if is_code { failure.with_code(name) } else { failure };
+        match name {
+            "INVALID_ARGUMENT" => failure.with_violation("message.token"),
+            "BAD_REQUEST" => failure.with_violation("message.data[0].value"),
+            "QUOTA_EXCEEDED" => failure.with_quota("project:notify-sandbox"),
+            "DEVICE_QUOTA_EXCEEDED" => failure.with_quota("device"),
+            "EMPTY" => Self { bare: Some("application/json; charset=UTF-8"), ..failure },
+            "HTML" => Self { bare: Some("text/html; charset=UTF-8"), ..failure },
+            _ => failure,
         }
+    }
+
+    fn with_code(mut self, code: &str) -> Self {
+        self.details.push(json!({ "@type": FCM_ERROR, "errorCode": code }));
+        Self { error_code: Some(code.to_owned()), ..self }
+    }
+
+    fn with_violation(mut self, field: &str) -> Self {
+        let violation = json!({ "field": field, "description": self.message });
+        self.details.push(json!({ "@type": BAD_REQUEST, "fieldViolations": [violation] }));
+        self
+    }
+
+    fn with_quota(mut self, subject: &str) -> Self {
+        let violation = json!({ "subject": subject, "description": self.message });
+        self.details.push(json!({ "@type": QUOTA_FAILURE, "violations": [violation] }));
+        self
     }
 
     /// The reason as the journal shows it: the error code, or else the canonical status.
     pub(super) fn reason(&self) -> &str {
-        self.error_code.as_deref().unwrap_or(&self.status)
+        self.error_code.as_deref().unwrap_or(self.status)
     }
 
     pub(super) fn into_response(self) -> Response<Bytes> {
-        let response = match self.raw {
-            Some((content_type, body)) => respond(status(self.http), content_type, body),
-            None => json(status(self.http), &self.body()),
-        };
-        with_retry_after(response, self.retry_after)
-    }
-
-    fn body(&self) -> Value {
-        let mut details = Vec::new();
-        if let Some(code) = &self.error_code {
-            details.push(json!({ "@type": FCM_ERROR, "errorCode": code }));
-        }
-        if let Some((field, description)) = &self.violation {
-            let violation = json!({ "field": field, "description": description });
-            details.push(json!({ "@type": BAD_REQUEST, "fieldViolations": [violation] }));
-        }
-        if let Some(subject) = self.quota_subject {
-            let violation = json!({ "subject": subject, "description": self.message });
-            details.push(json!({ "@type": QUOTA_FAILURE, "violations": [violation] }));
+        if let Some(content_type) = self.bare {
+            return respond(status(self.http), content_type, self.message);
         }
         let mut error =
             json!({ "code": self.http, "message": self.message, "status": self.status });
-        if !details.is_empty() {
-            error["details"] = Value::Array(details);
+        if !self.details.is_empty() {
+            error["details"] = Value::Array(self.details);
         }
-        json!({ "error": error })
+        json(status(self.http), &json!({ "error": error }))
     }
 }

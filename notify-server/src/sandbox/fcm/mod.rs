@@ -32,7 +32,7 @@ pub(super) const CLOUD_SCOPE: &str = "https://www.googleapis.com/auth/cloud-plat
 /// What became of a message.
 enum Judged {
     Sent { name: String },
-    Failed(Failure),
+    Failed(Failure, Option<u64>),
     Fault(Answer),
 }
 
@@ -52,14 +52,17 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, path: &str, call: &Call) -> V
             let judged = judge(project, accepted.validate_only, scripted.answer);
             (Some(accepted.target), judged, scripted.delay_ms)
         }
-        Err(failure) => (None, Judged::Failed(failure), 0),
+        Err(failure) => (None, Judged::Failed(failure, None), 0),
     };
-    record(scene, peer, call, target, &judged);
+    record(scene, peer, call, target.as_deref(), &judged);
     match judged {
         Judged::Sent { name } => {
             Verdict { delay_ms, ..Verdict::answer(json(StatusCode::OK, &json!({ "name": name }))) }
         }
-        Judged::Failed(failure) => Verdict { delay_ms, ..Verdict::answer(failure.into_response()) },
+        Judged::Failed(failure, retry_after) => {
+            let response = with_retry_after(failure.into_response(), retry_after);
+            Verdict { delay_ms, ..Verdict::answer(response) }
+        }
         Judged::Fault(answer) => {
             Verdict::scripted(&answer, delay_ms, || Response::new(Bytes::new()))
         }
@@ -71,7 +74,7 @@ fn judge(project: &str, validate_only: bool, answer: Answer) -> Judged {
         return Judged::Fault(answer);
     }
     if !answer.is_success() {
-        return Judged::Failed(Failure::wanted(&answer));
+        return Judged::Failed(Failure::wanted(&answer), answer.retry_after);
     }
     let id = if validate_only {
         "fake_message_id".to_owned()
@@ -110,20 +113,20 @@ fn not_found(path: &str) -> Response<Bytes> {
     respond(StatusCode::NOT_FOUND, "text/html; charset=UTF-8", page)
 }
 
-fn record(scene: &Scene, peer: &Peer, call: &Call, target: Option<String>, judged: &Judged) {
+fn record(scene: &Scene, peer: &Peer, call: &Call, target: Option<&str>, judged: &Judged) {
     let (status, reason, name) = match judged {
         Judged::Sent { name } => (200, None, Some(name)),
-        Judged::Failed(failure) => (failure.http, Some(failure.reason()), None),
+        Judged::Failed(failure, _) => (failure.http, Some(failure.reason()), None),
         Judged::Fault(answer) => (0, Some(answer.action.as_str()), None),
     };
-    let token = target.as_deref();
-    scene.journal.record(Tally { provider: Provider::Fcm, token, status, reason }, || {
+    let provider = Provider::Fcm;
+    scene.journal.record(Tally { provider, token: target, status, reason }, || {
         let payload = shown_payload(&call.body);
         Received {
             at_ms: scene.clock.now().as_ms(),
-            provider: Provider::Fcm,
+            provider,
             environment: None,
-            token: target.clone().or_else(|| message::target_of(&payload)),
+            token: target.map(str::to_owned).or_else(|| message::target_of(&payload)),
             headers: shown_headers(&call.head.headers),
             payload,
             status,

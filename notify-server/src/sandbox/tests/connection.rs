@@ -231,3 +231,29 @@ async fn an_unfinished_request_is_no_message() {
     client.send(Request::get("/sandbox/counts")).await.unwrap();
     assert_eq!(sandbox.counts().received, 0);
 }
+
+#[tokio::test]
+async fn the_client_that_the_product_sends_with_gets_all_of_a_cold_burst_through() {
+    let (sandbox, _) = start().await;
+    let authority = reqwest::Certificate::from_pem(sandbox.ca_certificate().as_bytes()).unwrap();
+    let client = reqwest::Client::builder()
+        .tls_certs_only([authority])
+        .http2_prior_knowledge()
+        .build()
+        .unwrap();
+    let mut answers = Vec::new();
+    for seed in 0..500 {
+        let request = push_to(&sandbox, &apns_token(seed, &Answer::ok()));
+        let mut sent = client.post(format!("{}{}", sandbox.origin(), request.path));
+        for (name, value) in &request.headers {
+            sent = sent.header(name, value);
+        }
+        answers.push(tokio::spawn(sent.body(request.body).send()));
+    }
+    for answer in answers {
+        assert_eq!(answer.await.unwrap().unwrap().status(), 200);
+    }
+    let counts = sandbox.counts();
+    assert_eq!((counts.accepted, counts.accepted_tokens, counts.connections), (500, 500, 1));
+    assert_eq!(counts.refused_streams, 0);
+}

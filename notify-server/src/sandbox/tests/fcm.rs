@@ -8,98 +8,86 @@ use super::{access_token, fcm_send, start};
 const FCM_ERROR: &str = "type.googleapis.com/google.firebase.fcm.v1.FcmError";
 const BAD_REQUEST: &str = "type.googleapis.com/google.rpc.BadRequest";
 
-/// A message, the field that is named, the description, whether FCM itself refuses it.
-type Row = (Value, &'static str, String, bool);
+/// A message, the field that is named, and the description.
+type Row = (Value, &'static str, String);
 
-fn refused() -> Vec<Row> {
-    let plain = |message: Value, field, text: &str| (message, field, text.to_owned(), false);
-    let own = |message: Value, field, text: &str| (message, field, text.to_owned(), true);
+/// Refused by the mapping from JSON, before FCM sees it.
+fn mistyped() -> Vec<Row> {
+    let row = |message, field, text: &str| (message, field, text.to_owned());
     let unknown = |name: &str, at: &str| {
-        format!(
-            "Invalid JSON payload received. Unknown name \"{name}\" at '{at}': Cannot find field."
-        )
+        let place = format!("Unknown name \"{name}\" at '{at}': Cannot find field.");
+        format!("Invalid JSON payload received. {place}")
     };
-    let ttl = "Invalid time to live: it must be between 0 and 2419200 seconds.";
-    let ttl_type = "(type.googleapis.com/google.protobuf.Duration)";
-    let with_ttl = |ttl: Value| json!({ "token": "a", "android": { "ttl": ttl } });
-    let with_data = |data: Value| json!({ "token": "a", "data": data });
-    let big = "v".repeat(4_096);
+    let duration = "'message.android.ttl' (type.googleapis.com/google.protobuf.Duration)";
+    let priority = "'message.android.priority' (AndroidConfig.AndroidMessagePriority)";
+    let android = |android: Value| json!({ "token": "a", "android": android });
+    let data = |data: Value| json!({ "token": "a", "data": data });
     vec![
-        (json!({ "token": "a", "x": 1 }), "message", unknown("x", "message"), false),
-        (
-            json!({ "token": "a", "android": { "prio": "HIGH" } }),
+        row(json!({ "token": "a", "x": 1 }), "message", &unknown("x", "message")),
+        row(
+            android(json!({ "prio": "HIGH" })),
             "message.android",
-            unknown("prio", "message.android"),
-            false,
+            &unknown("prio", "message.android"),
         ),
-        plain(
-            with_data(json!({ "a": "b", "n": 12 })),
+        row(
+            data(json!({ "a": "b", "n": 12 })),
             "message.data[1].value",
             "Invalid value at 'message.data[1].value' (TYPE_STRING), 12",
         ),
-        plain(with_data(json!([])), "message.data", "Invalid value at 'message.data' (Map), []"),
-        plain(
-            json!({ "token": "a", "android": { "priority": "URGENT" } }),
+        row(data(json!([])), "message.data", "Invalid value at 'message.data' (Map), []"),
+        row(
+            android(json!({ "priority": "URGENT" })),
             "message.android.priority",
-            "Invalid value at 'message.android.priority' (AndroidConfig.AndroidMessagePriority), \
-             \"URGENT\"",
+            &format!("Invalid value at {priority}, \"URGENT\""),
         ),
-        plain(
-            with_ttl(json!("60")),
+        row(
+            android(json!({ "ttl": "60" })),
             "message.android.ttl",
-            &format!("Invalid value at 'message.android.ttl' {ttl_type}, \"60\""),
+            &format!("Invalid value at {duration}, \"60\""),
         ),
-        plain(
-            with_ttl(json!(60)),
+        row(
+            android(json!({ "ttl": 60 })),
             "message.android.ttl",
-            &format!("Invalid value at 'message.android.ttl' {ttl_type}, 60"),
+            &format!("Invalid value at {duration}, 60"),
         ),
-        plain(
+        row(
             json!({ "token": "a", "topic": "b" }),
             "message",
             "Invalid value at 'message' (oneof), oneof field 'target' is already set by 'token'. \
              Cannot set 'topic'",
         ),
-        own(with_ttl(json!("2419201s")), "message.android.ttl", ttl),
-        own(with_ttl(json!("-1s")), "message.android.ttl", ttl),
-        own(json!({ "data": {} }), "message", "Recipient of the message is not set."),
-        own(
-            with_data(json!({ "from": "a" })),
-            "message.data[0].key",
-            "Invalid data payload key: from",
-        ),
-        own(
-            with_data(json!({ "gcm": "a" })),
-            "message.data[0].key",
-            "Invalid data payload key: gcm",
-        ),
-        own(
-            with_data(json!({ "message_type": "a" })),
-            "message.data[0].key",
-            "Invalid data payload key: message_type",
-        ),
-        own(
-            with_data(json!({ "google.c": "a" })),
-            "message.data[0].key",
-            "Invalid data payload key: google.c",
-        ),
-        own(
-            json!({ "token": "a", "android": { "data": { "gcm.n": "a" } } }),
-            "message.android.data[0].key",
-            "Invalid data payload key: gcm.n",
-        ),
-        own(with_data(json!({ "k": big })), "message", "Message is too big."),
-        own(
-            json!({ "topic": "a", "data": { "k": "v".repeat(2_048) } }),
-            "message",
-            "Message is too big.",
-        ),
-        own(
+    ]
+}
+
+/// Refused by FCM itself.
+fn against_the_rules() -> Vec<Row> {
+    let row = |message, field, text: &str| (message, field, text.to_owned());
+    let (long, too_long) = ("v".repeat(2_048), "v".repeat(4_096));
+    let mut rows = vec![
+        row(json!({ "data": {} }), "message", "Recipient of the message is not set."),
+        row(json!({ "token": "a", "data": { "k": too_long } }), "message", "Message is too big."),
+        row(json!({ "topic": "a", "data": { "k": long } }), "message", "Message is too big."),
+        row(
             json!({ "token": "a b" }),
             "message.token",
             "The registration token is not a valid FCM registration token",
         ),
-    ]
+        row(
+            json!({ "token": "a", "android": { "data": { "gcm.n": "a" } } }),
+            "message.android.data[0].key",
+            "Invalid data payload key: gcm.n",
+        ),
+    ];
+    for key in ["from", "gcm", "message_type", "google.c", "googleplus"] {
+        let text = format!("Invalid data payload key: {key}");
+        rows.push((json!({ "token": "a", "data": { key: "v" } }), "message.data[0].key", text));
+    }
+    for ttl in ["2419201s", "-1s"] {
+        let text = "Invalid time to live: it must be between 0 and 2419200 seconds.";
+        let message = json!({ "token": "a", "android": { "ttl": ttl } });
+        rows.push(row(message, "message.android.ttl", text));
+    }
+    rows
 }
 
 #[tokio::test]
@@ -107,7 +95,9 @@ async fn each_wrong_message_is_refused_where_it_is_wrong() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let token = access_token(&sandbox, &mut client).await;
-    for (message, field, description, by_fcm) in refused() {
+    let mistyped = mistyped().into_iter().map(|row| (row, false));
+    let by_fcm = against_the_rules().into_iter().map(|row| (row, true));
+    for ((message, field, description), by_fcm) in mistyped.chain(by_fcm) {
         let response = client.send(fcm_send(&token, &message)).await.unwrap();
         let violation = json!({ "field": field, "description": description });
         let mut details = vec![json!({ "@type": BAD_REQUEST, "fieldViolations": [violation] })];
