@@ -12,11 +12,17 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+#[cfg(test)]
+mod tests;
+
 const PREFACE_BYTES: usize = 24;
 const HEADER_BYTES: usize = 9;
+const HEADERS: u8 = 0x1;
 const SETTINGS: u8 = 0x4;
 const GOAWAY: u8 = 0x7;
+const CONTINUATION: u8 = 0x9;
 const FLAG_ACK: u8 = 0x1;
+const FLAG_END_HEADERS: u8 = 0x4;
 const MAX_CONCURRENT_STREAMS: u16 = 0x3;
 
 /// Bytes read from the connection at a time.
@@ -94,6 +100,8 @@ struct Frames {
     header: [u8; HEADER_BYTES],
     header_read: usize,
     payload_left: usize,
+    /// Nothing may come between a header block and its continuation (RFC 9113 section 6.10).
+    continues: bool,
 }
 
 /// A piece of a sequence of frames.
@@ -108,7 +116,7 @@ enum Piece {
 
 impl Frames {
     fn is_between(&self) -> bool {
-        self.header_read == 0 && self.payload_left == 0
+        self.header_read == 0 && self.payload_left == 0 && !self.continues
     }
 
     /// The most bytes that stay within the frame.
@@ -131,7 +139,8 @@ impl Frames {
             return Piece::Partial;
         }
         self.header_read = 0;
-        let [a, b, c, ..] = self.header;
+        let [a, b, c, kind, flags, ..] = self.header;
+        self.continues = matches!(kind, HEADERS | CONTINUATION) && flags & FLAG_END_HEADERS == 0;
         self.payload_left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
         Piece::Header(self.header)
     }
