@@ -44,7 +44,8 @@ async fn the_configuration_is_served_as_the_bodies_to_put() {
     }
     let pem = plain(&sandbox, "GET", "/sandbox/ca.pem", "").await;
     assert_eq!(pem, (200, sandbox.ca_certificate().to_owned()));
-    let keys: Vec<_> = apns.as_object().unwrap().keys().cloned().collect();
+    let mut keys: Vec<_> = apns.as_object().unwrap().keys().cloned().collect();
+    keys.sort();
     let expected = [
         "ca_certificate",
         "endpoint",
