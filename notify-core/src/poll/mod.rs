@@ -2,8 +2,6 @@
 
 mod check;
 mod count;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use check::{check_poll, read_poll};
 
