@@ -164,6 +164,15 @@ fn features_hold_their_rules() {
                 "\"feed:x\"",
                 &["features[0].data.feeds[1].url: must be an absolute http or https url"],
             ),
+        ],
+    );
+}
+
+#[test]
+fn fixed_and_external_content_hold_their_rules() {
+    check::<Template>(
+        &full(),
+        &[
             ("/features/1/data/type", "-", &["features[1].data.type: is required"]),
             ("/features/1/data/type", "\"x\"", &["features[1].data.type: must be one of ob_sdk"]),
             (
