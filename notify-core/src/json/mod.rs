@@ -1,6 +1,6 @@
 //! Strict JSON (B1): what the standard leaves open is refused, and what is refused has a path.
 //!
-//! A body is read twice: [`check`] walks over all of it and builds nothing; then the typed reader
+//! A body is read twice: [`check()`] walks over all of it and builds nothing; then the typed reader
 //! takes what it knows by name. Both are linear in the body, whatever it holds.
 
 mod check;
@@ -11,10 +11,12 @@ mod read;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod value;
 
 pub use check::{NESTING_MAX, check};
 pub use object::JsonObject;
-pub(crate) use read::{Body, Object, Value, read_body};
+pub(crate) use read::{Body, Object, read_body};
+pub(crate) use value::Value;
 
 /// Counts the bytes that a step looks at, for the test that the whole stays linear.
 #[cfg(test)]
