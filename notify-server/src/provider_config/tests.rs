@@ -133,6 +133,10 @@ fn apns_names_every_broken_rule_with_its_path() {
         let body = with(apns(), pointer, value.clone());
         assert_eq!(errors(ProviderKind::Apns, &body), [expected], "{pointer} = {value:?}");
     }
+}
+
+#[test]
+fn apns_names_all_broken_rules_at_once() {
     assert_eq!(errors(ProviderKind::Apns, &json!([])), ["body: expected an object"]);
     let all = errors(ProviderKind::Apns, &json!({}));
     assert_eq!(
