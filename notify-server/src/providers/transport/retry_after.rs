@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
+use jiff::fmt::rfc2822::DateTimeParser;
 use notify_core::Timestamp;
 
 /// Longest wait that a provider is granted (B39).
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
+
+/// A day of the week that is not the date's is no reason to come earlier.
+static DATE: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 
 /// What the provider asked for; `None` when nothing readable.
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
@@ -16,8 +20,8 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duratio
         // More digits than a u64 holds are more than a day, too.
         text.parse().map_or(RETRY_AFTER_MAX, Duration::from_secs)
     } else {
-        let date = jiff::fmt::rfc2822::parse(text).ok()?;
-        let wait_ms = date.timestamp().as_millisecond().saturating_sub(now.as_ms());
+        let date = DATE.parse_timestamp(text).ok()?;
+        let wait_ms = date.as_millisecond().saturating_sub(now.as_ms());
         Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0))
     };
     Some(wait.min(RETRY_AFTER_MAX))
