@@ -8,6 +8,8 @@ mod answer;
 mod apns;
 mod fcm;
 mod registry;
+#[cfg(test)]
+mod tests;
 mod transport;
 
 pub use registry::Providers;

@@ -124,6 +124,8 @@ impl Provider for Apns {
         let payload = payload::render(message)?;
         let mut headers = payload.headers;
         headers.insert(TOPIC, self.topic.clone());
+        // Holds the place, so that a copy of the map need not grow for each device.
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
         Ok(Prepared { headers, body: PreparedBody::Whole(payload.body) })
     }
 
@@ -133,8 +135,6 @@ impl Provider for Apns {
         };
         let host = self.host(*env);
         let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
-        let uri = host.uri(token);
-        let id = delivery_id(&prepared.headers, token);
         let (mut was_renewed, mut was_moved) = (false, false);
         loop {
             let bearer = match self.token.current(self.clock.now()) {
@@ -144,8 +144,10 @@ impl Provider for Apns {
             let build = || {
                 let mut headers = prepared.headers.clone();
                 headers.insert(AUTHORIZATION, bearer.clone());
-                headers.extend(id.clone().map(|id| (payload::ID, id)));
-                request(uri.clone(), headers)
+                if let Some(id) = delivery_id(&prepared.headers, token) {
+                    headers.insert(payload::ID, id);
+                }
+                request(host.uri(token), headers)
             };
             let reply = match host.pool.send(build, body.clone(), deadline).await {
                 Ok(reply) => reply,

@@ -110,6 +110,8 @@ impl Provider for Fcm {
         let payload = payload::render(message, self.enriched_as_data)?;
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // Holds the place, so that a copy of the map need not grow for each device.
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
         let body = PreparedBody::Around { before: payload.before, after: payload.after };
         Ok(Prepared { headers, body })
     }
