@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod delivery;
 pub mod payload;
+pub mod provider_config;
 pub mod providers;
 pub mod sandbox;
 pub mod store;
