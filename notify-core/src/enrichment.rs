@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CampaignArticle, CampaignButton, CampaignId, CampaignLayout, CampaignSettings, ExternalOrigin,
-    Timestamp,
+    CampaignArticle, CampaignButton, CampaignFeature, CampaignFeatureData, CampaignId,
+    CampaignLayout, CampaignSettings, CampaignTemplate, ExternalOrigin, FeatureKind, FeedRef,
+    Query, Timestamp, Violations, WireCustomFeed, WireExternalContent, WireFeature,
+    query::Parameters,
 };
 
 /// Answer of `GET /v1/enrichments/:campaign_id` (B31).
@@ -26,6 +28,7 @@ pub struct Enrichment {
 /// A feature of an [`Enrichment`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(try_from = "WireFeature")]
 pub struct EnrichmentFeature {
     /// Position, from 1.
     pub position: u32,
@@ -35,9 +38,10 @@ pub struct EnrichmentFeature {
 }
 
 /// `type` and `data` of an [`EnrichmentFeature`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a template holds a handful, most of them buttons")]
 pub enum EnrichmentFeatureData {
     /// Content of own feeds, resolved.
     ContentFeed {
@@ -87,4 +91,139 @@ pub struct FeedItem {
     pub source: String,
     /// Whether it is external content.
     pub is_external: bool,
+}
+
+/// Query of `GET /v1/enrichments/:campaign_id` (B31). What names nothing is 404, so that a
+/// malformed id is not an error here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EnrichmentQuery {
+    /// The notification that the device shows.
+    pub notification_id: Option<String>,
+    /// The device that asks.
+    pub device_id: Option<String>,
+}
+
+impl Query for EnrichmentQuery {
+    type Valid = Self;
+
+    fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
+        let mut parameters = Parameters::new(parameters);
+        let query = Self {
+            notification_id: parameters.id("notification_id").map(str::to_owned),
+            device_id: parameters.id("device_id").map(str::to_owned),
+        };
+        parameters.finish(Some(query))
+    }
+}
+
+impl Enrichment {
+    /// Makes the answer of a template (B31). `items_of` gives what is held of some feeds, in any
+    /// order; the newest are taken, as many as the layout shows.
+    #[must_use]
+    pub fn from_template(
+        campaign_id: CampaignId,
+        template: &CampaignTemplate,
+        mut items_of: impl FnMut(&[FeedRef]) -> Vec<FeedItem>,
+    ) -> Self {
+        let shown = template.layout_id.articles();
+        let mut features: Vec<&CampaignFeature> = template.features.iter().collect();
+        features.sort_by_key(|feature| (feature.position, feature.data.kind()));
+        let strings = template.strings.iter();
+        Self {
+            campaign_id,
+            layout_id: template.layout_id,
+            settings: template.settings,
+            strings: strings
+                .map(|string| (string.name.as_str().to_owned(), string.translations.def.clone()))
+                .collect(),
+            features: features
+                .into_iter()
+                .map(|feature| resolve(feature, shown, &mut items_of))
+                .collect(),
+        }
+    }
+}
+
+fn resolve(
+    feature: &CampaignFeature,
+    shown: usize,
+    items_of: &mut impl FnMut(&[FeedRef]) -> Vec<FeedItem>,
+) -> EnrichmentFeature {
+    let data = match &feature.data {
+        CampaignFeatureData::ContentFeed { feeds, view_ext_on_browser, recommendations_title } => {
+            let mut items = items_of(feeds);
+            items.sort_by_key(|item| std::cmp::Reverse(item.published_at));
+            items.truncate(shown);
+            EnrichmentFeatureData::ContentFeed {
+                items,
+                view_ext_on_browser: *view_ext_on_browser,
+                recommendations_title: *recommendations_title,
+            }
+        }
+        CampaignFeatureData::ExternalContent {
+            kind,
+            ob_widget_id,
+            view_ext_on_browser,
+            recommendations_title,
+        } => EnrichmentFeatureData::ExternalContent {
+            kind: *kind,
+            ob_widget_id: ob_widget_id.clone(),
+            view_ext_on_browser: *view_ext_on_browser,
+            recommendations_title: *recommendations_title,
+        },
+        CampaignFeatureData::ActionButton(button) => {
+            EnrichmentFeatureData::ActionButton(button.clone())
+        }
+        CampaignFeatureData::CustomFeed { articles, recommendations_title } => {
+            EnrichmentFeatureData::CustomFeed {
+                articles: articles.clone(),
+                recommendations_title: *recommendations_title,
+            }
+        }
+    };
+    EnrichmentFeature { position: feature.position, data }
+}
+
+#[derive(Deserialize)]
+struct WireItems {
+    items: Vec<FeedItem>,
+    view_ext_on_browser: bool,
+    recommendations_title: bool,
+}
+
+impl TryFrom<WireFeature> for EnrichmentFeature {
+    type Error = serde_json::Error;
+
+    fn try_from(wire: WireFeature) -> Result<Self, serde_json::Error> {
+        let text = wire.data.get();
+        let data = match wire.kind {
+            FeatureKind::ContentFeed => {
+                let WireItems { items, view_ext_on_browser, recommendations_title } =
+                    serde_json::from_str(text)?;
+                EnrichmentFeatureData::ContentFeed {
+                    items,
+                    view_ext_on_browser,
+                    recommendations_title,
+                }
+            }
+            FeatureKind::ExternalContent => {
+                let data: WireExternalContent = serde_json::from_str(text)?;
+                EnrichmentFeatureData::ExternalContent {
+                    kind: data.kind,
+                    ob_widget_id: data.ob_widget_id,
+                    view_ext_on_browser: data.view_ext_on_browser,
+                    recommendations_title: data.recommendations_title,
+                }
+            }
+            FeatureKind::ActionButton => {
+                EnrichmentFeatureData::ActionButton(serde_json::from_str(text)?)
+            }
+            FeatureKind::CustomFeed => {
+                let WireCustomFeed { articles, recommendations_title } =
+                    serde_json::from_str(text)?;
+                EnrichmentFeatureData::CustomFeed { articles, recommendations_title }
+            }
+        };
+        Ok(Self { position: wire.position, data })
+    }
 }

@@ -2,7 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DeviceId, NotificationId, Timestamp};
+use crate::{
+    DeviceId, NotificationId, Timestamp,
+    json::{Body, Object},
+    path::{Path, path},
+    request::request,
+    violations::Findings,
+};
 
 /// Most events of one request (B33).
 pub const EVENTS_PER_REQUEST_MAX: usize = 1_000;
@@ -44,6 +50,28 @@ pub enum EventType {
     Clicked,
     /// It was swiped away.
     Dismissed,
+}
+
+impl EventType {
+    /// Every type.
+    pub const ALL: [Self; 4] = [Self::Received, Self::Opened, Self::Clicked, Self::Dismissed];
+
+    /// The word on the wire and in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Opened => "opened",
+            Self::Clicked => "clicked",
+            Self::Dismissed => "dismissed",
+        }
+    }
+
+    /// The type of that word, if there is one.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
 }
 
 /// An event that holds every rule.
@@ -91,4 +119,44 @@ pub struct Engagement {
     pub clicked: u64,
     /// Devices that dismissed it.
     pub dismissed: u64,
+}
+
+request!(ReportEvents => Vec<Event>, Body::Required, read, check);
+
+fn read(object: &mut Object<'_, '_>) -> ReportEvents {
+    let events = object.objects("events", EVENTS_PER_REQUEST_MAX, |event| ReportEvent {
+        kind: event.required_string("type"),
+        notification_id: event.required_string("notification_id"),
+        device_id: event.required_string("device_id"),
+        at: event.instant("at").map(Timestamp),
+    });
+    ReportEvents { events: events.unwrap_or_default() }
+}
+
+fn check(request: ReportEvents, _now: Timestamp, findings: &mut Findings) -> Option<Vec<Event>> {
+    let ReportEvents { events: reported } = request;
+    let events = path("events");
+    if reported.is_empty() {
+        findings.broken(&events, "must hold at least 1 event");
+    }
+    findings.at_most(&events, reported.len(), EVENTS_PER_REQUEST_MAX, "events");
+    let mut valid = Vec::with_capacity(reported.len());
+    for (place, event) in reported.iter().enumerate() {
+        valid.extend(check_event(&events.index(place), event, findings));
+    }
+    Some(valid)
+}
+
+fn check_event(at: &Path<'_>, event: &ReportEvent, findings: &mut Findings) -> Option<Event> {
+    let kind = findings.word(&at.field("type"), &event.kind, &EventType::ALL, EventType::as_str);
+    let notification_id =
+        findings.id(&at.field("notification_id"), &event.notification_id, NotificationId::new);
+    let device_id = findings.id(&at.field("device_id"), &event.device_id, DeviceId::new);
+    let happened = findings.instant(&at.field("at"), event.at.map(Timestamp::as_ms));
+    Some(Event {
+        kind: kind?,
+        notification_id: notification_id?,
+        device_id: device_id?,
+        at: happened,
+    })
 }

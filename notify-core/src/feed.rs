@@ -2,7 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FeedId, Timestamp};
+use crate::{
+    FeedId, NAME_CHARS_MAX, Timestamp,
+    json::{Body, Object},
+    path::path,
+    request::request,
+    violations::Findings,
+};
 
 /// Body of `POST /v1/feeds` (B30).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -74,4 +80,16 @@ pub struct FeedList {
 pub struct FeedCreated {
     /// Its id.
     pub id: FeedId,
+}
+
+request!(CreateFeed => NewFeed, Body::Required, read, check);
+
+fn read(object: &mut Object<'_, '_>) -> CreateFeed {
+    CreateFeed { url: object.required_string("url"), name: object.required_string("name") }
+}
+
+fn check(request: CreateFeed, _now: Timestamp, findings: &mut Findings) -> Option<NewFeed> {
+    let url = findings.required_http_url(&path("url"), request.url);
+    let name = findings.required_up_to(&path("name"), request.name, NAME_CHARS_MAX);
+    Some(NewFeed { url, name })
 }

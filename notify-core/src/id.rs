@@ -1,9 +1,9 @@
-//! Ids: those that the server makes (UUIDv7) and those that callers make (B6).
+//! Ids: those that the server makes (`UUIDv7`) and those that callers make (B6).
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Defines an id that the server makes: a UUIDv7, which sorts by time (B6).
+/// Defines an id that the server makes: a `UUIDv7`, which sorts by time (B6).
 macro_rules! server_id {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -95,7 +95,7 @@ macro_rules! caller_id {
 caller_id! {
     /// Id of a device, made by the caller or its SDK; unique within the application (spec 4.3).
     DeviceId;
-    /// Id of a notification: made by the server (a UUIDv7) or, for a report, by the caller
+    /// Id of a notification: made by the server (a `UUIDv7`) or, for a report, by the caller
     /// (spec 4.2). A poll has the id of its notification (B14).
     NotificationId;
 }

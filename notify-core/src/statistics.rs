@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Platform, Timestamp};
+use crate::TIMESTAMP_MS_MAX;
+use crate::{Platform, Query, Timestamp, Violations, path::path, query::Parameters};
 
 /// Query of `GET /v1/statistics/devices` (spec 4.5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -58,4 +59,82 @@ pub struct PlatformStatistics {
     pub enabled_percentage: f64,
     /// Share of disabled devices in the platform's `total_count`, in percent.
     pub disabled_percentage: f64,
+}
+
+impl Query for DeviceStatisticsQuery {
+    type Valid = Self;
+
+    fn parse(parameters: &[(String, String)], now: Timestamp) -> Result<Self, Violations> {
+        let mut parameters = Parameters::new(parameters);
+        let date_from = take_date(&mut parameters, "date_from");
+        let date_to = match parameters.text("date_to") {
+            Some("now") => None,
+            _ => take_date(&mut parameters, "date_to"),
+        };
+        if date_from.is_some_and(|from| from > date_to.unwrap_or(now)) {
+            parameters.findings.broken(&path("date_from"), "must not be after date_to");
+        }
+        parameters.finish(Some(Self { date_from, date_to }))
+    }
+}
+
+fn take_date(parameters: &mut Parameters<'_>, name: &'static str) -> Option<Timestamp> {
+    let ms = parameters.whole(name, 0, TIMESTAMP_MS_MAX.unsigned_abs())?;
+    i64::try_from(ms).ok().map(Timestamp)
+}
+
+/// `part` of `whole` in percent, rounded to two decimals; 0 when the whole is 0 (B26, B32).
+///
+/// ```
+/// use notify_core::percentage;
+///
+/// assert_eq!(percentage(1, 3), 33.33);
+/// assert_eq!(percentage(0, 0), 0.0);
+/// ```
+#[must_use]
+pub fn percentage(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    let (part, whole) = (u128::from(part), u128::from(whole));
+    let hundredths = (part * 20_000 + whole) / (2 * whole);
+    #[expect(clippy::cast_precision_loss, reason = "a share of a whole is at most 10,000")]
+    let percent = hundredths as f64 / 100.0;
+    percent
+}
+
+impl DeviceStatistics {
+    /// Makes the answer of the counts of each platform (B26): `android` and `ios` always, the
+    /// others when they have a device, in the order of the specification.
+    #[must_use]
+    pub fn from_counts(counts: &[PlatformCount]) -> Self {
+        let sum = |of: fn(&PlatformCount) -> u64, platform: Option<Platform>| -> u64 {
+            let wanted = |count: &&PlatformCount| platform.is_none_or(|one| count.platform == one);
+            counts.iter().filter(wanted).map(of).sum()
+        };
+        let total_enabled = sum(|count| count.enabled, None);
+        let total_disabled = sum(|count| count.disabled, None);
+        let platforms = Platform::ALL.into_iter().filter_map(|platform| {
+            let enabled_count = sum(|count| count.enabled, Some(platform));
+            let disabled_count = sum(|count| count.disabled, Some(platform));
+            let total_count = enabled_count + disabled_count;
+            let is_always_listed = matches!(platform, Platform::Android | Platform::Ios);
+            (is_always_listed || total_count > 0).then(|| PlatformStatistics {
+                platform,
+                enabled_count,
+                disabled_count,
+                total_count,
+                total_enabled_percentage: percentage(enabled_count, total_enabled),
+                total_disabled_percentage: percentage(disabled_count, total_disabled),
+                enabled_percentage: percentage(enabled_count, total_count),
+                disabled_percentage: percentage(disabled_count, total_count),
+            })
+        });
+        Self {
+            platforms: platforms.collect(),
+            total_enabled,
+            total_disabled,
+            total: total_enabled + total_disabled,
+        }
+    }
 }

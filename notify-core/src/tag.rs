@@ -2,10 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{
+    Timestamp,
+    json::{Body, Object},
+    path::path,
+    request::request,
+    rules::REQUIRED,
+    violations::Findings,
+};
+
 /// Longest tag name, in characters.
 pub const TAG_NAME_CHARS_MAX: usize = 255;
 /// Most tags that one request sets.
-pub const TAGS_PER_REQUEST_MAX: usize = 100;
+pub const TAGS_PER_REQUEST_MAX: usize = 1_000;
 
 /// A tag of a device (spec 2.9).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,4 +67,50 @@ pub struct TagList {
     pub tags: Vec<TagSummary>,
     /// Where the next page begins; null at the end.
     pub next_cursor: Option<String>,
+}
+
+request!(SetTags => Vec<Tag>, Body::Required, read, check);
+
+impl Tag {
+    /// A tag of type `bool`.
+    #[must_use]
+    pub fn new(name: impl Into<String>, value: bool) -> Self {
+        Self { name: name.into(), kind: TagType::Bool, value }
+    }
+}
+
+fn read(object: &mut Object<'_, '_>) -> SetTags {
+    object.require("tags");
+    SetTags { tags: object.objects("tags", TAGS_PER_REQUEST_MAX, read_tag).unwrap_or_default() }
+}
+
+fn read_tag(object: &mut Object<'_, '_>) -> Tag {
+    let name = object.required_string("name");
+    object.require("type");
+    object.require("value");
+    let mut value = None;
+    match object.string("type").as_deref() {
+        None | Some("bool") => value = object.flag("value"),
+        Some(kind) => {
+            object.broken("type", if kind.is_empty() { REQUIRED } else { "must be bool" });
+            // Whatever it is: there is no type to check it by.
+            object.take("value", |_| None::<()>);
+        }
+    }
+    Tag { name, kind: TagType::Bool, value: value.unwrap_or_default() }
+}
+
+fn check(request: SetTags, _now: Timestamp, findings: &mut Findings) -> Option<Vec<Tag>> {
+    let tags = path("tags");
+    findings.at_most(&tags, request.tags.len(), TAGS_PER_REQUEST_MAX, "tags");
+    let mut names = std::collections::HashSet::new();
+    for (place, tag) in request.tags.iter().enumerate() {
+        let tag_path = tags.index(place);
+        let name_path = tag_path.field("name");
+        findings.required_up_to(&name_path, tag.name.clone(), TAG_NAME_CHARS_MAX);
+        if !names.insert(&tag.name) && !tag.name.is_empty() {
+            findings.broken(&name_path, "is given twice");
+        }
+    }
+    Some(request.tags)
 }

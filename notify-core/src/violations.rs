@@ -1,6 +1,10 @@
 //! What is wrong with a request: every broken rule, each with its path (B2).
 
+use std::fmt::Display;
+
 use serde::Serialize;
+
+use crate::path::{Path, ROOT};
 
 /// Most rules that one answer lists; the rest is counted in a last line, so that a body of a
 /// million wrong elements cannot make an answer larger than itself.
@@ -14,8 +18,14 @@ pub struct Violations(Vec<String>);
 impl Violations {
     /// One broken rule.
     #[must_use]
-    pub fn one(path: &str, what: impl std::fmt::Display) -> Self {
+    pub fn one(path: &str, what: impl Display) -> Self {
         Self(vec![format!("{path}: {what}")])
+    }
+
+    /// Broken rules that are lines already; `None` when there is none.
+    #[must_use]
+    pub fn from_lines(lines: Vec<String>) -> Option<Self> {
+        if lines.is_empty() { None } else { Some(Self(lines)) }
     }
 
     /// The rules, as the API lists them.
@@ -29,8 +39,113 @@ impl Violations {
     pub fn into_vec(self) -> Vec<String> {
         self.0
     }
+}
 
-    pub(crate) fn from_list(list: Vec<String>) -> Option<Self> {
-        if list.is_empty() { None } else { Some(Self(list)) }
+/// Broken rules while they are being found; never holds more lines than an answer lists.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    lines: Vec<Line>,
+    more: u64,
+    mistyped: bool,
+}
+
+#[derive(Debug)]
+struct Line {
+    path: String,
+    what: String,
+}
+
+impl Findings {
+    /// Notes a broken rule.
+    pub(crate) fn broken(&mut self, path: &Path<'_>, what: impl Display) {
+        self.add(path, what);
     }
+
+    /// Notes a value of the wrong type, after which rules are not worth checking.
+    pub(crate) fn mistyped(&mut self, path: &Path<'_>, expected: &str) {
+        self.mistyped = true;
+        self.add(path, format_args!("expected {expected}"));
+    }
+
+    /// Notes a name that is not known, with the nearest of those that are (B1).
+    pub(crate) fn unknown(&mut self, path: &Path<'_>, what: &str, name: &str, known: &[&str]) {
+        if self.lines.len() >= VIOLATIONS_LISTED_MAX {
+            self.more += 1;
+            return;
+        }
+        match nearest(name, known) {
+            Some(near) => self.add(path, format_args!("unknown {what}, did you mean `{near}`?")),
+            None => self.add(path, format_args!("unknown {what}")),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Whether something has the wrong type.
+    pub(crate) fn is_mistyped(&self) -> bool {
+        self.mistyped
+    }
+
+    /// Adds what was found later, but for places that have a line already: a number that was no
+    /// number is not also missing.
+    pub(crate) fn merge(&mut self, later: Self) {
+        let earlier = self.lines.len();
+        for line in later.lines {
+            if self.lines[..earlier].iter().any(|known| known.path == line.path) {
+                continue;
+            }
+            if self.lines.len() < VIOLATIONS_LISTED_MAX {
+                self.lines.push(line);
+            } else {
+                self.more += 1;
+            }
+        }
+        self.more += later.more;
+        self.mistyped |= later.mistyped;
+    }
+
+    pub(crate) fn into_violations(mut self) -> Option<Violations> {
+        if self.more > 0 {
+            let what = format!("{} more rules are broken", self.more);
+            self.lines.push(Line { path: ROOT.to_string(), what });
+        }
+        let lines = self.lines.into_iter().map(|line| format!("{}: {}", line.path, line.what));
+        Violations::from_lines(lines.collect())
+    }
+
+    /// What was made, or why it was not.
+    pub(crate) fn into_result<T>(self, made: Option<T>) -> Result<T, Violations> {
+        match self.into_violations() {
+            Some(violations) => Err(violations),
+            None => Ok(made.expect("a form without a broken rule is whole")),
+        }
+    }
+
+    fn add(&mut self, path: &Path<'_>, what: impl Display) {
+        if self.lines.len() < VIOLATIONS_LISTED_MAX {
+            self.lines.push(Line { path: path.to_string(), what: what.to_string() });
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// Longest unknown name that is compared with known ones, in bytes.
+const NAME_COMPARED_BYTES_MAX: usize = 64;
+
+/// The known name that is close to a misspelt one, if one is.
+fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    if name.len() > NAME_COMPARED_BYTES_MAX {
+        return None;
+    }
+    let name = name.to_lowercase();
+    let close = name.chars().count().max(3) / 3;
+    known
+        .iter()
+        .map(|known| (strsim::osa_distance(&name, known), *known))
+        .filter(|(distance, _)| *distance <= close)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
 }

@@ -1,9 +1,24 @@
 //! Campaigns and the templates that define them (spec 2.1 to 2.5, B27 to B29).
 
+mod build;
+mod button;
+mod check;
+mod check_button;
+mod check_feature;
+mod feature;
+mod kind;
+mod listing;
+mod read;
 mod read_back;
 mod request;
+#[cfg(test)]
+mod tests;
 mod valid;
 
+pub use button::*;
+pub use feature::*;
+pub use kind::*;
+pub(crate) use read::TemplateDraft;
 pub use read_back::*;
 pub use request::*;
 pub use valid::*;

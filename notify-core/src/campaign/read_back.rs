@@ -16,6 +16,15 @@ pub enum CampaignStatus {
 }
 
 impl CampaignStatus {
+    /// Every state.
+    pub const ALL: [Self; 2] = [Self::Active, Self::Disabled];
+
+    /// The state of that word, if there is one.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
     /// The word on the wire and in the database.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -71,6 +80,21 @@ pub enum CampaignFilter {
     Disabled,
     /// Both.
     All,
+}
+
+impl CampaignFilter {
+    /// Every filter.
+    pub const ALL: [Self; 3] = [Self::Active, Self::Disabled, Self::All];
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Disabled => "disabled",
+            Self::All => "all",
+        }
+    }
 }
 
 /// Which part of the listing is asked for: the validated form of [`crate::ListCampaigns`].

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::FeatureKind;
 use crate::json::JsonObject;
 
 /// Most features of type `content_feed` (spec 2.2).
@@ -101,6 +102,19 @@ pub enum FeatureData {
     ActionButton(TemplateButton),
     /// Fixed articles.
     CustomFeed(CustomFeed),
+}
+
+impl FeatureData {
+    /// The type of the feature.
+    #[must_use]
+    pub fn kind(&self) -> FeatureKind {
+        match self {
+            Self::ContentFeed(_) => FeatureKind::ContentFeed,
+            Self::ExternalContent(_) => FeatureKind::ExternalContent,
+            Self::ActionButton(_) => FeatureKind::ActionButton,
+            Self::CustomFeed(_) => FeatureKind::CustomFeed,
+        }
+    }
 }
 
 /// `ContentFeedObject` (spec 2.5).

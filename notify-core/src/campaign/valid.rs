@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FeedId, Timestamp, json::JsonObject};
+use crate::CampaignFeature;
 
 /// The validated form of [`crate::Template`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,25 @@ pub enum CampaignLayout {
 }
 
 impl CampaignLayout {
+    /// Every layout.
+    pub const ALL: [Self; 4] = [
+        Self::ContentWithTwo,
+        Self::ContentWithThree,
+        Self::ContentWideImageWithTwo,
+        Self::ContentWideImageWithThree,
+    ];
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ContentWithTwo => "content_with_two",
+            Self::ContentWithThree => "content_with_three",
+            Self::ContentWideImageWithTwo => "content_wide_image_with_two",
+            Self::ContentWideImageWithThree => "content_wide_image_with_three",
+        }
+    }
+
     /// How many articles the layout shows (B29).
     #[must_use]
     pub fn articles(self) -> usize {
@@ -66,6 +85,18 @@ pub struct CampaignSettings {
     pub drag_to_expand: bool,
 }
 
+impl Default for CampaignSettings {
+    fn default() -> Self {
+        Self {
+            big_share_button: true,
+            small_view: true,
+            build_without_image: true,
+            small_share_button: true,
+            drag_to_expand: false,
+        }
+    }
+}
+
 /// Name of a constant text (spec 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -79,6 +110,23 @@ pub enum StringName {
     ShareSubject,
     /// Prefix for external content.
     ExtPrefix,
+}
+
+impl StringName {
+    /// Every name.
+    pub const ALL: [Self; 4] =
+        [Self::RecommendationsTitle, Self::SharePrefix, Self::ShareSubject, Self::ExtPrefix];
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RecommendationsTitle => "recommendations_title",
+            Self::SharePrefix => "share_prefix",
+            Self::ShareSubject => "share_subject",
+            Self::ExtPrefix => "ext_prefix",
+        }
+    }
 }
 
 /// A constant text.
@@ -97,158 +145,4 @@ pub struct CampaignString {
 pub struct CampaignTranslations {
     /// The default text.
     pub def: String,
-}
-
-/// A feature of a campaign (spec 2.5).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CampaignFeature {
-    /// Position, from 1; unique among features of its type.
-    pub position: u32,
-    /// `type` and `data`.
-    #[serde(flatten)]
-    pub data: CampaignFeatureData,
-}
-
-/// `type` and `data` of a [`CampaignFeature`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(tag = "type", content = "data", rename_all = "snake_case")]
-pub enum CampaignFeatureData {
-    /// Content of own feeds.
-    ContentFeed {
-        /// At least one.
-        feeds: Vec<FeedRef>,
-        /// Open external content in an external browser.
-        view_ext_on_browser: bool,
-        /// Show the title above recommendations.
-        recommendations_title: bool,
-    },
-    /// Content of an external provider.
-    ExternalContent {
-        /// Origin.
-        #[serde(rename = "type")]
-        kind: ExternalOrigin,
-        /// Widget id.
-        ob_widget_id: String,
-        /// Open promoted content in an external browser.
-        view_ext_on_browser: bool,
-        /// Show the title above recommendations.
-        recommendations_title: bool,
-    },
-    /// An action button.
-    ActionButton(CampaignButton),
-    /// Fixed articles, as many as the layout shows.
-    CustomFeed {
-        /// The articles.
-        articles: Vec<CampaignArticle>,
-        /// Show the title above recommendations.
-        recommendations_title: bool,
-    },
-}
-
-/// A feed that a template names: by id, or by url and name until the store has given it an id.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(untagged)]
-pub enum FeedRef {
-    /// An existing feed.
-    Id {
-        /// Its id.
-        id: FeedId,
-    },
-    /// A feed to create, or to reuse when the application has its url already (B29).
-    Url {
-        /// Absolute `http` or `https` url.
-        url: String,
-        /// Name of the new feed.
-        name: String,
-    },
-}
-
-/// Origin of external content (spec 2.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ExternalOrigin {
-    /// The external content provider's SDK.
-    ObSdk,
-}
-
-/// An article (spec 2.5).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CampaignArticle {
-    /// Article url.
-    pub url: String,
-    /// Title.
-    pub title: String,
-    /// Thumbnail url.
-    pub thumb_url: String,
-    /// Marks external content.
-    pub is_external: bool,
-}
-
-/// An action button: what its type asks for, and what every button may have (spec 2.5).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CampaignButton {
-    /// What it does.
-    #[serde(flatten)]
-    pub action: ButtonAction,
-    /// Title, where the type does not ask for one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// Icon resource.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub icon: Option<String>,
-    /// Icon url.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub icon_url: Option<String>,
-    /// Extra data passed to the activity on click.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data: Option<JsonObject>,
-}
-
-/// What a button does; each variant has what its type requires (spec 2.5, B29).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(tag = "type", rename_all = "lowercase")]
-pub enum ButtonAction {
-    /// Share on a social network.
-    Fb,
-    /// Share on a chat app.
-    Wa,
-    /// Share by SMS.
-    Sms,
-    /// Share by e-mail.
-    Email,
-    /// Add to calendar.
-    Cal {
-        /// Event start.
-        start_date: Timestamp,
-        /// Event end, not before the start.
-        end_date: Timestamp,
-        /// Event description.
-        description: String,
-    },
-    /// Play a video.
-    Video {
-        /// Its url.
-        url: String,
-    },
-    /// Open a url.
-    Url {
-        /// The url; may be a url scheme.
-        url: String,
-    },
-    /// Open navigation.
-    Nav {
-        /// Latitude within ±90.
-        lat: f64,
-        /// Longitude within ±180.
-        lng: f64,
-    },
-    /// Custom action for deep linking; its button has a title and an icon.
-    Custom,
 }

@@ -9,12 +9,35 @@ use serde_json::value::RawValue;
 pub struct JsonObject(Box<RawValue>);
 
 impl JsonObject {
-    /// Takes a text that holds one JSON object.
+    /// Takes a text that holds one JSON object, read as strictly as a body (B1).
     ///
     /// # Errors
-    /// When the text is not JSON, or not an object.
+    /// When the text is not JSON, not an object, or holds what B1 refuses.
+    ///
+    /// ```
+    /// use notify_core::json::JsonObject;
+    ///
+    /// let object = JsonObject::new(r#"{"order": 17, "total": 9.90}"#)?;
+    /// assert_eq!(object.as_str(), r#"{"order": 17, "total": 9.90}"#);
+    /// assert!(JsonObject::new(r#"{"order": 1, "order": 2}"#).is_err());
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn new(text: &str) -> Result<Self, serde_json::Error> {
+        super::check(text.as_bytes()).map_err(serde::de::Error::custom)?;
         serde_json::from_str(text)
+    }
+
+    /// Makes an object of what serialises to one.
+    ///
+    /// # Errors
+    /// When it serialises to something else than an object.
+    pub fn from_serialize(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        Self::new(&serde_json::to_string(value)?)
+    }
+
+    /// Takes the text of an object that has been checked as part of its body.
+    pub(super) fn from_checked(raw: &RawValue) -> Self {
+        Self(raw.to_owned())
     }
 
     /// The text as it was written, without the white space around it.

@@ -207,6 +207,9 @@ pub enum Priority {
 }
 
 impl Priority {
+    /// Every priority.
+    pub const ALL: [Self; 2] = [Self::High, Self::Normal];
+
     /// The word on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {

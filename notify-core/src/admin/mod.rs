@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+mod check;
+
 use crate::{AppId, KeyId, ProviderKind, Timestamp};
 
 /// Longest name of an application or key, in characters.
@@ -67,6 +69,9 @@ pub enum AppStatus {
 }
 
 impl AppStatus {
+    /// Every state.
+    pub const ALL: [Self; 2] = [Self::Active, Self::Suspended];
+
     /// The word on the wire and in the database.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -74,6 +79,12 @@ impl AppStatus {
             Self::Active => "active",
             Self::Suspended => "suspended",
         }
+    }
+
+    /// The state of that word, if there is one.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 }
 

@@ -1,5 +1,12 @@
 //! Polls (spec 2.7, 2.8, B14, B32).
 
+mod check;
+mod count;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use check::{check_poll, read_poll};
+
 use serde::{Deserialize, Serialize};
 
 use crate::{AnswerId, DeviceId, NotificationId, Timestamp};
@@ -47,6 +54,39 @@ pub enum PollLayout {
     PollText,
     /// Answers are texts with wide images.
     PollTextWideImage,
+}
+
+impl PollLayout {
+    /// Every layout.
+    pub const ALL: [Self; 3] = [Self::PollImages, Self::PollText, Self::PollTextWideImage];
+
+    /// The word on the wire and in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PollImages => "poll_images",
+            Self::PollText => "poll_text",
+            Self::PollTextWideImage => "poll_text_wide_image",
+        }
+    }
+
+    /// The layout of that word, if there is one.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|layout| layout.as_str() == word)
+    }
+
+    /// Whether each answer needs a text (spec 2.7).
+    #[must_use]
+    pub fn needs_text(self) -> bool {
+        matches!(self, Self::PollText | Self::PollTextWideImage)
+    }
+
+    /// Whether each answer needs an image (spec 2.7).
+    #[must_use]
+    pub fn needs_image(self) -> bool {
+        matches!(self, Self::PollImages | Self::PollTextWideImage)
+    }
 }
 
 /// A poll that holds every rule: the validated form of [`CreatePoll`].

@@ -1,0 +1,47 @@
+//! Reads and checks the status of a campaign and the query of the listing (spec 4.4, B27, B28).
+
+use super::{CampaignFilter, CampaignPage, CampaignStatus, ListCampaigns, SetCampaignStatus};
+use crate::{
+    LIMIT_DEFAULT, Query, Timestamp, Violations,
+    json::{Body, Object},
+    path::path,
+    query::Parameters,
+    request::request,
+    take_limit,
+    violations::Findings,
+};
+
+request!(SetCampaignStatus => CampaignStatus, Body::Required, read, check);
+
+fn read(object: &mut Object<'_, '_>) -> SetCampaignStatus {
+    SetCampaignStatus { status: object.required_string("status") }
+}
+
+fn check(
+    request: SetCampaignStatus,
+    _now: Timestamp,
+    findings: &mut Findings,
+) -> Option<CampaignStatus> {
+    let SetCampaignStatus { status } = request;
+    findings.word(&path("status"), &status, &CampaignStatus::ALL, CampaignStatus::as_str)
+}
+
+/// Largest `offset`: what every database can count to.
+const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
+
+impl Query for ListCampaigns {
+    type Valid = CampaignPage;
+
+    fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<CampaignPage, Violations> {
+        let mut parameters = Parameters::new(parameters);
+        let offset = parameters.whole("offset", 0, OFFSET_MAX).unwrap_or(0);
+        let limit = take_limit(&mut parameters).unwrap_or(LIMIT_DEFAULT);
+        let name = parameters.text("name").map(str::to_owned);
+        let word = parameters.text("status");
+        let findings = &mut parameters.findings;
+        let all = &CampaignFilter::ALL;
+        let status = findings.optional_word(&path("status"), word, all, CampaignFilter::as_str);
+        let status = status.unwrap_or_default();
+        parameters.finish(Some(CampaignPage { offset, limit, name, status }))
+    }
+}

@@ -1,0 +1,15 @@
+//! Devices: registration (spec 4.3, B21), subscriptions (B25), reading back (B22, B23).
+
+mod build;
+mod offset;
+mod read_back;
+mod register;
+mod request;
+mod subscribe;
+#[cfg(test)]
+mod tests;
+mod valid;
+
+pub use read_back::*;
+pub use request::*;
+pub use valid::*;

@@ -1,0 +1,314 @@
+//! The second pass: takes fields by name and type, notes every one that has the wrong type, and
+//! every one that nobody asked for. Only for text that [`super::check`] has passed.
+
+use std::{borrow::Cow, fmt};
+
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{JsonObject, check, key::Key, scanned};
+use crate::{Violations, path::Path, path::ROOT, violations::Findings};
+
+/// Whether an endpoint can be called without a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Body {
+    Required,
+    Optional,
+}
+
+const CHECKED: &str = "the first pass found it to be JSON";
+
+/// Reads a body that is one object, and what is wrong with it.
+///
+/// The draft is `None` when the body is no object.
+pub(crate) fn read_body<T>(
+    body: &[u8],
+    presence: Body,
+    read: impl FnOnce(&mut Object<'_, '_>) -> T,
+) -> Result<(Option<T>, Findings), Violations> {
+    let text = match presence {
+        Body::Optional if body.trim_ascii().is_empty() => "{}",
+        Body::Optional | Body::Required => check(body)?,
+    };
+    let raw: &RawValue = serde_json::from_str(text).expect(CHECKED);
+    let mut findings = Findings::default();
+    let value = Value { raw, path: ROOT, findings: &mut findings };
+    let draft = value.object(read);
+    Ok((draft, findings))
+}
+
+/// A value at its place.
+pub(crate) struct Value<'a, 'c> {
+    raw: &'a RawValue,
+    path: Path<'c>,
+    findings: &'c mut Findings,
+}
+
+impl<'a> Value<'a, '_> {
+    fn first_byte(&self) -> u8 {
+        self.raw.get().as_bytes()[0]
+    }
+
+    fn is_number(&self) -> bool {
+        matches!(self.first_byte(), b'-' | b'0'..=b'9')
+    }
+
+    fn mistyped<T>(&mut self, expected: &str) -> Option<T> {
+        self.findings.mistyped(&self.path, expected);
+        None
+    }
+
+    /// Its place in the list that it is an element of.
+    pub(crate) fn place(&self) -> usize {
+        match self.path {
+            Path::Index(_, index) => index,
+            Path::Root | Path::Field(..) => 0,
+        }
+    }
+
+    pub(crate) fn string(mut self) -> Option<String> {
+        if self.first_byte() != b'"' {
+            return self.mistyped("a string");
+        }
+        scanned(self.raw.get().len());
+        Some(serde_json::from_str(self.raw.get()).expect(CHECKED))
+    }
+
+    pub(crate) fn flag(mut self) -> Option<bool> {
+        match self.raw.get() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => self.mistyped("true or false"),
+        }
+    }
+
+    /// A number written as digits alone (B10); more than `max` is a broken rule.
+    pub(crate) fn whole(mut self, max: u64) -> Option<u64> {
+        let number = self.digits()?.parse().unwrap_or(u64::MAX);
+        if number > max {
+            self.findings.broken(&self.path, format_args!("must be at most {max}"));
+            return None;
+        }
+        Some(number)
+    }
+
+    /// An instant written as digits alone (B10); its range is a rule, checked later.
+    pub(crate) fn instant(mut self) -> Option<i64> {
+        self.digits().map(|digits| digits.parse().unwrap_or(i64::MAX))
+    }
+
+    fn digits(&mut self) -> Option<&'a str> {
+        let text = self.raw.get();
+        scanned(text.len());
+        if !self.is_number() {
+            return self.mistyped("a whole number");
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let rule = "must be a whole number without sign, fraction or exponent";
+            self.findings.broken(&self.path, rule);
+            return None;
+        }
+        Some(text)
+    }
+
+    pub(crate) fn float(mut self) -> Option<f64> {
+        if !self.is_number() {
+            return self.mistyped("a number");
+        }
+        scanned(self.raw.get().len());
+        Some(self.raw.get().parse().expect(CHECKED))
+    }
+
+    /// An object of the caller's own, kept as it was written.
+    pub(crate) fn raw_object(mut self) -> Option<JsonObject> {
+        if self.first_byte() != b'{' {
+            return self.mistyped("an object");
+        }
+        scanned(self.raw.get().len());
+        Some(JsonObject::from_checked(self.raw))
+    }
+
+    pub(crate) fn object<T>(mut self, read: impl FnOnce(&mut Object<'a, '_>) -> T) -> Option<T> {
+        if self.first_byte() != b'{' {
+            return self.mistyped("an object");
+        }
+        let mut object = Object {
+            path: self.path,
+            members: members(self.raw),
+            known: Vec::new(),
+            findings: self.findings,
+        };
+        let draft = read(&mut object);
+        object.finish();
+        Some(draft)
+    }
+
+    /// A list; every element is read, but no more than one past `kept_max` is kept, which is
+    /// enough to see that there are too many.
+    pub(crate) fn list<T>(
+        mut self,
+        kept_max: usize,
+        mut read: impl FnMut(Value<'a, '_>) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        if self.first_byte() != b'[' {
+            return self.mistyped("a list");
+        }
+        let mut kept = Vec::new();
+        each_element(self.raw, |index, raw| {
+            let path = self.path.index(index);
+            let element = read(Value { raw, path, findings: &mut *self.findings });
+            if kept.len() <= kept_max {
+                kept.extend(element);
+            }
+        });
+        Some(kept)
+    }
+}
+
+/// An object whose fields are taken by name; what is left over is unknown.
+pub(crate) struct Object<'a, 'c> {
+    path: Path<'c>,
+    members: Vec<Member<'a>>,
+    known: Vec<&'static str>,
+    findings: &'c mut Findings,
+}
+
+struct Member<'a> {
+    name: Cow<'a, str>,
+    raw: &'a RawValue,
+    is_taken: bool,
+}
+
+impl<'a> Object<'a, '_> {
+    /// Takes a field; `null` equals leaving it out (B1).
+    pub(crate) fn take<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(Value<'a, '_>) -> Option<T>,
+    ) -> Option<T> {
+        self.known.push(name);
+        let member = self.members.iter_mut().find(|member| member.name == name)?;
+        member.is_taken = true;
+        if member.raw.get() == "null" {
+            return None;
+        }
+        let path = self.path.field(name);
+        read(Value { raw: member.raw, path, findings: &mut *self.findings })
+    }
+
+    pub(crate) fn string(&mut self, name: &'static str) -> Option<String> {
+        self.take(name, |value| value.string())
+    }
+
+    /// A required string; the rules see an absent one as an empty one.
+    pub(crate) fn required_string(&mut self, name: &'static str) -> String {
+        self.string(name).unwrap_or_default()
+    }
+
+    pub(crate) fn strings(&mut self, name: &'static str, kept_max: usize) -> Option<Vec<String>> {
+        self.take(name, |value| value.list(kept_max, |element| element.string()))
+    }
+
+    pub(crate) fn flag(&mut self, name: &'static str) -> Option<bool> {
+        self.take(name, |value| value.flag())
+    }
+
+    pub(crate) fn whole(&mut self, name: &'static str, max: u32) -> Option<u32> {
+        let number = self.take(name, |value| value.whole(u64::from(max)));
+        number.map(|number| u32::try_from(number).expect("a number up to a u32 fits one"))
+    }
+
+    pub(crate) fn instant(&mut self, name: &'static str) -> Option<i64> {
+        self.take(name, |value| value.instant())
+    }
+
+    pub(crate) fn float(&mut self, name: &'static str) -> Option<f64> {
+        self.take(name, |value| value.float())
+    }
+
+    pub(crate) fn raw_object(&mut self, name: &'static str) -> Option<JsonObject> {
+        self.take(name, |value| value.raw_object())
+    }
+
+    pub(crate) fn object<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&mut Object<'a, '_>) -> T,
+    ) -> Option<T> {
+        self.take(name, |value| value.object(read))
+    }
+
+    pub(crate) fn objects<T>(
+        &mut self,
+        name: &'static str,
+        kept_max: usize,
+        mut read: impl FnMut(&mut Object<'a, '_>) -> T,
+    ) -> Option<Vec<T>> {
+        self.take(name, |value| value.list(kept_max, |element| element.object(&mut read)))
+    }
+
+    /// Whether the field is there and not `null`.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.members.iter().any(|member| member.name == name && member.raw.get() != "null")
+    }
+
+    /// Notes a missing field that the model could not show as missing.
+    pub(crate) fn require(&mut self, name: &'static str) {
+        if !self.has(name) {
+            self.broken(name, "is required");
+        }
+    }
+
+    /// Notes a broken rule that the model could not show.
+    pub(crate) fn broken(&mut self, name: &'static str, what: impl fmt::Display) {
+        self.findings.broken(&self.path.field(name), what);
+    }
+
+    fn finish(self) {
+        let Self { path, members, known, findings } = self;
+        for member in members.iter().filter(|member| !member.is_taken) {
+            findings.unknown(&path.field(&member.name), "field", &member.name, &known);
+        }
+    }
+}
+
+fn members(raw: &RawValue) -> Vec<Member<'_>> {
+    struct Visit;
+    impl<'de> Visitor<'de> for Visit {
+        type Value = Vec<Member<'de>>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::new();
+            while let Some((Key(name), raw)) = object.next_entry()? {
+                members.push(Member { name, raw, is_taken: false });
+            }
+            Ok(members)
+        }
+    }
+    scanned(raw.get().len());
+    let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+    deserializer.deserialize_map(Visit).expect(CHECKED)
+}
+
+fn each_element<'a>(raw: &'a RawValue, read: impl FnMut(usize, &'a RawValue)) {
+    struct Visit<F>(F);
+    impl<'de, F: FnMut(usize, &'de RawValue)> Visitor<'de> for Visit<F> {
+        type Value = ();
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+            let mut index = 0;
+            while let Some(raw) = list.next_element()? {
+                (self.0)(index, raw);
+                index += 1;
+            }
+            Ok(())
+        }
+    }
+    scanned(raw.get().len());
+    let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+    deserializer.deserialize_seq(Visit(read)).expect(CHECKED);
+}

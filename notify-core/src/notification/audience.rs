@@ -1,0 +1,86 @@
+//! Who gets a notification: ids or platforms, and a tag (B12, B13).
+
+use std::collections::HashSet;
+
+use super::{DEVICE_IDS_MAX, TAGS_MAX, Target};
+use crate::{
+    DeviceId, Platform,
+    path::{Path, path},
+    rules::NUL_REFUSED,
+    violations::Findings,
+};
+
+const ANDROID_IDS: &str = "android_device_ids";
+const IOS_IDS: &str = "ios_device_ids";
+
+pub(super) fn check_target(
+    platforms: Option<&[String]>,
+    android: Option<&[String]>,
+    ios: Option<&[String]>,
+    findings: &mut Findings,
+) -> Option<Target> {
+    let lists = [(ANDROID_IDS, android), (IOS_IDS, ios)];
+    if lists.iter().any(|(_, ids)| ids.is_some_and(|ids| !ids.is_empty())) {
+        let android = check_ids(&path(ANDROID_IDS), android.unwrap_or_default(), findings);
+        let ios = check_ids(&path(IOS_IDS), ios.unwrap_or_default(), findings);
+        return Some(Target::Devices { android, ios });
+    }
+    let empty = lists.iter().filter(|(_, ids)| ids.is_some());
+    let mut is_meant_for_devices = false;
+    for (name, _) in empty {
+        // A list that came out empty must not reach everyone by accident (B12).
+        is_meant_for_devices = true;
+        findings.broken(&path(name), "must hold at least 1 id when it is given");
+    }
+    if is_meant_for_devices && platforms.is_none_or(<[String]>::is_empty) {
+        return None;
+    }
+    Some(Target::Platforms(check_platforms(platforms, findings)))
+}
+
+fn check_ids(at: &Path<'_>, ids: &[String], findings: &mut Findings) -> Vec<DeviceId> {
+    findings.at_most(at, ids.len(), DEVICE_IDS_MAX, "ids");
+    let mut seen = HashSet::with_capacity(ids.len());
+    let mut kept = Vec::with_capacity(ids.len());
+    for (place, id) in ids.iter().enumerate() {
+        let id = findings.optional_id(&at.index(place), Some(id.as_str()), DeviceId::new);
+        kept.extend(id.filter(|id| seen.insert(id.clone())));
+    }
+    kept
+}
+
+pub(super) fn check_platforms(
+    platforms: Option<&[String]>,
+    findings: &mut Findings,
+) -> Vec<Platform> {
+    let at = path("platforms");
+    let words = Platform::ALL.map(Platform::as_str).join(", ");
+    let platforms = platforms.unwrap_or_default();
+    if platforms.is_empty() {
+        findings.broken(&at, format_args!("must contain at least one of {words}"));
+    }
+    let mut kept = Vec::new();
+    for (place, word) in platforms.iter().enumerate() {
+        match Platform::from_word(word) {
+            Some(platform) if kept.contains(&platform) => {}
+            Some(platform) => kept.push(platform),
+            None => findings.broken(&at.index(place), format_args!("must be one of {words}")),
+        }
+    }
+    kept
+}
+
+pub(super) fn check_tags(tags: Option<&[String]>, findings: &mut Findings) -> Option<String> {
+    let tags = tags?;
+    let at = path("tags");
+    findings.at_most(&at, tags.len(), TAGS_MAX, "tag");
+    for (place, tag) in tags.iter().enumerate() {
+        if tag.is_empty() {
+            findings.broken(&at.index(place), "must not be empty");
+        }
+        if tag.contains('\0') {
+            findings.broken(&at.index(place), NUL_REFUSED);
+        }
+    }
+    tags.first().cloned()
+}

@@ -1,0 +1,147 @@
+//! Building notifications in code, so that the common things are one line and the accident of an
+//! empty list of devices (B12) is an error where it happens.
+
+use super::{CreateNotification, Priority};
+use crate::{CreatePoll, Platform, Timestamp, json::JsonObject};
+
+/// No device id was given: a notification to nobody, which must not become one to everybody (B12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no device ids: the notification would reach nobody")]
+pub struct NoDeviceIds;
+
+impl CreateNotification {
+    /// A message to every device of these platforms.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, Platform, Priority, Request, Timestamp};
+    ///
+    /// let notification = CreateNotification::to_platforms([Platform::Ios], "Dinner is ready")
+    ///     .tag("hungry")
+    ///     .url("myapp://kitchen")
+    ///     .priority(Priority::Normal);
+    /// assert!(notification.validate(Timestamp(0)).is_ok());
+    /// ```
+    #[must_use]
+    pub fn to_platforms(
+        platforms: impl IntoIterator<Item = Platform>,
+        text: impl Into<String>,
+    ) -> Self {
+        Self { text: Some(text.into()), ..Self::on(platforms) }
+    }
+
+    /// A message to these Android and iOS devices.
+    ///
+    /// # Errors
+    /// When both lists are empty.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, NoDeviceIds};
+    ///
+    /// let to_two = CreateNotification::to_devices(["phone-1", "phone-2"], [], "Hello")?;
+    /// assert_eq!(to_two.android_device_ids.unwrap().len(), 2);
+    ///
+    /// let nobody: Vec<String> = Vec::new();
+    /// let refused = CreateNotification::to_devices(nobody, [], "Hello");
+    /// assert_eq!(refused, Err(NoDeviceIds));
+    /// # Ok::<(), NoDeviceIds>(())
+    /// ```
+    pub fn to_devices<I: Into<String>>(
+        android: impl IntoIterator<Item = I>,
+        ios: impl IntoIterator<Item = I>,
+        text: impl Into<String>,
+    ) -> Result<Self, NoDeviceIds> {
+        let ids = |list: Vec<String>| if list.is_empty() { None } else { Some(list) };
+        let android_device_ids = ids(android.into_iter().map(Into::into).collect());
+        let ios_device_ids = ids(ios.into_iter().map(Into::into).collect());
+        if android_device_ids.is_none() && ios_device_ids.is_none() {
+            return Err(NoDeviceIds);
+        }
+        let text = Some(text.into());
+        Ok(Self { text, android_device_ids, ios_device_ids, ..Self::default() })
+    }
+
+    /// A poll to every device of these platforms.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, CreatePoll, Platform};
+    ///
+    /// let poll = CreatePoll::text("Coming tonight?", ["yes", "no"]);
+    /// let notification = CreateNotification::poll([Platform::Android], poll);
+    /// assert!(notification.content.poll.is_some());
+    /// ```
+    #[must_use]
+    pub fn poll(platforms: impl IntoIterator<Item = Platform>, poll: CreatePoll) -> Self {
+        let mut notification = Self::on(platforms);
+        notification.content.poll = Some(poll);
+        notification
+    }
+
+    fn on(platforms: impl IntoIterator<Item = Platform>) -> Self {
+        let words = platforms.into_iter().map(|platform| platform.as_str().to_owned());
+        Self { platforms: Some(words.collect()), ..Self::default() }
+    }
+
+    /// Only devices that have this tag set to true.
+    #[must_use]
+    pub fn tag(mut self, name: impl Into<String>) -> Self {
+        self.content.tags = Some(vec![name.into()]);
+        self
+    }
+
+    /// Deep link.
+    #[must_use]
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.content.url = Some(url.into());
+        self
+    }
+
+    /// Image shown with the notification.
+    #[must_use]
+    pub fn image_url(mut self, url: impl Into<String>) -> Self {
+        self.content.image_url = Some(url.into());
+        self
+    }
+
+    /// Campaign to attach, by id or `default`.
+    #[must_use]
+    pub fn campaign(mut self, id: impl Into<String>) -> Self {
+        self.content.campaign_id = Some(id.into());
+        self
+    }
+
+    /// Extra data for the application (B16).
+    #[must_use]
+    pub fn extra(mut self, key: impl Into<String>, value: JsonObject) -> Self {
+        self.content.custom_json_key = Some(key.into());
+        self.content.custom_json_value = Some(value);
+        self
+    }
+
+    /// When to send; in the past means now.
+    #[must_use]
+    pub fn send_at(mut self, at: Timestamp) -> Self {
+        self.send_at = Some(at.as_ms());
+        self
+    }
+
+    /// How long a delivery is worth trying, in seconds.
+    #[must_use]
+    pub fn ttl_seconds(mut self, seconds: u32) -> Self {
+        self.ttl_seconds = Some(seconds);
+        self
+    }
+
+    /// How soon the provider should deliver it.
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority.as_str().to_owned());
+        self
+    }
+
+    /// Notifications of one key replace each other on the device.
+    #[must_use]
+    pub fn collapse_key(mut self, key: impl Into<String>) -> Self {
+        self.collapse_key = Some(key.into());
+        self
+    }
+}

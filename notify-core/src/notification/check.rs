@@ -1,0 +1,68 @@
+//! Checks the bodies of spec 4.1 and 4.2.
+
+use super::{
+    Audience, Content, CreateNotification, Notification, NotificationContent, Report,
+    ReportNotification, audience, message, read, schedule,
+};
+use crate::{
+    NotificationId, RESERVED_NOTIFICATION_IDS, Timestamp, check_poll, json::Body, path::path,
+    request::request, violations::Findings,
+};
+
+request!(CreateNotification => Notification, Body::Required, read::create, create);
+request!(ReportNotification => Report, Body::Required, read::report, report);
+
+fn create(
+    request: CreateNotification,
+    now: Timestamp,
+    findings: &mut Findings,
+) -> Option<Notification> {
+    let target = audience::check_target(
+        request.platforms.as_deref(),
+        request.android_device_ids.as_deref(),
+        request.ios_device_ids.as_deref(),
+        findings,
+    );
+    let tag = audience::check_tags(request.content.tags.as_deref(), findings);
+    let due = schedule::check(request.send_at, request.send_at_local.as_deref(), now, findings);
+    let ttl_seconds = schedule::check_ttl(request.ttl_seconds, findings);
+    let priority = schedule::check_priority(request.priority.as_deref(), findings);
+    let collapse_key = schedule::check_collapse_key(request.collapse_key, findings);
+    let content = check_content(request.text, request.content, findings);
+    Some(Notification {
+        audience: Audience { target: target?, tag },
+        content: content?,
+        schedule: due?,
+        ttl_seconds,
+        priority: priority?,
+        collapse_key,
+    })
+}
+
+fn report(request: ReportNotification, _now: Timestamp, findings: &mut Findings) -> Option<Report> {
+    let id = findings.id(&path("id"), &request.id, |text| {
+        if RESERVED_NOTIFICATION_IDS.contains(&text) {
+            return Err("must not be `notify` or `preview`");
+        }
+        NotificationId::new(text)
+    });
+    let platforms = audience::check_platforms(request.platforms.as_deref(), findings);
+    let tag = audience::check_tags(request.content.tags.as_deref(), findings);
+    let content = check_content(request.text, request.content, findings);
+    Some(Report { id: id?, platforms, tag, content: content? })
+}
+
+/// With a poll, every other setting is ignored (B14).
+fn check_content(
+    text: Option<String>,
+    content: NotificationContent,
+    findings: &mut Findings,
+) -> Option<Content> {
+    match content.poll {
+        Some(poll) => check_poll(&path("poll"), poll, findings).map(Content::Poll),
+        None => {
+            let message = message::check(text.unwrap_or_default(), content, findings);
+            Some(Content::Message(Box::new(message)))
+        }
+    }
+}

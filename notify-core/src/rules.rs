@@ -1,0 +1,197 @@
+//! The rules that many fields share: required texts, ids, words of a list, urls, instants.
+
+use std::fmt::Display;
+
+use url::Url;
+
+use crate::{TIMESTAMP_MS_MAX, Timestamp, path::Path, violations::Findings};
+
+/// Longest url, in characters (B11).
+pub const URL_CHARS_MAX: usize = 2_048;
+/// Url schemes that run or embed what they carry; refused everywhere (B11).
+const SCHEMES_REFUSED: [&str; 2] = ["javascript", "data"];
+
+pub(crate) const REQUIRED: &str = "is required";
+pub(crate) const NUL_REFUSED: &str = "must not contain U+0000";
+
+impl Findings {
+    /// An optional text: empty equals absent (B1).
+    pub(crate) fn text(&mut self, path: &Path<'_>, text: Option<String>) -> Option<String> {
+        let text = text.filter(|text| !text.is_empty())?;
+        if text.contains('\0') {
+            self.broken(path, NUL_REFUSED);
+        }
+        Some(text)
+    }
+
+    /// An optional text of bounded length.
+    pub(crate) fn text_up_to(
+        &mut self,
+        path: &Path<'_>,
+        text: Option<String>,
+        chars_max: usize,
+    ) -> Option<String> {
+        let text = self.text(path, text)?;
+        if text.chars().nth(chars_max).is_some() {
+            self.broken(path, format_args!("must be at most {chars_max} characters"));
+        }
+        Some(text)
+    }
+
+    /// A required text.
+    pub(crate) fn required(&mut self, path: &Path<'_>, text: String) -> String {
+        if text.is_empty() {
+            self.broken(path, REQUIRED);
+        }
+        self.text(path, Some(text)).unwrap_or_default()
+    }
+
+    /// A required text of bounded length.
+    pub(crate) fn required_up_to(
+        &mut self,
+        path: &Path<'_>,
+        text: String,
+        chars_max: usize,
+    ) -> String {
+        if text.is_empty() {
+            self.broken(path, REQUIRED);
+        }
+        self.text_up_to(path, Some(text), chars_max).unwrap_or_default()
+    }
+
+    /// A required id.
+    pub(crate) fn id<'t, T>(
+        &mut self,
+        path: &Path<'_>,
+        text: &'t str,
+        make: impl FnOnce(&'t str) -> Result<T, &'static str>,
+    ) -> Option<T> {
+        if text.is_empty() {
+            self.broken(path, REQUIRED);
+            return None;
+        }
+        make(text).map_err(|rule| self.broken(path, rule)).ok()
+    }
+
+    /// An optional id; unlike other texts it must not be empty (B1).
+    pub(crate) fn optional_id<'t, T>(
+        &mut self,
+        path: &Path<'_>,
+        text: Option<&'t str>,
+        make: impl FnOnce(&'t str) -> Result<T, &'static str>,
+    ) -> Option<T> {
+        let text = text?;
+        if text.is_empty() {
+            self.broken(path, "must not be empty");
+            return None;
+        }
+        make(text).map_err(|rule| self.broken(path, rule)).ok()
+    }
+
+    /// A required word of a list.
+    pub(crate) fn word<T: Copy>(
+        &mut self,
+        path: &Path<'_>,
+        word: &str,
+        all: &[T],
+        as_str: fn(T) -> &'static str,
+    ) -> Option<T> {
+        let found = all.iter().copied().find(|one| as_str(*one) == word);
+        if found.is_none() {
+            if word.is_empty() {
+                self.broken(path, REQUIRED);
+            } else {
+                let words: Vec<_> = all.iter().map(|one| as_str(*one)).collect();
+                self.broken(path, format_args!("must be one of {}", words.join(", ")));
+            }
+        }
+        found
+    }
+
+    /// An optional word of a list.
+    pub(crate) fn optional_word<T: Copy>(
+        &mut self,
+        path: &Path<'_>,
+        word: Option<&str>,
+        all: &[T],
+        as_str: fn(T) -> &'static str,
+    ) -> Option<T> {
+        self.word(path, word.filter(|word| !word.is_empty())?, all, as_str)
+    }
+
+    /// What a click opens: any absolute URI, custom schemes included (B11).
+    pub(crate) fn uri(&mut self, path: &Path<'_>, uri: Option<String>) -> Option<String> {
+        let uri = uri.filter(|uri| !uri.is_empty())?;
+        if let Err(rule) = check_uri(&uri) {
+            self.broken(path, rule);
+        }
+        Some(uri)
+    }
+
+    /// What is fetched: an absolute `http` or `https` url (B11).
+    pub(crate) fn http_url(&mut self, path: &Path<'_>, url: Option<String>) -> Option<String> {
+        let url = url.filter(|url| !url.is_empty())?;
+        if let Err(rule) = check_http_url(&url) {
+            self.broken(path, rule);
+        }
+        Some(url)
+    }
+
+    /// A required `http` or `https` url.
+    pub(crate) fn required_http_url(&mut self, path: &Path<'_>, url: String) -> String {
+        if url.is_empty() {
+            self.broken(path, REQUIRED);
+        }
+        self.http_url(path, Some(url)).unwrap_or_default()
+    }
+
+    /// An instant within the years 1970 to 9999 (B10).
+    pub(crate) fn instant(&mut self, path: &Path<'_>, ms: Option<i64>) -> Option<Timestamp> {
+        let ms = ms?;
+        if !(0..=TIMESTAMP_MS_MAX).contains(&ms) {
+            self.broken(path, "must be unix milliseconds within the years 1970 to 9999");
+            return None;
+        }
+        Some(Timestamp(ms))
+    }
+
+    /// A list that holds no more than it may.
+    pub(crate) fn at_most(
+        &mut self,
+        path: &Path<'_>,
+        count: usize,
+        max: usize,
+        what: impl Display,
+    ) {
+        if count > max {
+            self.broken(path, format_args!("must hold at most {max} {what}"));
+        }
+    }
+}
+
+/// Checks what every url holds: its length, an absolute form, and a scheme that is not refused.
+fn check_uri(uri: &str) -> Result<Url, &'static str> {
+    if uri.chars().nth(URL_CHARS_MAX).is_some() {
+        return Err("must be at most 2048 characters");
+    }
+    // The parser drops these without a word, and a phone may not.
+    if uri.chars().any(char::is_control) || uri.trim() != uri {
+        return Err("must not contain control characters or spaces around it");
+    }
+    let parsed = Url::parse(uri).map_err(|_| "must be an absolute url")?;
+    if SCHEMES_REFUSED.contains(&parsed.scheme()) {
+        return Err("must not be a javascript: or data: url");
+    }
+    Ok(parsed)
+}
+
+fn check_http_url(url: &str) -> Result<(), &'static str> {
+    let parsed = check_uri(url)?;
+    let rest = url.get(parsed.scheme().len()..).unwrap_or_default();
+    // `https:example.com` is a url to the parser alone.
+    if matches!(parsed.scheme(), "http" | "https") && rest.starts_with("://") {
+        Ok(())
+    } else {
+        Err("must be an absolute http or https url")
+    }
+}
