@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod payload;
+pub mod provider_config;
 pub mod providers;
 pub mod sandbox;
 pub mod store;
