@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, header};
-use notify_core::{App, DeviceId, NotificationId, Timestamp};
+use notify_core::{
+    App, DeviceId, IdempotencyKey, LIMIT_DEFAULT, NotificationId, PageQuery, Timestamp,
+};
 use percent_encoding::percent_decode_str;
 
 use super::Api;
 use super::error::ApiError;
 use crate::keys::sha256;
-use crate::store::{AppAccess, AppNo, Once};
+use crate::store::{AppAccess, AppNo, Once, PageRequest};
 
-/// Longest `Idempotency-Key`, in characters (B8).
-const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 const IDEMPOTENCY_KEY: header::HeaderName = header::HeaderName::from_static("idempotency-key");
 
 /// Who sent a request, as the front found out before anything else was looked at.
@@ -142,17 +142,13 @@ impl Ctx {
         }
         let mut keys = self.exchange.headers.get_all(IDEMPOTENCY_KEY).iter();
         let Some(key) = keys.next() else { return Ok(None) };
-        let visible = key.as_bytes().iter().all(u8::is_ascii_graphic);
-        if keys.next().is_some()
-            || !visible
-            || !(1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&key.len())
-        {
-            let what = "must be 1 to 255 visible ASCII characters, once";
-            return Err(ApiError::invalid("Idempotency-Key", what));
+        if keys.next().is_some() {
+            return Err(ApiError::invalid("Idempotency-Key", "is given twice"));
         }
+        let key = IdempotencyKey::new(key.as_bytes())?;
         Ok(Some(Once {
             path: self.exchange.uri.path().to_owned(),
-            key: String::from_utf8_lossy(key.as_bytes()).into_owned(),
+            key: key.as_str().to_owned(),
             digest: sha256(self.body()),
             at: self.at(),
         }))
@@ -166,6 +162,11 @@ impl Ctx {
             }
         }
     }
+}
+
+/// The page that a listing is asked for (B10).
+pub(crate) fn page_request(query: PageQuery) -> PageRequest {
+    PageRequest { limit: query.limit.unwrap_or(LIMIT_DEFAULT), cursor: query.cursor }
 }
 
 /// A placeholder's text (B6).

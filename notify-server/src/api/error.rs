@@ -17,8 +17,8 @@ const STOPPING_RETRY_SECONDS: u64 = 5;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
     /// Rules are broken.
-    #[error("invalid request: {0}")]
-    Invalid(#[from] Violations),
+    #[error("invalid request")]
+    Invalid(Vec<String>),
     /// The API key is missing, malformed, unknown or revoked, or its application suspended. One
     /// text for all of them: an answer must not help to guess.
     #[error("missing or invalid API key")]
@@ -71,7 +71,7 @@ pub(crate) struct Cause(pub(crate) String);
 impl ApiError {
     /// One broken rule.
     pub(crate) fn invalid(path: &str, what: &str) -> Self {
-        Self::Invalid(Violations::one(path, what))
+        Violations::one(path, what).into()
     }
 
     /// The status of B4.
@@ -113,7 +113,7 @@ impl ApiError {
 
     fn errors(self) -> Vec<String> {
         match self {
-            Self::Invalid(violations) => violations.into_vec(),
+            Self::Invalid(errors) => errors,
             Self::Unauthorized
             | Self::AdminUnauthorized
             | Self::NotFound
@@ -177,11 +177,17 @@ impl ApiError {
     }
 }
 
+impl From<Violations> for ApiError {
+    fn from(violations: Violations) -> Self {
+        Self::Invalid(violations.into_vec())
+    }
+}
+
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::NotFound => Self::NotFound,
-            StoreError::Refused(violations) => Self::Invalid(violations),
+            StoreError::Refused(violations) => violations.into(),
             StoreError::KeyReused => Self::KeyReused,
             StoreError::Fenced => Self::Internal(StoreError::Fenced.into()),
             StoreError::Unavailable(source) => Self::Unavailable(source),

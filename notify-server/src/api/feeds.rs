@@ -1,12 +1,11 @@
 //! Feeds (B30). Created and listed here; fetching them is not the API's.
 
-use notify_core::{FeedCreated, FeedId, FeedList, ListPage, NewFeed, NoQuery, Success};
+use notify_core::{FeedCreated, FeedId, FeedList, PageQuery, NewFeed, NoQuery, Success};
 use uuid::Uuid;
 
-use super::ctx::Ctx;
+use super::ctx::{Ctx, page_request};
 use super::error::ApiError;
 use super::reply::Reply;
-use crate::store::PageRequest;
 
 /// `POST /v1/feeds`.
 pub(crate) async fn create(ctx: Ctx, feed: NewFeed) -> Result<Reply<FeedCreated>, ApiError> {
@@ -16,8 +15,8 @@ pub(crate) async fn create(ctx: Ctx, feed: NewFeed) -> Result<Reply<FeedCreated>
 }
 
 /// `GET /v1/feeds`.
-pub(crate) async fn list(ctx: Ctx, page: ListPage) -> Result<Reply<FeedList>, ApiError> {
-    let page = PageRequest { limit: page.limit, cursor: page.cursor };
+pub(crate) async fn list(ctx: Ctx, page: PageQuery) -> Result<Reply<FeedList>, ApiError> {
+    let page = page_request(page);
     let page = ctx.api().store.list_feeds(ctx.app_no(), page).await?;
     Ok(Reply::now(FeedList { feeds: page.rows, next_cursor: page.next }))
 }

@@ -2,15 +2,16 @@
 
 use notify_core::{
     Content, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId,
-    NotificationList, NotificationRecord, Platform, Report, Success,
+    NotificationList, NotificationRecord, PageQuery, Platform, ProviderKind, Report, Success,
 };
 use uuid::Uuid;
 
-use super::ctx::Ctx;
+use super::admin::providers::open_config;
+use super::ctx::{Ctx, page_request};
 use super::error::ApiError;
 use super::reply::Reply;
 use crate::payload::{self, Outgoing};
-use crate::store::{Done, NewNotification, NewReport, PageRequest, PollDraft};
+use crate::store::{Done, NewNotification, NewReport, PollDraft};
 
 /// `POST /v1/notifications`.
 pub(crate) async fn create(
@@ -19,8 +20,7 @@ pub(crate) async fn create(
 ) -> Result<Reply<NotificationCreated>, ApiError> {
     let id = NotificationId::from(Uuid::now_v7());
     let poll = poll_draft(&notification.content);
-    let targeted = notification.audience.target.platforms();
-    check_size(&ctx, &id, &notification, poll.as_ref(), &targeted)?;
+    check_size(&ctx, &id, &notification, poll.as_ref()).await?;
     let accepted = NewNotification {
         id,
         request: ctx.body_text(),
@@ -57,9 +57,9 @@ pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<NotificationRecord
 /// `GET /v1/notifications`.
 pub(crate) async fn list(
     ctx: Ctx,
-    page: notify_core::ListPage,
+    page: PageQuery,
 ) -> Result<Reply<NotificationList>, ApiError> {
-    let page = PageRequest { limit: page.limit, cursor: page.cursor };
+    let page = page_request(page);
     let page = ctx.api().store.list_notifications(ctx.app_no(), page).await?;
     Ok(Reply::now(NotificationList { notifications: page.rows, next_cursor: page.next }))
 }
@@ -72,13 +72,16 @@ pub(crate) async fn cancel(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiEr
 }
 
 /// Refuses what a targeted provider would not take (B16), before anything is stored.
-fn check_size(
+async fn check_size(
     ctx: &Ctx,
     id: &NotificationId,
     notification: &Notification,
     poll: Option<&PollDraft>,
-    targeted: &[Platform],
 ) -> Result<(), ApiError> {
+    let targeted = notification.audience.target.platforms();
+    let enriched = notification.content.campaign().is_some() || poll.is_some();
+    let as_data =
+        enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
     let poll_url = poll.map(|poll| ctx.api().poll_url(poll.public_id));
     let outgoing = Outgoing {
         id,
@@ -91,7 +94,17 @@ fn check_size(
         expires_at: None,
         ttl_seconds: notification.ttl_seconds,
     };
-    payload::check_size(&outgoing, targeted).map_err(ApiError::Invalid)
+    payload::check_size(&outgoing, &targeted, as_data).map_err(|broken| {
+        ApiError::Invalid(broken.iter().map(|one| format!("{}: {one}", one.platform)).collect())
+    })
+}
+
+/// Whether the application's FCM is told to send what is enriched as data (B34a), which counts
+/// otherwise.
+async fn fcm_enriched_as_data(ctx: &Ctx) -> Result<bool, ApiError> {
+    let row = ctx.api().store.provider(ctx.app_no(), ProviderKind::Fcm).await?;
+    let Some((app, row)) = row else { return Ok(false) };
+    Ok(open_config(ctx.api(), app, &row)?.enriched_as_data())
 }
 
 fn poll_draft(content: &Content) -> Option<PollDraft> {

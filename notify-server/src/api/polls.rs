@@ -31,12 +31,11 @@ fn no_poll() -> ApiError {
 
 fn read_back(ctx: &Ctx, row: PollRow) -> Poll {
     let url = ctx.api().poll_url(row.public_id);
-    let total: u64 = row.answers.iter().map(|answer| answer.clicks).sum();
     let answers = row.answers.into_iter().map(|answer| PollAnswer {
         id: answer.id,
         text: answer.text,
         image_url: answer.image_url.unwrap_or_default(),
-        percentage: notify_core::percentage(answer.clicks, total),
+        percentage: 0.0,
         clicks: answer.clicks,
     });
     Poll {
@@ -49,4 +48,5 @@ fn read_back(ctx: &Ctx, row: PollRow) -> Poll {
         created_at: row.created_at,
         answers: answers.collect(),
     }
+    .with_percentages()
 }

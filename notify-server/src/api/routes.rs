@@ -7,7 +7,7 @@ use http::Method;
 use notify_core::{
     AnswerPoll, AppCreated, AppList, CampaignCreated, CampaignList, CampaignRecord, CreateApp,
     CreateFeed, CreateKey, CreateNotification, Device, DeviceList, DeviceStatistics,
-    DeviceStatisticsQuery, Enrichment, EventsAccepted, FeedCreated, FeedList, KeyCreated, KeyList,
+    DeviceStatisticsQuery, Enrichment, EnrichmentQuery, EventsAccepted, FeedCreated, FeedList, KeyCreated, KeyList,
     ListCampaigns, ListDevices, NoQuery, NotificationCreated, NotificationList,
     NotificationRecord, PageQuery, Poll, ProviderList, ProviderView, RegisterDevice, ReportEvents,
     ReportNotification, SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated, Success,
@@ -117,7 +117,7 @@ fn templates() -> Vec<Endpoint> {
             .about("Activate or disable a campaign", "B27"),
         delete::<NoQuery, Success>("/v1/campaigns/{id}", campaigns::delete)
             .about("Delete a campaign that no notification names", "B27"),
-        get::<enrichments::EnrichmentQuery, Enrichment>(
+        get::<EnrichmentQuery, Enrichment>(
             "/v1/enrichments/{campaign_id}",
             enrichments::get,
         )
