@@ -18,6 +18,7 @@ pub const EVENTS_PER_REQUEST_MAX: usize = 1_000;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportEvents {
     /// 1 to 1,000 events.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 1000))]
     pub events: Vec<ReportEvent>,
 }
 
@@ -26,6 +27,7 @@ pub struct ReportEvents {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportEvent {
     /// `received`, `opened`, `clicked` or `dismissed`.
+    #[cfg_attr(feature = "openapi", schema(value_type = EventType))]
     #[serde(rename = "type")]
     pub kind: String,
     /// The notification.

@@ -79,10 +79,6 @@ impl Findings {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
     /// Whether something has the wrong type.
     pub(crate) fn is_mistyped(&self) -> bool {
         self.mistyped

@@ -4,6 +4,7 @@ mod api;
 pub mod clock;
 pub mod config;
 mod keys;
+pub mod delivery;
 pub mod payload;
 pub mod provider_config;
 pub mod providers;

@@ -43,6 +43,7 @@ pub struct UpdateApp {
     pub language: Option<String>,
     /// `active` or `suspended`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<AppStatus>))]
     pub status: Option<String>,
 }
 

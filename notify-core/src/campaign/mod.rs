@@ -11,8 +11,6 @@ mod listing;
 mod read;
 mod read_back;
 mod request;
-#[cfg(test)]
-mod tests;
 mod valid;
 
 pub use button::*;

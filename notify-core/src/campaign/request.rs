@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use super::FeatureKind;
+#[cfg(feature = "openapi")]
+use super::{ButtonKind, CampaignLayout, CampaignStatus, ExternalOrigin, StringName};
 use crate::json::JsonObject;
 
 /// Most features of type `content_feed` (spec 2.2).
@@ -25,9 +27,11 @@ pub struct Template {
     /// Template name.
     pub name: String,
     /// One of the four layouts.
+    #[cfg_attr(feature = "openapi", schema(value_type = CampaignLayout))]
     pub layout_id: String,
     /// Parts of the notification UI. Required: `None` is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = TemplateSettings, required = true))]
     pub settings: Option<TemplateSettings>,
     /// Constant texts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,6 +69,7 @@ pub struct TemplateSettings {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PaString {
     /// Key of the string.
+    #[cfg_attr(feature = "openapi", schema(value_type = StringName))]
     pub name: String,
     /// Localized values.
     pub translations: Translations,
@@ -83,6 +88,7 @@ pub struct Translations {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Feature {
     /// Position in the notification layout; starts at 1.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub position: u32,
     /// `type` and `data`.
     #[serde(flatten)]
@@ -151,6 +157,7 @@ pub struct TemplateFeed {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExternalContent {
     /// Origin; `ob_sdk`.
+    #[cfg_attr(feature = "openapi", schema(value_type = ExternalOrigin))]
     #[serde(rename = "type")]
     pub kind: String,
     /// Widget id at the external content provider.
@@ -195,6 +202,7 @@ pub struct Article {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TemplateButton {
     /// `fb`, `wa`, `sms`, `email`, `cal`, `video`, `url`, `nav` or `custom`.
+    #[cfg_attr(feature = "openapi", schema(value_type = ButtonKind))]
     #[serde(rename = "type")]
     pub kind: String,
     /// Button title; required for `custom`.
@@ -234,6 +242,7 @@ pub struct TemplateButton {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetCampaignStatus {
     /// `active` or `disabled`.
+    #[cfg_attr(feature = "openapi", schema(value_type = CampaignStatus))]
     pub status: String,
 }
 

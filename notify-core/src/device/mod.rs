@@ -6,8 +6,6 @@ mod read_back;
 mod register;
 mod request;
 mod subscribe;
-#[cfg(test)]
-mod tests;
 mod valid;
 
 pub use read_back::*;

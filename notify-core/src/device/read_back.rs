@@ -61,3 +61,11 @@ pub struct DeviceList {
     /// Where the next page begins; null at the end.
     pub next_cursor: Option<String>,
 }
+
+/// Answer of `POST /v1/subscriptions` (B25).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SubscriptionCreated {
+    /// The device id.
+    pub id: DeviceId,
+}

@@ -89,7 +89,7 @@ pub struct WebSubscription {
     pub auth: String,
 }
 
-/// A registration that holds every rule: the validated form of [`RegisterDevice`].
+/// A registration that holds every rule: the validated form of [`crate::RegisterDevice`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
     /// The caller's id of the device.
@@ -104,7 +104,7 @@ pub struct Registration {
     pub details: DeviceDetails,
 }
 
-/// A subscription that holds every rule: the validated form of [`Subscribe`].
+/// A subscription that holds every rule: the validated form of [`crate::Subscribe`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
     /// The caller's own id; the server makes one when absent.

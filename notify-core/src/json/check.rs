@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for Node<'_, 'de> {
         self.enter()?;
         let mut names = Names::default();
         while let Some(Key(name)) = object.next_key()? {
-            let is_new = names.insert(&name);
+            let is_new = names.insert(name.clone());
             self.0.place.push(Segment::Key(name.clone()));
             if !is_new {
                 self.0.broken("duplicate key");
@@ -167,14 +167,15 @@ struct Names<'de> {
 }
 
 impl<'de> Names<'de> {
-    fn insert(&mut self, name: &Cow<'de, str>) -> bool {
+    /// Whether the name is new.
+    fn insert(&mut self, name: Cow<'de, str>) -> bool {
         if self.few.len() < NAMES_COMPARED_MAX {
-            let is_new = !self.few.contains(name);
+            let is_new = !self.few.contains(&name);
             if is_new {
-                self.few.push(name.clone());
+                self.few.push(name);
             }
             return is_new;
         }
-        !self.few.contains(name) && self.many.insert(name.clone())
+        !self.few.contains(&name) && self.many.insert(name)
     }
 }

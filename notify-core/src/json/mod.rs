@@ -11,10 +11,12 @@ mod read;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod value;
 
 pub use check::{NESTING_MAX, check};
 pub use object::JsonObject;
-pub(crate) use read::{Body, Object, Value, read_body};
+pub(crate) use read::{Body, Object, read_body};
+pub(crate) use value::Value;
 
 /// Counts the bytes that a step looks at, for the test that the whole stays linear.
 #[cfg(test)]

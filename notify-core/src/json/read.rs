@@ -3,11 +3,15 @@
 
 use std::{borrow::Cow, fmt};
 
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{JsonObject, check, key::Key, scanned};
-use crate::{Violations, path::Path, path::ROOT, violations::Findings};
+use super::{JsonObject, Value, check, key::Key, scanned, value::CHECKED};
+use crate::{
+    Violations,
+    path::{Path, ROOT},
+    violations::Findings,
+};
 
 /// Whether an endpoint can be called without a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,8 +19,6 @@ pub(crate) enum Body {
     Required,
     Optional,
 }
-
-const CHECKED: &str = "the first pass found it to be JSON";
 
 /// Reads a body that is one object, and what is wrong with it.
 ///
@@ -37,134 +39,6 @@ pub(crate) fn read_body<T>(
     Ok((draft, findings))
 }
 
-/// A value at its place.
-pub(crate) struct Value<'a, 'c> {
-    raw: &'a RawValue,
-    path: Path<'c>,
-    findings: &'c mut Findings,
-}
-
-impl<'a> Value<'a, '_> {
-    fn first_byte(&self) -> u8 {
-        self.raw.get().as_bytes()[0]
-    }
-
-    fn is_number(&self) -> bool {
-        matches!(self.first_byte(), b'-' | b'0'..=b'9')
-    }
-
-    fn mistyped<T>(&mut self, expected: &str) -> Option<T> {
-        self.findings.mistyped(&self.path, expected);
-        None
-    }
-
-    /// Its place in the list that it is an element of.
-    pub(crate) fn place(&self) -> usize {
-        match self.path {
-            Path::Index(_, index) => index,
-            Path::Root | Path::Field(..) => 0,
-        }
-    }
-
-    pub(crate) fn string(mut self) -> Option<String> {
-        if self.first_byte() != b'"' {
-            return self.mistyped("a string");
-        }
-        scanned(self.raw.get().len());
-        Some(serde_json::from_str(self.raw.get()).expect(CHECKED))
-    }
-
-    pub(crate) fn flag(mut self) -> Option<bool> {
-        match self.raw.get() {
-            "true" => Some(true),
-            "false" => Some(false),
-            _ => self.mistyped("true or false"),
-        }
-    }
-
-    /// A number written as digits alone (B10); more than `max` is a broken rule.
-    pub(crate) fn whole(mut self, max: u64) -> Option<u64> {
-        let number = self.digits()?.parse().unwrap_or(u64::MAX);
-        if number > max {
-            self.findings.broken(&self.path, format_args!("must be at most {max}"));
-            return None;
-        }
-        Some(number)
-    }
-
-    /// An instant written as digits alone (B10); its range is a rule, checked later.
-    pub(crate) fn instant(mut self) -> Option<i64> {
-        self.digits().map(|digits| digits.parse().unwrap_or(i64::MAX))
-    }
-
-    fn digits(&mut self) -> Option<&'a str> {
-        let text = self.raw.get();
-        scanned(text.len());
-        if !self.is_number() {
-            return self.mistyped("a whole number");
-        }
-        if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-            let rule = "must be a whole number without sign, fraction or exponent";
-            self.findings.broken(&self.path, rule);
-            return None;
-        }
-        Some(text)
-    }
-
-    pub(crate) fn float(mut self) -> Option<f64> {
-        if !self.is_number() {
-            return self.mistyped("a number");
-        }
-        scanned(self.raw.get().len());
-        Some(self.raw.get().parse().expect(CHECKED))
-    }
-
-    /// An object of the caller's own, kept as it was written.
-    pub(crate) fn raw_object(mut self) -> Option<JsonObject> {
-        if self.first_byte() != b'{' {
-            return self.mistyped("an object");
-        }
-        scanned(self.raw.get().len());
-        Some(JsonObject::from_checked(self.raw))
-    }
-
-    pub(crate) fn object<T>(mut self, read: impl FnOnce(&mut Object<'a, '_>) -> T) -> Option<T> {
-        if self.first_byte() != b'{' {
-            return self.mistyped("an object");
-        }
-        let mut object = Object {
-            path: self.path,
-            members: members(self.raw),
-            known: Vec::new(),
-            findings: self.findings,
-        };
-        let draft = read(&mut object);
-        object.finish();
-        Some(draft)
-    }
-
-    /// A list; every element is read, but no more than one past `kept_max` is kept, which is
-    /// enough to see that there are too many.
-    pub(crate) fn list<T>(
-        mut self,
-        kept_max: usize,
-        mut read: impl FnMut(Value<'a, '_>) -> Option<T>,
-    ) -> Option<Vec<T>> {
-        if self.first_byte() != b'[' {
-            return self.mistyped("a list");
-        }
-        let mut kept = Vec::new();
-        each_element(self.raw, |index, raw| {
-            let path = self.path.index(index);
-            let element = read(Value { raw, path, findings: &mut *self.findings });
-            if kept.len() <= kept_max {
-                kept.extend(element);
-            }
-        });
-        Some(kept)
-    }
-}
-
 /// An object whose fields are taken by name; what is left over is unknown.
 pub(crate) struct Object<'a, 'c> {
     path: Path<'c>,
@@ -179,7 +53,20 @@ struct Member<'a> {
     is_taken: bool,
 }
 
-impl<'a> Object<'a, '_> {
+impl<'a, 'c> Object<'a, 'c> {
+    /// Reads an object, and notes the fields that `read` did not ask for.
+    pub(super) fn read<T>(
+        raw: &'a RawValue,
+        path: Path<'c>,
+        findings: &'c mut Findings,
+        read: impl FnOnce(&mut Object<'a, '_>) -> T,
+    ) -> T {
+        let mut object = Object { path, members: members(raw), known: Vec::new(), findings };
+        let draft = read(&mut object);
+        object.finish();
+        draft
+    }
+
     /// Takes a field; `null` equals leaving it out (B1).
     pub(crate) fn take<T>(
         &mut self,
@@ -290,25 +177,4 @@ fn members(raw: &RawValue) -> Vec<Member<'_>> {
     scanned(raw.get().len());
     let mut deserializer = serde_json::Deserializer::from_str(raw.get());
     deserializer.deserialize_map(Visit).expect(CHECKED)
-}
-
-fn each_element<'a>(raw: &'a RawValue, read: impl FnMut(usize, &'a RawValue)) {
-    struct Visit<F>(F);
-    impl<'de, F: FnMut(usize, &'de RawValue)> Visitor<'de> for Visit<F> {
-        type Value = ();
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list")
-        }
-        fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
-            let mut index = 0;
-            while let Some(raw) = list.next_element()? {
-                (self.0)(index, raw);
-                index += 1;
-            }
-            Ok(())
-        }
-    }
-    scanned(raw.get().len());
-    let mut deserializer = serde_json::Deserializer::from_str(raw.get());
-    deserializer.deserialize_seq(Visit(read)).expect(CHECKED);
 }

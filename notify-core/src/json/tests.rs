@@ -1,1 +1,132 @@
-//! Tests.
+//! What no endpoint accepts, and that reading stays linear whatever comes in.
+
+use super::{Body, NESTING_MAX, check, read_body, steps};
+use crate::{CreateNotification, Request, SetTags, Template, Timestamp, VIOLATIONS_LISTED_MAX};
+
+fn refused(body: &[u8]) -> Vec<String> {
+    check(body).err().map(crate::Violations::into_vec).unwrap_or_default()
+}
+
+#[test]
+fn what_is_not_one_json_value_in_utf8_is_refused() {
+    let rows: [(&[u8], &str); 14] = [
+        (b"", "body: is empty"),
+        (b" \n\t", "body: is empty"),
+        (b"\xef\xbb\xbf", "body: is empty"),
+        (b"{\"a\":\"\xff\"}", "body: is not UTF-8 after byte 6"),
+        (b"{", "body: is not valid JSON: EOF while parsing an object at line 1 column 1"),
+        (
+            b"{\"a\":[1,{\"b\":",
+            "a[1].b: is not valid JSON: EOF while parsing a value at line 1 column 13",
+        ),
+        (b"{} x", "body: is not valid JSON: trailing characters at line 1 column 4"),
+        (b"{\"a\":1e400}", "a: number that no double can hold"),
+        (b"{\"a\":{\"a\":-1e400}}", "a.a: number that no double can hold"),
+        (b"{\"a\":[0,{\"b\":1,\"b\":2}]}", "a[1].b: duplicate key"),
+        (b"{\"a\":\"\\u0000\"}", "a: must not contain U+0000"),
+        (b"{\"a\\u0000\":1}", "a\u{fffd}: must not contain U+0000"),
+        (
+            b"{\"a\":\"\\ud800\"}",
+            "a: is not valid JSON: unexpected end of hex escape at line 1 column 13",
+        ),
+        (b"{\"a\":NaN}", "a: is not valid JSON: expected value at line 1 column 6"),
+    ];
+    for (body, expected) in rows {
+        assert_eq!(refused(body), [expected], "{}", String::from_utf8_lossy(body));
+    }
+    let long = format!("{{\"a\":1{}}}", "0".repeat(400));
+    assert_eq!(refused(long.as_bytes()), ["a: number that no double can hold"]);
+}
+
+#[test]
+fn what_every_parser_reads_alike_is_accepted() {
+    let rows = [
+        "{}",
+        "\u{feff}{}",
+        " [1, -0.5, 1e300, \"\\ud83d\\ude00\", null, true, {\"a\": {\"a\": 1}}] ",
+        "{\"$serde_json::private::RawValue\": \"x\"}",
+    ];
+    for body in rows {
+        assert_eq!(refused(body.as_bytes()), [""; 0], "{body}");
+    }
+}
+
+#[test]
+fn nesting_ends_at_its_limit() {
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    assert_eq!(refused(nested(NESTING_MAX).as_bytes()), [""; 0]);
+    let deeper = refused(nested(NESTING_MAX + 1).as_bytes());
+    assert_eq!(deeper, [format!("{}: nesting deeper than 64", "[0]".repeat(NESTING_MAX))]);
+    assert_eq!(refused(nested(100_000).as_bytes()).len(), 1);
+    assert_eq!(refused("{\"a\":".repeat(100_000).as_bytes()).len(), 1);
+}
+
+#[test]
+fn all_that_is_wrong_is_listed_with_long_names_shortened() {
+    let name = "n".repeat(70);
+    let body = format!("{{\"{name}\":\"\\u0000\",\"b\":1,\"b\":2,\"b\\n\":1,\"b\\n\":2}}");
+    let shortened = format!("{}…: must not contain U+0000", "n".repeat(64));
+    let expected = [shortened.as_str(), "b: duplicate key", "b\u{fffd}: duplicate key"];
+    assert_eq!(refused(body.as_bytes()), expected);
+}
+
+#[test]
+fn a_list_of_violations_ends_and_says_how_many_there_are() {
+    let body = format!("{{\"a\":0{}}}", ",\"a\":0".repeat(5_000));
+    let listed = refused(body.as_bytes());
+    assert_eq!(listed.len(), VIOLATIONS_LISTED_MAX + 1);
+    assert_eq!(listed.last().unwrap(), "body: 4900 more rules are broken");
+}
+
+#[test]
+fn a_body_may_be_absent_only_where_it_is_optional() {
+    let read = |body: &[u8], presence| read_body(body, presence, |_| ()).is_ok();
+    assert!(read(b" ", Body::Optional));
+    assert!(!read(b" ", Body::Required));
+}
+
+/// Bodies that a careless reader would need quadratic time for, of about `size` bytes.
+fn hostile(size: usize) -> Vec<String> {
+    let repeat = |unit: &str| unit.repeat(size / unit.len());
+    let distinct: String = (0..size / 12).map(|number| format!("\"k{number}\":0,")).collect();
+    vec![
+        format!("{{{}\"a\":0}}", repeat("\"a\":0,")),
+        format!("{{{distinct}\"a\":0}}"),
+        format!("{{\"platforms\":[{}0]}}", repeat("0,")),
+        format!("{{\"platforms\":[{}\"ios\"],\"text\":\"t\"}}", repeat("\"x\",")),
+        format!("{{\"android_device_ids\":[{}\"\"]}}", repeat("\"i\",")),
+        format!("{{\"features\":[{}{{}}]}}", repeat("{},")),
+        format!(
+            "{{\"features\":[{}{{}}]}}",
+            repeat("{\"type\":\"custom_feed\",\"data\":{\"articles\":[{}]}},")
+        ),
+        format!("{{\"tags\":[{}{{}}]}}", repeat("{\"name\":\"a\"},")),
+        format!("{{\"android_json\":{{{distinct}\"from\":0}}}}"),
+        format!("{{\"{}\":0}}", repeat("\\n")),
+        format!("{{\"text\":\"{}\"}}", repeat("\\u0041")),
+        format!("{{\"ttl_seconds\":{}}}", repeat("1")),
+        "[".repeat(size),
+        "{\"a\":".repeat(size / 5),
+    ]
+}
+
+#[test]
+fn reading_looks_at_each_byte_a_bounded_number_of_times() {
+    // One pass to check, one for each level at which a model has objects, and one to take a value.
+    const PASSES_MAX: usize = 10;
+    let now = Timestamp(0);
+    for size in [1_000, 10_000, 100_000] {
+        for (case, body) in hostile(size).iter().enumerate() {
+            let body = body.as_bytes();
+            for scanned in [
+                steps::of(|| drop(CreateNotification::parse(body, now))),
+                steps::of(|| drop(Template::parse(body, now))),
+                steps::of(|| drop(SetTags::parse(body, now))),
+            ] {
+                assert!(scanned >= body.len(), "case {case} is not counted");
+                let bound = PASSES_MAX * body.len();
+                assert!(scanned <= bound, "case {case}: {scanned} of {} bytes", body.len());
+            }
+        }
+    }
+}

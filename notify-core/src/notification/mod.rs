@@ -10,8 +10,6 @@ mod read;
 mod read_back;
 mod request;
 mod schedule;
-#[cfg(test)]
-mod tests;
 mod valid;
 
 pub use build::NoDeviceIds;

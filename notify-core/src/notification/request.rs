@@ -2,6 +2,10 @@
 
 use serde::Serialize;
 
+#[cfg(feature = "openapi")]
+use super::Priority;
+#[cfg(feature = "openapi")]
+use crate::Platform;
 use crate::{CreatePoll, json::JsonObject};
 
 /// Most device ids of one list (spec 8); checked before duplicates are removed (B12).
@@ -28,12 +32,15 @@ pub struct CreateNotification {
     pub text: Option<String>,
     /// At least one platform; ignored when device ids are used.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>))]
     pub platforms: Option<Vec<String>>,
     /// Specific Android devices; at most 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
     pub android_device_ids: Option<Vec<String>>,
     /// Specific iOS devices; at most 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
     pub ios_device_ids: Option<Vec<String>>,
     /// Everything that a report has too.
     #[serde(flatten)]
@@ -46,12 +53,15 @@ pub struct CreateNotification {
     pub send_at_local: Option<String>,
     /// How long a delivery is worth trying, from the moment it is due.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(maximum = 2419200))]
     pub ttl_seconds: Option<u32>,
     /// `high` or `normal`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Priority>))]
     pub priority: Option<String>,
     /// Notifications of one key replace each other on the device.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 64))]
     pub collapse_key: Option<String>,
 }
 
@@ -66,6 +76,7 @@ pub struct ReportNotification {
     pub text: Option<String>,
     /// At least one platform.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Platform>>))]
     pub platforms: Option<Vec<String>>,
     /// Everything that a created notification has too.
     #[serde(flatten)]
@@ -78,6 +89,7 @@ pub struct ReportNotification {
 pub struct NotificationContent {
     /// Only devices that have these tags set to true; one element.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 1))]
     pub tags: Option<Vec<String>>,
     /// Deep link.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,6 +147,7 @@ pub struct AndroidSettings {
 pub struct IosSettings {
     /// Number shown on the app icon. Required: `None` is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = u32, required = true))]
     pub badge: Option<u32>,
     /// Sound file; `default` for the regular sound. Required: empty is refused.
     pub sound: String,
@@ -145,6 +158,7 @@ pub struct IosSettings {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebPushSettings {
     /// 1 to 2 action buttons.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 2))]
     pub actions: Vec<WebPushAction>,
 }
 

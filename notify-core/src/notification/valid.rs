@@ -1,5 +1,7 @@
 //! Notifications that hold every rule of spec 4.1, 4.2, B12 to B19: what the engine works with.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{CampaignId, DeviceId, NewPoll, NotificationId, Platform, Timestamp, json::JsonObject};
 
 /// The validated form of [`crate::CreateNotification`].
@@ -197,7 +199,9 @@ impl LocalTime {
 }
 
 /// How soon a provider should deliver (B19).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Priority {
     /// At once, waking the device.
     #[default]

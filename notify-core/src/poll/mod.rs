@@ -2,8 +2,6 @@
 
 mod check;
 mod count;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use check::{check_poll, read_poll};
 
@@ -23,11 +21,13 @@ pub struct CreatePoll {
     /// The question.
     pub text: String,
     /// `poll_images`, `poll_text` or `poll_text_wide_image`.
+    #[cfg_attr(feature = "openapi", schema(value_type = PollLayout))]
     pub layout_id: String,
     /// Image shown with the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_url: Option<String>,
     /// Possible answers.
+    #[cfg_attr(feature = "openapi", schema(min_items = 2))]
     pub answers: Vec<CreateAnswer>,
 }
 

@@ -1,0 +1,355 @@
+//! Templates (spec 2.2 to 2.5, 8, B29).
+
+use notify_core::{CampaignSettings, CampaignTemplate, Request, Template};
+use serde_json::{Value, json};
+
+use crate::support::{NOW, changed, check, check_types, errors_of};
+
+const FEED: &str = "0197f9a0-0000-7000-8000-000000000002";
+
+fn article() -> Value {
+    json!({"url": "https://x.example/a", "title": "A", "thumb_url": "https://x.example/t"})
+}
+
+fn full() -> Value {
+    json!({
+        "name": "n", "layout_id": "content_with_two",
+        "settings": {
+            "big_share_button": false, "small_view": false, "build_without_image": false,
+            "small_share_button": false, "drag_to_expand": true,
+        },
+        "strings": [
+            {"name": "recommendations_title", "translations": {"def": "More"}},
+            {"name": "share_prefix", "translations": {"def": "p"}},
+            {"name": "share_subject", "translations": {"def": "s"}},
+            {"name": "ext_prefix", "translations": {"def": "e"}},
+        ],
+        "is_default": true,
+        "features": [
+            {"type": "content_feed", "position": 1, "data": {
+                "feeds": [{"id": FEED}, {"url": "https://x.example/rss", "name": "f"}],
+                "view_ext_on_browser": true, "recommendations_title": true}},
+            {"type": "external_content", "position": 1, "data": {
+                "type": "ob_sdk", "ob_widget_id": "w", "view_ext_on_browser": true,
+                "recommendations_title": true}},
+            {"type": "custom_feed", "position": 2, "data": {
+                "articles": [article(), article()], "recommendations_title": true}},
+            {"type": "action_button", "position": 1, "data": {
+                "type": "custom", "title": "t", "icon": "i", "data": {"z": 1.0, "a": [null]}}},
+        ],
+    })
+}
+
+fn button(data: &Value) -> Value {
+    json!({"name": "n", "layout_id": "content_with_two", "settings": {}, "features": [
+        {"type": "action_button", "position": 1, "data": data},
+    ]})
+}
+
+#[test]
+fn a_template_holds_its_rules() {
+    const LAYOUTS: &str = "layout_id: must be one of content_with_two, content_with_three, \
+                           content_wide_image_with_two, content_wide_image_with_three";
+    const NAMES: &str = "strings[1].name: must be one of recommendations_title, share_prefix, \
+                         share_subject, ext_prefix";
+    check::<Template>(
+        &full(),
+        &[
+            ("/name", "-", &["name: is required"]),
+            ("/name", "\"\"", &["name: is required"]),
+            ("/layout_id", "-", &["layout_id: is required"]),
+            ("/layout_id", "\"x\"", &[LAYOUTS]),
+            ("/layout_id", "\"content_wide_image_with_two\"", &[]),
+            (
+                "/layout_id",
+                "\"content_with_three\"",
+                &[
+                    "features[2].data.articles: must hold exactly 3 articles for layout content_with_three",
+                ],
+            ),
+            ("/settings", "-", &["settings: is required"]),
+            ("/settings", "null", &["settings: is required"]),
+            ("/settings", "{}", &[]),
+            (
+                "/settings/smal_view",
+                "true",
+                &["settings.smal_view: unknown field, did you mean `small_view`?"],
+            ),
+            ("/strings", "-", &[]),
+            ("/strings", "[]", &[]),
+            ("/strings/1/name", "\"x\"", &[NAMES]),
+            ("/strings/1/name", "\"ext_prefix\"", &["strings[3].name: is given twice"]),
+            ("/strings/1/translations", "-", &["strings[1].translations.def: is required"]),
+            ("/strings/1/translations/def", "\"\"", &["strings[1].translations.def: is required"]),
+            ("/strings/1/translations/en", "\"x\"", &["strings[1].translations.en: unknown field"]),
+            ("/is_default", "-", &[]),
+            ("/features", "-", &["features: is required"]),
+            ("/features", "[]", &[]),
+        ],
+    );
+    check_types::<Template>(
+        &full(),
+        &[
+            ("/name", "a string"),
+            ("/layout_id", "a string"),
+            ("/settings", "an object"),
+            ("/settings/big_share_button", "true or false"),
+            ("/settings/small_view", "true or false"),
+            ("/settings/build_without_image", "true or false"),
+            ("/settings/small_share_button", "true or false"),
+            ("/settings/drag_to_expand", "true or false"),
+            ("/strings", "a list"),
+            ("/is_default", "true or false"),
+            ("/features", "a list"),
+        ],
+    );
+}
+
+#[test]
+fn features_hold_their_rules() {
+    const TYPES: &str = "must be one of content_feed, external_content, action_button, custom_feed";
+    const WHOLE: &str = "features[0].position: must be a whole number without sign, fraction or \
+                         exponent";
+    check::<Template>(
+        &full(),
+        &[
+            ("/features/0/type", "-", &["features[0].type: is required"]),
+            ("/features/0/type", "\"x\"", &[&format!("features[0].type: {TYPES}")]),
+            ("/features/0/position", "-", &["features[0].position: is required"]),
+            ("/features/0/position", "0", &["features[0].position: must be at least 1"]),
+            ("/features/0/position", "-1", &[WHOLE]),
+            ("/features/0/position", "1.5", &[WHOLE]),
+            ("/features/0/position", "\"1\"", &["features[0].position: expected a whole number"]),
+            ("/features/0/data", "-", &["features[0].data: is required"]),
+            ("/features/0/data", "[]", &["features[0].data: expected an object"]),
+            ("/features/0/data/x", "1", &["features[0].data.x: unknown field"]),
+            ("/features/0/data/feeds", "-", &["features[0].data.feeds: must hold at least 1 feed"]),
+            (
+                "/features/0/data/feeds",
+                "[]",
+                &["features[0].data.feeds: must hold at least 1 feed"],
+            ),
+            (
+                "/features/0/data/feeds/0",
+                "{}",
+                &["features[0].data.feeds[0].id: is required, or url with name"],
+            ),
+            (
+                "/features/0/data/feeds/0/id",
+                "\"x\"",
+                &["features[0].data.feeds[0].id: names no feed"],
+            ),
+            (
+                "/features/0/data/feeds/0/id",
+                "\"\"",
+                &["features[0].data.feeds[0].id: must not be empty"],
+            ),
+            (
+                "/features/0/data/feeds/0/url",
+                "\"https://x.example\"",
+                &["features[0].data.feeds[0].url: must not be combined with id"],
+            ),
+            (
+                "/features/0/data/feeds/1/name",
+                "-",
+                &["features[0].data.feeds[1].name: is required with url"],
+            ),
+            (
+                "/features/0/data/feeds/1/url",
+                "-",
+                &["features[0].data.feeds[1].url: is required with name"],
+            ),
+            (
+                "/features/0/data/feeds/1/url",
+                "\"feed:x\"",
+                &["features[0].data.feeds[1].url: must be an absolute http or https url"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn fixed_and_external_content_hold_their_rules() {
+    check::<Template>(
+        &full(),
+        &[
+            ("/features/1/data/type", "-", &["features[1].data.type: is required"]),
+            ("/features/1/data/type", "\"x\"", &["features[1].data.type: must be one of ob_sdk"]),
+            (
+                "/features/1/data/ob_widget_id",
+                "-",
+                &["features[1].data.ob_widget_id: is required for type ob_sdk"],
+            ),
+            ("/features/2/data/articles", "-", &["features[2].data.articles: is required"]),
+            (
+                "/features/2/data/articles",
+                "[]",
+                &[
+                    "features[2].data.articles: must hold exactly 2 articles for layout content_with_two",
+                ],
+            ),
+            (
+                "/features/2/data/articles/0",
+                "{\"is_external\": true}",
+                &[
+                    "features[2].data.articles[0].url: is required",
+                    "features[2].data.articles[0].title: is required",
+                    "features[2].data.articles[0].thumb_url: is required",
+                ],
+            ),
+            (
+                "/features/2/data/articles/1/thumb_url",
+                "\"x\"",
+                &["features[2].data.articles[1].thumb_url: must be an absolute url"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn features_of_a_type_are_counted_and_have_places_of_their_own() {
+    let feature = |kind: &str, position: u32| {
+        let full = full();
+        let mut features = full["features"].as_array().unwrap().iter();
+        let mut feature = features.find(|one| one["type"] == kind).unwrap().clone();
+        feature["position"] = json!(position);
+        feature
+    };
+    let with = |features: Vec<Value>| changed(&full(), "/features", &json!(features).to_string());
+    for (kind, max) in
+        [("content_feed", 1), ("external_content", 1), ("action_button", 3), ("custom_feed", 1)]
+    {
+        let features = |count: u32| (1..=count).map(|place| feature(kind, place)).collect();
+        assert_eq!(errors_of::<Template>(&with(features(max))), [""; 0]);
+        assert_eq!(
+            errors_of::<Template>(&with(features(max + 1))),
+            [format!("features: must hold at most {max} of type {kind}")]
+        );
+    }
+    let twice = with(vec![feature("action_button", 2), feature("action_button", 2)]);
+    assert_eq!(
+        errors_of::<Template>(&twice),
+        ["features[1].position: is the position of another action_button"]
+    );
+    let after_unknown = with(vec![json!({"type": "x", "position": 1, "data": {"y": 1}}), {
+        let mut broken = feature("action_button", 0);
+        broken["data"]["icon"] = json!("");
+        broken
+    }]);
+    assert_eq!(
+        errors_of::<Template>(&after_unknown),
+        [
+            "features[0].type: must be one of content_feed, external_content, action_button, \
+             custom_feed",
+            "features[1].position: must be at least 1",
+            "features[1].data.icon: is required for type custom, or icon_url",
+        ],
+        "the feature after one of no known type keeps its place"
+    );
+}
+
+#[test]
+fn each_button_has_what_its_type_requires() {
+    let rows: [(Value, &[&str]); 9] = [
+        (json!({"type": "fb"}), &[]),
+        (json!({"type": "wa"}), &[]),
+        (json!({"type": "sms"}), &[]),
+        (json!({"type": "email", "title": "t", "url": "https://x.example"}), &[]),
+        (
+            json!({"type": "cal", "start_date": 5, "end_date": 5, "description": "d"}),
+            &["start_date", "end_date", "description"],
+        ),
+        (json!({"type": "video", "url": "https://x.example/v"}), &["url"]),
+        (json!({"type": "url", "url": "myapp://"}), &["url"]),
+        (json!({"type": "nav", "lat": 90, "lng": -180.0}), &["lat", "lng"]),
+        (json!({"type": "custom", "title": "t", "icon_url": "https://x.example/i"}), &["title"]),
+    ];
+    for (data, required) in rows {
+        let base = button(&data);
+        let kind = data["type"].as_str().unwrap();
+        for field in required {
+            let line = format!("features[0].data.{field}: is required for type {kind}");
+            check::<Template>(&base, &[(&format!("/features/0/data/{field}"), "-", &[&line])]);
+        }
+        check::<Template>(&base, &[]);
+    }
+    const KINDS: &str = "features[0].data.type: must be one of fb, wa, sms, email, cal, video, \
+                         url, nav, custom";
+    check::<Template>(
+        &button(&json!({
+            "type": "cal", "start_date": 5, "end_date": 6, "description": "d", "lat": 0, "lng": 0,
+            "icon": "i", "icon_url": "https://x.example", "url": "tel:1", "data": {"free": {}},
+        })),
+        &[
+            ("/features/0/data/type", "-", &["features[0].data.type: is required"]),
+            ("/features/0/data/type", "\"x\"", &[KINDS]),
+            (
+                "/features/0/data/end_date",
+                "4",
+                &["features[0].data.end_date: must not be before start_date"],
+            ),
+            (
+                "/features/0/data/start_date",
+                "253402300800000",
+                &[
+                    "features[0].data.start_date: must be unix milliseconds within the years 1970 to \
+                 9999",
+                ],
+            ),
+            (
+                "/features/0/data/start_date",
+                "\"x\"",
+                &["features[0].data.start_date: expected a whole number"],
+            ),
+            ("/features/0/data/lat", "90.1", &["features[0].data.lat: must be within ±90"]),
+            ("/features/0/data/lng", "-181", &["features[0].data.lng: must be within ±180"]),
+            ("/features/0/data/lat", "\"x\"", &["features[0].data.lat: expected a number"]),
+            (
+                "/features/0/data/url",
+                "\"javascript:x\"",
+                &["features[0].data.url: must not be a javascript: or data: url"],
+            ),
+            (
+                "/features/0/data/icon_url",
+                "\"i\"",
+                &["features[0].data.icon_url: must be an absolute url"],
+            ),
+            ("/features/0/data/data", "[]", &["features[0].data.data: expected an object"]),
+        ],
+    );
+}
+
+#[test]
+fn a_template_is_stored_with_its_defaults_and_reads_back_the_same() {
+    let minimal = json!({"name": "n", "layout_id": "content_with_two", "settings": {},
+        "features": [{"type": "content_feed", "position": 1, "data": {"feeds": [{"id": FEED}]}}]});
+    let template = Template::parse(minimal.to_string().as_bytes(), NOW).unwrap();
+    assert_eq!(template.settings, CampaignSettings::default());
+    assert_eq!(
+        serde_json::to_value(&template).unwrap(),
+        json!({"name": "n", "layout_id": "content_with_two", "is_default": false, "strings": [],
+            "settings": {"big_share_button": true, "small_view": true,
+                "build_without_image": true, "small_share_button": true, "drag_to_expand": false},
+            "features": [{"type": "content_feed", "position": 1, "data": {"feeds": [{"id": FEED}],
+                "view_ext_on_browser": false, "recommendations_title": false}}]})
+    );
+    let own = r#"{"z":1.50,"a":{"k":[null,1e3]}}"#;
+    let bodies = [
+        full().to_string(),
+        button(&json!({"type": "cal", "start_date": 1, "end_date": 2, "description": "d"}))
+            .to_string(),
+        button(&json!({"type": "nav", "lat": 1.25, "lng": 2, "url": "tel:1"})).to_string(),
+        button(&json!({"type": "fb", "url": "https://x.example", "data": {"own": 1}}))
+            .to_string()
+            .replace(r#"{"own":1}"#, own),
+    ];
+    for body in &bodies {
+        let template = Template::parse(body.as_bytes(), NOW).unwrap();
+        let stored = serde_json::to_string(&template).unwrap();
+        let read: CampaignTemplate = serde_json::from_str(&stored).unwrap();
+        assert_eq!(read, template);
+        assert_eq!(serde_json::to_string(&read).unwrap(), stored);
+        assert_eq!(body.contains(own), stored.contains(own), "the caller's object is kept");
+    }
+    assert!(serde_json::from_str::<CampaignTemplate>("{}").is_err());
+}

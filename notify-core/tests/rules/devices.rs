@@ -1,0 +1,258 @@
+//! `POST /v1/devices` (spec 4.3, B21) and `POST /v1/subscriptions` (B25).
+
+use notify_core::{
+    Endpoint, IosEnv, PUSH_TOKEN_CHARS_MAX, RegisterDevice, Request, Subscribe, WebSubscription,
+};
+use serde_json::{Value, json};
+
+use crate::support::{NOW, check, check_types, errors_of};
+
+fn minimal() -> Value {
+    json!({"device_id": "d", "platform": "android", "sdk_type": "android_push"})
+}
+
+fn full() -> Value {
+    json!({
+        "device_id": "d", "platform": "ios", "sdk_type": "ios_push", "android_id": "a",
+        "push_token": "t", "push_disabled": true, "ad_id": "ad", "imei": "i", "sdk_version": "1",
+        "app_version": "2", "os_version": "3", "store_identifier": "com.example",
+        "timezone": "GMT+05:30", "country": "US", "utc_offset": "60", "language": "en",
+        "device_description": "Phone", "ios_env": "sandbox",
+    })
+}
+
+const OPTIONAL_TEXTS: [&str; 12] = [
+    "/android_id",
+    "/push_token",
+    "/ad_id",
+    "/imei",
+    "/sdk_version",
+    "/app_version",
+    "/os_version",
+    "/store_identifier",
+    "/country",
+    "/language",
+    "/device_description",
+    "/ios_env",
+];
+const ZONE: &[&str] = &["timezone: must be GMT or GMT±HH:MM within ±14:00"];
+const OFFSET: &[&str] = &["utc_offset: must be a whole number of minutes within ±840"];
+
+#[test]
+fn required_fields_and_words_are_checked() {
+    check::<RegisterDevice>(
+        &minimal(),
+        &[
+            ("/device_id", "-", &["device_id: is required"]),
+            ("/device_id", "null", &["device_id: is required"]),
+            ("/device_id", "\"\"", &["device_id: is required"]),
+            ("/device_id", "\"..\"", &["device_id: must not be `.` or `..`"]),
+            ("/device_id", "\"a\\tb\"", &["device_id: must not contain control characters"]),
+            ("/device_id", &format!("\"{}\"", "é".repeat(255)), &[]),
+            (
+                "/device_id",
+                &format!("\"{}\"", "é".repeat(256)),
+                &["device_id: must be at most 255 characters"],
+            ),
+            ("/platform", "-", &["platform: is required"]),
+            ("/platform", "\"web\"", &["platform: must be one of android, ios"]),
+            ("/platform", "\"ios\"", &["sdk_type: must be ios_push for platform ios"]),
+            ("/sdk_type", "-", &["sdk_type: is required"]),
+            ("/sdk_type", "\"ios_push\"", &["sdk_type: must be android_push for platform android"]),
+            ("/sdk_type", "\"push\"", &["sdk_type: must be one of android_push, ios_push"]),
+            ("/ios_env", "\"\"", &[]),
+            ("/ios_env", "\"sandbox\"", &["ios_env: must be absent or empty for platform android"]),
+            ("/tag", "1", &["tag: unknown field"]),
+            ("/push_tokn", "1", &["push_tokn: unknown field, did you mean `push_token`?"]),
+            ("/pushToken", "1", &["pushToken: unknown field, did you mean `push_token`?"]),
+        ],
+    );
+}
+
+#[test]
+fn optional_fields_are_checked() {
+    let token = |count| format!("\"{}\"", "t".repeat(count));
+    check::<RegisterDevice>(
+        &full(),
+        &[
+            ("/ios_env", "\"production\"", &[]),
+            ("/ios_env", "\"test\"", &["ios_env: must be one of production, sandbox"]),
+            ("/push_token", &token(PUSH_TOKEN_CHARS_MAX), &[]),
+            (
+                "/push_token",
+                &token(PUSH_TOKEN_CHARS_MAX + 1),
+                &["push_token: must be at most 4096 characters"],
+            ),
+            ("/push_disabled", "false", &[]),
+            ("/push_disabled", "null", &[]),
+            ("/imei", &token(1_025), &["imei: must be at most 1024 characters"]),
+            ("/timezone", "\"GMT\"", &[]),
+            ("/timezone", "\"GMT+14:00\"", &[]),
+            ("/timezone", "\"GMT-14:00\"", &[]),
+            ("/timezone", "\"GMT+14:01\"", ZONE),
+            ("/timezone", "\"GMT+01:60\"", ZONE),
+            ("/timezone", "\"GMT+1:00\"", ZONE),
+            ("/timezone", "\"GMT 01:00\"", ZONE),
+            ("/timezone", "\"UTC\"", ZONE),
+            ("/utc_offset", "\"840\"", &[]),
+            ("/utc_offset", "\"-840\"", &[]),
+            ("/utc_offset", "\"841\"", OFFSET),
+            ("/utc_offset", "\"-841\"", OFFSET),
+            ("/utc_offset", "\"1.5\"", OFFSET),
+            ("/utc_offset", "\"one\"", OFFSET),
+        ],
+    );
+    for pointer in OPTIONAL_TEXTS.into_iter().chain(["/timezone", "/utc_offset"]) {
+        check::<RegisterDevice>(
+            &full(),
+            &[(pointer, "-", &[]), (pointer, "null", &[]), (pointer, "\"\"", &[])],
+        );
+        check_types::<RegisterDevice>(&full(), &[(pointer, "a string")]);
+    }
+    check_types::<RegisterDevice>(
+        &full(),
+        &[
+            ("/device_id", "a string"),
+            ("/platform", "a string"),
+            ("/sdk_type", "a string"),
+            ("/push_disabled", "true or false"),
+        ],
+    );
+}
+
+#[test]
+fn every_broken_rule_is_listed_at_once() {
+    let body = r#"{"platform": "tv", "imei": "x", "utc_offset": "x", "tokn": 1}"#;
+    assert_eq!(
+        errors_of::<RegisterDevice>(body),
+        [
+            "tokn: unknown field",
+            "device_id: is required",
+            "platform: must be one of android, ios",
+            "sdk_type: is required",
+            "utc_offset: must be a whole number of minutes within ±840",
+        ]
+    );
+    let body = r#"{"platform": 1, "imei": [], "extra": 1}"#;
+    assert_eq!(
+        errors_of::<RegisterDevice>(body),
+        ["platform: expected a string", "imei: expected a string", "extra: unknown field"]
+    );
+    assert_eq!(errors_of::<RegisterDevice>("[]"), ["body: expected an object"]);
+}
+
+#[test]
+fn what_is_left_out_takes_its_default() {
+    let empty = json!({
+        "device_id": "d", "platform": "ios", "sdk_type": "ios_push", "push_token": "",
+        "push_disabled": null, "ios_env": "", "imei": "",
+    });
+    let registration = RegisterDevice::parse(empty.to_string().as_bytes(), NOW).unwrap();
+    assert_eq!(registration.endpoint, Endpoint::Ios { push_token: None, env: None });
+    assert!(!registration.push_disabled);
+    assert_eq!(registration.utc_offset_minutes, 0);
+    assert_eq!(registration.details.imei, None);
+
+    let registration = RegisterDevice::parse(full().to_string().as_bytes(), NOW).unwrap();
+    let endpoint = Endpoint::Ios { push_token: Some("t".to_owned()), env: Some(IosEnv::Sandbox) };
+    assert_eq!(registration.endpoint, endpoint);
+    assert!(registration.push_disabled);
+    assert_eq!(registration.utc_offset_minutes, 330, "the time zone goes before the offset");
+    assert_eq!(registration.details.utc_offset.as_deref(), Some("60"));
+}
+
+/// The first key of RFC 8291, appendix A.
+const P256DH: &str =
+    "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
+const AUTH: &str = "BTBZMqHH6r4Tts7J_aSIgg";
+
+fn web() -> Value {
+    json!({"platform": "web", "subscription": {
+        "endpoint": "https://push.example/x", "expirationTime": null,
+        "keys": {"p256dh": P256DH, "auth": AUTH},
+    }})
+}
+
+#[test]
+fn browser_subscriptions_are_checked() {
+    const POINT: &str =
+        "subscription.keys.p256dh: must be an uncompressed P-256 point, 65 bytes in base64url";
+    let compressed = P256DH.replacen('B', "A", 1);
+    check::<Subscribe>(
+        &web(),
+        &[
+            ("/platform", "-", &["platform: is required"]),
+            ("/platform", "\"ios\"", &["platform: must be one of web, fb-messenger, chatapp"]),
+            ("/subscription", "-", &["subscription: is required for platform web"]),
+            ("/subscription", "[]", &["subscription: expected an object"]),
+            ("/subscription/expirationTime", "1700000000000.5", &[]),
+            (
+                "/subscription/expirationTime",
+                "\"x\"",
+                &["subscription.expirationTime: expected a number"],
+            ),
+            ("/subscription/endpoint", "-", &["subscription.endpoint: is required"]),
+            (
+                "/subscription/endpoint",
+                "\"http://push.example\"",
+                &["subscription.endpoint: must be an https url"],
+            ),
+            (
+                "/subscription/keys",
+                "-",
+                &["subscription.keys.p256dh: is required", "subscription.keys.auth: is required"],
+            ),
+            ("/subscription/keys/p256dh", "\"AAAA\"", &[POINT]),
+            ("/subscription/keys/p256dh", &format!("\"{compressed}\""), &[POINT]),
+            (
+                "/subscription/keys/p256dh",
+                "\"?\"",
+                &["subscription.keys.p256dh: must be base64url"],
+            ),
+            ("/subscription/keys/auth", &format!("\"{AUTH}==\""), &[]),
+            (
+                "/subscription/keys/auth",
+                "\"AAAA\"",
+                &["subscription.keys.auth: must be 16 bytes in base64url"],
+            ),
+            ("/recipient_id", "\"1\"", &["recipient_id: must be absent for platform web"]),
+            ("/device_id", "\"own\"", &[]),
+            ("/device_id", "\"\"", &["device_id: must not be empty"]),
+            ("/timezone", "\"GMT+15:00\"", ZONE),
+            ("/utc_offset", "\"1000\"", OFFSET),
+            ("/push_token", "\"t\"", &["push_token: unknown field"]),
+        ],
+    );
+}
+
+#[test]
+fn people_are_subscribed_by_their_address() {
+    for platform in ["fb-messenger", "chatapp"] {
+        let base = json!({"platform": platform, "recipient_id": "1", "language": "en"});
+        check::<Subscribe>(
+            &base,
+            &[
+                (
+                    "/recipient_id",
+                    "-",
+                    &[&format!("recipient_id: is required for platform {platform}")],
+                ),
+                ("/recipient_id", "\"\"", &["recipient_id: must not be empty"]),
+                ("/recipient_id", "1", &["recipient_id: expected a string"]),
+            ],
+        );
+    }
+}
+
+#[test]
+fn equal_keys_are_equal_texts() {
+    let padded =
+        crate::support::changed(&web(), "/subscription/keys/auth", &format!("\"{AUTH}==\""));
+    let subscription = Subscribe::parse(padded.as_bytes(), NOW).unwrap();
+    let expected = WebSubscription {
+        endpoint: "https://push.example/x".to_owned(),
+        p256dh: P256DH.to_owned(),
+        auth: AUTH.to_owned(),
+    };
+    assert_eq!(subscription.endpoint, Endpoint::Web(expected));
+}

@@ -1,0 +1,147 @@
+//! What a message shows: urls, extra data, raw payloads, settings (B11, B15 to B17, B34).
+
+use notify_core::{Content, CreateNotification, Request};
+use serde_json::{Value, json};
+
+use crate::{
+    notifications::{CAMPAIGN, full, parse},
+    support::{NOW, changed, check, errors_of},
+};
+
+#[test]
+fn a_message_holds_its_rules() {
+    let long = |count: usize| format!("\"https://x.example/{}\"", "a".repeat(count - 18));
+    const HTTP: &str = "image_url: must be an absolute http or https url";
+    check::<CreateNotification>(
+        &full(),
+        &[
+            ("/text", "-", &["text: is required"]),
+            ("/text", "\"\"", &["text: is required"]),
+            ("/url", "\"relative/path\"", &["url: must be an absolute url"]),
+            ("/url", "\"JavaScript:alert(1)\"", &["url: must not be a javascript: or data: url"]),
+            ("/url", "\"data:text/html,x\"", &["url: must not be a javascript: or data: url"]),
+            (
+                "/url",
+                "\"java\\nscript:x\"",
+                &["url: must not contain control characters or spaces around it"],
+            ),
+            ("/url", &long(2_048), &[]),
+            ("/url", &long(2_049), &["url: must be at most 2048 characters"]),
+            ("/image_url", "\"myapp://x\"", &[HTTP]),
+            ("/image_url", "\"https:x.example\"", &[HTTP]),
+            ("/image_url", "\"HTTPS://x.example/i\"", &[]),
+            ("/campaign_id", "\"default\"", &[]),
+            ("/campaign_id", "\"\"", &["campaign_id: must not be empty"]),
+            ("/campaign_id", "\"spring\"", &["campaign_id: names no campaign"]),
+            (
+                "/campaign_id",
+                &format!("\"{}\"", CAMPAIGN.to_uppercase()),
+                &["campaign_id: names no campaign"],
+            ),
+            ("/custom_json_key", "-", &["custom_json_key: is required with custom_json_value"]),
+            ("/custom_json_key", "\"\"", &["custom_json_key: is required with custom_json_value"]),
+            ("/custom_json_value", "-", &["custom_json_value: is required with custom_json_key"]),
+            (
+                "/custom_json_key",
+                "\"aps\"",
+                &["custom_json_key: is a key that the payload already uses"],
+            ),
+            ("/custom_json_key", "\"gcm.x\"", &["custom_json_key: is a key that FCM reserves"]),
+            ("/ios_settings/badge", "-", &["ios_settings.badge: is required"]),
+            (
+                "/ios_settings/badge",
+                "-1",
+                &["ios_settings.badge: must be a whole number without sign, fraction or exponent"],
+            ),
+            (
+                "/ios_settings/badge",
+                "1.0",
+                &["ios_settings.badge: must be a whole number without sign, fraction or exponent"],
+            ),
+            (
+                "/ios_settings/badge",
+                "4294967296",
+                &["ios_settings.badge: must be at most 4294967295"],
+            ),
+            ("/ios_settings/sound", "\"\"", &["ios_settings.sound: is required"]),
+            ("/ios_settings/tone", "1", &["ios_settings.tone: unknown field"]),
+        ],
+    );
+    for key in ["notification_id", "campaign_id", "url", "image_url", "poll_id"] {
+        let body = changed(&full(), "/custom_json_key", &format!("\"{key}\""));
+        assert_eq!(
+            errors_of::<CreateNotification>(&body),
+            ["custom_json_key: is a key that the payload already uses"]
+        );
+    }
+}
+
+#[test]
+fn raw_payloads_hold_what_their_provider_asks_for() {
+    for key in ["from", "gcm", "message_type", "google", "google.x", "googles", "gcm.x"] {
+        let body = changed(&full(), "/android_json", &json!({key: 1}).to_string());
+        assert_eq!(
+            errors_of::<CreateNotification>(&body),
+            [format!("android_json.{key}: is a key that FCM reserves")]
+        );
+    }
+    check::<CreateNotification>(
+        &full(),
+        &[
+            ("/android_json", "{\"gcmx\": {\"from\": 1}}", &[]),
+            ("/ios_json", "{}", &["ios_json.aps: is required"]),
+            ("/ios_json/aps", "1", &["ios_json.aps: must be an object"]),
+            (
+                "/ios_json/aps",
+                "{\"badge\": 1}",
+                &["ios_json.aps.alert: is required", "ios_json.aps.sound: is required"],
+            ),
+        ],
+    );
+    let body = r#"{"text":"t","platforms":["ios"],"android_json":{"b":1.50,"a":"\u0041"}}"#;
+    let notification = CreateNotification::parse(body.as_bytes(), NOW).unwrap();
+    let raw = notification.content.android_json().unwrap();
+    assert_eq!(raw.as_str(), r#"{"b":1.50,"a":"\u0041"}"#, "kept as it was written");
+}
+
+#[test]
+fn web_push_actions_are_one_or_two_and_differ() {
+    const COUNT: &str = "web_push_settings.actions: must hold 1 to 2 actions";
+    check::<CreateNotification>(
+        &full(),
+        &[
+            ("/web_push_settings", "{}", &[COUNT]),
+            ("/web_push_settings/actions", "[]", &[COUNT]),
+            ("/web_push_settings/actions", "[{\"title\":\"a\"}]", &[]),
+            (
+                "/web_push_settings/actions",
+                "[{\"title\":\"a\"},{\"title\":\"b\"},{\"title\":\"c\"}]",
+                &[COUNT],
+            ),
+            (
+                "/web_push_settings/actions/1/title",
+                "\"\"",
+                &["web_push_settings.actions[1].title: is required"],
+            ),
+            (
+                "/web_push_settings/actions/1/icon",
+                "\"app:i\"",
+                &["web_push_settings.actions[1].icon: must be an absolute http or https url"],
+            ),
+            (
+                "/web_push_settings/actions/1/action",
+                "\"action-2\"",
+                &["web_push_settings.actions[1].action: must not be shared by two actions"],
+            ),
+        ],
+    );
+    let names = |body: &Value| {
+        let Content::Message(message) = parse(body).content else { panic!("no message") };
+        let actions = message.web_push_actions.into_iter();
+        actions.map(|action| action.action).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&full()), ["action-2", "action-3"], "a made name steps over a given one");
+    let mut nameless = full();
+    nameless["web_push_settings"]["actions"] = json!([{"title": "a"}, {"title": "b"}]);
+    assert_eq!(names(&nameless), ["action-1", "action-2"]);
+}

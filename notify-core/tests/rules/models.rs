@@ -1,0 +1,85 @@
+//! What a model built in code serialises to is what its own reader accepts.
+
+use notify_core::{
+    CampaignLayout, CreateNotification, CreatePoll, FeatureData, Platform, Priority,
+    PushSubscription, RegisterDevice, ReportEvent, ReportEvents, Request, SetTags, StringName,
+    Subscribe, Tag, Template, TemplateButton, TemplateFeed, Timestamp, json::JsonObject,
+};
+
+use crate::support::NOW;
+
+fn round_trip<R>(model: R)
+where
+    R: Request + serde::Serialize + Clone + PartialEq + std::fmt::Debug,
+    R::Valid: PartialEq + std::fmt::Debug,
+{
+    let body = serde_json::to_vec(&model).unwrap();
+    assert_eq!(R::from_json(&body).unwrap(), model);
+    assert_eq!(R::parse(&body, NOW), model.clone().validate(NOW));
+    assert!(model.validate(NOW).is_ok());
+}
+
+#[test]
+fn models_read_back_what_they_write() {
+    let own = JsonObject::new(r#"{"z":1.50,"a":2}"#).unwrap();
+    round_trip(
+        CreateNotification::to_platforms([Platform::Ios, Platform::Web], "hi")
+            .tag("vip")
+            .url("myapp://x")
+            .image_url("https://x.example/i.png")
+            .campaign("default")
+            .extra("order", own.clone())
+            .send_at(Timestamp(NOW.0 + 1))
+            .ttl_seconds(60)
+            .priority(Priority::Normal)
+            .collapse_key("k"),
+    );
+    round_trip(CreateNotification::to_devices(["a"], ["b"], "hi").unwrap());
+    round_trip(CreateNotification::poll([Platform::Ios], CreatePoll::text("?", ["a", "b"])));
+    let images = ["https://x.example/1", "https://x.example/2"];
+    round_trip(CreateNotification::poll([Platform::Ios], CreatePoll::images("?", images)));
+    let wide = images.map(|url| ("a", url));
+    round_trip(CreateNotification::poll([Platform::Ios], CreatePoll::wide_images("?", wide)));
+    round_trip(RegisterDevice::android("d", "t"));
+    round_trip(RegisterDevice::ios("d", "t").ios_env(notify_core::IosEnv::Sandbox));
+    round_trip(Subscribe::messenger("1"));
+    round_trip(Subscribe::chat("1"));
+    round_trip(SetTags { tags: vec![Tag::new("a", true)] });
+    round_trip(ReportEvents {
+        events: vec![ReportEvent {
+            kind: "opened".to_owned(),
+            notification_id: "n".to_owned(),
+            device_id: "d".to_owned(),
+            at: Some(NOW),
+        }],
+    });
+    let mut button = TemplateButton::navigate(1.5, -2.0);
+    button.data = Some(own);
+    round_trip(
+        Template::new("n", CampaignLayout::ContentWithThree)
+            .string(StringName::ExtPrefix, "by ")
+            .as_default()
+            .feature(1, FeatureData::content_feed([TemplateFeed::by_url("https://x.example", "f")]))
+            .feature(1, FeatureData::external_content("w"))
+            .feature(1, FeatureData::ActionButton(button))
+            .feature(2, FeatureData::ActionButton(TemplateButton::video("https://x.example/v"))),
+    );
+}
+
+#[test]
+fn a_model_is_refused_in_the_words_of_the_server() {
+    let mut notification = CreateNotification::to_platforms([], "\0");
+    notification.ttl_seconds = Some(u32::MAX);
+    notification.content.tags = Some(vec!["a".to_owned(), "b".to_owned()]);
+    assert_eq!(
+        notification.validate(NOW).unwrap_err().as_slice(),
+        [
+            "platforms: must contain at least one of android, ios, web, fb-messenger, chatapp",
+            "tags: must hold at most 1 tag",
+            "ttl_seconds: must be at most 2419200",
+            "text: must not contain U+0000",
+        ]
+    );
+    let subscription = Subscribe::web(PushSubscription::default());
+    assert_eq!(subscription.validate(NOW).unwrap_err().as_slice().len(), 3);
+}

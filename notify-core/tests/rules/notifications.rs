@@ -1,0 +1,298 @@
+//! `POST /v1/notifications` and `POST /v1/notifications/notify` (spec 4.1, 4.2, B12 to B19).
+
+use notify_core::{
+    CampaignRef, Content, CreateNotification, DeviceId, LocalTime, Notification, Platform,
+    Priority, ReportNotification, Request, Schedule, Target, Timestamp,
+};
+use serde_json::{Value, json};
+
+use crate::support::{NOW, changed, check, check_types, errors_of};
+
+const PLATFORMS: &str = "android, ios, web, fb-messenger, chatapp";
+pub(crate) const CAMPAIGN: &str = "0197f9a0-0000-7000-8000-000000000001";
+const AHEAD_MAX: i64 = NOW.0 + 366 * 86_400_000;
+
+pub(crate) fn minimal() -> Value {
+    json!({"text": "hi", "platforms": ["ios"]})
+}
+
+pub(crate) fn full() -> Value {
+    json!({
+        "text": "hi", "platforms": ["android", "ios", "web", "fb-messenger", "chatapp", "ios"],
+        "tags": ["vip"], "url": "myapp://x", "image_url": "https://x.example/i.png",
+        "campaign_id": CAMPAIGN, "custom_json_key": "order", "custom_json_value": {"b": 1, "a": 2},
+        "android_json": {"a": 1}, "ios_json": {"aps": {"alert": 1, "badge": null, "sound": ""}},
+        "android_settings": {"title": "t", "sound": "s"},
+        "ios_settings": {"badge": 0, "sound": "default"},
+        "web_push_settings": {"actions": [
+            {"title": "a", "icon": "http://x.example/i", "action": "action-2", "url": "tel:1"},
+            {"title": "b"},
+        ]},
+        "social_messenger_settings": {"view_button": "Open"},
+        "ttl_seconds": 0, "priority": "normal", "collapse_key": "k", "send_at": AHEAD_MAX,
+    })
+}
+
+pub(crate) fn parse(body: &Value) -> Notification {
+    CreateNotification::parse(body.to_string().as_bytes(), NOW).unwrap()
+}
+
+#[test]
+fn every_field_has_its_type() {
+    let strings = [
+        "/text",
+        "/url",
+        "/image_url",
+        "/campaign_id",
+        "/custom_json_key",
+        "/priority",
+        "/collapse_key",
+        "/android_settings/title",
+        "/android_settings/sound",
+        "/ios_settings/sound",
+        "/social_messenger_settings/view_button",
+    ];
+    for pointer in strings {
+        check_types::<CreateNotification>(&full(), &[(pointer, "a string")]);
+    }
+    check_types::<CreateNotification>(&minimal(), &[("/send_at_local", "a string")]);
+    for pointer in ["/platforms", "/android_device_ids", "/ios_device_ids", "/tags"] {
+        check_types::<CreateNotification>(&full(), &[(pointer, "a list")]);
+    }
+    for pointer in [
+        "/custom_json_value",
+        "/android_json",
+        "/ios_json",
+        "/android_settings",
+        "/ios_settings",
+        "/web_push_settings",
+        "/social_messenger_settings",
+        "/poll",
+    ] {
+        check_types::<CreateNotification>(&full(), &[(pointer, "an object")]);
+    }
+    for pointer in ["/ttl_seconds", "/send_at", "/ios_settings/badge"] {
+        check_types::<CreateNotification>(&full(), &[(pointer, "a whole number")]);
+    }
+    check::<CreateNotification>(
+        &full(),
+        &[
+            ("/platforms/1", "null", &["platforms[1]: expected a string"]),
+            ("/tags/0", "7", &["tags[0]: expected a string"]),
+            (
+                "/web_push_settings/actions/1",
+                "[]",
+                &["web_push_settings.actions[1]: expected an object"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_field_left_out_or_null_is_no_error_where_it_is_optional() {
+    for pointer in [
+        "/tags",
+        "/url",
+        "/image_url",
+        "/campaign_id",
+        "/android_json",
+        "/ios_json",
+        "/android_settings",
+        "/android_settings/title",
+        "/android_settings/sound",
+        "/ios_settings",
+        "/web_push_settings",
+        "/web_push_settings/actions/0/icon",
+        "/web_push_settings/actions/0/action",
+        "/web_push_settings/actions/0/url",
+        "/social_messenger_settings",
+        "/social_messenger_settings/view_button",
+        "/ttl_seconds",
+        "/priority",
+        "/collapse_key",
+        "/send_at",
+    ] {
+        check::<CreateNotification>(&full(), &[(pointer, "-", &[]), (pointer, "null", &[])]);
+    }
+    for pointer in ["/url", "/image_url", "/priority", "/collapse_key", "/android_settings/title"] {
+        check::<CreateNotification>(&full(), &[(pointer, "\"\"", &[])]);
+    }
+}
+
+#[test]
+fn the_target_is_ids_or_platforms() {
+    let none = format!("platforms: must contain at least one of {PLATFORMS}");
+    let unknown = format!("platforms[1]: must be one of {PLATFORMS}");
+    let ids = |count: usize| json!(vec!["same"; count]).to_string();
+    check::<CreateNotification>(
+        &minimal(),
+        &[
+            ("/platforms", "-", &[&none]),
+            ("/platforms", "null", &[&none]),
+            ("/platforms", "[]", &[&none]),
+            ("/platforms", "[\"web\",\"tv\"]", &[&unknown]),
+            (
+                "/android_device_ids",
+                "[]",
+                &["android_device_ids: must hold at least 1 id when it is given"],
+            ),
+            ("/android_device_ids", "null", &[]),
+            ("/android_device_ids", "[\"a\",\"\"]", &["android_device_ids[1]: must not be empty"]),
+            ("/android_device_ids", &ids(1_000), &[]),
+            (
+                "/android_device_ids",
+                &ids(1_001),
+                &["android_device_ids: must hold at most 1000 ids"],
+            ),
+            ("/ios_device_ids", &ids(1_000), &[]),
+            ("/ios_device_ids", &ids(1_001), &["ios_device_ids: must hold at most 1000 ids"]),
+            ("/tag", "[\"vip\"]", &["tag: unknown field, did you mean `tags`?"]),
+            ("/tags", "[]", &[]),
+            ("/tags", "[\"a\",\"b\"]", &["tags: must hold at most 1 tag"]),
+            ("/tags", "[\"\"]", &["tags[0]: must not be empty"]),
+        ],
+    );
+    let both = json!({"text": "t", "android_device_ids": [], "ios_device_ids": []});
+    assert_eq!(errors_of::<CreateNotification>(&both.to_string()).len(), 2);
+    let ignored = json!({
+        "text": "t", "platforms": ["tv"], "android_device_ids": ["a", "b", "a"],
+        "ios_device_ids": [],
+    });
+    let android = vec![DeviceId::new("a").unwrap(), DeviceId::new("b").unwrap()];
+    assert_eq!(parse(&ignored).audience.target, Target::Devices { android, ios: vec![] });
+    let target = Target::Platforms(Platform::ALL.to_vec());
+    assert_eq!(parse(&full()).audience.target, target);
+}
+
+#[test]
+fn the_schedule_holds_its_rules() {
+    const FORM: &str = "send_at_local: must be a date and time as YYYY-MM-DDTHH:MM";
+    check::<CreateNotification>(
+        &minimal(),
+        &[
+            ("/send_at", &AHEAD_MAX.to_string(), &[]),
+            (
+                "/send_at",
+                &(AHEAD_MAX + 1).to_string(),
+                &["send_at: must be at most 366 days ahead"],
+            ),
+            (
+                "/send_at",
+                "9999999999999999999",
+                &["send_at: must be unix milliseconds within the years 1970 to 9999"],
+            ),
+            (
+                "/send_at",
+                "1.5e12",
+                &["send_at: must be a whole number without sign, fraction or exponent"],
+            ),
+            ("/send_at_local", "\"2027-01-02T00:00\"", &[]),
+            (
+                "/send_at_local",
+                "\"2027-01-02T00:01\"",
+                &["send_at_local: must be at most 366 days ahead"],
+            ),
+            ("/send_at_local", "\"2026-02-30T09:00\"", &[FORM]),
+            ("/send_at_local", "\"2026-02-03T24:00\"", &[FORM]),
+            ("/send_at_local", "\"2026-02-03 09:00\"", &[FORM]),
+            ("/send_at_local", "\"2026-02-03T09:00:00\"", &[FORM]),
+            ("/send_at_local", "\"2026-02-03T09:00Z\"", &[FORM]),
+            ("/ttl_seconds", "2419200", &[]),
+            ("/ttl_seconds", "2419201", &["ttl_seconds: must be at most 2419200"]),
+            ("/ttl_seconds", "4294967296", &["ttl_seconds: must be at most 4294967295"]),
+            ("/priority", "\"high\"", &[]),
+            ("/priority", "\"low\"", &["priority: must be one of high, normal"]),
+            ("/collapse_key", &format!("\"{}\"", "k".repeat(64)), &[]),
+            (
+                "/collapse_key",
+                &format!("\"{}\"", "k".repeat(65)),
+                &["collapse_key: must be 1 to 64 visible ASCII characters"],
+            ),
+            (
+                "/collapse_key",
+                "\"a b\"",
+                &["collapse_key: must be 1 to 64 visible ASCII characters"],
+            ),
+        ],
+    );
+    let mut both = minimal();
+    both["send_at"] = json!(NOW.0 + 1);
+    check::<CreateNotification>(
+        &both,
+        &[(
+            "/send_at_local",
+            "\"2026-01-02T00:00\"",
+            &["send_at_local: must not be combined with send_at"],
+        )],
+    );
+    assert_eq!(parse(&both).schedule, Schedule::At(Timestamp(NOW.0 + 1)));
+    both["send_at"] = json!(NOW.0);
+    assert_eq!(parse(&both).schedule, Schedule::Now, "what is past is due now");
+    let local = json!({"text": "t", "platforms": ["ios"], "send_at_local": "2026-01-01T09:30"});
+    let wall_clock = LocalTime(NOW.0 + (9 * 60 + 30) * 60_000);
+    assert_eq!(parse(&local).schedule, Schedule::Local(wall_clock));
+    let plain = parse(&minimal());
+    assert_eq!(plain.schedule, Schedule::Now);
+    assert_eq!((plain.ttl_seconds, plain.priority), (2_419_200, Priority::High));
+}
+
+#[test]
+fn a_poll_ignores_the_rules_of_other_settings_but_not_their_types() {
+    let poll = json!({
+        "platforms": ["ios"], "url": "no url", "image_url": "x", "campaign_id": "none",
+        "custom_json_key": "aps", "ios_json": {}, "android_json": {"from": 1}, "ios_settings": {},
+        "web_push_settings": {"actions": []},
+        "poll": {"text": "?", "layout_id": "poll_text", "answers": [{"text": "a"}, {"text": "b"}]},
+    });
+    let none = format!("platforms: must contain at least one of {PLATFORMS}");
+    check::<CreateNotification>(
+        &poll,
+        &[
+            ("/url", "7", &["url: expected a string"]),
+            ("/ios_settings/x", "7", &["ios_settings.x: unknown field"]),
+            ("/platforms", "[]", &[&none]),
+            ("/tags", "[\"a\",\"b\"]", &["tags: must hold at most 1 tag"]),
+            ("/ttl_seconds", "2419201", &["ttl_seconds: must be at most 2419200"]),
+            ("/text", "\"x\"", &[]),
+        ],
+    );
+    assert!(matches!(parse(&poll).content, Content::Poll(_)));
+}
+
+#[test]
+fn a_report_has_an_id_and_no_ids_or_schedule() {
+    let base = json!({"id": "own", "text": "t", "platforms": ["web"], "campaign_id": "default"});
+    check::<ReportNotification>(
+        &base,
+        &[
+            ("/id", "-", &["id: is required"]),
+            ("/id", "\"\"", &["id: is required"]),
+            ("/id", "7", &["id: expected a string"]),
+            ("/id", "\"notify\"", &["id: must not be `notify` or `preview`"]),
+            ("/id", "\"preview\"", &["id: must not be `notify` or `preview`"]),
+            ("/id", "\".\"", &["id: must not be `.` or `..`"]),
+            ("/text", "-", &["text: is required"]),
+            (
+                "/ios_settings",
+                "{}",
+                &["ios_settings.badge: is required", "ios_settings.sound: is required"],
+            ),
+        ],
+    );
+    for field in [
+        "android_device_ids",
+        "ios_device_ids",
+        "send_at",
+        "send_at_local",
+        "ttl_seconds",
+        "priority",
+        "collapse_key",
+    ] {
+        let body = changed(&base, &format!("/{field}"), "1");
+        let errors = errors_of::<ReportNotification>(&body);
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].starts_with(&format!("{field}: unknown field")), "{errors:?}");
+    }
+    let report = ReportNotification::parse(base.to_string().as_bytes(), NOW).unwrap();
+    assert_eq!(report.content.campaign(), Some(CampaignRef::Default));
+}

@@ -1,0 +1,104 @@
+//! Queries: each parameter at most once, none unknown, and the rules of each (B1, B10, B26, B28).
+
+use notify_core::{
+    CampaignFilter, CampaignPage, DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns,
+    ListDevices, NoQuery, PageQuery, Platform, Query, Timestamp,
+};
+
+use crate::support::NOW;
+
+fn parse<Q: Query>(query: &str) -> Result<Q::Valid, Vec<String>> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (name.to_owned(), value.to_owned())
+    });
+    Q::parse(&pairs.collect::<Vec<_>>(), NOW).map_err(|errors| errors.into_vec())
+}
+
+fn check<Q: Query>(rows: &[(&str, &[&str])]) {
+    for (query, expected) in rows {
+        let errors = parse::<Q>(query).err().unwrap_or_default();
+        assert_eq!(errors, *expected, "{query}");
+    }
+}
+
+#[test]
+fn pages_are_checked() {
+    const LIMIT: &[&str] = &["limit: must be a whole number from 1 to 1000"];
+    check::<PageQuery>(&[
+        ("", &[]),
+        ("limit=1", &[]),
+        ("limit=1000&cursor=x", &[]),
+        ("limit=", &[]),
+        ("limit=0", LIMIT),
+        ("limit=1001", LIMIT),
+        ("limit=-1", LIMIT),
+        ("limit=%2B1", LIMIT),
+        ("limit=1e2", LIMIT),
+        ("limit=99999999999999999999999", LIMIT),
+        ("limit=1&limit=1", &["limit: is given twice"]),
+        ("limits=1", &["limits: unknown parameter, did you mean `limit`?"]),
+        ("page=1", &["page: unknown parameter"]),
+        ("cursor=a\0", &["cursor: must not contain U+0000"]),
+    ]);
+    check::<NoQuery>(&[("", &[]), ("x=1", &["x: unknown parameter"])]);
+}
+
+#[test]
+fn devices_are_listed_by_platform_and_tag() {
+    check::<ListDevices>(&[
+        ("platform=fb-messenger&tag=vip&limit=2", &[]),
+        ("platform=tv", &["platform: must be one of android, ios, web, fb-messenger, chatapp"]),
+    ]);
+    let query = parse::<ListDevices>("platform=ios&tag=").unwrap();
+    assert_eq!((query.platform, query.tag), (Some(Platform::Ios), None));
+}
+
+#[test]
+fn campaigns_are_listed_by_offset() {
+    check::<ListCampaigns>(&[
+        (
+            "offset=-1&limit=0&status=x",
+            &[
+                "offset: must be a whole number from 0 to 9223372036854775807",
+                "limit: must be a whole number from 1 to 1000",
+                "status: must be one of active, disabled, all",
+            ],
+        ),
+        ("cursor=x", &["cursor: unknown parameter"]),
+    ]);
+    let page = CampaignPage { offset: 0, limit: 50, name: None, status: CampaignFilter::Active };
+    assert_eq!(parse::<ListCampaigns>(""), Ok(page));
+    let page = CampaignPage {
+        offset: 7,
+        limit: 3,
+        name: Some("50%_".to_owned()),
+        status: CampaignFilter::All,
+    };
+    assert_eq!(parse::<ListCampaigns>("offset=7&limit=3&name=50%_&status=all"), Ok(page));
+}
+
+#[test]
+fn the_period_of_statistics_is_checked() {
+    const WHOLE: &str = "must be a whole number from 0 to 253402300799999";
+    check::<DeviceStatisticsQuery>(&[
+        ("date_from=5&date_to=5", &[]),
+        ("date_from=6&date_to=5", &["date_from: must not be after date_to"]),
+        ("date_from=1767225600000", &[]),
+        ("date_from=1767225600001&date_to=now", &["date_from: must not be after date_to"]),
+        ("date_from=now", &[&format!("date_from: {WHOLE}")]),
+        ("date_to=1.5", &[&format!("date_to: {WHOLE}")]),
+        ("date_to=253402300800000", &[&format!("date_to: {WHOLE}")]),
+    ]);
+    let query = parse::<DeviceStatisticsQuery>("date_from=1&date_to=now").unwrap();
+    assert_eq!(query, DeviceStatisticsQuery { date_from: Some(Timestamp(1)), date_to: None });
+}
+
+#[test]
+fn an_enrichment_takes_ids_of_any_form() {
+    check::<EnrichmentQuery>(&[
+        ("notification_id=..&device_id=d", &[]),
+        ("device_id=", &["device_id: must not be empty"]),
+        ("device=d", &["device: unknown parameter"]),
+    ]);
+}

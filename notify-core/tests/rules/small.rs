@@ -1,0 +1,134 @@
+//! The small bodies: tags, feeds, events, status, and the admin API's.
+
+use notify_core::{
+    AppChange, AppStatus, CampaignStatus, CreateApp, CreateFeed, CreateKey, ReportEvents, Request,
+    SetCampaignStatus, SetTags, Tag, UpdateApp,
+};
+use serde_json::json;
+
+use crate::support::{NOW, check, check_types, errors_of};
+
+#[test]
+fn tags_are_checked() {
+    let base = json!({"tags": [
+        {"name": "a", "type": "bool", "value": true}, {"name": "b", "type": "bool", "value": false},
+    ]});
+    let name = |count: usize| format!("\"{}\"", "n".repeat(count));
+    check::<SetTags>(
+        &base,
+        &[
+            ("/tags", "-", &["tags: is required"]),
+            ("/tags", "{}", &["tags: expected a list"]),
+            ("/tags/1/name", "-", &["tags[1].name: is required"]),
+            ("/tags/1/name", "\"a\"", &["tags[1].name: is given twice"]),
+            ("/tags/1/name", &name(255), &[]),
+            ("/tags/1/name", &name(256), &["tags[1].name: must be at most 255 characters"]),
+            ("/tags/1/type", "-", &["tags[1].type: is required"]),
+            ("/tags/1/type", "\"int\"", &["tags[1].type: must be bool"]),
+            ("/tags/1/value", "-", &["tags[1].value: is required"]),
+            ("/tags/1/value", "1", &["tags[1].value: expected true or false"]),
+            ("/tags/1/values", "1", &["tags[1].values: unknown field, did you mean `value`?"]),
+        ],
+    );
+    let many = |count: usize| {
+        let tags: Vec<Tag> = (0..count).map(|n| Tag::new(format!("t{n}"), true)).collect();
+        json!({"tags": tags}).to_string()
+    };
+    assert_eq!(errors_of::<SetTags>(&many(1_000)), [""; 0]);
+    assert_eq!(errors_of::<SetTags>(&many(1_001)), ["tags: must hold at most 1000 tags"]);
+    let tags = SetTags::parse(base.to_string().as_bytes(), NOW).unwrap();
+    assert_eq!(tags, [Tag::new("a", true), Tag::new("b", false)]);
+}
+
+#[test]
+fn feeds_are_checked() {
+    let base = json!({"url": "https://x.example/rss", "name": "n"});
+    check::<CreateFeed>(
+        &base,
+        &[
+            ("/url", "-", &["url: is required"]),
+            ("/url", "\"feed://x\"", &["url: must be an absolute http or https url"]),
+            ("/name", "\"\"", &["name: is required"]),
+            ("/nam", "1", &["nam: unknown field, did you mean `name`?"]),
+        ],
+    );
+    check_types::<CreateFeed>(&base, &[("/url", "a string"), ("/name", "a string")]);
+}
+
+#[test]
+fn events_are_checked() {
+    let event = json!({"type": "opened", "notification_id": "n", "device_id": "d", "at": 1});
+    let base = json!({"events": [event]});
+    check::<ReportEvents>(
+        &base,
+        &[
+            ("/events", "-", &["events: must hold at least 1 event"]),
+            ("/events", "[]", &["events: must hold at least 1 event"]),
+            (
+                "/events/0/type",
+                "\"seen\"",
+                &["events[0].type: must be one of received, opened, clicked, dismissed"],
+            ),
+            ("/events/0/type", "-", &["events[0].type: is required"]),
+            ("/events/0/notification_id", "\"\"", &["events[0].notification_id: is required"]),
+            ("/events/0/device_id", "\"..\"", &["events[0].device_id: must not be `.` or `..`"]),
+            ("/events/0/at", "-", &[]),
+            ("/events/0/at", "253402300799999", &[]),
+            (
+                "/events/0/at",
+                "253402300800000",
+                &["events[0].at: must be unix milliseconds within the years 1970 to 9999"],
+            ),
+        ],
+    );
+    for kind in ["received", "opened", "clicked", "dismissed"] {
+        check::<ReportEvents>(&base, &[("/events/0/type", &format!("\"{kind}\""), &[])]);
+    }
+    let many = |count: usize| json!({"events": vec![&event; count]}).to_string();
+    assert_eq!(errors_of::<ReportEvents>(&many(1_000)), [""; 0]);
+    assert_eq!(errors_of::<ReportEvents>(&many(1_001)), ["events: must hold at most 1000 events"]);
+}
+
+#[test]
+fn the_status_of_a_campaign_is_one_of_two() {
+    let base = json!({"status": "active"});
+    check::<SetCampaignStatus>(
+        &base,
+        &[
+            ("/status", "\"disabled\"", &[]),
+            ("/status", "\"all\"", &["status: must be one of active, disabled"]),
+            ("/status", "-", &["status: is required"]),
+            ("/status", "true", &["status: expected a string"]),
+        ],
+    );
+    assert_eq!(
+        SetCampaignStatus::parse(base.to_string().as_bytes(), NOW),
+        Ok(CampaignStatus::Active)
+    );
+}
+
+#[test]
+fn applications_and_keys_are_checked() {
+    let long = format!("\"{}\"", "n".repeat(256));
+    check::<CreateApp>(
+        &json!({"name": "n", "language": "de"}),
+        &[
+            ("/name", "-", &["name: is required"]),
+            ("/name", &long, &["name: must be at most 255 characters"]),
+            ("/language", "1", &["language: expected a string"]),
+        ],
+    );
+    assert_eq!(CreateApp::parse(br#"{"name":"n"}"#, NOW).unwrap().language, "en");
+    check::<UpdateApp>(
+        &json!({"status": "suspended"}),
+        &[
+            ("/status", "\"active\"", &[]),
+            ("/status", "\"gone\"", &["status: must be one of active, suspended"]),
+            ("/name", &long, &["name: must be at most 255 characters"]),
+        ],
+    );
+    let change = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
+    assert_eq!(UpdateApp::parse(br#"{"status":"suspended"}"#, NOW), Ok(change));
+    assert_eq!(CreateKey::parse(b"", NOW), Ok(CreateKey { name: None }));
+    check::<CreateKey>(&json!({"name": "ci"}), &[("/name", "1", &["name: expected a string"])]);
+}

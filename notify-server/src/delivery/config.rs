@@ -1,0 +1,57 @@
+//! Every limit of the engine, with its default.
+
+use std::time::Duration;
+
+use super::RetryPolicy;
+
+/// Limits of the engine.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// Most deliveries that are in flight, or answered but not committed (W, trap 4): what a crash
+    /// can repeat at the most. No credit, no new stream.
+    pub credit: usize,
+    /// Most devices of one page.
+    pub page_rows: u32,
+    /// Outcomes after which a page commits.
+    pub checkpoint_outcomes: usize,
+    /// Time after which a page commits what it has.
+    pub checkpoint_every: Duration,
+    /// How long a page is this process's without renewing, in milliseconds.
+    pub lease_ms: i64,
+    /// How old an address may be when it is used, in milliseconds (trap 8).
+    pub address_age_ms_max: i64,
+    /// Most devices read ahead by one lane.
+    pub lane_devices_max: usize,
+    /// Most pages open in one lane.
+    pub lane_pages_max: usize,
+    /// Most retries that one lane takes at once.
+    pub lane_retries_max: u32,
+    /// Most notifications started in one transaction.
+    pub start_batch: u32,
+    /// Most dispatches held in memory; the rest waits in the database.
+    pub dispatches_open_max: usize,
+    /// When and how often a delivery is tried again.
+    pub retry: RetryPolicy,
+    /// Seed of the jitter; drawn at random when absent.
+    pub seed: Option<u64>,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            credit: 4_096,
+            page_rows: 1_000,
+            checkpoint_outcomes: 200,
+            checkpoint_every: Duration::from_millis(50),
+            lease_ms: 15_000,
+            address_age_ms_max: 1_000,
+            lane_devices_max: 4_000,
+            lane_pages_max: 256,
+            lane_retries_max: 200,
+            start_batch: 100,
+            dispatches_open_max: 1_000,
+            retry: RetryPolicy::default(),
+            seed: None,
+        }
+    }
+}

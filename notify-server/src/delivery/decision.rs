@@ -1,0 +1,214 @@
+//! The one place with policy: what happens after an attempt, as a pure function of the answer, the
+//! delivery's past and the clock (B39, B40, protocols.md §0).
+
+use std::time::Duration;
+
+use notify_core::{Platform, Timestamp};
+
+use crate::providers::{Answer, Certainty, Reason, Scope};
+use crate::store::Settled;
+
+/// When and how often a delivery is tried again (B39).
+#[derive(Debug, Clone, Copy)]
+pub struct RetryPolicy {
+    /// First delay, in milliseconds; it doubles with each attempt.
+    pub first_delay_ms: i64,
+    /// Longest delay of our own, in milliseconds.
+    pub delay_ms_max: i64,
+    /// Longest delay that a provider may ask for, in milliseconds.
+    pub asked_delay_ms_max: i64,
+    /// How long after its first attempt a delivery ends as failed, in milliseconds.
+    pub age_ms_max: i64,
+    /// Delay after a throttle that names none, in milliseconds.
+    pub throttle_ms: i64,
+    /// Time between probes of a held provider, in milliseconds.
+    pub probe_every_ms: i64,
+    /// Most attempts that may end in an answer that says nothing known.
+    pub unknown_attempts_max: u16,
+    /// Most attempts with an unknown outcome where the platform cannot recognise a repeat.
+    pub blind_attempts_max: u16,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            first_delay_ms: 2_000,
+            delay_ms_max: 15 * 60_000,
+            asked_delay_ms_max: 24 * 3_600_000,
+            age_ms_max: 24 * 3_600_000,
+            throttle_ms: 60_000,
+            probe_every_ms: 60_000,
+            unknown_attempts_max: 5,
+            blind_attempts_max: 2,
+        }
+    }
+}
+
+/// A delivery and the attempt that was just made.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempted {
+    /// Platform.
+    pub platform: Platform,
+    /// Attempts that counted before this one.
+    pub attempts_before: u16,
+    /// When the first one was made.
+    pub first_attempt_at: Timestamp,
+    /// Earlier attempts with an unknown outcome.
+    pub unknown_outcomes: u16,
+    /// When the notification expires; `None`: one try only (B19).
+    pub expires_at: Option<Timestamp>,
+    /// Now.
+    pub now: Timestamp,
+    /// Random share of the jitter, 0 to 1.
+    pub jitter: f64,
+}
+
+/// What happens next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// The delivery ends.
+    End {
+        /// How.
+        settled: Settled,
+        /// Why, unless it was sent.
+        reason: Option<Reason>,
+    },
+    /// The delivery ends, and the address is disabled (B40).
+    Disable {
+        /// Why.
+        reason: Reason,
+        /// Since when the address is dead; a device registered later is spared.
+        since: Option<Timestamp>,
+    },
+    /// The delivery is tried again.
+    Retry {
+        /// When.
+        due_at: Timestamp,
+        /// Why.
+        reason: Reason,
+        /// Attempts that count, this one included or not.
+        attempts: u16,
+        /// Attempts with an unknown outcome.
+        unknown_outcomes: u16,
+    },
+    /// Everything of this application and provider waits; no attempt counts.
+    Pause {
+        /// Until when.
+        until: Timestamp,
+    },
+    /// Our credentials are refused: everything of this application and provider is held (B40).
+    Hold {
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// Decides what happens after an attempt.
+#[must_use]
+pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
+    match answer {
+        Answer::Delivered { .. } => Next::End { settled: Settled::Sent, reason: None },
+        Answer::TokenDead { reason, since, .. } => Next::Disable { reason, since },
+        Answer::BadMessage { reason } | Answer::Policy { reason } => {
+            Next::End { settled: Settled::Failed, reason: Some(reason) }
+        }
+        Answer::Config { reason } => Next::Hold { reason },
+        Answer::Throttle { reason, after, scope } => throttled(reason, after, scope, past, policy),
+        Answer::Retry { reason, after, outcome } => {
+            let blind = outcome == Certainty::Unknown;
+            let unknown_outcomes = past.unknown_outcomes + u16::from(blind);
+            if blind
+                && !recognises_repeats(past.platform)
+                && unknown_outcomes >= policy.blind_attempts_max
+            {
+                return Next::End { settled: Settled::Failed, reason: Some(reason) };
+            }
+            retry(reason, after, unknown_outcomes, past, policy)
+        }
+        Answer::Unknown { reason } => {
+            if past.attempts_before + 1 >= policy.unknown_attempts_max {
+                return Next::End { settled: Settled::Failed, reason: Some(reason) };
+            }
+            retry(reason, None, past.unknown_outcomes, past, policy)
+        }
+    }
+}
+
+/// Whether a repeat carries an identity by which the platform shows it once (B36).
+fn recognises_repeats(platform: Platform) -> bool {
+    match platform {
+        Platform::Android | Platform::Ios | Platform::Web => true,
+        Platform::FbMessenger | Platform::ChatApp => false,
+    }
+}
+
+fn throttled(
+    reason: Reason,
+    after: Option<Duration>,
+    scope: Scope,
+    past: &Attempted,
+    policy: &RetryPolicy,
+) -> Next {
+    let delay_ms = asked_ms(after, policy).unwrap_or(policy.throttle_ms);
+    let until = past.now.plus_ms(delay_ms);
+    match scope {
+        Scope::Provider => Next::Pause { until },
+        Scope::Address => within_bounds(reason, until, past.attempts_before, past, policy),
+    }
+}
+
+fn retry(
+    reason: Reason,
+    after: Option<Duration>,
+    unknown_outcomes: u16,
+    past: &Attempted,
+    policy: &RetryPolicy,
+) -> Next {
+    let attempts = past.attempts_before.saturating_add(1);
+    let delay_ms =
+        asked_ms(after, policy).unwrap_or_else(|| backoff_ms(attempts, past.jitter, policy));
+    match within_bounds(reason, past.now.plus_ms(delay_ms), attempts, past, policy) {
+        Next::Retry { due_at, reason, attempts, .. } => {
+            Next::Retry { due_at, reason, attempts, unknown_outcomes }
+        }
+        ended => ended,
+    }
+}
+
+/// A retry, unless the notification is over by then (`expired`) or the delivery too old (`failed`).
+fn within_bounds(
+    reason: Reason,
+    due_at: Timestamp,
+    attempts: u16,
+    past: &Attempted,
+    policy: &RetryPolicy,
+) -> Next {
+    if past.expires_at.is_none_or(|expires_at| due_at >= expires_at) {
+        return Next::End { settled: Settled::Expired, reason: Some(reason) };
+    }
+    if due_at.ms_since(past.first_attempt_at) >= policy.age_ms_max {
+        return Next::End { settled: Settled::Failed, reason: Some(reason) };
+    }
+    Next::Retry { due_at, reason, attempts, unknown_outcomes: past.unknown_outcomes }
+}
+
+fn asked_ms(after: Option<Duration>, policy: &RetryPolicy) -> Option<i64> {
+    let asked = i64::try_from(after?.as_millis()).unwrap_or(i64::MAX);
+    Some(asked.min(policy.asked_delay_ms_max))
+}
+
+/// Exponential from the first delay, doubling, capped; the jitter takes up to half of it away.
+fn backoff_ms(attempts: u16, jitter: f64, policy: &RetryPolicy) -> i64 {
+    let doublings = u32::from(attempts.saturating_sub(1)).min(32);
+    let whole = policy.first_delay_ms.saturating_mul(1_i64 << doublings).min(policy.delay_ms_max);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "milliseconds"
+    )]
+    let taken = (whole as f64 / 2.0 * jitter.clamp(0.0, 1.0)) as i64;
+    whole - taken
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! One row for each class of answer and each bound of B39 and B40.
+
+use std::time::Duration;
+
+use super::*;
+
+const SECOND_MS: i64 = 1_000;
+const HOUR_MS: i64 = 3_600 * SECOND_MS;
+const NOW: Timestamp = Timestamp(1_000_000_000_000);
+
+fn first_attempt() -> Attempted {
+    Attempted {
+        platform: Platform::Ios,
+        attempts_before: 0,
+        first_attempt_at: NOW,
+        unknown_outcomes: 0,
+        expires_at: Some(NOW.plus_ms(28 * 24 * HOUR_MS)),
+        now: NOW,
+        jitter: 0.0,
+    }
+}
+
+fn retry(after: Option<Duration>, outcome: Certainty) -> Answer {
+    Answer::Retry { reason: "ServiceUnavailable".into(), after, outcome }
+}
+
+fn due_in_ms(next: &Next) -> i64 {
+    match next {
+        Next::Retry { due_at, .. } | Next::Pause { until: due_at } => due_at.ms_since(NOW),
+        other => panic!("not tried again: {other:?}"),
+    }
+}
+
+#[test]
+fn every_class_of_answer_has_its_consequence() {
+    let failed =
+        |reason: &'static str| Next::End { settled: Settled::Failed, reason: Some(reason.into()) };
+    let rows = [
+        (
+            Answer::Delivered { message_id: None },
+            Next::End { settled: Settled::Sent, reason: None },
+        ),
+        (
+            Answer::TokenDead {
+                reason: "Unregistered".into(),
+                ambiguous: false,
+                since: Some(Timestamp(5)),
+            },
+            Next::Disable { reason: "Unregistered".into(), since: Some(Timestamp(5)) },
+        ),
+        (Answer::BadMessage { reason: "BadPriority".into() }, failed("BadPriority")),
+        (Answer::Policy { reason: "outside window".into() }, failed("outside window")),
+        (
+            Answer::Config { reason: "InvalidProviderToken".into() },
+            Next::Hold { reason: "InvalidProviderToken".into() },
+        ),
+        (
+            Answer::Throttle {
+                reason: "QUOTA_EXCEEDED".into(),
+                after: None,
+                scope: Scope::Provider,
+            },
+            Next::Pause { until: NOW.plus_ms(60 * SECOND_MS) },
+        ),
+        (
+            Answer::Throttle {
+                reason: "TooManyRequests".into(),
+                after: None,
+                scope: Scope::Address,
+            },
+            Next::Retry {
+                due_at: NOW.plus_ms(60 * SECOND_MS),
+                reason: "TooManyRequests".into(),
+                attempts: 0,
+                unknown_outcomes: 0,
+            },
+        ),
+        (
+            retry(None, Certainty::Unknown),
+            Next::Retry {
+                due_at: NOW.plus_ms(2 * SECOND_MS),
+                reason: "ServiceUnavailable".into(),
+                attempts: 1,
+                unknown_outcomes: 1,
+            },
+        ),
+        (
+            Answer::Unknown { reason: "HTTP 418".into() },
+            Next::Retry {
+                due_at: NOW.plus_ms(2 * SECOND_MS),
+                reason: "HTTP 418".into(),
+                attempts: 1,
+                unknown_outcomes: 0,
+            },
+        ),
+    ];
+    for (answer, expected) in rows {
+        let shown = format!("{answer:?}");
+        assert_eq!(decide(answer, &first_attempt(), &RetryPolicy::default()), expected, "{shown}");
+    }
+}
+
+#[test]
+fn the_delay_doubles_from_two_seconds_to_fifteen_minutes_and_jitter_halves_it_at_most() {
+    let policy = RetryPolicy::default();
+    for (attempts_before, whole_s) in [(0, 2), (1, 4), (2, 8), (8, 512), (9, 900), (40, 900)] {
+        let mut past = Attempted { attempts_before, ..first_attempt() };
+        let next = decide(retry(None, Certainty::Failed), &past, &policy);
+        assert_eq!(due_in_ms(&next), whole_s * SECOND_MS, "attempt {attempts_before}");
+        past.jitter = 1.0;
+        let next = decide(retry(None, Certainty::Failed), &past, &policy);
+        assert_eq!(due_in_ms(&next), whole_s * SECOND_MS / 2, "attempt {attempts_before}");
+    }
+}
+
+#[test]
+fn what_the_provider_asks_for_is_never_undercut_and_bounded_to_a_day() {
+    let policy = RetryPolicy::default();
+    let day = Duration::from_secs(24 * 3_600);
+    let rows = [
+        (Duration::from_secs(1), SECOND_MS),
+        (Duration::from_secs(3_600), HOUR_MS),
+        (Duration::MAX, 24 * HOUR_MS),
+        (day, 24 * HOUR_MS),
+    ];
+    for (asked, expected_ms) in rows {
+        for jitter in [0.0, 0.5, 1.0] {
+            let past = Attempted { jitter, ..first_attempt() };
+            let throttle = Answer::Throttle {
+                reason: "QUOTA_EXCEEDED".into(),
+                after: Some(asked),
+                scope: Scope::Provider,
+            };
+            assert_eq!(due_in_ms(&decide(throttle, &past, &policy)), expected_ms);
+            if expected_ms < policy.age_ms_max {
+                let next = decide(retry(Some(asked), Certainty::Failed), &past, &policy);
+                assert_eq!(due_in_ms(&next), expected_ms);
+            }
+        }
+    }
+}
+
+#[test]
+fn expiry_and_age_end_a_delivery() {
+    let policy = RetryPolicy::default();
+    let one_try = Attempted { expires_at: None, ..first_attempt() };
+    let soon_over = Attempted { expires_at: Some(NOW.plus_ms(SECOND_MS)), ..first_attempt() };
+    let old = Attempted { first_attempt_at: NOW.plus_ms(-24 * HOUR_MS), ..first_attempt() };
+    for (past, expected) in
+        [(one_try, Settled::Expired), (soon_over, Settled::Expired), (old, Settled::Failed)]
+    {
+        let next = decide(retry(None, Certainty::Failed), &past, &policy);
+        let reason = Some("ServiceUnavailable".into());
+        assert_eq!(next, Next::End { settled: expected, reason });
+    }
+}
+
+#[test]
+fn where_a_repeat_cannot_be_recognised_an_unknown_outcome_is_tried_once_more() {
+    let policy = RetryPolicy::default();
+    for (platform, repeats) in [
+        (Platform::Android, true),
+        (Platform::Ios, true),
+        (Platform::Web, true),
+        (Platform::FbMessenger, false),
+        (Platform::ChatApp, false),
+    ] {
+        let first = Attempted { platform, ..first_attempt() };
+        let next = decide(retry(None, Certainty::Unknown), &first, &policy);
+        assert!(matches!(next, Next::Retry { unknown_outcomes: 1, .. }), "{platform}");
+        let second = Attempted { unknown_outcomes: 1, attempts_before: 1, ..first };
+        let next = decide(retry(None, Certainty::Unknown), &second, &policy);
+        assert_eq!(matches!(next, Next::Retry { .. }), repeats, "{platform}");
+        let failed = decide(retry(None, Certainty::Failed), &second, &policy);
+        assert!(matches!(failed, Next::Retry { .. }), "an answer that it failed is no doubt");
+    }
+}
+
+#[test]
+fn an_answer_that_says_nothing_known_has_a_low_cap() {
+    let policy = RetryPolicy::default();
+    let past = Attempted { attempts_before: policy.unknown_attempts_max - 1, ..first_attempt() };
+    let next = decide(Answer::Unknown { reason: "HTTP 418".into() }, &past, &policy);
+    assert_eq!(next, Next::End { settled: Settled::Failed, reason: Some("HTTP 418".into()) });
+}

@@ -1,0 +1,172 @@
+//! A dispatch in memory: what its pages share, rendered once.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use notify_core::{CreateNotification, Notification, Platform, Request, Timestamp};
+
+use super::lane::{Lane, LaneProvider};
+use super::shared::Shared;
+use crate::payload::Outgoing;
+use crate::providers::{Address, Prepared, Reason, SharedProvider};
+use crate::store::{AudienceDevice, DeviceKey, Dispatch, Settled, Source, StoreError};
+
+/// A dispatch in memory.
+pub(crate) struct Job {
+    pub(crate) dispatch: Dispatch,
+    /// The instant at which tries end; `None`: one try (B19).
+    pub(crate) expires_at: Option<Timestamp>,
+    notification: Option<Notification>,
+    cursor: AtomicI64,
+    canceled: AtomicBool,
+    rendered: Mutex<Option<Rendered>>,
+}
+
+/// A payload and the provider that it was rendered for.
+#[derive(Clone)]
+struct Rendered {
+    provider: SharedProvider,
+    payload: Result<Arc<Prepared>, Reason>,
+}
+
+/// What is done with the devices of a dispatch at the moment.
+#[derive(Clone)]
+pub(crate) enum Mode {
+    /// They are sent to.
+    Send {
+        /// Through this provider.
+        provider: SharedProvider,
+        /// This.
+        payload: Arc<Prepared>,
+    },
+    /// They are counted without being sent to (trap 10).
+    Count {
+        /// As this.
+        settled: Settled,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+impl Job {
+    pub(crate) fn new(dispatch: Dispatch, shared: &Shared) -> Arc<Self> {
+        let parsed = CreateNotification::parse(dispatch.request.as_bytes(), dispatch.due_at);
+        let expires_at = (dispatch.ttl_seconds > 0)
+            .then(|| dispatch.due_at.plus_ms(i64::from(dispatch.ttl_seconds) * 1_000));
+        let job = Arc::new(Self {
+            expires_at,
+            notification: parsed.ok(),
+            cursor: AtomicI64::new(dispatch.cursor.0),
+            canceled: AtomicBool::new(dispatch.canceled),
+            rendered: Mutex::new(None),
+            dispatch,
+        });
+        shared.watch_job(&job);
+        job
+    }
+
+    pub(crate) fn cursor(&self) -> DeviceKey {
+        DeviceKey(self.cursor.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn move_cursor(&self, to: DeviceKey) {
+        self.cursor.store(to.0, Ordering::Release);
+    }
+
+    /// What is left is not to be sent.
+    pub(crate) fn cancel(&self) {
+        self.canceled.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn canceled(&self) -> bool {
+        self.canceled.load(Ordering::Acquire)
+    }
+
+    /// Whether the notification is over at that instant.
+    pub(crate) fn expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|expires_at| now >= expires_at)
+    }
+
+    /// Whether a device, as it is now, gets the notification.
+    pub(crate) fn targets(&self, device: &AudienceDevice) -> bool {
+        device.eligible && device.address.is_some()
+    }
+
+    /// How many of these devices were named and get nothing (B20: `excluded`).
+    pub(crate) fn count_excluded(&self, devices: &[AudienceDevice]) -> u64 {
+        if !self.names_devices() {
+            return 0;
+        }
+        devices.iter().filter(|device| !self.targets(device)).count() as u64
+    }
+
+    pub(crate) fn names_devices(&self) -> bool {
+        match self.dispatch.source {
+            Source::Named { .. } => true,
+            Source::Platform | Source::Tag(_) => false,
+        }
+    }
+
+    /// What is to be done with devices of this dispatch now. The payload is rendered once for each
+    /// configuration of the provider.
+    pub(crate) async fn mode(&self, lane: &Lane) -> Result<Mode, StoreError> {
+        if self.canceled() {
+            return Ok(Mode::Count { settled: Settled::Canceled, reason: "canceled".into() });
+        }
+        let provider = match lane.provider().await? {
+            LaneProvider::Ready(provider) => provider,
+            LaneProvider::Missing | LaneProvider::Unknown => {
+                return Ok(count_as_failed("provider_not_configured".into()));
+            }
+        };
+        let mut rendered = self.rendered.lock().expect("rendering does not panic");
+        let known = rendered.as_ref().filter(|known| Arc::ptr_eq(&known.provider, &provider));
+        let payload = match known {
+            Some(known) => known.payload.clone(),
+            None => {
+                let payload = self.render(&provider, &lane.shared.public_url);
+                *rendered = Some(Rendered { provider: provider.clone(), payload: payload.clone() });
+                payload
+            }
+        };
+        Ok(match payload {
+            Ok(payload) => Mode::Send { provider, payload },
+            Err(reason) => count_as_failed(reason),
+        })
+    }
+
+    fn render(&self, provider: &SharedProvider, public_url: &str) -> Result<Arc<Prepared>, Reason> {
+        let Some(notification) = &self.notification else {
+            return Err("request_unreadable".into());
+        };
+        let poll_url = self
+            .dispatch
+            .poll_public_id
+            .map(|id| format!("{}/polls/{id}", public_url.trim_end_matches('/')));
+        let outgoing = Outgoing {
+            id: &self.dispatch.notification_id,
+            app_name: &self.dispatch.app_name,
+            content: &notification.content,
+            poll_url: poll_url.as_deref(),
+            priority: notification.priority,
+            collapse_key: notification.collapse_key.as_deref(),
+            expires_at: self.expires_at,
+            ttl_seconds: self.dispatch.ttl_seconds,
+        };
+        provider.prepare(&outgoing).map(Arc::new).map_err(|_| "payload_too_large".into())
+    }
+
+    /// Where a device is reached; `None` without an address that this dispatch's provider has.
+    pub(crate) fn address(&self, device: &AudienceDevice) -> Option<Address> {
+        let token = device.address.clone()?;
+        match self.dispatch.platform {
+            Platform::Android => Some(Address::Fcm { token }),
+            Platform::Ios => Some(Address::Apns { token, env: device.ios_env }),
+            Platform::Web | Platform::FbMessenger | Platform::ChatApp => None,
+        }
+    }
+}
+
+fn count_as_failed(reason: Reason) -> Mode {
+    Mode::Count { settled: Settled::Failed, reason }
+}

@@ -1,0 +1,29 @@
+//! The delivery engine: from an accepted notification to the outcome of every device.
+//!
+//! Three ideas carry it. An audience is a query, not a million rows: accepting writes one row. Work
+//! is done in pages of about a thousand devices, claimed by a cursor, whose outcomes are committed
+//! in checkpoints, so that a crash repeats what was in flight and no more. And policy has one
+//! place: [`decide`] turns what a provider said into what happens next.
+//!
+//! ```text
+//! EngineRun ──due──▶ LaneRun (application × platform) ──claims──▶ PageRun ──attempt──▶ Provider
+//!                        └──────────── due ─────────────▶ retries
+//! ```
+
+mod config;
+mod decision;
+mod engine;
+mod gate;
+mod job;
+mod lane;
+mod marks;
+mod page;
+mod retries;
+mod shared;
+mod slots;
+mod stop;
+
+pub use config::EngineConfig;
+pub use decision::{Attempted, Next, RetryPolicy, decide};
+pub use engine::Engine;
+pub use shared::{ProviderSource, Surroundings};

@@ -1,0 +1,94 @@
+//! What happened on a page since its last checkpoint.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::providers::Reason;
+use crate::store::{
+    Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, NewRetry, OpenPage, Settled,
+};
+
+/// Outcomes that wait for a checkpoint.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    settled: Vec<DeviceOutcome>,
+    retries: Vec<NewRetry>,
+    dead: Vec<DeadAddress>,
+    credits: usize,
+    since: Option<Instant>,
+    forced: bool,
+}
+
+impl Batch {
+    pub(super) fn settle(
+        &mut self,
+        key: DeviceKey,
+        settled: Settled,
+        reason: Option<Reason>,
+        attempts: u16,
+    ) {
+        self.begin();
+        self.settled.push(DeviceOutcome { key, settled, reason, attempts });
+    }
+
+    pub(super) fn retry(&mut self, retry: NewRetry) {
+        self.begin();
+        self.retries.push(retry);
+    }
+
+    pub(super) fn bury(&mut self, dead: DeadAddress) {
+        self.dead.push(dead);
+    }
+
+    /// The delivery just added holds its credit until it is committed (trap 4).
+    pub(super) fn owe_credit(&mut self) {
+        self.credits += 1;
+    }
+
+    pub(super) fn credits(&self) -> usize {
+        self.credits
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.since.is_none()
+    }
+
+    pub(super) fn has_retries(&self) -> bool {
+        !self.retries.is_empty()
+    }
+
+    /// Whether it is large or old enough to be committed.
+    pub(super) fn is_due(&self, outcomes_max: usize) -> bool {
+        self.forced || self.settled.len() + self.retries.len() >= outcomes_max
+    }
+
+    /// Its time is over: it is committed whatever its size.
+    pub(super) fn force(&mut self) {
+        self.forced = true;
+    }
+
+    /// When its time is over.
+    pub(super) fn due_at(&self, every: Duration) -> Instant {
+        self.since.map_or_else(Instant::now, |since| since + every)
+    }
+
+    /// The checkpoint that carries it; what it does not know is the page's to fill in.
+    pub(super) fn into_checkpoint(self, page: OpenPage) -> Checkpoint {
+        Checkpoint {
+            page,
+            settled: self.settled,
+            retries: self.retries,
+            dead: self.dead,
+            targeted: 0,
+            excluded: 0,
+            at: page.lease_until,
+            lease_until: page.lease_until,
+            finished: false,
+        }
+    }
+
+    fn begin(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+}

@@ -1,0 +1,247 @@
+//! Deliveries that are tried again: rows of their own, claimed when due, read anew at each try.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use notify_core::Timestamp;
+use tokio::time::Instant;
+
+use super::decision::{Attempted, Next, decide};
+use super::gate::Admission;
+use super::job::{Job, Mode};
+use super::lane::Lane;
+use crate::providers::{Answer, Reason};
+use crate::store::{ClaimedRetry, DeadAddress, RetryOutcome, RetryStep, Settled, StoreError};
+
+/// A retry whose attempt came back.
+struct Landed {
+    retry: ClaimedRetry,
+    job: Arc<Job>,
+    answer: Answer,
+}
+
+type Flights = FuturesUnordered<BoxFuture<'static, Landed>>;
+
+/// Tries claimed retries and commits what became of them, in small groups.
+pub(super) async fn run(lane: &Arc<Lane>, claimed: Vec<ClaimedRetry>, jobs: &[Arc<Job>]) {
+    let mut work = Retries {
+        lane: lane.clone(),
+        jobs,
+        queue: claimed.into(),
+        outcomes: Vec::new(),
+        credits: 0,
+        since: Instant::now(),
+    };
+    let mut flights = Flights::new();
+    loop {
+        let blocked = match work.start_what_may_start(&mut flights).await {
+            Ok(blocked) => blocked,
+            Err(error) => {
+                lane.shared.storage_failed(&error).await;
+                continue;
+            }
+        };
+        if work.wants_commit() || (work.queue.is_empty() && flights.is_empty()) {
+            work.commit().await;
+        }
+        if work.queue.is_empty() && flights.is_empty() {
+            return;
+        }
+        tokio::select! {
+            Some(landed) = flights.next(), if !flights.is_empty() => work.land(landed),
+            () = tokio::time::sleep_until(work.since + lane.shared.config.checkpoint_every),
+                if !work.outcomes.is_empty() => work.commit().await,
+            () = lane.slots.freed(), if blocked => {}
+            () = lane.shared.credit.freed(), if blocked => {}
+        }
+    }
+}
+
+struct Retries<'a> {
+    lane: Arc<Lane>,
+    jobs: &'a [Arc<Job>],
+    queue: VecDeque<ClaimedRetry>,
+    outcomes: Vec<RetryOutcome>,
+    /// Credit that is owed until the outcomes are committed.
+    credits: usize,
+    since: Instant,
+}
+
+impl Retries<'_> {
+    /// Starts retries until none is left, or slots or credit are used up (then true).
+    async fn start_what_may_start(&mut self, flights: &mut Flights) -> Result<bool, StoreError> {
+        while let Some(retry) = self.queue.front() {
+            let now = self.lane.shared.clock.now();
+            let job = self.job_of(retry);
+            let mode = job.mode(&self.lane).await?;
+            if let Some((settled, reason)) = ends_without_trying(retry, &job, &mode, now) {
+                let retry = self.queue.pop_front().expect("the front was just looked at");
+                let attempts = retry.attempts;
+                let step = RetryStep::Settled { settled, reason: Some(reason), attempts };
+                self.note(RetryOutcome { no: retry.no, step, dead: None });
+                continue;
+            }
+            if self.lane.shared.stop.asked() {
+                self.postpone_all(now);
+                continue;
+            }
+            if !self.lane.slots.try_take(self.lane.slots_max()) {
+                return Ok(true);
+            }
+            if !self.lane.shared.credit.try_take(self.lane.shared.config.credit) {
+                self.lane.slots.give_back(1);
+                return Ok(true);
+            }
+            if let Admission::Wait(until) = self.lane.gate.admit(now) {
+                self.lane.slots.give_back(1);
+                self.lane.shared.credit.give_back(1);
+                self.postpone_all(until);
+                continue;
+            }
+            let retry = self.queue.pop_front().expect("the front was just looked at");
+            flights.push(attempt(retry, job, mode));
+        }
+        Ok(false)
+    }
+
+    fn job_of(&self, retry: &ClaimedRetry) -> Arc<Job> {
+        let job = self.jobs.iter().find(|job| job.dispatch.no == retry.dispatch);
+        job.expect("the lane read the dispatch of every claimed retry").clone()
+    }
+
+    /// Gives what is left back: a pause is no attempt (B39).
+    fn postpone_all(&mut self, until: Timestamp) {
+        for retry in std::mem::take(&mut self.queue) {
+            let reason = "waiting".into();
+            let outcome = again(&retry, retry.attempts, until, (reason, retry.unknown_outcomes));
+            self.note(outcome);
+        }
+    }
+
+    fn land(&mut self, landed: Landed) {
+        let shared = self.lane.shared.clone();
+        let Landed { retry, job, answer } = landed;
+        let now = shared.clock.now();
+        self.lane.slots.give_back(1);
+        self.lane.heard(&answer, now);
+        let past = Attempted {
+            platform: self.lane.platform,
+            attempts_before: retry.attempts,
+            first_attempt_at: retry.first_attempt_at,
+            unknown_outcomes: retry.unknown_outcomes,
+            expires_at: job.expires_at,
+            now,
+            jitter: shared.jitter(),
+        };
+        let made = retry.attempts.saturating_add(1);
+        let outcome = match decide(answer, &past, &shared.config.retry) {
+            Next::End { settled, reason } => {
+                let step = RetryStep::Settled { settled, reason, attempts: made };
+                RetryOutcome { no: retry.no, step, dead: None }
+            }
+            Next::Disable { reason, since } => {
+                let device = retry.device.expect("a retry that was sent has its device");
+                let address = device.address.expect("a device that was sent to has an address");
+                let dead =
+                    DeadAddress { key: retry.key, address, reason: reason.clone(), since, at: now };
+                let settled = Settled::Unregistered;
+                let step = RetryStep::Settled { settled, reason: Some(reason), attempts: made };
+                RetryOutcome { no: retry.no, step, dead: Some(dead) }
+            }
+            Next::Retry { due_at, reason, attempts, unknown_outcomes } => {
+                again(&retry, attempts, due_at, (reason, unknown_outcomes))
+            }
+            Next::Pause { until } => {
+                self.lane.gate.pause(until);
+                again(&retry, retry.attempts, until, ("throttled".into(), retry.unknown_outcomes))
+            }
+            Next::Hold { reason } => {
+                self.lane.hold(&reason, now);
+                let probe_at = now.plus_ms(shared.config.retry.probe_every_ms);
+                again(&retry, retry.attempts, probe_at, (reason, retry.unknown_outcomes))
+            }
+        };
+        self.credits += 1;
+        self.note(outcome);
+    }
+
+    fn note(&mut self, outcome: RetryOutcome) {
+        if self.outcomes.is_empty() {
+            self.since = Instant::now();
+        }
+        self.outcomes.push(outcome);
+    }
+
+    fn wants_commit(&self) -> bool {
+        self.outcomes.len() >= self.lane.shared.config.checkpoint_outcomes
+    }
+
+    async fn commit(&mut self) {
+        let shared = self.lane.shared.clone();
+        let outcomes = std::mem::take(&mut self.outcomes);
+        while !outcomes.is_empty() {
+            let now = shared.clock.now();
+            match shared.store.settle_retries(shared.epoch, outcomes.clone(), now).await {
+                Ok(()) => break,
+                Err(error) => shared.storage_failed(&error).await,
+            }
+        }
+        shared.credit.give_back(std::mem::take(&mut self.credits));
+        // The next due time may have changed.
+        shared.wake.notify_one();
+    }
+}
+
+fn again(
+    retry: &ClaimedRetry,
+    attempts: u16,
+    due_at: Timestamp,
+    (reason, unknown_outcomes): (Reason, u16),
+) -> RetryOutcome {
+    let step = RetryStep::Again { attempts, due_at, reason, unknown_outcomes };
+    RetryOutcome { no: retry.no, step, dead: None }
+}
+
+/// How a retry ends that is not worth a try any more: the device is read again at each (trap 12).
+fn ends_without_trying(
+    retry: &ClaimedRetry,
+    job: &Job,
+    mode: &Mode,
+    now: Timestamp,
+) -> Option<(Settled, Reason)> {
+    let Some(device) = &retry.device else {
+        return Some((Settled::Canceled, "device_deleted".into()));
+    };
+    if let Mode::Count { settled, reason } = mode {
+        return Some((*settled, reason.clone()));
+    }
+    if job.expired(now) {
+        return Some((Settled::Expired, "expired".into()));
+    }
+    if device.address.is_none() {
+        return Some((Settled::Failed, "no_address".into()));
+    }
+    if !job.targets(device) {
+        return Some((Settled::Failed, "device_disabled".into()));
+    }
+    None
+}
+
+fn attempt(retry: ClaimedRetry, job: Arc<Job>, mode: Mode) -> BoxFuture<'static, Landed> {
+    async move {
+        let address = retry.device.as_ref().and_then(|device| job.address(device));
+        let answer = match (mode, address) {
+            (Mode::Send { provider, payload }, Some(address)) => {
+                provider.attempt(&payload, &address).await
+            }
+            (Mode::Send { .. } | Mode::Count { .. }, _) => {
+                Answer::BadMessage { reason: "no_address".into() }
+            }
+        };
+        Landed { retry, job, answer }
+    }
+    .boxed()
+}

@@ -1,0 +1,185 @@
+//! What every part of the engine shares.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use notify_core::{Platform, ProviderKind};
+use tokio::sync::Notify;
+
+use super::EngineConfig;
+use super::job::Job;
+use super::lane::{Lane, hear};
+use super::marks::Marks;
+use super::slots::Slots;
+use super::stop::StopSign;
+use crate::clock::SharedClock;
+use crate::providers::SharedProvider;
+use crate::store::{
+    AppNo, Change, ChangeListener, DispatchNo, Epoch, PageNo, SharedStore, StoreError,
+};
+
+/// Time between two tries when storage is not available. Real time, not the engine's: it paces the
+/// machine, it means nothing to a delivery.
+const STORAGE_PAUSE: Duration = Duration::from_millis(200);
+
+/// Gives the engine its providers, with their secrets opened.
+#[async_trait::async_trait]
+pub trait ProviderSource: Send + Sync + 'static {
+    /// The provider of an application; `None` when it is not configured.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    async fn provider(
+        &self,
+        app: AppNo,
+        provider: ProviderKind,
+    ) -> Result<Option<SharedProvider>, StoreError>;
+}
+
+/// What every part of the engine shares.
+pub(crate) struct Shared {
+    pub(crate) store: SharedStore,
+    pub(crate) providers: Arc<dyn ProviderSource>,
+    pub(crate) clock: SharedClock,
+    /// What poll addresses begin with (B34).
+    pub(crate) public_url: String,
+    pub(crate) config: EngineConfig,
+    pub(crate) epoch: Epoch,
+    /// Deliveries in flight or answered but not committed (trap 4).
+    pub(crate) credit: Slots,
+    pub(crate) marks: Marks,
+    pub(crate) stop: StopSign,
+    /// Something may be due that the engine does not know of.
+    pub(crate) wake: Notify,
+    /// Lanes of this process.
+    pub(crate) lanes: Mutex<HashMap<(AppNo, Platform), Arc<Lane>>>,
+    pub(crate) adoption_asked: AtomicBool,
+    rng: Mutex<fastrand::Rng>,
+    jobs: Mutex<Vec<Weak<Job>>>,
+    open: Mutex<Open>,
+}
+
+/// What this process works on.
+#[derive(Default)]
+struct Open {
+    dispatches: HashSet<DispatchNo>,
+    pages: HashSet<PageNo>,
+}
+
+/// Where the engine reads, and what it reads by.
+pub struct Surroundings {
+    /// Storage.
+    pub store: SharedStore,
+    /// Providers.
+    pub providers: Arc<dyn ProviderSource>,
+    /// Time.
+    pub clock: SharedClock,
+    /// What poll addresses begin with.
+    pub public_url: String,
+}
+
+impl Shared {
+    pub(crate) fn new(around: Surroundings, config: EngineConfig) -> Arc<Self> {
+        let mut rng = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        let epoch = Epoch(rng.i64(1..));
+        Arc::new(Self {
+            store: around.store,
+            providers: around.providers,
+            clock: around.clock,
+            public_url: around.public_url,
+            config,
+            epoch,
+            credit: Slots::default(),
+            marks: Marks::default(),
+            stop: StopSign::default(),
+            wake: Notify::new(),
+            lanes: Mutex::default(),
+            adoption_asked: AtomicBool::new(true),
+            rng: Mutex::new(rng),
+            jobs: Mutex::default(),
+            open: Mutex::default(),
+        })
+    }
+
+    /// A share of the jitter, 0 to 1.
+    pub(crate) fn jitter(&self) -> f64 {
+        self.rng.lock().expect("no holder of the generator panics").f64()
+    }
+
+    /// Storage failed: says so, and lets a moment pass.
+    pub(crate) async fn storage_failed(&self, error: &StoreError) {
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        tracing::error!(error = %error, cause, "delivery waits for storage");
+        tokio::time::sleep(STORAGE_PAUSE).await;
+    }
+
+    /// A page or dispatch of this process is in doubt: what is open is looked up again.
+    pub(crate) fn ask_for_adoption(&self) {
+        self.adoption_asked.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    /// Keeps a job in sight of cancellations.
+    pub(crate) fn watch_job(&self, job: &Arc<Job>) {
+        let mut jobs = self.jobs.lock().expect("no holder of the jobs panics");
+        jobs.retain(|job| job.strong_count() > 0);
+        jobs.push(Arc::downgrade(job));
+    }
+
+    /// Takes a dispatch on; false when it was taken on before.
+    pub(crate) fn dispatch_opened(&self, no: DispatchNo) -> bool {
+        self.open.lock().expect("no holder panics").dispatches.insert(no)
+    }
+
+    /// A dispatch needs no more pages.
+    pub(crate) fn dispatch_scanned(&self, no: DispatchNo) {
+        self.open.lock().expect("no holder panics").dispatches.remove(&no);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn dispatches_open(&self) -> usize {
+        self.open.lock().expect("no holder panics").dispatches.len()
+    }
+
+    pub(crate) fn page_opened(&self, no: PageNo) {
+        self.open.lock().expect("no holder panics").pages.insert(no);
+    }
+
+    pub(crate) fn page_closed(&self, no: PageNo) {
+        self.open.lock().expect("no holder panics").pages.remove(&no);
+    }
+
+    pub(crate) fn page_is_open(&self, no: PageNo) -> bool {
+        self.open.lock().expect("no holder panics").pages.contains(&no)
+    }
+}
+
+impl ChangeListener for Shared {
+    fn changed(&self, change: Change) {
+        match change {
+            Change::NotificationDue | Change::NotificationScheduled => self.wake.notify_one(),
+            Change::DeviceChanged(key) => self.marks.device_changed(key),
+            Change::NotificationCanceled(notification) => {
+                let jobs = self.jobs.lock().expect("no holder of the jobs panics");
+                for job in jobs.iter().filter_map(Weak::upgrade) {
+                    if job.dispatch.notification == notification {
+                        job.cancel();
+                    }
+                }
+                drop(jobs);
+                for lane in self.lanes.lock().expect("no holder panics").values() {
+                    lane.gate.nudge();
+                }
+                self.wake.notify_one();
+            }
+            Change::ProviderChanged(..) | Change::AppChanged(_) => {
+                for lane in self.lanes.lock().expect("no holder panics").values() {
+                    hear(lane, change);
+                }
+            }
+            Change::KeyRevoked => {}
+        }
+    }
+}
