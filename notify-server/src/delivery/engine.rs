@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use notify_core::{Platform, Timestamp};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::EngineConfig;
@@ -40,6 +41,12 @@ impl Engine {
             .name("delivery".into())
             .spawn(move || runtime.block_on(run.run()))?;
         Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Hears of every commit of the engine: how far it has come is read from the store then.
+    #[must_use]
+    pub fn progress(&self) -> watch::Receiver<u64> {
+        self.shared.progress.subscribe()
     }
 
     /// Stops: nothing new begins, what is in flight ends and is committed, the rest stays for the
@@ -143,6 +150,7 @@ impl EngineRun {
                 self.shared.store.start_due(now, self.shared.config.start_batch).await?;
             // They are started: whatever fails from here on must find them in the backlog.
             self.backlog.extend(dispatches);
+            self.shared.committed();
             self.take_backlog().await?;
             if !more {
                 break;

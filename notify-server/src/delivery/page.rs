@@ -423,6 +423,7 @@ impl PageRun {
         };
         async move {
             let committed = commit_at_last(&shared, checkpoint).await;
+            shared.committed();
             if has_retries {
                 shared.wake.notify_one();
             }

@@ -190,6 +190,7 @@ impl Retries<'_> {
             }
         }
         shared.credit.give_back(std::mem::take(&mut self.credits));
+        shared.committed();
         // The next due time may have changed.
         shared.wake.notify_one();
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use notify_core::{Platform, ProviderKind};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::EngineConfig;
 use super::job::Job;
@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     /// Lanes of this process.
     pub(crate) lanes: Mutex<HashMap<(AppNo, Platform), Arc<Lane>>>,
     pub(crate) adoption_asked: AtomicBool,
+    /// Counts the engine's commits.
+    pub(crate) progress: watch::Sender<u64>,
     rng: Mutex<fastrand::Rng>,
     jobs: Mutex<Vec<Weak<Job>>>,
     open: Mutex<Open>,
@@ -97,6 +99,7 @@ impl Shared {
             wake: Notify::new(),
             lanes: Mutex::default(),
             adoption_asked: AtomicBool::new(true),
+            progress: watch::Sender::new(0),
             rng: Mutex::new(rng),
             jobs: Mutex::default(),
             open: Mutex::default(),
@@ -106,6 +109,11 @@ impl Shared {
     /// A share of the jitter, 0 to 1.
     pub(crate) fn jitter(&self) -> f64 {
         self.rng.lock().expect("no holder of the generator panics").f64()
+    }
+
+    /// The engine committed something.
+    pub(crate) fn committed(&self) {
+        self.progress.send_modify(|commits| *commits += 1);
     }
 
     /// Storage failed: says so, and lets a moment pass.

@@ -1,0 +1,302 @@
+//! The engine's test rig: a real SQLite store, a provider that does as it is told, a clock that
+//! stands still.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::HeaderMap;
+use notify_core::{
+    App, AppId, CreateNotification, DeviceId, KeyId, NewApp, NotificationId, NotificationRecord,
+    Platform, ProviderKind, RegisterDevice, Request, Tag, TagType, Timestamp,
+};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::super::{Engine, EngineConfig, ProviderSource, Surroundings};
+use crate::clock::ManualClock;
+use crate::payload::{Outgoing, TooLarge};
+use crate::providers::{Address, Answer, Prepared, PreparedBody, Provider, SharedProvider};
+use crate::store::sqlite::{OpenOptions, SqliteStore};
+use crate::store::{AppNo, NewNotification, SharedStore, StoreError};
+
+/// Where the clock of every test begins.
+pub(super) const START: Timestamp = Timestamp(1_780_000_000_000);
+/// Longest time a test waits for an event before it counts as lost.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// What the fake provider answers.
+#[derive(Clone)]
+pub(super) enum Told {
+    /// This, at once.
+    Answer(Answer),
+    /// This, once the gate number of the rig's `release` is reached.
+    Held(Answer),
+}
+
+type Script = Arc<dyn Fn(&str, usize) -> Told + Send + Sync>;
+
+/// A provider that does as it is told and keeps a journal.
+pub(super) struct FakeProvider {
+    script: Mutex<Script>,
+    journal: Mutex<Vec<String>>,
+    attempts: Mutex<HashMap<String, usize>>,
+    arrived: watch::Sender<usize>,
+    released: watch::Sender<bool>,
+    slots: usize,
+}
+
+impl FakeProvider {
+    pub(super) fn new(slots: usize) -> Arc<Self> {
+        Arc::new(Self {
+            script: Mutex::new(Arc::new(|_, _| Told::Answer(delivered()))),
+            journal: Mutex::default(),
+            attempts: Mutex::default(),
+            arrived: watch::Sender::new(0),
+            released: watch::Sender::new(false),
+            slots,
+        })
+    }
+
+    /// What is answered from now on, by token and number of attempt (from 1).
+    pub(super) fn script(&self, script: impl Fn(&str, usize) -> Told + Send + Sync + 'static) {
+        *self.script.lock().unwrap() = Arc::new(script);
+    }
+
+    /// Lets held answers go.
+    pub(super) fn release(&self) {
+        self.released.send_replace(true);
+    }
+
+    /// Holds again.
+    pub(super) fn hold(&self) {
+        self.released.send_replace(false);
+    }
+
+    /// Tokens in the order in which they arrived.
+    pub(super) fn journal(&self) -> Vec<String> {
+        self.journal.lock().unwrap().clone()
+    }
+
+    /// Returns once that many attempts have arrived.
+    pub(super) async fn arrived(&self, count: usize) {
+        let mut arrived = self.arrived.subscribe();
+        let waited = arrived.wait_for(|seen| *seen >= count);
+        tokio::time::timeout(WAIT_MAX, waited).await.expect("attempts arrive in time").unwrap();
+    }
+}
+
+pub(super) fn delivered() -> Answer {
+    Answer::Delivered { message_id: None }
+}
+
+#[async_trait::async_trait]
+impl Provider for FakeProvider {
+    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
+        assert!(!message.app_name.is_empty());
+        let body = PreparedBody::Whole(bytes::Bytes::from_static(b"{}"));
+        Ok(Prepared { headers: HeaderMap::new(), body })
+    }
+
+    async fn attempt(&self, _prepared: &Prepared, to: &Address) -> Answer {
+        let token = match to {
+            Address::Apns { token, .. } | Address::Fcm { token } => token.to_string(),
+        };
+        let number = {
+            let mut attempts = self.attempts.lock().unwrap();
+            let number = attempts.entry(token.clone()).or_default();
+            *number += 1;
+            *number
+        };
+        let told = { self.script.lock().unwrap().clone() }(&token, number);
+        self.journal.lock().unwrap().push(token);
+        self.arrived.send_modify(|seen| *seen += 1);
+        match told {
+            Told::Answer(answer) => answer,
+            Told::Held(answer) => {
+                let mut released = self.released.subscribe();
+                released.wait_for(|released| *released).await.expect("the provider lives");
+                answer
+            }
+        }
+    }
+
+    fn slots(&self) -> usize {
+        self.slots
+    }
+}
+
+/// Which providers are configured.
+pub(super) struct FakeSource(Mutex<HashMap<ProviderKind, SharedProvider>>);
+
+#[async_trait::async_trait]
+impl ProviderSource for FakeSource {
+    async fn provider(
+        &self,
+        _app: AppNo,
+        provider: ProviderKind,
+    ) -> Result<Option<SharedProvider>, StoreError> {
+        Ok(self.0.lock().unwrap().get(&provider).cloned())
+    }
+}
+
+/// A store, a clock, a provider, and as many engines one after another as a test wants.
+pub(super) struct Rig {
+    pub(super) store: SharedStore,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) provider: Arc<FakeProvider>,
+    pub(super) source: Arc<FakeSource>,
+    pub(super) app: AppNo,
+    pub(super) app_id: AppId,
+    pub(super) config: EngineConfig,
+    engine: Option<Engine>,
+    _folder: tempfile::TempDir,
+}
+
+impl Rig {
+    /// A rig with one application and `slots` streams on FCM.
+    pub(super) async fn new(slots: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify.db");
+        let store: SharedStore = SqliteStore::open(&path, OpenOptions::default()).unwrap();
+        let app_id = AppId(Uuid::now_v7());
+        let new = NewApp { name: "Shop".into(), language: "en".into() };
+        let app = store.create_app(app_id, new, None, START).await.unwrap();
+        let provider = FakeProvider::new(slots);
+        let shared: SharedProvider = provider.clone();
+        let configured = HashMap::from([(ProviderKind::Fcm, shared)]);
+        Self {
+            store,
+            clock: ManualClock::at(START),
+            provider,
+            source: Arc::new(FakeSource(Mutex::new(configured))),
+            app,
+            app_id,
+            config: EngineConfig { seed: Some(7), page_rows: 100, ..EngineConfig::default() },
+            engine: None,
+            _folder: folder,
+        }
+    }
+
+    /// Starts the engine.
+    pub(super) fn start(&mut self) {
+        let around = Surroundings {
+            store: self.store.clone(),
+            providers: self.source.clone(),
+            clock: self.clock.clone(),
+            public_url: "http://localhost".into(),
+        };
+        self.engine = Some(Engine::start(around, self.config.clone()).unwrap());
+    }
+
+    /// Stops the engine in order.
+    pub(super) async fn stop(&mut self) {
+        let engine = self.engine.take().expect("the engine runs");
+        assert!(engine.stop(WAIT_MAX).await, "the engine stops in time");
+    }
+
+    /// Ends the engine where it stands, as a crash does.
+    pub(super) async fn crash(&mut self) {
+        self.engine.take().expect("the engine runs").abort().await;
+    }
+
+    /// Registers an Android device with a token of its own name.
+    pub(super) async fn device(&self, name: &str) {
+        self.register(RegisterDevice::android(name, format!("token-{name}"))).await;
+    }
+
+    pub(super) async fn devices(&self, count: usize) {
+        for number in 0..count {
+            self.device(&format!("d{number:05}")).await;
+        }
+    }
+
+    pub(super) async fn register(&self, device: RegisterDevice) {
+        use crate::clock::Clock;
+        let now = self.clock.now();
+        let valid = device.validate(now).unwrap();
+        self.store.register_device(self.app, valid, now, None).await.unwrap();
+    }
+
+    pub(super) async fn tag(&self, device: &str, name: &str, value: bool) {
+        let tag = Tag { name: name.into(), kind: TagType::Bool, value };
+        let id = DeviceId::new(device).unwrap();
+        self.store.set_tags(self.app, id, vec![tag], None).await.unwrap();
+    }
+
+    /// Accepts a notification.
+    pub(super) async fn accept(&self, request: CreateNotification) -> NotificationId {
+        use crate::clock::Clock;
+        let now = self.clock.now();
+        let id = NotificationId::from(Uuid::now_v7());
+        let body = serde_json::to_string(&request).unwrap();
+        let valid = request.validate(now).unwrap();
+        let new = NewNotification {
+            id: id.clone(),
+            request: body,
+            target: valid.audience.target,
+            tag: valid.audience.tag,
+            schedule: valid.schedule,
+            ttl_seconds: valid.ttl_seconds,
+            campaign: None,
+            poll: None,
+            at: now,
+        };
+        self.store.accept_notification(self.app, new, None).await.unwrap();
+        id
+    }
+
+    /// Accepts a message to every Android device.
+    pub(super) async fn broadcast(&self) -> NotificationId {
+        self.accept(CreateNotification {
+            text: Some("Hello".into()),
+            platforms: Some(vec![Platform::Android.as_str().into()]),
+            ..CreateNotification::default()
+        })
+        .await
+    }
+
+    pub(super) async fn read(&self, id: &NotificationId) -> NotificationRecord {
+        self.store.notification(self.app, id.clone()).await.unwrap()
+    }
+
+    /// Returns once a notification reads back as wanted; looks after every commit of the engine.
+    pub(super) async fn until(
+        &self,
+        id: &NotificationId,
+        wanted: impl Fn(&NotificationRecord) -> bool,
+    ) -> NotificationRecord {
+        let mut progress = self.engine.as_ref().expect("the engine runs").progress();
+        let waited = async {
+            loop {
+                progress.borrow_and_update();
+                let record = self.read(id).await;
+                if wanted(&record) {
+                    return record;
+                }
+                progress.changed().await.expect("the engine lives");
+            }
+        };
+        match tokio::time::timeout(WAIT_MAX, waited).await {
+            Ok(record) => record,
+            Err(_) => panic!("not in time: {:?}", self.read(id).await),
+        }
+    }
+
+    /// Takes a provider's configuration away, or puts one.
+    pub(super) fn configure(&self, kind: ProviderKind, provider: Option<SharedProvider>) {
+        let mut configured = self.source.0.lock().unwrap();
+        match provider {
+            Some(provider) => drop(configured.insert(kind, provider)),
+            None => drop(configured.remove(&kind)),
+        }
+    }
+
+    pub(super) async fn app(&self) -> App {
+        self.store.app(self.app_id).await.unwrap().1
+    }
+
+    pub(super) fn key_id() -> KeyId {
+        KeyId(Uuid::now_v7())
+    }
+}

@@ -1,0 +1,159 @@
+//! The keys and certificates of a sandbox: made at its start, worth nothing anywhere else.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, OnceLock};
+
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
+use aws_lc_rs::signature::KeyPair as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// Columns of base64 in a PEM file (RFC 7468 section 2).
+const PEM_COLUMNS: usize = 64;
+
+/// Why a sandbox does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The address is taken or not this machine's.
+    #[error("cannot listen")]
+    Listener(#[source] std::io::Error),
+    /// No certificate could be made.
+    #[error("cannot make a certificate")]
+    Certificate(#[from] rcgen::Error),
+    /// No key could be made.
+    #[error("cannot make a key")]
+    Key(#[from] aws_lc_rs::error::Unspecified),
+    /// The certificate does not serve.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+    /// The runtime stopped meanwhile.
+    #[error("interrupted while starting")]
+    Interrupted,
+}
+
+/// An APNs signing key and the team it belongs to.
+pub(super) struct ApnsKey {
+    pub(super) team_id: &'static str,
+    pub(super) key_id: &'static str,
+    pub(super) private_key_pem: String,
+    pub(super) public_key: Vec<u8>,
+}
+
+/// What Google's service account file holds, and the public half.
+pub(super) struct ServiceAccount {
+    pub(super) project_id: &'static str,
+    pub(super) private_key_id: &'static str,
+    pub(super) client_email: &'static str,
+    pub(super) private_key_pem: String,
+    pub(super) public_key: Vec<u8>,
+}
+
+/// All of them.
+pub(super) struct Credentials {
+    pub(super) ca_pem: String,
+    pub(super) tls: Arc<ServerConfig>,
+    pub(super) apns_keys: [ApnsKey; 2],
+    pub(super) service_account: ServiceAccount,
+}
+
+impl Credentials {
+    /// Makes them; `listen` joins the loopback names on the certificate.
+    pub(super) fn generate(listen: IpAddr) -> Result<Self, SandboxError> {
+        let (ca_pem, tls) = certificates(listen)?;
+        let rsa = rsa_key()?;
+        Ok(Self {
+            ca_pem,
+            tls: Arc::new(tls),
+            apns_keys: [
+                apns_key("SANDBOXONE", "SANDBOXKEY")?,
+                apns_key("SANDBOXTWO", "SANDBOXKY2")?,
+            ],
+            service_account: ServiceAccount {
+                project_id: "notify-sandbox",
+                private_key_id: "5a6d626f784b65793031",
+                client_email: "notify@notify-sandbox.iam.gserviceaccount.com",
+                private_key_pem: rsa.private_key_pem.clone(),
+                public_key: rsa.public_key.clone(),
+            },
+        })
+    }
+}
+
+fn apns_key(team_id: &'static str, key_id: &'static str) -> Result<ApnsKey, SandboxError> {
+    let key = KeyPair::generate()?;
+    Ok(ApnsKey {
+        team_id,
+        key_id,
+        private_key_pem: key.serialize_pem(),
+        public_key: key.public_key_raw().to_vec(),
+    })
+}
+
+struct RsaKey {
+    private_key_pem: String,
+    public_key: Vec<u8>,
+}
+
+/// One RSA key for all sandboxes of a process: it costs up to a second, and tests start many.
+fn rsa_key() -> Result<&'static RsaKey, SandboxError> {
+    static KEY: OnceLock<RsaKey> = OnceLock::new();
+    if let Some(key) = KEY.get() {
+        return Ok(key);
+    }
+    let pair = RsaKeyPair::generate(KeySize::Rsa2048)?;
+    let der: Pkcs8V1Der<'_> = pair.as_der()?;
+    let made = RsaKey {
+        private_key_pem: pem(der.as_ref()),
+        public_key: pair.public_key().as_ref().to_vec(),
+    };
+    Ok(KEY.get_or_init(|| made))
+}
+
+fn pem(der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let mut pem = String::from("-----BEGIN PRIVATE KEY-----\n");
+    for (index, character) in text.chars().enumerate() {
+        if index > 0 && index % PEM_COLUMNS == 0 {
+            pem.push('\n');
+        }
+        pem.push(character);
+    }
+    pem.push_str("\n-----END PRIVATE KEY-----\n");
+    pem
+}
+
+fn certificates(listen: IpAddr) -> Result<(String, ServerConfig), SandboxError> {
+    let mut authority = CertificateParams::new(Vec::new())?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    authority.distinguished_name.push(DnType::CommonName, "Notify sandbox CA");
+    let authority_key = KeyPair::generate()?;
+    let ca_pem = authority.self_signed(&authority_key)?.pem();
+
+    let mut names = vec![
+        "localhost".to_owned(),
+        Ipv4Addr::LOCALHOST.to_string(),
+        Ipv6Addr::LOCALHOST.to_string(),
+    ];
+    if !listen.is_loopback() && !listen.is_unspecified() {
+        names.push(listen.to_string());
+    }
+    let mut leaf = CertificateParams::new(names)?;
+    leaf.distinguished_name.push(DnType::CommonName, "Notify sandbox");
+    let leaf_key = KeyPair::generate()?;
+    let certificate = leaf.signed_by(&leaf_key, &Issuer::new(authority, authority_key))?;
+
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf_key.serialize_der()));
+    // The provider is named: a second one in the build would make the default a panic.
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut tls = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok((ca_pem, tls))
+}

@@ -1,0 +1,124 @@
+//! What people read: the page of what was received, and the instructions. Everything that came
+//! from outside is escaped; no script, nothing loaded from elsewhere.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+
+use super::exchange::respond;
+use super::journal::Received;
+use super::scene::Scene;
+
+/// Messages the page shows, newest first.
+const SHOWN_MAX: usize = 200;
+
+const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem;max-width:75rem}\
+    table{border-collapse:collapse;width:100%}\
+    th,td{text-align:left;vertical-align:top;padding:.4rem .6rem;border-bottom:1px solid #ccc}\
+    td{overflow-wrap:anywhere}pre{margin:0;white-space:pre-wrap;max-width:40rem}\
+    .refused{color:#a11}";
+
+/// The page.
+pub(super) fn render(scene: &Scene) -> Response<Bytes> {
+    let mut entries = scene.journal.entries();
+    let entries = entries.split_off(entries.len().saturating_sub(SHOWN_MAX));
+    let counts = scene.journal.counts();
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta http-equiv=\"refresh\" content=\"3\"><title>Notify sandbox</title>\
+         <style>{STYLE}</style></head><body><h1>Notify sandbox</h1>\
+         <p>Received: {}, accepted: {}, shown: the last {}.</p>",
+        counts.received,
+        counts.accepted,
+        entries.len(),
+    );
+    if entries.is_empty() {
+        let _ = write!(page, "<pre>{}</pre>", escape(&instructions(scene)));
+    } else {
+        page.push_str("<table><thead><tr><th>when</th><th>to</th><th>answer</th>");
+        page.push_str("<th>payload</th><th>headers</th></tr></thead><tbody>");
+        entries.iter().rev().for_each(|entry| push_row(&mut page, entry));
+        page.push_str("</tbody></table>");
+    }
+    page.push_str("</body></html>\n");
+
+    let mut response = respond(StatusCode::OK, "text/html; charset=utf-8", page);
+    let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    response
+}
+
+fn push_row(page: &mut String, entry: &Received) {
+    let at = jiff::Timestamp::from_millisecond(entry.at_ms).unwrap_or_default();
+    let environment = match entry.environment {
+        Some(super::Environment::Sandbox) => " (development)",
+        Some(super::Environment::Production) | None => "",
+    };
+    let class = if entry.status == 200 { "accepted" } else { "refused" };
+    let payload = serde_json::to_string_pretty(&entry.payload).unwrap_or_default();
+    let headers: Vec<String> =
+        entry.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        page,
+        "<tr><td>{}</td><td>{}{environment}<br><code>{}</code></td>\
+         <td class=\"{class}\">{} {}<br><small>{}</small></td><td><pre>{}</pre></td>\
+         <td><pre>{}</pre></td></tr>",
+        at.strftime("%H:%M:%S%.3f"),
+        entry.provider.as_str(),
+        escape(entry.token.as_deref().unwrap_or("no token")),
+        entry.status,
+        escape(entry.reason.as_deref().unwrap_or_default()),
+        escape(entry.message_id.as_deref().unwrap_or_default()),
+        escape(&payload),
+        escape(&headers.join("\n")),
+    );
+}
+
+/// What to configure and where to look.
+pub(super) fn instructions(scene: &Scene) -> String {
+    let origin = &scene.origin;
+    let plain = origin.replacen("https", "http", 1);
+    let topic = scene.apns_topics.first().map_or("", String::as_str);
+    let project = scene.credentials.service_account.project_id;
+    format!(
+        "sandbox listening on {origin} (and {plain})\n\
+         \n\
+         APNs   {origin}/apns and {origin}/apns-sandbox, topic {topic}\n\
+         FCM    {origin}/fcm, project {project}, tokens from {origin}/token\n\
+         \n\
+         configure an application to send here:\n\
+         \x20 curl -s {plain}/sandbox/config/apns | notify providers put apns -\n\
+         \x20 curl -s {plain}/sandbox/config/fcm | notify providers put fcm -\n\
+         \n\
+         see what arrives:\n\
+         \x20 {plain}/                   a page\n\
+         \x20 curl {plain}/sandbox/received\n\
+         \x20 curl {plain}/sandbox/counts\n\
+         \n\
+         make it fail:\n\
+         \x20 curl {plain}/sandbox/rules -d '{{\"provider\": \"fcm\", \"status\": 503, \"times\": 2}}'\n\
+         \x20 curl -X DELETE {plain}/sandbox/rules\n\
+         \x20 an FCM token that ends in -unregistered, -429:3 or -503x2, an APNs token that ends in\n\
+         \x20 dead4100 (410 Unregistered) or dea25030 (503 twice) is answered so\n\
+         \n\
+         the certificate authority: {plain}/sandbox/ca.pem\n"
+    )
+}
+
+/// Text as HTML.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,226 @@
+//! The rules that say how the next requests are answered, and the attempts of scripted tokens.
+//! The first rule that matches decides; a rule that is used up is gone.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::answer::{Action, Answer, Provider};
+use super::{apns, fcm};
+
+/// The most rules kept at a time.
+const RULES_MAX: usize = 10_000;
+
+/// The longest delay a rule can ask for: an hour, in milliseconds.
+const DELAY_MS_MAX: u64 = 3_600_000;
+
+/// How requests of one provider are answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Whose requests.
+    pub provider: Provider,
+    /// Only those to this token; to any when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// What happens.
+    #[serde(default)]
+    pub action: Action,
+    /// The HTTP status; with neither status nor reason the ordinary answer comes, delayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// APNs' reason, FCM's error code, or OAuth's error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// `Retry-After`, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u64>,
+    /// APNs 410: since when the token is dead, in unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timestamp_ms: Option<i64>,
+    /// `GOAWAY`: the last stream said to be processed; the last one that was when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_stream_id: Option<u32>,
+    /// For so many requests; for all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u32>,
+    /// Lets so many matching requests pass first.
+    #[serde(default)]
+    pub after: u32,
+    /// Waits so long before it acts.
+    #[serde(default)]
+    pub delay_ms: u64,
+}
+
+/// Why a rule was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// Not an HTTP status that ends an exchange.
+    #[error("status: must be between 200 and 599")]
+    Status,
+    /// The reason alone does not say the status.
+    #[error("status: is required with a reason that the provider does not know")]
+    UnknownReason,
+    /// Past the hour.
+    #[error("delay_ms: must be at most {DELAY_MS_MAX}")]
+    Delay,
+    /// Clear some first.
+    #[error("rules: at most {RULES_MAX} at a time")]
+    Full,
+}
+
+impl Rule {
+    /// Requests of `provider` get `answer`; its attempts become the rule's `times`.
+    #[must_use]
+    pub fn on(provider: Provider, answer: Answer) -> Self {
+        Self {
+            provider,
+            token: None,
+            action: answer.action,
+            status: answer.status,
+            reason: answer.reason,
+            retry_after: answer.retry_after,
+            timestamp_ms: answer.timestamp_ms,
+            last_stream_id: answer.last_stream_id,
+            times: answer.attempts,
+            after: 0,
+            delay_ms: 0,
+        }
+    }
+
+    /// Only those to `token`.
+    #[must_use]
+    pub fn token(self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self }
+    }
+
+    /// Lets `passed` matching requests pass first.
+    #[must_use]
+    pub fn after(self, passed: u32) -> Self {
+        Self { after: passed, ..self }
+    }
+
+    /// Waits so long before it acts.
+    #[must_use]
+    pub fn delay_ms(self, delay_ms: u64) -> Self {
+        Self { delay_ms, ..self }
+    }
+
+    fn check(&self) -> Result<(), RuleError> {
+        if self.status.is_some_and(|status| !(200..=599).contains(&status)) {
+            return Err(RuleError::Status);
+        }
+        if self.delay_ms > DELAY_MS_MAX {
+            return Err(RuleError::Delay);
+        }
+        let known = match (self.provider, &self.reason) {
+            (_, None) => true,
+            (Provider::Apns, Some(reason)) => apns::Reason::named(reason).is_some(),
+            (Provider::Fcm, Some(reason)) => fcm::status_of(reason).is_some(),
+            (Provider::Oauth, Some(_)) => true,
+        };
+        if known || self.status.is_some() { Ok(()) } else { Err(RuleError::UnknownReason) }
+    }
+
+    fn answer(&self) -> Answer {
+        Answer {
+            action: self.action,
+            status: self.status,
+            reason: self.reason.clone(),
+            retry_after: self.retry_after,
+            timestamp_ms: self.timestamp_ms,
+            last_stream_id: self.last_stream_id,
+            attempts: None,
+        }
+    }
+}
+
+/// What the script says about one request.
+#[derive(Debug, Default)]
+pub(super) struct Scripted {
+    pub(super) answer: Answer,
+    pub(super) delay_ms: u64,
+}
+
+/// The rules, and how often each scripted token was tried.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    list: Mutex<Vec<Rule>>,
+    /// The list's length, so that a benchmark without rules takes no lock.
+    length: AtomicUsize,
+    attempts: Mutex<HashMap<(Provider, String), u32>>,
+}
+
+impl Rules {
+    pub(super) fn add(&self, rule: Rule) -> Result<(), RuleError> {
+        rule.check()?;
+        let mut list = self.list.lock().expect("no holder of the rules panics");
+        if list.len() >= RULES_MAX {
+            return Err(RuleError::Full);
+        }
+        list.push(rule);
+        self.length.store(list.len(), Ordering::Release);
+        Ok(())
+    }
+
+    pub(super) fn all(&self) -> Vec<Rule> {
+        self.list.lock().expect("no holder of the rules panics").clone()
+    }
+
+    pub(super) fn clear(&self) {
+        self.list.lock().expect("no holder of the rules panics").clear();
+        self.length.store(0, Ordering::Release);
+        self.attempts.lock().expect("no holder of the attempts panics").clear();
+    }
+
+    /// How the next request is answered: by rule, else by what its token says, else well.
+    pub(super) fn scripted(
+        &self,
+        provider: Provider,
+        token: &str,
+        in_token: Option<Answer>,
+    ) -> Scripted {
+        if let Some(rule) = self.take(provider, token) {
+            return Scripted { answer: rule.answer(), delay_ms: rule.delay_ms };
+        }
+        let answer = in_token.filter(|answer| self.still_applies(provider, token, answer));
+        Scripted { answer: answer.unwrap_or_default(), delay_ms: 0 }
+    }
+
+    fn take(&self, provider: Provider, token: &str) -> Option<Rule> {
+        if self.length.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut list = self.list.lock().expect("no holder of the rules panics");
+        for index in 0..list.len() {
+            let rule = &mut list[index];
+            let matches = rule.provider == provider
+                && rule.token.as_deref().is_none_or(|wanted| wanted == token);
+            if !matches {
+                continue;
+            }
+            if rule.after > 0 {
+                rule.after -= 1;
+                continue;
+            }
+            let taken = rule.clone();
+            rule.times = rule.times.map(|times| times.saturating_sub(1));
+            if rule.times == Some(0) {
+                list.remove(index);
+                self.length.store(list.len(), Ordering::Release);
+            }
+            return Some(taken);
+        }
+        None
+    }
+
+    fn still_applies(&self, provider: Provider, token: &str, answer: &Answer) -> bool {
+        let Some(limit) = answer.attempts else { return true };
+        let mut attempts = self.attempts.lock().expect("no holder of the attempts panics");
+        let made = attempts.entry((provider, token.to_owned())).or_default();
+        *made = made.saturating_add(1);
+        *made <= limit
+    }
+}

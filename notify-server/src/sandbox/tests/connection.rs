@@ -1,0 +1,259 @@
+//! What only a connection has: its stream limit, GOAWAY, resets, silence and the cut (protocols 1
+//! and 2.6).
+
+use futures_util::FutureExt as _;
+use h2::Reason;
+use serde_json::json;
+
+use super::client::{Client, Request, read};
+use super::raw::{ACK, END, GET_TOKEN, GOAWAY, HEADERS, REFUSED_STREAM, RST_STREAM, Raw, SETTINGS};
+use super::{WITHIN, access_token, fcm_send, push, push_to, start, start_with};
+use crate::sandbox::{
+    Action, Answer, Provider, Rule, SandboxConfig, Settings, apns_token, fcm_token,
+};
+
+#[tokio::test]
+async fn one_stream_is_allowed_until_a_push_was_accepted() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    let refused = client.send(push(&sandbox).without("authorization")).await.unwrap();
+    assert_eq!(refused.status, 403);
+    assert_eq!(client.requests.current_max_send_streams(), 1);
+    assert_eq!(client.send(push(&sandbox)).await.unwrap().status, 200);
+    assert_eq!(client.requests.current_max_send_streams(), 1_000);
+}
+
+#[tokio::test]
+async fn a_changed_limit_reaches_open_connections() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    client.send(push(&sandbox)).await.unwrap();
+    for limit in [7, 3, 2_000] {
+        let settings = Settings { max_concurrent_streams: limit, ..Settings::default() };
+        sandbox.set(settings);
+        // The new limit leaves before the answer to what comes after it.
+        client.send(push(&sandbox)).await.unwrap();
+        assert_eq!(client.requests.current_max_send_streams(), limit as usize);
+    }
+}
+
+#[tokio::test]
+async fn the_limit_can_drop_with_each_rejection() {
+    let settings = Settings { drop_streams_on_rejection: true, ..Settings::default() };
+    let sandbox = start_with(SandboxConfig { settings, ..SandboxConfig::default() }).await;
+    let mut client = Client::connect(&sandbox).await;
+    let authorization = format!("bearer {}", now_jwt(&sandbox));
+    let dead = apns_token(1, &Answer::reason("Unregistered"));
+    let rows = [(super::DEVICE, 200, 1_000), (dead.as_str(), 410, 1), (super::DEVICE, 200, 1_000)];
+    for (token, status, limit) in rows {
+        let request = push_to(&sandbox, token).header("authorization", &authorization);
+        assert_eq!(client.send(request).await.unwrap().status, status);
+        assert_eq!(client.requests.current_max_send_streams(), limit);
+    }
+}
+
+/// A provider token by the machine's clock, which a default sandbox goes by.
+fn now_jwt(sandbox: &crate::sandbox::Sandbox) -> String {
+    use crate::clock::Clock as _;
+    let now_s = crate::clock::SystemClock::start().now().as_seconds();
+    super::apns_jwt(&sandbox.apns_config(), now_s - super::NOW_S)
+}
+
+#[tokio::test]
+async fn streams_past_the_limit_are_refused_once_the_client_has_acknowledged_it() {
+    for (acknowledges, expected) in [(true, (3, 3, REFUSED_STREAM)), (false, (1, 3, 0))] {
+        let settings = Settings { max_concurrent_streams: 1, ..Settings::default() };
+        let sandbox = start_with(SandboxConfig { settings, ..SandboxConfig::default() }).await;
+        let silent = Answer::fault(Action::Silence).first(1);
+        sandbox.script(Rule::on(Provider::Oauth, silent)).unwrap();
+        let mut raw = Raw::connect(&sandbox).await;
+        if acknowledges {
+            // The limit, and the settings of the library below.
+            raw.write(SETTINGS, ACK, 0, b"").await;
+            raw.write(SETTINGS, ACK, 0, b"").await;
+        }
+        raw.write(HEADERS, END, 1, GET_TOKEN).await;
+        raw.write(HEADERS, END, 3, GET_TOKEN).await;
+        let frame = raw.read_until(|frame| frame.stream == 3).await;
+        let code = if frame.kind == RST_STREAM { frame.payload[3] } else { 0 };
+        assert_eq!((frame.kind, frame.stream, code), expected);
+        assert_eq!(sandbox.counts().refused_streams, u64::from(acknowledges));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_given_up_leaves_its_room_to_the_next() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    sandbox.script(Rule::on(Provider::Apns, Answer::fault(Action::Silence).first(1))).unwrap();
+    let silent = client.begin(push(&sandbox)).await.unwrap();
+    sandbox.wait_for(1, WITHIN).await;
+    assert_eq!(client.requests.current_max_send_streams(), 1);
+    drop(silent);
+    assert_eq!(client.send(push(&sandbox)).await.unwrap().status, 200);
+    assert_eq!(sandbox.counts().refused_streams, 0);
+}
+
+#[tokio::test]
+async fn a_refused_stream_was_not_processed_and_others_go_on() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    client.send(push(&sandbox)).await.unwrap();
+    let rows = [(Action::Refuse, Reason::REFUSED_STREAM), (Action::Reset, Reason::INTERNAL_ERROR)];
+    for (action, reason) in rows {
+        let token = apns_token(1, &Answer::fault(action).first(1));
+        let error = client.send(push_to(&sandbox, &token)).await.unwrap_err();
+        assert!(error.is_reset() && error.is_remote(), "{error:?}");
+        assert_eq!(error.reason(), Some(reason));
+        let again = client.send(push_to(&sandbox, &token)).await.unwrap();
+        assert_eq!(again.status, 200);
+        sandbox.clear();
+    }
+}
+
+#[tokio::test]
+async fn goaway_lets_earlier_streams_finish_and_drops_later_ones() {
+    let (sandbox, clock) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    client.send(push(&sandbox)).await.unwrap();
+    sandbox.script(Rule::on(Provider::Apns, Answer::ok()).token("00aa").delay_ms(1_000)).unwrap();
+    sandbox.script(Rule::on(Provider::Apns, Answer::fault(Action::Goaway)).token("00bb")).unwrap();
+
+    let before = client.begin(push_to(&sandbox, "00aa")).await.unwrap();
+    sandbox.wait_for(2, WITHIN).await;
+    let after = client.begin(push_to(&sandbox, "00bb")).await.unwrap();
+    let error = read(after).await.unwrap_err();
+    assert!(error.is_go_away() && error.is_remote(), "{error:?}");
+    assert_eq!(error.reason(), Some(Reason::NO_ERROR));
+
+    clock.advance(std::time::Duration::from_secs(1));
+    assert_eq!(read(before).await.unwrap().status, 200);
+    // Done with its last stream, the client leaves.
+    tokio::time::timeout(WITHIN, client.ended).await.unwrap().unwrap().unwrap();
+    let told: Vec<_> = sandbox.journal().iter().map(|entry| (entry.stream, entry.status)).collect();
+    assert_eq!(told, [(1, 200), (3, 200), (5, 0)]);
+}
+
+#[tokio::test]
+async fn goaway_names_the_last_stream_that_a_rule_chose_and_apple_s_reason() {
+    let (sandbox, _) = start().await;
+    let goaway = Answer { last_stream_id: Some(41), ..Answer::fault(Action::Goaway) };
+    let goaway = Answer { reason: Some("IdleTimeout".to_owned()), ..goaway };
+    sandbox.script(Rule::on(Provider::Oauth, goaway)).unwrap();
+    let mut raw = Raw::connect(&sandbox).await;
+    raw.write(HEADERS, END, 1, GET_TOKEN).await;
+    let limit = raw.read_until(|_| true).await;
+    assert_eq!((limit.kind, &limit.payload[..]), (SETTINGS, &[0, 3, 0, 0, 0, 1][..]));
+    let goaway = raw.read_until(|frame| frame.kind == GOAWAY).await;
+    let (numbers, debug) = goaway.payload.split_at(8);
+    assert_eq!(numbers, [0, 0, 0, 41, 0, 0, 0, 0]);
+    assert_eq!(debug, json!({ "reason": "IdleTimeout" }).to_string().as_bytes());
+}
+
+#[tokio::test]
+async fn a_cut_ends_the_connection_without_a_word() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    let token = apns_token(1, &Answer::fault(Action::Cut));
+    let error = client.send(push_to(&sandbox, &token)).await.unwrap_err();
+    assert!(!error.is_go_away() && !error.is_reset(), "{error:?}");
+    assert_eq!(sandbox.journal()[0].reason.as_deref(), Some("cut"));
+}
+
+#[tokio::test]
+async fn silence_answers_never_but_other_streams_are_answered() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    client.send(push(&sandbox)).await.unwrap();
+    let token = apns_token(1, &Answer::fault(Action::Silence));
+    let mut silent = client.begin(push_to(&sandbox, &token)).await.unwrap();
+    assert_eq!(client.send(push(&sandbox)).await.unwrap().status, 200);
+    assert!((&mut silent).now_or_never().is_none());
+    assert_eq!(sandbox.counts().answers.len(), 2);
+}
+
+#[tokio::test]
+async fn fcm_is_not_held_to_the_limit_of_apns_start() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    let token = access_token(&sandbox, &mut client).await;
+    assert_eq!(client.requests.current_max_send_streams(), 1_000);
+    let cut = json!({ "token": fcm_token(1, &Answer::fault(Action::Cut)) });
+    client.send(fcm_send(&token, &cut)).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn http_2_with_prior_knowledge_works_without_tls() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect_plainly(&sandbox).await;
+    assert_eq!(client.send(push(&sandbox)).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn thousands_of_pushes_share_one_connection() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    client.send(push(&sandbox)).await.unwrap();
+    let mut answers = Vec::new();
+    for seed in 0..3_000 {
+        let token = apns_token(seed, &Answer::ok());
+        let answer = client.begin(push_to(&sandbox, &token).header("apns-priority", "5"));
+        answers.push(tokio::spawn(read(answer.await.unwrap())));
+    }
+    for answer in answers {
+        assert_eq!(answer.await.unwrap().unwrap().status, 200);
+    }
+    let counts = sandbox.counts();
+    assert_eq!((counts.accepted, counts.accepted_tokens, counts.connections), (3_001, 3_001, 1));
+}
+
+#[tokio::test]
+async fn a_stopped_sandbox_closes_its_connections() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    client.send(push(&sandbox)).await.unwrap();
+    let address = sandbox.addr();
+    tokio::time::timeout(WITHIN, sandbox.stop()).await.unwrap();
+    let ended = tokio::time::timeout(WITHIN, client.ended).await.unwrap().unwrap();
+    assert!(ended.is_ok() || ended.is_err_and(|error| error.is_io()));
+    tokio::net::TcpStream::connect(address).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn an_unfinished_request_is_no_message() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    let head = http::Request::post("https://127.0.0.1/apns/3/device/00aa").body(()).unwrap();
+    let mut requests = client.requests.clone().ready().await.unwrap();
+    let (answer, mut body) = requests.send_request(head, false).unwrap();
+    body.send_reset(Reason::CANCEL);
+    drop(answer);
+    client.send(Request::get("/sandbox/counts")).await.unwrap();
+    assert_eq!(sandbox.counts().received, 0);
+}
+
+#[tokio::test]
+async fn the_client_that_the_product_sends_with_gets_all_of_a_cold_burst_through() {
+    let (sandbox, _) = start().await;
+    let authority = reqwest::Certificate::from_pem(sandbox.ca_certificate().as_bytes()).unwrap();
+    let client = reqwest::Client::builder()
+        .tls_certs_only([authority])
+        .http2_prior_knowledge()
+        .build()
+        .unwrap();
+    let mut answers = Vec::new();
+    for seed in 0..500 {
+        let request = push_to(&sandbox, &apns_token(seed, &Answer::ok()));
+        let mut sent = client.post(format!("{}{}", sandbox.origin(), request.path));
+        for (name, value) in &request.headers {
+            sent = sent.header(name, value);
+        }
+        answers.push(tokio::spawn(sent.body(request.body).send()));
+    }
+    for answer in answers {
+        assert_eq!(answer.await.unwrap().unwrap().status(), 200);
+    }
+    let counts = sandbox.counts();
+    assert_eq!((counts.accepted, counts.accepted_tokens, counts.connections), (500, 500, 1));
+    assert_eq!(counts.refused_streams, 0);
+}

@@ -1,0 +1,288 @@
+//! What the `h2` crate's server cannot say: `SETTINGS` with a new stream limit on an open
+//! connection, and `GOAWAY` with a chosen last stream and debug bytes (RFC 9113 sections 6.5, 6.8).
+//! A layer below `h2` slips these frames in between two of its own, and keeps the acknowledgements
+//! of its own `SETTINGS` from it. It never touches another frame.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf as _, BufMut as _, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+#[cfg(test)]
+mod tests;
+
+const PREFACE_BYTES: usize = 24;
+const HEADER_BYTES: usize = 9;
+const HEADERS: u8 = 0x1;
+const SETTINGS: u8 = 0x4;
+const GOAWAY: u8 = 0x7;
+const CONTINUATION: u8 = 0x9;
+const FLAG_ACK: u8 = 0x1;
+const FLAG_END_HEADERS: u8 = 0x4;
+const MAX_CONCURRENT_STREAMS: u16 = 0x3;
+
+/// Bytes read from the connection at a time.
+const READ_BYTES: usize = 16_384;
+
+/// Slips frames into a connection; they go out when it is next polled.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wire(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Slip>,
+    /// For each `SETTINGS` not yet acknowledged: the stream limit if it is ours.
+    unacknowledged: VecDeque<Option<u32>>,
+    acknowledged_streams: Option<u32>,
+}
+
+#[derive(Debug)]
+enum Slip {
+    Streams(u32),
+    Goaway { last: u32, debug: Vec<u8> },
+}
+
+impl Wire {
+    /// Announces `MAX_CONCURRENT_STREAMS`.
+    pub(super) fn announce_streams(&self, limit: u32) {
+        self.state().waiting.push_back(Slip::Streams(limit));
+    }
+
+    /// Sends `GOAWAY` with `NO_ERROR`.
+    pub(super) fn goaway(&self, last: u32, debug: Vec<u8>) {
+        self.state().waiting.push_back(Slip::Goaway { last, debug });
+    }
+
+    /// The stream limit that the client has acknowledged: only that one binds it.
+    pub(super) fn acknowledged_streams(&self) -> Option<u32> {
+        self.state().acknowledged_streams
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no holder of the wire's state panics")
+    }
+}
+
+/// A connection with a [`Wire`].
+pub(super) struct Tapped<S> {
+    inner: S,
+    wire: Wire,
+    outgoing: Frames,
+    slipping: BytesMut,
+    preface_left: usize,
+    incoming: Frames,
+    read: Box<[u8]>,
+    ready: BytesMut,
+}
+
+pub(super) fn tap<S>(inner: S) -> (Tapped<S>, Wire) {
+    let wire = Wire::default();
+    let tapped = Tapped {
+        inner,
+        wire: wire.clone(),
+        outgoing: Frames::default(),
+        slipping: BytesMut::new(),
+        preface_left: PREFACE_BYTES,
+        incoming: Frames::default(),
+        read: vec![0; READ_BYTES].into_boxed_slice(),
+        ready: BytesMut::new(),
+    };
+    (tapped, wire)
+}
+
+/// Where in a sequence of frames a stream of bytes stands.
+#[derive(Debug, Default)]
+struct Frames {
+    header: [u8; HEADER_BYTES],
+    header_read: usize,
+    payload_left: usize,
+    /// Nothing may come between a header block and its continuation (RFC 9113 section 6.10).
+    continues: bool,
+}
+
+/// A piece of a sequence of frames.
+enum Piece {
+    /// A header is complete.
+    Header([u8; HEADER_BYTES]),
+    /// So many bytes of a payload.
+    Payload(usize),
+    /// The header goes on past these bytes.
+    Partial,
+}
+
+impl Frames {
+    fn is_between(&self) -> bool {
+        self.header_read == 0 && self.payload_left == 0 && !self.continues
+    }
+
+    /// The most bytes that stay within the frame.
+    fn bytes_left(&self) -> usize {
+        if self.payload_left > 0 { self.payload_left } else { HEADER_BYTES - self.header_read }
+    }
+
+    /// Takes the next piece off `bytes`, which are not empty.
+    fn advance(&mut self, bytes: &mut &[u8]) -> Piece {
+        let length = self.bytes_left().min(bytes.len());
+        if self.payload_left > 0 {
+            bytes.advance(length);
+            self.payload_left -= length;
+            return Piece::Payload(length);
+        }
+        let end = self.header_read + length;
+        bytes.copy_to_slice(&mut self.header[self.header_read..end]);
+        self.header_read = end;
+        if end < HEADER_BYTES {
+            return Piece::Partial;
+        }
+        self.header_read = 0;
+        let [a, b, c, kind, flags, ..] = self.header;
+        self.continues = matches!(kind, HEADERS | CONTINUATION) && flags & FLAG_END_HEADERS == 0;
+        self.payload_left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+        Piece::Header(self.header)
+    }
+}
+
+impl State {
+    /// Turns what waits into bytes.
+    fn write_slips(&mut self, out: &mut BytesMut) {
+        while let Some(slip) = self.waiting.pop_front() {
+            match slip {
+                Slip::Streams(limit) => {
+                    put_header(out, 6, SETTINGS);
+                    out.put_u16(MAX_CONCURRENT_STREAMS);
+                    out.put_u32(limit);
+                    self.unacknowledged.push_back(Some(limit));
+                }
+                Slip::Goaway { last, debug } => {
+                    put_header(out, 8 + debug.len(), GOAWAY);
+                    out.put_u32(last);
+                    out.put_u32(h2::Reason::NO_ERROR.into());
+                    out.put_slice(&debug);
+                }
+            }
+        }
+    }
+
+    /// Whether this header belongs to the answer to one of our own frames.
+    fn is_ours(&mut self, header: [u8; HEADER_BYTES]) -> bool {
+        if header[3] != SETTINGS || header[4] & FLAG_ACK == 0 {
+            return false;
+        }
+        match self.unacknowledged.pop_front().flatten() {
+            Some(limit) => {
+                self.acknowledged_streams = Some(limit);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+fn put_header(out: &mut BytesMut, payload_bytes: usize, kind: u8) {
+    let length = u64::try_from(payload_bytes).expect("frames of our own are short");
+    out.put_uint(length, 3);
+    out.put_u8(kind);
+    out.put_u8(0);
+    out.put_u32(0);
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Tapped<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        while this.ready.is_empty() {
+            let mut read = ReadBuf::new(&mut this.read);
+            ready!(Pin::new(&mut this.inner).poll_read(cx, &mut read))?;
+            let length = read.filled().len();
+            if length == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            this.sift(length);
+        }
+        let length = this.ready.len().min(buffer.remaining());
+        buffer.put_slice(&this.ready[..length]);
+        this.ready.advance(length);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S> Tapped<S> {
+    /// Lets what was read through, without the acknowledgements of our own frames.
+    fn sift(&mut self, length: usize) {
+        let mut bytes = &self.read[..length];
+        let preface = self.preface_left.min(bytes.len());
+        self.ready.put_slice(&bytes[..preface]);
+        bytes.advance(preface);
+        self.preface_left -= preface;
+        while !bytes.is_empty() {
+            let before = bytes;
+            match self.incoming.advance(&mut bytes) {
+                Piece::Header(header) if self.wire.state().is_ours(header) => {}
+                Piece::Header(header) => self.ready.put_slice(&header),
+                Piece::Payload(length) => self.ready.put_slice(&before[..length]),
+                Piece::Partial => {}
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Tapped<S> {
+    /// Between two frames: sends what waits. Otherwise, or when all is sent, it is ready.
+    fn poll_slip(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.outgoing.is_between() {
+            return Poll::Ready(Ok(()));
+        }
+        self.wire.state().write_slips(&mut self.slipping);
+        while !self.slipping.is_empty() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.slipping))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.slipping.advance(written);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Tapped<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        ready!(this.poll_slip(cx))?;
+        // While something waits, no more than to the end of the frame, so that its turn comes.
+        let waits = !this.wire.state().waiting.is_empty();
+        let most = if waits { this.outgoing.bytes_left() } else { bytes.len() };
+        let bytes = &bytes[..bytes.len().min(most)];
+        let written = ready!(Pin::new(&mut this.inner).poll_write(cx, bytes))?;
+        let mut sent = &bytes[..written];
+        while !sent.is_empty() {
+            if let Piece::Header(header) = this.outgoing.advance(&mut sent)
+                && header[3] == SETTINGS
+                && header[4] & FLAG_ACK == 0
+            {
+                this.wire.state().unacknowledged.push_back(None);
+            }
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.poll_slip(cx))?;
+        Pin::new(&mut this.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installs what the tests need and runs them all: formatting, lints, documentation, tests, examples.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+# A C compiler builds SQLite and the cryptography; Debian calls the package build-essential.
+if ! command -v cc >/dev/null; then
+  step "install a C compiler"
+  apt-get update -q && apt-get install -qy --no-install-recommends build-essential
+fi
+
+export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
+# Backtraces are for people; without them the tests' own messages stay readable.
+export RUST_BACKTRACE=0
+
+step "format"
+cargo fmt --all --check
+
+step "lints"
+cargo clippy --workspace --all-targets --all-features -- -D warnings
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --document-private-items
+
+step "binaries, which some tests start"
+cargo build --workspace --bins
+
+step "tests"
+cargo test --workspace --all-features
+
+step "examples"
+for example in examples/src/bin/*.rs; do
+  name=$(basename "$example" .rs)
+  printf -- '-- %s\n' "$name"
+  cargo run -q -p notify-examples --bin "$name"
+done
+
+step "all passed"

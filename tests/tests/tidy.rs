@@ -1,0 +1,198 @@
+//! Rules of the source tree that a reader would otherwise have to keep in mind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Most lines of a source file; tests and generated tables apart (style: think at 400).
+const FILE_LINES_MAX: usize = 400;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package has a parent").to_owned()
+}
+
+fn rust_files(below: &str) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    let mut folders = vec![root().join(below)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("the folder is readable") {
+            let path = entry.expect("the entry is readable").path();
+            if path.is_dir() {
+                if path.file_name().is_some_and(|name| name != "target" && name != ".git") {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(root()).expect("below the root");
+                let name = name.to_str().expect("names are UTF-8").to_owned();
+                files.push((name, fs::read_to_string(&path).expect("sources are UTF-8")));
+            }
+        }
+    }
+    assert!(!files.is_empty(), "nothing below {below}");
+    files
+}
+
+fn is_test(name: &str) -> bool {
+    name.contains("/tests") || name.starts_with("tests/") || name.starts_with("bench/")
+}
+
+#[test]
+fn layers_look_down_only() {
+    // (folder, what it must not name, why)
+    let rules: &[(&str, &[&str], &str)] = &[
+        (
+            "notify-core/src",
+            &["tokio", "std::net", "std::fs", "SystemTime", "Instant::now"],
+            "core does no I/O and reads no clock",
+        ),
+        ("notify-client/src", &["notify_server"], "client and server never meet"),
+        ("notify-cli/src", &["notify_server"], "the command speaks to the server over the SDK"),
+        (
+            "notify-server/src/api",
+            &["crate::providers", "crate::delivery", "rusqlite", "store::sqlite"],
+            "the API sees neither provider, engine nor backend",
+        ),
+        (
+            "notify-server/src/delivery",
+            &["crate::api", "rusqlite", "store::sqlite"],
+            "the engine sees the store's traits alone",
+        ),
+        (
+            "notify-server/src/providers",
+            &["crate::api", "crate::store", "crate::delivery", "rusqlite"],
+            "a provider never sees a row",
+        ),
+        (
+            "notify-server/src/payload",
+            &["crate::api", "crate::store", "crate::delivery", "crate::providers", "tokio"],
+            "payloads are pure",
+        ),
+        (
+            "notify-server/src/store",
+            &["crate::api", "crate::delivery", "crate::providers", "crate::payload", "tracing::"],
+            "the store serves, and does not log",
+        ),
+        (
+            "notify-server/src/sandbox",
+            &["crate::api", "crate::store", "crate::delivery", "crate::providers"],
+            "the sandbox is the providers' opposite number",
+        ),
+    ];
+    let mut broken = Vec::new();
+    for (folder, forbidden, why) in rules {
+        for (name, text) in rust_files(folder) {
+            for (number, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                if name.contains("/tests") {
+                    continue;
+                }
+                if let Some(word) = forbidden.iter().find(|word| code.contains(**word)) {
+                    broken.push(format!("{name}:{}: names {word} ({why})", number + 1));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn sql_stands_in_the_store_alone() {
+    let mut broken = Vec::new();
+    for (name, text) in rust_files("notify-server/src") {
+        if !name.contains("store/sqlite")
+            && text.contains("rusqlite")
+            && !name.ends_with("backup.rs")
+        {
+            broken.push(name);
+        }
+    }
+    assert!(broken.is_empty(), "rusqlite outside store/sqlite: {broken:?}");
+}
+
+#[test]
+fn files_can_be_read_in_one_go() {
+    let mut broken = Vec::new();
+    for folder in ["notify-core/src", "notify-server/src", "notify-client/src", "notify-cli/src"] {
+        for (name, text) in rust_files(folder) {
+            let lines = text.lines().count();
+            if lines > FILE_LINES_MAX && !is_test(&name) && !name.contains("contract/") {
+                broken.push(format!("{name}: {lines} lines"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "over {FILE_LINES_MAX} lines:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    let mut broken = Vec::new();
+    for folder in [
+        "notify-core",
+        "notify-server",
+        "notify-client",
+        "notify-cli",
+        "examples",
+        "tests",
+        "bench",
+    ] {
+        for (name, text) in rust_files(folder) {
+            if !text.starts_with("//!") {
+                broken.push(name);
+            }
+        }
+    }
+    assert!(broken.is_empty(), "without a module doc: {broken:?}");
+}
+
+#[test]
+fn tests_wait_on_events_and_do_not_sleep() {
+    let mut broken = Vec::new();
+    for (name, text) in rust_files(".") {
+        if !is_test(&name) || name.ends_with("tidy.rs") || name.starts_with("bench/") {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            if line.contains("sleep(") {
+                broken.push(format!("{name}:{}", number + 1));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "sleeping: {broken:?}");
+}
+
+#[test]
+fn nothing_is_left_open_in_the_code() {
+    let mut broken = Vec::new();
+    for (name, text) in rust_files(".") {
+        if name.ends_with("tidy.rs") {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            for word in ["todo!(", "unimplemented!(", "FIXME", "TODO", "#[ignore", "dbg!("] {
+                if line.contains(word) {
+                    broken.push(format!("{name}:{}: {word}", number + 1));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn one_word_is_used_for_one_thing() {
+    // (synonym, the word that the glossary of ARCHITECTURE.md has for it)
+    let synonyms =
+        [("fn do_", "a verb"), ("Manager", "what it manages"), ("Helper", "what it does")];
+    let mut broken = Vec::new();
+    for folder in ["notify-core/src", "notify-server/src", "notify-client/src", "notify-cli/src"] {
+        for (name, text) in rust_files(folder) {
+            for (number, line) in text.lines().enumerate() {
+                for (synonym, word) in synonyms {
+                    if line.contains(synonym) {
+                        broken.push(format!("{name}:{}: {synonym} (say {word})", number + 1));
+                    }
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
