@@ -1,10 +1,13 @@
 //! Notify's server: the binary's whole inside, as a library that tests can run in one process.
 
 mod api;
+pub mod app;
+pub mod cli;
 pub mod clock;
+pub mod commands;
 pub mod config;
-mod keys;
 pub mod delivery;
+mod keys;
 pub mod payload;
 pub mod provider_config;
 pub mod providers;
@@ -13,4 +16,4 @@ pub mod secrets;
 pub mod store;
 pub mod telemetry;
 
-pub use api::openapi_json;
+pub use api::{TlsError, openapi_json};

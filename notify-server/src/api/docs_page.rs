@@ -61,7 +61,7 @@ fn swagger(name: &str) -> http::Response<Bytes> {
         Ok(Some(file)) => {
             let mut response = served(&file.content_type, file.bytes.into_owned().into());
             let headers = response.headers_mut();
-            if file.gzipped {
+            if file.gzpipped {
                 headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             }
             let kept = HeaderValue::from_static("public, max-age=86400");

@@ -40,8 +40,10 @@ use std::sync::Arc;
 
 use url::Url;
 
-pub(crate) use front::Keyring;
-pub(crate) use serve::{Limits, Serving, serve};
+pub(crate) use front::{Front, Keyring};
+pub use serve::tls::TlsError;
+pub(crate) use serve::tls::acceptor as tls_acceptor;
+pub(crate) use serve::{Limits, Serving, origin, serve};
 
 use crate::clock::SharedClock;
 use crate::config::Config;

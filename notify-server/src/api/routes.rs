@@ -24,8 +24,9 @@ use super::{
     statistics, subscriptions, tags,
 };
 
-const PAGE: &[(&str, &str)] =
-    &[("limit", "Page size, 1 to 1,000; 50 by default"), ("cursor", "Where the page before ended")];
+const LIMIT: (&str, &str) = ("limit", "Page size, 1 to 1,000; 50 by default");
+const CURSOR: (&str, &str) = ("cursor", "Where the page before ended");
+const PAGE: &[(&str, &str)] = &[LIMIT, CURSOR];
 
 /// Every endpoint there is.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -69,8 +70,8 @@ fn audience() -> Vec<Endpoint> {
         get::<ListDevices, DeviceList>("/v1/devices", devices::list)
             .about("List devices", "B23")
             .query(&[
-                PAGE[0],
-                PAGE[1],
+                LIMIT,
+                CURSOR,
                 ("platform", "Only this platform"),
                 ("tag", "Only devices that have this tag set to true"),
             ]),
@@ -105,7 +106,7 @@ fn templates() -> Vec<Endpoint> {
             .about("View campaigns, newest first", "spec 4.4, B28")
             .query(&[
                 ("offset", "Results to skip"),
-                ("limit", "Most results, 1 to 1,000; 50 by default"),
+                LIMIT,
                 ("name", "Part of the name, letter case ignored"),
                 ("status", "`active` by default, `disabled` or `all`"),
             ]),

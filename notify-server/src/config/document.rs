@@ -41,7 +41,9 @@ pub fn configuration_document() -> String {
             None => String::new(),
             Some(Value::Array(list)) if list.is_empty() => String::new(),
             Some(Value::String(default)) => format!("`{default}`"),
-            Some(default) => format!("`{default}`"),
+            Some(Value::Integer(default)) => format!("`{default}`"),
+            Some(Value::Boolean(default)) => format!("`{default}`"),
+            Some(default) => unreachable!("no setting is {}", default.type_str()),
         };
         let value = match setting.kind {
             Kind::Switch => String::new(),

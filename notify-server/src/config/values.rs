@@ -124,7 +124,7 @@ impl FromStr for Networks {
 
 impl Serialize for Networks {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(&self.0)
+        serializer.collect_seq(self.0.iter().map(ToString::to_string))
     }
 }
 
