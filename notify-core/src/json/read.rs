@@ -1,5 +1,5 @@
 //! The second pass: takes fields by name and type, notes every one that has the wrong type, and
-//! every one that nobody asked for. Only for text that [`super::check`] has passed.
+//! every one that nobody asked for. Only for text that [`super::check()`] has passed.
 
 use std::{borrow::Cow, fmt};
 
@@ -74,6 +74,7 @@ impl<'a, 'c> Object<'a, 'c> {
         read: impl FnOnce(Value<'a, '_>) -> Option<T>,
     ) -> Option<T> {
         self.known.push(name);
+        scanned(self.members.len());
         let member = self.members.iter_mut().find(|member| member.name == name)?;
         member.is_taken = true;
         if member.raw.get() == "null" {

@@ -37,9 +37,20 @@ impl Engine {
         shared.store.subscribe(shared.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let run = EngineRun::new(shared.clone());
-        let thread = std::thread::Builder::new()
-            .name("delivery".into())
-            .spawn(move || runtime.block_on(run.run()))?;
+        let thread = std::thread::Builder::new().name("delivery".into()).spawn(move || {
+            #[cfg(test)]
+            let killed = run.shared.clone();
+            runtime.block_on(async {
+                #[cfg(test)]
+                tokio::select! {
+                    () = run.run() => {}
+                    () = killed.killed.notified() => {}
+                }
+                #[cfg(not(test))]
+                run.run().await;
+            });
+            // Whatever is still on the runtime ends with it.
+        })?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -57,6 +68,17 @@ impl Engine {
         let Some(thread) = self.thread.take() else { return true };
         let joined = tokio::task::spawn_blocking(move || thread.join().is_ok());
         matches!(tokio::time::timeout(grace, joined).await, Ok(Ok(true)))
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    /// Ends the engine where it stands, as a crash of the process does: nothing more is sent or
+    /// committed by it once this returns.
+    pub(super) async fn abort(mut self) {
+        self.shared.killed.notify_one();
+        let thread = self.thread.take().expect("the engine runs");
+        tokio::task::spawn_blocking(move || thread.join()).await.unwrap().unwrap();
     }
 }
 

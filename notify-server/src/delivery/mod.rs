@@ -27,3 +27,6 @@ pub use config::EngineConfig;
 pub use decision::{Attempted, Next, RetryPolicy, decide};
 pub use engine::Engine;
 pub use shared::{ProviderSource, Surroundings};
+
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,9 @@ pub(crate) struct Shared {
     pub(crate) adoption_asked: AtomicBool,
     /// Counts the engine's commits.
     pub(crate) progress: watch::Sender<u64>,
+    /// Ends the engine where it stands.
+    #[cfg(test)]
+    pub(crate) killed: Notify,
     rng: Mutex<fastrand::Rng>,
     jobs: Mutex<Vec<Weak<Job>>>,
     open: Mutex<Open>,
@@ -100,6 +103,8 @@ impl Shared {
             lanes: Mutex::default(),
             adoption_asked: AtomicBool::new(true),
             progress: watch::Sender::new(0),
+            #[cfg(test)]
+            killed: Notify::new(),
             rng: Mutex::new(rng),
             jobs: Mutex::default(),
             open: Mutex::default(),

@@ -40,11 +40,6 @@ impl Slots {
         let _waiting = Waiting::new(&self.waiting);
         self.freed.notified().await;
     }
-
-    /// Places in use now.
-    pub(crate) fn in_use(&self) -> usize {
-        self.in_use.load(Ordering::Acquire)
-    }
 }
 
 /// Counts a waiter for as long as it waits, also when its wait is dropped.
@@ -77,7 +72,6 @@ mod tests {
         assert!(!slots.try_take(1));
         slots.give_back(1);
         assert!(slots.try_take(1));
-        assert_eq!(slots.in_use(), 1);
     }
 
     #[tokio::test]

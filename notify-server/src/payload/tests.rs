@@ -1,6 +1,8 @@
 //! Whole payloads, one row for each kind of content, and the limits to the byte.
 
-use http::HeaderMap;
+mod apns;
+mod fcm;
+
 use notify_core::json::JsonObject;
 use notify_core::{
     ActionButton, CampaignRef, Content, Extra, IosAlert, Message, NewAnswer, NewPoll,
@@ -8,7 +10,7 @@ use notify_core::{
 };
 use serde_json::{Value, json};
 
-use super::{Outgoing, TooLarge, apns, check_size, fcm, web_push};
+use super::{Outgoing, TooLarge, apns as to_apns, check_size, fcm as to_fcm, web_push};
 
 const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
@@ -56,11 +58,11 @@ impl Given {
     }
 
     fn apns(&self) -> Value {
-        serde_json::from_slice(&apns::render(&self.outgoing()).unwrap().body).unwrap()
+        serde_json::from_slice(&to_apns::render(&self.outgoing()).unwrap().body).unwrap()
     }
 
     fn fcm(&self, enriched_as_data: bool) -> Value {
-        let payload = fcm::render(&self.outgoing(), enriched_as_data).unwrap();
+        let payload = to_fcm::render(&self.outgoing(), enriched_as_data).unwrap();
         serde_json::from_slice(&payload.for_token("t0ken")).unwrap()
     }
 
@@ -126,231 +128,6 @@ fn raw() -> Given {
 }
 
 #[test]
-fn apns_shows_a_text_under_the_name_of_the_application() {
-    assert_eq!(
-        Given::text("Hello").apns(),
-        json!({
-            "aps": {"alert": {"title": "Shop", "body": "Hello"}, "sound": "default"},
-            "notification_id": ID,
-        })
-    );
-}
-
-#[test]
-fn apns_carries_every_setting() {
-    assert_eq!(
-        full().apns(),
-        json!({
-            "aps": {
-                "alert": {"title": "Shop", "body": "Läuft"},
-                "badge": 3,
-                "sound": "ding.caf",
-                "mutable-content": 1,
-            },
-            "notification_id": ID,
-            "url": "shop://order/1",
-            "image_url": "https://i.example/1.png",
-            "campaign_id": "default",
-            "order": {"id": 7},
-        })
-    );
-}
-
-#[test]
-fn apns_shows_a_poll_as_its_question() {
-    assert_eq!(
-        poll().apns(),
-        json!({
-            "aps": {
-                "alert": {"title": "Shop", "body": "Tea or coffee?"},
-                "sound": "default",
-                "mutable-content": 1,
-            },
-            "notification_id": ID,
-            "url": "https://n.example/p/1",
-            "image_url": "https://i.example/cup.png",
-            "poll_id": ID,
-        })
-    );
-}
-
-#[test]
-fn apns_wakes_the_app_for_an_image_or_a_campaign_alone() {
-    let image = Message {
-        text: "x".to_owned(),
-        image_url: Some("https://i.example/1.png".to_owned()),
-        ..Message::default()
-    };
-    let campaign = Message {
-        text: "x".to_owned(),
-        campaign: Some(CampaignRef::Default),
-        ..Message::default()
-    };
-    let url = Message { text: "x".to_owned(), url: Some("a://b".to_owned()), ..Message::default() };
-    for (message, wakes) in [(image, json!(1)), (campaign, json!(1)), (url, Value::Null)] {
-        assert_eq!(Given::message(message).apns()["aps"]["mutable-content"], wakes);
-    }
-}
-
-#[test]
-fn apns_sends_a_raw_payload_byte_for_byte() {
-    let given = raw();
-    let payload = apns::render(&given.outgoing()).unwrap();
-    assert_eq!(
-        payload.body,
-        "{ \"zz\": 1,\n\"aps\": {\"sound\":\"s\",  \"badge\":1e0,\"alert\":\"hi\"} }"
-    );
-}
-
-#[test]
-fn apns_headers_follow_priority_time_and_collapse_key() {
-    let headers = |given: &Given| apns::render(&given.outgoing()).unwrap().headers;
-    let expect = |given: &Given, priority: &str, expiration: &str, collapse: &str| {
-        let mut expected = HeaderMap::new();
-        expected.insert("apns-push-type", "alert".parse().unwrap());
-        expected.insert("apns-priority", priority.parse().unwrap());
-        expected.insert("apns-expiration", expiration.parse().unwrap());
-        expected.insert("apns-collapse-id", collapse.parse().unwrap());
-        expected.insert("apns-id", ID.parse().unwrap());
-        assert_eq!(headers(given), expected);
-    };
-    expect(&Given::text("x"), "10", "1700000000", ID);
-    expect(&Given { priority: Priority::Normal, ..Given::text("x") }, "5", "1700000000", ID);
-    expect(&Given { ttl_seconds: 0, ..Given::text("x") }, "10", "0", ID);
-    expect(&Given { collapse_key: Some("k!"), ..Given::text("x") }, "10", "1700000000", "k!");
-    expect(&raw(), "10", "1700000000", ID);
-}
-
-#[test]
-fn an_id_that_is_no_uuid_still_makes_valid_apns_headers() {
-    let mut given = Given::text("x");
-    given.id = NotificationId::new("ä".repeat(255)).unwrap();
-    let headers = apns::render(&given.outgoing()).unwrap().headers;
-    assert_eq!(headers["apns-collapse-id"].len(), 43);
-    assert!(uuid::Uuid::try_parse(headers["apns-id"].to_str().unwrap()).is_ok());
-}
-
-#[test]
-fn a_delivery_id_is_the_same_on_every_try_and_differs_between_devices() {
-    let notification = uuid::Uuid::try_parse(ID).unwrap();
-    let first = apns::delivery_id(&notification, "aa");
-    assert_eq!(first, apns::delivery_id(&notification, "aa"));
-    assert_ne!(first, apns::delivery_id(&notification, "ab"));
-}
-
-#[test]
-fn fcm_shows_a_text_under_the_name_of_the_application() {
-    assert_eq!(
-        Given::text("Hello").fcm(false),
-        json!({"message": {
-            "token": "t0ken",
-            "notification": {"title": "Shop", "body": "Hello"},
-            "data": {"notification_id": ID},
-            "android": {"priority": "HIGH", "ttl": "3600s", "notification": {"tag": ID}},
-        }})
-    );
-}
-
-#[test]
-fn fcm_carries_every_setting() {
-    assert_eq!(
-        full().fcm(false),
-        json!({"message": {
-            "token": "t0ken",
-            "notification": {
-                "title": "Order", "body": "Läuft", "image": "https://i.example/1.png",
-            },
-            "data": {
-                "notification_id": ID,
-                "url": "shop://order/1",
-                "image_url": "https://i.example/1.png",
-                "campaign_id": "default",
-                "order": "{\"id\": 7}",
-            },
-            "android": {
-                "priority": "HIGH",
-                "ttl": "3600s",
-                "notification": {"sound": "ding", "tag": ID},
-            },
-        }})
-    );
-}
-
-#[test]
-fn fcm_sends_what_is_enriched_as_data_alone_when_asked_to() {
-    let given = Given { collapse_key: Some("k"), ..full() };
-    assert_eq!(
-        given.fcm(true),
-        json!({"message": {
-            "token": "t0ken",
-            "data": {
-                "notification_id": ID,
-                "url": "shop://order/1",
-                "image_url": "https://i.example/1.png",
-                "campaign_id": "default",
-                "order": "{\"id\": 7}",
-                "title": "Order",
-                "body": "Läuft",
-            },
-            "android": {"collapse_key": "k", "priority": "HIGH", "ttl": "3600s"},
-        }})
-    );
-    let plain = Given::text("not enriched");
-    assert_eq!(plain.fcm(true), plain.fcm(false));
-    assert_eq!(poll().fcm(true)["message"]["data"]["body"], "Tea or coffee?");
-}
-
-#[test]
-fn fcm_shows_a_poll_as_its_question() {
-    assert_eq!(
-        poll().fcm(false),
-        json!({"message": {
-            "token": "t0ken",
-            "notification": {
-                "title": "Shop", "body": "Tea or coffee?", "image": "https://i.example/cup.png",
-            },
-            "data": {
-                "notification_id": ID,
-                "url": "https://n.example/p/1",
-                "image_url": "https://i.example/cup.png",
-                "poll_id": ID,
-            },
-            "android": {"priority": "HIGH", "ttl": "3600s", "notification": {"tag": ID}},
-        }})
-    );
-}
-
-#[test]
-fn fcm_sends_a_raw_payload_as_data_of_texts_with_nothing_of_ours() {
-    let given = Given { priority: Priority::Normal, ttl_seconds: 0, ..raw() };
-    assert_eq!(
-        given.fcm(true),
-        json!({"message": {
-            "token": "t0ken",
-            "data": {
-                "b": "text ä",
-                "a": "{\"x\" : 1}",
-                "n": "1.50",
-                "t": "true",
-                "z": "null",
-                "l": "[1, \"2\"]",
-            },
-            "android": {"priority": "NORMAL", "ttl": "0s"},
-        }})
-    );
-}
-
-#[test]
-fn a_token_goes_in_as_a_json_string_whatever_it_holds() {
-    let given = Given::text("x");
-    let payload = fcm::render(&given.outgoing(), false).unwrap();
-    for token in ["abc:APA91b-_", "quo\"te", "back\\slash", "ünïcode \u{1}"] {
-        let body: Value = serde_json::from_slice(&payload.for_token(token)).unwrap();
-        assert_eq!(body["message"]["token"], token);
-    }
-}
-
-#[test]
 fn web_push_carries_every_setting() {
     assert_eq!(
         full().web(),
@@ -389,8 +166,8 @@ fn web_push_carries_every_setting() {
 #[test]
 fn every_limit_holds_to_the_last_byte() {
     let filled = |text_len: usize| Given::text("x".repeat(text_len));
-    let apns_rest = apns::render(&filled(1).outgoing()).unwrap().body.len() - 1;
-    let fcm_rest = fcm::render(&filled(1).outgoing(), false).unwrap().counted - 1;
+    let apns_rest = to_apns::render(&filled(1).outgoing()).unwrap().body.len() - 1;
+    let fcm_rest = to_fcm::render(&filled(1).outgoing(), false).unwrap().counted - 1;
     let web_rest = web_push::render(&filled(1).outgoing()).unwrap().len() - 1;
     let rows = [
         (Platform::Ios, 4_096, apns_rest),
@@ -429,7 +206,7 @@ fn fcm_counts_keys_and_values_of_what_the_device_receives() {
         + "ding".len()
         + "tag".len()
         + ID.len();
-    assert_eq!(fcm::render(&given.outgoing(), false).unwrap().counted, expected);
+    assert_eq!(to_fcm::render(&given.outgoing(), false).unwrap().counted, expected);
 }
 
 #[test]
@@ -458,8 +235,8 @@ fn a_long_title_is_shortened_to_fit_and_a_short_one_never() {
         assert!(title.chars().count() > 1_000, "no more is cut than needed");
         assert_eq!(payload["body"], "Hello");
     }
-    assert!(apns::render(&given.outgoing()).unwrap().body.len() <= 4_096);
+    assert!(to_apns::render(&given.outgoing()).unwrap().body.len() <= 4_096);
     assert!(given.web()["title"].as_str().unwrap().ends_with('…'));
     let hopeless = Given { app_name: "ä".repeat(3_000), ..Given::text("x".repeat(4_000)) };
-    assert!(apns::render(&hopeless.outgoing()).unwrap_err().bytes > 10_000);
+    assert!(to_apns::render(&hopeless.outgoing()).unwrap_err().bytes > 10_000);
 }

@@ -99,4 +99,6 @@ fn digest(key_pem: &str) -> KeyDigest {
 }
 
 #[cfg(test)]
+pub(crate) mod test_keys;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,249 @@
+//! Providers that fail, throttle, refuse, and report dead addresses.
+
+use std::time::Duration;
+
+use notify_core::{DeviceId, DisabledReason, NotificationStatus, RegisterDevice, Timestamp};
+
+use super::rig::{Rig, START, Told, delivered};
+use crate::providers::{Answer, Certainty, Scope};
+
+fn failed(after: Option<Duration>) -> Answer {
+    Answer::Retry { reason: "UNAVAILABLE".into(), after, outcome: Certainty::Failed }
+}
+
+#[tokio::test]
+async fn a_transient_failure_is_tried_again_when_it_is_due_and_not_before() {
+    let mut rig = Rig::new(10).await;
+    rig.devices(3).await;
+    rig.provider.script(|token, attempt| {
+        let troubled = token == "token-d00001" && attempt <= 2;
+        Told::Answer(if troubled { failed(None) } else { delivered() })
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    let record = rig.until(&id, |record| record.counts.sent == 2).await;
+    assert_eq!((record.counts.pending, record.status), (1, NotificationStatus::Sending));
+    rig.clock.advance(Duration::from_millis(900));
+    rig.clock.advance(Duration::from_millis(1_100));
+    rig.provider.arrived(4).await;
+    rig.clock.advance(Duration::from_secs(4));
+    rig.provider.arrived(5).await;
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(record.counts.sent, 3);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_provider_asks_for_is_waited_for() {
+    let mut rig = Rig::new(10).await;
+    rig.device("one").await;
+    rig.provider.script(|_, attempt| {
+        let asked = Some(Duration::from_secs(60));
+        Told::Answer(if attempt == 1 { failed(asked) } else { delivered() })
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(1).await;
+    rig.until(&id, |record| record.counts.pending == 1).await;
+    let due = loop {
+        // The retry is committed a moment after its answer came.
+        if let Some(due) = rig.store.next_retry_due().await.unwrap() {
+            break due;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(due, START.plus_ms(60_000), "never earlier");
+    rig.clock.advance(Duration::from_secs(60));
+    rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn with_a_ttl_of_nothing_there_is_one_try() {
+    let mut rig = Rig::new(10).await;
+    rig.device("one").await;
+    rig.provider.script(|_, _| Told::Answer(failed(None)));
+    rig.start();
+    let id = rig
+        .accept(notify_core::CreateNotification {
+            text: Some("Now or never".into()),
+            platforms: Some(vec!["android".into()]),
+            ttl_seconds: Some(0),
+            ..Default::default()
+        })
+        .await;
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!((record.counts.expired, rig.provider.journal().len()), (1, 1));
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_throttled_provider_pauses_and_burns_no_attempt() {
+    let mut rig = Rig::new(4).await;
+    rig.devices(40).await;
+    rig.provider.script(|token, attempt| {
+        if token == "token-d00000" && attempt == 1 {
+            let after = Some(Duration::from_secs(30));
+            let reason = "QUOTA_EXCEEDED".into();
+            return Told::Answer(Answer::Throttle { reason, after, scope: Scope::Provider });
+        }
+        Told::Answer(delivered())
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(1).await;
+    rig.until(&id, |record| record.counts.targeted == 40).await;
+    rig.clock.advance(Duration::from_secs(30));
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(record.counts.sent, 40);
+    assert_eq!(rig.provider.journal().len(), 41, "one was sent again, none became a row");
+    assert_eq!(rig.store.next_retry_due().await.unwrap(), None);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn refused_credentials_hold_everything_and_fail_nothing_until_they_are_mended() {
+    let mut rig = Rig::new(4).await;
+    rig.devices(40).await;
+    rig.provider.script(|_, _| Told::Answer(Answer::Config { reason: "PERMISSION_DENIED".into() }));
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(1).await;
+    let record = rig.until(&id, |record| record.counts.targeted == 40).await;
+    assert_eq!((record.counts.pending, record.counts.failed), (40, 0));
+    let refused = rig.provider.journal().len();
+    assert!(refused <= 4, "what was in flight");
+    rig.clock.advance(Duration::from_secs(60));
+    rig.provider.arrived(refused + 1).await;
+    assert_eq!(rig.provider.journal().len(), refused + 1, "one probe");
+
+    rig.provider.script(|_, _| Told::Answer(delivered()));
+    let kind = notify_core::ProviderKind::Fcm;
+    let row = crate::store::ProviderRow { provider: kind, sealed: vec![1], updated_at: START };
+    rig.store.put_provider(rig.app_id, row).await.unwrap();
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(record.counts.sent, 40);
+    rig.stop().await;
+}
+
+fn dead(since: Option<Timestamp>) -> Told {
+    Told::Answer(Answer::TokenDead { reason: "UNREGISTERED".into(), ambiguous: false, since })
+}
+
+#[tokio::test]
+async fn a_dead_address_disables_its_device_and_no_other() {
+    let mut rig = Rig::new(10).await;
+    rig.devices(3).await;
+    rig.provider.script(|token, _| match token {
+        "token-d00001" => dead(None),
+        _ => Told::Answer(delivered()),
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!((record.counts.sent, record.counts.unregistered), (2, 1));
+    assert_eq!(record.failures[0].reason, "UNREGISTERED");
+    let device = rig.store.device(rig.app, DeviceId::new("d00001").unwrap()).await.unwrap();
+    assert_eq!(device.disabled_reason, Some(DisabledReason::Unregistered));
+    let second = rig.broadcast().await;
+    let record = rig.until(&second, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!((record.counts.targeted, record.counts.sent), (2, 2));
+    rig.stop().await;
+}
+
+/// Traps 6 and 9: the answer counts for the token it was sent to, and for the registration it knew.
+#[tokio::test]
+async fn a_device_that_registered_meanwhile_is_spared() {
+    let mut rig = Rig::new(10).await;
+    rig.device("other-token").await;
+    rig.device("again").await;
+    rig.provider.script(|token, _| {
+        let since = (token == "token-again").then_some(START.plus_ms(500));
+        match dead(since) {
+            Told::Answer(answer) | Told::Held(answer) => Told::Held(answer),
+        }
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(2).await;
+    rig.clock.advance(Duration::from_secs(1));
+    rig.register(RegisterDevice::android("other-token", "token-new")).await;
+    rig.register(RegisterDevice::android("again", "token-again")).await;
+    rig.provider.release();
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(record.counts.unregistered, 2, "the deliveries ended");
+    for name in ["other-token", "again"] {
+        let device = rig.store.device(rig.app, DeviceId::new(name).unwrap()).await.unwrap();
+        assert!(device.enabled, "{name} is spared");
+    }
+    rig.stop().await;
+}
+
+/// Trap 8: no address is used after an update of it was acknowledged.
+#[tokio::test]
+async fn an_address_that_changed_before_its_turn_is_not_used() {
+    let mut rig = Rig::new(1).await;
+    rig.devices(4).await;
+    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(1).await;
+    rig.register(RegisterDevice::android("d00002", "token-swapped")).await;
+    let erased = DeviceId::new("d00003").unwrap();
+    rig.store.delete_device(rig.app, erased, START).await.unwrap();
+    rig.provider.release();
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(rig.provider.journal(), ["token-d00000", "token-d00001", "token-swapped"]);
+    assert_eq!((record.counts.sent, record.counts.canceled), (3, 1), "the erased one is canceled");
+    assert_eq!(record.counts.targeted, 4);
+    rig.stop().await;
+}
+
+/// Trap 8 and B22: a token that moved to a device that comes later is not sent to twice.
+#[tokio::test]
+async fn a_reinstalled_app_does_not_get_a_notification_twice() {
+    let mut rig = Rig::new(1).await;
+    rig.devices(2).await;
+    rig.device("later").await;
+    rig.provider.script(|token, _| match token {
+        "token-d00001" => Told::Held(delivered()),
+        _ => Told::Answer(delivered()),
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(2).await;
+    rig.clock.advance(Duration::from_millis(10));
+    rig.register(RegisterDevice::android("later", "token-d00000")).await;
+    rig.provider.release();
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(rig.provider.journal(), ["token-d00000", "token-d00001"]);
+    assert_eq!(record.counts.sent, 2);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn an_unreachable_provider_turns_few_deliveries_into_rows() {
+    let mut rig = Rig::new(5).await;
+    rig.devices(300).await;
+    rig.provider.script(|_, _| {
+        let reason = "connection refused".into();
+        let outcome = Certainty::NotProcessed;
+        Told::Answer(Answer::Retry { reason, after: None, outcome })
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(1).await;
+    rig.until(&id, |record| record.counts.targeted == 300).await;
+    assert!(rig.provider.journal().len() <= 5, "one wave, then the lane pauses");
+    rig.provider.script(|_, _| Told::Answer(delivered()));
+    let record = loop {
+        rig.clock.advance(Duration::from_secs(2));
+        let record = rig.until(&id, |_| true).await;
+        if record.status == NotificationStatus::Completed {
+            break record;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(record.counts.sent, 300);
+    rig.stop().await;
+}

@@ -1,0 +1,59 @@
+//! Many notifications beside each other (traps 11, 18).
+
+use notify_core::{CreateNotification, NotificationStatus};
+
+use super::rig::{Rig, Told, delivered};
+
+#[tokio::test]
+async fn a_small_notification_passes_beside_a_large_one() {
+    let mut rig = Rig::new(4).await;
+    rig.devices(600).await;
+    rig.device("friend").await;
+    rig.start();
+    rig.provider.hold();
+    let provider = rig.provider.clone();
+    rig.provider.script(move |_, _| {
+        if provider.journal().len() < 20 {
+            Told::Answer(delivered())
+        } else {
+            Told::Held(delivered())
+        }
+    });
+    let large = rig.broadcast().await;
+    rig.provider.arrived(21).await;
+    let small = rig
+        .accept(CreateNotification {
+            text: Some("You have mail".into()),
+            android_device_ids: Some(vec!["friend".into()]),
+            ..CreateNotification::default()
+        })
+        .await;
+    rig.until(&small, |record| record.counts.targeted == 1).await;
+    rig.provider.script(|_, _| Told::Answer(delivered()));
+    rig.provider.release();
+    rig.until(&small, |record| record.status == NotificationStatus::Completed).await;
+    rig.until(&large, |record| record.status == NotificationStatus::Completed).await;
+    let journal = rig.provider.journal();
+    let place = journal.iter().position(|token| token == "token-friend").unwrap();
+    assert!(place < 300, "it was sent as number {place} of {}", journal.len());
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn many_small_notifications_complete_each_with_its_own_count() {
+    let mut rig = Rig::new(16).await;
+    rig.devices(3).await;
+    rig.config.dispatches_open_max = 10;
+    rig.start();
+    let mut ids = Vec::new();
+    for _ in 0..150 {
+        ids.push(rig.broadcast().await);
+    }
+    for id in &ids {
+        let record = rig.until(id, |record| record.status == NotificationStatus::Completed).await;
+        assert_eq!((record.counts.targeted, record.counts.sent), (3, 3));
+        assert!(record.started_at.is_some() && record.completed_at.is_some());
+    }
+    assert_eq!(rig.provider.journal().len(), 450);
+    rig.stop().await;
+}
