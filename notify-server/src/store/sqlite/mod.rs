@@ -2,6 +2,7 @@
 //! The only place in the server that knows SQL. Never logs.
 
 mod app;
+mod backup;
 mod campaign;
 mod checkpoint;
 mod connection;
@@ -23,6 +24,7 @@ mod row;
 mod tests;
 mod writer;
 
+pub use backup::backup;
 #[cfg(any(test, feature = "testing"))]
 pub use fault::Fault;
 pub use open::{OpenError, READERS_DEFAULT, SqliteOptions};
