@@ -37,7 +37,9 @@ async fn bodies_that_are_not_what_they_should_be_are_400_and_store_nothing() {
     ];
     for body in bodies {
         let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
-        for path in ["/v1/notifications", "/v1/notifications/notify", "/v1/devices", "/v1/campaigns"] {
+        for path in
+            ["/v1/notifications", "/v1/notifications/notify", "/v1/devices", "/v1/campaigns"]
+        {
             let answer = caller.post_bytes(path, body.clone()).await;
             assert_eq!(answer.status, 400, "{path} {shown}");
         }
@@ -79,7 +81,8 @@ async fn bodies_over_the_limit_are_413_chunked_or_not() {
     assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains(expected[0]), "{answer}");
 
     let fits = r#"{"text":"a","platforms":["android"]}"#;
-    let chunk = format!("5\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n", &fits[..5], fits.len() - 5, &fits[5..]);
+    let chunk =
+        format!("5\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n", &fits[..5], fits.len() - 5, &fits[5..]);
     let answer = server.exchange(format!("{head}{chunk}").as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }

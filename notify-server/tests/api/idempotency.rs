@@ -19,7 +19,10 @@ async fn every_post_under_v1_is_replayed_and_happens_once() {
         ("/v1/subscriptions", json!({"platform": "chatapp", "recipient_id": "7"})),
         ("/v1/campaigns", template("c")),
         ("/v1/feeds", json!({"url": "https://a.example/feed", "name": "f"})),
-        ("/v1/events", json!({"events": [{"type": "opened", "notification_id": "r", "device_id": "d0"}]})),
+        (
+            "/v1/events",
+            json!({"events": [{"type": "opened", "notification_id": "r", "device_id": "d0"}]}),
+        ),
     ];
     for (path, body) in &bodies {
         let first = caller.post_once(path, "key-1", body).await;
@@ -32,7 +35,10 @@ async fn every_post_under_v1_is_replayed_and_happens_once() {
         let words = ["Idempotency-Key: was used with another body"];
         caller.post_once(path, "key-1", &other).await.rejected(409, &words);
     }
-    assert_eq!(caller.get("/v1/notifications").await.ok()["notifications"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        caller.get("/v1/notifications").await.ok()["notifications"].as_array().unwrap().len(),
+        2
+    );
     assert_eq!(caller.get("/v1/campaigns").await.ok()["campaigns"].as_array().unwrap().len(), 1);
 }
 

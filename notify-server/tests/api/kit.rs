@@ -15,14 +15,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Longest time that a test waits for anything.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// Where every test's clock begins: 2026-11-21.
-pub const NOW: Timestamp = Timestamp(1_795_219_200_000);
+pub(crate) const NOW: Timestamp = Timestamp(1_795_219_200_000);
 
 static LOG: LazyLock<Mutex<Vec<u8>>> = LazyLock::new(Mutex::default);
 
 /// Everything that was logged so far by any test of this process.
-pub fn logged() -> String {
+pub(crate) fn logged() -> String {
     String::from_utf8_lossy(&LOG.lock().unwrap()).into_owned()
 }
 
@@ -52,21 +52,21 @@ fn keep_log() {
 }
 
 /// A running server.
-pub struct TestServer {
-    pub app: App,
-    pub clock: Arc<ManualClock>,
-    pub folder: tempfile::TempDir,
-    pub api_key: String,
-    pub admin_key: String,
+pub(crate) struct TestServer {
+    pub(crate) app: App,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) api_key: String,
+    pub(crate) admin_key: String,
     config: Config,
 }
 
 impl TestServer {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
-    pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         keep_log();
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config {
@@ -84,7 +84,7 @@ impl TestServer {
     }
 
     /// Stops the server and starts it on the same data.
-    pub async fn restarted(self) -> Self {
+    pub(crate) async fn restarted(self) -> Self {
         let Self { app, clock, folder, api_key, admin_key, config } = self;
         assert!(app.stop().await);
         let app = run(&config, &clock).await;
@@ -93,27 +93,27 @@ impl TestServer {
     }
 
     /// Calls as the first application.
-    pub fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         self.calling("x-api-key", self.api_key.clone())
     }
 
     /// Calls as an administrator.
-    pub fn admin(&self) -> Caller {
+    pub(crate) fn admin(&self) -> Caller {
         self.calling("authorization", format!("Bearer {}", self.admin_key))
     }
 
     /// Calls without a key.
-    pub fn anyone(&self) -> Caller {
+    pub(crate) fn anyone(&self) -> Caller {
         self.calling("x-nothing", "at all".to_owned())
     }
 
-    pub fn calling(&self, header: &'static str, value: String) -> Caller {
+    pub(crate) fn calling(&self, header: &'static str, value: String) -> Caller {
         let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
         Caller { http, origin: self.app.origin.clone(), header, value }
     }
 
     /// Another application.
-    pub async fn another_app(&self) -> (String, Caller) {
+    pub(crate) async fn another_app(&self) -> (String, Caller) {
         let admin = self.admin();
         let app = admin.post("/admin/v1/apps", &json!({"name": "other"})).await.ok();
         let id = app["id"].as_str().unwrap().to_owned();
@@ -123,12 +123,12 @@ impl TestServer {
     }
 
     /// A bare connection.
-    pub async fn connect(&self) -> TcpStream {
+    pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.app.address).await.unwrap()
     }
 
     /// Sends bytes on a connection of their own and reads until it is closed.
-    pub async fn exchange(&self, bytes: &[u8]) -> String {
+    pub(crate) async fn exchange(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect().await;
         // The server may close before it has taken everything.
         let _ = stream.write_all(bytes).await;
@@ -143,7 +143,7 @@ async fn run(config: &Config, clock: &Arc<ManualClock>) -> App {
 }
 
 /// What comes until the other side closes; fails when it does not.
-pub async fn read_to_end(stream: &mut TcpStream) -> String {
+pub(crate) async fn read_to_end(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await;
     // A reset after the answer is an end, too.
@@ -153,7 +153,7 @@ pub async fn read_to_end(stream: &mut TcpStream) -> String {
 
 /// Someone with a key, or without.
 #[derive(Clone)]
-pub struct Caller {
+pub(crate) struct Caller {
     http: reqwest::Client,
     origin: String,
     header: &'static str,
@@ -161,50 +161,50 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.origin)).header(self.header, &self.value)
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         Answer::of(self.request(Method::GET, path)).await
     }
 
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
         Answer::of(self.request(Method::DELETE, path)).await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.post_bytes(path, body.to_string()).await
     }
 
-    pub async fn post_bytes(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+    pub(crate) async fn post_bytes(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
         Answer::of(self.request(Method::POST, path).body(body)).await
     }
 
-    pub async fn post_once(&self, path: &str, key: &str, body: &Value) -> Answer {
+    pub(crate) async fn post_once(&self, path: &str, key: &str, body: &Value) -> Answer {
         let request = self.request(Method::POST, path).header("idempotency-key", key);
         Answer::of(request.body(body.to_string())).await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
         Answer::of(self.request(Method::PUT, path).body(body.to_string())).await
     }
 
-    pub async fn patch(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {
         Answer::of(self.request(Method::PATCH, path).body(body.to_string())).await
     }
 }
 
 /// An answer that passed the checks that all must pass.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: reqwest::header::HeaderMap,
-    pub text: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Answer {
-    pub async fn of(request: RequestBuilder) -> Self {
+    pub(crate) async fn of(request: RequestBuilder) -> Self {
         let response = request.send().await.expect("the server answers");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.expect("the answer is whole");
@@ -224,17 +224,17 @@ impl Answer {
         assert!(self.status < 500 || self.status == 503, "{self:?}");
     }
 
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// The body of a success.
     #[track_caller]
-    pub fn ok(&self) -> Value {
+    pub(crate) fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{self:?}");
         assert_eq!(self.header("content-type"), "application/json; charset=utf-8");
         self.json()
@@ -242,36 +242,36 @@ impl Answer {
 
     /// The id of a success.
     #[track_caller]
-    pub fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         self.ok()["id"].as_str().expect("the answer has an id").to_owned()
     }
 
     /// Checks status and errors of a failure.
     #[track_caller]
-    pub fn rejected(&self, status: u16, errors: &[&str]) {
+    pub(crate) fn rejected(&self, status: u16, errors: &[&str]) {
         assert_eq!((self.status, self.json()), (status, json!({"errors": errors})), "{self:?}");
     }
 
     /// Checks the status alone, of a failure whose words are tested elsewhere.
     #[track_caller]
-    pub fn is(&self, status: u16) {
+    pub(crate) fn is(&self, status: u16) {
         assert_eq!(self.status, status, "{self:?}");
     }
 }
 
 /// A registration that is accepted.
-pub fn android(id: &str) -> Value {
+pub(crate) fn android(id: &str) -> Value {
     json!({"device_id": id, "platform": "android", "sdk_type": "android_push",
         "push_token": format!("token-{id}")})
 }
 
 /// A notification that is accepted.
-pub fn to_android() -> Value {
+pub(crate) fn to_android() -> Value {
     json!({"text": "hello", "platforms": ["android"]})
 }
 
 /// A template that is accepted.
-pub fn template(name: &str) -> Value {
+pub(crate) fn template(name: &str) -> Value {
     json!({"name": name, "layout_id": "content_with_two", "settings": {}, "features": [
         {"type": "action_button", "position": 1, "data": {"type": "url", "url": "https://a.example"}}
     ]})
