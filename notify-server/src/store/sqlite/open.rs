@@ -158,7 +158,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 /// Opens a file that only its owner may read; SQLite gives its log the same mode.
-fn private_file(path: &Path) -> std::io::Result<File> {
+pub(super) fn private_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]

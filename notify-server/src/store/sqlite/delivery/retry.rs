@@ -1,6 +1,7 @@
 //! Deliveries that are tried again, each a row of its own with a due time.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use notify_core::{Platform, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -91,11 +92,11 @@ pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRe
     claimed.sort_unstable_by_key(|retry| retry.no);
     let mut tags = HashMap::new();
     for retry in &mut claimed {
-        if !tags.contains_key(&retry.dispatch) {
-            tags.insert(retry.dispatch, tag_of(tx, retry.dispatch)?);
-        }
-        let tag = tags.get(&retry.dispatch).and_then(Option::as_deref);
-        retry.device = slice::device(tx, retry.key, tag)?;
+        let tag = match tags.entry(retry.dispatch) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(tag_of(tx, retry.dispatch)?),
+        };
+        retry.device = slice::device(tx, retry.key, tag.as_deref())?;
     }
     Ok(claimed)
 }
