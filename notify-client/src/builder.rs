@@ -3,7 +3,7 @@
 use std::{marker::PhantomData, time::Duration};
 
 use backon::ExponentialBuilder;
-use notify_core::Violations;
+use notify_core::{IdempotencyKey, Violations};
 use reqwest::{
     Method,
     header::{self, HeaderMap, HeaderName, HeaderValue},
@@ -26,8 +26,6 @@ pub const RETRIES_DEFAULT: usize = 4;
 pub const DELAY_MIN_DEFAULT: Duration = Duration::from_millis(250);
 /// Longest delay before a retry, unless told otherwise or the server asks for more.
 pub const DELAY_MAX_DEFAULT: Duration = Duration::from_secs(10);
-/// Longest `Idempotency-Key`, in characters (B8).
-const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 /// Largest answer that is read, in bytes: a page of 1,000 notifications with bodies of 256 KiB.
 pub(crate) const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
@@ -281,14 +279,8 @@ fn idempotency_key(given: Option<&str>) -> Result<HeaderValue, Error> {
         let made = uuid::Uuid::now_v7().hyphenated().to_string();
         return header_value("Idempotency-Key", &made);
     };
-    if key.is_empty()
-        || key.len() > IDEMPOTENCY_KEY_CHARS_MAX
-        || !key.bytes().all(|byte| byte.is_ascii_graphic())
-    {
-        let rule = "must be 1 to 255 visible ASCII characters";
-        return Err(Error::Invalid(Violations::one("Idempotency-Key", rule)));
-    }
-    header_value("Idempotency-Key", key)
+    let key = IdempotencyKey::new(key.as_bytes()).map_err(Error::Invalid)?;
+    header_value("Idempotency-Key", key.as_str())
 }
 
 fn header_value(name: &str, value: &str) -> Result<HeaderValue, Error> {

@@ -102,19 +102,14 @@ impl<T> Call<T> {
 
     /// With a query that holds every rule of `Q`.
     pub(crate) fn filtered<Q: Query>(
-        self,
+        mut self,
         query: Vec<(&'static str, String)>,
     ) -> Result<Self, Error> {
         let named: Vec<_> =
             query.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         Q::parse(&named, now()).map_err(Error::Invalid)?;
-        Ok(self.query(query))
-    }
-
-    /// With a query that cannot be wrong.
-    pub(crate) fn query(mut self, query: Vec<(&'static str, String)>) -> Self {
         self.query = query;
-        self
+        Ok(self)
     }
 
     /// With the tag of an answer that the caller still has.

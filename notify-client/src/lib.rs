@@ -56,6 +56,6 @@ pub use error::{Error, RETRY_AFTER_MAX};
 pub use notify_core;
 pub use page::{Page, Pages};
 pub use resources::{
-    Admin, Campaigns, Devices, EnrichmentAnswer, EnrichmentQuery, Enrichments, Events, Feeds,
-    Notifications, Polls, Statistics, Subscriptions, Tags,
+    Admin, Campaigns, Devices, EnrichmentAnswer, Enrichments, Events, Feeds, Notifications, Polls,
+    Statistics, Subscriptions, Tags,
 };

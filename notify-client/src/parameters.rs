@@ -1,6 +1,6 @@
 //! Queries as names and values.
 
-use notify_core::{DeviceStatisticsQuery, ListCampaigns, ListDevices, PageQuery};
+use notify_core::{DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns, ListDevices, PageQuery};
 
 type Parameters = Vec<(&'static str, String)>;
 
@@ -37,5 +37,12 @@ pub(crate) fn device_statistics(query: &DeviceStatisticsQuery) -> Parameters {
     present([
         ("date_from", query.date_from.map(|instant| instant.to_string())),
         ("date_to", query.date_to.map(|instant| instant.to_string())),
+    ])
+}
+
+pub(crate) fn enrichment(query: &EnrichmentQuery) -> Parameters {
+    present([
+        ("notification_id", query.notification_id.clone()),
+        ("device_id", query.device_id.clone()),
     ])
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{ID, Server, answer};
-use notify_client::{EnrichmentAnswer, EnrichmentQuery, notify_core::*};
+use notify_client::{EnrichmentAnswer, notify_core::*};
 use serde_json::json;
 
 fn done() -> serde_json::Value {
@@ -442,11 +442,10 @@ async fn enrichments_are_read_once_per_version() {
     let server =
         Server::giving(vec![answer(200, enrichment.clone()).insert_header("etag", "\"v1\"")]).await;
     let query = EnrichmentQuery {
-        notification_id: Some(notification_id()),
-        device_id: Some(device_id()),
-        if_none_match: None,
+        notification_id: Some("mine/1".into()),
+        device_id: Some("a b/ü".into()),
     };
-    let read = server.client().enrichments().get(CampaignRef::Default, &query).await.unwrap();
+    let read = server.client().enrichments().get(CampaignRef::Default, &query, None).await.unwrap();
     let line = "GET /v1/enrichments/default?notification_id=mine%2F1&device_id=a+b%2F%C3%BC";
     server.saw(line, None).await;
     let EnrichmentAnswer::Fresh { enrichment: fresh, etag } = read else {
@@ -455,9 +454,9 @@ async fn enrichments_are_read_once_per_version() {
     assert_eq!(serde_json::to_value(fresh).unwrap(), enrichment);
 
     let server = Server::giving(vec![wiremock::ResponseTemplate::new(304)]).await;
-    let query = EnrichmentQuery { if_none_match: etag, ..Default::default() };
+    let query = EnrichmentQuery::default();
     let campaign = CampaignRef::Id(campaign_id());
-    let read = server.client().enrichments().get(campaign, &query).await.unwrap();
+    let read = server.client().enrichments().get(campaign, &query, etag.as_deref()).await.unwrap();
     assert_eq!(read, EnrichmentAnswer::NotModified);
     server.saw(&format!("GET /v1/enrichments/{ID}"), None).await;
     assert_eq!(common::header(&server.requests().await[0], "if-none-match"), Some("\"v1\""));

@@ -1,24 +1,14 @@
 //! Enrichment: what a device's SDK asks for (B31).
 
-use notify_core::{CampaignRef, DeviceId, Enrichment, NotificationId};
+use notify_core::{CampaignRef, Enrichment, EnrichmentQuery};
 use reqwest::{Method, header};
 
 use crate::{
     Error,
     call::{Answer, Call},
     handle::handle,
+    parameters,
 };
-
-/// For whom an enrichment is asked, and what the asker has already.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EnrichmentQuery {
-    /// The notification that is enriched.
-    pub notification_id: Option<NotificationId>,
-    /// The device that shows it.
-    pub device_id: Option<DeviceId>,
-    /// `ETag` of an answer that the asker still has.
-    pub if_none_match: Option<String>,
-}
 
 /// Answer of [`Enrichments::get`].
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +17,7 @@ pub enum EnrichmentAnswer {
     Fresh {
         /// The enrichment.
         enrichment: Box<Enrichment>,
-        /// For [`EnrichmentQuery::if_none_match`] of the next call.
+        /// For `if_none_match` of the next call.
         etag: Option<String>,
     },
     /// What the asker has is still so.
@@ -38,38 +28,33 @@ handle! {
     /// Enrichments: campaigns as a device shows them.
     Enrichments from enrichments;
 
-    /// Reads the enrichment of a campaign: `GET /v1/enrichments/:campaign_id`.
+    /// Reads the enrichment of a campaign: `GET /v1/enrichments/:campaign_id`. `if_none_match` is
+    /// the tag of an answer that the caller still has.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] when the campaign is disabled or not there, when there is no
     /// default one, or when the query names something unknown.
     ///
     /// ```no_run
-    /// # use notify_client::{EnrichmentAnswer, EnrichmentQuery, notify_core::CampaignRef};
-    /// # async fn example(notify: notify_client::Client, etag: String)
+    /// # use notify_client::{EnrichmentAnswer, notify_core::{CampaignRef, EnrichmentQuery}};
+    /// # async fn example(notify: notify_client::Client, known: String)
     /// # -> Result<(), notify_client::Error> {
-    /// let query = EnrichmentQuery { if_none_match: Some(etag), ..Default::default() };
-    /// match notify.enrichments().get(CampaignRef::Default, &query).await? {
+    /// let query = EnrichmentQuery { device_id: Some("pixel-7".into()), ..Default::default() };
+    /// match notify.enrichments().get(CampaignRef::Default, &query, Some(&known)).await? {
     ///     EnrichmentAnswer::Fresh { enrichment, etag } => println!("{:?}", enrichment.layout_id),
     ///     EnrichmentAnswer::NotModified => println!("as before"),
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    fn get(campaign: CampaignRef, query: &EnrichmentQuery) -> EnrichmentAnswer =
-        Ok(enrichment(campaign, query));
-}
-
-fn enrichment(campaign: CampaignRef, query: &EnrichmentQuery) -> Call<EnrichmentAnswer> {
-    let plain: Call<Enrichment> = Call::v1(Method::GET, &["enrichments", &campaign.to_string()]);
-    let mut parameters = Vec::new();
-    if let Some(id) = &query.notification_id {
-        parameters.push(("notification_id", id.to_string()));
-    }
-    if let Some(id) = &query.device_id {
-        parameters.push(("device_id", id.to_string()));
-    }
-    plain.query(parameters).unless(query.if_none_match.clone()).reading(read)
+    fn get(
+        campaign: CampaignRef,
+        query: &EnrichmentQuery,
+        if_none_match: Option<&str>
+    ) -> EnrichmentAnswer =
+        Call::<Enrichment>::v1(Method::GET, &["enrichments", &campaign.to_string()])
+            .filtered::<EnrichmentQuery>(parameters::enrichment(query))
+            .map(|call| call.unless(if_none_match.map(str::to_owned)).reading(read));
 }
 
 fn read(answer: &Answer) -> Result<EnrichmentAnswer, Error> {

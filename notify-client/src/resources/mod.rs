@@ -15,7 +15,7 @@ mod tags;
 pub use admin::Admin;
 pub use campaigns::Campaigns;
 pub use devices::Devices;
-pub use enrichments::{EnrichmentAnswer, EnrichmentQuery, Enrichments};
+pub use enrichments::{EnrichmentAnswer, Enrichments};
 pub use events::Events;
 pub use feeds::Feeds;
 pub use notifications::Notifications;
