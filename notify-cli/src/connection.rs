@@ -21,11 +21,15 @@ const USER_AGENT: &str = concat!("notify-cli/", env!("CARGO_PKG_VERSION"));
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
-    /// Address of the server [env: NOTIFY_URL].
-    #[arg(long, global = true, value_name = "URL", conflicts_with = "profile")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        conflicts_with = "profile",
+        help = "Address of the server [env: NOTIFY_URL]"
+    )]
     pub(crate) server: Option<String>,
-    /// Profile to use [env: NOTIFY_PROFILE].
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", help = "Profile to use [env: NOTIFY_PROFILE]")]
     pub(crate) profile: Option<String>,
     /// PEM file of an authority to trust beside the system's.
     #[arg(long, global = true, value_name = "FILE", env = "NOTIFY_CA_CERTIFICATE")]

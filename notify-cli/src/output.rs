@@ -54,14 +54,14 @@ impl Output {
             }
             None => {
                 let mut rows = self.rows(view)?;
-                rows.push_value(answer)?;
+                rows.push_value(&answer)?;
                 rows.end()
             }
             Some(list) => {
                 let cursor = answer["next_cursor"].as_str().map(str::to_owned);
                 let mut rows = self.rows(view)?;
                 for item in answer[list].as_array().into_iter().flatten() {
-                    rows.push_value(item.clone())?;
+                    rows.push_value(item)?;
                 }
                 rows.end()?;
                 if let Some(cursor) = cursor {

@@ -159,7 +159,8 @@ macro_rules! http_client {
             let mut certificates = Vec::new();
             for pem in &settings.root_certificates {
                 let bundle = reqwest::Certificate::from_pem_bundle(pem);
-                certificates.extend(bundle.map_err($crate::builder::bad_certificate)?);
+                certificates
+                    .extend(bundle.map_err(|error| $crate::builder::bad_certificate(&error))?);
             }
             if $shared.base_url.scheme() == "http" {
                 // Without TLS no certificate is needed, and a machine without any must do.
@@ -168,18 +169,18 @@ macro_rules! http_client {
                 builder.tls_certs_merge(certificates)
             }
         };
-        builder.build().map_err($crate::builder::bad_client)?
+        builder.build().map_err(|error| $crate::builder::bad_client(&error))?
     }};
 }
 pub(crate) use http_client;
 
 #[cfg(any(feature = "rustls", feature = "native-tls"))]
-pub(crate) fn bad_certificate(error: reqwest::Error) -> Error {
-    Error::Config(format!("root certificate: {}", chain(&error)))
+pub(crate) fn bad_certificate(error: &reqwest::Error) -> Error {
+    Error::Config(format!("root certificate: {}", chain(error)))
 }
 
-pub(crate) fn bad_client(error: reqwest::Error) -> Error {
-    Error::Config(format!("cannot build the client: {}", chain(&error)))
+pub(crate) fn bad_client(error: &reqwest::Error) -> Error {
+    Error::Config(format!("cannot build the client: {}", chain(error)))
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

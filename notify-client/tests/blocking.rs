@@ -1,5 +1,6 @@
 //! The blocking client: the same requests, retries and errors without a runtime of the caller's.
 #![cfg(feature = "blocking")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

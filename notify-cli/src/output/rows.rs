@@ -57,12 +57,12 @@ impl<'a> Rows<'a> {
             *any = true;
             return Ok(serde_json::to_writer(&mut *out, record).map_err(io::Error::from)?);
         }
-        self.push_value(value(record))
+        self.push_value(&value(record))
     }
 
-    pub(super) fn push_value(&mut self, record: Value) -> Result<(), Failure> {
+    pub(super) fn push_value(&mut self, record: &Value) -> Result<(), Failure> {
         match &mut self.to {
-            To::Json { .. } => return self.push(&record),
+            To::Json { .. } => return self.push(record),
             To::Csv(csv) => {
                 let cells = self.view.export.iter();
                 let cells = cells.map(|column| exported(record.pointer(column.pointer)));

@@ -53,7 +53,8 @@ fn delay(call: &Call<()>, error: Error) -> Option<Duration> {
 
 #[test]
 fn a_creation_is_repeated_under_v1_alone_once_it_may_have_been_done() {
-    let rows: [(fn() -> Error, bool, bool); 12] = [
+    type Row = (fn() -> Error, bool, bool);
+    let rows: [Row; 12] = [
         (|| Error::Connect("refused".into()), true, true),
         (|| Error::Timeout("late".into()), true, false),
         (|| Error::Transport("reset".into()), true, false),

@@ -12,6 +12,7 @@ pub(crate) const ADMIN_KEY: &str = "na_test";
 pub(crate) const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
 
 /// An answer as the API gives it.
+#[allow(clippy::needless_pass_by_value, reason = "it is called with literals")]
 pub(crate) fn answer(status: u16, body: Value) -> ResponseTemplate {
     ResponseTemplate::new(status)
         .insert_header("x-request-id", "req-1")
