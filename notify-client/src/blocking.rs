@@ -17,8 +17,9 @@ use std::{io::Read, sync::Arc};
 use crate::{
     Error,
     attempts::{Attempts, Step},
-    builder::{ANSWER_BYTES_MAX, Prepared, Shared, http_client},
+    builder::{ANSWER_BYTES_MAX, http_client},
     call::{Answer, Call},
+    prepare::{Prepared, Shared},
 };
 pub use crate::{builder::ClientBuilder, page::blocking::Pages, resources::blocking::*};
 

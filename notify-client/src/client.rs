@@ -7,8 +7,9 @@ use backon::{DefaultSleeper, Sleeper};
 use crate::{
     ClientBuilder, Error,
     attempts::{Attempts, Step},
-    builder::{ANSWER_BYTES_MAX, Prepared, Shared, http_client},
+    builder::{ANSWER_BYTES_MAX, http_client},
     call::{Answer, Call},
+    prepare::{Prepared, Shared},
 };
 
 /// A client of one Notify server. Cheap to clone; all clones share their connections.

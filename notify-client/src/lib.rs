@@ -45,6 +45,7 @@ mod error;
 mod handle;
 mod page;
 mod parameters;
+mod prepare;
 mod resources;
 
 pub use builder::{

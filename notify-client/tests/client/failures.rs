@@ -1,11 +1,8 @@
 //! What a call does when it cannot go well at once: errors, retries, time limits.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::{API_KEY, ID, Server, answer, header};
+use crate::common::{API_KEY, ID, Server, answer, header};
 use notify_client::{Client, Error, notify_core::*};
 use serde_json::json;
 use wiremock::ResponseTemplate;

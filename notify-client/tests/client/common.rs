@@ -1,10 +1,12 @@
 //! A server that answers what a test says and keeps what it was asked.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::time::Duration;
 
-use notify_client::{Client, ClientBuilder};
-use serde_json::Value;
+use notify_client::{
+    Client, ClientBuilder,
+    notify_core::{CampaignId, DeviceId, NotificationId},
+};
+use serde_json::{Value, json};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate, matchers::any};
 
 pub(crate) const API_KEY: &str = "nk_test";
@@ -80,4 +82,20 @@ pub(crate) fn line(request: &Request) -> String {
 
 pub(crate) fn header<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
     Some(request.headers.get(name)?.to_str().unwrap())
+}
+
+pub(crate) fn done() -> Value {
+    json!({ "success": true })
+}
+
+pub(crate) fn notification_id() -> NotificationId {
+    NotificationId::new("mine/1").unwrap()
+}
+
+pub(crate) fn device_id() -> DeviceId {
+    DeviceId::new("a b/ü").unwrap()
+}
+
+pub(crate) fn campaign_id() -> CampaignId {
+    ID.parse().unwrap()
 }

@@ -3,6 +3,7 @@
 use notify_core::Success;
 
 use super::*;
+use crate::ClientBuilder;
 
 fn shared(base_url: &str) -> Shared {
     ClientBuilder::<()>::new(base_url).api_key("nk_secret").shared().unwrap()

@@ -1,10 +1,6 @@
 //! The blocking client: the same requests, retries and errors without a runtime of the caller's.
-#![cfg(feature = "blocking")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{ID, Server, answer, header};
+use crate::common::{ID, Server, answer, header};
 use notify_client::{Error, blocking::Client, notify_core::*};
 use serde_json::json;
 

@@ -1,9 +1,6 @@
 //! Each method of the admin API: what it sends, whole, and what it makes of the answer.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{ID, Server, answer};
+use crate::common::{ID, Server, answer};
 use notify_client::notify_core::*;
 use serde_json::json;
 
