@@ -3,6 +3,7 @@
 //! turns page by page.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use notify_core::{Platform, Timestamp};
@@ -45,6 +46,8 @@ pub(crate) struct Lane {
     pub(crate) slots: Arc<Slots>,
     pub(crate) shared: Arc<Shared>,
     provider: Mutex<LaneProvider>,
+    /// How often the provider was configured anew; changes under the provider's lock.
+    provider_changes: AtomicU64,
     inbox: Mutex<Inbox>,
     wake: Notify,
 }
@@ -67,6 +70,7 @@ impl Lane {
             slots: Slots::new(SLOTS_WITHOUT_PROVIDER),
             shared,
             provider: Mutex::new(LaneProvider::Unknown),
+            provider_changes: AtomicU64::new(0),
             inbox: Mutex::default(),
             wake: Notify::new(),
         })
@@ -89,9 +93,15 @@ impl Lane {
 
     /// Tells the lane that its provider was configured anew: what was held goes on at once.
     pub(crate) fn provider_changed(&self) {
-        *self.provider.lock().expect("no holder panics") = LaneProvider::Unknown;
+        {
+            let mut provider = self.provider.lock().expect("no holder panics");
+            *provider = LaneProvider::Unknown;
+            self.provider_changes.fetch_add(1, Ordering::AcqRel);
+            // Under the same lock as `hold`, and before the lane wakes: it would find its retries
+            // held still.
+            self.gate.open();
+        }
         self.tell(|inbox| inbox.provider_changed = true);
-        self.gate.open();
     }
 
     fn tell(&self, note: impl FnOnce(&mut Inbox)) {
@@ -101,13 +111,20 @@ impl Lane {
 
     /// The provider, asked for when it is not known.
     pub(crate) async fn provider(&self) -> Result<LaneProvider, StoreError> {
-        let known = self.provider.lock().expect("no holder panics").clone();
+        let (known, changes) = {
+            let provider = self.provider.lock().expect("no holder panics");
+            (provider.clone(), self.provider_changes.load(Ordering::Acquire))
+        };
         if !matches!(known, LaneProvider::Unknown) {
             return Ok(known);
         }
         let found = self.shared.providers.provider(self.app, self.platform.provider()).await?;
         let found = found.map_or(LaneProvider::Missing, LaneProvider::Ready);
-        *self.provider.lock().expect("no holder panics") = found.clone();
+        let mut provider = self.provider.lock().expect("no holder panics");
+        // What was read before a change may be what it was before.
+        if self.provider_changes.load(Ordering::Acquire) == changes {
+            *provider = found.clone();
+        }
         Ok(found)
     }
 
@@ -127,9 +144,15 @@ impl Lane {
         }
     }
 
-    /// Holds the lane: the provider refuses our credentials (B40).
-    pub(crate) fn hold(&self, reason: &Reason, now: Timestamp) {
-        if self.gate.hold(reason, now) {
+    /// Holds the lane: the provider refuses our credentials (B40), unless these were `refused` as
+    /// they were before: a late answer must not hold what was mended meanwhile.
+    pub(crate) fn hold(&self, reason: &Reason, refused: &SharedProvider, now: Timestamp) {
+        let provider = self.provider.lock().expect("no holder panics");
+        let is_current = match &*provider {
+            LaneProvider::Ready(current) => Arc::ptr_eq(current, refused),
+            LaneProvider::Missing | LaneProvider::Unknown => false,
+        };
+        if is_current && self.gate.hold(reason, now) {
             tracing::warn!(
                 app.no = self.app.0,
                 platform = %self.platform,
@@ -333,6 +356,11 @@ impl LaneRun {
         let shared = self.lane.shared.clone();
         let now = shared.clock.now();
         self.retries_due = false;
+        // What is held stays due, so that it goes on at once when the credentials are mended; the
+        // engine tells the lane again and again meanwhile.
+        if self.lane.gate.is_held(now) {
+            return Ok(());
+        }
         let claim = RetryClaim {
             app: self.lane.app,
             platform: self.lane.platform,

@@ -28,7 +28,7 @@ use super::job::{Job, Mode};
 use super::lane::Lane;
 use super::marks::Mark;
 use super::slots::Claim;
-use crate::providers::{Answer, Reason};
+use crate::providers::{Answer, Reason, SharedProvider};
 use crate::store::{
     AudienceDevice, Checkpoint, DeadAddress, DeviceKey, NewRetry, OpenPage, PageNo, PageProgress,
     Settled, StoreError,
@@ -46,6 +46,7 @@ pub(crate) enum PageEnd {
 /// An attempt that came back.
 struct Landed {
     device: AudienceDevice,
+    provider: SharedProvider,
     answer: Answer,
 }
 
@@ -224,7 +225,7 @@ impl PageRun {
             flights.push(
                 async move {
                     let answer = provider.attempt(&payload, &address).await;
-                    Landed { device, answer }
+                    Landed { device, provider, answer }
                 }
                 .boxed(),
             );
@@ -347,7 +348,7 @@ impl PageRun {
     /// Takes in one answer.
     fn land(&mut self, landed: Landed) {
         let shared = self.lane.shared.clone();
-        let Landed { device, answer } = landed;
+        let Landed { device, provider, answer } = landed;
         let now = shared.clock.now();
         self.lane.slots.give_back(1);
         self.lane.heard(&answer, now);
@@ -383,7 +384,7 @@ impl PageRun {
                 return self.wait_again(device);
             }
             Next::Hold { reason } => {
-                self.lane.hold(&reason, now);
+                self.lane.hold(&reason, &provider, now);
                 return self.wait_again(device);
             }
         }
