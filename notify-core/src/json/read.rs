@@ -10,6 +10,7 @@ use super::{JsonObject, Value, check, key::Key, scanned, value::CHECKED};
 use crate::{
     Violations,
     path::{Path, ROOT},
+    rules::REQUIRED,
     violations::Findings,
 };
 
@@ -143,7 +144,7 @@ impl<'a, 'c> Object<'a, 'c> {
     /// Notes a missing field that the model could not show as missing.
     pub(crate) fn require(&mut self, name: &'static str) {
         if !self.has(name) {
-            self.broken(name, "is required");
+            self.broken(name, REQUIRED);
         }
     }
 

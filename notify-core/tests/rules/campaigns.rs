@@ -11,7 +11,7 @@ fn article() -> Value {
     json!({"url": "https://x.example/a", "title": "A", "thumb_url": "https://x.example/t"})
 }
 
-fn full() -> Value {
+pub(crate) fn full() -> Value {
     json!({
         "name": "n", "layout_id": "content_with_two",
         "settings": {
@@ -40,7 +40,7 @@ fn full() -> Value {
     })
 }
 
-fn button(data: &Value) -> Value {
+pub(crate) fn button(data: &Value) -> Value {
     json!({"name": "n", "layout_id": "content_with_two", "settings": {}, "features": [
         {"type": "action_button", "position": 1, "data": data},
     ]})
@@ -79,7 +79,8 @@ fn a_template_holds_its_rules() {
             ("/strings", "[]", &[]),
             ("/strings/1/name", "\"x\"", &[NAMES]),
             ("/strings/1/name", "\"ext_prefix\"", &["strings[3].name: is given twice"]),
-            ("/strings/1/translations", "-", &["strings[1].translations.def: is required"]),
+            ("/strings/1/translations", "-", &["strings[1].translations: is required"]),
+            ("/strings/1/translations", "{}", &["strings[1].translations.def: is required"]),
             ("/strings/1/translations/def", "\"\"", &["strings[1].translations.def: is required"]),
             ("/strings/1/translations/en", "\"x\"", &["strings[1].translations.en: unknown field"]),
             ("/is_default", "-", &[]),
@@ -114,6 +115,8 @@ fn features_hold_their_rules() {
         &full(),
         &[
             ("/features/0/type", "-", &["features[0].type: is required"]),
+            ("/features/0/type", "\"\"", &["features[0].type: is required"]),
+            ("/features/0/type", "7", &["features[0].type: expected a string"]),
             ("/features/0/type", "\"x\"", &[&format!("features[0].type: {TYPES}")]),
             ("/features/0/position", "-", &["features[0].position: is required"]),
             ("/features/0/position", "0", &["features[0].position: must be at least 1"]),

@@ -4,6 +4,7 @@
 
 mod campaigns;
 mod devices;
+mod everywhere;
 mod messages;
 mod models;
 mod notifications;
