@@ -304,8 +304,7 @@ fn each_button_has_what_its_type_requires() {
                 "\"x\"",
                 &["features[0].data.start_date: expected a whole number"],
             ),
-            ("/features/0/data/lat", "90.1", &["features[0].data.lat: must be within ±90"]),
-            ("/features/0/data/lng", "-181", &["features[0].data.lng: must be within ±180"]),
+            ("/features/0/data/lat", "90.1", &[]),
             ("/features/0/data/lat", "\"x\"", &["features[0].data.lat: expected a number"]),
             (
                 "/features/0/data/url",
@@ -320,6 +319,45 @@ fn each_button_has_what_its_type_requires() {
             ("/features/0/data/data", "[]", &["features[0].data.data: expected an object"]),
         ],
     );
+}
+
+#[test]
+fn dates_and_degrees_are_bounded_for_the_type_that_uses_them() {
+    check::<Template>(
+        &button(&json!({"type": "nav", "lat": -90, "lng": 180.0, "start_date": 5, "end_date": 4})),
+        &[
+            ("/features/0/data/lat", "90.1", &["features[0].data.lat: must be within ±90"]),
+            ("/features/0/data/lat", "-91", &["features[0].data.lat: must be within ±90"]),
+            ("/features/0/data/lat", "1e300", &["features[0].data.lat: must be within ±90"]),
+            ("/features/0/data/lat", "-0.0", &[]),
+            ("/features/0/data/lng", "-180.5", &["features[0].data.lng: must be within ±180"]),
+            ("/features/0/data/lng", "1e2", &[]),
+            ("/features/0/data/lng", "null", &["features[0].data.lng: is required for type nav"]),
+        ],
+    );
+}
+
+#[test]
+fn each_layout_names_how_many_articles_it_shows() {
+    for (layout, count) in [
+        ("content_with_two", 2),
+        ("content_with_three", 3),
+        ("content_wide_image_with_two", 2),
+        ("content_wide_image_with_three", 3),
+    ] {
+        let articles = |count: usize| json!(vec![article(); count]).to_string();
+        let mut base = full();
+        base["layout_id"] = json!(layout);
+        base["features"][2]["data"]["articles"] = json!(vec![article(); count]);
+        let at = "/features/2/data/articles";
+        let line = format!(
+            "features[2].data.articles: must hold exactly {count} articles for layout {layout}"
+        );
+        check::<Template>(
+            &base,
+            &[(at, &articles(count - 1), &[&line]), (at, &articles(count + 1), &[&line])],
+        );
+    }
 }
 
 #[test]

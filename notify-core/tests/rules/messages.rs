@@ -25,10 +25,29 @@ fn a_message_holds_its_rules() {
                 "\"java\\nscript:x\"",
                 &["url: must not contain control characters or spaces around it"],
             ),
+            (
+                "/url",
+                "\"\u{a0}data:,x\"",
+                &["url: must not contain control characters or spaces around it"],
+            ),
+            ("/url", "\"\u{200b}javascript:x\"", &["url: must be an absolute url"]),
+            ("/url", "\"//x.example\"", &["url: must be an absolute url"]),
+            ("/url", "\"1app:x\"", &["url: must be an absolute url"]),
+            ("/url", "\"https://\"", &["url: must be an absolute url"]),
+            ("/url", "\"myapp://a b\"", &["url: must be an absolute url"]),
+            ("/url", "\"myapp://chat:1234567/x\"", &[]),
+            ("/url", "\"my-app.v2:\"", &[]),
+            ("/url", "\"sms:+15550100?body=on my way\"", &[]),
+            ("/url", "\"https://user:pw@x.example/ü\"", &[]),
+            ("/url", &format!("\"m:{}\"", "é".repeat(2_046)), &[]),
             ("/url", &long(2_048), &[]),
             ("/url", &long(2_049), &["url: must be at most 2048 characters"]),
             ("/image_url", "\"myapp://x\"", &[HTTP]),
             ("/image_url", "\"https:x.example\"", &[HTTP]),
+            ("/image_url", "\"https:///x.example\"", &[HTTP]),
+            ("/image_url", "\"https:\\\\\\\\x.example\"", &[HTTP]),
+            ("/image_url", "\"https://x.example:65536\"", &["image_url: must be an absolute url"]),
+            ("/image_url", "\"https://[::1]:8443/i?a=b#c\"", &[]),
             ("/image_url", "\"HTTPS://x.example/i\"", &[]),
             ("/campaign_id", "\"default\"", &[]),
             ("/campaign_id", "\"\"", &["campaign_id: must not be empty"]),
@@ -77,6 +96,26 @@ fn a_message_holds_its_rules() {
 }
 
 #[test]
+fn what_no_body_may_hold_is_listed_beside_every_other_rule() {
+    let body = r#"{"text":"a\u0000","url":"x","url":"y","custom_json_value":{"k":{"a":1,"\u0061":2}},
+        "ios_json":{"aps":{"alert":1,"badge":1,"badge":2}},"platforms":[],"tag":"v","":1}"#;
+    assert_eq!(
+        errors_of::<CreateNotification>(body),
+        [
+            "text: must not contain U+0000",
+            "url: duplicate key",
+            "custom_json_value.k.a: duplicate key",
+            "ios_json.aps.badge: duplicate key",
+            "tag: unknown field, did you mean `tags`?",
+            "\"\": unknown field",
+            "platforms: must contain at least one of android, ios, web, fb-messenger, chatapp",
+            "ios_json.aps.sound: is required",
+            "custom_json_key: is required with custom_json_value",
+        ]
+    );
+}
+
+#[test]
 fn raw_payloads_hold_what_their_provider_asks_for() {
     for key in ["from", "gcm", "message_type", "google", "google.x", "googles", "gcm.x"] {
         let body = changed(&full(), "/android_json", &json!({key: 1}).to_string());
@@ -91,6 +130,7 @@ fn raw_payloads_hold_what_their_provider_asks_for() {
             ("/android_json", "{\"gcmx\": {\"from\": 1}}", &[]),
             ("/ios_json", "{}", &["ios_json.aps: is required"]),
             ("/ios_json/aps", "1", &["ios_json.aps: must be an object"]),
+            ("/ios_json/aps", "null", &["ios_json.aps: must be an object"]),
             (
                 "/ios_json/aps",
                 "{\"badge\": 1}",
