@@ -1,8 +1,19 @@
 //! Notify's server: the binary's whole inside, as a library that tests can run in one process.
 
+mod api;
+pub mod app;
+pub mod cli;
 pub mod clock;
+pub mod commands;
+pub mod config;
 pub mod delivery;
+mod keys;
 pub mod payload;
+pub mod provider_config;
 pub mod providers;
 pub mod sandbox;
+pub mod secrets;
 pub mod store;
+pub mod telemetry;
+
+pub use api::{TlsError, openapi_json};

@@ -1,6 +1,21 @@
 //! What goes on the wire to each provider (B15, B34 to B36), as pure functions: from a validated
 //! notification to payload, headers and their size (B16). No I/O and no credentials.
 
+pub mod apns;
+pub mod fcm;
+pub mod web_push;
+
+mod collapse;
+mod shown;
+mod size;
+#[cfg(test)]
+mod tests;
+
+pub use size::{
+    APNS_BYTES_MAX, FCM_BYTES_MAX, MESSENGER_CHARS_MAX, TELEGRAM_CHARS_MAX, WEB_PUSH_BYTES_MAX,
+    check_size,
+};
+
 use notify_core::{Content, NotificationId, Platform, Priority, Timestamp};
 
 /// What every payload is made from: one notification, as the engine or the API sees it.
@@ -26,11 +41,14 @@ pub struct Outgoing<'a> {
 
 /// A payload that no provider would take (B16).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the payload for {platform} would be {bytes} bytes, {limit} are allowed")]
+#[error(
+    "the payload for {platform} would be {bytes} {}, {limit} are allowed",
+    size::unit(*.platform)
+)]
 pub struct TooLarge {
     /// The platform whose limit is broken.
     pub platform: Platform,
-    /// Size of the payload.
+    /// Size of the payload; of the text in characters on Messenger and the chat app.
     pub bytes: usize,
     /// What the provider allows.
     pub limit: usize,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use http::StatusCode;
 use notify_core::Timestamp;
 
 /// The provider's own word for what happened, or ours: short, stored and counted.
@@ -84,4 +85,19 @@ pub enum Scope {
     Address,
     /// Everything that goes through these credentials.
     Provider,
+}
+
+/// Longest word of a provider that is kept, in bytes.
+const WORD_BYTES_MAX: usize = 64;
+
+/// A reason for an answer that is not in a table: the status, and the provider's word where it
+/// looks like one. Anything else might echo an address, and would be a reason of its own each time.
+pub(crate) fn word(status: StatusCode, text: &str) -> Reason {
+    let is_word = !text.is_empty()
+        && text.len() <= WORD_BYTES_MAX
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    match status.as_u16() {
+        code if is_word => Cow::Owned(format!("http_{code} {text}")),
+        code => Cow::Owned(format!("http_{code}")),
+    }
 }

@@ -5,6 +5,14 @@
 //! one line in [`Providers`], and an entry in the shared checks of `providers/tests.rs`.
 
 mod answer;
+mod apns;
+mod fcm;
+mod registry;
+#[cfg(test)]
+mod tests;
+mod transport;
+
+pub use registry::Providers;
 
 pub use answer::{Answer, Certainty, Reason, Scope};
 

@@ -8,6 +8,8 @@
 mod app;
 mod campaign;
 mod change;
+#[cfg(any(test, feature = "testing"))]
+pub mod contract;
 mod delivery;
 mod device;
 mod engagement;
@@ -20,6 +22,7 @@ mod outcome;
 mod page;
 mod poll;
 mod provider;
+pub mod sqlite;
 
 pub use app::*;
 pub use campaign::*;

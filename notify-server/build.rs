@@ -1,0 +1,5 @@
+//! Rebuilds the server when a migration is added: `embed_migrations!` does not notice new files.
+
+fn main() {
+    println!("cargo:rerun-if-changed=src/store/sqlite/migrations");
+}

@@ -1,0 +1,103 @@
+//! Providers of an application. A configuration is sealed before it reaches the store, and shown
+//! without its secrets.
+
+use bytes::Bytes;
+use notify_core::{
+    AppId, NoQuery, ProviderKind, ProviderList, ProviderView, Request, Success, Timestamp,
+    Violations, json,
+};
+use utoipa::openapi::{RefOr, Schema};
+
+use crate::api::Api;
+use crate::api::ctx::Ctx;
+use crate::api::error::ApiError;
+use crate::api::openapi::any_object;
+use crate::api::reply::Reply;
+use crate::provider_config;
+use crate::store::ProviderRow;
+
+/// Body of `PUT`: any JSON object; what is in it depends on the provider.
+pub(crate) struct ProviderConfig(Bytes);
+
+impl Request for ProviderConfig {
+    type Valid = Self;
+
+    fn from_json(body: &[u8]) -> Result<Self, Violations> {
+        json::check(body).map(|text| Self(Bytes::copy_from_slice(text.as_bytes())))
+    }
+
+    fn validate(self, _now: Timestamp) -> Result<Self, Violations> {
+        Ok(self)
+    }
+
+    fn parse(body: &[u8], _now: Timestamp) -> Result<Self, Violations> {
+        Self::from_json(body)
+    }
+}
+
+impl utoipa::PartialSchema for ProviderConfig {
+    fn schema() -> RefOr<Schema> {
+        any_object()
+    }
+}
+
+impl utoipa::ToSchema for ProviderConfig {}
+
+/// `PUT /admin/v1/apps/{id}/providers/{provider}`.
+pub(crate) async fn put(ctx: Ctx, body: ProviderConfig) -> Result<Reply<Success>, ApiError> {
+    let app: AppId = ctx.id("id")?;
+    let provider = provider(&ctx)?;
+    let config = serde_json::from_slice(&body.0).expect("json::check let nothing else through");
+    provider_config::ProviderConfig::parse(provider, &config)
+        .map_err(|error| ApiError::Invalid(error.into_lines()))?;
+    let sealed = ctx.api().master_key.seal(app, provider, &body.0);
+    let row = ProviderRow { provider, sealed, updated_at: ctx.at() };
+    ctx.api().store.put_provider(app, row).await?;
+    Ok(Reply::now(Success { success: true }))
+}
+
+/// `GET /admin/v1/apps/{id}/providers/{provider}`.
+pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<ProviderView>, ApiError> {
+    let app: AppId = ctx.id("id")?;
+    let wanted = provider(&ctx)?;
+    let mut rows = ctx.api().store.providers(app).await?.into_iter();
+    let row = rows.find(|row| row.provider == wanted).ok_or(ApiError::NotFound)?;
+    Ok(Reply::now(view(ctx.api(), app, &row)?))
+}
+
+/// `GET /admin/v1/apps/{id}/providers`.
+pub(crate) async fn list(ctx: Ctx, _: NoQuery) -> Result<Reply<ProviderList>, ApiError> {
+    let app: AppId = ctx.id("id")?;
+    let rows = ctx.api().store.providers(app).await?;
+    let providers = rows.iter().map(|row| view(ctx.api(), app, row)).collect::<Result<_, _>>()?;
+    Ok(Reply::now(ProviderList { providers }))
+}
+
+/// `DELETE /admin/v1/apps/{id}/providers/{provider}`.
+pub(crate) async fn delete(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiError> {
+    ctx.api().store.delete_provider(ctx.id("id")?, provider(&ctx)?).await?;
+    Ok(Reply::now(Success { success: true }))
+}
+
+/// What is stored of a provider, opened.
+pub(crate) fn open_config(
+    api: &Api,
+    app: AppId,
+    row: &ProviderRow,
+) -> Result<provider_config::ProviderConfig, ApiError> {
+    let broken = |error: Box<dyn std::error::Error + Send + Sync>| ApiError::Internal(error);
+    let plain = api.master_key.open(app, row.provider, &row.sealed);
+    let plain = plain.map_err(|error| broken(error.into()))?;
+    let config = serde_json::from_slice(&plain).map_err(|error| broken(error.into()))?;
+    provider_config::ProviderConfig::parse(row.provider, &config)
+        .map_err(|error| broken(error.into()))
+}
+
+fn view(api: &Api, app: AppId, row: &ProviderRow) -> Result<ProviderView, ApiError> {
+    let config = open_config(api, app, row)?.redacted();
+    Ok(ProviderView { provider: row.provider, config, updated_at: row.updated_at })
+}
+
+fn provider(ctx: &Ctx) -> Result<ProviderKind, ApiError> {
+    ProviderKind::from_word(ctx.text("provider")?).ok_or(ApiError::NotFound)
+}

@@ -1,0 +1,85 @@
+//! The reference page: Swagger UI out of the binary, under a policy that lets it load nothing from
+//! elsewhere and run no inline script.
+
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use utoipa_swagger_ui::Config;
+
+use super::ctx::Ctx;
+use super::error::ApiError;
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'";
+
+const PAGE: &str = r#"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Notify: API reference</title>
+<link rel="icon" href="/docs/favicon-32x32.png">
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+</head>
+<body>
+<div id="swagger-ui"><noscript>The same as JSON: <a href="/openapi.json">openapi.json</a></noscript></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+"#;
+
+const START: &str = "SwaggerUIBundle({ url: '/openapi.json', dom_id: '#swagger-ui', \
+    deepLinking: true, validatorUrl: null });\n";
+
+/// What `/docs` needs of Swagger UI; the rest of it is not served.
+const FILES: [&str; 3] = ["swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"];
+
+static CONFIG: LazyLock<Arc<Config<'static>>> =
+    LazyLock::new(|| Arc::new(Config::from("/openapi.json")));
+
+/// `GET /docs`.
+pub(crate) async fn page(_: Ctx) -> http::Response<Bytes> {
+    served("text/html; charset=utf-8", Bytes::from_static(PAGE.as_bytes()))
+}
+
+/// `GET /docs/{file}`.
+pub(crate) async fn file(ctx: Ctx) -> http::Response<Bytes> {
+    match ctx.text("file") {
+        Ok("start.js") => {
+            served("text/javascript; charset=utf-8", Bytes::from_static(START.as_bytes()))
+        }
+        Ok(name) if FILES.contains(&name) => swagger(name),
+        Ok(_) | Err(_) => ApiError::NotFound.into_response(),
+    }
+}
+
+fn swagger(name: &str) -> http::Response<Bytes> {
+    match utoipa_swagger_ui::serve(name, CONFIG.clone()) {
+        Ok(Some(file)) => {
+            let mut response = served(&file.content_type, file.bytes.into_owned().into());
+            let headers = response.headers_mut();
+            if file.gzpipped {
+                headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            }
+            let kept = HeaderValue::from_static("public, max-age=86400");
+            headers.insert(header::CACHE_CONTROL, kept);
+            response
+        }
+        Ok(None) => ApiError::NotFound.into_response(),
+        Err(error) => ApiError::Internal(error.to_string().into()).into_response(),
+    }
+}
+
+fn served(content_type: &str, body: Bytes) -> http::Response<Bytes> {
+    let mut response = http::Response::new(body);
+    let headers = response.headers_mut();
+    if let Ok(content_type) = HeaderValue::from_str(content_type) {
+        headers.insert(header::CONTENT_TYPE, content_type);
+    }
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}

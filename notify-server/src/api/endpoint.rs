@@ -1,0 +1,249 @@
+//! One endpoint: a handler with what it reads and what it answers. The only place that knows warp.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Method;
+use notify_core::{Query, Request};
+use serde::Serialize;
+use utoipa::ToSchema;
+use warp::Filter;
+use warp::filters::BoxedFilter;
+
+use super::ctx::{Ctx, Exchange, Params, path_text};
+use super::error::ApiError;
+use super::openapi::Shape;
+use super::reply::{self, Reply};
+
+type Answering = Pin<Box<dyn Future<Output = http::Response<Bytes>> + Send>>;
+type Run = Arc<dyn Fn(Ctx) -> Answering + Send + Sync>;
+type Outcome<Res> = Result<Reply<Res>, ApiError>;
+
+/// An async function from a request to an answer.
+pub(crate) trait Handler<In, Res>: Clone + Send + Sync + 'static {
+    /// Runs it.
+    fn run(&self, ctx: Ctx, input: In) -> impl Future<Output = Outcome<Res>> + Send;
+}
+
+impl<F, Fut, In, Res> Handler<In, Res> for F
+where
+    F: Fn(Ctx, In) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Outcome<Res>> + Send,
+{
+    fn run(&self, ctx: Ctx, input: In) -> impl Future<Output = Outcome<Res>> + Send {
+        self(ctx, input)
+    }
+}
+
+/// A row of the table: method, path template, handler, and what OpenAPI tells about it.
+pub(crate) struct Endpoint {
+    /// Method.
+    pub(crate) method: Method,
+    /// Path with `{placeholders}`.
+    pub(crate) template: &'static str,
+    /// What it does, in one line.
+    pub(crate) summary: &'static str,
+    /// The rows that fix it, such as `spec 4.1, B12`.
+    pub(crate) rows: &'static str,
+    /// Query parameters.
+    pub(crate) query: &'static [(&'static str, &'static str)],
+    /// Body, where one is read.
+    pub(crate) request: Option<Shape>,
+    /// Answer; `None` where it is not JSON of a model.
+    pub(crate) response: Option<Shape>,
+    run: Run,
+}
+
+impl Endpoint {
+    /// Says what it does and which rows fix it.
+    pub(crate) fn about(mut self, summary: &'static str, rows: &'static str) -> Self {
+        self.summary = summary;
+        self.rows = rows;
+        self
+    }
+
+    /// Names its query parameters.
+    pub(crate) fn query(mut self, query: &'static [(&'static str, &'static str)]) -> Self {
+        self.query = query;
+        self
+    }
+
+    /// The endpoint as a warp filter: path, method, then the exchange that the front attached.
+    pub(crate) fn filter(&self) -> BoxedFilter<(warp::reply::Response,)> {
+        let run = self.run.clone();
+        path(self.template)
+            .and(method(self.method.clone()))
+            .and(warp::ext::get::<Arc<Exchange>>())
+            .then(move |params, exchange| {
+                let answer = run(Ctx::new(exchange, params));
+                async move { answer.await.map(Into::into) }
+            })
+            .boxed()
+    }
+
+    fn new(method: Method, template: &'static str, run: Run) -> Self {
+        Self {
+            method,
+            template,
+            summary: "",
+            rows: "",
+            query: &[],
+            request: None,
+            response: None,
+            run,
+        }
+    }
+}
+
+/// An endpoint that reads its query alone.
+pub(crate) fn get<Q, Res>(template: &'static str, handler: impl Handler<Q::Valid, Res>) -> Endpoint
+where
+    Q: Query<Valid: Send> + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    without_body::<Q, Res>(Method::GET, template, handler)
+}
+
+/// An endpoint that deletes what its path names.
+pub(crate) fn delete<Q, Res>(
+    template: &'static str,
+    handler: impl Handler<Q::Valid, Res>,
+) -> Endpoint
+where
+    Q: Query<Valid: Send> + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    without_body::<Q, Res>(Method::DELETE, template, handler)
+}
+
+/// An endpoint that reads a body; under `/v1` with `Idempotency-Key` (B8).
+pub(crate) fn post<R, Res>(template: &'static str, handler: impl Handler<R::Valid, Res>) -> Endpoint
+where
+    R: Request<Valid: Send> + ToSchema + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    with_body::<R, Res>(Method::POST, template, handler)
+}
+
+/// An endpoint that replaces what its path names.
+pub(crate) fn put<R, Res>(template: &'static str, handler: impl Handler<R::Valid, Res>) -> Endpoint
+where
+    R: Request<Valid: Send> + ToSchema + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    with_body::<R, Res>(Method::PUT, template, handler)
+}
+
+/// An endpoint that changes what its path names.
+pub(crate) fn patch<R, Res>(
+    template: &'static str,
+    handler: impl Handler<R::Valid, Res>,
+) -> Endpoint
+where
+    R: Request<Valid: Send> + ToSchema + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    with_body::<R, Res>(Method::PATCH, template, handler)
+}
+
+/// A page or text for people and machines beside the API.
+pub(crate) fn raw<Fut>(template: &'static str, handler: fn(Ctx) -> Fut) -> Endpoint
+where
+    Fut: Future<Output = http::Response<Bytes>> + Send + 'static,
+{
+    Endpoint::new(Method::GET, template, Arc::new(move |ctx| Box::pin(handler(ctx))))
+}
+
+fn without_body<Q, Res>(
+    method: Method,
+    template: &'static str,
+    handler: impl Handler<Q::Valid, Res>,
+) -> Endpoint
+where
+    Q: Query<Valid: Send> + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    let run: Run = Arc::new(move |ctx| {
+        let handler = handler.clone();
+        Box::pin(async move {
+            let outcome = async {
+                let query = Q::parse(&ctx.query()?, ctx.at())?;
+                handler.run(ctx, query).await
+            };
+            outcome.await.map_or_else(ApiError::into_response, Reply::into_response)
+        })
+    });
+    let mut endpoint = Endpoint::new(method, template, run);
+    endpoint.response = Some(Shape::of::<Res>());
+    endpoint
+}
+
+fn with_body<R, Res>(
+    method: Method,
+    template: &'static str,
+    handler: impl Handler<R::Valid, Res>,
+) -> Endpoint
+where
+    R: Request<Valid: Send> + ToSchema + 'static,
+    Res: Serialize + ToSchema + 'static,
+{
+    let run: Run = Arc::new(move |ctx| {
+        let handler = handler.clone();
+        Box::pin(async move {
+            let outcome = async {
+                // Before validation: what was accepted once is answered the same way, whatever
+                // the clock says of its instants now.
+                if let Some(once) = ctx.once()?
+                    && let Some(json) = ctx.api().store.replay(ctx.app_no(), &once).await?
+                {
+                    return Ok(reply::replayed(json));
+                }
+                notify_core::NoQuery::parse(&ctx.query()?, ctx.at())?;
+                let request = R::parse(ctx.body(), ctx.at())?;
+                handler.run(ctx, request).await.map(Reply::into_response)
+            };
+            outcome.await.unwrap_or_else(ApiError::into_response)
+        })
+    });
+    let mut endpoint = Endpoint::new(method, template, run);
+    endpoint.request = Some(Shape::of::<R>());
+    endpoint.response = Some(Shape::of::<Res>());
+    endpoint
+}
+
+/// The name of a placeholder, if the segment of a template is one.
+pub(crate) fn placeholder(segment: &'static str) -> Option<&'static str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
+}
+
+/// The segments of a template or path.
+pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> {
+    path.strip_prefix('/').unwrap_or(path).split('/')
+}
+
+fn path(template: &'static str) -> BoxedFilter<(Params,)> {
+    let start = warp::any().map(Params::new).boxed();
+    let segments = segments(template).fold(start, |filter, segment| match placeholder(segment) {
+        None => filter.and(warp::path(segment)).boxed(),
+        Some(name) => filter
+            .and(warp::path::param::<String>())
+            .map(move |mut params: Params, text: String| {
+                params.push((name, path_text(&text)));
+                params
+            })
+            .boxed(),
+    });
+    segments.and(warp::path::end()).boxed()
+}
+
+fn method(method: Method) -> BoxedFilter<()> {
+    match method {
+        Method::POST => warp::post().boxed(),
+        Method::PUT => warp::put().boxed(),
+        Method::PATCH => warp::patch().boxed(),
+        Method::DELETE => warp::delete().boxed(),
+        _ => warp::get().boxed(),
+    }
+}

@@ -1,0 +1,29 @@
+//! Feeds (B30). Created and listed here; fetching them is not the API's.
+
+use notify_core::{FeedCreated, FeedId, FeedList, NewFeed, NoQuery, PageQuery, Success};
+use uuid::Uuid;
+
+use super::ctx::{Ctx, page_request};
+use super::error::ApiError;
+use super::reply::Reply;
+
+/// `POST /v1/feeds`.
+pub(crate) async fn create(ctx: Ctx, feed: NewFeed) -> Result<Reply<FeedCreated>, ApiError> {
+    let id = FeedId(Uuid::now_v7());
+    let (app, at, once) = (ctx.app_no(), ctx.at(), ctx.once()?);
+    Ok(ctx.api().store.create_feed(app, id, feed, at, once).await?.into())
+}
+
+/// `GET /v1/feeds`.
+pub(crate) async fn list(ctx: Ctx, page: PageQuery) -> Result<Reply<FeedList>, ApiError> {
+    let page = page_request(page);
+    let page = ctx.api().store.list_feeds(ctx.app_no(), page).await?;
+    Ok(Reply::now(FeedList { feeds: page.rows, next_cursor: page.next }))
+}
+
+/// `DELETE /v1/feeds/{id}`.
+pub(crate) async fn delete(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiError> {
+    let id = ctx.id("id")?;
+    ctx.api().store.delete_feed(ctx.app_no(), id).await?;
+    Ok(Reply::now(Success { success: true }))
+}

@@ -1,0 +1,259 @@
+//! What every request passes before the table: request id, panic guard, key, limits, body. The
+//! order is the contract (B3): 401 before 404, 405 and before a byte of the body is read.
+
+mod body;
+mod client;
+mod keyring;
+mod limits;
+mod request_id;
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use keyring::Keyring;
+
+use self::client::client_address;
+use self::limits::{KeyRate, Throttle};
+use self::request_id::RequestId;
+use super::Api;
+use super::ctx::{Caller, Exchange};
+use super::error::{ApiError, Cause};
+use super::routes::{Found, Table, endpoints};
+use crate::config::Config;
+use crate::keys::{KeyKind, key_hash};
+
+/// Longest path and query, in bytes.
+pub(crate) const URI_BYTES_MAX: usize = 8_192;
+/// Largest header block, in bytes, counted as HTTP/1 writes it.
+pub(crate) const HEADER_BYTES_MAX: usize = 16_384;
+/// Most header fields.
+pub(crate) const HEADERS_MAX: usize = 100;
+
+const API_KEY: header::HeaderName = header::HeaderName::from_static("x-api-key");
+
+/// The one way in.
+pub(crate) struct Front {
+    api: Arc<Api>,
+    table: Table,
+    keyring: Arc<Keyring>,
+    throttle: Throttle,
+    key_rate: KeyRate,
+    stopping: CancellationToken,
+}
+
+impl Front {
+    pub(crate) fn new(api: Arc<Api>, keyring: Arc<Keyring>, stopping: CancellationToken) -> Self {
+        let config: &Config = &api.config;
+        let throttle = Throttle::new(config.auth_failures_per_minute);
+        let key_rate = KeyRate::new(config.rate_limit);
+        Self { table: Table::new(&endpoints()), keyring, throttle, key_rate, stopping, api }
+    }
+
+    /// Answers a request, whatever it is. `peer` is who holds the connection.
+    pub(crate) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: std::net::IpAddr,
+    ) -> Result<Response<Full<Bytes>>, Infallible> {
+        let started = Instant::now();
+        let id = RequestId::of(request.headers());
+        let method = request.method().clone();
+        let found = self.table.find(&method, request.uri().path());
+        let label = found.label();
+        let guarded = AssertUnwindSafe(self.respond(request, &found, peer)).catch_unwind();
+        let mut response = guarded.await.unwrap_or_else(|panic| {
+            let cause = format!("panic: {}", panic_text(panic.as_ref()));
+            ApiError::Internal(cause.into()).into_response()
+        });
+        if let Some(Cause(cause)) = response.extensions_mut().remove() {
+            let status = response.status().as_u16();
+            tracing::error!(request.id = id.as_str(), route = label, status, cause, "not answered");
+        }
+        response.headers_mut().insert(request_id::HEADER, id.into_value());
+        let code = response.status().as_u16();
+        self.api.metrics.answered(label, method_label(&method), code, started.elapsed());
+        Ok(finish(&method, response))
+    }
+
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        found: &Found<'_>,
+        peer: std::net::IpAddr,
+    ) -> Response<Bytes> {
+        match self.admit(request, found, peer).await {
+            Ok((exchange, row)) => {
+                let response = row.call(exchange).await;
+                let (parts, body) = response.into_parts();
+                match body.collect().await {
+                    Ok(body) => Response::from_parts(parts, body.to_bytes()),
+                    Err(error) => ApiError::Internal(error.to_string().into()).into_response(),
+                }
+            }
+            Err(error) => error.into_response(),
+        }
+    }
+
+    /// Lets a request through to its endpoint, or says why not.
+    async fn admit<'t>(
+        &self,
+        request: Request<Incoming>,
+        found: &'t Found<'_>,
+        peer: std::net::IpAddr,
+    ) -> Result<(Exchange, &'t super::routes::Row), ApiError> {
+        let path = request.uri().path();
+        if self.stopping.is_cancelled() && path != "/healthz" {
+            return Err(ApiError::Stopping);
+        }
+        let caller = self.authenticate(request.headers(), path, peer).await?;
+        check_head(&request)?;
+        let row = found.endpoint()?;
+        let (parts, incoming) = request.into_parts();
+        let reads_body = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
+        let body = if reads_body {
+            let config = &self.api.config;
+            body::collect(incoming, config.max_body_bytes, config.body_timeout.0).await?
+        } else {
+            Bytes::new()
+        };
+        let method = if parts.method == Method::HEAD { Method::GET } else { parts.method };
+        let exchange = Exchange {
+            api: self.api.clone(),
+            caller,
+            method,
+            uri: parts.uri,
+            headers: parts.headers,
+            body,
+            at: self.api.clock.now(),
+        };
+        Ok((exchange, row))
+    }
+
+    async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        path: &str,
+        peer: std::net::IpAddr,
+    ) -> Result<Caller, ApiError> {
+        let outcome = if is_under(path, "/v1") {
+            self.application(headers).await
+        } else if is_under(path, "/admin/v1") {
+            self.administrator(headers).await
+        } else {
+            return Ok(Caller::Anyone);
+        };
+        match outcome {
+            Err(error @ (ApiError::Unauthorized | ApiError::AdminUnauthorized)) => {
+                let client = client_address(headers, peer, &self.api.config.trusted_proxies);
+                self.throttle.failed(client)?;
+                Err(error)
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn application(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let hash = only(headers, &API_KEY).and_then(|key| key_hash(KeyKind::Api, key));
+        let hash = hash.ok_or(ApiError::Unauthorized)?;
+        let access = self.keyring.application(hash, self.api.clock.now()).await?;
+        let access = access.ok_or(ApiError::Unauthorized)?;
+        self.key_rate.take(access.key)?;
+        Ok(Caller::App(access))
+    }
+
+    async fn administrator(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let key = only(headers, &header::AUTHORIZATION).and_then(bearer);
+        let hash = key.and_then(|key| key_hash(KeyKind::Admin, key));
+        let hash = hash.ok_or(ApiError::AdminUnauthorized)?;
+        match self.keyring.administrator(hash).await? {
+            true => Ok(Caller::Admin),
+            false => Err(ApiError::AdminUnauthorized),
+        }
+    }
+
+    /// Forgets clients that have not failed for a while; called now and then.
+    pub(crate) fn tidy(&self) {
+        self.throttle.tidy();
+        self.key_rate.tidy();
+    }
+}
+
+/// Refuses heads over the limits. The parser's own limits lie above these, so that an answer in
+/// our form can be given.
+fn check_head(request: &Request<Incoming>) -> Result<(), ApiError> {
+    let uri = request.uri();
+    let uri_bytes = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
+    if uri_bytes > URI_BYTES_MAX {
+        let what = format!("must be at most {URI_BYTES_MAX} bytes");
+        return Err(ApiError::invalid("url", &what));
+    }
+    let headers = request.headers();
+    // Name, colon, space, value, end of line.
+    let bytes: usize =
+        headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    if bytes > HEADER_BYTES_MAX || headers.len() > HEADERS_MAX {
+        let what =
+            format!("must be at most {HEADERS_MAX} fields and {HEADER_BYTES_MAX} bytes together");
+        return Err(ApiError::invalid("headers", &what));
+    }
+    Ok(())
+}
+
+/// The value of a header that stands there once and is visible ASCII.
+fn only<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, key) = authorization.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+fn is_under(path: &str, area: &str) -> bool {
+    path.strip_prefix(area).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Unknown methods share a label: labels are a closed set (S14).
+fn method_label(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("not a text")
+}
+
+/// `HEAD` has the head of `GET`, the length included, and no body.
+fn finish(method: &Method, mut response: Response<Bytes>) -> Response<Full<Bytes>> {
+    let headers = response.headers_mut();
+    let policy = HeaderValue::from_static("nosniff");
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, policy);
+    if *method != Method::HEAD || response.status() == StatusCode::NOT_MODIFIED {
+        return response.map(Full::new);
+    }
+    let length = response.body().len();
+    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    response.map(|_| Full::new(Bytes::new()))
+}
+
+/// How often [`Front::tidy`] is due.
+pub(crate) const TIDY_EVERY: Duration = Duration::from_secs(60);

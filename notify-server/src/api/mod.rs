@@ -1,0 +1,86 @@
+//! The HTTP face of the server: `/v1`, `/admin/v1` and what stands beside them.
+//!
+//! ```text
+//! serve (connections) -> front (id, key, limits, body) -> routes (one table) -> handlers -> store
+//! ```
+//!
+//! To add an endpoint: a handler in the file of its resource, and a row in [`routes`].
+
+mod serve;
+
+mod front;
+
+mod routes;
+
+mod endpoint;
+
+mod ctx;
+
+mod error;
+
+mod reply;
+
+mod openapi;
+
+mod admin;
+mod campaigns;
+mod devices;
+mod docs_page;
+mod enrichments;
+mod events;
+mod feeds;
+mod notifications;
+mod polls;
+mod probes;
+mod statistics;
+mod subscriptions;
+mod tags;
+
+use std::sync::Arc;
+
+use url::Url;
+
+pub(crate) use front::{Front, Keyring};
+pub use serve::tls::TlsError;
+pub(crate) use serve::tls::acceptor as tls_acceptor;
+pub(crate) use serve::{Limits, Serving, origin, serve};
+
+use crate::clock::SharedClock;
+use crate::config::Config;
+use crate::secrets::MasterKey;
+use crate::store::SharedStore;
+use crate::telemetry::Metrics;
+
+/// The parts of the server that the API works with.
+pub(crate) struct Api {
+    /// Storage.
+    pub(crate) store: SharedStore,
+    /// Time.
+    pub(crate) clock: SharedClock,
+    /// Seals provider configurations.
+    pub(crate) master_key: Arc<MasterKey>,
+    /// Counts.
+    pub(crate) metrics: Arc<Metrics>,
+    /// Settings.
+    pub(crate) config: Arc<Config>,
+    /// What poll urls begin with; without a slash at the end.
+    pub(crate) public_url: String,
+}
+
+impl Api {
+    /// The public address of a poll (B32).
+    pub(crate) fn poll_url(&self, public_id: uuid::Uuid) -> String {
+        format!("{}/polls/{public_id}", self.public_url)
+    }
+}
+
+/// The url to begin others with: no slash at its end.
+pub(crate) fn base_of(url: &Url) -> String {
+    url.as_str().trim_end_matches('/').to_owned()
+}
+
+/// The OpenAPI document, as `/openapi.json` answers and `notify-server openapi` prints it.
+#[must_use]
+pub fn openapi_json() -> String {
+    openapi::document(&routes::endpoints())
+}

@@ -1,0 +1,133 @@
+//! Notifications: create (spec 4.1), report (spec 4.2), read back and cancel (B20).
+
+use notify_core::{
+    Content, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId, NotificationList,
+    NotificationRecord, PageQuery, Platform, ProviderKind, Report, Success,
+};
+use uuid::Uuid;
+
+use super::admin::providers::open_config;
+use super::ctx::{Ctx, page_request};
+use super::error::ApiError;
+use super::reply::Reply;
+use crate::payload::{self, Outgoing};
+use crate::store::{Done, NewNotification, NewReport, PollDraft};
+
+/// `POST /v1/notifications`.
+pub(crate) async fn create(
+    ctx: Ctx,
+    notification: Notification,
+) -> Result<Reply<NotificationCreated>, ApiError> {
+    let id = NotificationId::from(Uuid::now_v7());
+    let poll = poll_draft(&notification.content);
+    check_size(&ctx, &id, &notification, poll.as_ref()).await?;
+    let accepted = NewNotification {
+        id,
+        request: ctx.body_text(),
+        campaign: notification.content.campaign(),
+        target: notification.audience.target,
+        tag: notification.audience.tag,
+        schedule: notification.schedule,
+        ttl_seconds: notification.ttl_seconds,
+        poll,
+        at: ctx.at(),
+    };
+    let once = ctx.once()?;
+    let done = ctx.api().store.accept_notification(ctx.app_no(), accepted, once).await?;
+    Ok(counted(&ctx, "created", done))
+}
+
+/// `POST /v1/notifications/notify` (B18).
+pub(crate) async fn notify(
+    ctx: Ctx,
+    report: Report,
+) -> Result<Reply<NotificationCreated>, ApiError> {
+    let poll = poll_draft(&report.content);
+    let report = NewReport { report, request: ctx.body_text(), poll, at: ctx.at() };
+    let done = ctx.api().store.record_report(ctx.app_no(), report, ctx.once()?).await?;
+    Ok(counted(&ctx, "reported", done))
+}
+
+/// `GET /v1/notifications/{id}`.
+pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<NotificationRecord>, ApiError> {
+    let id = ctx.notification_id()?;
+    Ok(Reply::now(ctx.api().store.notification(ctx.app_no(), id).await?))
+}
+
+/// `GET /v1/notifications`.
+pub(crate) async fn list(ctx: Ctx, page: PageQuery) -> Result<Reply<NotificationList>, ApiError> {
+    let page = page_request(page);
+    let page = ctx.api().store.list_notifications(ctx.app_no(), page).await?;
+    Ok(Reply::now(NotificationList { notifications: page.rows, next_cursor: page.next }))
+}
+
+/// `DELETE /v1/notifications/{id}`.
+pub(crate) async fn cancel(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiError> {
+    let id = ctx.notification_id()?;
+    ctx.api().store.cancel_notification(ctx.app_no(), id, ctx.at()).await?;
+    Ok(Reply::now(Success { success: true }))
+}
+
+/// Refuses what a targeted provider would not take (B16), before anything is stored.
+async fn check_size(
+    ctx: &Ctx,
+    id: &NotificationId,
+    notification: &Notification,
+    poll: Option<&PollDraft>,
+) -> Result<(), ApiError> {
+    let targeted = notification.audience.target.platforms();
+    let enriched = notification.content.campaign().is_some() || poll.is_some();
+    let as_data =
+        enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
+    let poll_url = poll.map(|poll| ctx.api().poll_url(poll.public_id));
+    let outgoing = Outgoing {
+        id,
+        app_name: &ctx.app().name,
+        content: &notification.content,
+        poll_url: poll_url.as_deref(),
+        priority: notification.priority,
+        collapse_key: notification.collapse_key.as_deref(),
+        // The instant of expiry is no part of any payload's size.
+        expires_at: None,
+        ttl_seconds: notification.ttl_seconds,
+    };
+    payload::check_size(&outgoing, &targeted, as_data).map_err(|broken| {
+        ApiError::Invalid(broken.iter().map(|one| format!("{}: {one}", one.platform)).collect())
+    })
+}
+
+/// Whether the application's FCM is told to send what is enriched as data (B34a), which counts
+/// otherwise.
+async fn fcm_enriched_as_data(ctx: &Ctx) -> Result<bool, ApiError> {
+    let row = ctx.api().store.provider(ctx.app_no(), ProviderKind::Fcm).await?;
+    let Some((app, row)) = row else { return Ok(false) };
+    Ok(open_config(ctx.api(), app, &row)?.enriched_as_data())
+}
+
+fn poll_draft(content: &Content) -> Option<PollDraft> {
+    match content {
+        Content::Message(_) => None,
+        Content::Poll(poll) => Some(draft_of(poll)),
+    }
+}
+
+fn draft_of(poll: &NewPoll) -> PollDraft {
+    let answers = poll.answers.iter().map(|_| notify_core::AnswerId(Uuid::now_v7())).collect();
+    // A UUIDv7 has 74 random bits; the public address is to be unguessable, so two halves of
+    // random bytes make a version 4 (122 bits, S12).
+    let mut random = [0; 16];
+    aws_lc_rs::rand::fill(&mut random).expect("the operating system gives random bytes");
+    let public_id = uuid::Builder::from_random_bytes(random).into_uuid();
+    PollDraft { poll: poll.clone(), answers, public_id }
+}
+
+fn counted(
+    ctx: &Ctx,
+    origin: &'static str,
+    done: Done<NotificationCreated>,
+) -> Reply<NotificationCreated> {
+    if matches!(done, Done::Now(_)) {
+        ctx.api().metrics.accepted(origin);
+    }
+    done.into()
+}

@@ -1,0 +1,174 @@
+//! OpenAPI 3.1 out of the table of endpoints, so that the two cannot disagree.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use notify_core::ErrorBody;
+use utoipa::ToSchema;
+use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{ComponentsBuilder, Object, Schema, Type};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::{
+    ContentBuilder, InfoBuilder, OpenApiBuilder, PathItem, PathsBuilder, Ref, RefOr, Required,
+    ResponseBuilder,
+};
+
+use super::endpoint::{Endpoint, placeholder, segments};
+
+const JSON: &str = "application/json";
+const API_KEY: &str = "api_key";
+const ADMIN_KEY: &str = "admin_key";
+
+type Named = Vec<(String, RefOr<Schema>)>;
+
+/// The JSON shape of a body or an answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    name: fn() -> std::borrow::Cow<'static, str>,
+    collect: fn(&mut Named),
+}
+
+impl Shape {
+    /// The shape of a model.
+    pub(crate) fn of<T: ToSchema>() -> Self {
+        Self {
+            name: T::name,
+            collect: |schemas| {
+                T::schemas(schemas);
+                schemas.push((T::name().into_owned(), T::schema()));
+            },
+        }
+    }
+
+    fn add_to(self, schemas: &mut Named) {
+        (self.collect)(schemas);
+    }
+
+    fn reference(self) -> Ref {
+        Ref::from_schema_name((self.name)())
+    }
+}
+
+/// The document, as indented JSON.
+pub(crate) fn document(endpoints: &[Endpoint]) -> String {
+    let mut schemas = Named::new();
+    Shape::of::<ErrorBody>().add_to(&mut schemas);
+    let mut items: BTreeMap<&str, PathItem> = BTreeMap::new();
+    for endpoint in endpoints {
+        for shape in [endpoint.request, endpoint.response].into_iter().flatten() {
+            shape.add_to(&mut schemas);
+        }
+        let item = PathItem::new(http_method(&endpoint.method), operation(endpoint));
+        match items.get_mut(endpoint.template) {
+            Some(known) => known.merge_operations(item),
+            None => drop(items.insert(endpoint.template, item)),
+        }
+    }
+    let paths = items
+        .into_iter()
+        .fold(PathsBuilder::new(), |paths, (template, item)| paths.path(template, item));
+    let mut components = ComponentsBuilder::new().schemas_from_iter(schemas).build();
+    let api_key = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
+    components.add_security_scheme(API_KEY, SecurityScheme::ApiKey(api_key));
+    let bearer = Http::new(HttpAuthScheme::Bearer);
+    components.add_security_scheme(ADMIN_KEY, SecurityScheme::Http(bearer));
+    let info = InfoBuilder::new()
+        .title("Notify")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some("Push notifications and their enrichment. Every answer that is not 200 is `{\"errors\": [string]}`."))
+        .build();
+    let document =
+        OpenApiBuilder::new().info(info).paths(paths).components(Some(components)).build();
+    document.to_pretty_json().expect("an OpenAPI document has string keys")
+}
+
+fn operation(endpoint: &Endpoint) -> OperationBuilder {
+    let mut operation = OperationBuilder::new()
+        .summary(Some(endpoint.summary))
+        .description((!endpoint.rows.is_empty()).then_some(endpoint.rows))
+        .tag(tag(endpoint.template))
+        .operation_id(Some(operation_id(endpoint)));
+    for name in segments(endpoint.template).filter_map(placeholder) {
+        operation = operation.parameter(parameter(name, ParameterIn::Path, None));
+    }
+    for (name, description) in endpoint.query {
+        operation = operation.parameter(parameter(name, ParameterIn::Query, Some(description)));
+    }
+    if let Some(shape) = endpoint.request {
+        let content = ContentBuilder::new().schema(Some(shape.reference())).build();
+        operation =
+            operation.request_body(Some(RequestBodyBuilder::new().content(JSON, content).build()));
+    }
+    let mut answer = ResponseBuilder::new().description("Success");
+    if let Some(shape) = endpoint.response {
+        let content = ContentBuilder::new().schema(Some(shape.reference())).build();
+        answer = answer.content(JSON, content);
+    }
+    operation = operation.response("200", answer.build());
+    let Some(scheme) = security(endpoint.template) else { return operation };
+    let error = Ref::from_schema_name(ErrorBody::name());
+    let content = ContentBuilder::new().schema(Some(error)).build();
+    let error = ResponseBuilder::new().description("What is wrong").content(JSON, content);
+    operation
+        .response("default", error.build())
+        .security(SecurityRequirement::new(scheme, Vec::<String>::new()))
+}
+
+fn parameter(
+    name: &str,
+    place: ParameterIn,
+    description: Option<&&'static str>,
+) -> utoipa::openapi::path::Parameter {
+    let required = if place == ParameterIn::Path { Required::True } else { Required::False };
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(place)
+        .required(required)
+        .description(description.copied())
+        .schema(Some(Object::with_type(Type::String)))
+        .build()
+}
+
+fn security(template: &str) -> Option<&'static str> {
+    let mut segments = segments(template);
+    match segments.next() {
+        Some("v1") => Some(API_KEY),
+        Some("admin") => Some(ADMIN_KEY),
+        _ => None,
+    }
+}
+
+/// The resource: the first segment that is neither version nor area.
+fn tag(template: &'static str) -> &'static str {
+    let area =
+        if template.starts_with("/admin") { 2 } else { usize::from(template.starts_with("/v1/")) };
+    segments(template).nth(area).unwrap_or("server")
+}
+
+/// `post_v1_devices_by_device_id_tags`: unique, since method and template are.
+fn operation_id(endpoint: &Endpoint) -> String {
+    let words = segments(endpoint.template).map(|segment| match placeholder(segment) {
+        Some(name) => format!("by_{name}"),
+        None => segment.replace(['.', '-'], "_"),
+    });
+    let words: Vec<String> = words.collect();
+    format!("{}_{}", endpoint.method.as_str().to_lowercase(), words.join("_"))
+}
+
+fn http_method(method: &Method) -> HttpMethod {
+    match *method {
+        Method::POST => HttpMethod::Post,
+        Method::PUT => HttpMethod::Put,
+        Method::PATCH => HttpMethod::Patch,
+        Method::DELETE => HttpMethod::Delete,
+        _ => HttpMethod::Get,
+    }
+}
+
+/// What takes any JSON object, such as a provider's configuration.
+pub(crate) fn any_object() -> RefOr<Schema> {
+    Object::with_type(Type::Object).into()
+}

@@ -1,0 +1,376 @@
+//! The one table of endpoints. What is not here does not exist: 404, 405 with `Allow`, OpenAPI and
+//! the route label of the metrics all come from it.
+
+use std::sync::Arc;
+
+use http::Method;
+use notify_core::{
+    AnswerPoll, AppCreated, AppList, CampaignCreated, CampaignList, CampaignRecord, CreateApp,
+    CreateFeed, CreateKey, CreateNotification, Device, DeviceList, DeviceStatistics,
+    DeviceStatisticsQuery, Enrichment, EnrichmentQuery, EventsAccepted, FeedCreated, FeedList,
+    KeyCreated, KeyList, ListCampaigns, ListDevices, NoQuery, NotificationCreated,
+    NotificationList, NotificationRecord, PageQuery, Poll, ProviderList, ProviderView,
+    RegisterDevice, ReportEvents, ReportNotification, SetCampaignStatus, SetTags, Subscribe,
+    SubscriptionCreated, Success, TagList, Template, UpdateApp,
+};
+use warp::filters::BoxedFilter;
+
+use super::admin::{apps, keys, providers};
+use super::ctx::Exchange;
+use super::endpoint::{Endpoint, delete, get, patch, placeholder, post, put, raw, segments};
+use super::error::ApiError;
+use super::{
+    campaigns, devices, docs_page, enrichments, events, feeds, notifications, polls, probes,
+    statistics, subscriptions, tags,
+};
+
+const LIMIT: (&str, &str) = ("limit", "Page size, 1 to 1,000; 50 by default");
+const CURSOR: (&str, &str) = ("cursor", "Where the page before ended");
+const PAGE: &[(&str, &str)] = &[LIMIT, CURSOR];
+
+/// Every endpoint there is.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let mut endpoints = sending();
+    endpoints.extend(audience());
+    endpoints.extend(templates());
+    endpoints.extend(administration());
+    endpoints.extend(beside());
+    endpoints
+}
+
+fn sending() -> Vec<Endpoint> {
+    vec![
+        post::<CreateNotification, NotificationCreated>("/v1/notifications", notifications::create)
+            .about("Create a notification", "spec 4.1, B12 to B17, B19"),
+        get::<PageQuery, NotificationList>("/v1/notifications", notifications::list)
+            .about("List notifications, newest first", "B20")
+            .query(PAGE),
+        post::<ReportNotification, NotificationCreated>(
+            "/v1/notifications/notify",
+            notifications::notify,
+        )
+        .about("Report a notification that the caller delivers", "spec 4.2, B18"),
+        get::<NoQuery, NotificationRecord>("/v1/notifications/{id}", notifications::get)
+            .about("Read a notification with its counts", "B20"),
+        delete::<NoQuery, Success>("/v1/notifications/{id}", notifications::cancel)
+            .about("Cancel what has not been sent yet", "B20"),
+        get::<NoQuery, Poll>("/v1/polls/{id}", polls::get)
+            .about("Read a poll with its answer counts", "spec 4.6"),
+        post::<AnswerPoll, Success>("/v1/polls/{id}/answers/{answer_id}", polls::answer)
+            .about("Record an answer to a poll", "B32"),
+        post::<ReportEvents, EventsAccepted>("/v1/events", events::record)
+            .about("Record what devices did with notifications", "B33"),
+    ]
+}
+
+fn audience() -> Vec<Endpoint> {
+    vec![
+        post::<RegisterDevice, Success>("/v1/devices", devices::register)
+            .about("Register or update a device", "spec 4.3, B21, B22"),
+        get::<ListDevices, DeviceList>("/v1/devices", devices::list)
+            .about("List devices", "B23")
+            .query(&[
+                LIMIT,
+                CURSOR,
+                ("platform", "Only this platform"),
+                ("tag", "Only devices that have this tag set to true"),
+            ]),
+        get::<NoQuery, Device>("/v1/devices/{device_id}", devices::get)
+            .about("Read a device", "B23"),
+        delete::<NoQuery, Success>("/v1/devices/{device_id}", devices::delete)
+            .about("Erase a device with all that is kept about it", "B23"),
+        post::<SetTags, Success>("/v1/devices/{device_id}/tags", devices::set_tags)
+            .about("Set tags of a device", "B24"),
+        delete::<NoQuery, Success>("/v1/devices/{device_id}/tags/{name}", devices::remove_tag)
+            .about("Remove a tag of a device", "B24"),
+        post::<Subscribe, SubscriptionCreated>("/v1/subscriptions", subscriptions::create)
+            .about("Subscribe a browser, a Messenger person or a chat", "B25"),
+        get::<PageQuery, TagList>("/v1/tags", tags::list).about("List tags", "B24").query(PAGE),
+        get::<DeviceStatisticsQuery, DeviceStatistics>(
+            "/v1/statistics/devices",
+            statistics::devices,
+        )
+        .about("Count devices by platform and state", "spec 4.5, B26")
+        .query(&[
+            ("date_from", "Start of the period, unix ms; the beginning by default"),
+            ("date_to", "End of the period, unix ms or `now`; `now` by default"),
+        ]),
+    ]
+}
+
+fn templates() -> Vec<Endpoint> {
+    vec![
+        post::<Template, CampaignCreated>("/v1/campaigns", campaigns::create)
+            .about("Create a campaign", "spec 2.2, B27, B29"),
+        get::<ListCampaigns, CampaignList>("/v1/campaigns", campaigns::list)
+            .about("View campaigns, newest first", "spec 4.4, B28")
+            .query(&[
+                ("offset", "Results to skip"),
+                LIMIT,
+                ("name", "Part of the name, letter case ignored"),
+                ("status", "`active` by default, `disabled` or `all`"),
+            ]),
+        get::<NoQuery, CampaignRecord>("/v1/campaigns/{id}", campaigns::get)
+            .about("Read a campaign with its template", "B27"),
+        put::<Template, Success>("/v1/campaigns/{id}", campaigns::replace)
+            .about("Replace the template of a campaign", "B27, B29"),
+        put::<SetCampaignStatus, Success>("/v1/campaigns/{id}/status", campaigns::set_status)
+            .about("Activate or disable a campaign", "B27"),
+        delete::<NoQuery, Success>("/v1/campaigns/{id}", campaigns::delete)
+            .about("Delete a campaign that no notification names", "B27"),
+        get::<EnrichmentQuery, Enrichment>("/v1/enrichments/{campaign_id}", enrichments::get)
+            .about("What a device shows beside a notification", "B31")
+            .query(&[
+                ("notification_id", "The notification that is shown"),
+                ("device_id", "The device that shows it"),
+            ]),
+        post::<CreateFeed, FeedCreated>("/v1/feeds", feeds::create)
+            .about("Create a feed, or find the one of that url", "B30"),
+        get::<PageQuery, FeedList>("/v1/feeds", feeds::list)
+            .about("View feeds, newest first", "spec 4.7, B30")
+            .query(PAGE),
+        delete::<NoQuery, Success>("/v1/feeds/{id}", feeds::delete)
+            .about("Delete a feed that no campaign uses", "B30"),
+    ]
+}
+
+fn administration() -> Vec<Endpoint> {
+    vec![
+        post::<CreateApp, AppCreated>("/admin/v1/apps", apps::create)
+            .about("Create an application", "interfaces"),
+        get::<PageQuery, AppList>("/admin/v1/apps", apps::list)
+            .about("List applications, oldest first", "interfaces")
+            .query(PAGE),
+        get::<NoQuery, notify_core::App>("/admin/v1/apps/{id}", apps::get)
+            .about("Read an application", "interfaces"),
+        patch::<UpdateApp, Success>("/admin/v1/apps/{id}", apps::change)
+            .about("Rename, suspend or resume an application", "interfaces"),
+        delete::<NoQuery, Success>("/admin/v1/apps/{id}", apps::delete)
+            .about("Delete an application with everything it owns", "interfaces"),
+        post::<CreateKey, KeyCreated>("/admin/v1/apps/{id}/keys", keys::create)
+            .about("Create an API key; it is shown this once", "interfaces"),
+        get::<NoQuery, KeyList>("/admin/v1/apps/{id}/keys", keys::list)
+            .about("List API keys without their secrets", "interfaces"),
+        delete::<NoQuery, Success>("/admin/v1/apps/{id}/keys/{key_id}", keys::revoke)
+            .about("Revoke an API key at once", "interfaces"),
+        get::<NoQuery, ProviderList>("/admin/v1/apps/{id}/providers", providers::list)
+            .about("List configured providers without their secrets", "interfaces"),
+        put::<providers::ProviderConfig, Success>(
+            "/admin/v1/apps/{id}/providers/{provider}",
+            providers::put,
+        )
+        .about("Configure a provider", "interfaces"),
+        get::<NoQuery, ProviderView>("/admin/v1/apps/{id}/providers/{provider}", providers::get)
+            .about("Read a provider without its secrets", "interfaces"),
+        delete::<NoQuery, Success>("/admin/v1/apps/{id}/providers/{provider}", providers::delete)
+            .about("Remove a provider", "interfaces"),
+    ]
+}
+
+fn beside() -> Vec<Endpoint> {
+    vec![
+        raw("/healthz", probes::health).about("Whether the process lives", "interfaces"),
+        raw("/readyz", probes::ready).about("Whether it can serve", "interfaces"),
+        raw("/metrics", probes::metrics).about("Metrics in OpenMetrics text", "interfaces"),
+        raw("/openapi.json", probes::openapi).about("This document", "interfaces"),
+        raw("/docs", docs_page::page).about("Reference page", "interfaces"),
+        raw("/docs/{file}", docs_page::file).about("Part of the reference page", "interfaces"),
+    ]
+}
+
+/// What a path and a method lead to.
+pub(crate) enum Found<'t> {
+    /// An endpoint.
+    Endpoint(&'t Row),
+    /// A path without that method; `Allow` lists those that it has.
+    OtherMethod {
+        /// The template, as the metrics' label.
+        template: &'static str,
+        /// `Allow`.
+        allow: String,
+    },
+    /// No path.
+    Nothing,
+}
+
+/// An endpoint, ready to be called.
+pub(crate) struct Row {
+    /// Its template, as the metrics' label.
+    pub(crate) template: &'static str,
+    method: Method,
+    filter: BoxedFilter<(warp::reply::Response,)>,
+}
+
+impl Row {
+    /// Runs the endpoint.
+    pub(crate) async fn call(&self, exchange: Exchange) -> warp::reply::Response {
+        let mut request = http::Request::new(http_body_util::Empty::<bytes::Bytes>::new());
+        *request.method_mut() = exchange.method.clone();
+        *request.uri_mut() = exchange.uri.clone();
+        request.extensions_mut().insert(Arc::new(exchange));
+        let Ok(response) =
+            tower::ServiceExt::oneshot(warp::service(self.filter.clone()), request).await;
+        response
+    }
+}
+
+/// The endpoints by path. Each is a boxed warp filter of its own and is called directly: the front
+/// has to know the path's methods anyway (405), and a chain of forty filters would ask each again.
+pub(crate) struct Table {
+    paths: Vec<(Vec<&'static str>, Vec<Row>)>,
+}
+
+impl Table {
+    /// The table of every endpoint.
+    pub(crate) fn new(endpoints: &[Endpoint]) -> Self {
+        let mut paths: Vec<(Vec<&'static str>, Vec<Row>)> = Vec::new();
+        for endpoint in endpoints {
+            let row = Row {
+                template: endpoint.template,
+                method: endpoint.method.clone(),
+                filter: endpoint.filter(),
+            };
+            let path: Vec<_> = segments(endpoint.template).collect();
+            match paths.iter_mut().find(|(known, _)| *known == path) {
+                Some((_, rows)) => rows.push(row),
+                None => paths.push((path, vec![row])),
+            }
+        }
+        // Words before placeholders: `/v1/notifications/notify` is not a notification's id.
+        paths.sort_by_key(|(path, _)| path.iter().any(|segment| placeholder(segment).is_some()));
+        Self { paths }
+    }
+
+    /// What a path and a method lead to; `HEAD` goes where `GET` does (B4).
+    pub(crate) fn find(&self, method: &Method, path: &str) -> Found<'_> {
+        let Some((_, rows)) = self.paths.iter().find(|(template, _)| matches(template, path))
+        else {
+            return Found::Nothing;
+        };
+        let wanted = if method == Method::HEAD { &Method::GET } else { method };
+        match rows.iter().find(|row| row.method == *wanted) {
+            Some(row) => Found::Endpoint(row),
+            None => Found::OtherMethod { template: rows[0].template, allow: allow(rows) },
+        }
+    }
+}
+
+impl Found<'_> {
+    /// The template, as the metrics' label.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Endpoint(row) => row.template,
+            Self::OtherMethod { template, .. } => template,
+            Self::Nothing => "unknown",
+        }
+    }
+
+    /// The endpoint, or why there is none.
+    pub(crate) fn endpoint(&self) -> Result<&Row, ApiError> {
+        match self {
+            Self::Endpoint(row) => Ok(row),
+            Self::OtherMethod { allow, .. } => {
+                Err(ApiError::MethodNotAllowed { allow: allow.clone() })
+            }
+            Self::Nothing => Err(ApiError::NotFound),
+        }
+    }
+}
+
+fn matches(template: &[&'static str], path: &str) -> bool {
+    let mut given = segments(path);
+    let fits = template.iter().all(|segment| match (placeholder(segment), given.next()) {
+        (Some(_), Some(text)) => !text.is_empty(),
+        (None, Some(text)) => text == *segment,
+        (_, None) => false,
+    });
+    // A slash at the end leaves an empty segment over: an unknown path.
+    fits && given.next().is_none()
+}
+
+fn allow(rows: &[Row]) -> String {
+    let mut methods: Vec<&str> = rows.iter().map(|row| row.method.as_str()).collect();
+    if methods.contains(&"GET") {
+        methods.push("HEAD");
+    }
+    methods.sort_unstable();
+    methods.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label(method: &Method, path: &str) -> String {
+        match Table::new(&endpoints()).find(method, path) {
+            Found::Endpoint(row) => row.template.to_owned(),
+            Found::OtherMethod { allow, .. } => allow,
+            Found::Nothing => "unknown".to_owned(),
+        }
+    }
+
+    #[test]
+    fn paths_lead_to_their_endpoint() {
+        let (get, post, delete) = (Method::GET, Method::POST, Method::DELETE);
+        let cases = [
+            (&post, "/v1/notifications/notify", "/v1/notifications/notify"),
+            (&get, "/v1/notifications/notify", "POST"),
+            (&get, "/v1/notifications/abc", "/v1/notifications/{id}"),
+            (&Method::HEAD, "/v1/notifications/abc", "/v1/notifications/{id}"),
+            (&get, "/v1/notifications/", "unknown"),
+            (&get, "/v1/devices/", "unknown"),
+            (&get, "//v1/devices", "unknown"),
+            (&get, "/v1//devices", "unknown"),
+            (&get, "/v1/devices/a%2Fb", "/v1/devices/{device_id}"),
+            (&delete, "/v1/devices/a/tags/b", "/v1/devices/{device_id}/tags/{name}"),
+            (&Method::OPTIONS, "/v1/devices", "GET, HEAD, POST"),
+            (&Method::PATCH, "/v1/campaigns/x", "DELETE, GET, HEAD, PUT"),
+            (&get, "/v1", "unknown"),
+            (&get, "/", "unknown"),
+            (&get, "/healthz", "/healthz"),
+        ];
+        for (method, path, expected) in cases {
+            assert_eq!(label(method, path), expected, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn every_endpoint_tells_what_it_does_and_is_listed_once() {
+        let endpoints = endpoints();
+        let mut seen = std::collections::HashSet::new();
+        for endpoint in &endpoints {
+            assert!(!endpoint.summary.is_empty() && !endpoint.rows.is_empty());
+            assert!(seen.insert((endpoint.method.clone(), endpoint.template)));
+        }
+    }
+
+    #[test]
+    fn the_openapi_document_lists_exactly_the_endpoints() {
+        let document: serde_json::Value =
+            serde_json::from_str(&super::super::openapi_json()).unwrap();
+        let mut listed: Vec<String> = Vec::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            let methods = item.as_object().unwrap().keys();
+            listed.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
+        }
+        let mut expected: Vec<String> =
+            endpoints().iter().map(|row| format!("{} {}", row.method, row.template)).collect();
+        listed.sort();
+        expected.sort();
+        assert_eq!(listed, expected);
+    }
+
+    #[test]
+    fn every_reference_of_the_openapi_document_leads_somewhere() {
+        let text = super::super::openapi_json();
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        let mut references = 0;
+        for part in text.split("\"#/components/schemas/").skip(1) {
+            let name = part.split('"').next().unwrap();
+            assert!(schemas.contains_key(name), "{name}");
+            references += 1;
+        }
+        assert!(references > 50);
+    }
+}

@@ -1,0 +1,132 @@
+//! One connection: TLS, HTTP/1 or HTTP/2, watched until it ends.
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use super::activity::{Activity, Verdict};
+use super::stream::Watched;
+use super::{Builder, Place, Serving};
+use crate::api::front::{HEADER_BYTES_MAX, HEADERS_MAX};
+
+/// Most streams of one HTTP/2 connection.
+const HTTP2_STREAMS_MAX: u32 = 100;
+/// How often an HTTP/2 peer is asked whether it is still there.
+const HTTP2_PING_EVERY: Duration = Duration::from_secs(20);
+const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// What the parser takes above our own limits, so that the front can answer in our form.
+const PARSER_SLACK: usize = 4;
+
+/// An accepted connection.
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) peer: IpAddr,
+    pub(super) place: Place,
+}
+
+/// hyper's builder with our limits; timeouts count only where a timer is set.
+pub(super) fn builder(executor: TokioExecutor) -> Builder {
+    let mut builder = Builder::new(executor);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // Ours is `Activity`, which tells an idle connection from a slow head.
+        .header_read_timeout(None)
+        .max_buf_size(HEADER_BYTES_MAX * PARSER_SLACK)
+        .max_headers(HEADERS_MAX * PARSER_SLACK)
+        .keep_alive(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(HTTP2_STREAMS_MAX)
+        .max_header_list_size(u32::try_from(HEADER_BYTES_MAX * PARSER_SLACK).unwrap_or(u32::MAX))
+        .keep_alive_interval(HTTP2_PING_EVERY)
+        .keep_alive_timeout(HTTP2_PING_TIMEOUT);
+    builder
+}
+
+impl Connection {
+    /// Serves it until it ends.
+    pub(super) async fn run(self, serving: &Arc<Serving>, builder: &Builder) {
+        let Self { stream, peer, place } = self;
+        match &serving.tls {
+            None => drive(stream, peer, serving, builder).await,
+            Some(acceptor) => {
+                let handshake = acceptor.accept(stream);
+                let limit = serving.limits.header_timeout;
+                match tokio::time::timeout(limit, handshake).await {
+                    Ok(Ok(stream)) => drive(stream, peer, serving, builder).await,
+                    Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
+                    Err(_) => tracing::debug!("TLS took too long"),
+                }
+            }
+        }
+        drop(place);
+    }
+}
+
+async fn drive<S>(stream: S, peer: IpAddr, serving: &Arc<Serving>, builder: &Builder)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let activity = Arc::new(Activity::new());
+    let io = TokioIo::new(Watched::new(stream, activity.clone()));
+    let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
+        let (front, activity) = (serving.front.clone(), activity.clone());
+        activity.request_begins(request.version() == http::Version::HTTP_2);
+        let guard = InFlight(activity);
+        let token = serving.requests.token();
+        async move {
+            let answer = front.answer(request, peer).await;
+            drop((guard, token));
+            answer
+        }
+    });
+    let mut connection = pin!(builder.serve_connection(io, service));
+    // A quarter of the shortest limit is close enough, and cheap.
+    let limits = &serving.limits;
+    let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.write_timeout);
+    let mut watch = tokio::time::interval((shortest / 4).clamp(WATCH_MIN, WATCH_MAX));
+    let mut is_retiring = false;
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(error, "a connection ended early");
+                }
+                return;
+            }
+            () = serving.closing.cancelled(), if !is_retiring => {
+                connection.as_mut().graceful_shutdown();
+                is_retiring = true;
+            }
+            _ = watch.tick() => match activity.verdict(limits) {
+                Verdict::Fine => {}
+                Verdict::Retire if is_retiring => {}
+                Verdict::Retire => {
+                    connection.as_mut().graceful_shutdown();
+                    is_retiring = true;
+                }
+                Verdict::Cut => return,
+            },
+        }
+    }
+}
+
+const WATCH_MIN: Duration = Duration::from_millis(20);
+const WATCH_MAX: Duration = Duration::from_secs(1);
+
+/// A request being answered; dropped with it, also when the client went away.
+struct InFlight(Arc<Activity>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.request_ends();
+    }
+}

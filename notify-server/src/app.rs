@@ -1,0 +1,293 @@
+//! The whole server in one process: the only place where storage, API and delivery meet. Usable
+//! by tests as by `main`: it prints nothing and reads no environment.
+
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify_core::{AppId, LANGUAGE_DEFAULT, NewApp};
+use secrecy::SecretString;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::api::{self, Api, Front, Keyring, Limits, Serving, TlsError};
+use crate::clock::{SharedClock, SystemClock};
+use crate::config::{Config, MASTER_KEY_FILE};
+use crate::keys::{KeyKind, make_key};
+use crate::secrets::{MasterKey, MasterKeyError};
+use crate::store::sqlite::{OpenError, SqliteOptions, SqliteStore};
+use crate::store::{SharedStore, StoreError};
+use crate::telemetry::Metrics;
+
+/// How often the last use of keys is written.
+const KEYS_WRITTEN_EVERY: Duration = Duration::from_secs(60);
+/// How long connections may take to close after their last request, whatever the grace.
+const CLOSING_GRACE: Duration = Duration::from_secs(1);
+/// Name of the application of a first start.
+const FIRST_APP: &str = "default";
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The data folder cannot be made.
+    #[error("cannot make the data folder {}", path.display())]
+    DataDir {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The database cannot be opened.
+    #[error("cannot open the database")]
+    Open(#[from] OpenError),
+    /// The thread that opens the database ended early.
+    #[error("the database was not opened")]
+    Interrupted,
+    /// There is no master key.
+    #[error("cannot use the master key")]
+    MasterKey(#[from] MasterKeyError),
+    /// TLS cannot be served.
+    #[error("cannot serve TLS")]
+    Tls(#[from] TlsError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Which.
+        address: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The store failed at the start.
+    #[error("the database does not answer")]
+    Store(#[from] StoreError),
+}
+
+/// The keys of a first start: shown once, kept nowhere.
+pub struct FirstKeys {
+    /// Key of the application `default`.
+    pub api_key: SecretString,
+    /// Key of the admin API.
+    pub admin_key: SecretString,
+}
+
+/// A running server.
+pub struct App {
+    /// The address it listens on.
+    pub address: SocketAddr,
+    /// `http://` or `https://` and the address.
+    pub origin: String,
+    /// The keys, when this was the first start.
+    pub first_keys: Option<FirstKeys>,
+    /// Storage.
+    pub store: SharedStore,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    serving: Arc<Serving>,
+    keyring: Arc<Keyring>,
+    tasks: Vec<JoinHandle<()>>,
+    grace: Duration,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// Starts a server by the machine's clock.
+    ///
+    /// # Errors
+    /// When something that it needs cannot be had.
+    pub async fn start(config: Config) -> Result<Self, AppError> {
+        let address = config.listen.clone();
+        let failed = |source| AppError::Listen { address: address.clone(), source };
+        // The database comes first: a second server on the same file must not take the address.
+        let store = open_store(&config, true).await?;
+        let listener = TcpListener::bind(&address).await.map_err(failed)?;
+        Self::start_on(config, listener, store, Arc::new(SystemClock::start())).await
+    }
+
+    /// Starts a server on a listener, with a store and a clock of the caller's.
+    ///
+    /// # Errors
+    /// When something that it needs cannot be had.
+    pub async fn start_on(
+        config: Config,
+        listener: TcpListener,
+        store: SharedStore,
+        clock: SharedClock,
+    ) -> Result<Self, AppError> {
+        let master_key = Arc::new(master_key(&config)?);
+        let tls = tls_acceptor(&config)?;
+        let failed = |source| AppError::Listen { address: config.listen.clone(), source };
+        let address = listener.local_addr().map_err(failed)?;
+        let origin = api::origin(address, tls.is_some());
+        let first_keys = found(&store, &clock).await?;
+        let metrics = Arc::new(Metrics::default());
+        let config = Arc::new(config);
+        let api = Arc::new(Api {
+            store: store.clone(),
+            clock,
+            master_key,
+            metrics: metrics.clone(),
+            public_url: public_url(&config, address, &origin),
+            config: config.clone(),
+        });
+        // DELIVERY: the engine starts here, with `api`'s store, clock, master key and public url
+        // (`delivery::Engine::start`), and stops in `App::stop` beside the requests.
+        let keyring = Keyring::new(store.clone());
+        let stopping = CancellationToken::new();
+        let serving = Arc::new(Serving {
+            front: Arc::new(Front::new(api, keyring.clone(), stopping.clone())),
+            limits: limits(&config),
+            tls,
+            stopping,
+            closing: CancellationToken::new(),
+            connections: TaskTracker::new(),
+            requests: TaskTracker::new(),
+        });
+        let tasks = vec![
+            tokio::spawn(api::serve(listener, serving.clone())),
+            tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
+        ];
+        let grace = config.shutdown_grace.0;
+        Ok(Self { address, origin, first_keys, store, metrics, serving, keyring, tasks, grace })
+    }
+
+    /// Stops: no new connections, 503 for new requests, what is in flight ends, storage is closed.
+    /// Answers false when requests were still in flight at the end of the grace.
+    pub async fn stop(self) -> bool {
+        let deadline = Instant::now() + self.grace;
+        let serving = &self.serving;
+        serving.stopping.cancel();
+        serving.requests.close();
+        let in_time = tokio::time::timeout_at(deadline, serving.requests.wait()).await.is_ok();
+        serving.closing.cancel();
+        serving.connections.close();
+        let closed = tokio::time::timeout(CLOSING_GRACE, serving.connections.wait()).await;
+        for task in self.tasks {
+            task.abort();
+        }
+        self.keyring.write_used().await;
+        self.store.close().await;
+        in_time && closed.is_ok()
+    }
+}
+
+/// Runs a server on a listener until `shutdown`.
+///
+/// # Errors
+/// When it does not start.
+pub async fn run(
+    config: Config,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+) -> Result<bool, AppError> {
+    let store = open_store(&config, true).await?;
+    let app = App::start_on(config, listener, store, Arc::new(SystemClock::start())).await?;
+    shutdown.await;
+    Ok(app.stop().await)
+}
+
+/// Opens the database in the data folder; `lock` refuses a second server.
+///
+/// # Errors
+/// When the folder or the file cannot be used.
+pub async fn open_store(config: &Config, lock: bool) -> Result<Arc<SqliteStore>, AppError> {
+    make_data_dir(config)?;
+    let (path, readers) = (config.database(), config.reader_threads);
+    let opening = tokio::task::spawn_blocking(move || {
+        SqliteStore::open(&path, SqliteOptions { lock, readers })
+    });
+    Ok(opening.await.map_err(|_| AppError::Interrupted)??)
+}
+
+fn make_data_dir(config: &Config) -> Result<(), AppError> {
+    let path = &config.data_dir;
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).map_err(|source| AppError::DataDir { path: path.clone(), source })
+}
+
+fn master_key(config: &Config) -> Result<MasterKey, AppError> {
+    let file = config.master_key_file.clone();
+    Ok(match (&config.master_key, file) {
+        (Some(key), _) => MasterKey::from_base64(key)?,
+        (None, Some(file)) => MasterKey::read(&file)?,
+        (None, None) => MasterKey::read_or_make(&config.data_dir.join(MASTER_KEY_FILE))?,
+    })
+}
+
+fn tls_acceptor(config: &Config) -> Result<Option<tokio_rustls::TlsAcceptor>, AppError> {
+    let pair = config.tls_cert.as_ref().zip(config.tls_key.as_ref());
+    Ok(pair.map(|(certificate, key)| api::tls_acceptor(certificate, key)).transpose()?)
+}
+
+/// Makes the first application and its keys when the database is empty.
+async fn found(store: &SharedStore, clock: &SharedClock) -> Result<Option<FirstKeys>, StoreError> {
+    let at = clock.now();
+    let api_key = make_key(KeyKind::Api, None, at);
+    let admin_key = make_key(KeyKind::Admin, None, at);
+    let app = NewApp { name: FIRST_APP.to_owned(), language: LANGUAGE_DEFAULT.to_owned() };
+    let id = AppId(Uuid::now_v7());
+    let is_first = store.found(id, app, api_key.stored, admin_key.stored).await?;
+    Ok(is_first.then_some(FirstKeys { api_key: api_key.secret, admin_key: admin_key.secret }))
+}
+
+fn public_url(config: &Config, address: SocketAddr, origin: &str) -> String {
+    match &config.public_url {
+        Some(url) => api::base_of(url),
+        None => {
+            if !is_public(address.ip()) {
+                tracing::warn!(
+                    public_url = origin,
+                    "phones could not reach poll pages at this address: set --public-url"
+                );
+            }
+            origin.to_owned()
+        }
+    }
+}
+
+fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            !address.is_loopback() && !address.is_unspecified() && !address.is_private()
+        }
+        IpAddr::V6(address) => {
+            !address.is_loopback() && !address.is_unspecified() && !address.is_unique_local()
+        }
+    }
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        header_timeout: config.header_timeout.0,
+        idle_timeout: config.idle_timeout.0,
+        write_timeout: config.write_timeout.0,
+        connections_max: config.max_connections,
+        connections_per_address_max: config.max_connections_per_address,
+        trusted_proxies: config.trusted_proxies.clone(),
+    }
+}
+
+async fn write_used_keys(keyring: Arc<Keyring>, stopping: CancellationToken) {
+    let mut due = tokio::time::interval(KEYS_WRITTEN_EVERY);
+    loop {
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            _ = due.tick() => keyring.write_used().await,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The command line: subcommands, and a flag for every setting.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::config::{Config, ConfigError, Kind, SETTINGS, Setting, Sources};
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Serve until a signal.
+    Serve,
+    /// Make an application with a key.
+    CreateApp {
+        /// Its name.
+        name: String,
+        /// Answer JSON.
+        json: bool,
+    },
+    /// Make an admin key.
+    CreateAdminKey {
+        /// Answer JSON.
+        json: bool,
+    },
+    /// Print the OpenAPI document.
+    OpenApi,
+    /// Copy the database.
+    Backup {
+        /// Where to.
+        file: PathBuf,
+    },
+    /// Run fake providers.
+    Sandbox {
+        /// Where, when it was said on the command line: the server's own address is no default.
+        listen: Option<String>,
+    },
+}
+
+/// The command line as clap knows it.
+#[must_use]
+pub fn command() -> Command {
+    let json =
+        || Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answers JSON on stdout");
+    let app_create = Command::new("create")
+        .about("Makes an application and shows its API key this once")
+        .arg(Arg::new("name").value_name("NAME").required(true).help("Name of the application"))
+        .arg(json());
+    let admin_key_create =
+        Command::new("create").about("Makes an admin key and shows it this once").arg(json());
+    let file = Arg::new("file").value_name("FILE").required(true);
+    Command::new("notify-server")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A self-hosted push-notification and enrichment server")
+        .args(SETTINGS.iter().map(flag))
+        .arg(
+            Arg::new("config")
+                .long("config")
+                .value_name("FILE")
+                .global(true)
+                .help("TOML file of settings [env: NOTIFY_CONFIG]"),
+        )
+        .subcommand(Command::new("serve").about("Serves until SIGTERM or SIGINT (the default)"))
+        .subcommand(
+            Command::new("app")
+                .about("Applications")
+                .subcommand_required(true)
+                .subcommand(app_create),
+        )
+        .subcommand(
+            Command::new("admin-key")
+                .about("Admin keys")
+                .subcommand_required(true)
+                .subcommand(admin_key_create),
+        )
+        .subcommand(Command::new("openapi").about("Prints the OpenAPI document"))
+        .subcommand(
+            Command::new("backup")
+                .about("Copies the database to a new file, while the server runs or not")
+                .arg(file.value_parser(value_parser!(PathBuf)).help("File to make")),
+        )
+        .subcommand(
+            Command::new("sandbox")
+                .about("Runs fake providers (--listen ADDR, 127.0.0.1:8081 by default)"),
+        )
+}
+
+/// What the command line asks for.
+#[must_use]
+pub fn action(matches: &ArgMatches) -> Action {
+    match matches.subcommand() {
+        Some(("app", app)) => {
+            let create = below(app);
+            let name = create.get_one::<String>("name").expect("NAME is required");
+            Action::CreateApp { name: name.clone(), json: create.get_flag("json") }
+        }
+        Some(("admin-key", key)) => Action::CreateAdminKey { json: below(key).get_flag("json") },
+        Some(("openapi", _)) => Action::OpenApi,
+        Some(("backup", backup)) => {
+            let file = backup.get_one::<PathBuf>("file").expect("FILE is required");
+            Action::Backup { file: file.clone() }
+        }
+        Some(("sandbox", sandbox)) => {
+            Action::Sandbox { listen: sandbox.get_one::<String>("listen").cloned() }
+        }
+        Some(_) | None => Action::Serve,
+    }
+}
+
+/// The settings: flags wherever they stand, the environment, the file.
+///
+/// # Errors
+/// The first setting that cannot be used.
+pub fn settings(
+    matches: &ArgMatches,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, ConfigError> {
+    let mut deepest = matches;
+    while let Some((_, deeper)) = deepest.subcommand() {
+        deepest = deeper;
+    }
+    Config::load(&Sources { flag: &|name| deepest.get_one::<String>(name).cloned(), variable })
+}
+
+fn below(matches: &ArgMatches) -> &ArgMatches {
+    let (_, create) = matches.subcommand().expect("a subcommand is required");
+    create
+}
+
+fn flag(setting: &Setting) -> Arg {
+    let arg = Arg::new(setting.name)
+        .long(setting.name)
+        .value_name(setting.value)
+        .global(true)
+        .help(format!("{} [env: {}]", setting.help, setting.variable()));
+    match setting.kind {
+        Kind::Text | Kind::Count => arg.allow_hyphen_values(true),
+        Kind::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> ArgMatches {
+        let all = std::iter::once("notify-server").chain(arguments.iter().copied());
+        command().try_get_matches_from(all).unwrap()
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn flags_count_before_and_behind_the_subcommand() {
+        let create = Action::CreateApp { name: "shop".into(), json: true };
+        for arguments in [
+            ["--data-dir", "/d", "app", "create", "shop", "--json"],
+            ["app", "--data-dir", "/d", "create", "shop", "--json"],
+            ["app", "create", "shop", "--json", "--data-dir", "/d"],
+        ] {
+            let matches = parse(&arguments);
+            assert_eq!(action(&matches), create);
+            let config = settings(&matches, &|_| None).unwrap();
+            assert_eq!(config.data_dir, PathBuf::from("/d"), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_subcommand_it_serves() {
+        assert_eq!(action(&parse(&[])), Action::Serve);
+        assert_eq!(action(&parse(&["serve"])), Action::Serve);
+        let config = settings(&parse(&["--allow-private-networks"]), &|_| None).unwrap();
+        assert!(config.allow_private_networks);
+        let config = settings(&parse(&["--allow-private-networks=false"]), &|_| None).unwrap();
+        assert!(!config.allow_private_networks);
+    }
+
+    #[test]
+    fn the_sandbox_takes_an_address_of_its_own() {
+        let listen = Some("127.0.0.1:0".to_owned());
+        let matches = parse(&["sandbox", "--listen", "127.0.0.1:0"]);
+        assert_eq!(action(&matches), Action::Sandbox { listen });
+        assert_eq!(action(&parse(&["sandbox"])), Action::Sandbox { listen: None });
+    }
+}

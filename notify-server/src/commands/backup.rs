@@ -1,0 +1,30 @@
+//! `notify-server backup`: a consistent copy while the server runs.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+
+use crate::config::{Config, MASTER_KEY_FILE};
+use crate::store::sqlite::backup as copy;
+
+use super::print;
+
+/// Copies the database to a new file.
+pub(super) async fn backup(config: &Config, file: PathBuf) -> anyhow::Result<()> {
+    let database = config.database();
+    ensure!(database.exists(), "there is no database at {}", database.display());
+    ensure!(!file.exists(), "{} exists already", file.display());
+    let target = file.clone();
+    let copying = tokio::task::spawn_blocking(move || copy(&database, &target));
+    copying.await.context("the copy was interrupted")?.context("the database was not copied")?;
+    print(&format!("copied to {}", file.display()))?;
+    let master_key = match (&config.master_key, &config.master_key_file) {
+        (Some(_), _) => "the key in NOTIFY_MASTER_KEY".to_owned(),
+        (None, Some(file)) => file.display().to_string(),
+        (None, None) => config.data_dir.join(MASTER_KEY_FILE).display().to_string(),
+    };
+    print(&format!(
+        "keep the master key too, in another place: {master_key}; without it the copy's provider \
+         credentials cannot be opened"
+    ))
+}

@@ -1,0 +1,70 @@
+//! `notify-server app create` and `notify-server admin-key create`: work on the database, beside a
+//! running server or without one.
+
+use anyhow::{Context, bail};
+use notify_core::{AppId, CreateApp, Request, Timestamp};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::app::open_store;
+use crate::clock::{Clock, SystemClock};
+use crate::config::Config;
+use crate::keys::{KeyKind, make_key, reveal};
+use crate::store::{AppStore, Store};
+
+use super::print;
+
+/// Makes an application with a key; the first one of a database comes with an admin key.
+pub(super) async fn create_app(config: &Config, name: String, json: bool) -> anyhow::Result<()> {
+    let now = SystemClock::start().now();
+    let request = CreateApp { name, language: None };
+    let app = match request.validate(now) {
+        Ok(app) => app,
+        Err(violations) => bail!("{violations}"),
+    };
+    let store = open_store(config, false).await?;
+    let id = AppId(Uuid::now_v7());
+    let api_key = make_key(KeyKind::Api, None, now);
+    let admin_key = make_key(KeyKind::Admin, None, now);
+    let first = store.found(id, app.clone(), api_key.stored.clone(), admin_key.stored).await;
+    let is_first = first.context("the application was not made")?;
+    if !is_first {
+        let made = store.create_app(id, app.clone(), Some(api_key.stored), now).await;
+        made.context("the application was not made")?;
+    }
+    store.close().await;
+    let mut answer = Map::new();
+    answer.insert("id".into(), id.to_string().into());
+    answer.insert("name".into(), app.name.into());
+    answer.insert("api_key".into(), reveal(&api_key.secret).into());
+    if is_first {
+        answer.insert("admin_key".into(), reveal(&admin_key.secret).into());
+    }
+    show(answer, json)
+}
+
+/// Makes an admin key.
+pub(super) async fn create_admin_key(config: &Config, json: bool) -> anyhow::Result<()> {
+    let now: Timestamp = SystemClock::start().now();
+    let store = open_store(config, false).await?;
+    let key = make_key(KeyKind::Admin, None, now);
+    let id = key.stored.id;
+    store.add_admin_key(key.stored).await.context("the admin key was not made")?;
+    store.close().await;
+    let mut answer = Map::new();
+    answer.insert("id".into(), id.to_string().into());
+    answer.insert("admin_key".into(), reveal(&key.secret).into());
+    show(answer, json)
+}
+
+/// JSON on one line, or a line for each member.
+fn show(answer: Map<String, Value>, json: bool) -> anyhow::Result<()> {
+    if json {
+        return print(&Value::Object(answer).to_string());
+    }
+    for (name, value) in answer {
+        let value = value.as_str().unwrap_or_default();
+        print(&format!("{}: {value}", name.replace('_', " ")))?;
+    }
+    Ok(())
+}

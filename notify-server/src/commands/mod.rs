@@ -1,0 +1,41 @@
+//! What each subcommand does. Prints on standard output through one function; the log is on
+//! standard error.
+
+mod backup;
+mod keys;
+mod sandbox;
+mod serve;
+mod signals;
+
+use std::io::Write;
+
+use anyhow::Context;
+
+use crate::cli::Action;
+use crate::config::Config;
+use crate::telemetry::start_log;
+
+/// Does what the command line asks for.
+///
+/// # Errors
+/// Why it could not be done, for a person to read.
+pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
+    start_log(&config.log, config.log_format)?;
+    match action {
+        Action::Serve => serve::serve(config).await,
+        Action::CreateApp { name, json } => keys::create_app(&config, name, json).await,
+        Action::CreateAdminKey { json } => keys::create_admin_key(&config, json).await,
+        Action::OpenApi => print(&crate::openapi_json()),
+        Action::Backup { file } => backup::backup(&config, file).await,
+        Action::Sandbox { listen } => sandbox::run(listen).await,
+    }
+}
+
+/// Writes a line on standard output. A reader that went away is no error.
+fn print(line: &str) -> anyhow::Result<()> {
+    let mut output = std::io::stdout().lock();
+    match writeln!(output, "{line}").and_then(|()| output.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
+}

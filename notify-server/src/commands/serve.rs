@@ -1,0 +1,23 @@
+//! `notify-server serve`.
+
+use crate::app::App;
+use crate::config::Config;
+use crate::keys::reveal;
+
+use super::{print, signals};
+
+/// Serves until a signal.
+pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
+    let stop = signals::first_signal()?;
+    let app = App::start(config).await?;
+    if let Some(keys) = &app.first_keys {
+        print(&format!("api key: {}", reveal(&keys.api_key)))?;
+        print(&format!("admin key: {}", reveal(&keys.admin_key)))?;
+    }
+    print(&format!("listening on {}", app.origin))?;
+    stop.await;
+    if !app.stop().await {
+        tracing::warn!("some requests were cut off: they took longer than --shutdown-grace");
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! SIGTERM and SIGINT: the first asks to stop, the second stops.
+
+use anyhow::Context;
+
+/// Exit status of a process that a second signal ended.
+const FORCED: i32 = 130;
+
+/// Listens for signals from now on; the answer resolves with the first one. After it, another one
+/// ends the process at once.
+pub(super) fn first_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
+    Ok(async move {
+        signals.next().await;
+        tracing::info!("stopping; another signal stops at once");
+        tokio::spawn(async move {
+            signals.next().await;
+            std::process::exit(FORCED);
+        });
+    })
+}
+
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}

@@ -1,0 +1,113 @@
+//! Precedence, errors and the document of settings.
+
+use std::collections::HashMap;
+
+use super::*;
+
+fn load(flags: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let flags: HashMap<_, _> = flags.iter().copied().collect();
+    let variables: HashMap<_, _> = variables.iter().copied().collect();
+    Config::load(&Sources {
+        flag: &|name| flags.get(name).map(ToString::to_string),
+        variable: &|name| variables.get(name).map(ToString::to_string),
+    })
+}
+
+#[test]
+fn a_flag_beats_the_environment_which_beats_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify.toml");
+    std::fs::write(&path, "rate-limit = 1\nlisten = \"f:1\"\nlog = \"file\"\n").unwrap();
+    let file = ("config", path.to_str().unwrap());
+    let config = load(
+        &[file, ("rate-limit", "3")],
+        &[("NOTIFY_RATE_LIMIT", "2"), ("NOTIFY_LISTEN", "e:1"), ("NOTIFY_LOG", "")],
+    )
+    .unwrap();
+    assert_eq!((config.rate_limit, &*config.listen, &*config.log), (3, "e:1", "file"));
+}
+
+#[test]
+fn errors_name_the_place_and_the_fault() {
+    let cases = [
+        (("rate-limit", "x"), "--rate-limit: `x` is not a whole number of 0 or more"),
+        (("rate-limit", "-1"), "--rate-limit: `-1` is not a whole number of 0 or more"),
+        (("max-body-bytes", "0"), "max-body-bytes: must be at least 1"),
+        (
+            ("allow-private-networks", "yes"),
+            "--allow-private-networks: `yes` is neither true nor false",
+        ),
+        (
+            ("trusted-proxies", "10.0.0.0/8,x"),
+            "--trusted-proxies: `x` is neither an address nor a network",
+        ),
+        (
+            ("shutdown-grace", "soon"),
+            "--shutdown-grace: `soon` is not a span of time, such as 30s, 500ms or 2m",
+        ),
+        (("header-timeout", "0"), "header-timeout: must be more than 0"),
+        (("tls-cert", "a.pem"), "tls-cert: comes together with tls-key"),
+        (("public-url", "ftp://x"), "public-url: must be an http or https url without a query"),
+    ];
+    for (flag, expected) in cases {
+        assert_eq!(load(&[flag], &[]).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn a_key_that_is_no_setting_is_refused_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify.toml");
+    std::fs::write(&path, "listen = \"x:1\"\nmaster-key = \"secret\"\n").unwrap();
+    let error = load(&[("config", path.to_str().unwrap())], &[]).unwrap_err().to_string();
+    assert!(error.contains("line 2") && error.contains("unknown field `master-key`"), "{error}");
+    let missing = load(&[("config", "/nowhere/notify.toml")], &[]).unwrap_err();
+    assert!(matches!(missing, ConfigError::Unreadable { .. }));
+}
+
+#[test]
+fn spans_are_read_as_they_are_written() {
+    for (text, milliseconds) in
+        [("30s", 30_000), ("30", 30_000), ("500ms", 500), ("2m", 120_000), ("1h", 3_600_000)]
+    {
+        assert_eq!(text.parse(), Ok(Span::from_millis(milliseconds)), "{text}");
+    }
+    for text in ["", "s", "1d", "-1", "1.5s", "99999999999999999h"] {
+        assert!(text.parse::<Span>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_list_of_settings_is_the_struct() {
+    let full = Config {
+        public_url: Some(Url::parse("https://a.example").unwrap()),
+        tls_cert: Some("a".into()),
+        tls_key: Some("b".into()),
+        master_key_file: Some("c".into()),
+        ..Config::default()
+    };
+    let table = Table::try_from(full).unwrap();
+    let mut fields: Vec<&str> = table.keys().map(String::as_str).collect();
+    let mut listed: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+    fields.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(fields, listed);
+}
+
+#[test]
+fn the_master_key_is_taken_from_the_environment_and_never_shown() {
+    let config = load(&[], &[("NOTIFY_MASTER_KEY", "c2VjcmV0")]).unwrap();
+    assert!(config.master_key.is_some());
+    assert!(!format!("{config:?}").contains("c2VjcmV0"));
+}
+
+#[test]
+fn the_document_of_settings_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/configuration.md");
+    let expected = configuration_document();
+    if std::env::var_os("NOTIFY_WRITE_DOCS").is_some() {
+        std::fs::write(path, &expected).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(found == expected, "run this test with NOTIFY_WRITE_DOCS=1 and look at the change");
+}

@@ -1,0 +1,171 @@
+//! API keys and admin keys: how they are made, checked offline and hashed. A key is shown once;
+//! nothing but its SHA-256 and a hint is ever kept.
+
+use aws_lc_rs::digest;
+use notify_core::{KeyId, Timestamp};
+use secrecy::{ExposeSecret, SecretString};
+use uuid::Uuid;
+
+use crate::store::NewKey;
+
+/// Characters of a key, in the order of their value in the checksum.
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// Random characters of a key: 43 of 62 kinds hold 256 bits.
+const RANDOM_CHARS: usize = 43;
+/// Characters of the checksum: 62^6 is more than 2^32.
+const CHECKSUM_CHARS: usize = 6;
+/// Longest text that is looked at as a key, in bytes.
+const KEY_BYTES_MAX: usize = 256;
+/// How many characters of a key its hint ends with.
+const HINT_CHARS: usize = 4;
+
+/// What a key opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyKind {
+    /// One application, under `/v1`.
+    Api,
+    /// The admin API.
+    Admin,
+}
+
+impl KeyKind {
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Api => "nk_",
+            Self::Admin => "na_",
+        }
+    }
+}
+
+/// A key that was just made: the only time it exists in the clear.
+pub(crate) struct FreshKey {
+    /// The key.
+    pub(crate) secret: SecretString,
+    /// What is stored of it.
+    pub(crate) stored: NewKey,
+}
+
+/// Draws a new key.
+pub(crate) fn make_key(kind: KeyKind, name: Option<String>, at: Timestamp) -> FreshKey {
+    let mut text = String::from(kind.prefix());
+    while text.len() < kind.prefix().len() + RANDOM_CHARS {
+        text.push(random_char());
+    }
+    let checksum = checksum(text.as_bytes());
+    text.push_str(&checksum);
+    let stored = NewKey {
+        id: KeyId(Uuid::now_v7()),
+        hash: hash(&text),
+        hint: format!("{}…{}", kind.prefix(), &text[text.len() - HINT_CHARS..]),
+        name,
+        created_at: at,
+    };
+    FreshKey { secret: text.into(), stored }
+}
+
+/// The hash to look a key up by; `None` for a text that cannot be a key of that kind. Costs no
+/// query, so that guessing is cheap for us.
+pub(crate) fn key_hash(kind: KeyKind, text: &str) -> Option<[u8; 32]> {
+    let long_enough = text.len() >= kind.prefix().len() + RANDOM_CHARS + CHECKSUM_CHARS;
+    if !long_enough || text.len() > KEY_BYTES_MAX || !text.starts_with(kind.prefix()) {
+        return None;
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return None;
+    }
+    let (body, given) = text.split_at(text.len() - CHECKSUM_CHARS);
+    (checksum(body.as_bytes()) == given).then(|| hash(text))
+}
+
+/// SHA-256.
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    digest::digest(&digest::SHA256, bytes)
+        .as_ref()
+        .try_into()
+        .expect("a SHA-256 digest has 32 bytes")
+}
+
+fn hash(key: &str) -> [u8; 32] {
+    sha256(key.as_bytes())
+}
+
+/// One character, each of the 62 as likely as the others: bytes past the last whole multiple of
+/// 62 are drawn again.
+fn random_char() -> char {
+    const FAIR_MAX: u8 = 247;
+    loop {
+        let mut byte = [0];
+        aws_lc_rs::rand::fill(&mut byte).expect("the operating system gives random bytes");
+        if byte[0] <= FAIR_MAX {
+            return char::from(ALPHABET[usize::from(byte[0] % 62)]);
+        }
+    }
+}
+
+/// CRC-32 (IEEE) of the key before it, in six characters.
+fn checksum(bytes: &[u8]) -> String {
+    const POLYNOMIAL: u32 = 0xEDB8_8320;
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ POLYNOMIAL } else { crc >> 1 };
+        }
+    }
+    let mut rest = !crc;
+    let mut characters = [0_u8; CHECKSUM_CHARS];
+    for character in characters.iter_mut().rev() {
+        *character = ALPHABET[(rest % 62) as usize];
+        rest /= 62;
+    }
+    String::from_utf8_lossy(&characters).into_owned()
+}
+
+/// The key in the clear, to be shown this once.
+pub(crate) fn reveal(secret: &SecretString) -> String {
+    secret.expose_secret().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_key_passes_its_own_check_and_no_other() {
+        for (kind, other) in [(KeyKind::Api, KeyKind::Admin), (KeyKind::Admin, KeyKind::Api)] {
+            let key = make_key(kind, None, Timestamp(0));
+            let text = reveal(&key.secret);
+            assert_eq!(text.len(), 3 + RANDOM_CHARS + CHECKSUM_CHARS);
+            assert_eq!(key_hash(kind, &text), Some(key.stored.hash));
+            assert_eq!(key_hash(other, &text), None);
+            assert!(key.stored.hint.ends_with(&text[text.len() - 4..]));
+            assert!(key.stored.hint.chars().count() <= 8);
+        }
+    }
+
+    #[test]
+    fn every_changed_character_is_found_offline() {
+        let text = reveal(&make_key(KeyKind::Api, None, Timestamp(0)).secret);
+        for place in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[place] = if bytes[place] == b'x' { b'y' } else { b'x' };
+            let changed = String::from_utf8(bytes).unwrap();
+            assert_eq!(key_hash(KeyKind::Api, &changed), None, "{place}");
+        }
+        for wrong in ["", "nk_", "nk_short", &"n".repeat(10_000)] {
+            assert_eq!(key_hash(KeyKind::Api, wrong), None);
+        }
+    }
+
+    #[test]
+    fn the_checksum_is_the_well_known_crc() {
+        // CRC-32 of "123456789" is 0xCBF43926 = 3_421_780_262.
+        let mut rest = 0xCBF4_3926_u32;
+        let mut expected = Vec::new();
+        for _ in 0..CHECKSUM_CHARS {
+            expected.insert(0, char::from(ALPHABET[(rest % 62) as usize]));
+            rest /= 62;
+        }
+        assert_eq!(checksum(b"123456789"), expected.into_iter().collect::<String>());
+    }
+}

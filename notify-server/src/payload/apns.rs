@@ -1,0 +1,131 @@
+//! What goes to APNs (B15, B34 to B36; protocols §2.2, §2.4): payload and headers beside path,
+//! topic and authorization.
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use notify_core::{Platform, Priority};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use uuid::Uuid;
+
+use super::shown::{Shown, fit_title};
+use super::size::APNS_BYTES_MAX;
+use super::{Outgoing, TooLarge, collapse};
+
+/// What the system shows the message as; needed since watchOS 6.
+pub const PUSH_TYPE: HeaderName = HeaderName::from_static("apns-push-type");
+/// `10` at once, `5` as the device's power allows.
+pub const PRIORITY: HeaderName = HeaderName::from_static("apns-priority");
+/// Unix seconds until which Apple keeps the message; `0` is one try.
+pub const EXPIRATION: HeaderName = HeaderName::from_static("apns-expiration");
+/// A later message with the same value replaces the shown one.
+pub const COLLAPSE_ID: HeaderName = HeaderName::from_static("apns-collapse-id");
+/// UUID of the message; see [`delivery_id`].
+pub const ID: HeaderName = HeaderName::from_static("apns-id");
+
+/// A rendered message.
+#[derive(Debug, Clone)]
+pub struct Payload {
+    /// JSON.
+    pub body: Bytes,
+    /// Headers that are the same for every device. `apns-id` is the notification's: the sender
+    /// puts each delivery's own in its place.
+    pub headers: HeaderMap,
+}
+
+/// Renders a notification.
+///
+/// # Errors
+/// When the JSON is over [`APNS_BYTES_MAX`].
+pub fn render(outgoing: &Outgoing<'_>) -> Result<Payload, TooLarge> {
+    let shown = Shown::of(outgoing);
+    let too_large = |bytes| TooLarge { platform: Platform::Ios, bytes, limit: APNS_BYTES_MAX };
+    let raw = shown.message.and_then(|message| message.ios_json.as_ref());
+    let body = match raw {
+        Some(raw) if raw.as_str().len() > APNS_BYTES_MAX => {
+            return Err(too_large(raw.as_str().len()));
+        }
+        Some(raw) => Bytes::copy_from_slice(raw.as_str().as_bytes()),
+        None => fit_title(outgoing.app_name, APNS_BYTES_MAX, |title| {
+            let json = serde_json::to_vec(&Root { title, shown: &shown })
+                .expect("a payload is made of texts, numbers and valid JSON");
+            let size = json.len();
+            (Bytes::from(json), size)
+        })
+        .map_err(too_large)?,
+    };
+    Ok(Payload { body, headers: headers(outgoing) })
+}
+
+/// A stable UUID of one delivery, the same on every try (protocols §2.4): made of the
+/// notification's and the device token.
+#[must_use]
+pub fn delivery_id(notification: &Uuid, device_token: &str) -> Uuid {
+    Uuid::new_v5(notification, device_token.as_bytes())
+}
+
+fn headers(outgoing: &Outgoing<'_>) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    // `background` would forbid `alert`, which the payload always has, a raw one too (B15).
+    headers.insert(PUSH_TYPE, HeaderValue::from_static("alert"));
+    let priority = match outgoing.priority {
+        Priority::High => "10",
+        Priority::Normal => "5",
+    };
+    headers.insert(PRIORITY, HeaderValue::from_static(priority));
+    let expiration = outgoing.expires_at.map_or(0, |at| at.as_seconds());
+    headers.insert(EXPIRATION, HeaderValue::from(expiration));
+    let identity = collapse::identity(outgoing);
+    let collapse_id = collapse::fit(identity, collapse::APNS_COLLAPSE_ID_BYTES_MAX);
+    headers.insert(COLLAPSE_ID, visible(&collapse_id));
+    headers.insert(ID, visible(&notification_uuid(outgoing.id.as_str()).to_string()));
+    headers
+}
+
+/// The UUID that a notification's id is, or one made of it.
+fn notification_uuid(id: &str) -> Uuid {
+    Uuid::try_parse(id).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, id.as_bytes()))
+}
+
+fn visible(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("made of visible ASCII")
+}
+
+/// `aps` and, beside it, the data keys.
+struct Root<'a> {
+    title: &'a str,
+    shown: &'a Shown<'a>,
+}
+
+impl Serialize for Root<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("aps", &Aps(self))?;
+        self.shown.write_data(&mut map)?;
+        map.end()
+    }
+}
+
+struct Aps<'a>(&'a Root<'a>);
+
+impl Serialize for Aps<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Root { title, shown } = self.0;
+        let ios = shown.message.and_then(|message| message.ios_alert.as_ref());
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("alert", &Alert { title, body: shown.text })?;
+        if let Some(ios) = ios {
+            map.serialize_entry("badge", &ios.badge)?;
+        }
+        map.serialize_entry("sound", ios.map_or("default", |ios| ios.sound.as_str()))?;
+        if shown.image_url.is_some() || shown.campaign_id.is_some() {
+            map.serialize_entry("mutable-content", &1)?;
+        }
+        map.end()
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Alert<'a> {
+    title: &'a str,
+    body: &'a str,
+}

@@ -1,0 +1,49 @@
+//! The stable collapse identity of a message (B36): a repeat after a crash replaces the first one
+//! on the device instead of showing twice.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::Outgoing;
+
+/// Longest `apns-collapse-id`, in bytes (protocols §2.2).
+pub(super) const APNS_COLLAPSE_ID_BYTES_MAX: usize = 64;
+
+/// The caller's `collapse_key`, else the notification's id.
+pub(super) fn identity<'a>(message: &Outgoing<'a>) -> &'a str {
+    message.collapse_key.unwrap_or_else(|| message.id.as_str())
+}
+
+/// The identity as a header value: as it is where it fits and is visible ASCII, else its hash.
+pub(super) fn fit(identity: &str, bytes_max: usize) -> Cow<'_, str> {
+    let fits = identity.len() <= bytes_max && identity.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits {
+        return Cow::Borrowed(identity);
+    }
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, identity.as_bytes());
+    let mut text = URL_SAFE_NO_PAD.encode(hash.as_ref());
+    text.truncate(bytes_max);
+    Cow::Owned(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fit;
+
+    #[test]
+    fn an_identity_that_fits_stays_and_any_other_is_hashed() {
+        assert_eq!(fit("order-17", 64), "order-17");
+        let long = "x".repeat(65);
+        let unicode = "bestellung-ä";
+        for identity in [long.as_str(), unicode, "with space"] {
+            let hashed = fit(identity, 64);
+            assert_eq!(hashed.len(), 43, "{identity}");
+            assert!(hashed.bytes().all(|byte| byte.is_ascii_graphic()));
+            assert_eq!(fit(identity, 64), hashed, "the same identity, the same hash");
+        }
+        assert_ne!(fit(&long, 64), fit(unicode, 64));
+        assert_eq!(fit(&long, 32).len(), 32);
+    }
+}

@@ -1,0 +1,196 @@
+//! What goes to FCM HTTP v1 (B15, B34, B34a, B36; protocols §3.2): the body, cut where the device's
+//! registration token goes in.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use notify_core::json::JsonObject;
+use notify_core::{Platform, Priority};
+use serde::{Serialize, Serializer};
+
+use super::shown::{Shown, fit_title};
+use super::size::FCM_BYTES_MAX;
+use super::{Outgoing, TooLarge, collapse};
+
+/// A rendered message.
+#[derive(Debug, Clone)]
+pub struct Payload {
+    /// Up to and with the token's opening quote.
+    pub before: Bytes,
+    /// From the token's closing quote on.
+    pub after: Bytes,
+    /// What the limit counts: see [`render`].
+    pub counted: usize,
+}
+
+impl Payload {
+    /// The whole body for one device.
+    #[must_use]
+    pub fn for_token(&self, token: &str) -> Bytes {
+        put_token(&self.before, token, &self.after)
+    }
+}
+
+/// Puts a registration token between the two parts of a body, as the inside of a JSON string.
+#[must_use]
+pub fn put_token(before: &[u8], token: &str, after: &[u8]) -> Bytes {
+    let mut body = BytesMut::with_capacity(before.len() + token.len() + after.len());
+    body.put_slice(before);
+    let plain = token.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
+    if plain {
+        body.put_slice(token.as_bytes());
+    } else {
+        let quoted = serde_json::to_vec(token).expect("a text is valid JSON");
+        body.put_slice(&quoted[1..quoted.len() - 1]);
+    }
+    body.put_slice(after);
+    body.freeze()
+}
+
+/// Renders a notification. With `enriched_as_data` one that has a campaign or a poll goes as data
+/// alone, so that the app's SDK gets to enrich it (B34a).
+///
+/// # Errors
+/// When keys and values together, those of `data`, `notification` and `android.notification`, are
+/// over [`FCM_BYTES_MAX`] (B16). The token and the delivery options do not count.
+pub fn render(outgoing: &Outgoing<'_>, enriched_as_data: bool) -> Result<Payload, TooLarge> {
+    let shown = Shown::of(outgoing);
+    let settings_title = shown.message.and_then(|message| message.android_title.as_deref());
+    let title = settings_title.unwrap_or(outgoing.app_name);
+    fit_title(title, FCM_BYTES_MAX, |title| {
+        let payload = Message::of(outgoing, &shown, title, enriched_as_data).into_payload();
+        let counted = payload.counted;
+        (payload, counted)
+    })
+    .map_err(|bytes| TooLarge { platform: Platform::Android, bytes, limit: FCM_BYTES_MAX })
+}
+
+/// `message` without its token.
+#[derive(Serialize)]
+struct Message<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notification: Option<Notification<'a>>,
+    #[serde(serialize_with = "as_map")]
+    data: Vec<Pair<'a>>,
+    android: Android<'a>,
+}
+
+/// Key and value of `data`, which holds texts alone.
+type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
+
+#[derive(Serialize)]
+struct Notification<'a> {
+    title: &'a str,
+    body: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Android<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    collapse_key: Option<&'a str>,
+    priority: &'static str,
+    ttl: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notification: Option<AndroidNotification<'a>>,
+}
+
+#[derive(Serialize)]
+struct AndroidNotification<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sound: Option<&'a str>,
+    tag: &'a str,
+}
+
+impl<'a> Message<'a> {
+    fn of(outgoing: &Outgoing<'a>, shown: &'a Shown<'a>, title: &'a str, as_data: bool) -> Self {
+        let android = Android {
+            collapse_key: None,
+            priority: match outgoing.priority {
+                Priority::High => "HIGH",
+                Priority::Normal => "NORMAL",
+            },
+            ttl: format!("{}s", outgoing.ttl_seconds),
+            notification: None,
+        };
+        if let Some(raw) = shown.message.and_then(|message| message.android_json.as_ref()) {
+            return Self { notification: None, data: raw_data(raw), android };
+        }
+        let mut data = shown_data(shown);
+        if as_data && shown.is_enriched() {
+            // The app shows it: ours win over an extra pair of the same name.
+            data.retain(|(key, _)| !matches!(key.as_ref(), "title" | "body"));
+            data.push((Cow::Borrowed("title"), Cow::Borrowed(title)));
+            data.push((Cow::Borrowed("body"), Cow::Borrowed(shown.text)));
+            // No `tag` without a notification. A key per notification would evict others: Google
+            // stores four per device. So only the caller's own (B36).
+            let android = Android { collapse_key: outgoing.collapse_key, ..android };
+            return Self { notification: None, data, android };
+        }
+        Self {
+            notification: Some(Notification { title, body: shown.text, image: shown.image_url }),
+            data,
+            android: Android {
+                notification: Some(AndroidNotification {
+                    sound: shown.message.and_then(|message| message.android_sound.as_deref()),
+                    tag: collapse::identity(outgoing),
+                }),
+                ..android
+            },
+        }
+    }
+
+    fn into_payload(self) -> Payload {
+        let json = serde_json::to_vec(&self).expect("a message is made of texts");
+        let mut after = BytesMut::with_capacity(json.len() + 3);
+        after.put_slice(b"\",");
+        after.put_slice(&json[1..]);
+        after.put_slice(b"}");
+        Payload {
+            before: Bytes::from_static(br#"{"message":{"token":""#),
+            after: after.freeze(),
+            counted: self.counted(),
+        }
+    }
+
+    /// Bytes of keys and values that Google counts: what the device receives.
+    fn counted(&self) -> usize {
+        let field = |key: &str, value: &str| key.len() + value.len();
+        let data: usize = self.data.iter().map(|(key, value)| field(key, value)).sum();
+        let notification = self.notification.as_ref().map_or(0, |shown| {
+            field("title", shown.title)
+                + field("body", shown.body)
+                + shown.image.map_or(0, |image| field("image", image))
+        });
+        let android = self.android.notification.as_ref().map_or(0, |shown| {
+            field("tag", shown.tag) + shown.sound.map_or(0, |sound| field("sound", sound))
+        });
+        data + notification + android
+    }
+}
+
+/// The data keys of B34; the extra value as JSON text.
+fn shown_data<'a>(shown: &'a Shown<'a>) -> Vec<Pair<'a>> {
+    let texts = shown.data_texts().map(|(key, value)| (Cow::Borrowed(key), Cow::Borrowed(value)));
+    let extra = shown
+        .extra
+        .map(|extra| (Cow::Borrowed(extra.key.as_str()), Cow::Borrowed(extra.value.as_str())));
+    texts.chain(extra).collect()
+}
+
+/// The caller's own data: texts as they are, everything else as its JSON text (B15).
+fn raw_data(raw: &JsonObject) -> Vec<Pair<'static>> {
+    raw.members()
+        .into_iter()
+        .map(|(key, value)| {
+            let json = value.get();
+            let text = serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned());
+            (Cow::Owned(key), Cow::Owned(text))
+        })
+        .collect()
+}
+
+fn as_map<S: Serializer>(pairs: &[Pair<'_>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
+}

@@ -1,0 +1,242 @@
+//! Whole payloads, one row for each kind of content, and the limits to the byte.
+
+mod apns;
+mod fcm;
+
+use notify_core::json::JsonObject;
+use notify_core::{
+    ActionButton, CampaignRef, Content, Extra, IosAlert, Message, NewAnswer, NewPoll,
+    NotificationId, Platform, PollLayout, Priority, Timestamp,
+};
+use serde_json::{Value, json};
+
+use super::{Outgoing, TooLarge, apns as to_apns, check_size, fcm as to_fcm, web_push};
+
+const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+/// A notification to render, with everything that an [`Outgoing`] borrows.
+struct Given {
+    id: NotificationId,
+    app_name: String,
+    content: Content,
+    priority: Priority,
+    collapse_key: Option<&'static str>,
+    ttl_seconds: u32,
+}
+
+impl Given {
+    fn content(content: Content) -> Self {
+        Self {
+            id: NotificationId::new(ID).unwrap(),
+            app_name: "Shop".to_owned(),
+            content,
+            priority: Priority::High,
+            collapse_key: None,
+            ttl_seconds: 3_600,
+        }
+    }
+
+    fn message(message: Message) -> Self {
+        Self::content(Content::Message(Box::new(message)))
+    }
+
+    fn text(text: impl Into<String>) -> Self {
+        Self::message(Message { text: text.into(), ..Message::default() })
+    }
+
+    fn outgoing(&self) -> Outgoing<'_> {
+        Outgoing {
+            id: &self.id,
+            app_name: &self.app_name,
+            content: &self.content,
+            poll_url: matches!(self.content, Content::Poll(_)).then_some("https://n.example/p/1"),
+            priority: self.priority,
+            collapse_key: self.collapse_key,
+            expires_at: (self.ttl_seconds > 0).then_some(Timestamp(1_700_000_000_999)),
+            ttl_seconds: self.ttl_seconds,
+        }
+    }
+
+    fn apns(&self) -> Value {
+        serde_json::from_slice(&to_apns::render(&self.outgoing()).unwrap().body).unwrap()
+    }
+
+    fn fcm(&self, enriched_as_data: bool) -> Value {
+        let payload = to_fcm::render(&self.outgoing(), enriched_as_data).unwrap();
+        serde_json::from_slice(&payload.for_token("t0ken")).unwrap()
+    }
+
+    fn web(&self) -> Value {
+        serde_json::from_slice(&web_push::render(&self.outgoing()).unwrap()).unwrap()
+    }
+}
+
+fn object(text: &str) -> JsonObject {
+    JsonObject::new(text).unwrap()
+}
+
+fn full() -> Given {
+    Given::message(Message {
+        text: "Läuft".to_owned(),
+        url: Some("shop://order/1".to_owned()),
+        image_url: Some("https://i.example/1.png".to_owned()),
+        campaign: Some(CampaignRef::Default),
+        extra: Some(Extra { key: "order".to_owned(), value: object(r#"{"id": 7}"#) }),
+        android_title: Some("Order".to_owned()),
+        android_sound: Some("ding".to_owned()),
+        ios_alert: Some(IosAlert { badge: 3, sound: "ding.caf".to_owned() }),
+        web_push_actions: vec![
+            ActionButton {
+                title: "Open".to_owned(),
+                icon: Some("https://i.example/o.png".to_owned()),
+                action: "action-1".to_owned(),
+                url: Some("https://n.example/o".to_owned()),
+            },
+            ActionButton {
+                title: "Later".to_owned(),
+                icon: None,
+                action: "later".to_owned(),
+                url: None,
+            },
+        ],
+        ..Message::default()
+    })
+}
+
+fn poll() -> Given {
+    let answer = |text: &str| NewAnswer { text: text.to_owned(), image_url: None };
+    Given::content(Content::Poll(NewPoll {
+        text: "Tea or coffee?".to_owned(),
+        layout_id: PollLayout::PollText,
+        image_url: Some("https://i.example/cup.png".to_owned()),
+        answers: vec![answer("Tea"), answer("Coffee")],
+    }))
+}
+
+fn raw() -> Given {
+    Given::message(Message {
+        text: "unused".to_owned(),
+        url: Some("https://unused.example".to_owned()),
+        android_json: Some(object(
+            r#"{"b": "text \u00e4", "a": {"x" : 1}, "n": 1.50, "t": true, "z": null, "l": [1, "2"]}"#,
+        )),
+        ios_json: Some(object(
+            "{ \"zz\": 1,\n\"aps\": {\"sound\":\"s\",  \"badge\":1e0,\"alert\":\"hi\"} }",
+        )),
+        ..Message::default()
+    })
+}
+
+#[test]
+fn web_push_carries_every_setting() {
+    assert_eq!(
+        full().web(),
+        json!({
+            "title": "Shop",
+            "body": "Läuft",
+            "image": "https://i.example/1.png",
+            "url": "shop://order/1",
+            "actions": [
+                {
+                    "action": "action-1",
+                    "title": "Open",
+                    "icon": "https://i.example/o.png",
+                    "url": "https://n.example/o",
+                },
+                {"action": "later", "title": "Later"},
+            ],
+            "tag": ID,
+            "data": {
+                "notification_id": ID,
+                "url": "shop://order/1",
+                "image_url": "https://i.example/1.png",
+                "campaign_id": "default",
+                "order": {"id": 7},
+            },
+        })
+    );
+    assert_eq!(
+        Given { collapse_key: Some("k"), ..Given::text("Hello") }.web(),
+        json!({
+            "title": "Shop", "body": "Hello", "tag": "k", "data": {"notification_id": ID},
+        })
+    );
+}
+
+#[test]
+fn every_limit_holds_to_the_last_byte() {
+    let filled = |text_len: usize| Given::text("x".repeat(text_len));
+    let apns_rest = to_apns::render(&filled(1).outgoing()).unwrap().body.len() - 1;
+    let fcm_rest = to_fcm::render(&filled(1).outgoing(), false).unwrap().counted - 1;
+    let web_rest = web_push::render(&filled(1).outgoing()).unwrap().len() - 1;
+    let rows = [
+        (Platform::Ios, 4_096, apns_rest),
+        (Platform::Android, 4_096, fcm_rest),
+        (Platform::Web, 3_993, web_rest),
+        (Platform::FbMessenger, 2_000, 0),
+        (Platform::ChatApp, 4_096, 0),
+    ];
+    for (platform, limit, rest) in rows {
+        let check = |len: usize| check_size(&filled(len).outgoing(), &[platform], false);
+        assert_eq!(check(limit - rest), Ok(()), "{platform}");
+        let broken = vec![TooLarge { platform, bytes: limit + 1, limit }];
+        assert_eq!(check(limit - rest + 1), Err(broken), "{platform}");
+    }
+    let all = check_size(&filled(5_000).outgoing(), &Platform::ALL, false).unwrap_err();
+    assert_eq!(all.len(), 5, "every broken limit is listed");
+    assert_eq!(
+        all[3].to_string(),
+        "the payload for fb-messenger would be 5000 characters, 2000 are allowed"
+    );
+}
+
+#[test]
+fn fcm_counts_keys_and_values_of_what_the_device_receives() {
+    let given = Given::message(Message {
+        text: "four".to_owned(),
+        android_json: None,
+        android_sound: Some("ding".to_owned()),
+        ..Message::default()
+    });
+    let expected = "titleShop".len()
+        + "bodyfour".len()
+        + "notification_id".len()
+        + ID.len()
+        + "sound".len()
+        + "ding".len()
+        + "tag".len()
+        + ID.len();
+    assert_eq!(to_fcm::render(&given.outgoing(), false).unwrap().counted, expected);
+}
+
+#[test]
+fn raw_payloads_are_measured_too() {
+    let big = "y".repeat(4_100);
+    let given = Given::message(Message {
+        text: "x".to_owned(),
+        android_json: Some(object(&json!({"k": big}).to_string())),
+        ios_json: Some(object(&json!({"aps": {}, "k": big}).to_string())),
+        ..Message::default()
+    });
+    let broken =
+        check_size(&given.outgoing(), &[Platform::Ios, Platform::Android], false).unwrap_err();
+    assert_eq!(broken[1].bytes, 4_101);
+    assert_eq!(broken[0].bytes, "{\"aps\":{},\"k\":\"\"}".len() + 4_100);
+}
+
+#[test]
+fn a_long_title_is_shortened_to_fit_and_a_short_one_never() {
+    let given = Given { app_name: "ä".repeat(3_000), ..Given::text("Hello") };
+    for payload in
+        [given.apns()["aps"]["alert"].clone(), given.fcm(false)["message"]["notification"].clone()]
+    {
+        let title = payload["title"].as_str().unwrap();
+        assert!(title.starts_with('ä') && title.ends_with('…'), "{title}");
+        assert!(title.chars().count() > 1_000, "no more is cut than needed");
+        assert_eq!(payload["body"], "Hello");
+    }
+    assert!(to_apns::render(&given.outgoing()).unwrap().body.len() <= 4_096);
+    assert!(given.web()["title"].as_str().unwrap().ends_with('…'));
+    let hopeless = Given { app_name: "ä".repeat(3_000), ..Given::text("x".repeat(4_000)) };
+    assert!(to_apns::render(&hopeless.outgoing()).unwrap_err().bytes > 10_000);
+}

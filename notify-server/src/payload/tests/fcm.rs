@@ -1,0 +1,119 @@
+//! Whole bodies on FCM.
+
+use notify_core::Priority;
+use serde_json::{Value, json};
+
+use super::{Given, ID, full, poll, raw};
+use crate::payload::fcm;
+
+#[test]
+fn fcm_shows_a_text_under_the_name_of_the_application() {
+    assert_eq!(
+        Given::text("Hello").fcm(false),
+        json!({"message": {
+            "token": "t0ken",
+            "notification": {"title": "Shop", "body": "Hello"},
+            "data": {"notification_id": ID},
+            "android": {"priority": "HIGH", "ttl": "3600s", "notification": {"tag": ID}},
+        }})
+    );
+}
+
+#[test]
+fn fcm_carries_every_setting() {
+    assert_eq!(
+        full().fcm(false),
+        json!({"message": {
+            "token": "t0ken",
+            "notification": {
+                "title": "Order", "body": "Läuft", "image": "https://i.example/1.png",
+            },
+            "data": {
+                "notification_id": ID,
+                "url": "shop://order/1",
+                "image_url": "https://i.example/1.png",
+                "campaign_id": "default",
+                "order": "{\"id\": 7}",
+            },
+            "android": {
+                "priority": "HIGH",
+                "ttl": "3600s",
+                "notification": {"sound": "ding", "tag": ID},
+            },
+        }})
+    );
+}
+
+#[test]
+fn fcm_sends_what_is_enriched_as_data_alone_when_asked_to() {
+    let given = Given { collapse_key: Some("k"), ..full() };
+    assert_eq!(
+        given.fcm(true),
+        json!({"message": {
+            "token": "t0ken",
+            "data": {
+                "notification_id": ID,
+                "url": "shop://order/1",
+                "image_url": "https://i.example/1.png",
+                "campaign_id": "default",
+                "order": "{\"id\": 7}",
+                "title": "Order",
+                "body": "Läuft",
+            },
+            "android": {"collapse_key": "k", "priority": "HIGH", "ttl": "3600s"},
+        }})
+    );
+    let plain = Given::text("not enriched");
+    assert_eq!(plain.fcm(true), plain.fcm(false));
+    assert_eq!(poll().fcm(true)["message"]["data"]["body"], "Tea or coffee?");
+}
+
+#[test]
+fn fcm_shows_a_poll_as_its_question() {
+    assert_eq!(
+        poll().fcm(false),
+        json!({"message": {
+            "token": "t0ken",
+            "notification": {
+                "title": "Shop", "body": "Tea or coffee?", "image": "https://i.example/cup.png",
+            },
+            "data": {
+                "notification_id": ID,
+                "url": "https://n.example/p/1",
+                "image_url": "https://i.example/cup.png",
+                "poll_id": ID,
+            },
+            "android": {"priority": "HIGH", "ttl": "3600s", "notification": {"tag": ID}},
+        }})
+    );
+}
+
+#[test]
+fn fcm_sends_a_raw_payload_as_data_of_texts_with_nothing_of_ours() {
+    let given = Given { priority: Priority::Normal, ttl_seconds: 0, ..raw() };
+    assert_eq!(
+        given.fcm(true),
+        json!({"message": {
+            "token": "t0ken",
+            "data": {
+                "b": "text ä",
+                "a": "{\"x\" : 1}",
+                "n": "1.50",
+                "t": "true",
+                "z": "null",
+                "l": "[1, \"2\"]",
+            },
+            "android": {"priority": "NORMAL", "ttl": "0s"},
+        }})
+    );
+}
+
+#[test]
+fn a_token_goes_in_as_a_json_string_whatever_it_holds() {
+    let given = Given::text("x");
+    let payload = fcm::render(&given.outgoing(), false).unwrap();
+    for token in ["abc:APA91b-_", "quo\"te", "back\\slash", "ünïcode \u{1}"] {
+        let body: Value = serde_json::from_slice(&payload.for_token(token)).unwrap();
+        assert_eq!(body["message"]["token"], token);
+    }
+}

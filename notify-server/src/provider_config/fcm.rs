@@ -1,0 +1,150 @@
+//! Configuration of FCM: Google's service account (protocols §3.1).
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::fields::Fields;
+use super::{ConfigError, Endpoint, ExtraRoots, KeyDigest, digest};
+
+/// Google's host.
+const GOOGLE: &str = "https://fcm.googleapis.com";
+
+/// How one application reaches FCM.
+#[derive(Debug, Clone)]
+pub struct FcmConfig {
+    /// Who sends.
+    pub service_account: ServiceAccount,
+    /// Where messages go.
+    pub endpoint: Option<Endpoint>,
+    /// Whether what is enriched goes as data alone (B34a).
+    pub enriched_as_data: bool,
+    /// Roots trusted beside the system's.
+    pub ca_certificate: Option<ExtraRoots>,
+    /// Most messages a second.
+    pub rate_per_second: Option<u32>,
+}
+
+/// The parts of Google's JSON that are used.
+#[derive(Debug, Clone)]
+pub struct ServiceAccount {
+    /// Firebase project.
+    pub project_id: String,
+    /// Name of the key, when Google gave one.
+    pub private_key_id: Option<String>,
+    /// RSA key; its debug output is redacted.
+    pub private_key: EncodingKey,
+    pub(crate) key_digest: KeyDigest,
+    /// Who signs.
+    pub client_email: String,
+    /// Where an assertion is exchanged for an access token.
+    pub token_uri: Url,
+}
+
+impl FcmConfig {
+    /// Reads and checks a configuration.
+    ///
+    /// # Errors
+    /// Every broken rule.
+    pub fn parse(body: &Value) -> Result<Self, ConfigError> {
+        let mut fields = Fields::of_body(body);
+        let object = fields.object("service_account");
+        let service_account = object.and_then(|object| {
+            let mut inner = Fields::of_object(object, "service_account.");
+            let account = ServiceAccount::read(&mut inner);
+            fields.absorb(inner);
+            account
+        });
+        let endpoint = fields.endpoint("endpoint");
+        let enriched_as_data = fields.flag("enriched_as_data").unwrap_or(false);
+        let ca_certificate = fields.ca_certificate();
+        let rate_per_second = fields.rate_per_second();
+        fields.finish()?;
+        Ok(Self {
+            service_account: service_account.expect("a wrong service account is a broken rule"),
+            endpoint,
+            enriched_as_data,
+            ca_certificate,
+            rate_per_second,
+        })
+    }
+
+    /// Where messages go: `endpoint`, or Google's host.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        self.endpoint
+            .clone()
+            .unwrap_or_else(|| Endpoint::parse(GOOGLE).expect("Google's host is written right"))
+    }
+
+    /// Without the key.
+    #[must_use]
+    pub fn redacted(&self) -> Value {
+        let account = &self.service_account;
+        let mut shown_account = Map::new();
+        shown_account.insert("type".to_owned(), json!("service_account"));
+        shown_account.insert("project_id".to_owned(), json!(account.project_id));
+        if let Some(id) = &account.private_key_id {
+            shown_account.insert("private_key_id".to_owned(), json!(id));
+        }
+        shown_account.insert("client_email".to_owned(), json!(account.client_email));
+        shown_account.insert("token_uri".to_owned(), json!(account.token_uri.as_str()));
+        let mut shown = Map::new();
+        shown.insert("service_account".to_owned(), Value::Object(shown_account));
+        if let Some(endpoint) = &self.endpoint {
+            shown.insert("endpoint".to_owned(), json!(endpoint.to_string()));
+        }
+        shown.insert("enriched_as_data".to_owned(), json!(self.enriched_as_data));
+        if let Some(roots) = &self.ca_certificate {
+            shown.insert("ca_certificate".to_owned(), json!(roots.pem()));
+        }
+        if let Some(rate) = self.rate_per_second {
+            shown.insert("rate_per_second".to_owned(), json!(rate));
+        }
+        Value::Object(shown)
+    }
+}
+
+impl ServiceAccount {
+    /// Reads Google's file; its other members (`auth_uri`, …) are left alone. `None` after a broken
+    /// rule was noted.
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let kind = fields.text("type");
+        if kind.is_some_and(|kind| kind != "service_account") {
+            fields.broken("type", "must be `service_account`");
+        }
+        let project_id = fields.required_word("project_id", ".:-_");
+        let private_key_id = fields.text("private_key_id");
+        let pem = fields.required_text("private_key");
+        let private_key = pem.and_then(|pem| {
+            let key = signing_key(pem);
+            if key.is_none() {
+                fields.broken("private_key", "must be an RSA key in PEM form");
+            }
+            key
+        });
+        let client_email = fields.required_text("client_email");
+        let token_uri = fields.required_text("token_uri").and_then(|text| {
+            let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+            if url.is_none() {
+                fields.broken("token_uri", "must be an absolute http or https URL");
+            }
+            url
+        });
+        Some(Self {
+            project_id: project_id?.to_owned(),
+            private_key_id: private_key_id.map(str::to_owned),
+            private_key: private_key?,
+            key_digest: digest(pem?),
+            client_email: client_email?.to_owned(),
+            token_uri: token_uri?,
+        })
+    }
+}
+
+/// The key, if it can sign.
+fn signing_key(pem: &str) -> Option<EncodingKey> {
+    let key = EncodingKey::from_rsa_pem(pem.as_bytes()).ok()?;
+    jsonwebtoken::encode(&Header::new(Algorithm::RS256), &json!({}), &key).ok()?;
+    Some(key)
+}

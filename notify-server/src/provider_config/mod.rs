@@ -1,0 +1,104 @@
+//! What an administrator configures for each provider (interfaces.md, admin API): read, checked and
+//! shown without its secrets. Pure: nothing here connects to anything, so that the API may use it.
+//! Debug output and errors never show a key.
+
+mod apns;
+mod endpoint;
+mod fcm;
+mod fields;
+mod trust;
+
+pub use apns::ApnsConfig;
+pub use endpoint::Endpoint;
+pub use fcm::{FcmConfig, ServiceAccount};
+pub use trust::ExtraRoots;
+
+use notify_core::ProviderKind;
+use serde_json::Value;
+
+/// Why a configuration is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Broken rules, each as `path: what is wrong` (B2).
+    #[error("{}", .0.join("; "))]
+    Invalid(Vec<String>),
+    /// This server does not speak to that provider yet.
+    #[error("provider: is not supported yet")]
+    Unsupported(ProviderKind),
+}
+
+impl ConfigError {
+    /// The lines that the API lists (B2).
+    #[must_use]
+    pub fn into_lines(self) -> Vec<String> {
+        match self {
+            Self::Invalid(lines) => lines,
+            Self::Unsupported(_) => vec![self.to_string()],
+        }
+    }
+}
+
+/// A checked configuration of one provider. A `PUT` replaces the whole of it.
+#[derive(Debug, Clone)]
+pub enum ProviderConfig {
+    /// Apple Push Notification service.
+    Apns(ApnsConfig),
+    /// Firebase Cloud Messaging.
+    Fcm(FcmConfig),
+}
+
+impl ProviderConfig {
+    /// Reads the body of a `PUT`, or what was stored of one.
+    ///
+    /// # Errors
+    /// Every broken rule, or that the provider is not supported.
+    pub fn parse(kind: ProviderKind, body: &Value) -> Result<Self, ConfigError> {
+        match kind {
+            ProviderKind::Apns => ApnsConfig::parse(body).map(Self::Apns),
+            ProviderKind::Fcm => FcmConfig::parse(body).map(Self::Fcm),
+            ProviderKind::WebPush | ProviderKind::Messenger | ProviderKind::Telegram => {
+                Err(ConfigError::Unsupported(kind))
+            }
+        }
+    }
+
+    /// The configuration as `GET` shows it: secrets left out.
+    #[must_use]
+    pub fn redacted(&self) -> Value {
+        match self {
+            Self::Apns(config) => config.redacted(),
+            Self::Fcm(config) => config.redacted(),
+        }
+    }
+
+    /// Most messages a second that the administrator wants sent.
+    #[must_use]
+    pub fn rate_per_second(&self) -> Option<u32> {
+        match self {
+            Self::Apns(config) => config.rate_per_second,
+            Self::Fcm(config) => config.rate_per_second,
+        }
+    }
+
+    /// Whether what is enriched goes to FCM as data alone (B34a).
+    #[must_use]
+    pub fn enriched_as_data(&self) -> bool {
+        match self {
+            Self::Apns(_) => false,
+            Self::Fcm(config) => config.enriched_as_data,
+        }
+    }
+}
+
+/// What two equal private keys have in common, without being the key.
+pub(crate) type KeyDigest = [u8; 32];
+
+fn digest(key_pem: &str) -> KeyDigest {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key_pem.as_bytes());
+    digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+#[cfg(test)]
+pub(crate) mod test_keys;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! One row for each rule of each configuration, and that no secret is shown.
+
+use notify_core::{IosEnv, ProviderKind};
+use serde_json::{Value, json};
+
+use super::{ConfigError, ProviderConfig, test_keys as keys};
+
+fn apns() -> Value {
+    json!({
+        "team_id": "TEAM123456",
+        "key_id": "KEY1234567",
+        "private_key": keys::p256_pem(),
+        "topic": "com.example.shop",
+    })
+}
+
+fn fcm() -> Value {
+    json!({
+        "service_account": {
+            "type": "service_account",
+            "project_id": "shop-1",
+            "private_key_id": "kid",
+            "private_key": keys::rsa_pem(),
+            "client_email": "push@shop-1.iam.gserviceaccount.com",
+            "token_uri": "https://oauth2.googleapis.com/token",
+            "auth_uri": "https://accounts.google.com/o/oauth2/auth",
+        },
+    })
+}
+
+fn errors(kind: ProviderKind, body: &Value) -> Vec<String> {
+    match ProviderConfig::parse(kind, body) {
+        Ok(_) => Vec::new(),
+        Err(error) => error.into_lines(),
+    }
+}
+
+/// The body with the value at a pointer replaced, or removed for `None`.
+fn with(mut body: Value, pointer: &str, value: Option<Value>) -> Value {
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    let members = body.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+    match value {
+        Some(value) => members.insert(name.to_owned(), value),
+        None => members.remove(name),
+    };
+    body
+}
+
+#[test]
+fn apns_names_every_broken_rule_with_its_path() {
+    let p384 =
+        rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap().serialize_pem();
+    let key_rule = "private_key: must be a P-256 key in PKCS#8 PEM form";
+    let word = "must be 1 to 255 letters and digits of ASCII or any of";
+    let rows: Vec<(&str, Option<Value>, String)> = vec![
+        ("/team_id", None, "team_id: is required".into()),
+        ("/team_id", Some(json!("")), "team_id: is required".into()),
+        ("/team_id", Some(json!(null)), "team_id: is required".into()),
+        ("/team_id", Some(json!(7)), "team_id: expected a string".into()),
+        ("/team_id", Some(json!("a b")), format!("team_id: {word} `_-`")),
+        ("/key_id", None, "key_id: is required".into()),
+        ("/key_id", Some(json!("é")), format!("key_id: {word} `_-`")),
+        ("/private_key", None, "private_key: is required".into()),
+        ("/private_key", Some(json!("no key")), key_rule.into()),
+        ("/private_key", Some(json!(p384)), key_rule.into()),
+        ("/private_key", Some(json!(keys::rsa_pem())), key_rule.into()),
+        ("/topic", None, "topic: is required".into()),
+        ("/topic", Some(json!("a/b")), format!("topic: {word} `.-_`")),
+        (
+            "/endpoint",
+            Some(json!("ftp://x")),
+            "endpoint: must be an http or https origin with an optional path".into(),
+        ),
+        (
+            "/endpoint",
+            Some(json!("https://x/?q")),
+            "endpoint: must not have a query, a fragment or credentials".into(),
+        ),
+        (
+            "/sandbox_endpoint",
+            Some(json!("x")),
+            "sandbox_endpoint: must be an http or https origin with an optional path".into(),
+        ),
+        (
+            "/ca_certificate",
+            Some(json!("x")),
+            "ca_certificate: must hold at least one certificate in PEM form".into(),
+        ),
+        (
+            "/ca_certificate",
+            Some(json!("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")),
+            "ca_certificate: must be certificates in PEM form".into(),
+        ),
+        (
+            "/rate_per_second",
+            Some(json!(0)),
+            "rate_per_second: must be a whole number from 1 to 1000000".into(),
+        ),
+        (
+            "/rate_per_second",
+            Some(json!(1.5)),
+            "rate_per_second: must be a whole number from 1 to 1000000".into(),
+        ),
+        ("/topics", Some(json!("x")), "topics: unknown field, did you mean `topic`?".into()),
+        ("/whatever", Some(json!("x")), "whatever: unknown field".into()),
+    ];
+    for (pointer, value, expected) in rows {
+        let body = with(apns(), pointer, value.clone());
+        assert_eq!(errors(ProviderKind::Apns, &body), [expected], "{pointer} = {value:?}");
+    }
+}
+
+#[test]
+fn apns_names_all_broken_rules_at_once() {
+    assert_eq!(errors(ProviderKind::Apns, &json!([])), ["body: expected an object"]);
+    let all = errors(ProviderKind::Apns, &json!({}));
+    assert_eq!(
+        all,
+        [
+            "team_id: is required",
+            "key_id: is required",
+            "private_key: is required",
+            "topic: is required"
+        ]
+    );
+}
+
+#[test]
+fn fcm_names_every_broken_rule_with_its_path() {
+    let rows: Vec<(&str, Option<Value>, &str)> = vec![
+        ("/service_account", None, "service_account: is required"),
+        ("/service_account", Some(json!("{}")), "service_account: expected an object"),
+        (
+            "/service_account/type",
+            Some(json!("authorized_user")),
+            "service_account.type: must be `service_account`",
+        ),
+        ("/service_account/project_id", None, "service_account.project_id: is required"),
+        (
+            "/service_account/private_key",
+            Some(json!("x")),
+            "service_account.private_key: must be an RSA key in PEM form",
+        ),
+        (
+            "/service_account/private_key",
+            Some(json!(keys::p256_pem())),
+            "service_account.private_key: must be an RSA key in PEM form",
+        ),
+        ("/service_account/client_email", None, "service_account.client_email: is required"),
+        (
+            "/service_account/token_uri",
+            Some(json!("file:///etc")),
+            "service_account.token_uri: must be an absolute http or https URL",
+        ),
+        ("/enriched_as_data", Some(json!("yes")), "enriched_as_data: expected a boolean"),
+    ];
+    for (pointer, value, expected) in rows {
+        let body = with(fcm(), pointer, value.clone());
+        assert_eq!(errors(ProviderKind::Fcm, &body), [expected], "{pointer} = {value:?}");
+    }
+}
+
+#[test]
+fn a_configuration_reads_back_without_its_secrets() {
+    let certificate = keys::certificate_pem();
+    let optional = [
+        ("/endpoint", json!("https://127.0.0.1:8443/apns/")),
+        ("/ca_certificate", json!(certificate)),
+        ("/rate_per_second", json!(50)),
+    ];
+    let fill = |body: Value| {
+        optional
+            .iter()
+            .fold(body, |body, (pointer, value)| with(body, pointer, Some(value.clone())))
+    };
+    let body = with(fill(apns()), "/sandbox_endpoint", Some(json!("http://[::1]:9000")));
+    let config = ProviderConfig::parse(ProviderKind::Apns, &body).unwrap();
+    assert_eq!(
+        config.redacted(),
+        json!({
+            "team_id": "TEAM123456",
+            "key_id": "KEY1234567",
+            "topic": "com.example.shop",
+            "endpoint": "https://127.0.0.1:8443/apns",
+            "sandbox_endpoint": "http://[::1]:9000",
+            "ca_certificate": certificate,
+            "rate_per_second": 50,
+        })
+    );
+    let config = ProviderConfig::parse(ProviderKind::Fcm, &fill(fcm())).unwrap();
+    assert_eq!(
+        config.redacted(),
+        json!({
+            "service_account": {
+                "type": "service_account",
+                "project_id": "shop-1",
+                "private_key_id": "kid",
+                "client_email": "push@shop-1.iam.gserviceaccount.com",
+                "token_uri": "https://oauth2.googleapis.com/token",
+            },
+            "endpoint": "https://127.0.0.1:8443/apns",
+            "enriched_as_data": false,
+            "ca_certificate": certificate,
+            "rate_per_second": 50,
+        })
+    );
+}
+
+#[test]
+fn debug_output_shows_no_key() {
+    for (kind, body, pointer) in [
+        (ProviderKind::Apns, apns(), "/private_key"),
+        (ProviderKind::Fcm, fcm(), "/service_account/private_key"),
+    ] {
+        let key = body.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+        let shown = format!("{:?}", ProviderConfig::parse(kind, &body).unwrap());
+        let secret_line = key.lines().nth(1).unwrap();
+        assert!(!shown.contains(&secret_line[..32]), "{kind}");
+    }
+}
+
+#[test]
+fn one_apns_endpoint_stands_for_both_hosts_and_none_for_apples() {
+    let parse = |body: &Value| match ProviderConfig::parse(ProviderKind::Apns, body).unwrap() {
+        ProviderConfig::Apns(config) => config,
+        ProviderConfig::Fcm(_) => unreachable!("asked for APNs"),
+    };
+    let hosts = |body: &Value| {
+        let config = parse(body);
+        [IosEnv::Production, IosEnv::Sandbox].map(|env| config.endpoint_for(env).to_string())
+    };
+    assert_eq!(
+        hosts(&apns()),
+        ["https://api.push.apple.com", "https://api.sandbox.push.apple.com"]
+    );
+    let one = with(apns(), "/endpoint", Some(json!("https://a.example")));
+    assert_eq!(hosts(&one), ["https://a.example", "https://a.example"]);
+    let two = with(one, "/sandbox_endpoint", Some(json!("https://b.example")));
+    assert_eq!(hosts(&two), ["https://a.example", "https://b.example"]);
+}
+
+#[test]
+fn a_provider_that_is_not_built_yet_says_so() {
+    for kind in [ProviderKind::WebPush, ProviderKind::Messenger, ProviderKind::Telegram] {
+        let error = ProviderConfig::parse(kind, &json!({})).unwrap_err();
+        assert_eq!(error, ConfigError::Unsupported(kind));
+        assert_eq!(error.into_lines(), ["provider: is not supported yet"]);
+    }
+}

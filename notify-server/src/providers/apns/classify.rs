@@ -1,0 +1,155 @@
+//! The answers of APNs (protocols §2.5; B39 and B40 where they differ), as one pure function.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, StatusCode};
+use notify_core::Timestamp;
+use serde::Deserialize;
+
+use crate::providers::answer::word;
+use crate::providers::transport::retry_after;
+use crate::providers::{Answer, Certainty, Reason, Scope};
+
+/// What an answer says about our end, beside the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Nothing.
+    None,
+    /// The provider token is too old.
+    TokenExpired,
+    /// The provider token changes too often.
+    TooManyTokens,
+    /// The connection belongs to another key.
+    WrongConnection,
+    /// The connection is about to end.
+    ConnectionEnds,
+}
+
+/// The body of an error.
+#[derive(Default, Deserialize)]
+struct Body<'a> {
+    #[serde(borrow, default)]
+    reason: Option<Cow<'a, str>>,
+    #[serde(default)]
+    timestamp: Option<serde_json::Value>,
+}
+
+/// What an answer means.
+pub(super) fn classify(
+    status: &StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    now: Timestamp,
+) -> (Answer, Refusal) {
+    if *status == StatusCode::OK {
+        let id = headers.get(crate::payload::apns::ID).and_then(|id| id.to_str().ok());
+        return (Answer::Delivered { message_id: id.map(Box::from) }, Refusal::None);
+    }
+    let body: Body<'_> = serde_json::from_slice(body).unwrap_or_default();
+    let reason = body.reason.as_deref().unwrap_or_default();
+    let after = retry_after(headers, now);
+    let refusal = refusal(status.as_u16(), reason);
+    let answer = known(status.as_u16(), reason, body.timestamp.as_ref(), now)
+        .unwrap_or_else(|| by_status(*status, reason));
+    (with_after(answer, after), refusal)
+}
+
+fn refusal(status: u16, reason: &str) -> Refusal {
+    match (status, reason) {
+        (403, "ExpiredProviderToken") => Refusal::TokenExpired,
+        (
+            403,
+            "UnrelatedKeyIdInToken" | "BadEnvironmentKeyIdInToken" | "BadEnvironmentKeyInToken",
+        ) => Refusal::WrongConnection,
+        (429, "TooManyProviderTokenUpdates") => Refusal::TooManyTokens,
+        (400, "IdleTimeout") | (503, "Shutdown") => Refusal::ConnectionEnds,
+        _ => Refusal::None,
+    }
+}
+
+/// The rows of Apple's table.
+fn known(
+    status: u16,
+    reason: &str,
+    timestamp: Option<&serde_json::Value>,
+    now: Timestamp,
+) -> Option<Answer> {
+    let word = |reason: &str| -> Reason { Cow::Owned(reason.to_owned()) };
+    let answer = match (status, reason) {
+        (400, "BadDeviceToken") => {
+            Answer::TokenDead { reason: word(reason), ambiguous: true, since: None }
+        }
+        (410, "Unregistered" | "ExpiredToken") => {
+            let since = timestamp.and_then(|timestamp| since(timestamp, now));
+            Answer::TokenDead { reason: word(reason), ambiguous: false, since }
+        }
+        (400, "MissingTopic" | "BadTopic" | "TopicDisallowed")
+        | (
+            403,
+            "ExpiredProviderToken"
+            | "InvalidProviderToken"
+            | "MissingProviderToken"
+            | "BadCertificate"
+            | "BadCertificateEnvironment"
+            | "Forbidden"
+            | "UnrelatedKeyIdInToken"
+            | "BadEnvironmentKeyIdInToken"
+            | "BadEnvironmentKeyInToken",
+        ) => Answer::Config { reason: word(reason) },
+        (
+            400,
+            "DeviceTokenNotForTopic"
+            | "BadCollapseId"
+            | "BadExpirationDate"
+            | "BadMessageId"
+            | "BadPriority"
+            | "InvalidPushType"
+            | "DuplicateHeaders"
+            | "PayloadEmpty"
+            | "MissingDeviceToken",
+        )
+        | (404, "BadPath")
+        | (405, "MethodNotAllowed")
+        | (413, "PayloadTooLarge") => Answer::BadMessage { reason: word(reason) },
+        (400, "IdleTimeout")
+        | (500, "InternalServerError")
+        | (503, "ServiceUnavailable" | "Shutdown") => retry(word(reason)),
+        (429, "TooManyRequests") => {
+            Answer::Throttle { reason: word(reason), after: None, scope: Scope::Address }
+        }
+        (429, "TooManyProviderTokenUpdates") => {
+            Answer::Throttle { reason: word(reason), after: None, scope: Scope::Provider }
+        }
+        _ => return None,
+    };
+    Some(answer)
+}
+
+/// Answers that are not in the table: pages of an edge server, or a newer APNs.
+fn by_status(status: StatusCode, reason: &str) -> Answer {
+    let reason = word(status, reason);
+    match status.as_u16() {
+        413 => Answer::BadMessage { reason },
+        429 => Answer::Throttle { reason, after: None, scope: Scope::Provider },
+        408 | 500..=599 => retry(reason),
+        _ => Answer::Unknown { reason },
+    }
+}
+
+fn retry(reason: Reason) -> Answer {
+    Answer::Retry { reason, after: None, outcome: Certainty::Failed }
+}
+
+fn with_after(mut answer: Answer, given: Option<std::time::Duration>) -> Answer {
+    if let Answer::Retry { after, .. } | Answer::Throttle { after, .. } = &mut answer {
+        *after = given;
+    }
+    answer
+}
+
+/// When the token died. A time ahead of ours is now: it must not disable a device that registers
+/// between the two.
+fn since(timestamp: &serde_json::Value, now: Timestamp) -> Option<Timestamp> {
+    let ms = timestamp.as_i64().filter(|ms| *ms >= 0);
+    ms.map(|ms| Timestamp(ms).min(now))
+}

@@ -1,0 +1,204 @@
+//! Apple Push Notification service (protocols §2; developer.apple.com, "Sending notification
+//! requests to APNs"): HTTP/2 alone, token authentication, 4,096 bytes of JSON. Permanent are 410
+//! and `BadDeviceToken`; what names our credentials holds the provider.
+
+mod classify;
+#[cfg(test)]
+mod tests;
+mod token;
+
+pub(super) use token::{ProviderToken, ProviderTokens};
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use http::uri::{Authority, PathAndQuery, Scheme, Uri};
+use http::{Method, Request, Version};
+use notify_core::IosEnv;
+use tokio::time::{Duration, Instant};
+use uuid::Uuid;
+
+use self::classify::{Refusal, classify};
+use super::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED};
+use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
+use crate::clock::SharedClock;
+use crate::payload::{Outgoing, TooLarge, apns as payload};
+use crate::provider_config::{ApnsConfig, Endpoint};
+
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+const TOPIC: HeaderName = HeaderName::from_static("apns-topic");
+
+/// APNs for one application.
+pub(super) struct Apns {
+    clock: SharedClock,
+    token: Arc<ProviderToken>,
+    topic: HeaderValue,
+    production: Host,
+    sandbox: Host,
+}
+
+/// One of the two hosts, with the connections to it.
+struct Host {
+    pool: Arc<Pool>,
+    scheme: Scheme,
+    authority: Authority,
+    /// Up to the device token.
+    path: String,
+}
+
+impl Apns {
+    pub(super) fn new(
+        config: &ApnsConfig,
+        clock: SharedClock,
+        pools: &Pools,
+        tokens: &ProviderTokens,
+    ) -> Self {
+        let host = |env| {
+            let endpoint = config.endpoint_for(env);
+            // Apple binds a connection to the team and key that it saw first (protocols §2.3).
+            let credential = format!("apns {} {}", config.team_id, config.key_id);
+            let trust = config.ca_certificate.clone();
+            let pool = pools.get(&endpoint, credential, trust, Protocols::Http2);
+            Host::new(&endpoint, pool)
+        };
+        Self {
+            clock,
+            token: tokens.get(config),
+            topic: HeaderValue::from_str(&config.topic).expect("a topic is checked to be ASCII"),
+            production: host(IosEnv::Production),
+            sandbox: host(IosEnv::Sandbox),
+        }
+    }
+
+    fn host(&self, env: IosEnv) -> &Host {
+        match env {
+            IosEnv::Production => &self.production,
+            IosEnv::Sandbox => &self.sandbox,
+        }
+    }
+}
+
+impl Host {
+    fn new(endpoint: &Endpoint, pool: Arc<Pool>) -> Self {
+        Self {
+            pool,
+            scheme: if endpoint.tls { Scheme::HTTPS } else { Scheme::HTTP },
+            authority: endpoint.authority.parse().expect("the authority of a URL is one"),
+            path: format!("{}/3/device/", endpoint.prefix),
+        }
+    }
+
+    fn uri(&self, token: &str) -> Uri {
+        let mut path = String::with_capacity(self.path.len() + token.len());
+        path.push_str(&self.path);
+        push_path_segment(&mut path, token);
+        let mut parts = http::uri::Parts::default();
+        parts.scheme = Some(self.scheme.clone());
+        parts.authority = Some(self.authority.clone());
+        let path = PathAndQuery::from_maybe_shared(Bytes::from(path));
+        parts.path_and_query = Some(path.expect("escaped where it has to be"));
+        Uri::from_parts(parts).expect("all three parts are there")
+    }
+}
+
+/// Writes a token, hex in lower case; what is no hex is escaped, for Apple to judge.
+fn push_path_segment(path: &mut String, token: &str) {
+    if token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        path.extend(token.chars().map(|digit| digit.to_ascii_lowercase()));
+        return;
+    }
+    for byte in token.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            path.push(char::from(byte));
+        } else {
+            path.push('%');
+            path.extend([byte >> 4, byte & 15].map(|digit| char::from(HEX[usize::from(digit)])));
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Provider for Apns {
+    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
+        let payload = payload::render(message)?;
+        let mut headers = payload.headers;
+        headers.insert(TOPIC, self.topic.clone());
+        // Holds the place, so that a copy of the map need not grow for each device.
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
+        Ok(Prepared { headers, body: PreparedBody::Whole(payload.body) })
+    }
+
+    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
+        let (Address::Apns { token, env }, PreparedBody::Whole(body)) = (to, &prepared.body) else {
+            return Answer::BadMessage { reason: "address_of_another_provider".into() };
+        };
+        let host = self.host(*env);
+        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let (mut was_renewed, mut was_moved) = (false, false);
+        loop {
+            let bearer = match self.token.current(self.clock.now()) {
+                Ok(bearer) => bearer,
+                Err(reason) => return Answer::Config { reason },
+            };
+            let build = || {
+                let mut headers = prepared.headers.clone();
+                headers.insert(AUTHORIZATION, bearer.clone());
+                if let Some(id) = delivery_id(&prepared.headers, token) {
+                    headers.insert(payload::ID, id);
+                }
+                request(host.uri(token), headers)
+            };
+            let reply = match host.pool.send(build, body.clone(), deadline).await {
+                Ok(reply) => reply,
+                Err(failure) => return failure.into(),
+            };
+            let now = self.clock.now();
+            let (answer, refusal) = classify(&reply.status, &reply.headers, &reply.body, now);
+            match refusal {
+                // Nothing was processed: with another token (B39), or on a connection that has not
+                // seen another key (protocols §2.5), it may go at once, each once.
+                Refusal::TokenExpired if !was_renewed && self.token.renew(&bearer, now) => {
+                    was_renewed = true;
+                }
+                Refusal::WrongConnection if !was_moved => {
+                    host.pool.retire(reply.connection);
+                    was_moved = true;
+                }
+                Refusal::TooManyTokens => {
+                    self.token.freeze(now);
+                    return answer;
+                }
+                Refusal::ConnectionEnds => {
+                    host.pool.retire(reply.connection);
+                    return answer;
+                }
+                Refusal::TokenExpired | Refusal::WrongConnection | Refusal::None => return answer,
+            }
+        }
+    }
+
+    fn slots(&self) -> usize {
+        let hosts = [&self.production, &self.sandbox];
+        let is_one = Arc::ptr_eq(&self.production.pool, &self.sandbox.pool);
+        let live = hosts[..if is_one { 1 } else { 2 }].iter().filter_map(|host| host.pool.slots());
+        live.reduce(|sum, slots| sum + slots).unwrap_or(STREAMS_ASSUMED).max(1)
+    }
+}
+
+fn request(uri: Uri, headers: HeaderMap) -> Request<()> {
+    let mut request = Request::new(());
+    *request.method_mut() = Method::POST;
+    *request.version_mut() = Version::HTTP_2;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    request
+}
+
+/// The delivery's own `apns-id` in place of the notification's.
+fn delivery_id(headers: &HeaderMap, token: &str) -> Option<HeaderValue> {
+    let notification = Uuid::try_parse_ascii(headers.get(payload::ID)?.as_bytes()).ok()?;
+    let mut text = Uuid::encode_buffer();
+    let id = payload::delivery_id(&notification, token).hyphenated().encode_lower(&mut text);
+    HeaderValue::from_str(id).ok()
+}

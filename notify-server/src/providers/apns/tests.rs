@@ -1,0 +1,277 @@
+//! Every row of Apple's table, and the life of a provider token.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use notify_core::{ProviderKind, Timestamp};
+use serde_json::json;
+
+use super::classify::{Refusal, classify};
+use super::token::{ProviderToken, ProviderTokens};
+use super::{Host, push_path_segment};
+use crate::provider_config::{ApnsConfig, Endpoint, ProviderConfig};
+use crate::providers::transport::{Pools, Protocols};
+use crate::providers::{Answer, Certainty, Scope};
+
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+const MINUTE_MS: i64 = 60_000;
+
+fn answer(status: u16, body: &str) -> (Answer, Refusal) {
+    classify(&StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), body.as_bytes(), NOW)
+}
+
+fn dead(reason: &str, ambiguous: bool, since: Option<i64>) -> Answer {
+    Answer::TokenDead { reason: reason.to_owned().into(), ambiguous, since: since.map(Timestamp) }
+}
+
+fn config(reason: &str) -> Answer {
+    Answer::Config { reason: reason.to_owned().into() }
+}
+
+fn bad(reason: &str) -> Answer {
+    Answer::BadMessage { reason: reason.to_owned().into() }
+}
+
+fn retry(reason: &str) -> Answer {
+    Answer::Retry { reason: reason.to_owned().into(), after: None, outcome: Certainty::Failed }
+}
+
+fn throttle(reason: &str, scope: Scope) -> Answer {
+    Answer::Throttle { reason: reason.to_owned().into(), after: None, scope }
+}
+
+fn unknown(reason: &str) -> Answer {
+    Answer::Unknown { reason: reason.to_owned().into() }
+}
+
+#[test]
+fn every_reason_of_apples_table_is_classified() {
+    let rows: Vec<(u16, &str, Answer, Refusal)> = vec![
+        (400, "BadDeviceToken", dead("BadDeviceToken", true, None), Refusal::None),
+        (400, "DeviceTokenNotForTopic", bad("DeviceTokenNotForTopic"), Refusal::None),
+        (400, "MissingTopic", config("MissingTopic"), Refusal::None),
+        (400, "BadTopic", config("BadTopic"), Refusal::None),
+        (400, "TopicDisallowed", config("TopicDisallowed"), Refusal::None),
+        (400, "BadCollapseId", bad("BadCollapseId"), Refusal::None),
+        (400, "BadExpirationDate", bad("BadExpirationDate"), Refusal::None),
+        (400, "BadMessageId", bad("BadMessageId"), Refusal::None),
+        (400, "BadPriority", bad("BadPriority"), Refusal::None),
+        (400, "InvalidPushType", bad("InvalidPushType"), Refusal::None),
+        (400, "DuplicateHeaders", bad("DuplicateHeaders"), Refusal::None),
+        (400, "PayloadEmpty", bad("PayloadEmpty"), Refusal::None),
+        (400, "MissingDeviceToken", bad("MissingDeviceToken"), Refusal::None),
+        (400, "IdleTimeout", retry("IdleTimeout"), Refusal::ConnectionEnds),
+        (403, "ExpiredProviderToken", config("ExpiredProviderToken"), Refusal::TokenExpired),
+        (403, "InvalidProviderToken", config("InvalidProviderToken"), Refusal::None),
+        (403, "MissingProviderToken", config("MissingProviderToken"), Refusal::None),
+        (403, "BadCertificate", config("BadCertificate"), Refusal::None),
+        (403, "BadCertificateEnvironment", config("BadCertificateEnvironment"), Refusal::None),
+        (403, "Forbidden", config("Forbidden"), Refusal::None),
+        (403, "UnrelatedKeyIdInToken", config("UnrelatedKeyIdInToken"), Refusal::WrongConnection),
+        (
+            403,
+            "BadEnvironmentKeyIdInToken",
+            config("BadEnvironmentKeyIdInToken"),
+            Refusal::WrongConnection,
+        ),
+        (
+            403,
+            "BadEnvironmentKeyInToken",
+            config("BadEnvironmentKeyInToken"),
+            Refusal::WrongConnection,
+        ),
+        (404, "BadPath", bad("BadPath"), Refusal::None),
+        (405, "MethodNotAllowed", bad("MethodNotAllowed"), Refusal::None),
+        (410, "Unregistered", dead("Unregistered", false, None), Refusal::None),
+        (410, "ExpiredToken", dead("ExpiredToken", false, None), Refusal::None),
+        (413, "PayloadTooLarge", bad("PayloadTooLarge"), Refusal::None),
+        (429, "TooManyRequests", throttle("TooManyRequests", Scope::Address), Refusal::None),
+        (
+            429,
+            "TooManyProviderTokenUpdates",
+            throttle("TooManyProviderTokenUpdates", Scope::Provider),
+            Refusal::TooManyTokens,
+        ),
+        (500, "InternalServerError", retry("InternalServerError"), Refusal::None),
+        (503, "ServiceUnavailable", retry("ServiceUnavailable"), Refusal::None),
+        (503, "Shutdown", retry("Shutdown"), Refusal::ConnectionEnds),
+        // A newer APNs, and a word at a status that is not its own.
+        (400, "Brand_New", unknown("http_400 Brand_New"), Refusal::None),
+        (403, "BrandNew", unknown("http_403 BrandNew"), Refusal::None),
+        (410, "BrandNew", unknown("http_410 BrandNew"), Refusal::None),
+        (403, "BadDeviceToken", unknown("http_403 BadDeviceToken"), Refusal::None),
+        (429, "BrandNew", throttle("http_429 BrandNew", Scope::Provider), Refusal::None),
+        (502, "BrandNew", retry("http_502 BrandNew"), Refusal::None),
+    ];
+    for (status, reason, expected, refusal) in rows {
+        let body = json!({"reason": reason}).to_string();
+        assert_eq!(answer(status, &body), (expected, refusal), "{status} {reason}");
+    }
+}
+
+#[test]
+fn answers_that_are_not_apples_never_kill_a_token_nor_hold_the_provider() {
+    let pages = ["", "<html>nope</html>", "{", "[1]", "{\"reason\":7}", "\u{0}\u{1}"];
+    let rows = [
+        (301, unknown("http_301")),
+        (400, unknown("http_400")),
+        (401, unknown("http_401")),
+        (403, unknown("http_403")),
+        (404, unknown("http_404")),
+        (408, retry("http_408")),
+        (410, unknown("http_410")),
+        (413, bad("http_413")),
+        (418, unknown("http_418")),
+        (429, throttle("http_429", Scope::Provider)),
+        (500, retry("http_500")),
+        (502, retry("http_502")),
+        (503, retry("http_503")),
+        (599, retry("http_599")),
+    ];
+    for (status, expected) in rows {
+        for page in pages {
+            assert_eq!(answer(status, page), (expected.clone(), Refusal::None), "{status} {page}");
+        }
+    }
+    let echo = json!({"reason": "token aa bb cc"}).to_string();
+    assert_eq!(answer(400, &echo).0, unknown("http_400"), "only a word is repeated");
+}
+
+#[test]
+fn a_dead_token_tells_since_when_and_never_a_time_ahead() {
+    let rows = [
+        (json!(1_600_000_000_000_i64), Some(1_600_000_000_000)),
+        (json!(253_402_300_799_999_i64), Some(NOW.as_ms())),
+        (json!(-5), None),
+        (json!("soon"), None),
+        (json!(1e300), None),
+        (json!(null), None),
+    ];
+    for (timestamp, since) in rows {
+        let body = json!({"reason": "Unregistered", "timestamp": timestamp}).to_string();
+        assert_eq!(answer(410, &body).0, dead("Unregistered", false, since), "{timestamp}");
+    }
+}
+
+#[test]
+fn retry_after_is_passed_on_where_it_is_given() {
+    let mut headers = HeaderMap::new();
+    headers.insert("retry-after", HeaderValue::from_static("7"));
+    let body = br#"{"reason":"ServiceUnavailable"}"#;
+    let (answer, _) = classify(&StatusCode::SERVICE_UNAVAILABLE, &headers, body, NOW);
+    let expected = Answer::Retry {
+        reason: "ServiceUnavailable".into(),
+        after: Some(Duration::from_secs(7)),
+        outcome: Certainty::Failed,
+    };
+    assert_eq!(answer, expected);
+}
+
+#[test]
+fn a_success_carries_apples_id() {
+    let mut headers = HeaderMap::new();
+    headers.insert("apns-id", HeaderValue::from_static("id-1"));
+    let (answer, _) = classify(&StatusCode::OK, &headers, b"", NOW);
+    assert_eq!(answer, Answer::Delivered { message_id: Some("id-1".into()) });
+}
+
+#[test]
+fn a_token_becomes_a_path_whatever_it_holds() {
+    let endpoint = Endpoint::parse("https://127.0.0.1:8443/fake").unwrap();
+    let pool = Pools::default().get(&endpoint, String::new(), None, Protocols::Http2);
+    let host = Host::new(&endpoint, pool);
+    for (token, path) in [
+        ("AAbb01", "aabb01"),
+        ("Good-Token_1.~", "Good-Token_1.~"),
+        ("a/../b?c#d%e", "a%2F..%2Fb%3Fc%23d%25e"),
+        ("ä \u{1}", "%C3%A4%20%01"),
+        ("", ""),
+    ] {
+        let uri = host.uri(token).to_string();
+        assert_eq!(uri, format!("https://127.0.0.1:8443/fake/3/device/{path}"));
+        let mut written = String::new();
+        push_path_segment(&mut written, token);
+        assert_eq!(written, path);
+    }
+}
+
+fn apns_config(key: &rcgen::KeyPair) -> ApnsConfig {
+    let body = json!({
+        "team_id": "TEAM123456",
+        "key_id": "KEY1234567",
+        "private_key": key.serialize_pem(),
+        "topic": "com.example.shop",
+    });
+    match ProviderConfig::parse(ProviderKind::Apns, &body).unwrap() {
+        ProviderConfig::Apns(config) => config,
+        ProviderConfig::Fcm(_) => unreachable!("asked for APNs"),
+    }
+}
+
+fn key() -> rcgen::KeyPair {
+    rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap()
+}
+
+fn issued_at(token: &ProviderToken, now: Timestamp, public: &DecodingKey) -> i64 {
+    let bearer = token.current(now).unwrap();
+    let jwt = bearer.to_str().unwrap().strip_prefix("bearer ").unwrap();
+    let mut rules = Validation::new(Algorithm::ES256);
+    rules.set_required_spec_claims(&["iss"]);
+    rules.set_issuer(&["TEAM123456"]);
+    rules.validate_exp = false;
+    let decoded = jsonwebtoken::decode::<serde_json::Value>(jwt, public, &rules).unwrap();
+    assert_eq!(decoded.header.kid.as_deref(), Some("KEY1234567"));
+    assert!(bearer.is_sensitive());
+    decoded.claims["iat"].as_i64().unwrap()
+}
+
+#[test]
+fn a_provider_token_is_signed_once_in_fifty_minutes() {
+    use rcgen::PublicKeyData as _;
+    let key = key();
+    let public = DecodingKey::from_ec_der(key.der_bytes());
+    let token = ProviderTokens::default().get(&apns_config(&key));
+    for (minutes, issued_minutes) in [(0, 0), (1, 0), (49, 0), (50, 50), (99, 50), (100, 100)] {
+        let issued = issued_at(&token, NOW.plus_ms(minutes * MINUTE_MS), &public);
+        assert_eq!(issued, NOW.as_seconds() + issued_minutes * 60, "after {minutes} minutes");
+    }
+}
+
+#[test]
+fn an_expired_token_is_renewed_once_and_only_when_it_is_twenty_minutes_old() {
+    let token = ProviderTokens::default().get(&apns_config(&key()));
+    let first = token.current(NOW).unwrap();
+    assert!(
+        !token.renew(&first, NOW.plus_ms(20 * MINUTE_MS - 1)),
+        "a wrong clock, not an old token"
+    );
+    let later = NOW.plus_ms(20 * MINUTE_MS);
+    assert!(token.renew(&first, later));
+    let second = token.current(later).unwrap();
+    assert_ne!(first, second);
+    assert!(token.renew(&first, later), "another request was refused with the old one");
+    assert_eq!(token.current(later).unwrap(), second, "and does not make a third");
+    assert!(!token.renew(&second, later.plus_ms(MINUTE_MS)));
+}
+
+#[test]
+fn too_many_updates_freeze_the_token_for_twenty_minutes() {
+    let token = ProviderTokens::default().get(&apns_config(&key()));
+    let first = token.current(NOW).unwrap();
+    let frozen = NOW.plus_ms(49 * MINUTE_MS);
+    token.freeze(frozen);
+    let at = |minutes: i64| frozen.plus_ms(minutes * MINUTE_MS);
+    assert_eq!(token.current(at(10)).unwrap(), first, "older than fifty minutes, and kept");
+    assert!(!token.renew(&first, at(19)));
+    assert_ne!(token.current(at(20)).unwrap(), first);
+}
+
+#[test]
+fn applications_of_one_key_share_its_token_and_a_mended_key_does_not() {
+    let tokens = ProviderTokens::default();
+    let (one, other) = (key(), key());
+    let first = tokens.get(&apns_config(&one));
+    assert!(std::sync::Arc::ptr_eq(&first, &tokens.get(&apns_config(&one))));
+    assert!(!std::sync::Arc::ptr_eq(&first, &tokens.get(&apns_config(&other))));
+}

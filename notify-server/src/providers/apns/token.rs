@@ -1,0 +1,121 @@
+//! The provider token (protocols §2.3): one for each team and key, whichever application and worker
+//! uses it. Apple answers 429 to who makes them too often.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use http::HeaderValue;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use notify_core::Timestamp;
+use serde::Serialize;
+
+use crate::provider_config::{ApnsConfig, KeyDigest};
+use crate::providers::Reason;
+
+/// Age at which a token is replaced, in milliseconds; Apple refuses it at 60 minutes.
+const REFRESH_AGE_MS: i64 = 50 * 60_000;
+/// Least age at which a token may be replaced, in milliseconds.
+const REFRESH_AGE_MS_MIN: i64 = 20 * 60_000;
+
+/// Names a token without holding its key: the digest tells a mended key from the broken one.
+type TokenKey = (String, String, KeyDigest);
+
+/// All provider tokens of the server, each as long as some application uses it.
+#[derive(Default)]
+pub(in crate::providers) struct ProviderTokens {
+    tokens: Mutex<HashMap<TokenKey, Weak<ProviderToken>>>,
+}
+
+impl ProviderTokens {
+    /// The token of that team and key.
+    pub(super) fn get(&self, config: &ApnsConfig) -> Arc<ProviderToken> {
+        let key = (config.team_id.clone(), config.key_id.clone(), config.key_digest);
+        let mut tokens = self.tokens.lock().expect("nothing panics under this lock");
+        if let Some(token) = tokens.get(&key).and_then(Weak::upgrade) {
+            return token;
+        }
+        tokens.retain(|_, token| token.strong_count() > 0);
+        let token = Arc::new(ProviderToken {
+            team_id: config.team_id.clone(),
+            key_id: config.key_id.clone(),
+            private_key: config.private_key.clone(),
+            state: Mutex::default(),
+        });
+        tokens.insert(key, Arc::downgrade(&token));
+        token
+    }
+}
+
+/// The token of one team and key.
+pub(in crate::providers) struct ProviderToken {
+    team_id: String,
+    key_id: String,
+    private_key: EncodingKey,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    current: Option<Signed>,
+    /// Apple found the changes too many: none before this.
+    frozen_until: Option<Timestamp>,
+}
+
+struct Signed {
+    bearer: HeaderValue,
+    at: Timestamp,
+}
+
+#[derive(Serialize)]
+struct Claims<'a> {
+    iss: &'a str,
+    iat: i64,
+}
+
+impl ProviderToken {
+    /// The `authorization` value to send now.
+    pub(super) fn current(&self, now: Timestamp) -> Result<HeaderValue, Reason> {
+        let mut state = self.state.lock().expect("nothing panics under this lock");
+        let is_frozen = state.frozen_until.is_some_and(|until| now < until);
+        match &state.current {
+            Some(signed) if is_frozen || now.ms_since(signed.at) < REFRESH_AGE_MS => {
+                Ok(signed.bearer.clone())
+            }
+            Some(_) | None => self.sign(&mut state, now),
+        }
+    }
+
+    /// Replaces a token that Apple called expired; tells whether there is another one to try.
+    pub(super) fn renew(&self, refused: &HeaderValue, now: Timestamp) -> bool {
+        let mut state = self.state.lock().expect("nothing panics under this lock");
+        let Some(signed) = &state.current else { return false };
+        if signed.bearer != *refused {
+            return true;
+        }
+        let is_frozen = state.frozen_until.is_some_and(|until| now < until);
+        // A young token that is called expired means a wrong clock: another would not help.
+        if is_frozen || now.ms_since(signed.at) < REFRESH_AGE_MS_MIN {
+            return false;
+        }
+        self.sign(&mut state, now).is_ok()
+    }
+
+    /// Keeps the current token for as long as Apple wants it kept.
+    pub(super) fn freeze(&self, now: Timestamp) {
+        let mut state = self.state.lock().expect("nothing panics under this lock");
+        state.frozen_until = Some(now.plus_ms(REFRESH_AGE_MS_MIN));
+    }
+
+    fn sign(&self, state: &mut State, now: Timestamp) -> Result<HeaderValue, Reason> {
+        let mut header = Header::new(Algorithm::ES256);
+        header.kid = Some(self.key_id.clone());
+        let claims = Claims { iss: &self.team_id, iat: now.as_seconds() };
+        let token = jsonwebtoken::encode(&header, &claims, &self.private_key)
+            .map_err(|_| Reason::Borrowed("signing_failed"))?;
+        let mut bearer = HeaderValue::from_str(&format!("bearer {token}"))
+            .expect("a token is base64url and dots");
+        bearer.set_sensitive(true);
+        state.current = Some(Signed { bearer: bearer.clone(), at: now });
+        Ok(bearer)
+    }
+}

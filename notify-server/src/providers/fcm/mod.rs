@@ -1,0 +1,153 @@
+//! Firebase Cloud Messaging, HTTP v1 (protocols §3; firebase.google.com, "Send messages using the
+//! FCM HTTP v1 API"): OAuth2 service account, one request a device, 4,096 bytes of keys and values.
+//! Permanent are `UNREGISTERED` and an `INVALID_ARGUMENT` that names the token.
+
+mod classify;
+mod oauth;
+#[cfg(test)]
+mod tests;
+
+pub(super) use oauth::AccessTokens;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::uri::Uri;
+use http::{Method, Request, StatusCode, Version};
+use tokio::time::{Duration, Instant};
+
+use self::classify::classify;
+use self::oauth::AccessToken;
+use super::transport::{Failure, Http1, Pool, Pools, Protocols, Reply, STREAMS_ASSUMED};
+use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
+use crate::clock::SharedClock;
+use crate::payload::{Outgoing, TooLarge, fcm as payload};
+use crate::provider_config::FcmConfig;
+
+/// FCM for one application.
+pub(super) struct Fcm {
+    clock: SharedClock,
+    access: Arc<AccessToken>,
+    enriched_as_data: bool,
+    sender: Sender,
+}
+
+/// How messages travel: HTTP/2, or HTTP/1.1 where the endpoint speaks nothing else.
+struct Sender {
+    uri: Uri,
+    url: String,
+    pool: Arc<Pool>,
+    http1: Http1,
+    is_http1: AtomicBool,
+}
+
+impl Fcm {
+    pub(super) fn new(
+        config: &FcmConfig,
+        clock: SharedClock,
+        pools: &Pools,
+        tokens: &AccessTokens,
+    ) -> Self {
+        let endpoint = config.endpoint();
+        let account = &config.service_account;
+        let url = format!("{endpoint}/v1/projects/{}/messages:send", account.project_id);
+        let trust = config.ca_certificate.clone();
+        let credential = format!("fcm {}", account.client_email);
+        let http1 = Http1::new(pools.tls(), &trust);
+        Self {
+            access: tokens.get(config, &http1),
+            clock,
+            enriched_as_data: config.enriched_as_data,
+            sender: Sender {
+                uri: url.parse().expect("an endpoint and a project id are checked"),
+                url,
+                pool: pools.get(&endpoint, credential, trust, Protocols::Http2OrHttp1),
+                http1,
+                is_http1: AtomicBool::new(!endpoint.tls),
+            },
+        }
+    }
+}
+
+impl Sender {
+    async fn send(
+        &self,
+        headers: &HeaderMap,
+        bearer: &HeaderValue,
+        body: &Bytes,
+        deadline: Instant,
+    ) -> Result<Reply, Failure> {
+        let with_bearer = || {
+            let mut headers = headers.clone();
+            headers.insert(AUTHORIZATION, bearer.clone());
+            headers
+        };
+        if !self.is_http1.load(Ordering::Relaxed) {
+            let build = || {
+                let mut request = Request::new(());
+                *request.method_mut() = Method::POST;
+                *request.version_mut() = Version::HTTP_2;
+                *request.uri_mut() = self.uri.clone();
+                *request.headers_mut() = with_bearer();
+                request
+            };
+            match self.pool.send(build, body.clone(), deadline).await {
+                Err(failure) if failure.is_http1_only => {
+                    self.is_http1.store(true, Ordering::Relaxed);
+                }
+                sent => return sent,
+            }
+        }
+        self.http1.post(&self.url, with_bearer(), body.clone(), deadline).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Provider for Fcm {
+    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
+        let payload = payload::render(message, self.enriched_as_data)?;
+        let mut headers = HeaderMap::with_capacity(4);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // Holds the place, so that a copy of the map need not grow for each device.
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
+        let body = PreparedBody::Around { before: payload.before, after: payload.after };
+        Ok(Prepared { headers, body })
+    }
+
+    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
+        let (Address::Fcm { token }, PreparedBody::Around { before, after }) = (to, &prepared.body)
+        else {
+            return Answer::BadMessage { reason: "address_of_another_provider".into() };
+        };
+        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let body = payload::put_token(before, token, after);
+        let mut refused: Option<HeaderValue> = None;
+        loop {
+            let access = self.access.get(&self.clock, refused.as_ref(), deadline).await;
+            let bearer = match access {
+                Ok(bearer) => bearer,
+                Err(answer) => return answer,
+            };
+            let sent = self.sender.send(&prepared.headers, &bearer, &body, deadline).await;
+            let reply = match sent {
+                Ok(reply) => reply,
+                Err(failure) => return failure.into(),
+            };
+            let answer = classify(&reply, self.clock.now());
+            // A token that Google took back before its time: one fresh one, then it is our
+            // credentials (protocols §3.1). Nothing was processed.
+            let is_stale = reply.status == StatusCode::UNAUTHORIZED
+                && !matches!(&answer, Answer::Config { reason } if *reason == classify::THIRD_PARTY);
+            if !is_stale || refused.is_some() {
+                return answer;
+            }
+            refused = Some(bearer);
+        }
+    }
+
+    fn slots(&self) -> usize {
+        self.sender.pool.slots().unwrap_or(STREAMS_ASSUMED).max(1)
+    }
+}

@@ -1,0 +1,47 @@
+//! Builds providers from their configuration and holds what they share: connections, TLS and
+//! tokens (design.md, trap 18).
+
+use std::sync::Arc;
+
+use super::SharedProvider;
+use super::apns::{Apns, ProviderTokens};
+use super::fcm::{AccessTokens, Fcm};
+use super::transport::Pools;
+use crate::clock::SharedClock;
+use crate::provider_config::ProviderConfig;
+
+/// Where every provider of the server comes from.
+pub struct Providers {
+    clock: SharedClock,
+    pools: Pools,
+    provider_tokens: ProviderTokens,
+    access_tokens: AccessTokens,
+}
+
+impl Providers {
+    /// Nothing is opened before something is sent.
+    #[must_use]
+    pub fn new(clock: SharedClock) -> Self {
+        Self {
+            clock,
+            pools: Pools::default(),
+            provider_tokens: ProviderTokens::default(),
+            access_tokens: AccessTokens::default(),
+        }
+    }
+
+    /// The provider of one application. Two of the same credentials share their connections and
+    /// tokens; the shared parts go when the last one does.
+    #[must_use]
+    pub fn build(&self, config: &ProviderConfig) -> SharedProvider {
+        let clock = Arc::clone(&self.clock);
+        match config {
+            ProviderConfig::Apns(config) => {
+                Arc::new(Apns::new(config, clock, &self.pools, &self.provider_tokens))
+            }
+            ProviderConfig::Fcm(config) => {
+                Arc::new(Fcm::new(config, clock, &self.pools, &self.access_tokens))
+            }
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Every provider against the sandbox: over real TLS and HTTP/2, each answer that it can give.
+
+mod credentials;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use notify_core::json::JsonObject;
+use notify_core::{Content, IosEnv, Message, NotificationId, Priority, ProviderKind, Timestamp};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::{Address, Answer, Prepared, Providers, Scope, SharedProvider};
+use crate::clock::ManualClock;
+use crate::payload::Outgoing;
+use crate::provider_config::ProviderConfig;
+use crate::sandbox::apns::Reason;
+use crate::sandbox::{
+    Action, Answer as Wanted, Provider, Rule, Sandbox, SandboxConfig, apns_token, fcm_token,
+};
+
+const NOW: Timestamp = Timestamp(1_790_000_000_000);
+const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+struct Fixture {
+    sandbox: Sandbox,
+    sandbox_clock: Arc<ManualClock>,
+    clock: Arc<ManualClock>,
+    providers: Providers,
+}
+
+async fn fixture() -> Fixture {
+    let sandbox_clock = ManualClock::at(NOW);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = SandboxConfig { clock: sandbox_clock.clone(), ..SandboxConfig::default() };
+    let sandbox = Sandbox::start(listener, config).await.unwrap();
+    let clock = ManualClock::at(NOW);
+    let providers = Providers::new(clock.clone());
+    Fixture { sandbox, sandbox_clock, clock, providers }
+}
+
+impl Fixture {
+    fn apns(&self) -> SharedProvider {
+        self.build(ProviderKind::Apns, &self.sandbox.apns_config())
+    }
+
+    fn fcm(&self) -> SharedProvider {
+        self.build(ProviderKind::Fcm, &self.sandbox.fcm_config())
+    }
+
+    fn build(&self, kind: ProviderKind, config: &Value) -> SharedProvider {
+        self.providers.build(&ProviderConfig::parse(kind, config).unwrap())
+    }
+
+    /// Time goes on for both ends.
+    fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+        self.sandbox_clock.advance(by);
+    }
+}
+
+fn prepare(provider: &SharedProvider) -> Prepared {
+    let content = Content::Message(Box::new(Message {
+        text: "Hello".to_owned(),
+        url: Some("shop://order/1".to_owned()),
+        extra: Some(notify_core::Extra {
+            key: "order".to_owned(),
+            value: JsonObject::new(r#"{"id":7}"#).unwrap(),
+        }),
+        ..Message::default()
+    }));
+    let outgoing = Outgoing {
+        id: &NotificationId::new(ID).unwrap(),
+        app_name: "Shop",
+        content: &content,
+        poll_url: None,
+        priority: Priority::High,
+        collapse_key: None,
+        expires_at: Some(NOW.plus_ms(3_600_000)),
+        ttl_seconds: 3_600,
+    };
+    provider.prepare(&outgoing).unwrap()
+}
+
+fn to_apns(token: &str) -> Address {
+    Address::Apns { token: token.into(), env: IosEnv::Production }
+}
+
+fn to_fcm(token: &str) -> Address {
+    Address::Fcm { token: token.into() }
+}
+
+/// One attempt at an address that is answered like `wanted`.
+async fn attempt(provider: &SharedProvider, kind: ProviderKind, wanted: &Wanted) -> Answer {
+    let prepared = prepare(provider);
+    let address = match kind {
+        ProviderKind::Apns => to_apns(&apns_token(1, wanted)),
+        _ => to_fcm(&fcm_token(1, wanted)),
+    };
+    provider.attempt(&prepared, &address).await
+}
+
+/// What of an answer the tables tell: its kind, reason, and what goes with that.
+fn told(answer: &Answer) -> String {
+    match answer {
+        Answer::Delivered { .. } => "delivered".to_owned(),
+        Answer::TokenDead { reason, ambiguous, since } => {
+            let since = if since.is_some() { " since" } else { "" };
+            let ambiguous = if *ambiguous { " ambiguous" } else { "" };
+            format!("dead {reason}{ambiguous}{since}")
+        }
+        Answer::Retry { reason, outcome, .. } => format!("retry {reason} {outcome:?}"),
+        Answer::Throttle { reason, scope, .. } => format!("throttle {reason} {scope:?}"),
+        Answer::Config { reason } => format!("config {reason}"),
+        Answer::BadMessage { reason } => format!("bad {reason}"),
+        Answer::Policy { reason } => format!("policy {reason}"),
+        Answer::Unknown { reason } => format!("unknown {reason}"),
+    }
+}
+
+#[tokio::test]
+async fn apns_gets_what_it_demands_on_both_hosts() {
+    let fixture = fixture().await;
+    let apns = fixture.apns();
+    let prepared = prepare(&apns);
+    let token = "AB".repeat(32);
+    for env in [IosEnv::Production, IosEnv::Sandbox] {
+        let address = Address::Apns { token: token.clone().into(), env };
+        let answer = apns.attempt(&prepared, &address).await;
+        assert!(matches!(answer, Answer::Delivered { message_id: Some(_) }), "{answer:?}");
+    }
+    let journal = fixture.sandbox.journal();
+    assert_eq!(journal.len(), 2);
+    for (received, environment) in journal.iter().zip(["production", "sandbox"]) {
+        assert_eq!(json!(received.environment), environment);
+        assert_eq!(received.token.as_deref(), Some("ab".repeat(32).as_str()));
+        assert_eq!(received.headers["apns-topic"], "com.example.notify");
+        assert_eq!(received.headers["apns-push-type"], "alert");
+        assert_eq!(received.headers["apns-priority"], "10");
+        assert_eq!(received.headers["apns-collapse-id"], ID);
+        assert_eq!(
+            received.payload,
+            json!({
+                "aps": {"alert": {"title": "Shop", "body": "Hello"}, "sound": "default"},
+                "notification_id": ID,
+                "url": "shop://order/1",
+                "order": {"id": 7},
+            })
+        );
+    }
+    assert_eq!(journal[0].headers["apns-id"], journal[1].headers["apns-id"], "stable on a retry");
+    assert_ne!(journal[0].headers["apns-id"], ID, "and the device's own");
+}
+
+#[tokio::test]
+async fn every_reason_of_apns_is_understood() {
+    let fixture = fixture().await;
+    let apns = fixture.apns();
+    for reason in Reason::ALL {
+        let name = reason.name;
+        let expected = match (reason.status, name) {
+            (400, "BadDeviceToken") => format!("dead {name} ambiguous"),
+            (410, _) => format!("dead {name} since"),
+            (400, "MissingTopic" | "BadTopic" | "TopicDisallowed") | (403, _) => {
+                format!("config {name}")
+            }
+            (400, "IdleTimeout") | (500 | 503, _) => format!("retry {name} Failed"),
+            (429, "TooManyRequests") => format!("throttle {name} Address"),
+            (429, _) => format!("throttle {name} Provider"),
+            _ => format!("bad {name}"),
+        };
+        let answer = attempt(&apns, ProviderKind::Apns, &Wanted::reason(name)).await;
+        assert_eq!(told(&answer), expected);
+    }
+}
+
+#[tokio::test]
+async fn every_error_of_fcm_is_understood() {
+    let fixture = fixture().await;
+    let fcm = fixture.fcm();
+    let rows = [
+        ("UNREGISTERED", "dead UNREGISTERED"),
+        ("NOT_FOUND", "config NOT_FOUND"),
+        ("INVALID_ARGUMENT", "dead INVALID_ARGUMENT ambiguous"),
+        ("BAD_REQUEST", "bad INVALID_ARGUMENT"),
+        ("SENDER_ID_MISMATCH", "bad SENDER_ID_MISMATCH"),
+        ("PERMISSION_DENIED", "config PERMISSION_DENIED"),
+        ("UNAUTHENTICATED", "config UNAUTHENTICATED"),
+        ("THIRD_PARTY_AUTH_ERROR", "config THIRD_PARTY_AUTH_ERROR"),
+        ("QUOTA_EXCEEDED", "throttle QUOTA_EXCEEDED Provider"),
+        ("INTERNAL", "retry INTERNAL Failed"),
+        ("UNAVAILABLE", "retry UNAVAILABLE Failed"),
+        ("UNSPECIFIED_ERROR", "unknown UNSPECIFIED_ERROR"),
+        ("EMPTY", "retry http_503 Failed"),
+    ];
+    for (reason, expected) in rows {
+        let answer = attempt(&fcm, ProviderKind::Fcm, &Wanted::reason(reason)).await;
+        assert_eq!(told(&answer), expected, "{reason}");
+    }
+    let rule = Rule::on(Provider::Fcm, Wanted::reason("DEVICE_QUOTA_EXCEEDED"));
+    fixture.sandbox.script(rule).unwrap();
+    let answer = attempt(&fcm, ProviderKind::Fcm, &Wanted::ok()).await;
+    assert!(matches!(answer, Answer::Throttle { scope: Scope::Address, .. }), "{answer:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_on_the_wire_tell_what_may_have_been_processed() {
+    // Each is followed by a second's pause before the next connection: time jumps over it.
+    let fixture = fixture().await;
+    for (kind, provider) in
+        [(ProviderKind::Apns, fixture.apns()), (ProviderKind::Fcm, fixture.fcm())]
+    {
+        let always = |action| Wanted::fault(action);
+        let once = |action| Wanted { attempts: Some(1), ..Wanted::fault(action) };
+        let rows = [
+            (always(Action::Reset), "retry reset: INTERNAL_ERROR Unknown"),
+            (always(Action::Cut), "retry connection_cut Unknown"),
+            (always(Action::Refuse), "retry refused_stream NotProcessed"),
+            (always(Action::Goaway), "retry goaway NotProcessed"),
+            (once(Action::Refuse), "delivered"),
+            (once(Action::Goaway), "delivered"),
+        ];
+        for (wanted, expected) in rows {
+            let answer = attempt(&provider, kind, &wanted).await;
+            assert_eq!(told(&answer), expected, "{kind} {wanted:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn fcm_gets_what_it_demands_over_http2_and_over_plain_http1() {
+    let fixture = fixture().await;
+    let mut plain = fixture.sandbox.fcm_config();
+    let endpoint = plain["endpoint"].as_str().unwrap().replace("https://", "http://");
+    plain["endpoint"] = json!(endpoint);
+    for fcm in [fixture.fcm(), fixture.build(ProviderKind::Fcm, &plain)] {
+        let answer = fcm.attempt(&prepare(&fcm), &to_fcm("phone:1")).await;
+        let Answer::Delivered { message_id: Some(name) } = answer else {
+            panic!("not delivered: {answer:?}");
+        };
+        assert!(name.starts_with("projects/"), "{name}");
+    }
+    let journal = fixture.sandbox.journal();
+    assert_eq!(journal.len(), 2);
+    for received in journal {
+        assert_eq!(
+            received.payload,
+            json!({"message": {
+                "token": "phone:1",
+                "notification": {"title": "Shop", "body": "Hello"},
+                "data": {
+                    "notification_id": ID,
+                    "url": "shop://order/1",
+                    "order": "{\"id\":7}",
+                },
+                "android": {"priority": "HIGH", "ttl": "3600s", "notification": {"tag": ID}},
+            }})
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_messages_share_few_connections_and_one_access_token() {
+    let fixture = fixture().await;
+    let (apns, fcm) = (fixture.apns(), fixture.fcm());
+    let (to_ios, to_android) = (prepare(&apns), prepare(&fcm));
+    assert_eq!((apns.slots(), fcm.slots()), (100, 100), "assumed before the first connection");
+    let sends = (0..500).map(|seed| {
+        let (apns, fcm, to_ios, to_android) = (&apns, &fcm, &to_ios, &to_android);
+        async move {
+            let ios = to_apns(&apns_token(seed, &Wanted::ok()));
+            let android = to_fcm(&fcm_token(seed, &Wanted::ok()));
+            tokio::join!(apns.attempt(to_ios, &ios), fcm.attempt(to_android, &android))
+        }
+    });
+    for (ios, android) in join_all(sends).await {
+        assert!(matches!(ios, Answer::Delivered { .. }), "{ios:?}");
+        assert!(matches!(android, Answer::Delivered { .. }), "{android:?}");
+    }
+    let counts = fixture.sandbox.counts();
+    assert_eq!((counts.accepted, counts.refused_streams), (1_000, 0));
+    assert!(counts.connections <= 4, "{} connections", counts.connections);
+    let exchanges = counts.answers.iter().filter(|count| count.provider == Provider::Oauth);
+    assert_eq!(exchanges.map(|count| count.count).sum::<u64>(), 1, "single flight");
+    assert_eq!((apns.slots(), fcm.slots()), (1_000, 1_000));
+}
+
+#[tokio::test]
+async fn an_address_of_another_provider_is_refused_without_a_word() {
+    let fixture = fixture().await;
+    let apns = fixture.apns();
+    let answer = apns.attempt(&prepare(&apns), &to_fcm("a")).await;
+    assert_eq!(told(&answer), "bad address_of_another_provider");
+    let fcm = fixture.fcm();
+    let answer = fcm.attempt(&prepare(&fcm), &to_apns("aa")).await;
+    assert_eq!(told(&answer), "bad address_of_another_provider");
+}

@@ -1,0 +1,119 @@
+//! Provider tokens and access tokens against the sandbox: made, shared, renewed and refused.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use notify_core::ProviderKind;
+use serde_json::{Value, json};
+
+use super::{Fixture, attempt, fixture, prepare, to_fcm, told};
+use crate::provider_config::test_keys;
+use crate::providers::{Answer, Certainty};
+use crate::sandbox::apns::Reason;
+use crate::sandbox::{Answer as Wanted, Provider, Rule};
+
+#[tokio::test]
+async fn teams_do_not_share_a_connection_and_applications_of_one_team_do() {
+    let fixture = fixture().await;
+    let second = fixture.build(ProviderKind::Apns, &fixture.sandbox.second_apns_config());
+    let again = fixture.apns();
+    for apns in [fixture.apns(), second, again] {
+        let answer = attempt(&apns, ProviderKind::Apns, &Wanted::ok()).await;
+        assert_eq!(told(&answer), "delivered");
+    }
+    let journal = fixture.sandbox.journal();
+    assert_ne!(journal[0].connection, journal[1].connection);
+    assert_eq!(journal[0].connection, journal[2].connection);
+    assert_eq!(journal[0].headers.get("authorization"), journal[2].headers.get("authorization"));
+}
+
+#[tokio::test]
+async fn a_message_for_another_key_goes_over_a_fresh_connection_once() {
+    let fixture = fixture().await;
+    let apns = fixture.apns();
+    let wanted =
+        Wanted { attempts: Some(1), ..Wanted::reason(Reason::UNRELATED_KEY_ID_IN_TOKEN.name) };
+    assert_eq!(told(&attempt(&apns, ProviderKind::Apns, &wanted).await), "delivered");
+    let journal = fixture.sandbox.journal();
+    assert_eq!(journal.len(), 2);
+    assert_ne!(journal[0].connection, journal[1].connection);
+}
+
+#[tokio::test]
+async fn an_apns_token_that_ran_out_early_is_renewed_within_the_attempt() {
+    let fixture = fixture().await;
+    let apns = fixture.apns();
+    let ok = Wanted::ok();
+    let send = || attempt(&apns, ProviderKind::Apns, &ok);
+    assert_eq!(told(&send().await), "delivered");
+    // Apple's clock runs ahead of ours.
+    fixture.sandbox_clock.advance(Duration::from_secs(61 * 60));
+    assert_eq!(told(&send().await), "config ExpiredProviderToken", "another would not help");
+    fixture.clock.advance(Duration::from_secs(25 * 60));
+    assert_eq!(told(&send().await), "delivered");
+    fixture.advance(Duration::from_secs(49 * 60));
+    fixture.clock.advance(Duration::from_secs(60));
+    assert_eq!(told(&send().await), "delivered", "replaced before anybody complains");
+}
+
+#[tokio::test]
+async fn an_access_token_that_was_taken_back_is_fetched_again_once() {
+    let fixture = fixture().await;
+    let fcm = fixture.fcm();
+    let once = Wanted { attempts: Some(1), ..Wanted::reason("UNAUTHENTICATED") };
+    assert_eq!(told(&attempt(&fcm, ProviderKind::Fcm, &once).await), "delivered");
+    let always = Wanted::reason("UNAUTHENTICATED");
+    for _ in 0..5 {
+        let answer = attempt(&fcm, ProviderKind::Fcm, &always).await;
+        assert_eq!(told(&answer), "config UNAUTHENTICATED");
+    }
+    let counts = fixture.sandbox.counts();
+    let exchanges = counts.answers.iter().filter(|count| count.provider == Provider::Oauth);
+    assert_eq!(exchanges.map(|count| count.count).sum::<u64>(), 2, "no storm of fresh tokens");
+}
+
+#[tokio::test]
+async fn an_access_token_is_replaced_five_minutes_before_its_end() {
+    let fixture = fixture().await;
+    let fcm = fixture.fcm();
+    let exchanges = || {
+        let counts = fixture.sandbox.counts();
+        let oauth = counts.answers.iter().filter(|count| count.provider == Provider::Oauth);
+        oauth.map(|count| count.count).sum::<u64>()
+    };
+    let ok = Wanted::ok();
+    let send = || attempt(&fcm, ProviderKind::Fcm, &ok);
+    for (minutes, expected) in [(0, 1), (54, 1), (1, 2), (54, 2), (10, 3)] {
+        fixture.advance(Duration::from_secs(minutes * 60));
+        assert_eq!(told(&send().await), "delivered");
+        assert_eq!(exchanges(), expected, "{minutes} minutes later");
+    }
+}
+
+#[tokio::test]
+async fn a_sick_token_endpoint_is_waited_for_and_a_refusal_holds_the_provider() {
+    let fixture = fixture().await;
+    let fcm = fixture.fcm();
+    let rule =
+        |status| Rule::on(Provider::Oauth, Wanted { attempts: Some(1), ..Wanted::status(status) });
+    fixture.sandbox.script(rule(503)).unwrap();
+    let prepared = prepare(&fcm);
+    let address = to_fcm("a:1");
+    for answer in join_all((0..50).map(|_| fcm.attempt(&prepared, &address))).await {
+        assert!(
+            matches!(&answer, Answer::Retry { outcome: Certainty::NotProcessed, .. }),
+            "{answer:?}"
+        );
+    }
+    let fcm = fixture.build(ProviderKind::Fcm, &wrong_key(&fixture));
+    let answer = attempt(&fcm, ProviderKind::Fcm, &Wanted::ok()).await;
+    assert_eq!(told(&answer), "config oauth http_400 invalid_grant");
+    assert_eq!(fixture.sandbox.journal().len(), 0, "nothing was sent");
+}
+
+/// The sandbox's account with a key that Google does not know.
+fn wrong_key(fixture: &Fixture) -> Value {
+    let mut config = fixture.sandbox.fcm_config();
+    config["service_account"]["private_key"] = json!(test_keys::rsa_pem());
+    config
+}

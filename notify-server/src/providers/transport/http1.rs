@@ -1,0 +1,90 @@
+//! HTTP/1.1, for what is no HTTP/2: the token endpoint, and an `endpoint` of FCM that is plain
+//! `http` or negotiates nothing better (interfaces.md). Follows no redirect and uses no proxy.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::{Instant, timeout_at};
+
+use super::CONNECT_TIMEOUT;
+use super::failure::Failure;
+use super::reply::{Body, Reply};
+use super::tls::{TlsConfigs, Trust};
+
+/// Most idle connections kept to one host.
+const IDLE_CONNECTIONS_MAX: usize = 64;
+
+/// A client of one trust.
+#[derive(Clone)]
+pub(crate) struct Http1 {
+    client: reqwest::Client,
+}
+
+impl Http1 {
+    /// Makes a client.
+    pub(crate) fn new(tls: &TlsConfigs, trust: &Trust) -> Self {
+        // Without any root, plain `http` still has to work; TLS then fails for want of an issuer.
+        let tls = tls.get(trust, &[]).map_or_else(no_roots, |config| (*config).clone());
+        let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .http1_only()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .tcp_nodelay(true)
+            .build()
+            .expect("a client with its TLS given needs nothing of the system");
+        Self { client }
+    }
+
+    /// Posts a body.
+    pub(crate) async fn post(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<Reply, Failure> {
+        let exchange = async {
+            let sent = self.client.post(url).headers(headers).body(body).send().await;
+            let mut response = sent.map_err(|error| {
+                if error.is_connect() || error.is_builder() {
+                    Failure::unsent_because("connect_failed", innermost(&error))
+                } else {
+                    Failure::unknown("connection_cut")
+                }
+            })?;
+            let mut body = Body::default();
+            while let Ok(Some(chunk)) = response.chunk().await {
+                if body.is_full_after(chunk) {
+                    break;
+                }
+            }
+            let headers = std::mem::take(response.headers_mut());
+            Ok(Reply { status: response.status(), headers, body: body.finish(), connection: 0 })
+        };
+        match timeout_at(deadline, exchange).await {
+            Ok(done) => done,
+            Err(_) => Err(Failure::unknown("timeout")),
+        }
+    }
+}
+
+fn no_roots() -> ClientConfig {
+    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("aws-lc-rs has the default protocol versions")
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth()
+}
+
+/// The cause at the bottom: the ones above it name the URL, or only say that something failed.
+fn innermost(error: &reqwest::Error) -> &dyn std::error::Error {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause
+}

@@ -1,0 +1,52 @@
+//! The HTTP/2 sender: `h2` driven directly over TLS, a small pool per origin, credential and trust
+//! (design.md, trap 18). It makes one request and says what came of it; what that means is the
+//! provider's to tell. Runs on the engine's current-thread runtime.
+
+mod connection;
+mod dial;
+mod failure;
+mod http1;
+mod pace;
+mod pool;
+mod reply;
+mod retry_after;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+pub(crate) use dial::Protocols;
+pub(crate) use failure::Failure;
+pub(crate) use http1::Http1;
+pub(crate) use pool::{Pool, Pools};
+pub(crate) use reply::Reply;
+pub(crate) use retry_after::retry_after;
+
+use std::time::Duration;
+
+/// Most connections of one pool: 8 × 100 streams at 100 ms are 8,000 requests a second, near
+/// Google's quota for a project (protocols §3.3).
+pub(crate) const CONNECTIONS_MAX: usize = 8;
+/// Most streams used of one connection, whatever the server offers.
+pub(crate) const STREAMS_MAX: usize = 1_000;
+/// Streams to count on before the first connection tells.
+pub(crate) const STREAMS_ASSUMED: usize = 100;
+
+/// Longest wait for TCP.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for one address of several: a dead IPv6 route must not use up the whole.
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(4);
+/// Longest wait for the TLS handshake.
+const TLS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for the server's first SETTINGS.
+const SETTINGS_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a connection with open streams is asked for a sign of life, and how long it may take.
+const PING_INTERVAL: Duration = Duration::from_secs(15);
+/// How often an idle connection is (protocols §1).
+const PING_INTERVAL_IDLE: Duration = Duration::from_secs(3_600);
+/// Least time between connections to an origin that fails.
+const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a request that was not processed is sent again at once. The peer may be replacing
+/// its connections one by one, each with a GOAWAY.
+const RESENDS_MAX: u32 = 2;
+/// Most bytes of header fields read of an answer.
+const ANSWER_HEADER_BYTES_MAX: u32 = 32_768;

@@ -1,0 +1,59 @@
+//! `Retry-After`: seconds or a date (RFC 9110 §10.2.3), never more than a day (B39).
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+use jiff::fmt::rfc2822::DateTimeParser;
+use notify_core::Timestamp;
+
+/// Longest wait that a provider is granted (B39).
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
+
+/// A day of the week that is not the date's is no reason to come earlier.
+static DATE: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
+
+/// What the provider asked for; `None` when nothing readable.
+pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than a u64 holds are more than a day, too.
+        text.parse().map_or(RETRY_AFTER_MAX, Duration::from_secs)
+    } else {
+        let date = DATE.parse_timestamp(text).ok()?;
+        let wait_ms = date.as_millisecond().saturating_sub(now.as_ms());
+        Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0))
+    };
+    Some(wait.min(RETRY_AFTER_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date_and_at_most_a_day() {
+        let now = Timestamp(784_111_777_000); // Sun, 06 Nov 1994 08:49:37 GMT
+        let rows = [
+            ("0", Some(0)),
+            ("1", Some(1)),
+            (" 120 ", Some(120)),
+            ("86401", Some(86_400)),
+            ("1000000000000000000", Some(86_400)),
+            ("99999999999999999999999", Some(86_400)),
+            ("Sun, 06 Nov 1994 08:50:37 GMT", Some(60)),
+            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
+            ("Sun, 06 Nov 2994 08:49:37 GMT", Some(86_400)),
+            ("-5", None),
+            ("1.5", None),
+            ("soon", None),
+            ("", None),
+        ];
+        for (text, seconds) in rows {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, text.parse().unwrap());
+            assert_eq!(retry_after(&headers, now), seconds.map(Duration::from_secs), "{text}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new(), now), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! TLS: the system's roots and the administrator's, one configuration per trust.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::provider_config::ExtraRoots;
+
+/// Which roots are trusted beside the system's.
+pub(crate) type Trust = Option<ExtraRoots>;
+
+/// TLS configurations, made when first needed and shared.
+#[derive(Default)]
+pub(crate) struct TlsConfigs {
+    system: OnceLock<RootCertStore>,
+    configs: Mutex<HashMap<ConfigKey, Option<Arc<ClientConfig>>>>,
+}
+
+/// Trust, and the protocols offered.
+type ConfigKey = (Trust, &'static [&'static str]);
+
+impl TlsConfigs {
+    /// The configuration for that trust, offering these protocols; `None` when there is no root at
+    /// all, so that no certificate could be verified.
+    pub(crate) fn get(
+        &self,
+        trust: &Trust,
+        alpn: &'static [&'static str],
+    ) -> Option<Arc<ClientConfig>> {
+        let mut configs = self.configs.lock().expect("nothing panics under this lock");
+        configs.entry((trust.clone(), alpn)).or_insert_with(|| self.make(trust, alpn)).clone()
+    }
+
+    fn make(&self, trust: &Trust, alpn: &[&str]) -> Option<Arc<ClientConfig>> {
+        let mut roots = self.system.get_or_init(system_roots).clone();
+        if let Some(extra) = trust {
+            extra.add_to(&mut roots).expect("extra roots were read when they were configured");
+        }
+        if roots.is_empty() {
+            return None;
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("aws-lc-rs has the default protocol versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Some(Arc::new(config))
+    }
+}
+
+/// What of the system's roots can be read; some systems carry certificates that rustls refuses.
+fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}

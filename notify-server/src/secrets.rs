@@ -1,0 +1,251 @@
+//! Secrets at rest: provider credentials are sealed with the master key before they reach the
+//! store (AES-256-GCM). The key's id stands beside the ciphertext, so that a wrong key is told
+//! apart from a damaged row; what is sealed is bound to its application and provider.
+
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use notify_core::{AppId, ProviderKind};
+use secrecy::{ExposeSecret, SecretString};
+use zeroize::Zeroizing;
+
+use crate::keys::sha256;
+
+/// Length of a master key, in bytes.
+const MASTER_KEY_BYTES: usize = 32;
+/// First byte of what is sealed; another layout takes another number.
+const LAYOUT: u8 = 1;
+const KEY_ID_BYTES: usize = 8;
+const NONCE_BYTES: usize = 12;
+/// Longest master key file that is read, in bytes.
+const MASTER_KEY_FILE_BYTES_MAX: u64 = 1_024;
+
+/// Why a secret could not be sealed or opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// It was sealed with another master key.
+    #[error("sealed with another master key")]
+    OtherKey,
+    /// It is not what was sealed: damaged, or of another application or provider.
+    #[error("sealed secret is damaged")]
+    Damaged,
+}
+
+/// Why there is no master key.
+#[derive(Debug, thiserror::Error)]
+pub enum MasterKeyError {
+    /// The text is not one.
+    #[error("the master key must be 32 bytes in base64")]
+    Malformed,
+    /// The file cannot be read or made.
+    #[error("cannot use the master key file {}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// The key that seals secrets.
+pub struct MasterKey {
+    id: [u8; KEY_ID_BYTES],
+    key: RandomizedNonceKey,
+}
+
+impl std::fmt::Debug for MasterKey {
+    /// Never shows the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MasterKey").finish_non_exhaustive()
+    }
+}
+
+impl MasterKey {
+    /// Takes a key in base64.
+    ///
+    /// # Errors
+    /// When the text is not 32 bytes in base64.
+    pub fn from_base64(text: &SecretString) -> Result<Self, MasterKeyError> {
+        let decoded = BASE64.decode(text.expose_secret().trim()).map(Zeroizing::new);
+        let bytes = decoded.map_err(|_| MasterKeyError::Malformed)?;
+        if bytes.len() != MASTER_KEY_BYTES {
+            return Err(MasterKeyError::Malformed);
+        }
+        let key = RandomizedNonceKey::new(&AES_256_GCM, &bytes)
+            .expect("the length was checked just above");
+        let digest = sha256(&[b"notify master key id", bytes.as_slice()].concat());
+        let id = digest[..KEY_ID_BYTES].try_into().expect("a digest is longer than a key id");
+        Ok(Self { id, key })
+    }
+
+    /// Reads the key file.
+    ///
+    /// # Errors
+    /// When it is not there, cannot be read or holds no key.
+    pub fn read(path: &Path) -> Result<Self, MasterKeyError> {
+        let mut text = Zeroizing::new(String::new());
+        let file = std::fs::File::open(path).map_err(|source| failed(path, source))?;
+        file.take(MASTER_KEY_FILE_BYTES_MAX)
+            .read_to_string(&mut text)
+            .map_err(|source| failed(path, source))?;
+        Self::from_base64(&SecretString::from(text.as_str()))
+    }
+
+    /// Reads the key file, or draws a key and makes the file (mode 0600) when there is none. Of
+    /// two processes that start at once one makes it, the other reads it.
+    ///
+    /// # Errors
+    /// When the file can be neither read nor made.
+    pub fn read_or_make(path: &Path) -> Result<Self, MasterKeyError> {
+        if path.exists() {
+            return Self::read(path);
+        }
+        let mut bytes = Zeroizing::new([0_u8; MASTER_KEY_BYTES]);
+        aws_lc_rs::rand::fill(bytes.as_mut()).expect("the operating system gives random bytes");
+        let text = Zeroizing::new(BASE64.encode(bytes.as_ref()) + "\n");
+        // Written beside and linked into place, so that nobody ever reads half a key.
+        let draft = path.with_extension(format!("draft-{}", std::process::id()));
+        let written = write_private(&draft, text.as_bytes())
+            .and_then(|()| match std::fs::hard_link(&draft, path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+                linked => linked,
+            })
+            .and_then(|()| sync_folder(path));
+        let removed = std::fs::remove_file(&draft);
+        written.and(removed).map_err(|source| failed(path, source))?;
+        Self::read(path)
+    }
+
+    /// Seals a provider's configuration.
+    #[must_use]
+    pub fn seal(&self, app: AppId, provider: ProviderKind, plain: &[u8]) -> Vec<u8> {
+        let mut text = plain.to_vec();
+        let nonce = self
+            .key
+            .seal_in_place_append_tag(Aad::from(bound_to(app, provider)), &mut text)
+            .expect("AES-GCM seals any configuration, which is far below its limit");
+        let mut sealed = vec![LAYOUT];
+        sealed.extend_from_slice(&self.id);
+        sealed.extend_from_slice(nonce.as_ref());
+        sealed.append(&mut text);
+        sealed
+    }
+
+    /// Opens what [`Self::seal`] sealed for the same application and provider.
+    ///
+    /// # Errors
+    /// When it was sealed with another key, or is not what was sealed.
+    pub fn open(
+        &self,
+        app: AppId,
+        provider: ProviderKind,
+        sealed: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, SecretError> {
+        let (layout, rest) = sealed.split_at_checked(1).ok_or(SecretError::Damaged)?;
+        let (id, rest) = rest.split_at_checked(KEY_ID_BYTES).ok_or(SecretError::Damaged)?;
+        let (nonce, text) = rest.split_at_checked(NONCE_BYTES).ok_or(SecretError::Damaged)?;
+        if layout != [LAYOUT] {
+            return Err(SecretError::Damaged);
+        }
+        if id != self.id {
+            return Err(SecretError::OtherKey);
+        }
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| SecretError::Damaged)?;
+        let mut text = Zeroizing::new(text.to_vec());
+        let plain_bytes = self
+            .key
+            .open_in_place(nonce, Aad::from(bound_to(app, provider)), &mut text)
+            .map_err(|_| SecretError::Damaged)?
+            .len();
+        text.truncate(plain_bytes);
+        Ok(text)
+    }
+}
+
+/// What a sealed secret belongs to: a row copied to another place does not open.
+fn bound_to(app: AppId, provider: ProviderKind) -> String {
+    format!("{app}/{provider}")
+}
+
+fn failed(path: &Path, source: std::io::Error) -> MasterKeyError {
+    MasterKeyError::File { path: path.to_owned(), source }
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    fn key(byte: u8) -> MasterKey {
+        MasterKey::from_base64(&BASE64.encode([byte; 32]).into()).unwrap()
+    }
+
+    #[test]
+    fn what_is_sealed_opens_for_the_same_application_and_provider_alone() {
+        let (app, other) = (AppId(Uuid::from_u128(1)), AppId(Uuid::from_u128(2)));
+        let key = key(7);
+        let sealed = key.seal(app, ProviderKind::Apns, b"secret");
+        assert!(!sealed.windows(6).any(|part| part == b"secret"));
+        assert_eq!(key.open(app, ProviderKind::Apns, &sealed).unwrap().as_slice(), b"secret");
+        for (app, provider) in [(other, ProviderKind::Apns), (app, ProviderKind::Fcm)] {
+            assert_eq!(key.open(app, provider, &sealed), Err(SecretError::Damaged));
+        }
+        assert_ne!(sealed, key.seal(app, ProviderKind::Apns, b"secret"), "nonces never repeat");
+    }
+
+    #[test]
+    fn another_master_key_is_told_apart_from_damage() {
+        let app = AppId(Uuid::from_u128(1));
+        let sealed = key(7).seal(app, ProviderKind::Fcm, b"secret");
+        assert_eq!(key(8).open(app, ProviderKind::Fcm, &sealed), Err(SecretError::OtherKey));
+        for cut in 0..sealed.len() {
+            let outcome = key(7).open(app, ProviderKind::Fcm, &sealed[..cut]);
+            assert_eq!(outcome, Err(SecretError::Damaged), "{cut}");
+        }
+    }
+
+    #[test]
+    fn the_key_file_is_made_once_and_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("master.key");
+        let made = MasterKey::read_or_make(&path).unwrap();
+        assert_eq!(MasterKey::read_or_make(&path).unwrap().id, made.id);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_key_is_refused() {
+        for text in ["", "abc", &BASE64.encode([1; 31]), &BASE64.encode([1; 33])] {
+            let outcome = MasterKey::from_base64(&SecretString::from(text.to_owned()));
+            assert!(matches!(outcome, Err(MasterKeyError::Malformed)), "{text}");
+        }
+    }
+}

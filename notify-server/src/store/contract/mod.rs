@@ -1,0 +1,1 @@
+//! What every backend promises, one check a promise; run for each backend by `store_contract!`.

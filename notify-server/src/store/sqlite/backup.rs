@@ -1,0 +1,41 @@
+//! A consistent copy of the file, while a server works on it.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+
+use super::connection::open_reader;
+use super::open::{OpenError, private_file};
+
+/// Copies the database to a new file that only its owner may read. Blocks. What is committed while
+/// it copies is not in the copy, which is as the database was at its beginning.
+///
+/// # Errors
+/// When either file cannot be used; what was written of the copy then is no database.
+pub fn backup(database: &Path, copy: &Path) -> Result<(), OpenError> {
+    let file_error = |source| OpenError::File { path: copy.to_owned(), source };
+    let target = private_file(copy).map_err(file_error)?;
+    copy_pages(database, copy).map_err(|source| OpenError::Database {
+        path: database.to_owned(),
+        source: source.into(),
+    })?;
+    target.sync_all().map_err(file_error)
+}
+
+fn copy_pages(database: &Path, copy: &Path) -> rusqlite::Result<()> {
+    let source = open_reader(database)?;
+    // One transaction holds the snapshot, so that the writer cannot make the copy begin anew.
+    source.execute_batch("begin; select count(*) from sqlite_schema")?;
+    let mut target = Connection::open(copy)?;
+    let copying = Backup::new(&source, &mut target)?;
+    // All pages in one step: a reader never keeps the writer from its work.
+    match copying.step(-1)? {
+        StepResult::Done => Ok(()),
+        // Both mean that the target is in use, since the snapshot cannot be.
+        _ => Err(rusqlite::Error::SqliteFailure(
+            rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY),
+            Some("the copy is in use by another program".to_owned()),
+        )),
+    }
+}

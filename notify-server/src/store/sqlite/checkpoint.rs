@@ -1,0 +1,89 @@
+//! Checkpoints off the way of a commit: a thread of its own carries the log into the database
+//! file while the writer goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use rusqlite::hooks::Wal;
+
+use super::connection::open_writer;
+
+/// Pages of the log from which it is carried over.
+const CHECKPOINT_PAGES: i32 = 4_000;
+/// Pages of the log from which the writer itself carries the rest over, after it has answered
+/// everybody: only while nobody writes can the log begin anew, and without that it grows for ever.
+const LOG_PAGES_MAX: i32 = 16_000;
+
+/// The writer's side.
+pub(super) struct Checkpoints {
+    wake: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    /// Pages of the log after the last commit.
+    log_pages: Arc<AtomicI32>,
+}
+
+impl Checkpoints {
+    /// Starts the thread.
+    pub(super) fn start(path: &Path) -> std::io::Result<Self> {
+        let (wake, woken) = sync_channel::<()>(1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let path = path.to_owned();
+        let thread =
+            std::thread::Builder::new().name("store-checkpoint".to_owned()).spawn(move || {
+                let mut connection = None;
+                while woken.recv().is_ok() && !stopped.load(Ordering::SeqCst) {
+                    if connection.is_none() {
+                        connection = open_writer(&path).ok();
+                    }
+                    if let Some(open) = &connection
+                        && run(open).is_err()
+                    {
+                        connection = None;
+                    }
+                }
+            })?;
+        Ok(Self { wake: Some(wake), thread: Some(thread), stop, log_pages: Arc::default() })
+    }
+
+    /// Learns the length of the log from every commit of this connection.
+    pub(super) fn watch(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        let log_pages = Arc::clone(&self.log_pages);
+        connection.wal_hook(Some(move |_: &mut Wal, pages: i32| {
+            log_pages.store(pages, Ordering::Relaxed);
+            Ok(())
+        }))
+    }
+
+    /// Has the log carried over when it is long. A checkpoint that fails is tried again by the
+    /// next commit; nothing is lost, since the log holds everything.
+    pub(super) fn after_commit(&self, connection: &Connection) {
+        let pages = self.log_pages.load(Ordering::Relaxed);
+        if pages >= LOG_PAGES_MAX {
+            let _ = run(connection);
+        } else if pages >= CHECKPOINT_PAGES
+            && let Some(wake) = &self.wake
+        {
+            let _ = wake.try_send(());
+        }
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.wake.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("pragma wal_checkpoint(passive)")?.query_row([], |_| Ok(()))
+}

@@ -1,0 +1,62 @@
+//! Connections and their settings, in one place.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+/// How long a statement waits for a lock that another process holds.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Page cache of the writer, in KiB; the inner pages of every index of some million devices.
+const WRITER_CACHE_KIB: i64 = 64 * 1_024;
+/// Page cache of each reader, in KiB.
+const READER_CACHE_KIB: i64 = 8 * 1_024;
+/// How much of the file is mapped into memory for reading, in bytes.
+const MAPPED_BYTES: i64 = 256 * 1_024 * 1_024;
+/// Prepared statements that a connection keeps; more than there are in this backend.
+const STATEMENTS_KEPT: usize = 512;
+
+/// The connection that writes. Every commit is on disk when it returns (B9). Checkpoints are run
+/// by hand (`checkpoint.rs`), off the way of a commit.
+pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "page_size", 4_096)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+    // What is deleted is overwritten where that costs no further page: an erase means it (B23).
+    connection.pragma_update(None, "secure_delete", "fast")?;
+    settle(&connection)?;
+    Ok(connection)
+}
+
+/// A connection that can only read.
+pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
+    connection.pragma_update(None, "mmap_size", MAPPED_BYTES)?;
+    settle(&connection)?;
+    Ok(connection)
+}
+
+/// What every connection has.
+fn settle(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "temp_store", "memory")?;
+    // A schema that somebody tampered with must not run functions of its own.
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Places in listings, opaque to callers. Each ends in a check over its listing and application,
+//! so that one which no page of that listing gave is refused.
+
+use aws_lc_rs::digest::{Context, SHA256};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::store::{Page, PageRequest, StoreError};
+
+/// Bytes of the check.
+const CHECK_BYTES: usize = 6;
+
+/// A listing, and the application whose rows it lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Listing {
+    pub(super) name: &'static str,
+    pub(super) app: i64,
+}
+
+impl Listing {
+    /// The place after a row, as callers carry it.
+    fn write(self, place: &[u8]) -> String {
+        let mut bytes = self.check(place).to_vec();
+        bytes.extend_from_slice(place);
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The place that a caller brought back.
+    fn read(self, cursor: &str) -> Option<Vec<u8>> {
+        let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+        let (check, place) = bytes.split_at_checked(CHECK_BYTES)?;
+        (check == self.check(place)).then(|| place.to_vec())
+    }
+
+    fn check(self, place: &[u8]) -> [u8; CHECK_BYTES] {
+        let mut digest = Context::new(&SHA256);
+        digest.update(self.name.as_bytes());
+        digest.update(&self.app.to_be_bytes());
+        digest.update(place);
+        let digest = digest.finish();
+        std::array::from_fn(|at| digest.as_ref()[at])
+    }
+
+    /// Where a page begins when its rows are in the order of a number.
+    pub(super) fn number(self, page: &PageRequest) -> Result<Option<i64>, StoreError> {
+        let Some(place) = self.place(page)? else { return Ok(None) };
+        place.try_into().map(|bytes| Some(i64::from_be_bytes(bytes))).map_err(|_| refused())
+    }
+
+    /// Where a page begins when its rows are in the order of a text.
+    pub(super) fn text(self, page: &PageRequest) -> Result<Option<String>, StoreError> {
+        let Some(place) = self.place(page)? else { return Ok(None) };
+        String::from_utf8(place).map(Some).map_err(|_| refused())
+    }
+
+    fn place(self, page: &PageRequest) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(cursor) = &page.cursor else { return Ok(None) };
+        self.read(cursor).map(Some).ok_or_else(refused)
+    }
+
+    /// Makes a page of rows that were read with one more than asked for.
+    pub(super) fn page<T>(self, mut rows: Vec<(i64, T)>, page: &PageRequest) -> Page<T> {
+        let next = more(&mut rows, page).map(|place| self.write(&place.to_be_bytes()));
+        Page { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
+    }
+
+    /// The same for rows in the order of a text.
+    pub(super) fn page_by_text<T>(self, mut rows: Vec<(String, T)>, page: &PageRequest) -> Page<T> {
+        let next = more(&mut rows, page).map(|place| self.write(place.as_bytes()));
+        Page { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
+    }
+}
+
+/// How many rows to read for a page: one more than it shows.
+pub(super) fn rows_wanted(page: &PageRequest) -> i64 {
+    i64::from(page.limit) + 1
+}
+
+/// Cuts the row too many off; the place of the last one left, when there was one.
+fn more<P: Clone, T>(rows: &mut Vec<(P, T)>, page: &PageRequest) -> Option<P> {
+    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    if rows.len() <= limit {
+        return None;
+    }
+    rows.truncate(limit);
+    rows.last().map(|(place, _)| place.clone())
+}
+
+fn refused() -> StoreError {
+    StoreError::refused("cursor", "is not one that a page of this listing gave")
+}

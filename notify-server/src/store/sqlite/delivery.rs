@@ -1,0 +1,128 @@
+//! What the delivery engine keeps: dispatches, pages, checkpoints and retries.
+
+mod checkpoint;
+mod dead;
+mod dispatch;
+mod outcomes;
+mod page;
+mod retry;
+mod settle;
+mod slice;
+mod start;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use notify_core::{Platform, Timestamp};
+
+pub(super) use self::settle::{
+    cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far,
+};
+use super::SqliteStore;
+use crate::store::{
+    Adopted, AppNo, AudienceDevice, Checkpoint, ClaimedRetry, DeliveryStore, DeviceKey,
+    DeviceOutcome, Dispatch, DispatchNo, Epoch, OpenPage, PageClaim, PageProgress, RetryClaim,
+    RetryOutcome, Slice, StoreError,
+};
+
+#[async_trait]
+impl DeliveryStore for SqliteStore {
+    async fn adopt(&self, epoch: Epoch, lease_until: Timestamp) -> Result<Adopted, StoreError> {
+        self.write(move |tx| page::adopt(tx, epoch, lease_until)).await
+    }
+
+    async fn start_due(
+        &self,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<(Vec<DispatchNo>, bool), StoreError> {
+        self.write(move |tx| start::due(tx, now, limit)).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.read(start::next_due).await
+    }
+
+    async fn dispatch(&self, no: DispatchNo) -> Result<Dispatch, StoreError> {
+        self.read(move |connection| dispatch::read(connection, no)).await
+    }
+
+    async fn read_slice(
+        &self,
+        dispatch: &Dispatch,
+        after: DeviceKey,
+        rows_max: u32,
+    ) -> Result<Slice, StoreError> {
+        let draw = slice::Draw::of(dispatch);
+        self.read(move |connection| slice::next(connection, &draw, after, rows_max)).await
+    }
+
+    async fn read_range(
+        &self,
+        dispatch: &Dispatch,
+        from: DeviceKey,
+        to: DeviceKey,
+    ) -> Result<Vec<AudienceDevice>, StoreError> {
+        let draw = slice::Draw::of(dispatch);
+        self.read(move |connection| slice::range(connection, &draw, (from, to), None)).await
+    }
+
+    async fn open_page(&self, claim: PageClaim) -> Result<OpenPage, StoreError> {
+        self.write(move |tx| page::open(tx, &claim)).await
+    }
+
+    async fn page_progress(&self, page: &OpenPage) -> Result<PageProgress, StoreError> {
+        let page = *page;
+        self.read(move |connection| page::progress(connection, &page)).await
+    }
+
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<OpenPage, StoreError> {
+        let seen = Arc::clone(&self.seen);
+        self.write(move |tx| checkpoint::commit(tx, &seen, &checkpoint)).await
+    }
+
+    async fn retry_lanes(&self, now: Timestamp) -> Result<Vec<(AppNo, Platform)>, StoreError> {
+        self.read(move |connection| {
+            let lanes = retry::lanes(connection)?;
+            let due = lanes.into_iter().filter(|lane| lane.claimable_at <= now);
+            Ok(due.map(|lane| (lane.app, lane.platform)).collect())
+        })
+        .await
+    }
+
+    async fn next_retry_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.read(|connection| {
+            Ok(retry::lanes(connection)?.into_iter().map(|lane| lane.claimable_at).min())
+        })
+        .await
+    }
+
+    async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError> {
+        self.read(move |connection| retry::open(connection, app, platform)).await
+    }
+
+    async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
+        self.write(move |tx| retry::claim(tx, &claim)).await
+    }
+
+    async fn settle_retries(
+        &self,
+        epoch: Epoch,
+        outcomes: Vec<RetryOutcome>,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let seen = Arc::clone(&self.seen);
+        self.write(move |tx| {
+            outcomes.iter().try_for_each(|outcome| retry::settle(tx, &seen, (epoch, outcome), at))
+        })
+        .await
+    }
+
+    async fn delivery_outcome(
+        &self,
+        dispatch: DispatchNo,
+        key: DeviceKey,
+    ) -> Result<Option<DeviceOutcome>, StoreError> {
+        self.read(move |connection| page::outcome(connection, dispatch, key)).await
+    }
+}

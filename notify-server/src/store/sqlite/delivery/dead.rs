@@ -1,0 +1,38 @@
+//! Disabling a device whose address a provider reported dead (B22, B40).
+
+use notify_core::Timestamp;
+use rusqlite::{OptionalExtension, params};
+
+use super::super::device::{Seen, count_dead, registered_at};
+use super::super::writer::WriteTx;
+use crate::store::{Change, DeadAddress, StoreError};
+
+/// Disables the device, unless it has another address now or registered after the report's time
+/// (traps 6 and 9).
+pub(super) fn disable(
+    tx: &mut WriteTx<'_>,
+    seen: &Seen,
+    dead: &DeadAddress,
+) -> Result<(), StoreError> {
+    if let Some(since) = dead.since
+        && registered_at(tx, seen, dead.key)?.is_some_and(|registered| registered > since)
+    {
+        return Ok(());
+    }
+    let disabled = tx
+        .prepare_cached(
+            "update devices set dead_reason = ?3, dead_at = ?4
+             where key = ?1 and address = ?2 and dead_at is null
+             returning push_disabled, created_at",
+        )?
+        .query_row(params![dead.key.0, &*dead.address, &*dead.reason, dead.at.as_ms()], |row| {
+            Ok((row.get::<_, bool>(0)?, Timestamp(row.get(1)?)))
+        })
+        .optional()?;
+    let Some((push_disabled, created_at)) = disabled else { return Ok(()) };
+    if !push_disabled {
+        count_dead(tx, dead.key, created_at)?;
+    }
+    tx.changed(Change::DeviceChanged(dead.key));
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Pages: claiming the next range of a dispatch, taking over what another process left, looking up
+//! what is settled.
+
+use std::borrow::Cow;
+
+use notify_core::Timestamp;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::super::row::{count, count_at, unknown_value};
+use super::outcomes;
+use super::settle::{self, Moved};
+use crate::store::{
+    Adopted, DeviceKey, DeviceOutcome, DispatchNo, Epoch, OpenPage, PageClaim, PageNo,
+    PageProgress, Settled, StoreError,
+};
+
+/// Takes over the open pages, and frees the retries that other processes had claimed.
+pub(super) fn adopt(
+    tx: &Connection,
+    epoch: Epoch,
+    lease_until: Timestamp,
+) -> Result<Adopted, StoreError> {
+    let mut pages = tx
+        .prepare_cached(
+            "update pages set epoch = ?1, lease_until = ?2 where finished = 0
+             returning no, dispatch_no, from_key, to_key, checkpoint_no",
+        )?
+        .query_map([epoch.0, lease_until.as_ms()], |row| {
+            Ok(OpenPage {
+                no: PageNo(row.get(0)?),
+                dispatch: DispatchNo(row.get(1)?),
+                from: DeviceKey(row.get(2)?),
+                to: DeviceKey(row.get(3)?),
+                epoch,
+                checkpoint_no: row.get(4)?,
+                lease_until,
+            })
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    pages.sort_unstable_by_key(|page| page.no);
+    tx.prepare_cached(
+        "update retries set epoch = null, claimable_at = due_at
+         where epoch is not null and epoch <> ?1",
+    )?
+    .execute([epoch.0])?;
+    let dispatches = tx
+        .prepare_cached("select no from dispatches where scan_done = 0 order by no")?
+        .query_map([], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Adopted { pages, dispatches })
+}
+
+/// Claims the next range of a dispatch. A page without anybody to send to is finished at once.
+pub(super) fn open(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, StoreError> {
+    let claimed = tx
+        .prepare_cached(
+            "update dispatches set cursor = ?3
+             where no = ?1 and cursor = ?2 and scan_done = 0 and completed_at is null",
+        )?
+        .execute([claim.dispatch.0, claim.from.0, claim.to.0])?;
+    if claimed == 0 {
+        return Err(StoreError::Fenced);
+    }
+    let finished = claim.targeted == 0;
+    tx.prepare_cached(
+        "insert into pages (dispatch_no, from_key, to_key, epoch, lease_until, finished, targeted,
+         excluded) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?
+    .execute(params![
+        claim.dispatch.0,
+        claim.from.0,
+        claim.to.0,
+        claim.epoch.0,
+        claim.lease_until.as_ms(),
+        finished,
+        count(claim.targeted),
+        count(claim.excluded),
+    ])?;
+    let no = PageNo(tx.last_insert_rowid());
+    let by = Moved { pages: i64::from(!finished), retries: 0, scan_done: claim.end };
+    settle::moved(tx, claim.dispatch, by, claim.at)?;
+    Ok(OpenPage {
+        no,
+        dispatch: claim.dispatch,
+        from: claim.from,
+        to: claim.to,
+        epoch: claim.epoch,
+        checkpoint_no: 0,
+        lease_until: claim.lease_until,
+    })
+}
+
+/// What of a page is settled or waits to be tried again.
+pub(super) fn progress(
+    connection: &Connection,
+    page: &OpenPage,
+) -> Result<PageProgress, StoreError> {
+    let excluded = connection
+        .prepare_cached("select excluded from pages where no = ?1")?
+        .query_row([page.no.0], |row| count_at(row, 0))
+        .optional()?
+        .ok_or(StoreError::NotFound)?;
+    let settled = outcomes_of(connection, page.no, page.from)?;
+    let mut done: Vec<DeviceKey> = settled.into_iter().map(|outcome| outcome.key).collect();
+    let mut retries =
+        connection.prepare_cached("select device_key from retries where page_no = ?1")?;
+    for key in retries.query_map([page.no.0], |row| row.get(0).map(DeviceKey))? {
+        done.push(key?);
+    }
+    done.sort_unstable();
+    done.dedup();
+    Ok(PageProgress { done, excluded })
+}
+
+/// The outcome of one device.
+pub(super) fn outcome(
+    connection: &Connection,
+    dispatch: DispatchNo,
+    key: DeviceKey,
+) -> Result<Option<DeviceOutcome>, StoreError> {
+    let retried = connection
+        .prepare_cached(
+            "select outcome, reason, attempts from retries
+             where dispatch_no = ?1 and device_key = ?2",
+        )?
+        .query_row([dispatch.0, key.0], |row| {
+            let Some(code) = row.get::<_, Option<u8>>(0)? else { return Ok(None) };
+            Ok(Some(DeviceOutcome {
+                key,
+                settled: Settled::from_code(code).ok_or_else(|| unknown_value(0, Type::Integer))?,
+                reason: row.get::<_, Option<String>>(1)?.map(Cow::Owned),
+                attempts: row.get(2)?,
+            }))
+        })
+        .optional()?;
+    if let Some(outcome) = retried {
+        return Ok(outcome);
+    }
+    let page = connection
+        .prepare_cached(
+            "select no, from_key from pages where dispatch_no = ?1 and to_key >= ?2
+             order by to_key limit 1",
+        )?
+        .query_row([dispatch.0, key.0], |row| Ok((PageNo(row.get(0)?), DeviceKey(row.get(1)?))))
+        .optional()?;
+    let Some((no, from)) = page.filter(|(_, from)| *from < key) else { return Ok(None) };
+    Ok(outcomes_of(connection, no, from)?.into_iter().find(|outcome| outcome.key == key))
+}
+
+fn outcomes_of(
+    connection: &Connection,
+    page: PageNo,
+    from: DeviceKey,
+) -> Result<Vec<DeviceOutcome>, StoreError> {
+    let mut chunks = connection
+        .prepare_cached("select entries from outcomes where page_no = ?1 order by chunk_no")?;
+    let mut rows = chunks.query([page.0])?;
+    let mut settled = Vec::new();
+    while let Some(row) = rows.next()? {
+        let entries = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        settled.extend(outcomes::read(from, entries)?);
+    }
+    Ok(settled)
+}

@@ -1,0 +1,163 @@
+//! Deliveries that are tried again, each a row of its own with a due time.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use notify_core::{Platform, Timestamp};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::super::device::Seen;
+use super::super::row::count_at;
+use super::super::writer::WriteTx;
+use super::settle::{self, Moved};
+use super::{checkpoint, dead, slice};
+use crate::store::{
+    AppNo, ClaimedRetry, DeviceKey, DispatchNo, Epoch, PageNo, RetryClaim, RetryNo, RetryOutcome,
+    RetryStep, StoreError, platform_code, platform_of,
+};
+
+/// One application and platform with open retries, and when the first of them can be claimed.
+pub(super) struct Lane {
+    pub(super) app: AppNo,
+    pub(super) platform: Platform,
+    pub(super) claimable_at: Timestamp,
+}
+
+/// Every lane with open retries. Jumps over the index from lane to lane, however many rows each has.
+pub(super) fn lanes(connection: &Connection) -> Result<Vec<Lane>, StoreError> {
+    let mut next = connection.prepare_cached(
+        "select app_no, platform, claimable_at from retries indexed by retries_open
+         where outcome is null and (app_no, platform) > (?1, ?2)
+         order by app_no, platform, claimable_at limit 1",
+    )?;
+    let mut lanes = Vec::new();
+    let mut after = (-1_i64, -1_i64);
+    while let Some((app, platform, claimable_at)) = next
+        .query_row([after.0, after.1], |row| Ok((row.get(0)?, row.get(1)?, Timestamp(row.get(2)?))))
+        .optional()?
+    {
+        after = (app, platform);
+        lanes.push(Lane { app: AppNo(app), platform: platform_of(platform), claimable_at });
+    }
+    Ok(lanes)
+}
+
+/// How many retries of a lane are open.
+pub(super) fn open(
+    connection: &Connection,
+    app: AppNo,
+    platform: Platform,
+) -> Result<u64, StoreError> {
+    let open = connection
+        .prepare_cached(
+            "select count(*) from retries indexed by retries_open
+             where app_no = ?1 and platform = ?2 and outcome is null",
+        )?
+        .query_row([app.0, platform_code(platform)], |row| count_at(row, 0))?;
+    Ok(open)
+}
+
+/// Claims due retries of a lane.
+pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
+    let mut claimed = tx
+        .prepare_cached(
+            "update retries set epoch = ?4, claimable_at = ?5 where no in
+             (select no from retries indexed by retries_open
+              where app_no = ?1 and platform = ?2 and outcome is null and claimable_at <= ?3
+              order by claimable_at limit ?6)
+             returning no, dispatch_no, device_key, attempts, first_attempt_at, unknown_outcomes",
+        )?
+        .query_map(
+            params![
+                claim.app.0,
+                platform_code(claim.platform),
+                claim.now.as_ms(),
+                claim.epoch.0,
+                claim.lease_until.as_ms(),
+                claim.limit
+            ],
+            |row| {
+                Ok(ClaimedRetry {
+                    no: RetryNo(row.get(0)?),
+                    dispatch: DispatchNo(row.get(1)?),
+                    key: DeviceKey(row.get(2)?),
+                    device: None,
+                    attempts: row.get(3)?,
+                    first_attempt_at: Timestamp(row.get(4)?),
+                    unknown_outcomes: row.get(5)?,
+                })
+            },
+        )?
+        .collect::<Result<Vec<_>, _>>()?;
+    claimed.sort_unstable_by_key(|retry| retry.no);
+    let mut tags = HashMap::new();
+    for retry in &mut claimed {
+        let tag = match tags.entry(retry.dispatch) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(tag_of(tx, retry.dispatch)?),
+        };
+        retry.device = slice::device(tx, retry.key, tag.as_deref())?;
+    }
+    Ok(claimed)
+}
+
+/// The tag that a dispatch names.
+fn tag_of(tx: &Connection, dispatch: DispatchNo) -> Result<Option<String>, StoreError> {
+    let tag = tx
+        .prepare_cached(
+            "select n.tag from dispatches d join notifications n on n.no = d.notification_no
+             where d.no = ?1",
+        )?
+        .query_row([dispatch.0], |row| row.get(0))?;
+    Ok(tag)
+}
+
+/// Commits what became of a claimed retry. One that was ended meanwhile, or that another process
+/// claimed, stays as it is; what the provider said of its address counts all the same.
+pub(super) fn settle(
+    tx: &mut WriteTx<'_>,
+    seen: &Seen,
+    (epoch, outcome): (Epoch, &RetryOutcome),
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    if let Some(report) = &outcome.dead {
+        dead::disable(tx, seen, report)?;
+    }
+    match &outcome.step {
+        RetryStep::Settled { settled, reason, attempts } => {
+            let ended = tx
+                .prepare_cached(
+                    "update retries set outcome = ?3, reason = ?4, attempts = ?5, settled_at = ?6,
+                     epoch = null where no = ?1 and epoch = ?2 and outcome is null
+                     returning dispatch_no, page_no",
+                )?
+                .query_row(
+                    params![outcome.no.0, epoch.0, settled.code(), reason, attempts, at.as_ms()],
+                    |row| Ok((DispatchNo(row.get(0)?), PageNo(row.get(1)?))),
+                )
+                .optional()?;
+            let Some((dispatch, page)) = ended else { return Ok(()) };
+            settle::count(tx, page, *settled, (1, 1))?;
+            if let Some(reason) = checkpoint::failure(*settled, reason.as_deref()) {
+                settle::count_failures(tx, dispatch, reason, 1)?;
+            }
+            settle::moved(tx, dispatch, Moved { retries: -1, ..Moved::default() }, at)
+        }
+        RetryStep::Again { attempts, due_at, reason, unknown_outcomes } => {
+            tx.prepare_cached(
+                "update retries set attempts = ?3, due_at = ?4, claimable_at = ?4, reason = ?5,
+                 unknown_outcomes = ?6, epoch = null
+                 where no = ?1 and epoch = ?2 and outcome is null",
+            )?
+            .execute(params![
+                outcome.no.0,
+                epoch.0,
+                attempts,
+                due_at.as_ms(),
+                reason,
+                unknown_outcomes
+            ])?;
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Device statistics (B26): counters by hour of creation, platform and state, kept in the
+//! transaction that changes a device, so that counting never scans more than two hours.
+
+use notify_core::{Platform, PlatformCount, Timestamp};
+use rusqlite::{Connection, params};
+
+use super::super::row::{count_at, live_app};
+use super::row::{DeviceRow, Wanted};
+use crate::store::{AppNo, DeviceKey, StoreError, platform_code, platform_of};
+
+/// Width of a counter, in milliseconds.
+const HOUR_MS: i64 = 3_600_000;
+
+/// What a device counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) key: DeviceKey,
+    pub(super) enabled: bool,
+    pub(super) created_at: Timestamp,
+}
+
+impl State {
+    pub(super) fn of_row(row: &DeviceRow) -> Self {
+        Self { key: row.key, enabled: row.enabled(), created_at: row.created_at }
+    }
+
+    pub(super) fn of_wanted(key: DeviceKey, wanted: &Wanted, created_at: Timestamp) -> Self {
+        Self { key, enabled: !wanted.fields.push_disabled, created_at }
+    }
+}
+
+/// Counts a device that changed from one state to another; `None` is not there.
+pub(super) fn changed(
+    tx: &Connection,
+    before: Option<State>,
+    after: Option<State>,
+) -> Result<(), StoreError> {
+    let same = |a: State, b: State| {
+        (a.key.platform(), a.enabled, a.created_at) == (b.key.platform(), b.enabled, b.created_at)
+    };
+    if let (Some(before), Some(after)) = (before, after)
+        && same(before, after)
+    {
+        return Ok(());
+    }
+    if let Some(before) = before {
+        add(tx, before, -1)?;
+    }
+    if let Some(after) = after {
+        add(tx, after, 1)?;
+    }
+    Ok(())
+}
+
+/// Counts a device whose address was reported dead (B22).
+pub(crate) fn count_dead(
+    tx: &Connection,
+    key: DeviceKey,
+    created_at: Timestamp,
+) -> Result<(), StoreError> {
+    let before = State { key, enabled: true, created_at };
+    changed(tx, Some(before), Some(State { enabled: false, ..before }))
+}
+
+fn add(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
+    let (app, platform) = (state.key.app(), state.key.platform());
+    let hour = state.created_at.as_ms().div_euclid(HOUR_MS);
+    let place = params![app.0, hour, platform_code(platform), state.enabled, by];
+    // A counter that is not there cannot go below zero: the CHECK refuses it as a defect.
+    tx.prepare_cached(
+        "insert into device_counts (app_no, hour, platform, enabled, count)
+         values (?1, ?2, ?3, ?4, max(?5, 0))
+         on conflict do update set count = count + ?5",
+    )?
+    .execute(place)?;
+    Ok(())
+}
+
+/// Counts the devices created within a period, each by its state now.
+pub(super) fn count(
+    connection: &Connection,
+    app: AppNo,
+    (from, to): (Option<Timestamp>, Timestamp),
+    now: Timestamp,
+) -> Result<Vec<PlatformCount>, StoreError> {
+    live_app(connection, app)?;
+    let mut tally = Tally::default();
+    // Nothing was created after now, nor before the beginning: neither has an edge to scan.
+    let last_ms = if to >= now { i64::MAX } else { to.as_ms() };
+    let first_ms = from.map_or(0, Timestamp::as_ms);
+    let first_hour = first_ms.div_euclid(HOUR_MS) + i64::from(first_ms.rem_euclid(HOUR_MS) != 0);
+    let end_hour = last_ms.saturating_add(1).div_euclid(HOUR_MS);
+    if first_hour >= end_hour {
+        tally.scan(connection, app, (first_ms, last_ms))?;
+    } else {
+        tally.sum(connection, app, (first_hour, end_hour))?;
+        if first_ms < first_hour * HOUR_MS {
+            tally.scan(connection, app, (first_ms, first_hour * HOUR_MS - 1))?;
+        }
+        if last_ms != i64::MAX && end_hour * HOUR_MS <= last_ms {
+            tally.scan(connection, app, (end_hour * HOUR_MS, last_ms))?;
+        }
+    }
+    Ok(tally.counts())
+}
+
+/// Enabled and disabled devices by platform code.
+#[derive(Default)]
+struct Tally([(u64, u64); Platform::ALL.len()]);
+
+impl Tally {
+    fn add(&mut self, platform: Platform, enabled: bool, by: u64) {
+        let place = usize::try_from(platform_code(platform)).expect("platform codes are small");
+        let (on, off) = &mut self.0[place];
+        *if enabled { on } else { off } += by;
+    }
+
+    /// Adds whole hours.
+    fn sum(
+        &mut self,
+        connection: &Connection,
+        app: AppNo,
+        (first, end): (i64, i64),
+    ) -> Result<(), StoreError> {
+        let mut sums = connection.prepare_cached(
+            "select platform, enabled, sum(count) from device_counts
+             where app_no = ?1 and hour >= ?2 and hour < ?3 group by platform, enabled",
+        )?;
+        let mut rows = sums.query([app.0, first, end])?;
+        while let Some(row) = rows.next()? {
+            self.add(platform_of(row.get(0)?), row.get(1)?, count_at(row, 2)?);
+        }
+        Ok(())
+    }
+
+    /// Adds the devices of part of an hour.
+    fn scan(
+        &mut self,
+        connection: &Connection,
+        app: AppNo,
+        (first_ms, last_ms): (i64, i64),
+    ) -> Result<(), StoreError> {
+        let mut devices = connection.prepare_cached(
+            "select key, push_disabled = 0 and dead_at is null from devices
+             where app_no = ?1 and created_at >= ?2 and created_at <= ?3",
+        )?;
+        let mut rows = devices.query([app.0, first_ms, last_ms])?;
+        while let Some(row) = rows.next()? {
+            self.add(DeviceKey(row.get(0)?).platform(), row.get(1)?, 1);
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Vec<PlatformCount> {
+        Platform::ALL
+            .into_iter()
+            .zip(Platform::ALL.map(platform_code))
+            .filter_map(|(platform, code)| {
+                let (enabled, disabled) = *self.0.get(usize::try_from(code).ok()?)?;
+                (enabled + disabled > 0).then_some(PlatformCount { platform, enabled, disabled })
+            })
+            .collect()
+    }
+}

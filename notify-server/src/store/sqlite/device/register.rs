@@ -1,0 +1,266 @@
+//! Registering a device or replacing its fields (B21, B22, B25).
+
+use notify_core::{DeviceId, IosEnv, Timestamp};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::super::delivery::cancel_retries_of_device;
+use super::super::error::broken;
+use super::super::row::{env_code, live_app};
+use super::super::writer::WriteTx;
+use super::counts::{self, State};
+use super::row::{DeviceRow, Wanted, by_id};
+use crate::store::{
+    AppNo, Change, DeviceKey, REGISTRATION_WRITTEN_EVERY_MS, SEQUENCE_MAX, StoreError,
+};
+
+/// The key and written registration of a device that a registration would not change.
+pub(super) fn unchanged(
+    connection: &Connection,
+    app: AppNo,
+    wanted: &Wanted,
+) -> Result<Option<(DeviceKey, Timestamp)>, StoreError> {
+    let row = by_id(connection, app, &wanted.device_id)?;
+    Ok(row.filter(|row| is_unchanged(row, wanted)).map(|row| (row.key, row.registered_at)))
+}
+
+fn is_unchanged(row: &DeviceRow, wanted: &Wanted) -> bool {
+    row.key.platform() == wanted.platform && row.fields == wanted.fields
+}
+
+/// Registers a device, or replaces every field of it.
+pub(super) fn register(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    wanted: &Wanted,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    live_app(tx, app)?;
+    let key = match by_id(tx, app, &wanted.device_id)? {
+        Some(row) if is_unchanged(&row, wanted) => {
+            if at.ms_since(row.registered_at) >= REGISTRATION_WRITTEN_EVERY_MS {
+                write_seen(tx, row.key, at)?;
+            }
+            return Ok(());
+        }
+        Some(row) if row.key.platform() == wanted.platform => replace(tx, &row, wanted, at)?,
+        Some(row) => change_platform(tx, app, &row, (wanted, at))?,
+        None => {
+            let key = next_key(tx, app, wanted)?;
+            let taken = take_address(tx, app, wanted, (key, at))?;
+            insert(tx, (key, taken), wanted, at)?;
+            write_seen(tx, key, at)?;
+            counts::changed(tx, None, Some(State::of_wanted(key, wanted, at)))?;
+            key
+        }
+    };
+    tx.changed(Change::DeviceChanged(key));
+    Ok(())
+}
+
+/// The same for the platforms of B25: an id of a device of another platform is refused.
+pub(super) fn subscribe(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    wanted: &Wanted,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    if let Some(row) = by_id(tx, app, &wanted.device_id)?
+        && row.key.platform() != wanted.platform
+    {
+        return Err(StoreError::refused("device_id", "is in use by a device of another platform"));
+    }
+    register(tx, app, wanted, at)
+}
+
+/// The device that has the wanted address.
+pub(super) fn device_at(
+    tx: &Connection,
+    app: AppNo,
+    wanted: &Wanted,
+) -> Result<Option<DeviceId>, StoreError> {
+    let Some(holder) = holders(tx, app, wanted)?.into_iter().next() else { return Ok(None) };
+    let id: String = tx
+        .prepare_cached("select device_id from devices where key = ?1")?
+        .query_row([holder.0], |row| row.get(0))?;
+    DeviceId::new(id).map(Some).map_err(broken)
+}
+
+/// The devices of the platform that have the wanted address: one, or none.
+fn holders(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<Vec<DeviceKey>, StoreError> {
+    let keys = tx
+        .prepare_cached(
+            "select key from devices where address_hash = ?1 and address = ?2 and app_no = ?3",
+        )?
+        .query_map(params![wanted.address_hash, wanted.fields.address, app.0], |row| {
+            row.get(0).map(DeviceKey)
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(keys.into_iter().filter(|key| key.platform() == wanted.platform).collect())
+}
+
+/// Takes the wanted address from whichever other device has it (B22); the one that had it.
+fn take_address(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    wanted: &Wanted,
+    (key, at): (DeviceKey, Timestamp),
+) -> Result<Option<(DeviceKey, Timestamp)>, StoreError> {
+    if wanted.address_hash.is_none() {
+        return Ok(None);
+    }
+    let mut taken = None;
+    for holder in holders(tx, app, wanted)? {
+        if holder != key {
+            tx.prepare_cached(
+                "update devices set address = null, address_hash = null, p256dh = null,
+                 auth = null, moved_from = null, moved_at = null where key = ?1",
+            )?
+            .execute([holder.0])?;
+            tx.changed(Change::DeviceChanged(holder));
+            taken = Some((holder, at));
+        }
+    }
+    Ok(taken)
+}
+
+/// The next key of the application (trap 6).
+fn next_key(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<DeviceKey, StoreError> {
+    let sequence: Option<i64> = tx
+        .prepare_cached(
+            "update apps set device_sequence = device_sequence + 1
+             where no = ?1 and device_sequence < ?2 returning device_sequence",
+        )?
+        .query_row([app.0, SEQUENCE_MAX], |row| row.get(0))
+        .optional()?;
+    sequence
+        .map(|sequence| DeviceKey::new(app, wanted.platform, sequence))
+        .ok_or_else(|| broken("the application has no device sequence left"))
+}
+
+/// Writes a new row. `created_at` is a time of before when the device only changes its platform.
+fn insert(
+    tx: &Connection,
+    (key, taken): (DeviceKey, Option<(DeviceKey, Timestamp)>),
+    wanted: &Wanted,
+    created_at: Timestamp,
+) -> Result<(), StoreError> {
+    let fields = &wanted.fields;
+    tx.prepare_cached(
+        "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
+         push_disabled, utc_offset_minutes, details, p256dh, auth, moved_from, moved_at, created_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+    )?
+    .execute(params![
+        key.0,
+        key.app().0,
+        wanted.device_id.as_str(),
+        fields.address,
+        wanted.address_hash,
+        fields.ios_env.map(env_code),
+        fields.push_disabled,
+        fields.utc_offset_minutes,
+        fields.details,
+        fields.p256dh,
+        fields.auth,
+        taken.map(|(from, _)| from.0),
+        taken.map(|(_, at)| at.as_ms()),
+        created_at.as_ms(),
+    ])?;
+    Ok(())
+}
+
+/// Replaces the fields of a device of the same platform.
+fn replace(
+    tx: &mut WriteTx<'_>,
+    row: &DeviceRow,
+    wanted: &Wanted,
+    at: Timestamp,
+) -> Result<DeviceKey, StoreError> {
+    let fields = &wanted.fields;
+    let key = row.key;
+    let same_host = |env: Option<IosEnv>| env.unwrap_or_default();
+    let moved = row.fields.address != fields.address;
+    // Another token or host is another address: what was said of the old one is over (B22).
+    let revived = moved || same_host(row.fields.ios_env) != same_host(fields.ios_env);
+    if moved {
+        let taken = take_address(tx, key.app(), wanted, (key, at))?;
+        tx.prepare_cached(
+            "update devices set address = ?2, address_hash = ?3, moved_from = ?4, moved_at = ?5
+             where key = ?1",
+        )?
+        .execute(params![
+            key.0,
+            fields.address,
+            wanted.address_hash,
+            taken.map(|(from, _)| from.0),
+            taken.map(|(_, at)| at.as_ms())
+        ])?;
+    }
+    if revived && row.dead {
+        tx.prepare_cached("update devices set dead_reason = null, dead_at = null where key = ?1")?
+            .execute([key.0])?;
+    }
+    tx.prepare_cached(
+        "update devices set ios_env = ?2, push_disabled = ?3, utc_offset_minutes = ?4,
+         details = ?5, p256dh = ?6, auth = ?7 where key = ?1",
+    )?
+    .execute(params![
+        key.0,
+        fields.ios_env.map(env_code),
+        fields.push_disabled,
+        fields.utc_offset_minutes,
+        fields.details,
+        fields.p256dh,
+        fields.auth
+    ])?;
+    write_seen(tx, key, at)?;
+    let enabled = !fields.push_disabled && (revived || !row.dead);
+    counts::changed(
+        tx,
+        Some(State::of_row(row)),
+        Some(State { key, enabled, created_at: row.created_at }),
+    )?;
+    Ok(key)
+}
+
+/// Gives a device another platform and with it another key; `created_at`, the tags and what it did
+/// with notifications stay, what was still to be sent to it as the old one is canceled.
+fn change_platform(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    row: &DeviceRow,
+    (wanted, at): (&Wanted, Timestamp),
+) -> Result<DeviceKey, StoreError> {
+    let key = next_key(tx, app, wanted)?;
+    cancel_retries_of_device(tx, row.key, at)?;
+    for sql in ["delete from devices where key = ?1", "delete from device_seen where key = ?1"] {
+        tx.prepare_cached(sql)?.execute([row.key.0])?;
+    }
+    tx.changed(Change::DeviceChanged(row.key));
+    let taken = take_address(tx, app, wanted, (key, at))?;
+    insert(tx, (key, taken), wanted, row.created_at)?;
+    write_seen(tx, key, at)?;
+    for sql in [
+        "update device_tags set device_key = ?2 where device_key = ?1",
+        "update engagement set device_key = ?2 where device_key = ?1",
+        "update poll_votes set device_key = ?2 where device_key = ?1",
+    ] {
+        tx.prepare_cached(sql)?.execute([row.key.0, key.0])?;
+    }
+    counts::changed(
+        tx,
+        Some(State::of_row(row)),
+        Some(State::of_wanted(key, wanted, row.created_at)),
+    )?;
+    Ok(key)
+}
+
+/// Writes the time of a registration; never an older one, never for a device that is gone.
+pub(super) fn write_seen(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "insert into device_seen (key, registered_at) select key, ?2 from devices where key = ?1
+         on conflict do update set registered_at = max(registered_at, excluded.registered_at)",
+    )?
+    .execute([key.0, at.as_ms()])?;
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Engagement events (B33).
+
+use async_trait::async_trait;
+use notify_core::{
+    DeviceId, Event, EventType, EventsAccepted, IgnoredEvent, NotificationId, Timestamp,
+};
+use rusqlite::{Connection, params};
+
+use super::SqliteStore;
+use super::device::key_by_id;
+use super::notification::number_of;
+use super::row::{event_code, live_app};
+use crate::store::{AppNo, DeviceKey, Done, EngagementStore, NotificationNo, Once, StoreError};
+
+#[async_trait]
+impl EngagementStore for SqliteStore {
+    async fn record_events(
+        &self,
+        app: AppNo,
+        events: Vec<Event>,
+        at: Timestamp,
+        once: Option<Once>,
+    ) -> Result<Done<EventsAccepted>, StoreError> {
+        self.write_once(app, once, move |tx| {
+            live_app(tx, app)?;
+            let mut answer = EventsAccepted::default();
+            for (index, event) in (0_u64..).zip(&events) {
+                match record(tx, app, event, at)? {
+                    None => answer.accepted += 1,
+                    Some(reason) => {
+                        answer.ignored.push(IgnoredEvent { index, reason: reason.to_owned() });
+                    }
+                }
+            }
+            Ok(answer)
+        })
+        .await
+    }
+
+    async fn names_exist(
+        &self,
+        app: AppNo,
+        notification: Option<NotificationId>,
+        device: Option<DeviceId>,
+    ) -> Result<bool, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            if let Some(id) = &notification
+                && number_of(connection, app, id)?.is_none()
+            {
+                return Ok(false);
+            }
+            if let Some(id) = &device
+                && key_by_id(connection, app, id.as_str())?.is_none()
+            {
+                return Ok(false);
+            }
+            Ok(true)
+        })
+        .await
+    }
+}
+
+/// Records an event; what it names that is unknown.
+fn record(
+    tx: &Connection,
+    app: AppNo,
+    event: &Event,
+    at: Timestamp,
+) -> Result<Option<&'static str>, StoreError> {
+    let Some(notification) = number_of(tx, app, &event.notification_id)? else {
+        return Ok(Some("unknown notification"));
+    };
+    let Some(device) = key_by_id(tx, app, event.device_id.as_str())? else {
+        return Ok(Some("unknown device"));
+    };
+    if insert(tx, (notification, device), event.kind, event.at.unwrap_or(at))? {
+        count(tx, notification, event.kind)?;
+    }
+    Ok(None)
+}
+
+/// Whether it is the first of its type, device and notification.
+fn insert(
+    tx: &Connection,
+    (notification, device): (NotificationNo, DeviceKey),
+    kind: EventType,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    let inserted = tx
+        .prepare_cached(
+            "insert or ignore into engagement (notification_no, device_key, type, at)
+             values (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![notification.0, device.0, event_code(kind), at.as_ms()])?;
+    Ok(inserted > 0)
+}
+
+fn count(tx: &Connection, notification: NotificationNo, kind: EventType) -> Result<(), StoreError> {
+    let sql = match kind {
+        EventType::Received => {
+            "insert into engagement_counts (notification_no, received) values (?1, 1)
+             on conflict do update set received = received + 1"
+        }
+        EventType::Opened => {
+            "insert into engagement_counts (notification_no, opened) values (?1, 1)
+             on conflict do update set opened = opened + 1"
+        }
+        EventType::Clicked => {
+            "insert into engagement_counts (notification_no, clicked) values (?1, 1)
+             on conflict do update set clicked = clicked + 1"
+        }
+        EventType::Dismissed => {
+            "insert into engagement_counts (notification_no, dismissed) values (?1, 1)
+             on conflict do update set dismissed = dismissed + 1"
+        }
+    };
+    tx.prepare_cached(sql)?.execute([notification.0])?;
+    Ok(())
+}

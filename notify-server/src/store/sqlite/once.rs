@@ -1,0 +1,63 @@
+//! Idempotency (B8): the answer of a request is committed with its effect, and looked for in the
+//! same transaction.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::Serialize;
+
+use super::writer::WriteTx;
+use crate::store::{AppNo, Done, Once, REPLAY_KEPT_MS, StoreError};
+
+/// Most records that are over and deleted when one is added.
+const OVER_DELETED_MAX: i64 = 100;
+
+/// Runs a write at most once: answers what it came to before, or runs it and keeps its answer.
+pub(super) fn run<T: Serialize>(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    once: Option<&Once>,
+    write: impl FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError>,
+) -> Result<Done<T>, StoreError> {
+    let Some(once) = once else { return write(tx).map(Done::Now) };
+    if let Some(answer) = before(tx, app, once)? {
+        return Ok(Done::Before(answer));
+    }
+    let answer = write(tx)?;
+    keep(tx, app, once, &serde_json::to_string(&answer)?)?;
+    Ok(Done::Now(answer))
+}
+
+/// The answer of an earlier request with this key.
+pub(super) fn before(
+    connection: &Connection,
+    app: AppNo,
+    once: &Once,
+) -> Result<Option<String>, StoreError> {
+    let found = connection
+        .prepare_cached(
+            "select digest, answer from idempotency
+             where app_no = ?1 and path = ?2 and key = ?3 and at > ?4",
+        )?
+        .query_row(params![app.0, once.path, once.key, once.at.as_ms() - REPLAY_KEPT_MS], |row| {
+            Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, String>(1)?))
+        })
+        .optional()?;
+    match found {
+        Some((digest, answer)) if digest == once.digest => Ok(Some(answer)),
+        Some(_) => Err(StoreError::KeyReused),
+        None => Ok(None),
+    }
+}
+
+fn keep(tx: &Connection, app: AppNo, once: &Once, answer: &str) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "delete from idempotency where (app_no, path, key) in
+         (select app_no, path, key from idempotency where at <= ?1 order by at limit ?2)",
+    )?
+    .execute([once.at.as_ms() - REPLAY_KEPT_MS, OVER_DELETED_MAX])?;
+    tx.prepare_cached(
+        "insert or replace into idempotency (app_no, path, key, digest, answer, at)
+         values (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![app.0, once.path, once.key, once.digest, answer, once.at.as_ms()])?;
+    Ok(())
+}

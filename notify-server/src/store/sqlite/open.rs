@@ -1,0 +1,167 @@
+//! Opening the file: lock, connections, migrations. A file that another server uses, or that a
+//! newer one has written, is refused before anything is touched.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::connection::open_writer;
+
+mod migrations {
+    #![allow(missing_docs, unreachable_pub, reason = "generated")]
+    refinery::embed_migrations!("src/store/sqlite/migrations");
+}
+
+/// Reader connections unless told otherwise.
+pub const READERS_DEFAULT: usize = 4;
+
+/// How to open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SqliteOptions {
+    /// Whether this process is the server of the file: refused when another one is. The
+    /// subcommands that work beside a server go without.
+    pub lock: bool,
+    /// Connections that read.
+    pub readers: usize,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self { lock: true, readers: READERS_DEFAULT }
+    }
+}
+
+/// Why the file was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another server works on it.
+    #[error(
+        "{} is in use by another notify-server: stop that one, or give this one another data \
+         directory", .0.display()
+    )]
+    InUse(PathBuf),
+    /// Its tables are of a later version.
+    #[error(
+        "{} was written by a newer notify-server (schema {found}; this one knows {known}): update \
+         this server, or restore a backup", path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Version of its tables.
+        found: i64,
+        /// Latest version that this server knows.
+        known: i64,
+    },
+    /// The file or its folder cannot be used.
+    #[error("{} cannot be opened", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is no database, or a damaged one.
+    #[error("{} cannot be used as a database", path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// What opening gives: the writing connection, and the lock while it is held.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) lock: Option<File>,
+}
+
+/// Opens the file, making it when it is missing, and brings its tables up to date.
+pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenError> {
+    let file_error = |source| OpenError::File { path: path.to_owned(), source };
+    let lock = if options.lock { Some(lock_server(path)?) } else { None };
+    if !path.exists() {
+        // Only a file that SQLite has not opened: closing one gives up its locks of this process.
+        private_file(path).map_err(file_error)?;
+    }
+    // Two processes that open at once migrate one after the other.
+    let migrating = private_file(&beside(path, "migrate.lock")).map_err(file_error)?;
+    migrating.lock().map_err(file_error)?;
+    let database_error = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
+        path: path.to_owned(),
+        source,
+    };
+    let mut connection = open_writer(path).map_err(|error| database_error(error.into()))?;
+    refuse_newer(path, &connection)?;
+    migrations::migrations::runner()
+        .run(&mut connection)
+        .map_err(|error| database_error(error.into()))?;
+    Ok(Opened { connection, lock })
+}
+
+/// Takes the lock that only one server has. It ends with the process, however that ends.
+fn lock_server(path: &Path) -> Result<File, OpenError> {
+    let file_error = |source| OpenError::File { path: path.to_owned(), source };
+    let file = private_file(&beside(path, "lock")).map_err(file_error)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
+        Err(TryLockError::Error(error)) => Err(file_error(error)),
+    }
+}
+
+fn refuse_newer(path: &Path, connection: &Connection) -> Result<(), OpenError> {
+    let known = migrations::migrations::runner()
+        .get_migrations()
+        .iter()
+        .map(|migration| i64::from(migration.version()))
+        .max()
+        .unwrap_or(0);
+    let found = applied_version(connection)
+        .map_err(|source| OpenError::Database { path: path.to_owned(), source: source.into() })?;
+    if found > known {
+        return Err(OpenError::Newer { path: path.to_owned(), found, known });
+    }
+    Ok(())
+}
+
+/// Version of the tables; 0 for a new file.
+fn applied_version(connection: &Connection) -> rusqlite::Result<i64> {
+    let exists = connection
+        .query_row(
+            "select 1 from sqlite_schema where type = 'table' and name = 'refinery_schema_history'",
+            [],
+            |_| Ok(()),
+        )
+        .optional()?
+        .is_some();
+    if !exists {
+        return Ok(0);
+    }
+    connection.query_row(
+        "select coalesce(max(version), 0) from refinery_schema_history",
+        [],
+        |row| row.get(0),
+    )
+}
+
+/// `notify.db` and `lock` make `notify.db.lock`.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// Opens a file that only its owner may read; SQLite gives its log the same mode.
+pub(super) fn private_file(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}

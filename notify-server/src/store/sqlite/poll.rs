@@ -1,0 +1,114 @@
+//! Polls and their answers (B14, B32).
+
+use async_trait::async_trait;
+use notify_core::{AnswerId, NotificationId, PollVote, Success, Timestamp};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+
+use super::SqliteStore;
+use super::device::key_by_id;
+use super::notification::number_of;
+use super::row::{count_at, layout_of, live_app, unknown_value, uuid_at};
+use crate::store::{AnswerRow, AppNo, Done, NotificationNo, Once, PollRow, PollStore, StoreError};
+
+#[async_trait]
+impl PollStore for SqliteStore {
+    async fn poll(&self, app: AppNo, id: NotificationId) -> Result<PollRow, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            let no = number_of(connection, app, &id)?.ok_or(StoreError::NotFound)?;
+            read(connection, no, id)?.ok_or(StoreError::NotFound)
+        })
+        .await
+    }
+
+    async fn answer_poll(
+        &self,
+        app: AppNo,
+        poll: NotificationId,
+        answer: AnswerId,
+        vote: PollVote,
+        (_at, once): (Timestamp, Option<Once>),
+    ) -> Result<Done<Success>, StoreError> {
+        self.write_once(app, once, move |tx| {
+            live_app(tx, app)?;
+            let no = number_of(tx, app, &poll)?.ok_or(StoreError::NotFound)?;
+            count_vote(tx, app, (no, answer), &vote)?;
+            Ok(Success { success: true })
+        })
+        .await
+    }
+}
+
+fn read(
+    connection: &Connection,
+    no: NotificationNo,
+    id: NotificationId,
+) -> Result<Option<PollRow>, StoreError> {
+    let answers = connection
+        .prepare_cached(
+            "select id, text, image_url, clicks from poll_answers
+             where notification_no = ?1 order by place",
+        )?
+        .query_map([no.0], |row| {
+            Ok(AnswerRow {
+                id: AnswerId(uuid_at(row, 0)?),
+                text: row.get(1)?,
+                image_url: row.get(2)?,
+                clicks: count_at(row, 3)?,
+            })
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    let poll = connection
+        .prepare_cached(
+            "select public_id, text, layout, image_url, lang, created_at from polls
+             where notification_no = ?1",
+        )?
+        .query_row([no.0], |row| {
+            Ok(PollRow {
+                id,
+                public_id: Uuid::from_bytes(row.get(0)?),
+                text: row.get(1)?,
+                layout_id: layout_of(row.get(2)?).ok_or_else(|| unknown_value(2, Type::Integer))?,
+                image_url: row.get(3)?,
+                lang: row.get(4)?,
+                created_at: Timestamp(row.get(5)?),
+                answers,
+            })
+        })
+        .optional()?;
+    Ok(poll)
+}
+
+fn count_vote(
+    tx: &Connection,
+    app: AppNo,
+    (no, answer): (NotificationNo, AnswerId),
+    vote: &PollVote,
+) -> Result<(), StoreError> {
+    let place = params![no.0, answer.0.as_bytes()];
+    let known = tx
+        .prepare_cached("select 1 from poll_answers where notification_no = ?1 and id = ?2")?
+        .exists(place)?;
+    if !known {
+        return Err(StoreError::NotFound);
+    }
+    if let Some(device) = &vote.device_id {
+        let key = key_by_id(tx, app, device.as_str())?
+            .ok_or_else(|| StoreError::refused("device_id", "names no device"))?;
+        let first = tx
+            .prepare_cached(
+                "insert or ignore into poll_votes (notification_no, device_key) values (?1, ?2)",
+            )?
+            .execute([no.0, key.0])?;
+        if first == 0 {
+            return Ok(());
+        }
+    }
+    tx.prepare_cached(
+        "update poll_answers set clicks = clicks + 1 where notification_no = ?1 and id = ?2",
+    )?
+    .execute(params![no.0, answer.0.as_bytes()])?;
+    Ok(())
+}

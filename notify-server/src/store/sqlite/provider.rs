@@ -1,0 +1,95 @@
+//! Configured providers; what is secret in them is sealed before it comes here.
+
+use async_trait::async_trait;
+use notify_core::{AppId, ProviderKind, Timestamp};
+use rusqlite::types::Type;
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::SqliteStore;
+use super::app::app_no;
+use super::row::{unknown_value, uuid_at};
+use crate::store::{AppNo, Change, ProviderRow, ProviderStore, StoreError};
+
+#[async_trait]
+impl ProviderStore for SqliteStore {
+    async fn put_provider(&self, app: AppId, row: ProviderRow) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            let no = app_no(tx, app)?;
+            tx.prepare_cached(
+                "insert into providers (app_no, provider, sealed, updated_at)
+                 values (?1, ?2, ?3, ?4)
+                 on conflict do update set sealed = excluded.sealed,
+                 updated_at = max(excluded.updated_at, updated_at + 1)",
+            )?
+            .execute(params![
+                no.0,
+                row.provider.as_str(),
+                row.sealed,
+                row.updated_at.as_ms()
+            ])?;
+            tx.changed(Change::ProviderChanged(no, row.provider));
+            Ok(())
+        })
+        .await
+    }
+
+    async fn delete_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            let no = app_no(tx, app)?;
+            let deleted = tx
+                .prepare_cached("delete from providers where app_no = ?1 and provider = ?2")?
+                .execute(params![no.0, provider.as_str()])?;
+            if deleted == 0 {
+                return Err(StoreError::NotFound);
+            }
+            tx.changed(Change::ProviderChanged(no, provider));
+            Ok(())
+        })
+        .await
+    }
+
+    async fn providers(&self, app: AppId) -> Result<Vec<ProviderRow>, StoreError> {
+        self.read(move |connection| {
+            let no = app_no(connection, app)?;
+            let rows = connection
+                .prepare_cached(
+                    "select provider, sealed, updated_at from providers
+                     where app_no = ?1 order by provider",
+                )?
+                .query_map([no.0], provider_of)?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(rows)
+        })
+        .await
+    }
+
+    async fn provider(
+        &self,
+        app: AppNo,
+        provider: ProviderKind,
+    ) -> Result<Option<(AppId, ProviderRow)>, StoreError> {
+        self.read(move |connection| {
+            let row = connection
+                .prepare_cached(
+                    "select p.provider, p.sealed, p.updated_at, a.id
+                     from providers p join apps a on a.no = p.app_no
+                     where p.app_no = ?1 and p.provider = ?2 and a.status <> 'erasing'",
+                )?
+                .query_row(params![app.0, provider.as_str()], |row| {
+                    Ok((AppId(uuid_at(row, 3)?), provider_of(row)?))
+                })
+                .optional()?;
+            Ok(row)
+        })
+        .await
+    }
+}
+
+fn provider_of(row: &Row<'_>) -> rusqlite::Result<ProviderRow> {
+    let word: String = row.get(0)?;
+    Ok(ProviderRow {
+        provider: ProviderKind::from_word(&word).ok_or_else(|| unknown_value(0, Type::Text))?,
+        sealed: row.get(1)?,
+        updated_at: Timestamp(row.get(2)?),
+    })
+}

@@ -1,0 +1,261 @@
+//! The one thread that writes, with group commit: what waits is run each in its own savepoint, one
+//! `COMMIT` makes all of it durable, then everybody is answered. Never answers before the commit.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::checkpoint::Checkpoints;
+use super::connection::open_writer;
+use super::error::{broken, unavailable};
+use super::fault::Faults;
+use crate::store::{Change, ChangeListener, StoreError};
+
+/// Most writes of one commit. At 256 rows a commit the fsync is a small part of the work
+/// (performance.md, 2a); more would only make the first ones wait longer.
+pub const WRITES_PER_COMMIT_MAX: usize = 256;
+/// Most writes that wait for the writer; further ones are refused, so that a stalled disk shows.
+pub const WRITES_WAITING_MAX: usize = 8_192;
+
+/// Who hears of changes.
+pub(super) type Listeners = Arc<RwLock<Vec<Arc<dyn ChangeListener>>>>;
+
+/// The transaction that a write runs in. What it changes is told once it is committed.
+pub(super) struct WriteTx<'c> {
+    connection: &'c Connection,
+    changes: &'c mut Vec<Change>,
+}
+
+impl WriteTx<'_> {
+    /// Notes a change, to be told after the commit.
+    pub(super) fn changed(&mut self, change: Change) {
+        self.changes.push(change);
+    }
+}
+
+impl std::ops::Deref for WriteTx<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+/// A write that waits, whatever its answer's type.
+trait Job: Send {
+    /// Runs it once; false when it failed and its savepoint is to be rolled back.
+    fn run(&mut self, tx: &mut WriteTx<'_>) -> bool;
+    /// Answers its caller: with its own result, or with the cause that lost the whole batch.
+    fn answer(self: Box<Self>, lost: Option<&str>);
+}
+
+struct Write<T, F> {
+    work: Option<F>,
+    result: Option<Result<T, StoreError>>,
+    caller: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T, F> Job for Write<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send,
+{
+    fn run(&mut self, tx: &mut WriteTx<'_>) -> bool {
+        let Some(work) = self.work.take() else { return false };
+        let result = catch_unwind(AssertUnwindSafe(|| work(tx)))
+            .unwrap_or_else(|_| Err(broken("a write panicked")));
+        let keep = result.is_ok();
+        self.result = Some(result);
+        keep
+    }
+
+    fn answer(self: Box<Self>, lost: Option<&str>) {
+        let result = match (lost, self.result) {
+            // Even a refusal may rest on what was lost with the batch.
+            (Some(cause), _) => Err(unavailable(cause)),
+            (None, Some(result)) => result,
+            (None, None) => Err(broken("a write was committed without being run")),
+        };
+        // The caller may have gone away; the write stands all the same.
+        let _ = self.caller.send(result);
+    }
+}
+
+/// The way to the writer thread.
+pub(super) struct Writer {
+    jobs: RwLock<Option<SyncSender<Box<dyn Job>>>>,
+    thread: std::sync::Mutex<Option<JoinHandle<()>>>,
+    faults: Arc<Faults>,
+}
+
+impl Writer {
+    /// Starts the thread on an open connection.
+    pub(super) fn start(
+        path: PathBuf,
+        mut connection: Connection,
+        listeners: Listeners,
+        checkpoints: Checkpoints,
+    ) -> Result<Self, StoreError> {
+        checkpoints.watch(&mut connection)?;
+        let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
+        let faults = Arc::new(Faults::default());
+        let mut work = Work {
+            path,
+            connection: Some(connection),
+            listeners,
+            checkpoints,
+            faults: Arc::clone(&faults),
+        };
+        let thread = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || work.run(&waiting))
+            .map_err(|error| unavailable(format!("the writer cannot be started: {error}")))?;
+        let thread = std::sync::Mutex::new(Some(thread));
+        Ok(Self { jobs: RwLock::new(Some(jobs)), thread, faults })
+    }
+
+    /// Runs a write and returns once it is on disk.
+    pub(super) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (caller, answer) = oneshot::channel();
+        self.send(Box::new(Write { work: Some(work), result: None, caller }))?;
+        answer.await.unwrap_or_else(|_| Err(unavailable("the writer has stopped")))
+    }
+
+    fn send(&self, job: Box<dyn Job>) -> Result<(), StoreError> {
+        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(jobs) = jobs.as_ref() else { return Err(unavailable("the store is closed")) };
+        jobs.try_send(job).map_err(|error| match error {
+            TrySendError::Full(_) => unavailable("too many writes are waiting"),
+            TrySendError::Disconnected(_) => unavailable("the writer has stopped"),
+        })
+    }
+
+    /// Finishes what waits and ends the thread. Blocks until then.
+    pub(super) fn stop(&self) {
+        self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // It catches the panics of its jobs; one of its own has nothing left to tell.
+            let _ = thread.join();
+        }
+    }
+
+    /// What tests make it meet.
+    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "a test seam"))]
+    pub(super) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What the thread has.
+struct Work {
+    path: PathBuf,
+    /// `None` after a lost batch, until the next one opens it again.
+    connection: Option<Connection>,
+    listeners: Listeners,
+    checkpoints: Checkpoints,
+    faults: Arc<Faults>,
+}
+
+impl Work {
+    fn run(&mut self, waiting: &Receiver<Box<dyn Job>>) {
+        while let Ok(first) = waiting.recv() {
+            let mut batch = vec![first];
+            while batch.len() < WRITES_PER_COMMIT_MAX {
+                let Ok(next) = waiting.try_recv() else { break };
+                batch.push(next);
+            }
+            self.commit(batch);
+        }
+    }
+
+    /// Commits a batch and answers it; afterwards looks after the log.
+    fn commit(&mut self, mut batch: Vec<Box<dyn Job>>) {
+        match self.attempt(&mut batch) {
+            Ok(changes) => {
+                self.tell(&changes);
+                batch.into_iter().for_each(|job| job.answer(None));
+                if let Some(connection) = &self.connection {
+                    self.checkpoints.after_commit(connection);
+                }
+            }
+            Err(cause) => {
+                // What a failed commit or fsync left in this connection cannot be trusted (trap 2).
+                self.connection = None;
+                let cause = cause.to_string();
+                batch.into_iter().for_each(|job| job.answer(Some(&cause)));
+            }
+        }
+    }
+
+    /// Runs a batch in one transaction. Any error means that nothing of it is stored.
+    fn attempt(&mut self, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<Vec<Change>> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => {
+                let mut opened = open_writer(&self.path)?;
+                self.checkpoints.watch(&mut opened)?;
+                none.insert(opened)
+            }
+        };
+        execute(connection, "begin immediate")?;
+        let mut changes = Vec::new();
+        for job in batch {
+            execute(connection, "savepoint job")?;
+            self.faults.at_write(connection)?;
+            let told = changes.len();
+            let keep = job.run(&mut WriteTx { connection, changes: &mut changes });
+            if connection.is_autocommit() {
+                return Err(ended());
+            }
+            if !keep {
+                changes.truncate(told);
+                execute(connection, "rollback to job")?;
+            }
+            execute(connection, "release job")?;
+        }
+        self.faults.at_commit()?;
+        execute(connection, "commit")?;
+        Ok(changes)
+    }
+
+    fn tell(&self, changes: &[Change]) {
+        if changes.is_empty() {
+            return;
+        }
+        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        for listener in listeners.iter() {
+            for change in changes {
+                // A listener that panics must not take the writer with it.
+                let _ = catch_unwind(AssertUnwindSafe(|| listener.changed(*change)));
+            }
+        }
+    }
+}
+
+fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
+}
+
+/// A statement rolled the whole transaction back, not only itself.
+fn ended() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ABORT_ROLLBACK),
+        Some("a statement ended the transaction of its batch".to_owned()),
+    )
+}

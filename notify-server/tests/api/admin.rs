@@ -1,0 +1,106 @@
+//! The admin API: applications, keys, providers.
+
+use notify_server::sandbox::{Sandbox, SandboxConfig};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::kit::{Caller, NOW, TestServer};
+
+async fn first_app(admin: &Caller) -> String {
+    admin.get("/admin/v1/apps").await.ok()["apps"][0]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn applications_are_made_changed_and_deleted() {
+    let server = TestServer::start().await;
+    let admin = server.admin();
+    let id = admin.post("/admin/v1/apps", &json!({"name": "shop", "language": "de"})).await.id();
+    let path = format!("/admin/v1/apps/{id}");
+    let shop = json!({"id": id, "name": "shop", "language": "de", "status": "active",
+        "created_at": NOW.0});
+    assert_eq!(admin.get(&path).await.ok(), shop);
+    admin.patch(&path, &json!({"name": "store"})).await.ok();
+    assert_eq!(admin.get(&path).await.ok()["name"], "store");
+    admin.patch(&path, &json!({"status": "asleep"})).await.is(400);
+    admin.post("/admin/v1/apps", &json!({"name": ""})).await.is(400);
+    let listed = admin.get("/admin/v1/apps").await.ok();
+    let names: Vec<&str> = listed["apps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|app| app["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["default", "store"]);
+    admin.delete(&path).await.ok();
+    admin.get(&path).await.is(404);
+    admin.delete(&path).await.is(404);
+}
+
+#[tokio::test]
+async fn a_key_is_shown_once_and_known_by_its_hint() {
+    let server = TestServer::start().await;
+    let admin = server.admin();
+    let keys = format!("/admin/v1/apps/{}/keys", first_app(&admin).await);
+    let made = admin.post_bytes(&keys, "").await.ok();
+    let key = made["api_key"].as_str().unwrap();
+    assert!(key.starts_with("nk_") && key.len() >= 46);
+    let named = admin.post(&keys, &json!({"name": "backend"})).await.ok();
+    let listed = admin.get(&keys).await.ok();
+    assert!(!listed.to_string().contains(key));
+    let rows = listed["keys"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[2]["name"]), (3, &json!("backend")));
+    let hint = rows[1]["hint"].as_str().unwrap();
+    assert!(hint.starts_with("nk_") && hint.ends_with(&key[key.len() - 4..]), "{hint}");
+    assert_eq!(rows[2]["id"], named["id"]);
+    admin.post_bytes("/admin/v1/apps/0190a7c0-0000-7000-8000-000000000000/keys", "").await.is(404);
+}
+
+async fn sandbox() -> Sandbox {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    Sandbox::start(listener, SandboxConfig::default()).await.unwrap()
+}
+
+#[tokio::test]
+async fn providers_are_configured_shown_without_secrets_and_removed() {
+    let server = TestServer::start().await;
+    let (admin, sandbox) = (server.admin(), sandbox().await);
+    let app = first_app(&admin).await;
+    let path = |provider: &str| format!("/admin/v1/apps/{app}/providers/{provider}");
+    for (provider, config) in [("apns", sandbox.apns_config()), ("fcm", sandbox.fcm_config())] {
+        admin.get(&path(provider)).await.is(404);
+        assert_eq!(admin.put(&path(provider), &config).await.ok(), json!({"success": true}));
+        let shown = admin.get(&path(provider)).await;
+        assert_eq!(shown.ok()["provider"], provider);
+        assert!(!shown.text.contains("PRIVATE KEY"), "{shown:?}");
+    }
+    let listed = admin.get(&format!("/admin/v1/apps/{app}/providers")).await;
+    assert_eq!(listed.ok()["providers"].as_array().unwrap().len(), 2);
+    assert!(!listed.text.contains("PRIVATE KEY"));
+    admin.delete(&path("apns")).await.ok();
+    admin.delete(&path("apns")).await.is(404);
+    admin.put(&path("apns"), &json!({"team_id": 1})).await.is(400);
+    admin.get(&path("toaster")).await.is(404);
+    for later in ["webpush", "messenger", "telegram"] {
+        let answer = admin.put(&path(later), &json!({})).await;
+        answer.rejected(400, &["provider: is not supported yet"]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_stored_of_a_provider_is_sealed_and_survives_a_restart() {
+    let server = TestServer::start().await;
+    let (admin, sandbox) = (server.admin(), sandbox().await);
+    let app = first_app(&admin).await;
+    let path = format!("/admin/v1/apps/{app}/providers/apns");
+    let config = sandbox.apns_config();
+    admin.put(&path, &config).await.ok();
+    let server = server.restarted().await;
+    let read: Value = server.admin().get(&path).await.ok();
+    assert_eq!(read["config"]["key_id"], config["key_id"]);
+    let pem = config["private_key"].as_str().unwrap();
+    let secret: String = pem.lines().nth(1).unwrap().chars().take(40).collect();
+    for entry in std::fs::read_dir(server.folder.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(secret.len()).any(|part| part == secret.as_bytes()));
+    }
+}

@@ -1,0 +1,109 @@
+//! Notifications over HTTP: accepted, reported, read back, canceled.
+
+use serde_json::{Value, json};
+
+use crate::kit::{NOW, TestServer, template, to_android};
+
+const HOUR_MS: i64 = 3_600_000;
+
+#[tokio::test]
+async fn a_scheduled_notification_reads_back_and_can_be_canceled_once() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    let mut body = to_android();
+    body["send_at"] = json!(NOW.0 + HOUR_MS);
+    let id = caller.post("/v1/notifications", &body).await.id();
+    let path = format!("/v1/notifications/{id}");
+    let none = json!({"targeted": 0, "sent": 0, "failed": 0, "unregistered": 0, "expired": 0,
+        "canceled": 0, "pending": 0, "unknown": 0, "excluded": 0});
+    let read = caller.get(&path).await.ok();
+    assert_eq!(read["request"], body);
+    assert_eq!(
+        (&read["status"], &read["origin"], &read["created_at"], &read["send_at"], &read["counts"]),
+        (&json!("scheduled"), &json!("created"), &json!(NOW.0), &body["send_at"], &none)
+    );
+    assert_eq!(caller.delete(&path).await.ok(), json!({"success": true}));
+    assert_eq!(caller.get(&path).await.ok()["status"], "canceled");
+    let answer = caller.delete(&path).await;
+    answer.is(400);
+    assert!(answer.text.contains("id:"), "{answer:?}");
+    caller.delete("/v1/notifications/unknown").await.is(404);
+}
+
+#[tokio::test]
+async fn a_report_keeps_the_callers_id_and_takes_it_once() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    let body = json!({"id": "mine/1", "text": "a", "platforms": ["ios"]});
+    assert_eq!(caller.post("/v1/notifications/notify", &body).await.id(), "mine/1");
+    let read = caller.get("/v1/notifications/mine%2F1").await.ok();
+    assert_eq!((&read["status"], &read["origin"]), (&json!("reported"), &json!("reported")));
+    let answer = caller.post("/v1/notifications/notify", &body).await;
+    answer.is(400);
+    assert!(answer.json()["errors"][0].as_str().unwrap().starts_with("id: "), "{answer:?}");
+    let targeted = json!({"id": "x", "text": "a", "platforms": ["ios"], "ios_device_ids": ["d"]});
+    caller.post("/v1/notifications/notify", &targeted).await.is(400);
+    let reserved = json!({"id": "preview", "text": "a", "platforms": ["ios"]});
+    caller.post("/v1/notifications/notify", &reserved).await.is(400);
+}
+
+#[tokio::test]
+async fn the_listing_is_newest_first() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        server.clock.advance(std::time::Duration::from_millis(1));
+        made.insert(0, caller.post("/v1/notifications", &to_android()).await.id());
+    }
+    let page = caller.get("/v1/notifications?limit=2").await.ok();
+    let ids = |page: &Value| -> Vec<String> {
+        let rows = page["notifications"].as_array().unwrap().iter();
+        rows.map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&page), made[..2]);
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let rest = caller.get(&format!("/v1/notifications?limit=2&cursor={cursor}")).await.ok();
+    assert_eq!((ids(&rest), &rest["next_cursor"]), (made[2..].to_vec(), &Value::Null));
+}
+
+#[tokio::test]
+async fn a_campaign_must_be_there_and_active() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    let campaign = caller.post("/v1/campaigns", &template("c")).await.id();
+    let mut body = to_android();
+    for (id, status) in [(&*campaign, 200), ("default", 200), ("unknown", 400)] {
+        body["campaign_id"] = json!(id);
+        caller.post("/v1/notifications", &body).await.is(status);
+    }
+    let path = format!("/v1/campaigns/{campaign}/status");
+    caller.put(&path, &json!({"status": "disabled"})).await.ok();
+    body["campaign_id"] = json!(campaign);
+    let answer = caller.post("/v1/notifications", &body).await;
+    answer.is(400);
+    assert!(answer.text.contains("campaign_id:"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn events_count_and_unknown_ones_are_told() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    let id = caller.post("/v1/notifications", &to_android()).await.id();
+    caller.post("/v1/devices", &crate::kit::android("d1")).await.ok();
+    let event = |notification: &str, device: &str| json!({"type": "opened", "notification_id": notification, "device_id": device});
+    let body = json!({"events": [event(&id, "d1"), event("x", "d1"), event(&id, "x")]});
+    assert_eq!(
+        caller.post("/v1/events", &body).await.ok(),
+        json!({"accepted": 1, "ignored": [
+            {"index": 1, "reason": "unknown notification"},
+            {"index": 2, "reason": "unknown device"},
+        ]})
+    );
+    caller.post("/v1/events", &body).await.ok();
+    let read = caller.get(&format!("/v1/notifications/{id}")).await.ok();
+    assert_eq!(
+        read["engagement"],
+        json!({"received": 0, "opened": 1, "clicked": 0, "dismissed": 0})
+    );
+}

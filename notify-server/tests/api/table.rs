@@ -1,0 +1,101 @@
+//! Paths and methods: 404, 405 with `Allow`, `HEAD`, and OpenAPI, which all come from one table.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::kit::{Answer, TestServer};
+
+#[tokio::test]
+async fn unknown_paths_are_404_in_the_shape_of_errors() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    for path in
+        ["/v1/nowhere", "/v1/devices/", "/v1/devices//x", "/v1", "/nowhere", "/", "/v2/devices"]
+    {
+        caller.get(path).await.rejected(404, &["not found"]);
+    }
+}
+
+#[tokio::test]
+async fn other_methods_are_405_with_those_there_are() {
+    let server = TestServer::start().await;
+    for (method, path, allow) in [
+        (Method::PUT, "/v1/devices", "GET, HEAD, POST"),
+        (Method::OPTIONS, "/v1/devices", "GET, HEAD, POST"),
+        (Method::GET, "/v1/notifications/notify", "POST"),
+        (Method::POST, "/v1/campaigns/x", "DELETE, GET, HEAD, PUT"),
+        (Method::DELETE, "/healthz", "GET, HEAD"),
+        (Method::from_bytes(b"BREW").unwrap(), "/v1/devices", "GET, HEAD, POST"),
+    ] {
+        let answer = Answer::of(server.caller().request(method, path)).await;
+        answer.rejected(405, &["method not allowed"]);
+        assert_eq!(answer.header("allow"), allow, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn head_answers_what_get_would_without_its_body() {
+    let server = TestServer::start().await;
+    for path in ["/v1/devices", "/healthz", "/v1/tags?limit=3", "/openapi.json"] {
+        let get = server.caller().get(path).await;
+        let head = Answer::of(server.caller().request(Method::HEAD, path)).await;
+        assert_eq!((head.status, &*head.text), (200, ""));
+        assert_eq!(head.header("content-type"), get.header("content-type"));
+        assert_eq!(head.header("content-length"), get.text.len().to_string());
+    }
+    Answer::of(server.anyone().request(Method::HEAD, "/v1/devices")).await.is(401);
+}
+
+#[tokio::test]
+async fn openapi_is_served_and_lists_exactly_the_routes_that_exist() {
+    let server = TestServer::start().await;
+    let document = server.anyone().get("/openapi.json").await.ok();
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut operations = 0;
+    for (template, item) in document["paths"].as_object().unwrap() {
+        let path = template
+            .split('/')
+            .map(|part| if part.starts_with('{') { "x" } else { part })
+            .collect::<Vec<_>>()
+            .join("/");
+        let listed: Vec<String> =
+            item.as_object().unwrap().keys().map(|method| method.to_uppercase()).collect();
+        let key = if path.starts_with("/admin") { server.admin() } else { server.caller() };
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            let request = key.request(method.parse().unwrap(), &path).body("");
+            let answer = Answer::of(request).await;
+            let exists = answer.status != 405;
+            assert_eq!(exists, listed.iter().any(|one| one == method), "{method} {template}");
+            operations += usize::from(exists);
+        }
+    }
+    assert!(operations > 40);
+}
+
+#[tokio::test]
+async fn every_reading_endpoint_refuses_parameters_that_it_does_not_know() {
+    let server = TestServer::start().await;
+    let document: Value = server.anyone().get("/openapi.json").await.ok();
+    for (template, item) in document["paths"].as_object().unwrap() {
+        if item.get("get").is_none() || !template.starts_with("/v1") {
+            continue;
+        }
+        let path = template.replace(['{', '}'], "");
+        let answer = server.caller().get(&format!("{path}?surprise=1")).await;
+        answer.rejected(400, &["surprise: unknown parameter"]);
+    }
+}
+
+#[tokio::test]
+async fn listings_check_limit_and_cursor() {
+    let server = TestServer::start().await;
+    for path in ["/v1/devices", "/v1/tags", "/v1/feeds", "/v1/notifications"] {
+        for (limit, status) in [("1", 200), ("1000", 200), ("0", 400), ("1001", 400), ("x", 400)] {
+            server.caller().get(&format!("{path}?limit={limit}")).await.is(status);
+        }
+        let answer = server.caller().get(&format!("{path}?cursor=made-up")).await;
+        answer.rejected(400, &["cursor: is not one that this server made"]);
+    }
+    let empty = server.caller().get("/v1/tags").await.ok();
+    assert_eq!(empty, json!({"tags": [], "next_cursor": null}));
+}
