@@ -14,3 +14,4 @@ mod pure;
 mod queries;
 mod small;
 mod support;
+mod urls;

@@ -10,45 +10,11 @@ use crate::{
 
 #[test]
 fn a_message_holds_its_rules() {
-    let long = |count: usize| format!("\"https://x.example/{}\"", "a".repeat(count - 18));
-    const HTTP: &str = "image_url: must be an absolute http or https url";
     check::<CreateNotification>(
         &full(),
         &[
             ("/text", "-", &["text: is required"]),
             ("/text", "\"\"", &["text: is required"]),
-            ("/url", "\"relative/path\"", &["url: must be an absolute url"]),
-            ("/url", "\"JavaScript:alert(1)\"", &["url: must not be a javascript: or data: url"]),
-            ("/url", "\"data:text/html,x\"", &["url: must not be a javascript: or data: url"]),
-            (
-                "/url",
-                "\"java\\nscript:x\"",
-                &["url: must not contain control characters or spaces around it"],
-            ),
-            (
-                "/url",
-                "\"\u{a0}data:,x\"",
-                &["url: must not contain control characters or spaces around it"],
-            ),
-            ("/url", "\"\u{200b}javascript:x\"", &["url: must be an absolute url"]),
-            ("/url", "\"//x.example\"", &["url: must be an absolute url"]),
-            ("/url", "\"1app:x\"", &["url: must be an absolute url"]),
-            ("/url", "\"https://\"", &["url: must be an absolute url"]),
-            ("/url", "\"myapp://a b\"", &["url: must be an absolute url"]),
-            ("/url", "\"myapp://chat:1234567/x\"", &[]),
-            ("/url", "\"my-app.v2:\"", &[]),
-            ("/url", "\"sms:+15550100?body=on my way\"", &[]),
-            ("/url", "\"https://user:pw@x.example/ü\"", &[]),
-            ("/url", &format!("\"m:{}\"", "é".repeat(2_046)), &[]),
-            ("/url", &long(2_048), &[]),
-            ("/url", &long(2_049), &["url: must be at most 2048 characters"]),
-            ("/image_url", "\"myapp://x\"", &[HTTP]),
-            ("/image_url", "\"https:x.example\"", &[HTTP]),
-            ("/image_url", "\"https:///x.example\"", &[HTTP]),
-            ("/image_url", "\"https:\\\\\\\\x.example\"", &[HTTP]),
-            ("/image_url", "\"https://x.example:65536\"", &["image_url: must be an absolute url"]),
-            ("/image_url", "\"https://[::1]:8443/i?a=b#c\"", &[]),
-            ("/image_url", "\"HTTPS://x.example/i\"", &[]),
             ("/campaign_id", "\"default\"", &[]),
             ("/campaign_id", "\"\"", &["campaign_id: must not be empty"]),
             ("/campaign_id", "\"spring\"", &["campaign_id: names no campaign"]),
