@@ -1,7 +1,5 @@
 //! Instants: unix milliseconds on the wire, within the years 1970 to 9999 (B10).
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use serde::{Deserialize, Serialize};
 
 /// An instant, in unix milliseconds.
@@ -44,23 +42,6 @@ impl Timestamp {
     #[must_use]
     pub const fn ms_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
-    }
-}
-
-impl From<SystemTime> for Timestamp {
-    /// ```
-    /// use std::time::{Duration, UNIX_EPOCH};
-    /// use notify_core::Timestamp;
-    ///
-    /// assert_eq!(Timestamp::from(UNIX_EPOCH + Duration::from_secs(5)), Timestamp::from_ms(5_000));
-    /// assert_eq!(Timestamp::from(UNIX_EPOCH - Duration::from_secs(5)), Timestamp::from_ms(-5_000));
-    /// ```
-    fn from(time: SystemTime) -> Self {
-        let ms = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-        match time.duration_since(UNIX_EPOCH) {
-            Ok(since) => Self(ms(since)),
-            Err(before) => Self(-ms(before.duration())),
-        }
     }
 }
 

@@ -24,6 +24,9 @@ pub(super) fn check(
         description: findings.text(&at.field("description"), button.description),
         lat: button.lat,
         lng: button.lng,
+        title: findings.text(&at.field("title"), button.title),
+        icon: findings.text(&at.field("icon"), button.icon),
+        icon_url: findings.http_url(&at.field("icon_url"), button.icon_url),
     };
     if kind == Some(ButtonKind::Cal)
         && let (Some(start), Some(end)) = (beside.start_date, beside.end_date)
@@ -35,11 +38,8 @@ pub(super) fn check(
         check_degrees(&at.field("lat"), button.lat, LATITUDE_MAX, findings);
         check_degrees(&at.field("lng"), button.lng, LONGITUDE_MAX, findings);
     }
-    let title = findings.text(&at.field("title"), button.title);
-    let icon = findings.text(&at.field("icon"), button.icon);
-    let icon_url = findings.http_url(&at.field("icon_url"), button.icon_url);
     let action = beside.take_action(kind?)?;
-    Some(CampaignButton { action, title, icon, icon_url, data: button.data, beside })
+    Some(CampaignButton { action, data: button.data, beside })
 }
 
 fn check_required(

@@ -8,7 +8,7 @@ use notify_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    campaigns, devices, notifications, polls,
+    buttons, campaigns, devices, notifications, polls,
     support::{changed, errors_of},
 };
 
@@ -134,7 +134,7 @@ fn every_field_has_one_type_a_path_and_no_unknown_neighbour() {
         json!({"type": "nav", "lat": 90, "lng": -180.0, "icon_url": "https://x.example/i"}),
         json!({"type": "url", "url": "tel:1", "title": "t"}),
     ] {
-        check_everywhere::<Template>(&campaigns::button(&data));
+        check_everywhere::<Template>(&buttons::button(&data));
     }
     check_everywhere::<RegisterDevice>(&devices::full());
     let mut web = devices::web();

@@ -4,7 +4,7 @@ use notify_core::{CreateFeed, CreateNotification, Request, Template};
 use serde_json::{Value, json};
 
 use crate::{
-    campaigns, notifications, polls,
+    buttons, campaigns, notifications, polls,
     support::{changed, errors_of},
 };
 
@@ -76,7 +76,7 @@ fn what_is_opened_is_any_absolute_uri() {
     let (pointer, path) = ("/web_push_settings/actions/0/url", "web_push_settings.actions[0].url");
     check_at::<CreateNotification>(&full, pointer, path, None);
     for kind in ["url", "video", "fb"] {
-        let button = campaigns::button(&json!({"type": kind, "url": "tel:1"}));
+        let button = buttons::button(&json!({"type": kind, "url": "tel:1"}));
         check_at::<Template>(&button, "/features/0/data/url", "features[0].data.url", None);
     }
 }
