@@ -1,1 +1,62 @@
-//! Notify.
+//! The typed SDK of the Notify server.
+//!
+//! One [`Client`], a handle per resource, the models of [`notify_core`] in and out:
+//!
+//! ```no_run
+//! use notify_client::{Client, notify_core::CreateNotification};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let notify = Client::builder("https://notify.example.com").api_key("nk_…").build()?;
+//! let hello = CreateNotification {
+//!     text: Some("Hello".into()),
+//!     platforms: Some(vec!["android".into(), "ios".into()]),
+//!     ..Default::default()
+//! };
+//! let created = notify.notifications().create(&hello).await?;
+//! println!("{}", notify.notifications().get(&created.id).await?.status.as_str());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What a call does
+//!
+//! 1. The request is checked with the server's own rules. What breaks one is [`Error::Invalid`],
+//!    with the server's own messages, and nothing is sent.
+//! 2. It is sent, and sent again with growing delays when the network fails or the server asks for
+//!    it (429, 502, 503, 504, and 409 with `Retry-After`). Every `POST` under `/v1` carries an
+//!    `Idempotency-Key` that stays the same, so that a retry cannot do a thing twice (B8). What the
+//!    admin API creates is not sent again once the server may have done it.
+//! 3. The answer is a model of [`notify_core`], or an [`Error`] that tells caller, network and
+//!    server apart.
+//!
+//! # Features
+//!
+//! `rustls` (default) or `native-tls` for `https`; `blocking` for the same handles without `async`
+//! in the module `blocking`.
+#![deny(missing_docs)]
+
+mod attempts;
+#[cfg(feature = "blocking")]
+pub mod blocking;
+mod builder;
+mod call;
+mod client;
+mod error;
+mod handle;
+mod page;
+mod parameters;
+mod prepare;
+mod resources;
+
+pub use builder::{
+    CONNECT_TIMEOUT_DEFAULT, ClientBuilder, DELAY_MAX_DEFAULT, DELAY_MIN_DEFAULT, RETRIES_DEFAULT,
+    TIMEOUT_DEFAULT,
+};
+pub use client::Client;
+pub use error::{Error, RETRY_AFTER_MAX};
+pub use notify_core;
+pub use page::{Page, Pages};
+pub use resources::{
+    Admin, Campaigns, Devices, EnrichmentAnswer, Enrichments, Events, Feeds, Notifications, Polls,
+    Statistics, Subscriptions, Tags,
+};

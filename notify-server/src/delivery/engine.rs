@@ -124,8 +124,9 @@ impl EngineRun {
             return Err(error);
         }
         self.take_backlog().await?;
-        self.start_due().await?;
+        // One instant for the whole look: what becomes due in the middle of it is seen as next.
         let now = self.shared.clock.now();
+        self.start_due(now).await?;
         for (app, platform) in self.shared.store.retry_lanes(now).await? {
             self.lane(app, platform).retries_due();
         }
@@ -165,9 +166,8 @@ impl EngineRun {
         Ok(())
     }
 
-    async fn start_due(&mut self) -> Result<(), StoreError> {
+    async fn start_due(&mut self, now: Timestamp) -> Result<(), StoreError> {
         while self.has_room() && self.backlog.is_empty() {
-            let now = self.shared.clock.now();
             let (dispatches, more) =
                 self.shared.store.start_due(now, self.shared.config.start_batch).await?;
             // They are started: whatever fails from here on must find them in the backlog.

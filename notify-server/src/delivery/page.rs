@@ -27,6 +27,7 @@ use super::gate::Admission;
 use super::job::{Job, Mode};
 use super::lane::Lane;
 use super::marks::Mark;
+use super::slots::Claim;
 use crate::providers::{Answer, Reason};
 use crate::store::{
     AudienceDevice, Checkpoint, DeadAddress, DeviceKey, NewRetry, OpenPage, PageNo, PageProgress,
@@ -78,6 +79,8 @@ pub(crate) struct PageRun {
     fresh: bool,
     mode: Option<Mode>,
     batch: Batch,
+    slot: Claim,
+    credit: Claim,
     /// Deliveries of this page that have an outcome or a retry, batch included.
     done: u64,
     /// Named devices whose turn came and that got nothing.
@@ -108,6 +111,7 @@ impl PageRun {
             .into_iter()
             .filter(|device| progress.done.binary_search(&device.key).is_err())
             .collect();
+        let (slot, credit) = (Claim::new(&lane.slots), Claim::new(&lane.shared.credit));
         Self {
             lane,
             job,
@@ -118,6 +122,8 @@ impl PageRun {
             fresh: false,
             mode: None,
             batch: Batch::default(),
+            slot,
+            credit,
             done: progress.done.len() as u64,
             skipped: 0,
         }
@@ -150,6 +156,7 @@ impl PageRun {
                     break PageEnd::Over;
                 }
             }
+            let (commit_at, waits) = (self.commit_at(), !self.batch.is_empty());
             tokio::select! {
                 biased;
                 // Ahead of the answers: it has to be polled to begin at all.
@@ -168,7 +175,7 @@ impl PageRun {
                         self.land(landed);
                     }
                 }
-                () = self.due_to_commit(), if commit.is_none() && !self.batch.is_empty() => {
+                () = tokio::time::sleep_until(commit_at), if commit.is_none() && waits => {
                     self.batch.force();
                 }
                 () = self.until_something_changes(&obstacle) => {
@@ -209,10 +216,10 @@ impl PageRun {
             let Some(device) = self.queue.pop_front() else { continue };
             let Some(address) = self.job.address(&device) else {
                 self.count(device.key, Settled::Failed, "no_address".into());
-                self.lane.slots.give_back(1);
-                shared.credit.give_back(1);
                 continue;
             };
+            self.slot.hand_over();
+            self.credit.hand_over();
             self.mark.started(device.key);
             flights.push(
                 async move {
@@ -245,24 +252,24 @@ impl PageRun {
         if self.queue.is_empty() { None } else { self.take_place(now).err() }
     }
 
-    /// Takes slot and credit for one device, if lease and gate allow.
-    fn take_place(&self, now: Timestamp) -> Result<(), Obstacle> {
-        let shared = &self.lane.shared;
+    /// Takes slot and credit for one device, if lease and gate allow. The slot comes first, for
+    /// everybody, so that nobody holds credit while it waits for a slot.
+    fn take_place(&mut self, now: Timestamp) -> Result<(), Obstacle> {
         if now >= self.page.lease_until {
             return Err(Obstacle::Lease);
         }
-        if !self.lane.slots.try_take(self.lane.slots_max()) {
+        self.lane.slots.set_limit(self.lane.slots_max());
+        if !self.slot.has_place() {
             return Err(Obstacle::Slots);
         }
-        if !shared.credit.try_take(shared.config.credit) {
-            self.lane.slots.give_back(1);
+        if !self.credit.has_place() {
             return Err(Obstacle::Credit);
         }
         match self.lane.gate.admit(now) {
             Admission::Go => Ok(()),
             Admission::Wait(until) => {
-                self.lane.slots.give_back(1);
-                shared.credit.give_back(1);
+                self.slot.let_go();
+                self.credit.let_go();
                 Err(Obstacle::Gate(until))
             }
         }
@@ -432,22 +439,22 @@ impl PageRun {
         .boxed()
     }
 
-    async fn due_to_commit(&self) {
-        tokio::time::sleep_until(self.batch.due_at(self.lane.shared.config.checkpoint_every)).await;
+    fn commit_at(&self) -> tokio::time::Instant {
+        self.batch.due_at(self.lane.shared.config.checkpoint_every)
     }
 
     /// Returns when what stands in the way may be gone.
-    async fn until_something_changes(&self, obstacle: &Obstacle) {
-        let shared = &self.lane.shared;
+    async fn until_something_changes(&mut self, obstacle: &Obstacle) {
+        let shared = self.lane.shared.clone();
         match obstacle {
             // Answers and commits alone lead on.
             Obstacle::NoneLeft | Obstacle::Lease => std::future::pending().await,
             Obstacle::Slots => tokio::select! {
-                () = self.lane.slots.freed() => {}
+                () = self.slot.turn() => {}
                 () = shared.stop.told() => {}
             },
             Obstacle::Credit => tokio::select! {
-                () = shared.credit.freed() => {}
+                () = self.credit.turn() => {}
                 () = shared.stop.told() => {}
             },
             Obstacle::Gate(until) => {

@@ -13,6 +13,7 @@ use super::decision::{Attempted, Next, decide};
 use super::gate::Admission;
 use super::job::{Job, Mode};
 use super::lane::Lane;
+use super::slots::Claim;
 use crate::providers::{Answer, Reason};
 use crate::store::{ClaimedRetry, DeadAddress, RetryOutcome, RetryStep, Settled, StoreError};
 
@@ -34,16 +35,15 @@ pub(super) async fn run(lane: &Arc<Lane>, claimed: Vec<ClaimedRetry>, jobs: &[Ar
         outcomes: Vec::new(),
         credits: 0,
         since: Instant::now(),
+        slot: Claim::new(&lane.slots),
+        credit: Claim::new(&lane.shared.credit),
     };
     let mut flights = Flights::new();
     loop {
-        let blocked = match work.start_what_may_start(&mut flights).await {
-            Ok(blocked) => blocked,
-            Err(error) => {
-                lane.shared.storage_failed(&error).await;
-                continue;
-            }
-        };
+        if let Err(error) = work.start_what_may_start(&mut flights).await {
+            lane.shared.storage_failed(&error).await;
+            continue;
+        }
         if work.wants_commit() || (work.queue.is_empty() && flights.is_empty()) {
             work.commit().await;
         }
@@ -54,8 +54,8 @@ pub(super) async fn run(lane: &Arc<Lane>, claimed: Vec<ClaimedRetry>, jobs: &[Ar
             Some(landed) = flights.next(), if !flights.is_empty() => work.land(landed),
             () = tokio::time::sleep_until(work.since + lane.shared.config.checkpoint_every),
                 if !work.outcomes.is_empty() => work.commit().await,
-            () = lane.slots.freed(), if blocked => {}
-            () = lane.shared.credit.freed(), if blocked => {}
+            () = work.slot.turn() => {}
+            () = work.credit.turn() => {}
         }
     }
 }
@@ -68,11 +68,13 @@ struct Retries<'a> {
     /// Credit that is owed until the outcomes are committed.
     credits: usize,
     since: Instant,
+    slot: Claim,
+    credit: Claim,
 }
 
 impl Retries<'_> {
-    /// Starts retries until none is left, or slots or credit are used up (then true).
-    async fn start_what_may_start(&mut self, flights: &mut Flights) -> Result<bool, StoreError> {
+    /// Starts retries until none is left, or slots or credit are used up.
+    async fn start_what_may_start(&mut self, flights: &mut Flights) -> Result<(), StoreError> {
         while let Some(retry) = self.queue.front() {
             let now = self.lane.shared.clock.now();
             let job = self.job_of(retry);
@@ -88,23 +90,22 @@ impl Retries<'_> {
                 self.postpone_all(now);
                 continue;
             }
-            if !self.lane.slots.try_take(self.lane.slots_max()) {
-                return Ok(true);
-            }
-            if !self.lane.shared.credit.try_take(self.lane.shared.config.credit) {
-                self.lane.slots.give_back(1);
-                return Ok(true);
+            self.lane.slots.set_limit(self.lane.slots_max());
+            if !self.slot.has_place() || !self.credit.has_place() {
+                return Ok(());
             }
             if let Admission::Wait(until) = self.lane.gate.admit(now) {
-                self.lane.slots.give_back(1);
-                self.lane.shared.credit.give_back(1);
+                self.slot.let_go();
+                self.credit.let_go();
                 self.postpone_all(until);
                 continue;
             }
+            self.slot.hand_over();
+            self.credit.hand_over();
             let retry = self.queue.pop_front().expect("the front was just looked at");
             flights.push(attempt(retry, job, mode));
         }
-        Ok(false)
+        Ok(())
     }
 
     fn job_of(&self, retry: &ClaimedRetry) -> Arc<Job> {

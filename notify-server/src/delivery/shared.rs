@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) config: EngineConfig,
     pub(crate) epoch: Epoch,
     /// Deliveries in flight or answered but not committed (trap 4).
-    pub(crate) credit: Slots,
+    pub(crate) credit: Arc<Slots>,
     pub(crate) marks: Marks,
     pub(crate) stop: StopSign,
     /// Something may be due that the engine does not know of.
@@ -89,14 +89,15 @@ impl Shared {
     pub(crate) fn new(around: Surroundings, config: EngineConfig) -> Arc<Self> {
         let mut rng = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         let epoch = Epoch(rng.i64(1..));
+        let credit = Slots::new(config.credit);
         Arc::new(Self {
+            credit,
             store: around.store,
             providers: around.providers,
             clock: around.clock,
             public_url: around.public_url,
             config,
             epoch,
-            credit: Slots::default(),
             marks: Marks::default(),
             stop: StopSign::default(),
             wake: Notify::new(),

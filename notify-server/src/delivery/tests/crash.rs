@@ -168,9 +168,7 @@ async fn a_retry_that_was_claimed_when_the_process_died_is_tried_by_the_next() {
     let id = rig.broadcast().await;
     rig.until(&id, |record| record.counts.pending == 1).await;
     rig.provider.arrived(1).await;
-    while rig.store.next_retry_due().await.unwrap().is_none() {
-        tokio::task::yield_now().await;
-    }
+    rig.retry_due_within(START, 2_000).await;
     rig.clock.advance(std::time::Duration::from_secs(2));
     rig.provider.arrived(2).await;
     rig.crash().await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use notify_core::{
-    App, AppId, CreateNotification, DeviceId, KeyId, NewApp, NotificationId, NotificationRecord,
-    Platform, ProviderKind, RegisterDevice, Request, Tag, TagType, Timestamp,
+    AppId, CreateNotification, DeviceId, NewApp, NotificationId, NotificationRecord, Platform,
+    ProviderKind, RegisterDevice, Request, Tag, TagType, Timestamp,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use super::super::{Engine, EngineConfig, ProviderSource, Surroundings};
 use crate::clock::ManualClock;
 use crate::payload::{Outgoing, TooLarge};
 use crate::providers::{Address, Answer, Prepared, PreparedBody, Provider, SharedProvider};
-use crate::store::sqlite::{OpenOptions, SqliteStore};
+use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{AppNo, NewNotification, SharedStore, StoreError};
 
 /// Where the clock of every test begins.
@@ -158,7 +158,7 @@ impl Rig {
     pub(super) async fn new(slots: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify.db");
-        let store: SharedStore = SqliteStore::open(&path, OpenOptions::default()).unwrap();
+        let store: SharedStore = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
         let app_id = AppId(Uuid::now_v7());
         let new = NewApp { name: "Shop".into(), language: "en".into() };
         let app = store.create_app(app_id, new, None, START).await.unwrap();
@@ -180,6 +180,8 @@ impl Rig {
 
     /// Starts the engine.
     pub(super) fn start(&mut self) {
+        // Another process has other random numbers.
+        self.config.seed = self.config.seed.map(|seed| seed + 1);
         let around = Surroundings {
             store: self.store.clone(),
             providers: self.source.clone(),
@@ -283,20 +285,21 @@ impl Rig {
         }
     }
 
-    /// Takes a provider's configuration away, or puts one.
-    pub(super) fn configure(&self, kind: ProviderKind, provider: Option<SharedProvider>) {
-        let mut configured = self.source.0.lock().unwrap();
-        match provider {
-            Some(provider) => drop(configured.insert(kind, provider)),
-            None => drop(configured.remove(&kind)),
-        }
-    }
-
-    pub(super) async fn app(&self) -> App {
-        self.store.app(self.app_id).await.unwrap().1
-    }
-
-    pub(super) fn key_id() -> KeyId {
-        KeyId(Uuid::now_v7())
+    /// When the next retry is due, once that is within `(now, now + within_ms]`: a retry is
+    /// committed a moment after its answer came, and one that is claimed is due with its lease.
+    pub(super) async fn retry_due_within(&self, now: Timestamp, within_ms: i64) -> Timestamp {
+        let mut progress = self.engine.as_ref().expect("the engine runs").progress();
+        let waited = async {
+            loop {
+                progress.borrow_and_update();
+                let due = self.store.next_retry_due().await.unwrap();
+                let wanted = |due: &Timestamp| (1..=within_ms).contains(&due.ms_since(now));
+                if let Some(due) = due.filter(wanted) {
+                    return due;
+                }
+                progress.changed().await.expect("the engine lives");
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, waited).await.expect("a retry is planned in time")
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use notify_core::{DeviceId, DisabledReason, NotificationStatus, RegisterDevice, Timestamp};
 
 use super::rig::{Rig, START, Told, delivered};
+use crate::clock::Clock;
 use crate::providers::{Answer, Certainty, Scope};
 
 fn failed(after: Option<Duration>) -> Answer {
@@ -23,11 +24,15 @@ async fn a_transient_failure_is_tried_again_when_it_is_due_and_not_before() {
     let id = rig.broadcast().await;
     let record = rig.until(&id, |record| record.counts.sent == 2).await;
     assert_eq!((record.counts.pending, record.status), (1, NotificationStatus::Sending));
-    rig.clock.advance(Duration::from_millis(900));
-    rig.clock.advance(Duration::from_millis(1_100));
-    rig.provider.arrived(4).await;
-    rig.clock.advance(Duration::from_secs(4));
-    rig.provider.arrived(5).await;
+    for (attempt, longest_ms) in [(2, 2_000), (3, 4_000)] {
+        let due = rig.retry_due_within(rig.clock.now(), longest_ms).await;
+        let delay_ms = due.ms_since(rig.clock.now());
+        assert!((longest_ms / 2..=longest_ms).contains(&delay_ms), "attempt {attempt}");
+        rig.clock.advance(Duration::from_millis(delay_ms.unsigned_abs() - 1));
+        assert_eq!(rig.provider.journal().len(), attempt + 1, "not before it is due");
+        rig.clock.advance(Duration::from_millis(1));
+        rig.provider.arrived(attempt + 2).await;
+    }
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!(record.counts.sent, 3);
     rig.stop().await;
@@ -45,13 +50,7 @@ async fn what_the_provider_asks_for_is_waited_for() {
     let id = rig.broadcast().await;
     rig.provider.arrived(1).await;
     rig.until(&id, |record| record.counts.pending == 1).await;
-    let due = loop {
-        // The retry is committed a moment after its answer came.
-        if let Some(due) = rig.store.next_retry_due().await.unwrap() {
-            break due;
-        }
-        tokio::task::yield_now().await;
-    };
+    let due = rig.retry_due_within(START, 60_000).await;
     assert_eq!(due, START.plus_ms(60_000), "never earlier");
     rig.clock.advance(Duration::from_secs(60));
     rig.until(&id, |record| record.status == NotificationStatus::Completed).await;

@@ -1,0 +1,119 @@
+//! The command line: options that every command has, and the commands.
+
+use clap::{Parser, Subcommand};
+
+use crate::{commands, connection::ConnectionArgs, import::Import, output::Format};
+
+/// What the command says about its surroundings.
+const ENVIRONMENT: &str = "\
+Environment:
+  NOTIFY_URL             address of the server (default http://127.0.0.1:8080)
+  NOTIFY_API_KEY         key of the application
+  NOTIFY_ADMIN_KEY       key of the administrator, for apps, keys and providers
+  NOTIFY_PROFILE         profile to use, see `notify profile`
+  NOTIFY_CA_CERTIFICATE  PEM file of an authority to trust beside the system's
+  NO_COLOR               no colours
+
+Exit status:
+  0 done, 2 wrong usage, 3 rejected, 4 not authorised, 5 not found,
+  6 the server or the network failed, after retries";
+
+/// Sends notifications with a Notify server, and administers it.
+#[derive(Debug, Parser)]
+#[command(name = "notify", version, after_help = ENVIRONMENT, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// Form of the result; a table on a terminal, json in a pipe.
+    #[arg(short, long, global = true, value_name = "FORM")]
+    pub(crate) output: Option<Format>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Send a notification.
+    Send(Box<commands::send::Send>),
+    /// Make a notification known that is delivered by other means.
+    Report(Box<commands::report::Report>),
+    /// Read and cancel notifications.
+    #[command(subcommand)]
+    Notifications(commands::notifications::Notifications),
+    /// Register, read, tag and delete devices.
+    #[command(subcommand)]
+    Devices(Devices),
+    /// List the tags of the application.
+    #[command(subcommand)]
+    Tags(commands::tags::Tags),
+    /// Subscribe browsers, Messenger and chat recipients.
+    #[command(subcommand)]
+    Subscriptions(commands::subscriptions::Subscriptions),
+    /// Create, change and list campaigns.
+    #[command(subcommand)]
+    Campaigns(commands::campaigns::Campaigns),
+    /// Create, list and delete feeds.
+    #[command(subcommand)]
+    Feeds(commands::feeds::Feeds),
+    /// Read and answer polls.
+    #[command(subcommand)]
+    Polls(commands::polls::Polls),
+    /// Report what devices did with notifications.
+    #[command(subcommand)]
+    Events(commands::events::Events),
+    /// Read what a device shows for a campaign.
+    #[command(subcommand)]
+    Enrichments(commands::enrichments::Enrichments),
+    /// Count devices.
+    #[command(subcommand)]
+    Statistics(commands::statistics::Statistics),
+    /// Administer applications (needs the admin key).
+    #[command(subcommand)]
+    Apps(commands::apps::Apps),
+    /// Administer API keys (needs the admin key).
+    #[command(subcommand)]
+    Keys(commands::keys::Keys),
+    /// Administer push providers (needs the admin key).
+    #[command(subcommand)]
+    Providers(commands::providers::Providers),
+    /// Keep addresses and keys of servers in the user's config folder.
+    #[command(subcommand)]
+    Profile(commands::profile::ProfileCommand),
+    /// Print completions for a shell.
+    Completions(commands::completions::Completions),
+}
+
+/// `notify devices`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Devices {
+    #[command(flatten)]
+    Plain(commands::devices::Devices),
+    /// Register every device of a CSV or NDJSON file.
+    Import(Import),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_option_takes_a_key() {
+        fn check(command: &clap::Command) {
+            for argument in command.get_arguments() {
+                let long = argument.get_long().unwrap_or_default();
+                let takes_key = long.ends_with("api-key") || long.ends_with("admin-key");
+                assert!(!takes_key, "{} --{long}: keys do not belong on a command line", command);
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+}

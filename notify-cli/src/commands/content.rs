@@ -1,0 +1,83 @@
+//! What a notification shows, as `send` and `report` share it (spec 4.1, 4.2).
+
+use clap::Args;
+use notify_client::notify_core::{
+    AndroidSettings, IosSettings, MessengerSettings, NotificationContent, json::JsonObject,
+};
+
+use crate::input;
+
+/// The content of a notification. What is not here (polls, web push buttons) comes by `--file`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Content")]
+pub(crate) struct ContentArgs {
+    /// Main text.
+    #[arg(long, required_unless_present = "file")]
+    pub(crate) text: Option<String>,
+    /// Only devices that have this tag set to true.
+    #[arg(long)]
+    tag: Option<String>,
+    /// Deep link.
+    #[arg(long)]
+    url: Option<String>,
+    /// Image shown with the notification.
+    #[arg(long, value_name = "URL")]
+    image_url: Option<String>,
+    /// Campaign to attach, or `default`.
+    #[arg(long, value_name = "ID")]
+    campaign: Option<String>,
+    /// Key of extra data.
+    #[arg(long, value_name = "KEY", requires = "custom_json_value")]
+    custom_json_key: Option<String>,
+    /// Extra data, a JSON object.
+    #[arg(long, value_name = "JSON", requires = "custom_json_key", value_parser = input::json_object)]
+    custom_json_value: Option<JsonObject>,
+    /// Raw payload on Android, in place of everything else.
+    #[arg(long, value_name = "JSON", value_parser = input::json_object)]
+    android_json: Option<JsonObject>,
+    /// Raw payload on iOS, in place of everything else.
+    #[arg(long, value_name = "JSON", value_parser = input::json_object)]
+    ios_json: Option<JsonObject>,
+    /// Title on Android; the application's name unless given.
+    #[arg(long, value_name = "TITLE")]
+    android_title: Option<String>,
+    /// Sound file on Android.
+    #[arg(long, value_name = "FILE")]
+    android_sound: Option<String>,
+    /// Number on the app icon on iOS.
+    #[arg(long, value_name = "N", requires = "ios_sound")]
+    ios_badge: Option<u32>,
+    /// Sound file on iOS, or `default`.
+    #[arg(long, value_name = "FILE", requires = "ios_badge")]
+    ios_sound: Option<String>,
+    /// Button text on Messenger.
+    #[arg(long, value_name = "TEXT")]
+    view_button: Option<String>,
+}
+
+impl ContentArgs {
+    /// The text, and everything else.
+    pub(crate) fn into_parts(self) -> (Option<String>, NotificationContent) {
+        let android = self.android_title.is_some() || self.android_sound.is_some();
+        let android_settings = android
+            .then_some(AndroidSettings { title: self.android_title, sound: self.android_sound });
+        let content = NotificationContent {
+            tags: self.tag.map(|tag| vec![tag]),
+            url: self.url,
+            image_url: self.image_url,
+            campaign_id: self.campaign,
+            custom_json_key: self.custom_json_key,
+            custom_json_value: self.custom_json_value,
+            android_json: self.android_json,
+            ios_json: self.ios_json,
+            android_settings,
+            ios_settings: self.ios_sound.map(|sound| IosSettings { badge: self.ios_badge, sound }),
+            social_messenger_settings: self
+                .view_button
+                .map(|text| MessengerSettings { view_button: Some(text) }),
+            web_push_settings: None,
+            poll: None,
+        };
+        (self.text, content)
+    }
+}

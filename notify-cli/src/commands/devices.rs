@@ -1,0 +1,166 @@
+//! `notify devices`, but for `import` (spec 4.3, B21 to B24).
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use notify_client::notify_core::{DeviceId, ListDevices, Platform, RegisterDevice, SetTags, Tag};
+
+use super::paging::{PageArgs, show_all};
+use crate::{
+    failure::Failure,
+    input,
+    output::view,
+    session::{Session, own_id},
+};
+
+/// `notify devices`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Devices {
+    /// Register a device, or replace every field of the one with that id.
+    Register(Box<Register>),
+    /// Show a device.
+    Get {
+        /// Its id.
+        device_id: String,
+    },
+    /// List devices.
+    List {
+        /// Only this platform.
+        #[arg(long, value_parser = input::platform())]
+        platform: Option<Platform>,
+        /// Only devices that have this tag set to true.
+        #[arg(long)]
+        tag: Option<String>,
+        #[command(flatten)]
+        page: PageArgs,
+    },
+    /// Erase a device and all that is kept about it.
+    Delete {
+        /// Its id.
+        device_id: String,
+    },
+    /// Set tags of a device and leave its others.
+    Tag {
+        /// Its id.
+        device_id: String,
+        /// Names of the tags.
+        #[arg(required = true)]
+        names: Vec<String>,
+        /// Set them to false, not true.
+        #[arg(long = "false")]
+        set_false: bool,
+    },
+    /// Remove tags of a device.
+    Untag {
+        /// Its id.
+        device_id: String,
+        /// Names of the tags.
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+}
+
+/// Arguments of `notify devices register`.
+#[derive(Debug, Args)]
+pub(crate) struct Register {
+    /// The whole request as JSON, in place of everything else; `-` for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["device_id", "platform"])]
+    file: Option<PathBuf>,
+    /// Its id, of your making.
+    #[arg(required_unless_present = "file")]
+    device_id: Option<String>,
+    /// Its platform.
+    #[arg(long, value_parser = ["android", "ios"], required_unless_present = "file")]
+    platform: Option<String>,
+    /// Identifier from the platform push provider.
+    #[arg(long, value_name = "TOKEN", conflicts_with = "file")]
+    push_token: Option<String>,
+    /// The user disabled push reception.
+    #[arg(long, conflicts_with = "file")]
+    push_disabled: bool,
+    /// Push provisioning profile on iOS.
+    #[arg(long, value_parser = ["production", "sandbox"], conflicts_with = "file")]
+    ios_env: Option<String>,
+    /// Application version.
+    #[arg(long, value_name = "VERSION", conflicts_with = "file")]
+    app_version: Option<String>,
+    /// OS version.
+    #[arg(long, value_name = "VERSION", conflicts_with = "file")]
+    os_version: Option<String>,
+    /// Language code.
+    #[arg(long, value_name = "CODE", conflicts_with = "file")]
+    language: Option<String>,
+    /// Country code.
+    #[arg(long, value_name = "CODE", conflicts_with = "file")]
+    country: Option<String>,
+    /// Offset from UTC: GMT or GMT±HH:MM.
+    #[arg(long, value_name = "OFFSET", conflicts_with = "file")]
+    timezone: Option<String>,
+}
+
+/// Runs the command.
+pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), Failure> {
+    let notify = session.notify()?;
+    let devices = notify.devices();
+    match command {
+        Devices::Register(args) => {
+            devices.register(&registration(*args)?).await?;
+            session.out.done()
+        }
+        Devices::Get { device_id } => {
+            let device = devices.get(&id(&device_id)?).await?;
+            session.out.show(&device, &view::DEVICE)
+        }
+        Devices::List { platform, tag, page } => {
+            let all = page.all;
+            let page = page.query();
+            let query = ListDevices { limit: page.limit, cursor: page.cursor, platform, tag };
+            if all {
+                return show_all(devices.all(&query), session, &view::DEVICES).await;
+            }
+            let page = devices.list(&query).await?;
+            session.out.show(&page, &view::DEVICES)
+        }
+        Devices::Delete { device_id } => {
+            devices.delete(&id(&device_id)?).await?;
+            session.out.done()
+        }
+        Devices::Tag { device_id, names, set_false } => {
+            let tags = names.into_iter().map(|name| Tag::new(name, !set_false)).collect();
+            devices.set_tags(&id(&device_id)?, &SetTags { tags }).await?;
+            session.out.done()
+        }
+        Devices::Untag { device_id, names } => {
+            let device_id = id(&device_id)?;
+            for name in &names {
+                devices.remove_tag(&device_id, name).await?;
+            }
+            session.out.done()
+        }
+    }
+}
+
+fn id(text: &str) -> Result<DeviceId, Failure> {
+    own_id("device_id", text, DeviceId::new)
+}
+
+fn registration(args: Register) -> Result<RegisterDevice, Failure> {
+    if let Some(path) = &args.file {
+        return input::request(path);
+    }
+    let platform = args.platform.unwrap_or_default();
+    Ok(RegisterDevice {
+        device_id: args.device_id.unwrap_or_default(),
+        sdk_type: format!("{platform}_push"),
+        platform,
+        push_token: args.push_token,
+        push_disabled: args.push_disabled.then_some(true),
+        ios_env: args.ios_env,
+        app_version: args.app_version,
+        os_version: args.os_version,
+        language: args.language,
+        country: args.country,
+        timezone: args.timezone,
+        ..RegisterDevice::default()
+    })
+}

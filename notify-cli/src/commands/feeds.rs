@@ -1,0 +1,53 @@
+//! `notify feeds` (B30).
+
+use clap::Subcommand;
+use notify_client::notify_core::CreateFeed;
+
+use super::paging::{PageArgs, show_all};
+use crate::{
+    failure::Failure,
+    output::view,
+    session::{Session, known},
+};
+
+/// `notify feeds`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Feeds {
+    /// Create a feed, or name the one that has this address.
+    Create {
+        /// Address of an RSS, Atom or JSON feed.
+        feed_url: String,
+        /// Its name.
+        #[arg(long)]
+        name: String,
+    },
+    /// List feeds.
+    List(PageArgs),
+    /// Delete a feed that no campaign uses.
+    Delete {
+        /// Its id.
+        id: String,
+    },
+}
+
+/// Runs the command.
+pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Failure> {
+    let notify = session.notify()?;
+    match command {
+        Feeds::Create { feed_url, name } => {
+            let created = notify.feeds().create(&CreateFeed { url: feed_url, name }).await?;
+            session.out.show(&created, &view::CREATED)
+        }
+        Feeds::List(page) if page.all => {
+            show_all(notify.feeds().all(&page.query()), session, &view::FEEDS).await
+        }
+        Feeds::List(page) => {
+            let page = notify.feeds().list(&page.query()).await?;
+            session.out.show(&page, &view::FEEDS)
+        }
+        Feeds::Delete { id } => {
+            notify.feeds().delete(known("feed", &id)?).await?;
+            session.out.done()
+        }
+    }
+}

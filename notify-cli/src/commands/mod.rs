@@ -1,0 +1,52 @@
+//! One file per command: its arguments, and what it does with them.
+
+pub(crate) mod apps;
+pub(crate) mod campaigns;
+pub(crate) mod completions;
+mod content;
+pub(crate) mod devices;
+pub(crate) mod enrichments;
+pub(crate) mod events;
+pub(crate) mod feeds;
+pub(crate) mod keys;
+pub(crate) mod notifications;
+mod paging;
+pub(crate) mod polls;
+pub(crate) mod profile;
+pub(crate) mod providers;
+pub(crate) mod report;
+pub(crate) mod send;
+pub(crate) mod statistics;
+pub(crate) mod subscriptions;
+pub(crate) mod tags;
+
+use crate::{
+    args::{Command, Devices},
+    failure::Failure,
+    import,
+    session::Session,
+};
+
+/// Runs a command.
+pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), Failure> {
+    match command {
+        Command::Send(args) => send::run(*args, session).await,
+        Command::Report(args) => report::run(*args, session).await,
+        Command::Notifications(command) => notifications::run(command, session).await,
+        Command::Devices(Devices::Plain(command)) => devices::run(command, session).await,
+        Command::Devices(Devices::Import(args)) => import::run(args, session).await,
+        Command::Tags(command) => tags::run(command, session).await,
+        Command::Subscriptions(command) => subscriptions::run(command, session).await,
+        Command::Campaigns(command) => campaigns::run(command, session).await,
+        Command::Feeds(command) => feeds::run(command, session).await,
+        Command::Polls(command) => polls::run(command, session).await,
+        Command::Events(command) => events::run(command, session).await,
+        Command::Enrichments(command) => enrichments::run(command, session).await,
+        Command::Statistics(command) => statistics::run(command, session).await,
+        Command::Apps(command) => apps::run(command, session).await,
+        Command::Keys(command) => keys::run(command, session).await,
+        Command::Providers(command) => providers::run(command, session).await,
+        Command::Profile(command) => profile::run(command, session),
+        Command::Completions(args) => completions::run(&args, session),
+    }
+}

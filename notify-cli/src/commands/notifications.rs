@@ -1,0 +1,53 @@
+//! `notify notifications` (B20).
+
+use clap::Subcommand;
+use notify_client::notify_core::NotificationId;
+
+use super::paging::{PageArgs, show_all};
+use crate::{
+    failure::Failure,
+    output::view,
+    session::{Session, own_id},
+};
+
+/// `notify notifications`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Notifications {
+    /// Show a notification with its counts.
+    Get {
+        /// Its id.
+        id: String,
+    },
+    /// List notifications, newest first.
+    List(PageArgs),
+    /// Cancel what has not been sent yet.
+    Cancel {
+        /// Its id.
+        id: String,
+    },
+}
+
+/// Runs the command.
+pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result<(), Failure> {
+    let notify = session.notify()?;
+    match command {
+        Notifications::Get { id } => {
+            let id = own_id("id", &id, NotificationId::new)?;
+            let notification = notify.notifications().get(&id).await?;
+            session.out.show(&notification, &view::NOTIFICATION)
+        }
+        Notifications::List(page) if page.all => {
+            let pages = notify.notifications().all(&page.query());
+            show_all(pages, session, &view::NOTIFICATIONS).await
+        }
+        Notifications::List(page) => {
+            let page = notify.notifications().list(&page.query()).await?;
+            session.out.show(&page, &view::NOTIFICATIONS)
+        }
+        Notifications::Cancel { id } => {
+            let id = own_id("id", &id, NotificationId::new)?;
+            notify.notifications().cancel(&id).await?;
+            session.out.done()
+        }
+    }
+}

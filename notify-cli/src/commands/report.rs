@@ -1,0 +1,48 @@
+//! `notify report` (spec 4.2, B18).
+
+use std::path::PathBuf;
+
+use clap::Args;
+use notify_client::notify_core::{Platform, ReportNotification};
+
+use super::content::ContentArgs;
+use crate::{failure::Failure, input, output::view, session::Session};
+
+/// Arguments of `notify report`.
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// The whole request as JSON, in place of everything else; `-` for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "platforms", "ContentArgs"])]
+    file: Option<PathBuf>,
+    /// Your own id of the notification.
+    #[arg(long, required_unless_present = "file")]
+    id: Option<String>,
+    /// A platform it goes to; may be repeated.
+    #[arg(
+        long = "platform", value_name = "PLATFORM", value_parser = input::platform(),
+        required_unless_present = "file",
+    )]
+    platforms: Vec<Platform>,
+    #[command(flatten)]
+    content: ContentArgs,
+}
+
+/// Reports.
+pub(crate) async fn run(args: Report, session: &mut Session) -> Result<(), Failure> {
+    let report = match &args.file {
+        Some(path) => input::request(path)?,
+        None => report(args),
+    };
+    let created = session.notify()?.notifications().report(&report).await?;
+    session.out.show(&created, &view::CREATED)
+}
+
+fn report(args: Report) -> ReportNotification {
+    let (text, content) = args.content.into_parts();
+    ReportNotification {
+        id: args.id.unwrap_or_default(),
+        text,
+        platforms: Some(args.platforms.iter().map(ToString::to_string).collect()),
+        content,
+    }
+}

@@ -1,0 +1,160 @@
+//! Which server to call with which keys: flags, then environment, then profile. A key of a profile
+//! goes to the address of that profile alone.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use notify_client::Client;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::{
+    failure::Failure,
+    input,
+    profiles::{Profile, Profiles},
+};
+
+/// Where a server listens unless told otherwise.
+const URL_DEFAULT: &str = "http://127.0.0.1:8080";
+const USER_AGENT: &str = concat!("notify-cli/", env!("CARGO_PKG_VERSION"));
+
+/// Options of the connection. Keys are not among them: other users see a command line.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectionArgs {
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        conflicts_with = "profile",
+        help = "Address of the server [env: NOTIFY_URL]"
+    )]
+    pub(crate) server: Option<String>,
+    #[arg(long, global = true, value_name = "NAME", help = "Profile to use [env: NOTIFY_PROFILE]")]
+    pub(crate) profile: Option<String>,
+    /// PEM file of an authority to trust beside the system's.
+    #[arg(long, global = true, value_name = "FILE", env = "NOTIFY_CA_CERTIFICATE")]
+    pub(crate) ca_certificate: Option<PathBuf>,
+    /// Seconds that one attempt may take.
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) timeout: u64,
+    /// How often a call is tried again when the server or the network fails.
+    #[arg(long, global = true, value_name = "TIMES", default_value_t = notify_client::RETRIES_DEFAULT)]
+    pub(crate) retries: usize,
+}
+
+/// Makes the client.
+pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client, Failure> {
+    let target = Target::choose(args, &variable, &Profiles::load()?)?;
+    let mut builder = Client::builder(&target.url)
+        .timeout(Duration::from_secs(args.timeout))
+        .retries(args.retries)
+        .user_agent(USER_AGENT);
+    if let Some(key) = &target.api_key {
+        builder = builder.api_key(key.expose_secret());
+    }
+    if let Some(key) = &target.admin_key {
+        builder = builder.admin_key(key.expose_secret());
+    }
+    if let Some(path) = &args.ca_certificate {
+        builder = builder.root_certificate(input::read(path)?);
+    }
+    Ok(builder.build()?)
+}
+
+/// A variable of the environment; an empty one is as good as none.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A server and the keys for it.
+#[derive(Debug)]
+struct Target {
+    url: String,
+    api_key: Option<SecretString>,
+    admin_key: Option<SecretString>,
+}
+
+impl Target {
+    fn choose(
+        args: &ConnectionArgs,
+        variable: &dyn Fn(&str) -> Option<String>,
+        profiles: &Profiles,
+    ) -> Result<Self, Failure> {
+        let url = args.server.clone().or_else(|| match &args.profile {
+            Some(_) => None,
+            None => variable("NOTIFY_URL"),
+        });
+        let named = args.profile.clone().or_else(|| variable("NOTIFY_PROFILE"));
+        let profile = match named {
+            Some(name) => Some(profiles.get(&name)?),
+            None => profiles.current(),
+        };
+        let url = url
+            .or_else(|| profile.map(|profile| profile.url.clone()))
+            .unwrap_or_else(|| URL_DEFAULT.to_owned());
+        let profile = profile.filter(|profile| same_server(&profile.url, &url));
+        let key = |name: &str, of: fn(&Profile) -> &Option<SecretString>| {
+            let kept = profile.and_then(|profile| of(profile).clone());
+            let given = variable(name).map(SecretString::from);
+            // Who names a profile on the command line means its keys.
+            if args.profile.is_some() { kept.or(given) } else { given.or(kept) }
+        };
+        let api_key = key("NOTIFY_API_KEY", |profile| &profile.api_key);
+        let admin_key = key("NOTIFY_ADMIN_KEY", |profile| &profile.admin_key);
+        Ok(Self { url, api_key, admin_key })
+    }
+}
+
+fn same_server(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(url: Option<&str>, profile: Option<&str>, env: &[(&str, &str)]) -> [String; 2] {
+        let profiles = Profiles::parse(
+            "current = 'home'\n\
+             [profiles.home]\nurl = 'http://home'\napi_key = 'nk_home'\n\
+             [profiles.away]\nurl = 'http://away'\napi_key = 'nk_away'\n\
+             [profiles.bare]\nurl = 'http://bare'\n",
+        )
+        .unwrap();
+        let args = ConnectionArgs {
+            server: url.map(str::to_owned),
+            profile: profile.map(str::to_owned),
+            ca_certificate: None,
+            timeout: 1,
+            retries: 0,
+        };
+        let variable = |name: &str| {
+            env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        let target = Target::choose(&args, &variable, &profiles).unwrap();
+        let key = target.api_key.map_or_else(String::new, |key| key.expose_secret().to_owned());
+        [target.url, key]
+    }
+
+    #[test]
+    fn flags_beat_the_environment_which_beats_the_current_profile() {
+        let env_url = [("NOTIFY_URL", "http://env")];
+        let env_key = [("NOTIFY_API_KEY", "nk_env")];
+        let env_profile = [("NOTIFY_PROFILE", "away")];
+        assert_eq!(choose(None, None, &[]), ["http://home", "nk_home"]);
+        assert_eq!(choose(None, None, &env_key), ["http://home", "nk_env"]);
+        assert_eq!(choose(None, None, &env_profile), ["http://away", "nk_away"]);
+        assert_eq!(choose(None, Some("away"), &[]), ["http://away", "nk_away"]);
+        assert_eq!(choose(None, Some("away"), &env_key), ["http://away", "nk_away"]);
+        assert_eq!(choose(None, Some("away"), &env_url), ["http://away", "nk_away"]);
+        assert_eq!(choose(None, Some("bare"), &env_key), ["http://bare", "nk_env"]);
+    }
+
+    #[test]
+    fn a_key_of_a_profile_goes_to_its_own_server_alone() {
+        assert_eq!(choose(Some("http://flag"), None, &[]), ["http://flag", ""]);
+        assert_eq!(choose(None, None, &[("NOTIFY_URL", "http://env")]), ["http://env", ""]);
+        let home = [("NOTIFY_URL", "http://home/")];
+        assert_eq!(choose(None, None, &home), ["http://home/", "nk_home"]);
+    }
+}

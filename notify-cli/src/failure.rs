@@ -1,0 +1,177 @@
+//! Why a command failed: its exit status and its lines on stderr. Never a stack trace.
+
+use std::{io, path::PathBuf};
+
+use notify_client::Error;
+
+/// Exit status of wrong usage.
+pub(crate) const USAGE: u8 = 2;
+const REJECTED: u8 = 3;
+const NOT_AUTHORISED: u8 = 4;
+const NOT_FOUND: u8 = 5;
+const FAILED: u8 = 6;
+/// What shells report for a command that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The command was called in a way that cannot work.
+    #[error("{0}")]
+    Usage(String),
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// An id that is none of the server's, and so names nothing.
+    #[error("not found: {0}")]
+    NotFound(String),
+    /// Rows of an import were refused; the report says which.
+    #[error("{0} rows were refused")]
+    RowsRefused(u64),
+    /// An import ended early.
+    #[error("stopped after line {line}{}", how_to_go_on(*resumable))]
+    Stopped {
+        /// The last line up to which every row is settled.
+        line: u64,
+        /// Whether a state file says so too.
+        resumable: bool,
+        /// What stopped it; `None` when the user did.
+        cause: Option<Box<Failure>>,
+    },
+    /// The call failed.
+    #[error("{0}")]
+    Call(#[from] Error),
+    /// The result cannot be written.
+    #[error("cannot write the result: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Failure {
+    /// A file that cannot be read or written.
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+
+    /// The exit status, as `interfaces.md` fixes it.
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::File { .. } => USAGE,
+            Self::NotFound(_) => NOT_FOUND,
+            Self::RowsRefused(_) => REJECTED,
+            Self::Stopped { cause, .. } => cause.as_ref().map_or(INTERRUPTED, |it| it.status()),
+            Self::Call(error) => call_status(error),
+            // Whoever reads the result has read enough.
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Output(_) => FAILED,
+        }
+    }
+
+    /// What to say on stderr, one error a line.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Vec::new(),
+            Self::Stopped { cause, .. } => {
+                let mut lines = cause.as_ref().map_or_else(Vec::new, |cause| cause.lines());
+                lines.push(self.to_string());
+                lines
+            }
+            Self::Call(error) => call_lines(error),
+            Self::Usage(_)
+            | Self::File { .. }
+            | Self::NotFound(_)
+            | Self::RowsRefused(_)
+            | Self::Output(_) => vec![self.to_string()],
+        }
+    }
+}
+
+fn how_to_go_on(resumable: bool) -> &'static str {
+    if resumable { "; run the same command again to go on from there" } else { "" }
+}
+
+/// The status of a failed call. What the client finds wrong the server would reject likewise.
+fn call_status(error: &Error) -> u8 {
+    match error {
+        Error::Config(_) | Error::NoKey(_) => USAGE,
+        Error::Invalid(_) => REJECTED,
+        Error::Rejected { status: 429, .. } => FAILED,
+        Error::Rejected { .. } => REJECTED,
+        Error::Unauthorized { .. } => NOT_AUTHORISED,
+        Error::NotFound { .. } => NOT_FOUND,
+        // The error is `non_exhaustive`: what is new is the network's or the server's.
+        _ => FAILED,
+    }
+}
+
+/// The rules that a request breaks, one a line; of other failures the chain of causes.
+pub(crate) fn call_lines(error: &Error) -> Vec<String> {
+    match error {
+        Error::Invalid(violations) => violations.as_slice().to_vec(),
+        Error::Rejected { errors, .. } if !errors.is_empty() => errors.clone(),
+        Error::NoKey("admin key") => {
+            vec!["no admin key: set NOTIFY_ADMIN_KEY or keep one in a profile".to_owned()]
+        }
+        Error::NoKey(what) => {
+            vec![format!("no {what}: set NOTIFY_API_KEY or keep one in a profile")]
+        }
+        _ => vec![chain(error)],
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let said = source.to_string();
+        if !text.ends_with(&said) {
+            text = format!("{text}: {said}");
+        }
+        next = source.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_has_its_exit_status() {
+        let rejected = |status| Error::Rejected {
+            status,
+            errors: Vec::new(),
+            request_id: None,
+            retry_after: None,
+        };
+        let failed = |status| Error::Server { status, request_id: None, retry_after: None };
+        let rows: [(Failure, u8); 12] = [
+            (Failure::Usage(String::new()), 2),
+            (Failure::file("f")(io::Error::from(io::ErrorKind::NotFound)), 2),
+            (Error::NoKey("API key").into(), 2),
+            (rejected(400).into(), 3),
+            (rejected(409).into(), 3),
+            (Failure::RowsRefused(1), 3),
+            (Error::Unauthorized { errors: Vec::new(), request_id: None }.into(), 4),
+            (Error::NotFound { errors: Vec::new(), request_id: None }.into(), 5),
+            (rejected(429).into(), 6),
+            (failed(503).into(), 6),
+            (Error::Connect("refused".into()).into(), 6),
+            (Failure::Output(io::Error::from(io::ErrorKind::BrokenPipe)), 0),
+        ];
+        for (failure, status) in rows {
+            assert_eq!(failure.status(), status, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn a_chain_says_each_cause_once() {
+        let error = Error::Connect("tcp connect error: refused".into());
+        assert_eq!(chain(&error), "cannot connect: tcp connect error: refused");
+    }
+}

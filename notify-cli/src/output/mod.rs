@@ -1,0 +1,116 @@
+//! Everything that is printed: the result on stdout, alone; talk on stderr, a line each.
+
+mod cell;
+mod rows;
+pub(crate) mod view;
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+use notify_client::notify_core::Success;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::failure::Failure;
+pub(crate) use cell::{guarded, unguarded};
+pub(crate) use rows::{Rows, csv_writer};
+use view::View;
+
+/// Form of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// What the API answered.
+    Json,
+    /// For spreadsheets (RFC 4180); a text that a spreadsheet would take for a formula gets a `'`.
+    Csv,
+}
+
+/// Where the result goes.
+pub(crate) struct Output {
+    format: Format,
+    out: Box<dyn Write>,
+}
+
+impl Output {
+    /// Standard output, in the form asked for or the one that suits who reads it.
+    pub(crate) fn stdout(format: Option<Format>) -> Self {
+        let suited = if io::stdout().is_terminal() { Format::Table } else { Format::Json };
+        let out = Box::new(io::BufWriter::new(anstream::stdout().lock()));
+        Self { format: format.unwrap_or(suited), out }
+    }
+
+    /// Shows an answer: one record, or the page of records that `view` names.
+    pub(crate) fn show<T: Serialize>(&mut self, answer: &T, view: &View) -> Result<(), Failure> {
+        if self.format == Format::Json {
+            return self.json(answer);
+        }
+        let answer = value(answer);
+        match view.list {
+            None if self.format == Format::Table => {
+                let text = rows::record(&answer, view);
+                Ok(writeln!(self.out, "{text}")?)
+            }
+            None => {
+                let mut rows = self.rows(view)?;
+                rows.push_value(&answer)?;
+                rows.end()
+            }
+            Some(list) => {
+                let cursor = answer["next_cursor"].as_str().map(str::to_owned);
+                let mut rows = self.rows(view)?;
+                for item in answer[list].as_array().into_iter().flatten() {
+                    rows.push_value(item)?;
+                }
+                rows.end()?;
+                if let Some(cursor) = cursor {
+                    self.out.flush()?;
+                    talk(&format!("more with --cursor {cursor}"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Shows records one by one, however many there are.
+    pub(crate) fn rows<'a>(&'a mut self, view: &'a View) -> Result<Rows<'a>, Failure> {
+        Rows::begin(&mut *self.out, self.format, view)
+    }
+
+    /// Shows that it is done.
+    pub(crate) fn done(&mut self) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => Ok(writeln!(self.out, "done")?),
+            Format::Json | Format::Csv => self.show(&Success { success: true }, &view::SUCCESS),
+        }
+    }
+
+    /// Shows a text as it is.
+    pub(crate) fn text(&mut self, text: &[u8]) -> Result<(), Failure> {
+        Ok(self.out.write_all(text)?)
+    }
+
+    fn json<T: Serialize>(&mut self, answer: &T) -> Result<(), Failure> {
+        serde_json::to_writer_pretty(&mut self.out, answer).map_err(io::Error::from)?;
+        Ok(writeln!(self.out)?)
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        Ok(self.out.flush()?)
+    }
+}
+
+fn value<T: Serialize>(answer: &T) -> Value {
+    serde_json::to_value(answer).expect("the API's models are JSON")
+}
+
+/// Says a line on stderr. Who closed stderr does not want to hear it.
+pub(crate) fn talk(line: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{}", cell::printable(line));
+}
+
+/// Says an error on stderr.
+pub(crate) fn complain(line: &str) {
+    talk(&format!("error: {line}"));
+}

@@ -1,0 +1,131 @@
+//! Records in rows: as a table, as JSON, as CSV. It holds a bounded number of them.
+
+use std::io::{self, Write};
+
+use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    Format,
+    cell::{exported, shown},
+    value,
+    view::View,
+};
+use crate::failure::Failure;
+
+/// Most rows of one table; a longer listing is shown as several.
+const TABLE_ROWS_MAX: usize = 1_000;
+
+/// Records on their way out.
+pub(crate) struct Rows<'a> {
+    view: &'a View,
+    to: To<'a>,
+}
+
+enum To<'a> {
+    Table { out: &'a mut dyn Write, rows: Vec<Vec<String>>, shown: bool },
+    Json { out: &'a mut dyn Write, any: bool },
+    Csv(Box<csv::Writer<&'a mut dyn Write>>),
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn begin(
+        out: &'a mut dyn Write,
+        format: Format,
+        view: &'a View,
+    ) -> Result<Self, Failure> {
+        let to = match format {
+            Format::Table => To::Table { out, rows: Vec::new(), shown: false },
+            Format::Json => {
+                write!(out, "[")?;
+                To::Json { out, any: false }
+            }
+            Format::Csv => {
+                let mut csv = csv_writer(out);
+                csv.write_record(view.export.iter().map(|column| column.name)).map_err(io)?;
+                To::Csv(Box::new(csv))
+            }
+        };
+        Ok(Self { view, to })
+    }
+
+    /// Shows a record.
+    pub(crate) fn push<T: Serialize>(&mut self, record: &T) -> Result<(), Failure> {
+        if let To::Json { out, any } = &mut self.to {
+            write!(out, "{}", if *any { ",\n" } else { "\n" })?;
+            *any = true;
+            return Ok(serde_json::to_writer(&mut *out, record).map_err(io::Error::from)?);
+        }
+        self.push_value(&value(record))
+    }
+
+    pub(super) fn push_value(&mut self, record: &Value) -> Result<(), Failure> {
+        match &mut self.to {
+            To::Json { .. } => return self.push(record),
+            To::Csv(csv) => {
+                let cells = self.view.export.iter();
+                let cells = cells.map(|column| exported(record.pointer(column.pointer)));
+                csv.write_record(cells).map_err(io)?;
+            }
+            To::Table { out, rows, shown: any } => {
+                let cells = self.view.columns.iter();
+                let cells = cells.map(|column| shown(record.pointer(column.pointer), column.kind));
+                rows.push(cells.collect());
+                if rows.len() == TABLE_ROWS_MAX {
+                    writeln!(out, "{}", table(self.view, std::mem::take(rows)))?;
+                    *any = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows what is left.
+    pub(crate) fn end(self) -> Result<(), Failure> {
+        match self.to {
+            To::Json { out, any } => writeln!(out, "{}]", if any { "\n" } else { "" })?,
+            To::Csv(mut csv) => csv.flush()?,
+            To::Table { out, rows, shown } => {
+                if !rows.is_empty() || !shown {
+                    writeln!(out, "{}", table(self.view, rows))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A writer of RFC 4180: everything quoted, so that no cell depends on what it holds.
+pub(crate) fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
+    csv::WriterBuilder::new()
+        .quote_style(csv::QuoteStyle::Always)
+        .terminator(csv::Terminator::CRLF)
+        .from_writer(out)
+}
+
+fn io(error: csv::Error) -> io::Error {
+    error.into()
+}
+
+fn table(view: &View, rows: Vec<Vec<String>>) -> Table {
+    let mut table = styled();
+    table.set_header(view.columns.iter().map(|column| column.name));
+    table.add_rows(rows);
+    table
+}
+
+/// One record, a line for each field.
+pub(super) fn record(record: &Value, view: &View) -> Table {
+    let mut table = styled();
+    for column in view.columns {
+        table.add_row([column.name.to_owned(), shown(record.pointer(column.pointer), column.kind)]);
+    }
+    table
+}
+
+fn styled() -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table
+}

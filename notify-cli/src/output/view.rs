@@ -1,0 +1,246 @@
+//! Which fields of which answer make the columns of a table or a CSV file.
+
+use super::cell::Kind;
+
+/// How an answer is shown in columns.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// The field that holds the records; `None` when the answer is one.
+    pub(crate) list: Option<&'static str>,
+    /// What people see.
+    pub(crate) columns: &'static [Column],
+    /// What a CSV file holds.
+    pub(crate) export: &'static [Column],
+}
+
+/// A column: its name, and where its value stands in the record (RFC 6901).
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) pointer: &'static str,
+    pub(crate) kind: Kind,
+}
+
+const fn plain(name: &'static str, pointer: &'static str) -> Column {
+    Column { name, pointer, kind: Kind::Plain }
+}
+
+const fn time(name: &'static str, pointer: &'static str) -> Column {
+    Column { name, pointer, kind: Kind::Time }
+}
+
+const fn one(columns: &'static [Column]) -> View {
+    View { list: None, columns, export: columns }
+}
+
+const fn many(list: &'static str, columns: &'static [Column]) -> View {
+    View { list: Some(list), columns, export: columns }
+}
+
+pub(crate) const SUCCESS: View = one(&[plain("success", "/success")]);
+pub(crate) const CREATED: View = one(&[plain("id", "/id")]);
+pub(crate) const KEY_CREATED: View = one(&[plain("id", "/id"), plain("api_key", "/api_key")]);
+
+const NOTIFICATION_COLUMNS: &[Column] = &[
+    plain("id", "/id"),
+    plain("status", "/status"),
+    plain("origin", "/origin"),
+    plain("text", "/request/text"),
+    time("created_at", "/created_at"),
+    time("send_at", "/send_at"),
+    plain("targeted", "/counts/targeted"),
+    plain("sent", "/counts/sent"),
+    plain("failed", "/counts/failed"),
+    plain("unregistered", "/counts/unregistered"),
+    plain("expired", "/counts/expired"),
+    plain("canceled", "/counts/canceled"),
+    plain("pending", "/counts/pending"),
+];
+pub(crate) const NOTIFICATIONS: View = many("notifications", NOTIFICATION_COLUMNS);
+pub(crate) const NOTIFICATION: View = one(&[
+    plain("id", "/id"),
+    plain("status", "/status"),
+    plain("origin", "/origin"),
+    time("created_at", "/created_at"),
+    time("send_at", "/send_at"),
+    time("started_at", "/started_at"),
+    time("completed_at", "/completed_at"),
+    plain("request", "/request"),
+    plain("targeted", "/counts/targeted"),
+    plain("sent", "/counts/sent"),
+    plain("failed", "/counts/failed"),
+    plain("unregistered", "/counts/unregistered"),
+    plain("expired", "/counts/expired"),
+    plain("canceled", "/counts/canceled"),
+    plain("pending", "/counts/pending"),
+    plain("unknown", "/counts/unknown"),
+    plain("excluded", "/counts/excluded"),
+    plain("failures", "/failures"),
+    plain("received", "/engagement/received"),
+    plain("opened", "/engagement/opened"),
+    plain("clicked", "/engagement/clicked"),
+    plain("dismissed", "/engagement/dismissed"),
+]);
+
+const DEVICE_COLUMNS: &[Column] = &[
+    plain("device_id", "/device_id"),
+    plain("platform", "/platform"),
+    plain("enabled", "/enabled"),
+    plain("disabled_reason", "/disabled_reason"),
+    plain("push_token", "/push_token"),
+    plain("language", "/language"),
+    plain("app_version", "/app_version"),
+    plain("tags", "/tags"),
+    time("created_at", "/created_at"),
+    time("updated_at", "/updated_at"),
+];
+pub(crate) const DEVICES: View =
+    View { list: Some("devices"), columns: DEVICE_COLUMNS, export: DEVICE_FIELDS };
+pub(crate) const DEVICE: View = one(DEVICE_FIELDS);
+const DEVICE_FIELDS: &[Column] = &[
+    plain("device_id", "/device_id"),
+    plain("platform", "/platform"),
+    plain("sdk_type", "/sdk_type"),
+    plain("push_token", "/push_token"),
+    plain("push_disabled", "/push_disabled"),
+    plain("ios_env", "/ios_env"),
+    plain("subscription", "/subscription"),
+    plain("recipient_id", "/recipient_id"),
+    plain("android_id", "/android_id"),
+    plain("ad_id", "/ad_id"),
+    plain("imei", "/imei"),
+    plain("sdk_version", "/sdk_version"),
+    plain("app_version", "/app_version"),
+    plain("os_version", "/os_version"),
+    plain("store_identifier", "/store_identifier"),
+    plain("timezone", "/timezone"),
+    plain("country", "/country"),
+    plain("utc_offset", "/utc_offset"),
+    plain("language", "/language"),
+    plain("device_description", "/device_description"),
+    plain("tags", "/tags"),
+    plain("enabled", "/enabled"),
+    plain("disabled_reason", "/disabled_reason"),
+    time("created_at", "/created_at"),
+    time("updated_at", "/updated_at"),
+];
+
+pub(crate) const TAGS: View =
+    many("tags", &[plain("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
+
+const CAMPAIGN_COLUMNS: &[Column] = &[
+    plain("id", "/id"),
+    plain("name", "/name"),
+    plain("status", "/status"),
+    plain("is_default", "/is_default"),
+    time("created_at", "/created_at"),
+];
+pub(crate) const CAMPAIGNS: View = many("campaigns", CAMPAIGN_COLUMNS);
+pub(crate) const CAMPAIGN: View = one(&[
+    plain("id", "/id"),
+    plain("name", "/name"),
+    plain("status", "/status"),
+    plain("is_default", "/is_default"),
+    time("created_at", "/created_at"),
+    plain("layout_id", "/template/layout_id"),
+    plain("settings", "/template/settings"),
+    plain("strings", "/template/strings"),
+    plain("features", "/template/features"),
+]);
+
+pub(crate) const FEEDS: View = many(
+    "feeds",
+    &[
+        plain("id", "/id"),
+        plain("name", "/name"),
+        plain("url", "/url"),
+        plain("status", "/status"),
+        plain("items", "/items"),
+        time("last_fetched_at", "/last_fetched_at"),
+        plain("last_error", "/last_error"),
+        time("created_at", "/created_at"),
+    ],
+);
+
+pub(crate) const POLL_ANSWERS: View = many(
+    "answers",
+    &[
+        plain("id", "/id"),
+        plain("text", "/text"),
+        plain("image_url", "/image_url"),
+        plain("clicks", "/clicks"),
+        plain("percentage", "/percentage"),
+    ],
+);
+
+pub(crate) const EVENTS_ACCEPTED: View =
+    one(&[plain("accepted", "/accepted"), plain("ignored", "/ignored")]);
+
+pub(crate) const ENRICHMENT: View = one(&[
+    plain("campaign_id", "/campaign_id"),
+    plain("layout_id", "/layout_id"),
+    plain("settings", "/settings"),
+    plain("strings", "/strings"),
+    plain("features", "/features"),
+]);
+
+pub(crate) const DEVICE_STATISTICS: View = many(
+    "platforms",
+    &[
+        plain("platform", "/platform"),
+        plain("enabled_count", "/enabled_count"),
+        plain("disabled_count", "/disabled_count"),
+        plain("total_count", "/total_count"),
+        plain("enabled_percentage", "/enabled_percentage"),
+        plain("disabled_percentage", "/disabled_percentage"),
+        plain("total_enabled_percentage", "/total_enabled_percentage"),
+        plain("total_disabled_percentage", "/total_disabled_percentage"),
+    ],
+);
+
+const APP_COLUMNS: &[Column] = &[
+    plain("id", "/id"),
+    plain("name", "/name"),
+    plain("language", "/language"),
+    plain("status", "/status"),
+    time("created_at", "/created_at"),
+];
+pub(crate) const APPS: View = many("apps", APP_COLUMNS);
+pub(crate) const APP: View = one(APP_COLUMNS);
+
+pub(crate) const KEYS: View = many(
+    "keys",
+    &[
+        plain("id", "/id"),
+        plain("name", "/name"),
+        plain("hint", "/hint"),
+        time("created_at", "/created_at"),
+        time("last_used_at", "/last_used_at"),
+    ],
+);
+
+const PROVIDER_COLUMNS: &[Column] = &[
+    plain("provider", "/provider"),
+    plain("config", "/config"),
+    time("updated_at", "/updated_at"),
+];
+pub(crate) const PROVIDERS: View = many("providers", PROVIDER_COLUMNS);
+pub(crate) const PROVIDER: View = one(PROVIDER_COLUMNS);
+
+pub(crate) const PROFILES: View = many(
+    "profiles",
+    &[
+        plain("name", "/name"),
+        plain("url", "/url"),
+        plain("api_key", "/api_key"),
+        plain("admin_key", "/admin_key"),
+        plain("current", "/current"),
+    ],
+);
+
+pub(crate) const IMPORTED: View = one(&[
+    plain("rows", "/rows"),
+    plain("registered", "/registered"),
+    plain("refused", "/refused"),
+    plain("refused_file", "/refused_file"),
+]);

@@ -1,0 +1,139 @@
+//! Profiles: addresses and keys of servers, in one file of the user's that nobody else can read.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use etcetera::BaseStrategy;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::failure::Failure;
+
+/// The file of profiles.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profiles {
+    /// The profile used when none is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<String>,
+    #[serde(default)]
+    profiles: BTreeMap<String, Profile>,
+}
+
+/// A server and the keys for it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profile {
+    pub(crate) url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "key")]
+    pub(crate) api_key: Option<SecretString>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "key")]
+    pub(crate) admin_key: Option<SecretString>,
+}
+
+/// Keys are written by this file alone, on purpose.
+mod key {
+    use super::{Deserialize, ExposeSecret, SecretString, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        key: &Option<SecretString>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        key.as_ref().map(|key| key.expose_secret().to_owned()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<SecretString>, D::Error> {
+        Ok(Option::<String>::deserialize(deserializer)?.map(SecretString::from))
+    }
+}
+
+impl Profiles {
+    /// Reads the file; none is as good as an empty one.
+    pub(crate) fn load() -> Result<Self, Failure> {
+        let path = path()?;
+        match fs::read_to_string(&path) {
+            Ok(text) => Self::parse(&text)
+                .map_err(|error| Failure::Usage(format!("{}: {error}", path.display()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(Failure::file(path)(error)),
+        }
+    }
+
+    /// Reads the text of the file. The error does not repeat its lines, which may hold keys.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error: toml::de::Error| error.message().to_owned())
+    }
+
+    /// Writes the file in one step, mode 0600.
+    pub(crate) fn save(&self) -> Result<(), Failure> {
+        let path = path()?;
+        let text = toml::to_string(self).expect("profiles are plain tables of strings");
+        write_private(&path, text.as_bytes()).map_err(Failure::file(path))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<&Profile, Failure> {
+        self.profiles
+            .get(name)
+            .ok_or_else(|| Failure::Usage(format!("no profile is named `{name}`")))
+    }
+
+    pub(crate) fn current(&self) -> Option<&Profile> {
+        self.profiles.get(self.current.as_ref()?)
+    }
+
+    /// Names, profiles, and whether each is the current one.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Profile, bool)> {
+        self.profiles
+            .iter()
+            .map(|(name, profile)| (&**name, profile, self.current.as_ref() == Some(name)))
+    }
+
+    /// Adds or replaces a profile. The first one becomes the current one.
+    pub(crate) fn set(&mut self, name: &str, profile: Profile) {
+        self.profiles.insert(name.to_owned(), profile);
+        self.current.get_or_insert_with(|| name.to_owned());
+    }
+
+    pub(crate) fn choose(&mut self, name: &str) -> Result<(), Failure> {
+        self.get(name)?;
+        self.current = Some(name.to_owned());
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Result<(), Failure> {
+        self.get(name)?;
+        self.profiles.remove(name);
+        self.current.take_if(|current| current == name);
+        Ok(())
+    }
+}
+
+fn path() -> Result<PathBuf, Failure> {
+    let folders = etcetera::choose_base_strategy()
+        .map_err(|error| Failure::Usage(format!("no config folder: {error}")))?;
+    Ok(folders.config_dir().join("notify").join("profiles.toml"))
+}
+
+/// Writes beside the file and renames, so that a crash leaves the old one or the new one whole.
+fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
+    let folder = path.parent().expect("the path of a file has a folder");
+    fs::create_dir_all(folder)?;
+    let beside = path.with_extension(format!("toml.{}", std::process::id()));
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&beside)?;
+    let written = file.write_all(text).and_then(|()| file.sync_all());
+    drop(file);
+    written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
+        // The write has failed already; what is left of it is of no use.
+        let _ = fs::remove_file(&beside);
+    })
+}

@@ -1,0 +1,63 @@
+//! What a command has at hand: the connection, made when first needed, and the output.
+
+use notify_client::{
+    Client,
+    notify_core::{AppId, PageQuery},
+};
+
+use crate::{
+    connection::{self, ConnectionArgs},
+    failure::Failure,
+    output::Output,
+};
+
+/// One run of the command.
+pub(crate) struct Session {
+    connection: ConnectionArgs,
+    client: Option<Client>,
+    pub(crate) out: Output,
+}
+
+impl Session {
+    pub(crate) fn new(connection: ConnectionArgs, out: Output) -> Self {
+        Self { connection, client: None, out }
+    }
+
+    /// The client of the server that flags, environment and profile name.
+    pub(crate) fn notify(&mut self) -> Result<Client, Failure> {
+        if let Some(client) = &self.client {
+            return Ok(client.clone());
+        }
+        let client = connection::connect(&self.connection)?;
+        self.client = Some(client.clone());
+        Ok(client)
+    }
+
+    /// The application that `--app` names, or the only one there is.
+    pub(crate) async fn app(&mut self, given: Option<&str>) -> Result<AppId, Failure> {
+        if let Some(id) = given {
+            return known("application", id);
+        }
+        let two = PageQuery { limit: Some(2), cursor: None };
+        let apps = self.notify()?.admin().list_apps(&two).await?.apps;
+        match apps.as_slice() {
+            [app] => Ok(app.id),
+            [] => Err(Failure::Usage("there is no application yet: `notify apps create`".into())),
+            _ => Err(Failure::Usage("there are several applications: say --app ID".into())),
+        }
+    }
+}
+
+/// Reads an id of the server's. What has not its form names nothing, as the server would say (B4).
+pub(crate) fn known<T: std::str::FromStr>(what: &str, id: &str) -> Result<T, Failure> {
+    id.parse().map_err(|_| Failure::NotFound(format!("no {what} has the id `{id}`")))
+}
+
+/// Reads an id of the caller's (B6).
+pub(crate) fn own_id<T>(
+    what: &str,
+    id: &str,
+    new: impl FnOnce(String) -> Result<T, &'static str>,
+) -> Result<T, Failure> {
+    new(id.to_owned()).map_err(|rule| Failure::Usage(format!("{what}: {rule}")))
+}

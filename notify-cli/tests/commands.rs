@@ -1,0 +1,387 @@
+//! Each command: which request its arguments make, whole.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{Bench, ID, answer};
+use serde_json::{Value, json};
+
+/// Runs each row's command against a server that answers with the row's body, and compares what was
+/// asked.
+async fn check(rows: Vec<(&str, Value, String, Option<Value>)>) {
+    for (line, body, asked, sent) in rows {
+        let bench = Bench::answering(body.clone()).await;
+        bench.file("body.json", TEMPLATE);
+        let args: Vec<&str> = line.split_whitespace().collect();
+        let run = bench.run(&args).quiet();
+        assert_eq!(bench.asked().await, [(asked, sent)], "{line}");
+        assert_eq!(run.json(), body, "{line}");
+    }
+}
+
+const TEMPLATE: &str =
+    r#"{"name": "spring", "layout_id": "content_with_two", "settings": {}, "features": []}"#;
+
+fn template() -> Value {
+    serde_json::from_str(TEMPLATE).unwrap()
+}
+
+fn created() -> Value {
+    json!({ "id": ID })
+}
+
+fn done() -> Value {
+    json!({ "success": true })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sending() {
+    check(vec![
+        (
+            "send --text Hi --platform ios --platform fb-messenger --tag vip --url shop://sale \
+             --image-url https://e/i.png --campaign default --ttl 60 --priority normal \
+             --collapse-key k --send-at 2026-01-02T03:04:05Z",
+            created(),
+            "POST /v1/notifications".to_owned(),
+            Some(json!({
+                "text": "Hi", "platforms": ["ios", "fb-messenger"], "tags": ["vip"],
+                "url": "shop://sale", "image_url": "https://e/i.png", "campaign_id": "default",
+                "ttl_seconds": 60, "priority": "normal", "collapse_key": "k",
+                "send_at": 1_767_323_045_000_i64,
+            })),
+        ),
+        (
+            "send --text Hi --android-device a --android-device b --ios-device c --ios-badge 1 \
+             --ios-sound default --android-title T --view-button Go --custom-json-key k \
+             --custom-json-value {\"a\":1} --send-at-local 2026-01-01T09:00",
+            created(),
+            "POST /v1/notifications".to_owned(),
+            Some(json!({
+                "text": "Hi", "android_device_ids": ["a", "b"], "ios_device_ids": ["c"],
+                "ios_settings": {"badge": 1, "sound": "default"},
+                "android_settings": {"title": "T"},
+                "social_messenger_settings": {"view_button": "Go"},
+                "custom_json_key": "k", "custom_json_value": {"a": 1},
+                "send_at_local": "2026-01-01T09:00",
+            })),
+        ),
+        (
+            "report --id mine --text Hi --platform web",
+            created(),
+            "POST /v1/notifications/notify".to_owned(),
+            Some(json!({ "id": "mine", "text": "Hi", "platforms": ["web"] })),
+        ),
+        (
+            "notifications cancel mine/1",
+            done(),
+            "DELETE /v1/notifications/mine%2F1".to_owned(),
+            None,
+        ),
+        (
+            "notifications list --limit 2 --cursor c",
+            json!({ "notifications": [], "next_cursor": null }),
+            "GET /v1/notifications?limit=2&cursor=c".to_owned(),
+            None,
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_and_tags() {
+    let tag = |value: bool| json!({ "name": "vip", "type": "bool", "value": value });
+    check(vec![
+        (
+            "devices register a --platform ios --push-token t --push-disabled --ios-env sandbox \
+             --timezone GMT+02:00 --language de",
+            done(),
+            "POST /v1/devices".to_owned(),
+            Some(json!({
+                "device_id": "a", "platform": "ios", "sdk_type": "ios_push", "push_token": "t",
+                "push_disabled": true, "ios_env": "sandbox", "timezone": "GMT+02:00",
+                "language": "de",
+            })),
+        ),
+        (
+            "devices list --platform web --tag vip",
+            json!({ "devices": [], "next_cursor": null }),
+            "GET /v1/devices?platform=web&tag=vip".to_owned(),
+            None,
+        ),
+        ("devices delete a/b", done(), "DELETE /v1/devices/a%2Fb".to_owned(), None),
+        (
+            "devices tag a vip",
+            done(),
+            "POST /v1/devices/a/tags".to_owned(),
+            Some(json!({ "tags": [tag(true)] })),
+        ),
+        (
+            "devices tag a vip --false",
+            done(),
+            "POST /v1/devices/a/tags".to_owned(),
+            Some(json!({ "tags": [tag(false)] })),
+        ),
+        ("devices untag a vip", done(), "DELETE /v1/devices/a/tags/vip".to_owned(), None),
+        (
+            "tags list",
+            json!({ "tags": [{"name": "vip", "type": "bool", "devices": 3}], "next_cursor": null }),
+            "GET /v1/tags".to_owned(),
+            None,
+        ),
+        (
+            "subscriptions create --platform chatapp --recipient-id 4711 --device-id d",
+            created(),
+            "POST /v1/subscriptions".to_owned(),
+            Some(json!({ "platform": "chatapp", "recipient_id": "4711", "device_id": "d" })),
+        ),
+    ])
+    .await;
+}
+
+/// What is read back is shown as the server told it.
+#[tokio::test(flavor = "multi_thread")]
+async fn reading_back() {
+    let counts = json!({
+        "targeted": 1, "sent": 1, "failed": 0, "unregistered": 0, "expired": 0, "canceled": 0,
+        "pending": 0, "unknown": 0, "excluded": 0,
+    });
+    let notification = json!({
+        "id": "mine", "status": "completed", "origin": "created", "created_at": 1, "send_at": 1,
+        "started_at": 1, "completed_at": 2, "request": {"text": "Hi"}, "counts": counts,
+        "by_platform": [], "failures": [],
+        "engagement": {"received": 0, "opened": 0, "clicked": 0, "dismissed": 0},
+    });
+    let device = json!({
+        "device_id": "a", "platform": "web", "sdk_type": null, "push_token": null,
+        "push_disabled": false, "ios_env": null, "android_id": null, "ad_id": null, "imei": null,
+        "sdk_version": null, "app_version": null, "os_version": null, "store_identifier": null,
+        "timezone": null, "country": null, "utc_offset": null, "language": "en",
+        "device_description": null, "tags": [], "enabled": true, "disabled_reason": null,
+        "subscription": {"endpoint": "https://e", "p256dh": "p", "auth": "a"},
+        "created_at": 1, "updated_at": 2,
+    });
+    let campaign = json!({
+        "id": ID, "name": "spring", "status": "active", "is_default": true, "created_at": 5,
+        "template": {
+            "name": "spring", "layout_id": "content_with_two",
+            "settings": {
+                "big_share_button": true, "small_view": true, "build_without_image": true,
+                "small_share_button": true, "drag_to_expand": false,
+            },
+            "strings": [], "is_default": true, "features": [],
+        },
+    });
+    let provider = json!({ "provider": "apns", "config": {"topic": "t"}, "updated_at": 1 });
+    let [get_campaign, get_provider] =
+        [format!("campaigns get {ID}"), format!("providers get apns --app {ID}")];
+    check(vec![
+        ("notifications get mine", notification, "GET /v1/notifications/mine".to_owned(), None),
+        ("devices get a", device, "GET /v1/devices/a".to_owned(), None),
+        (&get_campaign, campaign, format!("GET /v1/campaigns/{ID}"), None),
+        (&get_provider, provider, format!("GET /admin/v1/apps/{ID}/providers/apns"), None),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn campaigns_and_feeds() {
+    let path = format!("/v1/campaigns/{ID}");
+    let with_id = |line: &str| line.replace("ID", ID);
+    let [replace, enable, disable, delete, feed] = [
+        "campaigns replace ID body.json",
+        "campaigns enable ID",
+        "campaigns disable ID",
+        "campaigns delete ID",
+        "feeds delete ID",
+    ]
+    .map(with_id);
+    check(vec![
+        (
+            "campaigns create body.json",
+            created(),
+            "POST /v1/campaigns".to_owned(),
+            Some(template()),
+        ),
+        (
+            "campaigns list --name spring --status all --offset 1 --limit 2",
+            json!({ "campaigns": [] }),
+            "GET /v1/campaigns?offset=1&limit=2&name=spring&status=all".to_owned(),
+            None,
+        ),
+        (&replace, done(), format!("PUT {path}"), Some(template())),
+        (&enable, done(), format!("PUT {path}/status"), Some(json!({ "status": "active" }))),
+        (&disable, done(), format!("PUT {path}/status"), Some(json!({ "status": "disabled" }))),
+        (&delete, done(), format!("DELETE {path}"), None),
+        (
+            "feeds create https://e/rss --name News",
+            created(),
+            "POST /v1/feeds".to_owned(),
+            Some(json!({ "url": "https://e/rss", "name": "News" })),
+        ),
+        (
+            "feeds list",
+            json!({ "feeds": [], "next_cursor": null }),
+            "GET /v1/feeds".to_owned(),
+            None,
+        ),
+        (&feed, done(), format!("DELETE /v1/feeds/{ID}"), None),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn polls_events_and_statistics() {
+    let answer = format!("polls answer p {ID} --device d");
+    check(vec![
+        (
+            "polls get p",
+            json!({
+                "id": "p", "text": "Tea?", "url": "http://a/polls/x", "layout_id": "poll_text",
+                "lang": "en", "created_at": 1, "answers": [],
+            }),
+            "GET /v1/polls/p".to_owned(),
+            None,
+        ),
+        (
+            &answer,
+            done(),
+            format!("POST /v1/polls/p/answers/{ID}"),
+            Some(json!({ "device_id": "d" })),
+        ),
+        (
+            "events report --type opened --notification n --device d --at 7",
+            json!({ "accepted": 1, "ignored": [] }),
+            "POST /v1/events".to_owned(),
+            Some(json!({ "events": [
+                {"type": "opened", "notification_id": "n", "device_id": "d", "at": 7},
+            ] })),
+        ),
+        (
+            "statistics devices --from 1970-01-01T00:00:01Z --to 2000",
+            json!({ "platforms": [], "total_enabled": 0, "total_disabled": 0, "total": 0 }),
+            "GET /v1/statistics/devices?date_from=1000&date_to=2000".to_owned(),
+            None,
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn administration() {
+    let with_id = |line: &str| line.replace("ID", ID);
+    let [get, update, delete, create, list, revoke, providers, remove] = [
+        "apps get ID",
+        "apps update ID --status suspended",
+        "apps delete ID",
+        "keys create --app ID --name ci",
+        "keys list --app ID",
+        "keys revoke ID --app ID",
+        "providers list --app ID",
+        "providers delete webpush --app ID",
+    ]
+    .map(with_id);
+    let app =
+        json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });
+    let path = format!("/admin/v1/apps/{ID}");
+    check(vec![
+        (
+            "apps create Shop --language de",
+            created(),
+            "POST /admin/v1/apps".to_owned(),
+            Some(json!({ "name": "Shop", "language": "de" })),
+        ),
+        (
+            "apps list",
+            json!({ "apps": [app.clone()], "next_cursor": null }),
+            "GET /admin/v1/apps".to_owned(),
+            None,
+        ),
+        (&get, app, format!("GET {path}"), None),
+        (&update, done(), format!("PATCH {path}"), Some(json!({ "status": "suspended" }))),
+        (&delete, done(), format!("DELETE {path}"), None),
+        (
+            &create,
+            json!({ "id": ID, "api_key": "nk_new" }),
+            format!("POST {path}/keys"),
+            Some(json!({ "name": "ci" })),
+        ),
+        (&list, json!({ "keys": [] }), format!("GET {path}/keys"), None),
+        (&revoke, done(), format!("DELETE {path}/keys/{ID}"), None),
+        (&providers, json!({ "providers": [] }), format!("GET {path}/providers"), None),
+        (&remove, done(), format!("DELETE {path}/providers/webpush"), None),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_only_application_need_not_be_named() {
+    let app =
+        json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });
+    let one = json!({ "apps": [app], "next_cursor": null });
+    let bench = Bench::giving(vec![answer(200, &one), answer(200, &done())]).await;
+    bench.file("account.json", r#"{"type": "service_account", "private_key": "secret"}"#);
+    bench.run(&["providers", "put", "fcm", "account.json"]).quiet();
+    let config = json!({ "service_account": {"type": "service_account", "private_key": "secret"} });
+    assert_eq!(
+        bench.asked().await,
+        [
+            ("GET /admin/v1/apps?limit=2".to_owned(), None),
+            (format!("PUT /admin/v1/apps/{ID}/providers/fcm"), Some(config)),
+        ]
+    );
+
+    let two = json!({ "apps": [app, app], "next_cursor": null });
+    let bench = Bench::answering(two).await;
+    let run = bench.run(&["keys", "list"]);
+    assert_eq!(run.status, 2);
+    assert_eq!(run.stderr, "error: there are several applications: say --app ID\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_comes_from_standard_input() {
+    let bench = Bench::answering(done()).await;
+    let mut command = bench.command(&["providers", "put", "apns", "-", "--app", ID]);
+    command.write_stdin(r#"{"team_id": "T", "topic": "com.example"}"#);
+    common::finish(command).quiet();
+    let body = json!({ "team_id": "T", "topic": "com.example" });
+    let line = format!("PUT /admin/v1/apps/{ID}/providers/apns");
+    assert_eq!(bench.asked().await, [(line, Some(body))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_comes_from_a_file_or_standard_input() {
+    let body = json!({ "platforms": ["ios"], "poll": {
+        "text": "Tea?", "layout_id": "poll_text", "answers": [{"text": "Yes"}, {"text": "No"}],
+    } });
+    let bench = Bench::answering(created()).await;
+    bench.file("body.json", body.to_string());
+    bench.run(&["send", "--file", "body.json", "--idempotency-key", "order-17"]).quiet();
+    let mut command = bench.command(&["send", "--file", "-"]);
+    command.write_stdin(body.to_string());
+    common::finish(command).quiet();
+    let line = "POST /v1/notifications".to_owned();
+    assert_eq!(bench.asked().await, [(line.clone(), Some(body.clone())), (line, Some(body))]);
+    assert_eq!(bench.requests().await[0].headers["idempotency-key"], "order-17");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_subscribes_with_what_it_serialises() {
+    let p256dh = format!("B{}", "A".repeat(86));
+    let subscription = json!({
+        "endpoint": "https://push.example/1", "expirationTime": null,
+        "keys": {"p256dh": p256dh, "auth": "AAAAAAAAAAAAAAAAAAAAAA"},
+    });
+    let bench = Bench::answering(created()).await;
+    bench.file("browser.json", subscription.to_string());
+    let args = ["subscriptions", "create", "--platform", "web", "--subscription", "browser.json"];
+    let run = bench.run(&args);
+    let asked = bench.asked().await;
+    if run.status == 3 {
+        // The point of the key is not on the curve for a core that checks it.
+        assert!(run.stderr.contains("p256dh"), "{run:?}");
+        return;
+    }
+    let body = asked[0].1.clone().unwrap();
+    assert_eq!(body["platform"], "web");
+    assert_eq!(body["subscription"]["endpoint"], "https://push.example/1");
+}

@@ -1,0 +1,315 @@
+//! `notify devices import`: what is sent, what is refused, and how a cut import goes on.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::fmt::Write;
+
+use common::{Bench, Run, answer};
+use serde_json::{Value, json};
+use wiremock::{
+    Mock, ResponseTemplate,
+    matchers::{any, body_partial_json},
+};
+
+/// The device ids that the server was asked to register, in order of arrival.
+async fn registered(bench: &Bench) -> Vec<String> {
+    let asked = bench.asked().await;
+    let ids = asked.into_iter().map(|(line, body)| {
+        assert_eq!(line, "POST /v1/devices");
+        body.unwrap()["device_id"].as_str().unwrap().to_owned()
+    });
+    ids.collect()
+}
+
+fn done() -> Value {
+    json!({ "success": true })
+}
+
+fn summary(run: &Run, rows: u64, registered: u64, refused: u64) {
+    let file = (refused > 0).then_some("devices.csv.refused.csv");
+    assert_eq!(
+        run.json(),
+        json!({ "rows": rows, "registered": registered, "refused": refused, "refused_file": file }),
+        "{run:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_csv_file_is_registered() {
+    let bench = Bench::answering(done()).await;
+    bench.file(
+        "devices.csv",
+        "\u{feff}device_id,platform,push_token,language,push_disabled\r\n\
+         a,ios,\"t,1\",de,true\r\n\
+         \"b\",android,'-t2,,\r\n",
+    );
+    let run = bench.run(&["devices", "import", "devices.csv", "--parallel", "1"]).quiet();
+    summary(&run, 2, 2, 0);
+    assert_eq!(
+        bench.asked().await,
+        [
+            (
+                "POST /v1/devices".to_owned(),
+                Some(json!({
+                    "device_id": "a", "platform": "ios", "sdk_type": "ios_push", "push_token": "t,1",
+                    "language": "de", "push_disabled": true,
+                }))
+            ),
+            (
+                "POST /v1/devices".to_owned(),
+                Some(json!({
+                    "device_id": "b", "platform": "android", "sdk_type": "android_push",
+                    "push_token": "-t2",
+                }))
+            ),
+        ]
+    );
+    assert!(!bench.has("devices.csv.notify-import") && !bench.has("devices.csv.refused.csv"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ndjson_comes_from_standard_input() {
+    let bench = Bench::answering(done()).await;
+    let mut command = bench.command(&["devices", "import", "-", "--format", "ndjson"]);
+    command.write_stdin(
+        "{\"device_id\":\"a\",\"platform\":\"ios\",\"sdk_type\":\"ios_push\"}\n\n\
+         {\"device_id\":\"b\",\"platform\":\"ios\"}\n\
+         {\"device_id\":\"c\",\"platform\":\"android\",\"sdk_type\":\"android_push\"}",
+    );
+    let run = common::finish(command);
+    assert_eq!(run.status, 3);
+    assert_eq!(
+        run.json(),
+        json!({ "rows": 3, "registered": 2, "refused": 1, "refused_file": null })
+    );
+    let lines: Vec<_> = run.stderr.lines().collect();
+    assert!(lines[0].starts_with("error: line 3: b: sdk_type: "), "{run:?}");
+    assert_eq!(lines[1..], ["error: 1 rows were refused"]);
+    let mut ids = registered(&bench).await;
+    ids.sort();
+    assert_eq!(ids, ["a", "c"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_are_refused_are_reported() {
+    let bench = Bench::bare().await;
+    let no = answer(400, &json!({ "errors": ["device_id: =no", "and again"] }));
+    let refused = body_partial_json(json!({ "device_id": "server-refuses" }));
+    Mock::given(refused).respond_with(no).mount(&bench.server).await;
+    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+    bench.file(
+        "devices.csv",
+        "device_id,platform,ios_env\n\
+        a,ios,\nb,windows,\nserver-refuses,ios,\n=c,ios,moon\nd\ne,android,\n",
+    );
+    let run = bench.run(&["devices", "import", "devices.csv"]);
+    assert_eq!(run.status, 3);
+    summary(&run, 6, 2, 4);
+    let report = bench.read("devices.csv.refused.csv");
+    let rows: Vec<&str> = report.split("\r\n").collect();
+    assert_eq!(rows[0], "\"line\",\"device_id\",\"errors\"");
+    assert!(rows[1].starts_with("\"3\",\"b\",\""), "{report}");
+    assert_eq!(rows[2], "\"4\",\"server-refuses\",\"device_id: =no; and again\"");
+    assert!(rows[3].starts_with("\"5\",\"'=c\",\"ios_env: "), "{report}");
+    assert_eq!(rows[4], "\"6\",\"d\",\"has 1 cells, the header has 3\"");
+    assert_eq!(rows[5..], [""]);
+    let mut ids = registered(&bench).await;
+    ids.sort();
+    assert_eq!(ids, ["a", "e", "server-refuses"], "what breaks a rule is not sent");
+}
+
+/// A file of `rows` devices, of which every tenth breaks a rule.
+fn file(rows: usize) -> String {
+    let mut text = "device_id,platform\n".to_owned();
+    for row in 1..=rows {
+        let platform = if row % 10 == 0 { "windows" } else { "ios" };
+        writeln!(text, "d{row},{platform}").unwrap();
+    }
+    text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_import_goes_on_where_it_was() {
+    let bench = Bench::bare().await;
+    let gone = answer(401, &json!({ "errors": ["missing or invalid API key"] }));
+    let cut = body_partial_json(json!({ "device_id": "d55" }));
+    Mock::given(cut).respond_with(gone).up_to_n_times(1).mount(&bench.server).await;
+    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+    bench.file("devices.csv", file(100));
+    let import = ["devices", "import", "devices.csv", "--parallel", "4"];
+
+    let run = bench.run(&import);
+    assert_eq!((run.status, run.stdout.as_str()), (4, ""), "{run:?}");
+    assert_eq!(
+        run.stderr,
+        "error: not authorised: missing or invalid API key\n\
+         error: stopped after line 55; run the same command again to go on from there\n"
+    );
+    let state: Value = serde_json::from_str(&bench.read("devices.csv.notify-import")).unwrap();
+    assert_eq!(state["mark"]["line"], 55);
+    assert_eq!((&state["registered"], &state["refused"]), (&json!(49), &json!(5)));
+    let before = registered(&bench).await.len();
+
+    let run = bench.run(&import);
+    assert_eq!(run.status, 3, "{run:?}");
+    assert_eq!(run.stderr, "going on after line 55\nerror: 10 rows were refused\n");
+    summary(&run, 100, 90, 10);
+    let after = registered(&bench).await.split_off(before);
+    assert_eq!(after.len(), 41, "d55 to d99 without d60, d70, d80, d90");
+    assert!(after.contains(&"d55".to_owned()) && !after.contains(&"d54".to_owned()));
+    let report = bench.read("devices.csv.refused.csv");
+    let lines: Vec<_> = report.lines().skip(1).map(|row| row.split('"').nth(1).unwrap()).collect();
+    assert_eq!(lines, ["11", "21", "31", "41", "51", "61", "71", "81", "91", "101"]);
+    assert!(!bench.has("devices.csv.notify-import"));
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_import_goes_on_where_it_was() {
+    let bench = Bench::bare().await;
+    let (arrived, arrival) = std::sync::mpsc::channel();
+    let never = move |_: &wiremock::Request| {
+        arrived.send(()).unwrap();
+        answer(200, &done()).set_delay(std::time::Duration::from_secs(600))
+    };
+    let cut = body_partial_json(json!({ "device_id": "d8" }));
+    Mock::given(cut).respond_with(never).up_to_n_times(1).mount(&bench.server).await;
+    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+    bench.file("devices.csv", file(9));
+    let import = ["devices", "import", "devices.csv", "--parallel", "1"];
+    let child = std::process::Command::new(env!("CARGO_BIN_EXE_notify"))
+        .args(import)
+        .env_clear()
+        .env("HOME", bench.home.path())
+        .env("NOTIFY_URL", bench.server.uri())
+        .env("NOTIFY_API_KEY", "nk_test")
+        .current_dir(bench.home.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    arrival.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let said = "error: stopped after line 8; run the same command again to go on from there\n";
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), said);
+
+    let run = bench.run(&import);
+    assert_eq!((run.status, run.stderr.as_str()), (0, "going on after line 8\n"));
+    summary(&run, 9, 9, 0);
+    assert_eq!(registered(&bench).await[8..], ["d8", "d9"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_file_is_not_taken_for_the_one_begun() {
+    let bench = Bench::bare().await;
+    let busy = answer(503, &json!({ "errors": ["busy"] }));
+    let cut = body_partial_json(json!({ "device_id": "d5" }));
+    Mock::given(cut).respond_with(busy).up_to_n_times(1).mount(&bench.server).await;
+    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+    bench.file("devices.csv", file(9));
+    let import = ["devices", "import", "devices.csv", "--parallel", "1", "--retries", "0"];
+    assert_eq!(bench.run(&import).status, 6);
+    let before = bench.requests().await.len();
+
+    for other in [file(9).replace("d2", "d!"), file(3), file(9).replace("d1,", "\"d1\",")] {
+        bench.file("devices.csv", other);
+        let run = bench.run(&import);
+        assert_eq!(run.status, 2, "{run:?}");
+        assert!(run.stderr.contains("not the file"), "{run:?}");
+    }
+    assert_eq!(bench.requests().await.len(), before, "nothing of it was sent");
+
+    bench.file("devices.csv", file(9) + "d10,ios\n");
+    let run = bench.run(&import);
+    assert_eq!(run.status, 0, "a file that has grown goes on: {run:?}");
+    summary(&run, 10, 10, 0);
+    let mut again = import.to_vec();
+    again.push("--restart");
+    summary(&bench.run(&again).quiet(), 10, 10, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_is_not_doubled_by_a_crash() {
+    let bench = Bench::answering(done()).await;
+    bench.file("devices.csv", file(20));
+    let run = bench.run(&["devices", "import", "devices.csv", "--state", "s"]);
+    assert_eq!(run.status, 3);
+    let whole = bench.read("devices.csv.refused.csv");
+
+    // As a crash leaves it: the report is ahead of the state.
+    let stop = answer(401, &json!({ "errors": ["no"] }));
+    let bench = Bench::bare().await;
+    let cut = body_partial_json(json!({ "device_id": "d15" }));
+    Mock::given(cut).respond_with(stop).up_to_n_times(1).mount(&bench.server).await;
+    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+    bench.file("devices.csv", file(20));
+    let import = ["devices", "import", "devices.csv", "--state", "s"];
+    assert_eq!(bench.run(&import).status, 4);
+    let ahead = bench.read("devices.csv.refused.csv") + "\"21\",\"d20\",\"half a ro";
+    bench.file("devices.csv.refused.csv", ahead);
+    assert_eq!(bench.run(&import).status, 3);
+    assert_eq!(bench.read("devices.csv.refused.csv"), whole);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_makes_no_sense_is_wrong_usage() {
+    let endless = format!("device_id,platform\na,\"{}", "x".repeat(2 * 1024 * 1024));
+    let long = format!("{{\"device_id\":\"{}\"}}", "x".repeat(2 * 1024 * 1024));
+    for (name, text, said) in [
+        ("a.csv", "device_id,push_token\n", "no column `platform`"),
+        ("a.csv", "device_id,platform,push_tokn\n", "column `push_tokn` is no field"),
+        ("a.csv", endless.as_str(), "longer than 1 MiB"),
+        ("a.ndjson", long.as_str(), "line 1 is longer than 1 MiB"),
+    ] {
+        let bench = Bench::answering(done()).await;
+        bench.file(name, text);
+        let run = bench.run(&["devices", "import", name]);
+        assert_eq!(run.status, 2, "{run:?}");
+        assert!(run.stderr.contains(said), "{said}: {run:?}");
+        assert!(bench.requests().await.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_server_is_asked_again() {
+    let bench = Bench::giving(vec![
+        ResponseTemplate::new(503).insert_header("retry-after", "0"),
+        answer(200, &done()),
+    ])
+    .await;
+    bench.file("devices.csv", "device_id,platform\na,ios\n");
+    summary(&bench.run(&["devices", "import", "devices.csv"]).quiet(), 1, 1, 0);
+    let requests = bench.requests().await;
+    assert_eq!(requests[0].headers["idempotency-key"], requests[1].headers["idempotency-key"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_can_be_imported() {
+    let device = json!({
+        "device_id": "=a", "platform": "android", "sdk_type": "android_push", "push_token": "-t",
+        "push_disabled": true, "ios_env": null, "android_id": null, "ad_id": null, "imei": null,
+        "sdk_version": null, "app_version": null, "os_version": null, "store_identifier": null,
+        "timezone": null, "country": null, "utc_offset": "-120", "language": null,
+        "device_description": null, "tags": [], "enabled": false,
+        "disabled_reason": "push_disabled", "created_at": 1, "updated_at": 1,
+    });
+    let bench = Bench::giving(vec![
+        answer(200, &json!({ "devices": [device], "next_cursor": null })),
+        answer(200, &done()),
+    ])
+    .await;
+    let export = bench.run(&["devices", "list", "-o", "csv"]).quiet().stdout;
+    bench.file("devices.csv", export);
+    bench.run(&["devices", "import", "devices.csv", "--ignore-unknown-columns"]).quiet();
+    assert_eq!(
+        bench.asked().await[1].1,
+        Some(json!({
+            "device_id": "=a", "platform": "android", "sdk_type": "android_push", "push_token": "-t",
+            "push_disabled": true, "utc_offset": "-120",
+        }))
+    );
+}

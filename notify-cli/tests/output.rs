@@ -1,0 +1,249 @@
+//! What is printed where, and the exit status.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{Bench, ID, answer};
+use serde_json::json;
+
+fn device(id: &str) -> serde_json::Value {
+    json!({
+        "device_id": id, "platform": "android", "sdk_type": "android_push", "push_token": "-t",
+        "push_disabled": false, "ios_env": null, "android_id": null, "ad_id": null, "imei": null,
+        "sdk_version": null, "app_version": "1.2", "os_version": null, "store_identifier": null,
+        "timezone": null, "country": null, "utc_offset": null, "language": "de",
+        "device_description": null, "tags": [], "enabled": true, "disabled_reason": null,
+        "created_at": 1_767_323_045_000_i64, "updated_at": 1_767_323_045_000_i64,
+    })
+}
+
+fn page(ids: &[&str], cursor: Option<&str>) -> serde_json::Value {
+    let devices: Vec<_> = ids.iter().map(|id| device(id)).collect();
+    json!({ "devices": devices, "next_cursor": cursor })
+}
+
+fn errors(texts: &[&str]) -> serde_json::Value {
+    json!({ "errors": texts })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_is_a_table_for_people() {
+    let tags = json!({
+        "tags": [{"name": "vip", "type": "bool", "devices": 3},
+                 {"name": "a\u{1b}[31mb", "type": "bool", "devices": 0}],
+        "next_cursor": "next",
+    });
+    let bench = Bench::answering(tags).await;
+    let run = bench.run(&["tags", "list", "-o", "table"]);
+    assert_eq!(run.status, 0);
+    assert_eq!(
+        run.stdout,
+        "┌──────────────┬──────┬─────────┐\n\
+         │ name         ┆ type ┆ devices │\n\
+         ╞══════════════╪══════╪═════════╡\n\
+         │ vip          ┆ bool ┆ 3       │\n\
+         │ a\\u{1b}[31mb ┆ bool ┆ 0       │\n\
+         └──────────────┴──────┴─────────┘\n"
+    );
+    assert_eq!(run.stderr, "more with --cursor next\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_is_a_table_of_its_fields() {
+    let app = json!({ "id": ID, "name": "Shop", "language": "en", "status": "active",
+        "created_at": 1_767_323_045_000_i64 });
+    let bench = Bench::answering(app).await;
+    let run = bench.run(&["apps", "get", ID, "--output", "table"]).quiet();
+    assert_eq!(
+        run.stdout,
+        "┌────────────┬──────────────────────────────────────┐\n\
+         │ id         ┆ 0190a3b2-7f00-7000-8000-000000000001 │\n\
+         │ name       ┆ Shop                                 │\n\
+         │ language   ┆ en                                   │\n\
+         │ status     ┆ active                               │\n\
+         │ created_at ┆ 2026-01-02T03:04:05Z                 │\n\
+         └────────────┴──────────────────────────────────────┘\n"
+    );
+    let bench = Bench::answering(json!({ "success": true })).await;
+    assert_eq!(bench.run(&["apps", "delete", ID, "-o", "table"]).quiet().stdout, "done\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn csv_is_quoted_and_holds_no_formula() {
+    let bench = Bench::answering(page(&["=cmd|'/c calc'!A0", "a\"b,c"], None)).await;
+    let run = bench.run(&["devices", "list", "-o", "csv"]).quiet();
+    let mut rows = csv::ReaderBuilder::new().from_reader(run.stdout.as_bytes());
+    assert!(run.stdout.starts_with("\"device_id\",\"platform\",\"sdk_type\",\"push_token\""));
+    assert!(run.stdout.contains("\r\n\"'=cmd|'/c calc'!A0\",\"android\",\"android_push\",\"'-t\""));
+    let header = rows.headers().unwrap().clone();
+    let created = header.iter().position(|name| name == "created_at").unwrap();
+    let rows: Vec<_> = rows.records().map(Result::unwrap).collect();
+    assert_eq!(&rows[1][0], "a\"b,c");
+    assert_eq!(&rows[1][created], "1767323045000");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_listing_is_one_array() {
+    for (form, expect) in [("json", "["), ("csv", "\"device_id\"")] {
+        let bench = Bench::giving(vec![
+            answer(200, &page(&["a", "b"], Some("two"))),
+            answer(200, &page(&["c"], None)),
+        ])
+        .await;
+        let run = bench.run(&["devices", "list", "--all", "-o", form]).quiet();
+        assert!(run.stdout.starts_with(expect), "{run:?}");
+        if form == "json" {
+            assert_eq!(run.json(), json!([device("a"), device("b"), device("c")]));
+        } else {
+            assert_eq!(run.stdout.lines().count(), 4);
+        }
+        let lines: Vec<_> = bench.asked().await.into_iter().map(|(line, _)| line).collect();
+        assert_eq!(lines, ["GET /v1/devices?limit=500", "GET /v1/devices?limit=500&cursor=two"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_exit_status_says_whose_fault_it_is() {
+    let send = ["send", "--text", "Hi", "--platform", "ios", "--retries", "0"];
+    for (status, texts, exit, stderr) in [
+        (400, vec!["text: a", "url: b\u{1b}[2J"], 3, "error: text: a\nerror: url: b\\u{1b}[2J\n"),
+        (
+            401,
+            vec!["missing or invalid API key"],
+            4,
+            "error: not authorised: missing or invalid API key\n",
+        ),
+        (404, vec!["not found"], 5, "error: not found: not found\n"),
+        (429, vec!["slow down"], 6, "error: slow down\n"),
+        (
+            500,
+            vec!["internal error"],
+            6,
+            "error: the server failed with status 500 (request req-1)\n",
+        ),
+    ] {
+        let bench = Bench::giving(vec![answer(status, &errors(&texts))]).await;
+        let run = bench.run(&send);
+        assert_eq!((run.status, run.stdout.as_str()), (exit, ""), "{status}");
+        assert_eq!(run.stderr, stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_is_six() {
+    let bench = Bench::bare().await;
+    let address = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let server = format!("http://{address}");
+    let args = ["tags", "list", "--retries", "0", "--server", server.as_str()];
+    let run = bench.run(&args);
+    assert_eq!(run.status, 6);
+    assert!(run.stderr.starts_with("error: cannot connect: "), "{run:?}");
+    assert_eq!(run.stderr.lines().count(), 1, "no stack trace: {run:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_breaks_a_rule_is_three_and_is_not_sent() {
+    let bench = Bench::answering(json!({ "id": ID })).await;
+    bench.file("empty.json", r#"{"text": "Hi", "platforms": ["ios"], "ios_device_ids": []}"#);
+    let run = bench.run(&["send", "--file", "empty.json"]);
+    assert_eq!(run.status, 3, "{run:?}");
+    bench.file("typo.json", r#"{"text": "Hi", "platforms": ["ios"], "tag": ["vip"]}"#);
+    let run = bench.run(&["send", "--file", "typo.json"]);
+    assert_eq!(run.status, 3);
+    assert!(run.stderr.contains("tag: unknown field, did you mean `tags`?"), "{run:?}");
+    assert!(bench.requests().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_usage_is_two() {
+    let bench = Bench::answering(json!({})).await;
+    for line in [
+        "",
+        "nonsense",
+        "send --text Hi",
+        "send --platform ios",
+        "send --text Hi --platform windows",
+        "send --text Hi --ios-device",
+        "send --file a.json --text Hi",
+        "send --file absent.json",
+        "send --text Hi --platform ios --send-at tomorrow",
+        "apps update 1",
+        "devices tag a",
+        "devices import devices.txt",
+        "tags list --server ftp://a",
+        "tags list --server http://a --profile b",
+        "tags list --profile absent",
+    ] {
+        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
+        assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{line}: {run:?}");
+        assert!(!run.stderr.is_empty(), "{line}");
+    }
+    let run = common::finish(bench.offline(&["tags", "list"]));
+    assert_eq!(run.status, 2);
+    assert_eq!(run.stderr, "error: no API key: set NOTIFY_API_KEY or keep one in a profile\n");
+    assert!(bench.requests().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_of_no_form_names_nothing() {
+    let bench = Bench::answering(json!({})).await;
+    let run = bench.run(&["campaigns", "get", "spring"]);
+    assert_eq!(
+        (run.status, run.stderr.as_str()),
+        (5, "error: not found: no campaign has the id `spring`\n")
+    );
+    assert!(bench.requests().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enrichment_that_is_known_is_not_shown_again() {
+    let bench = Bench::giving(vec![wiremock::ResponseTemplate::new(304)]).await;
+    let run =
+        bench.run(&["enrichments", "get", "default", "--device", "d", "--if-none-match", "\"v1\""]);
+    assert_eq!((run.status, run.stdout.as_str(), run.stderr.as_str()), (0, "", "not modified\n"));
+    assert_eq!(bench.asked().await[0].0, "GET /v1/enrichments/default?device_id=d");
+    assert_eq!(bench.requests().await[0].headers["if-none-match"], "\"v1\"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_that_closes_is_a_success() {
+    let many: Vec<String> = (0..1_000).map(|n| format!("device-{n}-{}", "x".repeat(200))).collect();
+    let ids: Vec<&str> = many.iter().map(String::as_str).collect();
+    let bench = Bench::answering(page(&ids, None)).await;
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_notify"))
+        .args(["devices", "list"])
+        .env_clear()
+        .env("HOME", bench.home.path())
+        .env("NOTIFY_URL", bench.server.uri())
+        .env("NOTIFY_API_KEY", "nk_test")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), b"".as_slice()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn help_names_the_environment() {
+    let bench = Bench::bare().await;
+    let help = common::finish(bench.offline(&["--help"])).quiet().stdout;
+    for name in [
+        "NOTIFY_URL",
+        "NOTIFY_API_KEY",
+        "NOTIFY_ADMIN_KEY",
+        "NOTIFY_PROFILE",
+        "NOTIFY_CA_CERTIFICATE",
+        "NO_COLOR",
+    ] {
+        assert!(help.contains(name), "{name}");
+    }
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let run = common::finish(bench.offline(&["completions", shell])).quiet();
+        assert!(run.stdout.contains("devices"), "{shell}");
+    }
+}

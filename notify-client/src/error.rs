@@ -1,0 +1,198 @@
+//! What can go wrong with a call, by whose doing it is: the caller, the network or the server.
+//! No variant holds a key, a token or a body that was sent.
+
+use std::time::Duration;
+
+use notify_core::Violations;
+
+/// Longest `Retry-After` that a client waits for. A server that asks for more is not asked again
+/// before its time: the call ends with the error, which holds the delay.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// A source of an error, of whatever type the layer below has.
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a call has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The client cannot be built so: a base url, a key or a certificate that is none.
+    #[error("{0}")]
+    Config(String),
+    /// The call needs a key that the client does not have. Nothing was sent.
+    #[error("no {0}")]
+    NoKey(&'static str),
+    /// The request breaks rules of the API. Nothing was sent.
+    #[error("{0}")]
+    Invalid(Violations),
+    /// 401: the key is missing, unknown or revoked, or its application is suspended.
+    #[error("not authorised: {}", text(errors, 401))]
+    Unauthorized {
+        /// What the server says.
+        errors: Vec<String>,
+        /// The server's id of the request.
+        request_id: Option<String>,
+    },
+    /// 404: nothing has that id.
+    #[error("not found: {}", text(errors, 404))]
+    NotFound {
+        /// What the server says.
+        errors: Vec<String>,
+        /// The server's id of the request.
+        request_id: Option<String>,
+    },
+    /// Any other status below 500 that is not a success.
+    #[error("{}", text(errors, *status))]
+    Rejected {
+        /// HTTP status.
+        status: u16,
+        /// Every broken rule, as `path: what is wrong`.
+        errors: Vec<String>,
+        /// The server's id of the request.
+        request_id: Option<String>,
+        /// When the server asks to try again.
+        retry_after: Option<Duration>,
+    },
+    /// No connection could be made, so that nothing was sent.
+    #[error("cannot connect")]
+    Connect(#[source] Source),
+    /// No whole answer came in time. What was asked for may have been done.
+    #[error("timed out")]
+    Timeout(#[source] Source),
+    /// The connection failed on the way. What was asked for may have been done.
+    #[error("the connection failed")]
+    Transport(#[source] Source),
+    /// The server failed (5xx).
+    #[error("the server failed with status {status}{}", request(request_id.as_ref()))]
+    Server {
+        /// HTTP status.
+        status: u16,
+        /// The server's id of the request; its log knows the cause by it.
+        request_id: Option<String>,
+        /// When the server asks to try again.
+        retry_after: Option<Duration>,
+    },
+    /// A success whose body is not what the API says: another server, or a far newer one.
+    #[error("the answer with status {status} cannot be read{}", request(request_id.as_ref()))]
+    Decode {
+        /// HTTP status.
+        status: u16,
+        /// The server's id of the request.
+        request_id: Option<String>,
+        /// What is wrong with the body.
+        #[source]
+        source: Source,
+    },
+}
+
+impl Error {
+    /// HTTP status of the answer, when there was one.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Unauthorized { .. } => Some(401),
+            Self::NotFound { .. } => Some(404),
+            Self::Rejected { status, .. }
+            | Self::Server { status, .. }
+            | Self::Decode { status, .. } => Some(*status),
+            Self::Config(_)
+            | Self::NoKey(_)
+            | Self::Invalid(_)
+            | Self::Connect(_)
+            | Self::Timeout(_)
+            | Self::Transport(_) => None,
+        }
+    }
+
+    /// The server's id of the request, when there was an answer that has one.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&str> {
+        match self {
+            Self::Unauthorized { request_id, .. }
+            | Self::NotFound { request_id, .. }
+            | Self::Rejected { request_id, .. }
+            | Self::Server { request_id, .. }
+            | Self::Decode { request_id, .. } => request_id.as_deref(),
+            Self::Config(_)
+            | Self::NoKey(_)
+            | Self::Invalid(_)
+            | Self::Connect(_)
+            | Self::Timeout(_)
+            | Self::Transport(_) => None,
+        }
+    }
+
+    /// When the server asks to try again.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Rejected { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
+            Self::Config(_)
+            | Self::NoKey(_)
+            | Self::Invalid(_)
+            | Self::Unauthorized { .. }
+            | Self::NotFound { .. }
+            | Self::Connect(_)
+            | Self::Timeout(_)
+            | Self::Transport(_)
+            | Self::Decode { .. } => None,
+        }
+    }
+
+    /// Whether the same call may go well later. The client has retried such a call already, unless
+    /// retrying could have done a thing twice.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Connect(_) | Self::Timeout(_) | Self::Transport(_) => true,
+            // B4: 409 with `Retry-After` is a request of the same key still in flight.
+            Self::Rejected { status: 409, retry_after, .. } => retry_after.is_some(),
+            Self::Rejected { status, .. } => *status == 429,
+            Self::Server { status, .. } => matches!(status, 502..=504),
+            Self::Config(_)
+            | Self::NoKey(_)
+            | Self::Invalid(_)
+            | Self::Unauthorized { .. }
+            | Self::NotFound { .. }
+            | Self::Decode { .. } => false,
+        }
+    }
+
+    /// Whether the server certainly did nothing of what was asked.
+    pub(crate) fn did_nothing(&self) -> bool {
+        match self {
+            Self::Timeout(_) | Self::Transport(_) | Self::Server { .. } | Self::Decode { .. } => {
+                false
+            }
+            Self::Config(_)
+            | Self::NoKey(_)
+            | Self::Invalid(_)
+            | Self::Unauthorized { .. }
+            | Self::NotFound { .. }
+            | Self::Rejected { .. }
+            | Self::Connect(_) => true,
+        }
+    }
+
+    /// Both transports fail with the same type. The url is left out: its path may hold device ids.
+    pub(crate) fn from_transport(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        if error.is_builder() {
+            Self::Config(format!("the request cannot be built: {error}"))
+        } else if error.is_connect() {
+            Self::Connect(Box::new(error))
+        } else if error.is_timeout() {
+            Self::Timeout(Box::new(error))
+        } else {
+            Self::Transport(Box::new(error))
+        }
+    }
+}
+
+fn text(errors: &[String], status: u16) -> String {
+    if errors.is_empty() { format!("status {status}") } else { errors.join("; ") }
+}
+
+fn request(id: Option<&String>) -> String {
+    id.map_or_else(String::new, |id| format!(" (request {id})"))
+}

@@ -1,0 +1,168 @@
+//! Walking through all pages of a listing (B10), without holding more than one of them.
+
+use std::vec;
+
+use notify_core::{
+    App, AppList, Device, DeviceList, Feed, FeedList, NotificationList, NotificationRecord,
+    TagList, TagSummary,
+};
+
+use crate::{Client, Error, call::Call};
+
+/// One page of a listing that pages with a cursor.
+pub trait Page: serde::de::DeserializeOwned + std::fmt::Debug {
+    /// What the listing lists.
+    type Item: std::fmt::Debug;
+
+    /// The items, and where the next page begins.
+    fn into_parts(self) -> (Vec<Self::Item>, Option<String>);
+}
+
+macro_rules! page {
+    ($($list:ident { $field:ident: $item:ident })*) => {$(
+        impl Page for $list {
+            type Item = $item;
+
+            fn into_parts(self) -> (Vec<$item>, Option<String>) {
+                (self.$field, self.next_cursor)
+            }
+        }
+    )*};
+}
+
+page! {
+    AppList { apps: App }
+    DeviceList { devices: Device }
+    FeedList { feeds: Feed }
+    NotificationList { notifications: NotificationRecord }
+    TagList { tags: TagSummary }
+}
+
+/// Where the walk stands, for both transports.
+#[derive(Debug)]
+struct Walk<P: Page> {
+    items: vec::IntoIter<P::Item>,
+    next: Option<Result<Call<P>, Error>>,
+}
+
+impl<P: Page> Walk<P> {
+    fn new(first: Result<Call<P>, Error>) -> Self {
+        Self { items: Vec::new().into_iter(), next: Some(first) }
+    }
+
+    /// Takes a page that the call before asked for.
+    fn take(&mut self, page: P, again: Call<P>) {
+        let (items, cursor) = page.into_parts();
+        self.items = items.into_iter();
+        self.next = cursor.map(|cursor| Ok(again.at(cursor)));
+    }
+}
+
+impl<P: Page> Call<P> {
+    /// The same listing from that cursor on.
+    fn at(mut self, cursor: String) -> Self {
+        self.query.retain(|(name, _)| *name != "cursor");
+        self.query.push(("cursor", cursor));
+        self
+    }
+
+    fn again(&self) -> Self {
+        Self {
+            method: self.method.clone(),
+            credential: self.credential,
+            segments: self.segments.clone(),
+            query: self.query.clone(),
+            body: self.body.clone(),
+            if_none_match: self.if_none_match.clone(),
+            read: self.read,
+            gone: self.gone,
+        }
+    }
+}
+
+/// Every item of a listing, page by page. It ends after an error.
+///
+/// ```no_run
+/// use notify_client::notify_core::ListDevices;
+///
+/// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+/// let mut devices = notify.devices().all(&ListDevices::default());
+/// while let Some(device) = devices.next().await {
+///     println!("{}", device?.device_id);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing is asked for before `next`"]
+pub struct Pages<'a, P: Page> {
+    client: &'a Client,
+    walk: Walk<P>,
+}
+
+impl<'a, P: Page> Pages<'a, P> {
+    pub(crate) fn new(client: &'a Client, first: Result<Call<P>, Error>) -> Self {
+        Self { client, walk: Walk::new(first) }
+    }
+
+    /// The next item; `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<P::Item, Error>> {
+        loop {
+            if let Some(item) = self.walk.items.next() {
+                return Some(Ok(item));
+            }
+            let call = match self.walk.next.take()? {
+                Ok(call) => call,
+                Err(error) => return Some(Err(error)),
+            };
+            let again = call.again();
+            match self.client.send(Ok(call), None).await {
+                Ok(page) => self.walk.take(page, again),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+#[cfg(feature = "blocking")]
+pub(crate) mod blocking {
+    //! The same walk as an [`Iterator`].
+
+    use super::{Call, Error, Page, Walk};
+    use crate::blocking::Client;
+
+    /// Every item of a listing, page by page. It ends after an error.
+    #[derive(Debug)]
+    #[must_use = "nothing is asked for before `next`"]
+    pub struct Pages<'a, P: Page> {
+        client: &'a Client,
+        walk: Walk<P>,
+    }
+
+    impl<'a, P: Page> Pages<'a, P> {
+        pub(crate) fn new(client: &'a Client, first: Result<Call<P>, Error>) -> Self {
+            Self { client, walk: Walk::new(first) }
+        }
+    }
+
+    impl<P: Page> Iterator for Pages<'_, P> {
+        type Item = Result<P::Item, Error>;
+
+        fn next(&mut self) -> Option<Self::Item> {
+            loop {
+                if let Some(item) = self.walk.items.next() {
+                    return Some(Ok(item));
+                }
+                let call = match self.walk.next.take()? {
+                    Ok(call) => call,
+                    Err(error) => return Some(Err(error)),
+                };
+                let again = call.again();
+                match self.client.send(Ok(call), None) {
+                    Ok(page) => self.walk.take(page, again),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The admin API: applications, their keys and providers.
+
+use notify_core::{
+    App, AppCreated, AppId, AppList, CreateApp, CreateKey, KeyCreated, KeyId, KeyList, PageQuery,
+    ProviderKind, ProviderList, ProviderView, UpdateApp,
+};
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::{call::Call, handle::handle, parameters};
+
+handle! {
+    /// The admin API; it needs [`crate::ClientBuilder::admin_key`]. What it creates is not created
+    /// again by a retry: a call whose outcome is unknown ends with its error.
+    Admin from admin;
+
+    /// Creates an application: `POST /admin/v1/apps`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when it breaks a rule.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::CreateApp;
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let app = CreateApp { name: "Shop".into(), language: None };
+    /// let id = notify.admin().create_app(&app).await?.id;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn create_app(app: &CreateApp) -> AppCreated = Call::admin(Method::POST, &["apps"]).checked(app);
+
+    /// One page of the applications, oldest first: `GET /admin/v1/apps`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when `limit` is not 1 to 1,000.
+    ///
+    /// ```no_run
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let page = notify.admin().list_apps(&Default::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn list_apps(query: &PageQuery) -> AppList =
+        Call::admin(Method::GET, &["apps"]).filtered::<PageQuery>(parameters::page(query));
+
+    /// Reads an application: `GET /admin/v1/apps/:id`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when the id names none.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::AppId;
+    /// # async fn example(notify: notify_client::Client, id: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// println!("{}", notify.admin().get_app(id).await?.name);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn get_app(id: AppId) -> App = Ok(Call::admin(Method::GET, &["apps", &id.to_string()]));
+
+    /// Changes an application: `PATCH /admin/v1/apps/:id`. What is `None` stays.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when a field breaks a rule; [`crate::Error::NotFound`] when the
+    /// id names none.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{AppId, UpdateApp};
+    /// # async fn example(notify: notify_client::Client, id: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// let suspend = UpdateApp { status: Some("suspended".into()), ..Default::default() };
+    /// notify.admin().update_app(id, &suspend).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn update_app(id: AppId, change: &UpdateApp) -> () =
+        Call::admin(Method::PATCH, &["apps", &id.to_string()]).done().checked(change);
+
+    /// Deletes an application with all it has: `DELETE /admin/v1/apps/:id`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when the id names none.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::AppId;
+    /// # async fn example(notify: notify_client::Client, id: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// notify.admin().delete_app(id).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn delete_app(id: AppId) -> () =
+        Ok(Call::admin(Method::DELETE, &["apps", &id.to_string()]).done());
+
+    /// Creates an API key: `POST /admin/v1/apps/:id/keys`. The answer is the only time it is shown.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when the id names no application.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{AppId, CreateKey};
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// let key = notify.admin().create_key(app, &CreateKey::default()).await?.api_key;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn create_key(app: AppId, key: &CreateKey) -> KeyCreated =
+        Call::admin(Method::POST, &["apps", &app.to_string(), "keys"]).checked(key);
+
+    /// Lists the API keys without their secrets: `GET /admin/v1/apps/:id/keys`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when the id names no application.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::AppId;
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// let keys = notify.admin().list_keys(app).await?.keys;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn list_keys(app: AppId) -> KeyList =
+        Ok(Call::admin(Method::GET, &["apps", &app.to_string(), "keys"]));
+
+    /// Revokes an API key at once: `DELETE /admin/v1/apps/:id/keys/:key_id`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when an id names nothing.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{AppId, KeyId};
+    /// # async fn example(notify: notify_client::Client, app: AppId, key: KeyId)
+    /// # -> Result<(), notify_client::Error> {
+    /// notify.admin().revoke_key(app, key).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn revoke_key(app: AppId, key: KeyId) -> () =
+        Ok(Call::admin(Method::DELETE, &["apps", &app.to_string(), "keys", &key.to_string()]).done());
+
+    /// Configures a provider: `PUT /admin/v1/apps/:id/providers/:provider`. The server checks the
+    /// configuration; its fields depend on the provider.
+    ///
+    /// # Errors
+    /// [`crate::Error::Rejected`] when the configuration breaks a rule;
+    /// [`crate::Error::NotFound`] when the id names no application.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{AppId, ProviderKind};
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// let account: serde_json::Value = serde_json::from_slice(&std::fs::read("account.json")?)?;
+    /// let config = serde_json::json!({ "service_account": account });
+    /// notify.admin().put_provider(app, ProviderKind::Fcm, &config).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn put_provider(app: AppId, provider: ProviderKind, config: &Value) -> () =
+        Call::admin(Method::PUT, &["apps", &app.to_string(), "providers", provider.as_str()])
+            .done()
+            .json(config);
+
+    /// Reads a provider's configuration without its secrets:
+    /// `GET /admin/v1/apps/:id/providers/:provider`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when it is not configured.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{AppId, ProviderKind};
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// let apns = notify.admin().get_provider(app, ProviderKind::Apns).await?;
+    /// println!("{}", apns.config["topic"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn get_provider(app: AppId, provider: ProviderKind) -> ProviderView =
+        Ok(Call::admin(Method::GET, &["apps", &app.to_string(), "providers", provider.as_str()]));
+
+    /// Lists the configured providers: `GET /admin/v1/apps/:id/providers`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when the id names no application.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::AppId;
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// for provider in notify.admin().list_providers(app).await?.providers {
+    ///     println!("{}", provider.provider);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn list_providers(app: AppId) -> ProviderList =
+        Ok(Call::admin(Method::GET, &["apps", &app.to_string(), "providers"]));
+
+    /// Removes a provider: `DELETE /admin/v1/apps/:id/providers/:provider`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when it is not configured.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{AppId, ProviderKind};
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// notify.admin().delete_provider(app, ProviderKind::Fcm).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn delete_provider(app: AppId, provider: ProviderKind) -> () =
+        Ok(Call::admin(Method::DELETE, &["apps", &app.to_string(), "providers", provider.as_str()])
+            .done());
+
+    pages {
+        /// All applications from that page on, page by page.
+        ///
+        /// ```no_run
+        /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+        /// let mut all = notify.admin().all_apps(&Default::default());
+        /// while let Some(app) = all.next().await {
+        ///     println!("{}", app?.name);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        fn all_apps(query: &PageQuery) -> AppList =
+            Call::admin(Method::GET, &["apps"]).filtered::<PageQuery>(parameters::page(query));
+    }
+}

@@ -1,0 +1,33 @@
+//! Engagement events (B33).
+
+use notify_core::{EventsAccepted, ReportEvents};
+use reqwest::Method;
+
+use crate::{call::Call, handle::handle};
+
+handle! {
+    /// What devices did with notifications.
+    Events from events;
+
+    /// Reports 1 to 1,000 events: `POST /v1/events`. Each counts once per type, device and
+    /// notification; one that names something unknown is ignored, and the answer says which.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when an event breaks a rule.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{ReportEvent, ReportEvents};
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let opened = ReportEvent {
+    ///     kind: "opened".into(),
+    ///     notification_id: "newsletter-2026-05".into(),
+    ///     device_id: "pixel-7".into(),
+    ///     at: None,
+    /// };
+    /// let accepted = notify.events().report(&ReportEvents { events: vec![opened] }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn report(events: &ReportEvents) -> EventsAccepted =
+        Call::v1(Method::POST, &["events"]).checked(events);
+}

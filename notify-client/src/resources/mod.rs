@@ -1,0 +1,38 @@
+//! A handle per resource. Each file lists its calls once; [`crate::handle`] writes both forms.
+
+mod admin;
+mod campaigns;
+mod devices;
+mod enrichments;
+mod events;
+mod feeds;
+mod notifications;
+mod polls;
+mod statistics;
+mod subscriptions;
+mod tags;
+
+pub use admin::Admin;
+pub use campaigns::Campaigns;
+pub use devices::Devices;
+pub use enrichments::{EnrichmentAnswer, Enrichments};
+pub use events::Events;
+pub use feeds::Feeds;
+pub use notifications::Notifications;
+pub use polls::Polls;
+pub use statistics::Statistics;
+pub use subscriptions::Subscriptions;
+pub use tags::Tags;
+
+#[cfg(feature = "blocking")]
+pub(crate) mod blocking {
+    //! The blocking handles, under their own names.
+
+    pub use super::{
+        admin::blocking::Admin, campaigns::blocking::Campaigns, devices::blocking::Devices,
+        enrichments::blocking::Enrichments, events::blocking::Events, feeds::blocking::Feeds,
+        notifications::blocking::Notifications, polls::blocking::Polls,
+        statistics::blocking::Statistics, subscriptions::blocking::Subscriptions,
+        tags::blocking::Tags,
+    };
+}

@@ -1,0 +1,32 @@
+//! Web, messenger and chat recipients (B25).
+
+use notify_core::{Subscribe, SubscriptionCreated};
+use reqwest::Method;
+
+use crate::{call::Call, handle::handle};
+
+handle! {
+    /// Subscriptions of browsers, Messenger and the chat app; they become devices.
+    Subscriptions from subscriptions;
+
+    /// Subscribes a browser, a person on Messenger or a chat: `POST /v1/subscriptions`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when it breaks a rule; [`crate::Error::Rejected`] when its
+    /// `device_id` belongs to a device of another platform.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::Subscribe;
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let chat = Subscribe {
+    ///     platform: "chatapp".into(),
+    ///     recipient_id: Some("4711".into()),
+    ///     ..Default::default()
+    /// };
+    /// let device_id = notify.subscriptions().create(&chat).await?.id;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn create(subscription: &Subscribe) -> SubscriptionCreated =
+        Call::v1(Method::POST, &["subscriptions"]).checked(subscription);
+}

@@ -1,0 +1,102 @@
+//! Each method of the admin API: what it sends, whole, and what it makes of the answer.
+
+use crate::common::{ID, Server, answer};
+use notify_client::notify_core::*;
+use serde_json::json;
+
+fn app_id() -> AppId {
+    ID.parse().unwrap()
+}
+
+fn app() -> serde_json::Value {
+    json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 })
+}
+
+#[tokio::test]
+async fn apps_are_created_changed_and_deleted() {
+    let server = Server::answering(json!({ "id": ID })).await;
+    let shop = CreateApp { name: "Shop".into(), language: Some("de".into()) };
+    assert_eq!(server.client().admin().create_app(&shop).await.unwrap().id, app_id());
+    let body = json!({ "name": "Shop", "language": "de" });
+    server.saw("POST /admin/v1/apps", Some(body)).await;
+
+    let server = Server::answering(json!({ "success": true })).await;
+    let suspend = UpdateApp { status: Some("suspended".into()), ..Default::default() };
+    server.client().admin().update_app(app_id(), &suspend).await.unwrap();
+    let body = json!({ "status": "suspended" });
+    server.saw(&format!("PATCH /admin/v1/apps/{ID}"), Some(body)).await;
+
+    let server = Server::answering(json!({ "success": true })).await;
+    server.client().admin().delete_app(app_id()).await.unwrap();
+    server.saw(&format!("DELETE /admin/v1/apps/{ID}"), None).await;
+}
+
+#[tokio::test]
+async fn apps_read_back() {
+    let server = Server::answering(app()).await;
+    let read = server.client().admin().get_app(app_id()).await.unwrap();
+    server.saw(&format!("GET /admin/v1/apps/{ID}"), None).await;
+    assert_eq!(serde_json::to_value(&read).unwrap(), app());
+
+    let server = Server::giving(vec![
+        answer(200, json!({ "apps": [app()], "next_cursor": "two" })),
+        answer(200, json!({ "apps": [app()], "next_cursor": null })),
+    ])
+    .await;
+    let notify = server.client();
+    let page = notify.admin().list_apps(&PageQuery::default()).await.unwrap();
+    assert_eq!(page.apps.as_slice(), std::slice::from_ref(&read));
+    server.saw("GET /admin/v1/apps", None).await;
+    let rest = PageQuery { cursor: page.next_cursor, ..Default::default() };
+    let mut all = notify.admin().all_apps(&rest);
+    assert_eq!(all.next().await.unwrap().unwrap(), read);
+    assert!(all.next().await.is_none());
+}
+
+#[tokio::test]
+async fn keys_are_created_listed_and_revoked() {
+    let server = Server::answering(json!({ "id": ID, "api_key": "nk_secret" })).await;
+    let ci = CreateKey { name: Some("ci".into()) };
+    let created = server.client().admin().create_key(app_id(), &ci).await.unwrap();
+    assert_eq!(created.api_key, "nk_secret");
+    assert!(!format!("{created:?}").contains("nk_secret"));
+    let line = format!("POST /admin/v1/apps/{ID}/keys");
+    server.saw(&line, Some(json!({ "name": "ci" }))).await;
+
+    let key = json!({
+        "id": ID, "name": null, "hint": "nk_…abcd", "created_at": 1, "last_used_at": 60_000,
+    });
+    let server = Server::answering(json!({ "keys": [key] })).await;
+    let keys = server.client().admin().list_keys(app_id()).await.unwrap();
+    server.saw(&format!("GET /admin/v1/apps/{ID}/keys"), None).await;
+    assert_eq!(serde_json::to_value(keys.keys).unwrap(), json!([key]));
+
+    let server = Server::answering(json!({ "success": true })).await;
+    server.client().admin().revoke_key(app_id(), created.id).await.unwrap();
+    server.saw(&format!("DELETE /admin/v1/apps/{ID}/keys/{ID}"), None).await;
+}
+
+#[tokio::test]
+async fn providers_are_put_read_and_deleted() {
+    let path = format!("/admin/v1/apps/{ID}/providers");
+    let config = json!({ "service_account": {"type": "service_account"}, "rate_per_second": 5 });
+
+    let server = Server::answering(json!({ "success": true })).await;
+    server.client().admin().put_provider(app_id(), ProviderKind::Fcm, &config).await.unwrap();
+    server.saw(&format!("PUT {path}/fcm"), Some(config)).await;
+
+    let view = json!({ "provider": "apns", "config": {"topic": "com.example"}, "updated_at": 3 });
+    let server = Server::answering(view.clone()).await;
+    let read = server.client().admin().get_provider(app_id(), ProviderKind::Apns).await.unwrap();
+    server.saw(&format!("GET {path}/apns"), None).await;
+    assert_eq!(serde_json::to_value(&read).unwrap(), view);
+
+    let server = Server::answering(json!({ "providers": [view] })).await;
+    let listed = server.client().admin().list_providers(app_id()).await.unwrap();
+    server.saw(&format!("GET {path}"), None).await;
+    assert_eq!(listed.providers, [read]);
+
+    let server = Server::answering(json!({ "success": true })).await;
+    server.client().admin().delete_provider(app_id(), ProviderKind::WebPush).await.unwrap();
+    server.saw(&format!("DELETE {path}/webpush"), None).await;
+}

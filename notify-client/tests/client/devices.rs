@@ -1,0 +1,171 @@
+//! Devices, tags, subscriptions and statistics: what each method sends, whole, and what it makes of
+//! the answer.
+
+use notify_client::notify_core::*;
+use serde_json::json;
+
+use crate::common::{Server, answer, device_id, done};
+
+/// The device above in a path.
+const DEVICE: &str = "a%20b%2F%C3%BC";
+
+fn device() -> serde_json::Value {
+    json!({
+        "device_id": "a b/ü", "platform": "android", "sdk_type": "android_push",
+        "push_token": "t", "push_disabled": false, "ios_env": null, "android_id": null,
+        "ad_id": null, "imei": null, "sdk_version": null, "app_version": "1.2", "os_version": null,
+        "store_identifier": null, "timezone": null, "country": null, "utc_offset": null,
+        "language": "de", "device_description": null,
+        "tags": [{"name": "vip", "type": "bool", "value": true}], "enabled": false,
+        "disabled_reason": "unregistered", "created_at": 1, "updated_at": 2,
+    })
+}
+
+#[tokio::test]
+async fn devices_are_registered() {
+    let server = Server::answering(done()).await;
+    let register = RegisterDevice {
+        device_id: "a b/ü".into(),
+        platform: "ios".into(),
+        sdk_type: "ios_push".into(),
+        push_disabled: Some(true),
+        ios_env: Some("sandbox".into()),
+        ..Default::default()
+    };
+    server.client().devices().register(&register).await.unwrap();
+    let body = json!({
+        "device_id": "a b/ü", "platform": "ios", "sdk_type": "ios_push", "push_disabled": true,
+        "ios_env": "sandbox",
+    });
+    server.saw("POST /v1/devices", Some(body)).await;
+}
+
+#[tokio::test]
+async fn devices_read_back() {
+    let server = Server::answering(device()).await;
+    let read = server.client().devices().get(&device_id()).await.unwrap();
+    server.saw(&format!("GET /v1/devices/{DEVICE}"), None).await;
+    assert_eq!(serde_json::to_value(&read).unwrap(), device());
+
+    let server = Server::answering(json!({ "devices": [device()], "next_cursor": "n" })).await;
+    let query = ListDevices {
+        limit: Some(1),
+        platform: Some(Platform::FbMessenger),
+        tag: Some("vip".into()),
+        ..Default::default()
+    };
+    let page = server.client().devices().list(&query).await.unwrap();
+    server.saw("GET /v1/devices?limit=1&platform=fb-messenger&tag=vip", None).await;
+    assert_eq!((page.devices, page.next_cursor), (vec![read], Some("n".into())));
+}
+
+#[tokio::test]
+async fn devices_are_walked_page_by_page() {
+    let server = Server::giving(vec![
+        answer(200, json!({ "devices": [device(), device()], "next_cursor": "two" })),
+        answer(200, json!({ "devices": [], "next_cursor": "three" })),
+        answer(200, json!({ "devices": [device()], "next_cursor": null })),
+    ])
+    .await;
+    let notify = server.client();
+    let query = ListDevices { tag: Some("vip".into()), ..Default::default() };
+    let mut all = notify.devices().all(&query);
+    let mut count = 0;
+    while let Some(device) = all.next().await {
+        assert_eq!(device.unwrap().device_id, device_id());
+        count += 1;
+    }
+    assert_eq!(count, 3);
+    assert!(all.next().await.is_none());
+    let lines: Vec<_> = server.requests().await.iter().map(crate::common::line).collect();
+    assert_eq!(
+        lines,
+        [
+            "GET /v1/devices?tag=vip",
+            "GET /v1/devices?tag=vip&cursor=two",
+            "GET /v1/devices?tag=vip&cursor=three",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_walk_ends_after_an_error() {
+    let server = Server::giving(vec![
+        answer(200, json!({ "devices": [device()], "next_cursor": "two" })),
+        answer(400, json!({ "errors": ["cursor: is not one"] })),
+    ])
+    .await;
+    let notify = server.client();
+    let mut all = notify.devices().all(&ListDevices::default());
+    assert!(all.next().await.unwrap().is_ok());
+    assert_eq!(all.next().await.unwrap().unwrap_err().status(), Some(400));
+    assert!(all.next().await.is_none());
+}
+
+#[tokio::test]
+async fn devices_are_deleted_and_tagged() {
+    let server = Server::answering(done()).await;
+    server.client().devices().delete(&device_id()).await.unwrap();
+    server.saw(&format!("DELETE /v1/devices/{DEVICE}"), None).await;
+
+    let server = Server::answering(done()).await;
+    let vip = Tag { name: "vip".into(), kind: TagType::Bool, value: true };
+    let tags = SetTags { tags: vec![vip] };
+    server.client().devices().set_tags(&device_id(), &tags).await.unwrap();
+    let body = json!({ "tags": [{"name": "vip", "type": "bool", "value": true}] });
+    server.saw(&format!("POST /v1/devices/{DEVICE}/tags"), Some(body)).await;
+
+    let server = Server::answering(done()).await;
+    server.client().devices().remove_tag(&device_id(), "50%/x").await.unwrap();
+    server.saw(&format!("DELETE /v1/devices/{DEVICE}/tags/50%25%2Fx"), None).await;
+
+    let server = Server::answering(done()).await;
+    for name in ["", ".", ".."] {
+        let error = server.client().devices().remove_tag(&device_id(), name).await.unwrap_err();
+        assert!(matches!(error, notify_client::Error::Invalid(_)), "{error}");
+    }
+    assert!(server.requests().await.is_empty());
+}
+
+#[tokio::test]
+async fn subscriptions_are_created() {
+    let server = Server::answering(json!({ "id": "d" })).await;
+    let chat = Subscribe {
+        platform: "chatapp".into(),
+        recipient_id: Some("4711".into()),
+        language: Some("en".into()),
+        ..Default::default()
+    };
+    let created = server.client().subscriptions().create(&chat).await.unwrap();
+    assert_eq!(created.id.as_str(), "d");
+    let body = json!({ "platform": "chatapp", "recipient_id": "4711", "language": "en" });
+    server.saw("POST /v1/subscriptions", Some(body)).await;
+}
+
+#[tokio::test]
+async fn tags_are_listed() {
+    let tags =
+        json!({ "tags": [{"name": "vip", "type": "bool", "devices": 7}], "next_cursor": null });
+    let server = Server::answering(tags.clone()).await;
+    let listed = server.client().tags().list(&PageQuery::default()).await.unwrap();
+    server.saw("GET /v1/tags", None).await;
+    assert_eq!(serde_json::to_value(listed).unwrap(), tags);
+}
+
+#[tokio::test]
+async fn statistics_are_read() {
+    let statistics = json!({
+        "platforms": [{
+            "platform": "ios", "enabled_count": 1, "disabled_count": 2, "total_count": 3,
+            "total_enabled_percentage": 100.0, "total_disabled_percentage": 100.0,
+            "enabled_percentage": 33.33, "disabled_percentage": 66.67,
+        }],
+        "total_enabled": 1, "total_disabled": 2, "total": 3,
+    });
+    let server = Server::answering(statistics.clone()).await;
+    let period =
+        DeviceStatisticsQuery { date_from: Some(Timestamp(1)), date_to: Some(Timestamp(2)) };
+    let read = server.client().statistics().devices(&period).await.unwrap();
+    server.saw("GET /v1/statistics/devices?date_from=1&date_to=2", None).await;
+    assert_eq!(serde_json::to_value(read).unwrap(), statistics);
+}

@@ -1,0 +1,229 @@
+//! What a call does when it cannot go well at once: errors, retries, time limits.
+
+use std::time::Duration;
+
+use crate::common::{API_KEY, ID, Server, answer, header};
+use notify_client::{Client, Error, notify_core::*};
+use serde_json::json;
+use wiremock::ResponseTemplate;
+
+fn hello() -> CreateNotification {
+    CreateNotification {
+        text: Some("Hello".into()),
+        platforms: Some(vec!["ios".into()]),
+        ..Default::default()
+    }
+}
+
+fn errors(texts: &[&str]) -> serde_json::Value {
+    json!({ "errors": texts })
+}
+
+async fn error_of(given: ResponseTemplate) -> Error {
+    let server = Server::giving(vec![given]).await;
+    let notify = server.settings(Client::builder(&server.0.uri())).retries(0).build().unwrap();
+    notify.notifications().create(&hello()).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn the_status_says_whose_fault_it_is() {
+    let error = error_of(answer(401, errors(&["missing or invalid API key"]))).await;
+    assert!(matches!(error, Error::Unauthorized { .. }));
+    assert_eq!(error.to_string(), "not authorised: missing or invalid API key");
+    assert_eq!((error.status(), error.is_retryable()), (Some(401), false));
+
+    let error = error_of(answer(404, errors(&["not found"]))).await;
+    assert!(matches!(error, Error::NotFound { .. }));
+    assert_eq!(error.request_id(), Some("req-1"));
+
+    let error = error_of(answer(400, errors(&["text: a", "url: b"]))).await;
+    let Error::Rejected { status: 400, errors: texts, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(texts, &["text: a", "url: b"]);
+    assert_eq!(error.to_string(), "text: a; url: b");
+    assert!(!error.is_retryable());
+
+    for (status, retryable) in [(500, false), (502, true), (503, true), (504, true)] {
+        let error = error_of(answer(status, errors(&["internal error (req-1)"]))).await;
+        assert!(matches!(error, Error::Server { .. }));
+        assert_eq!((error.status(), error.is_retryable()), (Some(status), retryable));
+        let text = format!("the server failed with status {status} (request req-1)");
+        assert_eq!(error.to_string(), text);
+    }
+
+    let error =
+        error_of(answer(429, errors(&["slow down"])).insert_header("retry-after", "7")).await;
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+    assert!(error.is_retryable());
+}
+
+#[tokio::test]
+async fn an_answer_of_another_server_is_told_apart() {
+    let page = ResponseTemplate::new(200).set_body_raw("<html>Welcome</html>", "text/html");
+    let error = error_of(page).await;
+    assert!(matches!(error, Error::Decode { status: 200, .. }), "{error:?}");
+    let page = ResponseTemplate::new(413).set_body_raw("<html>Too large</html>", "text/html");
+    assert_eq!(error_of(page).await.to_string(), "status 413");
+
+    let elsewhere = ResponseTemplate::new(301).insert_header("location", "https://other.example/");
+    let server = Server::giving(vec![elsewhere]).await;
+    let error = server.client().notifications().create(&hello()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "redirected to https://other.example/; take that as the base url"
+    );
+    assert_eq!(server.requests().await.len(), 1, "the key does not follow a redirect");
+}
+
+#[tokio::test]
+async fn what_breaks_a_rule_is_not_sent() {
+    let server = Server::answering(json!({ "id": ID })).await;
+    let notify = server.client();
+    let nobody = CreateNotification { ios_device_ids: Some(vec![]), ..hello() };
+    let error = notify.notifications().create(&nobody).await.unwrap_err();
+    let Error::Invalid(violations) = &error else { panic!("{error:?}") };
+    assert_eq!(violations.clone(), nobody.validate(Timestamp(0)).unwrap_err());
+    assert_eq!((error.status(), error.is_retryable()), (None, false));
+
+    let all = PageQuery { limit: Some(1_001), ..Default::default() };
+    let error = notify.tags().list(&all).await.unwrap_err();
+    assert!(matches!(error, Error::Invalid(_)), "{error:?}");
+
+    let keyed = notify.notifications().idempotency_key("two words");
+    assert!(matches!(keyed.create(&hello()).await, Err(Error::Invalid(_))));
+    assert!(server.requests().await.is_empty());
+}
+
+#[tokio::test]
+async fn without_its_key_a_call_is_not_sent() {
+    let server = Server::answering(json!({ "id": ID })).await;
+    let notify = Client::builder(&server.0.uri()).api_key(API_KEY).build().unwrap();
+    let error = notify.admin().list_apps(&PageQuery::default()).await.unwrap_err();
+    assert_eq!(error.to_string(), "no admin key");
+    assert!(server.requests().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_retry_carries_the_same_idempotency_key() {
+    let server = Server::giving(vec![
+        answer(503, errors(&["busy"])),
+        answer(409, errors(&["in flight"])).insert_header("retry-after", "0"),
+        answer(200, json!({ "id": ID })),
+    ])
+    .await;
+    server.client().notifications().create(&hello()).await.unwrap();
+    let requests = server.requests().await;
+    assert_eq!(requests.len(), 3);
+    let key = header(&requests[0], "idempotency-key").unwrap();
+    assert_eq!(key.len(), 36);
+    for request in &requests {
+        assert_eq!(header(request, "idempotency-key"), Some(key));
+        assert_eq!(request.body, requests[0].body);
+    }
+}
+
+#[tokio::test]
+async fn two_calls_carry_two_keys_unless_the_caller_gives_one() {
+    let created = || answer(200, json!({ "id": ID }));
+    let server = Server::giving(vec![created(), created(), created(), created()]).await;
+    let notify = server.client();
+    let plain = notify.notifications();
+    plain.create(&hello()).await.unwrap();
+    plain.create(&hello()).await.unwrap();
+    let keyed = notify.notifications().idempotency_key("order-17");
+    keyed.create(&hello()).await.unwrap();
+    keyed.create(&hello()).await.unwrap();
+    let requests = server.requests().await;
+    let keys: Vec<_> = requests.iter().map(|it| header(it, "idempotency-key").unwrap()).collect();
+    assert_ne!(keys[0], keys[1]);
+    assert_eq!(keys[2..], ["order-17", "order-17"]);
+}
+
+#[tokio::test]
+async fn a_rejection_is_not_repeated() {
+    for status in [400, 401, 404, 409, 413, 500] {
+        let server = Server::giving(vec![answer(status, errors(&["no"]))]).await;
+        let error = server.client().notifications().create(&hello()).await.unwrap_err();
+        assert_eq!(error.status(), Some(status));
+        assert_eq!(server.requests().await.len(), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn retries_end() {
+    let busy = || answer(502, errors(&["busy"]));
+    let server = Server::giving(vec![busy(), busy(), busy(), busy()]).await;
+    let error = server.client().notifications().create(&hello()).await.unwrap_err();
+    assert_eq!(error.status(), Some(502));
+    assert_eq!(server.requests().await.len(), 3, "the first attempt and two retries");
+}
+
+#[tokio::test]
+async fn an_application_is_not_created_twice() {
+    let server =
+        Server::giving(vec![answer(502, errors(&["cut off"])), answer(200, json!({ "id": ID }))])
+            .await;
+    let shop = CreateApp { name: "Shop".into(), language: None };
+    let error = server.client().admin().create_app(&shop).await.unwrap_err();
+    assert_eq!(error.status(), Some(502));
+    assert_eq!(server.requests().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_deletion_whose_first_answer_was_lost_is_a_success() {
+    let server =
+        Server::giving(vec![answer(504, errors(&["late"])), answer(404, errors(&["not found"]))])
+            .await;
+    server.client().devices().delete(&DeviceId::new("a").unwrap()).await.unwrap();
+    assert_eq!(server.requests().await.len(), 2);
+}
+
+#[tokio::test]
+async fn the_network_is_told_apart() {
+    // Nothing listens on a port that was free a moment ago and is free again.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let notify =
+        Client::builder(&format!("http://{address}")).api_key(API_KEY).retries(0).build().unwrap();
+    let error = notify.notifications().create(&hello()).await.unwrap_err();
+    assert!(matches!(error, Error::Connect(_)), "{error:?}");
+    assert!(error.is_retryable());
+
+    let late = answer(200, json!({ "id": ID })).set_delay(Duration::from_secs(600));
+    let server = Server::giving(vec![late]).await;
+    let notify = server
+        .settings(Client::builder(&server.0.uri()))
+        .timeout(Duration::from_millis(50))
+        .retries(0)
+        .build()
+        .unwrap();
+    let error = notify.notifications().create(&hello()).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout(_)), "{error:?}");
+
+    // A listener that hangs up on everyone.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let hang_up = tokio::spawn(async move {
+        let mut count = 0;
+        while count < 3 {
+            drop(listener.accept().await.unwrap());
+            count += 1;
+        }
+        count
+    });
+    let notify = server.settings(Client::builder(&format!("http://{address}"))).build().unwrap();
+    let error = notify.notifications().create(&hello()).await.unwrap_err();
+    assert!(matches!(error, Error::Transport(_)), "{error:?}");
+    assert!(tokio::time::timeout(Duration::from_secs(5), hang_up).await.unwrap().unwrap() >= 3);
+}
+
+#[test]
+fn a_client_that_cannot_be_built_says_why() {
+    let error = Client::builder("localhost:8080").api_key("k").build().unwrap_err();
+    assert_eq!(error.to_string(), "base url `localhost:8080`: must begin with http:// or https://");
+    let error = Client::builder("https://a.example").root_certificate("none").build().map(drop);
+    assert!(error.is_ok() || matches!(error, Err(Error::Config(_))));
+    let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let error = Client::builder("https://a.example").root_certificate(broken).build().unwrap_err();
+    assert!(matches!(error, Error::Config(_)), "{error:?}");
+}

@@ -1,0 +1,131 @@
+//! Notifications, their polls and events: what each method sends, whole, and what it makes of the
+//! answer.
+
+use notify_client::notify_core::*;
+use serde_json::json;
+
+use crate::common::{ID, Server, done, notification_id};
+
+fn record() -> serde_json::Value {
+    let counts = json!({
+        "targeted": 3, "sent": 1, "failed": 1, "unregistered": 0, "expired": 0, "canceled": 0,
+        "pending": 1, "unknown": 0, "excluded": 0,
+    });
+    let mut android = counts.clone();
+    android["platform"] = "android".into();
+    json!({
+        "id": "mine/1", "status": "sending", "origin": "created", "created_at": 1, "send_at": 2,
+        "started_at": null, "completed_at": null, "request": {"text": "hi", "z": 1.0, "a": 2},
+        "counts": counts, "by_platform": [android],
+        "failures": [{"platform": "android", "reason": "r", "count": 1}],
+        "engagement": {"received": 1, "opened": 0, "clicked": 0, "dismissed": 0},
+        "a_field_of_tomorrow": [1],
+    })
+}
+
+#[tokio::test]
+async fn notifications_are_created() {
+    let server = Server::answering(json!({ "id": ID })).await;
+    let notification = CreateNotification {
+        text: Some("Hello".into()),
+        android_device_ids: Some(vec!["a".into()]),
+        content: NotificationContent {
+            tags: Some(vec!["vip".into()]),
+            custom_json_key: Some("order".into()),
+            custom_json_value: Some(json::JsonObject::new(r#"{"z":1.50,"a":[]}"#).unwrap()),
+            ios_settings: Some(IosSettings { badge: Some(1), sound: "default".into() }),
+            ..Default::default()
+        },
+        ttl_seconds: Some(60),
+        ..Default::default()
+    };
+    let created = server.client().notifications().create(&notification).await.unwrap();
+    assert_eq!(created.id.as_str(), ID);
+    let body = json!({
+        "text": "Hello", "android_device_ids": ["a"], "tags": ["vip"], "custom_json_key": "order",
+        "custom_json_value": {"z": 1.5, "a": []}, "ios_settings": {"badge": 1, "sound": "default"},
+        "ttl_seconds": 60,
+    });
+    server.saw("POST /v1/notifications", Some(body)).await;
+    let sent = String::from_utf8(server.requests().await.remove(0).body).unwrap();
+    assert!(sent.contains(r#"{"z":1.50,"a":[]}"#), "the caller's own object is kept: {sent}");
+}
+
+#[tokio::test]
+async fn notifications_are_reported() {
+    let server = Server::answering(json!({ "id": "mine/1" })).await;
+    let report = ReportNotification {
+        id: "mine/1".into(),
+        text: Some("Hello".into()),
+        platforms: Some(vec!["ios".into()]),
+        ..Default::default()
+    };
+    let created = server.client().notifications().report(&report).await.unwrap();
+    assert_eq!(created.id, notification_id());
+    let body = json!({ "id": "mine/1", "text": "Hello", "platforms": ["ios"] });
+    server.saw("POST /v1/notifications/notify", Some(body)).await;
+}
+
+#[tokio::test]
+async fn notifications_read_back() {
+    let server = Server::answering(record()).await;
+    let read = server.client().notifications().get(&notification_id()).await.unwrap();
+    server.saw("GET /v1/notifications/mine%2F1", None).await;
+    assert_eq!(read.status, NotificationStatus::Sending);
+    assert_eq!(read.request.as_str(), r#"{"a":2,"text":"hi","z":1.0}"#);
+    assert_eq!(read.by_platform[0].counts, read.counts);
+    assert_eq!((read.counts.targeted, read.send_at), (3, Some(Timestamp(2))));
+
+    let server =
+        Server::answering(json!({ "notifications": [record()], "next_cursor": null })).await;
+    let query = PageQuery { limit: Some(2), cursor: Some("a+b&c".into()) };
+    let page = server.client().notifications().list(&query).await.unwrap();
+    server.saw("GET /v1/notifications?limit=2&cursor=a%2Bb%26c", None).await;
+    assert_eq!((page.notifications, page.next_cursor), (vec![read], None));
+}
+
+#[tokio::test]
+async fn notifications_are_canceled() {
+    let server = Server::answering(done()).await;
+    server.client().notifications().cancel(&notification_id()).await.unwrap();
+    server.saw("DELETE /v1/notifications/mine%2F1", None).await;
+}
+
+#[tokio::test]
+async fn polls_are_read_and_answered() {
+    let poll = json!({
+        "id": ID, "text": "Tea?", "url": "http://a/polls/x", "layout_id": "poll_text",
+        "lang": "en", "created_at": 1,
+        "answers": [{"id": ID, "text": "Yes", "image_url": "", "percentage": 66.67, "clicks": 2}],
+    });
+    let server = Server::answering(poll.clone()).await;
+    let read = server.client().polls().get(&NotificationId::new(ID).unwrap()).await.unwrap();
+    server.saw(&format!("GET /v1/polls/{ID}"), None).await;
+    assert_eq!(serde_json::to_value(&read).unwrap(), poll);
+
+    let server = Server::answering(done()).await;
+    let by = AnswerPoll { device_id: Some("a".into()) };
+    server.client().polls().answer(&read.id, read.answers[0].id, &by).await.unwrap();
+    let line = format!("POST /v1/polls/{ID}/answers/{ID}");
+    server.saw(&line, Some(json!({ "device_id": "a" }))).await;
+}
+
+#[tokio::test]
+async fn events_are_reported() {
+    let accepted = json!({ "accepted": 1, "ignored": [{"index": 1, "reason": "unknown device"}] });
+    let server = Server::answering(accepted.clone()).await;
+    let event = ReportEvent {
+        kind: "opened".into(),
+        notification_id: "n".into(),
+        device_id: "d".into(),
+        at: Some(Timestamp(7)),
+    };
+    let events = ReportEvents { events: vec![event.clone(), ReportEvent { at: None, ..event }] };
+    let answer = server.client().events().report(&events).await.unwrap();
+    assert_eq!(serde_json::to_value(answer).unwrap(), accepted);
+    let body = json!({ "events": [
+        {"type": "opened", "notification_id": "n", "device_id": "d", "at": 7},
+        {"type": "opened", "notification_id": "n", "device_id": "d"},
+    ] });
+    server.saw("POST /v1/events", Some(body)).await;
+}
