@@ -40,16 +40,14 @@ pub enum Action {
 /// The command line as clap knows it.
 #[must_use]
 pub fn command() -> Command {
-    let json = || {
-        Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answers JSON on stdout")
-    };
+    let json =
+        || Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answers JSON on stdout");
     let app_create = Command::new("create")
         .about("Makes an application and shows its API key this once")
         .arg(Arg::new("name").value_name("NAME").required(true).help("Name of the application"))
         .arg(json());
-    let admin_key_create = Command::new("create")
-        .about("Makes an admin key and shows it this once")
-        .arg(json());
+    let admin_key_create =
+        Command::new("create").about("Makes an admin key and shows it this once").arg(json());
     let file = Arg::new("file").value_name("FILE").required(true);
     Command::new("notify-server")
         .version(env!("CARGO_PKG_VERSION"))
@@ -121,10 +119,7 @@ pub fn settings(
     while let Some((_, deeper)) = deepest.subcommand() {
         deepest = deeper;
     }
-    Config::load(&Sources {
-        flag: &|name| deepest.get_one::<String>(name).cloned(),
-        variable,
-    })
+    Config::load(&Sources { flag: &|name| deepest.get_one::<String>(name).cloned(), variable })
 }
 
 fn below(matches: &ArgMatches) -> &ArgMatches {

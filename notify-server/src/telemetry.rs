@@ -16,8 +16,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::LogFormat;
 
 /// Content type of what [`Metrics::encode`] writes.
-pub const METRICS_CONTENT_TYPE: &str =
-    "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Bounds of the request duration, in seconds: from an answer out of memory to the body timeout.
 const DURATION_BUCKETS_SECONDS: [f64; 12] =

@@ -33,9 +33,18 @@ fn errors_name_the_place_and_the_fault() {
         (("rate-limit", "x"), "--rate-limit: `x` is not a whole number of 0 or more"),
         (("rate-limit", "-1"), "--rate-limit: `-1` is not a whole number of 0 or more"),
         (("max-body-bytes", "0"), "max-body-bytes: must be at least 1"),
-        (("allow-private-networks", "yes"), "--allow-private-networks: `yes` is neither true nor false"),
-        (("trusted-proxies", "10.0.0.0/8,x"), "--trusted-proxies: `x` is neither an address nor a network"),
-        (("shutdown-grace", "soon"), "--shutdown-grace: `soon` is not a span of time, such as 30s, 500ms or 2m"),
+        (
+            ("allow-private-networks", "yes"),
+            "--allow-private-networks: `yes` is neither true nor false",
+        ),
+        (
+            ("trusted-proxies", "10.0.0.0/8,x"),
+            "--trusted-proxies: `x` is neither an address nor a network",
+        ),
+        (
+            ("shutdown-grace", "soon"),
+            "--shutdown-grace: `soon` is not a span of time, such as 30s, 500ms or 2m",
+        ),
         (("header-timeout", "0"), "header-timeout: must be more than 0"),
         (("tls-cert", "a.pem"), "tls-cert: comes together with tls-key"),
         (("public-url", "ftp://x"), "public-url: must be an http or https url without a query"),
