@@ -1,6 +1,8 @@
 //! Devices: register (spec 4.3), read back, erase (B23), tags (B24).
 
-use notify_core::{Device, DeviceList, LIMIT_DEFAULT, ListDevices, NoQuery, Registration, Success, Tag};
+use notify_core::{
+    Device, DeviceList, LIMIT_DEFAULT, ListDevices, NoQuery, Registration, Success, Tag,
+};
 
 use super::ctx::Ctx;
 use super::error::ApiError;
@@ -23,10 +25,7 @@ pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<Device>, ApiError>
 }
 
 /// `GET /v1/devices`.
-pub(crate) async fn list(
-    ctx: Ctx,
-    query: ListDevices,
-) -> Result<Reply<DeviceList>, ApiError> {
+pub(crate) async fn list(ctx: Ctx, query: ListDevices) -> Result<Reply<DeviceList>, ApiError> {
     let filter = DeviceFilter { platform: query.platform, tag: query.tag };
     let page = PageRequest { limit: query.limit.unwrap_or(LIMIT_DEFAULT), cursor: query.cursor };
     let page = ctx.api().store.list_devices(ctx.app_no(), filter, page).await?;

@@ -7,7 +7,10 @@ use super::error::ApiError;
 use super::reply::Reply;
 
 /// `POST /v1/events`.
-pub(crate) async fn record(ctx: Ctx, events: Vec<Event>) -> Result<Reply<EventsAccepted>, ApiError> {
+pub(crate) async fn record(
+    ctx: Ctx,
+    events: Vec<Event>,
+) -> Result<Reply<EventsAccepted>, ApiError> {
     let (app, at, once) = (ctx.app_no(), ctx.at(), ctx.once()?);
     Ok(ctx.api().store.record_events(app, events, at, once).await?.into())
 }

@@ -1,6 +1,6 @@
 //! Feeds (B30). Created and listed here; fetching them is not the API's.
 
-use notify_core::{FeedCreated, FeedId, FeedList, PageQuery, NewFeed, NoQuery, Success};
+use notify_core::{FeedCreated, FeedId, FeedList, NewFeed, NoQuery, PageQuery, Success};
 use uuid::Uuid;
 
 use super::ctx::{Ctx, page_request};

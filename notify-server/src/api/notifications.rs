@@ -1,8 +1,8 @@
 //! Notifications: create (spec 4.1), report (spec 4.2), read back and cancel (B20).
 
 use notify_core::{
-    Content, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId,
-    NotificationList, NotificationRecord, PageQuery, Platform, ProviderKind, Report, Success,
+    Content, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId, NotificationList,
+    NotificationRecord, PageQuery, Platform, ProviderKind, Report, Success,
 };
 use uuid::Uuid;
 
@@ -55,10 +55,7 @@ pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<NotificationRecord
 }
 
 /// `GET /v1/notifications`.
-pub(crate) async fn list(
-    ctx: Ctx,
-    page: PageQuery,
-) -> Result<Reply<NotificationList>, ApiError> {
+pub(crate) async fn list(ctx: Ctx, page: PageQuery) -> Result<Reply<NotificationList>, ApiError> {
     let page = page_request(page);
     let page = ctx.api().store.list_notifications(ctx.app_no(), page).await?;
     Ok(Reply::now(NotificationList { notifications: page.rows, next_cursor: page.next }))

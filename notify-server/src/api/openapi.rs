@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use http::Method;
 use notify_core::ErrorBody;
+use utoipa::ToSchema;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ComponentsBuilder, Object, Schema, Type};
@@ -14,7 +15,6 @@ use utoipa::openapi::{
     ContentBuilder, InfoBuilder, OpenApiBuilder, PathItem, PathsBuilder, Ref, RefOr, Required,
     ResponseBuilder,
 };
-use utoipa::ToSchema;
 
 use super::endpoint::{Endpoint, placeholder, segments};
 
@@ -67,12 +67,10 @@ pub(crate) fn document(endpoints: &[Endpoint]) -> String {
             None => drop(items.insert(endpoint.template, item)),
         }
     }
-    let paths = items.into_iter().fold(PathsBuilder::new(), |paths, (template, item)| {
-        paths.path(template, item)
-    });
-    let mut components = ComponentsBuilder::new()
-        .schemas_from_iter(schemas)
-        .build();
+    let paths = items
+        .into_iter()
+        .fold(PathsBuilder::new(), |paths, (template, item)| paths.path(template, item));
+    let mut components = ComponentsBuilder::new().schemas_from_iter(schemas).build();
     let api_key = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
     components.add_security_scheme(API_KEY, SecurityScheme::ApiKey(api_key));
     let bearer = Http::new(HttpAuthScheme::Bearer);
@@ -101,8 +99,8 @@ fn operation(endpoint: &Endpoint) -> OperationBuilder {
     }
     if let Some(shape) = endpoint.request {
         let content = ContentBuilder::new().schema(Some(shape.reference())).build();
-        operation = operation
-            .request_body(Some(RequestBodyBuilder::new().content(JSON, content).build()));
+        operation =
+            operation.request_body(Some(RequestBodyBuilder::new().content(JSON, content).build()));
     }
     let mut answer = ResponseBuilder::new().description("Success");
     if let Some(shape) = endpoint.response {
@@ -145,7 +143,8 @@ fn security(template: &str) -> Option<&'static str> {
 
 /// The resource: the first segment that is neither version nor area.
 fn tag(template: &'static str) -> &'static str {
-    let area = if template.starts_with("/admin") { 2 } else { usize::from(template.starts_with("/v1/")) };
+    let area =
+        if template.starts_with("/admin") { 2 } else { usize::from(template.starts_with("/v1/")) };
     segments(template).nth(area).unwrap_or("server")
 }
 

@@ -7,11 +7,11 @@ use http::Method;
 use notify_core::{
     AnswerPoll, AppCreated, AppList, CampaignCreated, CampaignList, CampaignRecord, CreateApp,
     CreateFeed, CreateKey, CreateNotification, Device, DeviceList, DeviceStatistics,
-    DeviceStatisticsQuery, Enrichment, EnrichmentQuery, EventsAccepted, FeedCreated, FeedList, KeyCreated, KeyList,
-    ListCampaigns, ListDevices, NoQuery, NotificationCreated, NotificationList,
-    NotificationRecord, PageQuery, Poll, ProviderList, ProviderView, RegisterDevice, ReportEvents,
-    ReportNotification, SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated, Success,
-    TagList, Template, UpdateApp,
+    DeviceStatisticsQuery, Enrichment, EnrichmentQuery, EventsAccepted, FeedCreated, FeedList,
+    KeyCreated, KeyList, ListCampaigns, ListDevices, NoQuery, NotificationCreated,
+    NotificationList, NotificationRecord, PageQuery, Poll, ProviderList, ProviderView,
+    RegisterDevice, ReportEvents, ReportNotification, SetCampaignStatus, SetTags, Subscribe,
+    SubscriptionCreated, Success, TagList, Template, UpdateApp,
 };
 use warp::filters::BoxedFilter;
 
@@ -118,15 +118,12 @@ fn templates() -> Vec<Endpoint> {
             .about("Activate or disable a campaign", "B27"),
         delete::<NoQuery, Success>("/v1/campaigns/{id}", campaigns::delete)
             .about("Delete a campaign that no notification names", "B27"),
-        get::<EnrichmentQuery, Enrichment>(
-            "/v1/enrichments/{campaign_id}",
-            enrichments::get,
-        )
-        .about("What a device shows beside a notification", "B31")
-        .query(&[
-            ("notification_id", "The notification that is shown"),
-            ("device_id", "The device that shows it"),
-        ]),
+        get::<EnrichmentQuery, Enrichment>("/v1/enrichments/{campaign_id}", enrichments::get)
+            .about("What a device shows beside a notification", "B31")
+            .query(&[
+                ("notification_id", "The notification that is shown"),
+                ("device_id", "The device that shows it"),
+            ]),
         post::<CreateFeed, FeedCreated>("/v1/feeds", feeds::create)
             .about("Create a feed, or find the one of that url", "B30"),
         get::<PageQuery, FeedList>("/v1/feeds", feeds::list)

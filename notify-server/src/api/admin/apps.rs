@@ -1,6 +1,8 @@
 //! Applications.
 
-use notify_core::{App, AppChange, AppCreated, AppId, AppList, NewApp, NoQuery, PageQuery, Success};
+use notify_core::{
+    App, AppChange, AppCreated, AppId, AppList, NewApp, NoQuery, PageQuery, Success,
+};
 use uuid::Uuid;
 
 use crate::api::ctx::{Ctx, page_request};

@@ -118,8 +118,7 @@ impl Front {
         check_head(&request)?;
         let row = found.endpoint()?;
         let (parts, incoming) = request.into_parts();
-        let reads_body =
-            matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
+        let reads_body = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
         let body = if reads_body {
             let config = &self.api.config;
             body::collect(incoming, config.max_body_bytes, config.body_timeout.0).await?

@@ -95,7 +95,11 @@ impl Activity {
         if heads_count && self.is_over(&self.head_since, limits.header_timeout) {
             return Verdict::Cut;
         }
-        if self.is_over(&self.idle_since, limits.idle_timeout) { Verdict::Retire } else { Verdict::Fine }
+        if self.is_over(&self.idle_since, limits.idle_timeout) {
+            Verdict::Retire
+        } else {
+            Verdict::Fine
+        }
     }
 
     fn is_over(&self, since: &AtomicU64, limit: Duration) -> bool {

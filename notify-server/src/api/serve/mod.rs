@@ -90,8 +90,7 @@ pub(crate) async fn serve(listener: TcpListener, serving: Arc<Serving>) {
                 }
             }
             Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "a connection was not accepted");
+                tracing::warn!(%error, "a connection was not accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -17,7 +17,7 @@ use super::super::{Engine, EngineConfig, ProviderSource, Surroundings};
 use crate::clock::ManualClock;
 use crate::payload::{Outgoing, TooLarge};
 use crate::providers::{Address, Answer, Prepared, PreparedBody, Provider, SharedProvider};
-use crate::store::sqlite::{OpenOptions, SqliteStore};
+use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{AppNo, NewNotification, SharedStore, StoreError};
 
 /// Where the clock of every test begins.
@@ -158,7 +158,7 @@ impl Rig {
     pub(super) async fn new(slots: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify.db");
-        let store: SharedStore = SqliteStore::open(&path, OpenOptions::default()).unwrap();
+        let store: SharedStore = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
         let app_id = AppId(Uuid::now_v7());
         let new = NewApp { name: "Shop".into(), language: "en".into() };
         let app = store.create_app(app_id, new, None, START).await.unwrap();
