@@ -144,7 +144,7 @@ impl App {
         });
         // DELIVERY: the engine starts here, with `api`'s store, clock, master key and public url
         // (`delivery::Engine::start`), and stops in `App::stop` beside the requests.
-        let keyring = Keyring::new(store.clone());
+        let keyring = Keyring::new(&store);
         let stopping = CancellationToken::new();
         let serving = Arc::new(Serving {
             front: Arc::new(Front::new(api, keyring.clone(), stopping.clone())),

@@ -1,5 +1,7 @@
 //! The program itself: what it prints, its subcommands, its signals (interfaces.md).
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};

@@ -1,5 +1,7 @@
 //! The API over HTTP: a real server on port 0 with SQLite in a temporary folder.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod kit;
 
 mod admin;
