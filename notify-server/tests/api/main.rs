@@ -8,6 +8,7 @@ mod admin;
 mod bodies;
 mod campaigns;
 mod devices;
+mod faults;
 mod front;
 mod idempotency;
 mod notifications;
