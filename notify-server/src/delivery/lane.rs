@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex};
 use notify_core::{Platform, Timestamp};
 use tokio::sync::Notify;
 
-use super::gate::Gate;
+use super::gate::{Admission, Gate};
+use super::pace::Pace;
 use super::shared::Shared;
 use super::slots::Slots;
 use crate::providers::{Answer, Certainty, Reason, SharedProvider};
@@ -37,6 +38,7 @@ pub(crate) struct Lane {
     pub(crate) app: AppNo,
     pub(crate) platform: Platform,
     pub(crate) gate: Gate,
+    pace: Pace,
     pub(crate) slots: Arc<Slots>,
     pub(crate) shared: Arc<Shared>,
     provider: Mutex<LaneProvider>,
@@ -59,6 +61,7 @@ impl Lane {
             app,
             platform,
             gate: Gate::new(shared.config.retry.probe_every_ms),
+            pace: Pace::default(),
             slots: Slots::new(SLOTS_WITHOUT_PROVIDER),
             shared,
             provider: Mutex::new(LaneProvider::Unknown),
@@ -101,9 +104,20 @@ impl Lane {
             return Ok(known);
         }
         let found = self.shared.providers.provider(self.app, self.platform.provider()).await?;
-        let found = found.map_or(LaneProvider::Missing, LaneProvider::Ready);
+        self.pace.set_rate(found.as_ref().and_then(|found| found.rate_per_second));
+        let found =
+            found.map_or(LaneProvider::Missing, |found| LaneProvider::Ready(found.provider));
         *self.provider.lock().expect("no holder panics") = found.clone();
         Ok(found)
+    }
+
+    /// Asks gate and pace for one delivery to go out.
+    pub(crate) fn admit(&self, now: Timestamp) -> Admission {
+        // The pace first: what it takes back is nothing, what the gate gives may be the probe.
+        match self.pace.admit(now) {
+            Ok(()) => self.gate.admit(now),
+            Err(until) => Admission::Wait(until),
+        }
     }
 
     /// Takes note of what an answer says of the provider as a whole.

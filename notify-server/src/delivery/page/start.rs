@@ -89,7 +89,7 @@ impl PageRun {
         if !self.credit.has_place() {
             return Err(Obstacle::Credit);
         }
-        match self.lane.gate.admit(now) {
+        match self.lane.admit(now) {
             Admission::Go => Ok(()),
             Admission::Wait(until) => {
                 self.slot.let_go();
