@@ -84,7 +84,7 @@ async fn what_is_answered_as_stored_is_stored_whatever_fails() {
     store.fail(Fault::Transaction(1));
     assert_eq!(accept_many(&store, app, 1).await, (0, 1));
     drop(store);
-    assert_eq!(stored(&*folder.open(), app).await, sure);
+    assert_eq!(stored(&folder.open(), app).await, sure);
 }
 
 /// Trap 2 with SQLite's own full disk, and space again afterwards.
