@@ -10,6 +10,7 @@
 //!                        └──────────── due ─────────────▶ retries
 //! ```
 
+mod attempt;
 mod config;
 mod decision;
 mod engine;

@@ -9,6 +9,7 @@ use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 use tokio::time::Instant;
 
+use super::attempt;
 use super::decision::{Attempted, Next, decide};
 use super::gate::Admission;
 use super::job::{Job, Mode};
@@ -103,7 +104,7 @@ impl Retries<'_> {
             self.slot.hand_over();
             self.credit.hand_over();
             let retry = self.queue.pop_front().expect("the front was just looked at");
-            flights.push(attempt(retry, job, mode));
+            flights.push(fly(retry, job, mode));
         }
         Ok(())
     }
@@ -232,12 +233,12 @@ fn ends_without_trying(
     None
 }
 
-fn attempt(retry: ClaimedRetry, job: Arc<Job>, mode: Mode) -> BoxFuture<'static, Landed> {
+fn fly(retry: ClaimedRetry, job: Arc<Job>, mode: Mode) -> BoxFuture<'static, Landed> {
     async move {
         let address = retry.device.as_ref().and_then(|device| job.address(device));
         let answer = match (mode, address) {
             (Mode::Send { provider, payload }, Some(address)) => {
-                provider.attempt(&payload, &address).await
+                attempt::attempt(&provider, &payload, &address).await
             }
             (Mode::Send { .. } | Mode::Count { .. }, _) => {
                 Answer::BadMessage { reason: "no_address".into() }
