@@ -10,6 +10,7 @@
 //!                        └──────────── due ─────────────▶ retries
 //! ```
 
+mod attempt;
 mod config;
 mod decision;
 mod engine;
@@ -17,6 +18,7 @@ mod gate;
 mod job;
 mod lane;
 mod marks;
+mod pace;
 mod page;
 mod retries;
 mod shared;
@@ -26,7 +28,7 @@ mod stop;
 pub use config::{CREDIT_DEFAULT, EngineConfig};
 pub use decision::{Attempted, Next, RetryPolicy, decide};
 pub use engine::Engine;
-pub use shared::{ProviderSource, Surroundings};
+pub use shared::{Configured, ProviderSource, Surroundings};
 
 #[cfg(test)]
 mod tests;

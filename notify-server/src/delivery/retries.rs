@@ -9,6 +9,7 @@ use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 use tokio::time::Instant;
 
+use super::attempt;
 use super::decision::{Attempted, Next, decide};
 use super::gate::Admission;
 use super::job::{Job, Mode};
@@ -20,6 +21,7 @@ use crate::store::{ClaimedRetry, DeadAddress, RetryOutcome, RetryStep, Settled, 
 /// A retry whose attempt came back.
 struct Landed {
     retry: ClaimedRetry,
+    /// Who made the attempt; nobody, when there was no way to make it.
     provider: Option<SharedProvider>,
     job: Arc<Job>,
     answer: Answer,
@@ -95,7 +97,7 @@ impl Retries<'_> {
             if !self.slot.has_place() || !self.credit.has_place() {
                 return Ok(());
             }
-            if let Admission::Wait(until) = self.lane.gate.admit(now) {
+            if let Admission::Wait(until) = self.lane.admit(now) {
                 self.slot.let_go();
                 self.credit.let_go();
                 let held = self.lane.gate.is_held(now);
@@ -105,7 +107,7 @@ impl Retries<'_> {
             self.slot.hand_over();
             self.credit.hand_over();
             let retry = self.queue.pop_front().expect("the front was just looked at");
-            flights.push(attempt(retry, job, mode));
+            flights.push(fly(retry, job, mode));
         }
         Ok(())
     }
@@ -235,12 +237,12 @@ fn ends_without_trying(
     None
 }
 
-fn attempt(retry: ClaimedRetry, job: Arc<Job>, mode: Mode) -> BoxFuture<'static, Landed> {
+fn fly(retry: ClaimedRetry, job: Arc<Job>, mode: Mode) -> BoxFuture<'static, Landed> {
     async move {
         let address = retry.device.as_ref().and_then(|device| job.address(device));
         let (provider, answer) = match (mode, address) {
             (Mode::Send { provider, payload }, Some(address)) => {
-                let answer = provider.attempt(&payload, &address).await;
+                let answer = attempt::attempt(&provider, &payload, &address).await;
                 (Some(provider), answer)
             }
             (Mode::Send { .. } | Mode::Count { .. }, _) => {
