@@ -219,7 +219,10 @@ async fn a_second_server_on_the_same_file_is_refused() -> Result<()> {
     let (status, said) = launch(folder.path()).refused().await?;
     assert!(!status.success(), "{status}");
     assert_eq!(said.lines().count(), 1, "one line for people: {said}");
-    assert!(said.contains("in use by another notify-server") && said.contains("notify.db"), "{said}");
+    assert!(
+        said.contains("in use by another notify-server") && said.contains("notify.db"),
+        "{said}"
+    );
     let key = first.api_key.clone().context("a key")?;
     let client = Client::builder(&first.origin).api_key(key).build()?;
     client.notifications().list(&PageQuery::default()).await?;
