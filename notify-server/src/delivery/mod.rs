@@ -25,7 +25,7 @@ mod shared;
 mod slots;
 mod stop;
 
-pub use config::EngineConfig;
+pub use config::{CREDIT_DEFAULT, EngineConfig};
 pub use decision::{Attempted, Next, RetryPolicy, decide};
 pub use engine::Engine;
 pub use shared::{Configured, ProviderSource, Surroundings};

@@ -200,6 +200,11 @@ impl LaneRun {
         let shared = self.lane.shared.clone();
         let now = shared.clock.now();
         self.retries_due = false;
+        // What is held stays due, so that it goes on at once when the credentials are mended; the
+        // engine tells the lane again and again meanwhile.
+        if self.lane.gate.is_held(now) {
+            return Ok(());
+        }
         let claim = RetryClaim {
             app: self.lane.app,
             platform: self.lane.platform,

@@ -45,7 +45,7 @@ impl PageRun {
             flights.push(
                 async move {
                     let answer = attempt(&provider, &payload, &address).await;
-                    Landed { device, answer }
+                    Landed { device, provider, answer }
                 }
                 .boxed(),
             );
