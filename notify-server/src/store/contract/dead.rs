@@ -5,7 +5,7 @@ use notify_core::{Endpoint, IosEnv, Platform, Timestamp};
 use super::given::{self, NOW, android, id};
 use crate::store::{Checkpoint, DeadAddress, DeviceKey, Store};
 
-fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) -> DeadAddress {
+pub(super) fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) -> DeadAddress {
     DeadAddress {
         key,
         address: address.into(),

@@ -1,7 +1,8 @@
 //! Dispatches, pages and checkpoints. The traps named are those of `design.md`.
 
-use notify_core::{Counts, Endpoint, NotificationStatus, Platform, Schedule, Timestamp};
+use notify_core::{Counts, Endpoint, NotificationStatus, Platform, Schedule};
 
+use super::dead::report;
 use super::given::{self, EPOCH, LEASE, NOW, android, id};
 use super::is_unknown;
 use crate::store::{
