@@ -6,6 +6,7 @@
 
 pub mod apps;
 pub mod campaigns;
+pub mod dead;
 pub mod delivery;
 pub mod devices;
 pub mod engagement;
@@ -83,9 +84,10 @@ macro_rules! store_contract {
                 a_checkpoint_counts_and_the_last_one_ends_everything,
                 a_checkpoint_that_lost_its_page_stores_nothing,
                 outcomes_stay_with_their_devices, failures_are_counted_by_reason,
-                a_dead_address_disables_the_device_that_still_has_it,
-                a_later_registration_spares_a_device, a_moved_token_names_where_it_was,
-                a_tag_removed_meanwhile_shifts_nothing;
+                a_moved_token_names_where_it_was, a_tag_removed_meanwhile_shifts_nothing;
+            dead: a_dead_address_disables_the_device_that_still_has_it,
+                a_device_that_has_another_host_by_now_is_spared,
+                a_later_registration_spares_a_device;
             retries: a_retry_is_claimed_when_it_is_due_by_one,
                 a_claim_that_ran_out_is_claimed_again, a_retry_that_is_settled_ends_the_dispatch,
                 a_retry_that_failed_again_waits_anew, an_erased_device_ends_its_retries,
