@@ -104,6 +104,29 @@ async fn tags_are_set_listed_and_removed() {
 }
 
 #[tokio::test]
+async fn whatever_name_a_tag_was_set_by_removes_it() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    caller.post("/v1/devices", &android("d1")).await.ok();
+    for (name, in_path) in [("a\nb", "a%0Ab"), ("..", ".."), ("a/b", "a%2Fb"), ("ü%", "%C3%BC%25")]
+    {
+        let tags = json!({"tags": [{"name": name, "type": "bool", "value": true}]});
+        caller.post("/v1/devices/d1/tags", &tags).await.ok();
+        // Ahead of any client's own idea of `..`: the path goes out as it stands here.
+        let request = format!(
+            "DELETE /v1/devices/d1/tags/{in_path} HTTP/1.1\r\nHost: a\r\nX-API-Key: {}\r\n\
+             Connection: close\r\n\r\n",
+            server.api_key
+        );
+        let answer = server.exchange(request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{name:?}: {answer}");
+    }
+    assert_eq!(caller.get("/v1/tags").await.ok()["tags"], json!([]));
+    caller.delete("/v1/devices/a%0Ab").await.is(404);
+    caller.delete("/v1/devices/d1/tags/%00").await.is(404);
+}
+
+#[tokio::test]
 async fn a_subscription_is_a_device_from_there_on() {
     let server = TestServer::start().await;
     let caller = server.caller();
