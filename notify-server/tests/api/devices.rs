@@ -160,6 +160,23 @@ async fn a_browsers_endpoint_is_no_private_address_unless_that_is_allowed() {
 }
 
 #[tokio::test]
+async fn a_browsers_key_is_a_point_of_the_curve() {
+    let server = TestServer::start().await;
+    // 4, and 64 times 1: the form of an uncompressed point, on no place of the curve.
+    let nowhere = format!("BAEB{}", "AQEB".repeat(20) + "AQE");
+    let body = json!({"platform": "web", "subscription": {"endpoint": "https://10.0.0.1/push",
+        "keys": {"auth": "BTBZMqHH6r4Tts7J_aSIgg", "p256dh": nowhere}}});
+    let refused = server.caller().post("/v1/subscriptions", &body).await;
+    refused.rejected(
+        400,
+        &[
+            "subscription.endpoint: must not be a private address",
+            "subscription.keys.p256dh: must be a point of the curve P-256",
+        ],
+    );
+}
+
+#[tokio::test]
 async fn statistics_count_by_platform_and_state() {
     let server = TestServer::start().await;
     let caller = server.caller();
