@@ -58,6 +58,7 @@ macro_rules! store_contract {
             devices: a_device_reads_back_as_it_was_registered, registering_again_replaces_every_field,
                 an_unchanged_registration_keeps_everything_but_its_time,
                 a_token_moves_to_the_device_that_registers_it,
+                a_token_belongs_to_one_device_whatever_its_platform,
                 a_change_of_platform_keeps_tags_and_creation, devices_of_others_are_unknown,
                 devices_are_listed_in_pages_by_platform_and_tag,
                 a_cursor_of_another_listing_is_refused,
