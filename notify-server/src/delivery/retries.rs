@@ -150,8 +150,14 @@ impl Retries<'_> {
             Next::Disable { reason, since } => {
                 let device = retry.device.expect("a retry that was sent has its device");
                 let address = device.address.expect("a device that was sent to has an address");
-                let dead =
-                    DeadAddress { key: retry.key, address, reason: reason.clone(), since, at: now };
+                let dead = DeadAddress {
+                    key: retry.key,
+                    address,
+                    ios_env: device.ios_env,
+                    reason: reason.clone(),
+                    since,
+                    at: now,
+                };
                 let settled = Settled::Unregistered;
                 let step = RetryStep::Settled { settled, reason: Some(reason), attempts: made };
                 RetryOutcome { no: retry.no, step, dead: Some(dead) }
