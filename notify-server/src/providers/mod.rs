@@ -8,6 +8,7 @@ mod answer;
 mod apns;
 mod fcm;
 mod registry;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod transport;
