@@ -1,5 +1,5 @@
-//! What goes to FCM HTTP v1 (B15, B34, B34a, B36; protocols §3.2): the body, cut where the device's
-//! registration token goes in.
+//! What goes to FCM HTTP v1 (B15, B34, B34a, B36; Google, `projects.messages`): the body, cut where
+//! the device's registration token goes in.
 
 use std::borrow::Cow;
 

@@ -9,7 +9,7 @@ use super::{Outgoing, TooLarge, apns, fcm, web_push};
 pub(super) const APNS_BYTES_MAX: usize = 4_096;
 /// Most bytes of keys and values together on FCM; what counts is said at [`fcm::render`].
 pub(super) const FCM_BYTES_MAX: usize = 4_096;
-/// Most bytes of JSON on Web Push: 4,096 less what encryption adds (protocols §4.1).
+/// Most bytes of JSON on Web Push: 4,096 less what encryption adds (RFC 8291 section 4).
 pub(super) const WEB_PUSH_BYTES_MAX: usize = 3_993;
 /// Most Unicode characters of text on Messenger.
 pub(super) const MESSENGER_CHARS_MAX: usize = 2_000;

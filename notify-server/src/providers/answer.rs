@@ -1,4 +1,5 @@
-//! The common vocabulary of what a provider answered (protocols.md §0).
+//! The common vocabulary of what a provider answered: one for all of them, so that policy knows
+//! none by name.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -66,7 +67,8 @@ pub enum Answer {
     },
 }
 
-/// Whether a failed attempt may have reached the device (protocols.md §1).
+/// Whether a failed attempt may have reached the device: what decides
+/// whether a repeat can show twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
     /// Never processed: refused, above the last stream id, or not sent at all. Resending at once

@@ -1,4 +1,5 @@
-//! The answers of APNs (protocols §2.5; B39 and B40 where they differ), as one pure function.
+//! The answers of APNs (Apple, "Handling notification responses from APNs"; B39 and B40 where they
+//! differ), as one pure function.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
-//! Apple Push Notification service (protocols §2; developer.apple.com, "Sending notification
-//! requests to APNs"): HTTP/2 alone, token authentication, 4,096 bytes of JSON. Permanent are 410
-//! and `BadDeviceToken`; what names our credentials holds the provider.
+//! Apple Push Notification service (developer.apple.com, "Sending notification requests to APNs"):
+//! HTTP/2 alone, token authentication, 4,096 bytes of JSON. Permanent are 410 and `BadDeviceToken`;
+//! what names our credentials holds the provider.
 
 mod classify;
 #[cfg(test)]
@@ -56,7 +56,7 @@ impl Apns {
     ) -> Self {
         let host = |env| {
             let endpoint = config.endpoint_for(env);
-            // Apple binds a connection to the team and key that it saw first (protocols §2.3).
+            // Apple binds a connection to the team and key that it saw first.
             let credential = format!("apns {} {}", config.team_id, config.key_id);
             let trust = config.ca_certificate.clone();
             let pool = pools.get(&endpoint, credential, trust, Protocols::Http2);
@@ -157,7 +157,7 @@ impl Provider for Apns {
             let (answer, refusal) = classify(&reply.status, &reply.headers, &reply.body, now);
             match refusal {
                 // Nothing was processed: with another token (B39), or on a connection that has not
-                // seen another key (protocols §2.5), it may go at once, each once.
+                // seen another key, it may go at once, each once.
                 Refusal::TokenExpired if !was_renewed && self.token.renew(&bearer, now) => {
                     was_renewed = true;
                 }

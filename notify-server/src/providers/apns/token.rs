@@ -1,5 +1,6 @@
-//! The provider token (protocols §2.3): one for each team and key, whichever application and worker
-//! uses it. Apple answers 429 to who makes them too often.
+//! The provider token (Apple, "Establishing a token-based connection to APNs"): one for each team
+//! and key, whichever application and worker uses it. Apple answers 429 to who makes them too
+//! often.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,5 @@
-//! The answers of FCM (protocols §3.3; B39 and B40 where they differ), as one pure function:
-//! `errorCode` first, then the canonical status, then the HTTP status.
+//! The answers of FCM (Google, "FCM error codes"; B39 and B40 where they differ), as one pure
+//! function: `errorCode` first, then the canonical status, then the HTTP status.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
-//! Firebase Cloud Messaging, HTTP v1 (protocols §3; firebase.google.com, "Send messages using the
-//! FCM HTTP v1 API"): OAuth2 service account, one request a device, 4,096 bytes of keys and values.
-//! Permanent are `UNREGISTERED` and an `INVALID_ARGUMENT` that names the token.
+//! Firebase Cloud Messaging, HTTP v1 (firebase.google.com, "Send messages using the FCM HTTP v1
+//! API"): OAuth2 service account, one request a device, 4,096 bytes of keys and values. Permanent
+//! are `UNREGISTERED` and an `INVALID_ARGUMENT` that names the token.
 
 mod classify;
 mod oauth;
@@ -137,7 +137,7 @@ impl Provider for Fcm {
             };
             let answer = classify(&reply, self.clock.now());
             // A token that Google took back before its time: one fresh one, then it is our
-            // credentials (protocols §3.1). Nothing was processed.
+            // credentials. Nothing was processed.
             let is_stale = reply.status == StatusCode::UNAUTHORIZED
                 && !matches!(&answer, Answer::Config { reason } if *reason == classify::THIRD_PARTY);
             if !is_stale || refused.is_some() {

@@ -1,5 +1,5 @@
-//! Access tokens of a service account (protocols §3.1; RFC 7523): one for each credential, fetched
-//! by one of those who wait for it, and again five minutes before it ends.
+//! Access tokens of a service account (RFC 7523): one for each credential, fetched by one of those
+//! who wait for it, and again five minutes before it ends.
 
 use std::sync::{Arc, Mutex};
 

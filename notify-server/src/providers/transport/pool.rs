@@ -20,7 +20,7 @@ use super::{CONNECTIONS_MAX, RECONNECT_INTERVAL, RESENDS_MAX, STREAMS_ASSUMED};
 use crate::provider_config::Endpoint;
 use crate::providers::shared::Shared;
 
-/// What connections may be shared by (design.md, trap 18): a provider binds a connection to the
+/// What connections may be shared by: a provider binds a connection to the
 /// credential that it saw first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PoolKey {
@@ -123,8 +123,9 @@ impl Pool {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Makes one request. What was certainly not processed is sent again at once, on a connection
-    /// that takes it: that is no attempt of its own (protocols §1). `request` builds it anew.
+    /// Makes one request. What was certainly not processed (RFC 9113 sections 6.8 and 8.7) is sent
+    /// again at once, on a connection that takes it: that is no attempt of its own. `request`
+    /// builds it anew.
     pub(crate) async fn send<F>(
         self: &Arc<Self>,
         request: F,
