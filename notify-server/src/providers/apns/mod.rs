@@ -14,13 +14,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
-use http::{Method, Request, Version};
 use notify_core::IosEnv;
 use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
 use self::classify::{Refusal, classify};
-use super::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED};
+use super::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED, http2_post};
 use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, apns as payload};
@@ -147,7 +146,7 @@ impl Provider for Apns {
                 if let Some(id) = delivery_id(&prepared.headers, token) {
                     headers.insert(payload::ID, id);
                 }
-                request(host.uri(token), headers)
+                http2_post(host.uri(token), headers)
             };
             let reply = match host.pool.send(build, body.clone(), deadline).await {
                 Ok(reply) => reply,
@@ -184,15 +183,6 @@ impl Provider for Apns {
         let live = hosts[..if is_one { 1 } else { 2 }].iter().filter_map(|host| host.pool.slots());
         live.reduce(|sum, slots| sum + slots).unwrap_or(STREAMS_ASSUMED).max(1)
     }
-}
-
-fn request(uri: Uri, headers: HeaderMap) -> Request<()> {
-    let mut request = Request::new(());
-    *request.method_mut() = Method::POST;
-    *request.version_mut() = Version::HTTP_2;
-    *request.uri_mut() = uri;
-    *request.headers_mut() = headers;
-    request
 }
 
 /// The delivery's own `apns-id` in place of the notification's.

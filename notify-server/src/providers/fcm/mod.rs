@@ -13,14 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::Uri;
-use http::{Method, Request, StatusCode, Version};
 use tokio::time::{Duration, Instant};
 
 use self::classify::classify;
 use self::oauth::AccessToken;
-use super::transport::{Failure, Http1, Pool, Pools, Protocols, Reply, STREAMS_ASSUMED};
+use super::transport::{
+    Failure, Http1, Pool, Pools, Protocols, Reply, STREAMS_ASSUMED, http2_post,
+};
 use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, fcm as payload};
@@ -85,14 +87,7 @@ impl Sender {
             headers
         };
         if !self.is_http1.load(Ordering::Relaxed) {
-            let build = || {
-                let mut request = Request::new(());
-                *request.method_mut() = Method::POST;
-                *request.version_mut() = Version::HTTP_2;
-                *request.uri_mut() = self.uri.clone();
-                *request.headers_mut() = with_bearer();
-                request
-            };
+            let build = || http2_post(self.uri.clone(), with_bearer());
             match self.pool.send(build, body.clone(), deadline).await {
                 Err(failure) if failure.is_http1_only => {
                     self.is_http1.store(true, Ordering::Relaxed);

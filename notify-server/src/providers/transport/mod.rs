@@ -23,6 +23,8 @@ pub(crate) use retry_after::retry_after;
 
 use std::time::Duration;
 
+use http::{HeaderMap, Method, Request, Uri, Version};
+
 /// Most connections of one pool: 8 × 100 streams at 100 ms are 8,000 requests a second, near
 /// Google's quota for a project, 600,000 a minute.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
@@ -50,3 +52,13 @@ const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
 const RESENDS_MAX: u32 = 2;
 /// Most bytes of header fields read of an answer.
 const ANSWER_HEADER_BYTES_MAX: u32 = 32_768;
+
+/// The head of a POST over HTTP/2.
+pub(crate) fn http2_post(uri: Uri, headers: HeaderMap) -> Request<()> {
+    let mut request = Request::new(());
+    *request.method_mut() = Method::POST;
+    *request.version_mut() = Version::HTTP_2;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    request
+}
