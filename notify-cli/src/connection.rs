@@ -4,7 +4,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use notify_client::Client;
+use notify_client::{Client, RETRIES_DEFAULT};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
@@ -38,7 +38,7 @@ pub(crate) struct ConnectionArgs {
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
     pub(crate) timeout: u64,
     /// How often a call is tried again when the server or the network fails.
-    #[arg(long, global = true, value_name = "TIMES", default_value_t = notify_client::RETRIES_DEFAULT)]
+    #[arg(long, global = true, value_name = "TIMES", default_value_t = RETRIES_DEFAULT)]
     pub(crate) retries: usize,
 }
 

@@ -31,7 +31,7 @@ pub(crate) enum Failure {
     #[error("not found: {0}")]
     NotFound(String),
     /// Rows of an import were refused; the report says which.
-    #[error("{0} rows were refused")]
+    #[error("rows refused: {0}")]
     RowsRefused(u64),
     /// An import ended early.
     #[error("stopped after line {line}{}", how_to_go_on(*resumable))]

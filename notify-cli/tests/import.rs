@@ -85,7 +85,7 @@ async fn ndjson_comes_from_standard_input() {
     );
     let lines: Vec<_> = run.stderr.lines().collect();
     assert!(lines[0].starts_with("error: line 3: b: sdk_type: "), "{run:?}");
-    assert_eq!(lines[1..], ["error: 1 rows were refused"]);
+    assert_eq!(lines[1..], ["error: rows refused: 1"]);
     let mut ids = registered(&bench).await;
     ids.sort();
     assert_eq!(ids, ["a", "c"]);
@@ -153,7 +153,7 @@ async fn a_cut_import_goes_on_where_it_was() {
 
     let run = bench.run(&import);
     assert_eq!(run.status, 3, "{run:?}");
-    assert_eq!(run.stderr, "going on after line 55\nerror: 10 rows were refused\n");
+    assert_eq!(run.stderr, "going on after line 55\nerror: rows refused: 10\n");
     summary(&run, 100, 90, 10);
     let after = registered(&bench).await.split_off(before);
     assert_eq!(after.len(), 41, "d55 to d99 without d60, d70, d80, d90");

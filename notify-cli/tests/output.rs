@@ -113,7 +113,7 @@ async fn the_exit_status_says_whose_fault_it_is() {
             4,
             "error: not authorised: missing or invalid API key\n",
         ),
-        (404, vec!["not found"], 5, "error: not found: not found\n"),
+        (404, vec!["not found"], 5, "error: not found\n"),
         (429, vec!["slow down"], 6, "error: slow down\n"),
         (
             500,

@@ -34,7 +34,7 @@ pub enum Error {
         request_id: Option<String>,
     },
     /// 404: nothing has that id.
-    #[error("not found: {}", text(errors, 404))]
+    #[error("{}", text(errors, 404))]
     NotFound {
         /// What the server says.
         errors: Vec<String>,

@@ -19,7 +19,10 @@ use uuid::Uuid;
 use crate::api::{self, Api, Front, Keyring, Limits, Serving, TlsError};
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::{Config, MASTER_KEY_FILE};
+use crate::delivery::{Engine, EngineConfig, Surroundings};
 use crate::keys::{KeyKind, make_key};
+use crate::provider_source::StoredProviders;
+use crate::providers::Providers;
 use crate::secrets::{MasterKey, MasterKeyError};
 use crate::store::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use crate::store::{SharedStore, StoreError};
@@ -65,6 +68,9 @@ pub enum AppError {
         #[source]
         source: std::io::Error,
     },
+    /// The delivery engine cannot run.
+    #[error("the delivery engine did not start")]
+    Engine(#[source] std::io::Error),
     /// The store failed at the start.
     #[error("the database does not answer")]
     Store(#[from] StoreError),
@@ -92,6 +98,7 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     serving: Arc<Serving>,
     keyring: Arc<Keyring>,
+    engine: Engine,
     tasks: Vec<JoinHandle<()>>,
     grace: Duration,
 }
@@ -142,8 +149,7 @@ impl App {
             public_url: public_url(&config, address, &origin),
             config: config.clone(),
         });
-        // DELIVERY: the engine starts here, with `api`'s store, clock, master key and public url
-        // (`delivery::Engine::start`), and stops in `App::stop` beside the requests.
+        let engine = start_engine(&api).map_err(AppError::Engine)?;
         let keyring = Keyring::new(store.clone());
         let stopping = CancellationToken::new();
         let serving = Arc::new(Serving {
@@ -160,7 +166,18 @@ impl App {
             tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
         ];
         let grace = config.shutdown_grace.0;
-        Ok(Self { address, origin, first_keys, store, metrics, serving, keyring, tasks, grace })
+        Ok(Self {
+            address,
+            origin,
+            first_keys,
+            store,
+            metrics,
+            serving,
+            keyring,
+            engine,
+            tasks,
+            grace,
+        })
     }
 
     /// Stops: no new connections, 503 for new requests, what is in flight ends, storage is closed.
@@ -170,7 +187,10 @@ impl App {
         let serving = &self.serving;
         serving.stopping.cancel();
         serving.requests.close();
-        let in_time = tokio::time::timeout_at(deadline, serving.requests.wait()).await.is_ok();
+        // Requests and messages in flight end beside each other.
+        let requests = tokio::time::timeout_at(deadline, serving.requests.wait());
+        let (requests, delivered) = tokio::join!(requests, self.engine.stop(self.grace));
+        let in_time = requests.is_ok() && delivered;
         serving.closing.cancel();
         serving.connections.close();
         let closed = tokio::time::timeout(CLOSING_GRACE, serving.connections.wait()).await;
@@ -232,6 +252,21 @@ fn master_key(config: &Config) -> Result<MasterKey, AppError> {
 fn tls_acceptor(config: &Config) -> Result<Option<tokio_rustls::TlsAcceptor>, AppError> {
     let pair = config.tls_cert.as_ref().zip(config.tls_key.as_ref());
     Ok(pair.map(|(certificate, key)| api::tls_acceptor(certificate, key)).transpose()?)
+}
+
+fn start_engine(api: &Api) -> std::io::Result<Engine> {
+    let providers = StoredProviders {
+        store: api.store.clone(),
+        master_key: api.master_key.clone(),
+        providers: Providers::new(api.clock.clone()),
+    };
+    let around = Surroundings {
+        store: api.store.clone(),
+        providers: Arc::new(providers),
+        clock: api.clock.clone(),
+        public_url: api.public_url.clone(),
+    };
+    Engine::start(around, EngineConfig::default())
 }
 
 /// Makes the first application and its keys when the database is empty.

@@ -10,6 +10,7 @@ pub mod delivery;
 mod keys;
 pub mod payload;
 pub mod provider_config;
+mod provider_source;
 pub mod providers;
 pub mod sandbox;
 pub mod secrets;

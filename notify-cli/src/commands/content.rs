@@ -30,7 +30,10 @@ pub(crate) struct ContentArgs {
     #[arg(long, value_name = "KEY", requires = "custom_json_value")]
     custom_json_key: Option<String>,
     /// Extra data, a JSON object.
-    #[arg(long, value_name = "JSON", requires = "custom_json_key", value_parser = input::json_object)]
+    #[arg(
+        long, value_name = "JSON", requires = "custom_json_key",
+        value_parser = input::json_object,
+    )]
     custom_json_value: Option<JsonObject>,
     /// Raw payload on Android, in place of everything else.
     #[arg(long, value_name = "JSON", value_parser = input::json_object)]

@@ -50,7 +50,10 @@ struct TargetArgs {
 #[command(next_help_heading = "Delivery")]
 struct TimingArgs {
     /// When to send: unix milliseconds or a time like 2026-05-01T09:00:00Z.
-    #[arg(long, value_name = "TIME", value_parser = input::instant, conflicts_with = "send_at_local")]
+    #[arg(
+        long, value_name = "TIME", conflicts_with = "send_at_local",
+        value_parser = input::instant,
+    )]
     send_at: Option<Timestamp>,
     /// Wall-clock time of each device: YYYY-MM-DDTHH:MM.
     #[arg(long, value_name = "TIME")]

@@ -10,7 +10,8 @@ use crate::{failure::Failure, input, output::view, session::Session};
 pub(crate) enum Statistics {
     /// Count the devices registered in a period, by platform and state.
     Devices {
-        /// Start: unix milliseconds or a time like 2026-05-01T09:00:00Z; the beginning unless given.
+        /// Start: unix milliseconds or a time like 2026-05-01T09:00:00Z; without it, from the
+        /// beginning.
         #[arg(long, value_name = "TIME", value_parser = input::instant)]
         from: Option<Timestamp>,
         /// End; now unless given.

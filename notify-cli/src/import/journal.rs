@@ -185,8 +185,14 @@ impl Journal {
     /// What to say when the import ends early.
     pub(super) fn stopped(&self, cause: Option<Failure>) -> Failure {
         let line = self.state.mark.line;
-        let resumable = self.state_path.is_some() && line > 0;
-        Failure::Stopped { line, resumable, cause: cause.map(Box::new) }
+        match cause {
+            // The same command would meet the same.
+            Some(wrong @ Failure::Usage(_)) => wrong,
+            cause => {
+                let resumable = self.state_path.is_some() && line > 0;
+                Failure::Stopped { line, resumable, cause: cause.map(Box::new) }
+            }
+        }
     }
 
     /// The report, made with the first row that it holds; the one of an earlier run is replaced.

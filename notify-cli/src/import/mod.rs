@@ -27,6 +27,8 @@ use crate::{
 
 /// How many registrations are under way at a time unless told otherwise.
 const PARALLEL_DEFAULT: u16 = 32;
+/// Most registrations under way at a time.
+const PARALLEL_MAX: i64 = 1_024;
 
 /// Arguments of `notify devices import`.
 #[derive(Debug, Args)]
@@ -43,7 +45,10 @@ pub(crate) struct Import {
     #[arg(long)]
     format: Option<Format>,
     /// Registrations under way at a time.
-    #[arg(long, value_name = "N", default_value_t = PARALLEL_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(
+        long, value_name = "N", default_value_t = PARALLEL_DEFAULT,
+        value_parser = clap::value_parser!(u16).range(1..=PARALLEL_MAX),
+    )]
     parallel: u16,
     /// Where the progress is kept; FILE.notify-import unless given.
     #[arg(long, value_name = "FILE")]

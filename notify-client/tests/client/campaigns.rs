@@ -1,4 +1,5 @@
-//! Campaigns, feeds and enrichments: what each method sends, whole, and what it makes of the answer.
+//! Campaigns, feeds and enrichments: what each method sends, whole, and what it makes of the
+//! answer.
 
 use notify_client::{EnrichmentAnswer, notify_core::*};
 use serde_json::json;
