@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    FeedId, NAME_CHARS_MAX, Timestamp,
+    FeedId, Timestamp,
     json::{Body, Object},
     path::path,
     request::request,
@@ -90,6 +90,6 @@ fn read(object: &mut Object<'_, '_>) -> CreateFeed {
 
 fn check(request: CreateFeed, _now: Timestamp, findings: &mut Findings) -> Option<NewFeed> {
     let url = findings.required_http_url(&path("url"), request.url);
-    let name = findings.required_up_to(&path("name"), request.name, NAME_CHARS_MAX);
+    let name = findings.required(&path("name"), request.name);
     Some(NewFeed { url, name })
 }

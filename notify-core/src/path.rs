@@ -58,11 +58,14 @@ impl Display for Path<'_> {
     }
 }
 
-/// A caller's own name in a message: shortened, without control characters.
+/// A caller's own name in a message: shortened, without control characters; `""` when empty.
 pub(crate) struct Quoted<'n>(pub(crate) &'n str);
 
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("\"\"");
+        }
         for (count, c) in self.0.chars().enumerate() {
             if count == NAME_QUOTED_CHARS_MAX {
                 return f.write_str("…");

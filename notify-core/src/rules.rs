@@ -170,7 +170,7 @@ impl Findings {
 }
 
 /// Checks what every url holds: its length, an absolute form, and a scheme that is not refused.
-fn check_uri(uri: &str) -> Result<Url, &'static str> {
+fn check_uri(uri: &str) -> Result<(), &'static str> {
     if uri.chars().nth(URL_CHARS_MAX).is_some() {
         return Err("must be at most 2048 characters");
     }
@@ -178,20 +178,39 @@ fn check_uri(uri: &str) -> Result<Url, &'static str> {
     if uri.chars().any(char::is_control) || uri.trim() != uri {
         return Err("must not contain control characters or spaces around it");
     }
-    let parsed = Url::parse(uri).map_err(|_| "must be an absolute url")?;
-    if SCHEMES_REFUSED.contains(&parsed.scheme()) {
+    let (scheme, rest) = split_scheme(uri).ok_or("must be an absolute url")?;
+    if SCHEMES_REFUSED.iter().any(|refused| scheme.eq_ignore_ascii_case(refused)) {
         return Err("must not be a javascript: or data: url");
     }
-    Ok(parsed)
+    // The parser knows of hosts and ports alone, where an app may have `myapp://chat:1234567`.
+    let is_own_form = !is_http(scheme) && rest.bytes().all(is_uri_byte);
+    if is_own_form || Url::parse(uri).is_ok() { Ok(()) } else { Err("must be an absolute url") }
+}
+
+/// Splits at the colon after a scheme (RFC 3986, section 3.1).
+fn split_scheme(uri: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = uri.split_once(':')?;
+    let is_in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(is_in_scheme);
+    is_scheme.then_some((scheme, rest))
+}
+
+fn is_http(scheme: &str) -> bool {
+    ["http", "https"].iter().any(|http| scheme.eq_ignore_ascii_case(http))
+}
+
+/// Whether a byte stands in a URI outside the brackets of a host (RFC 3986, section 2).
+fn is_uri_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:/?#@!$&'()*+,;=%".contains(&byte)
 }
 
 fn check_http_url(url: &str) -> Result<(), &'static str> {
-    let parsed = check_uri(url)?;
-    let rest = url.get(parsed.scheme().len()..).unwrap_or_default();
-    // `https:example.com` is a url to the parser alone.
-    if matches!(parsed.scheme(), "http" | "https") && rest.starts_with("://") {
-        Ok(())
-    } else {
-        Err("must be an absolute http or https url")
-    }
+    check_uri(url)?;
+    // `https:x.example`, `https:///x.example` and `https:\\x.example` are urls to the parser alone.
+    let has_host = split_scheme(url).is_some_and(|(scheme, rest)| {
+        let after_slashes = rest.strip_prefix("//");
+        is_http(scheme) && after_slashes.is_some_and(|host| !host.starts_with(['/', '\\']))
+    });
+    if has_host { Ok(()) } else { Err("must be an absolute http or https url") }
 }

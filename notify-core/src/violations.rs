@@ -55,6 +55,13 @@ struct Line {
     what: String,
 }
 
+impl Line {
+    fn is_within(&self, path: &str) -> bool {
+        let inside = self.path.strip_prefix(path);
+        inside.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+}
+
 impl Findings {
     /// Notes a broken rule.
     pub(crate) fn broken(&mut self, path: &Path<'_>, what: impl Display) {
@@ -84,12 +91,12 @@ impl Findings {
         self.mistyped
     }
 
-    /// Adds what was found later, but for places that have a line already: a number that was no
-    /// number is not also missing.
+    /// Adds what was found later, but for places that have a line already, and those inside them:
+    /// a number that was no number is not also missing, and nothing of a missing object is.
     pub(crate) fn merge(&mut self, later: Self) {
         let earlier = self.lines.len();
         for line in later.lines {
-            if self.lines[..earlier].iter().any(|known| known.path == line.path) {
+            if self.lines[..earlier].iter().any(|known| line.is_within(&known.path)) {
                 continue;
             }
             if self.lines.len() < VIOLATIONS_LISTED_MAX {

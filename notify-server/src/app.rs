@@ -150,7 +150,7 @@ impl App {
             config: config.clone(),
         });
         let engine = start_engine(&api).map_err(AppError::Engine)?;
-        let keyring = Keyring::new(store.clone());
+        let keyring = Keyring::new(&store);
         let stopping = CancellationToken::new();
         let serving = Arc::new(Serving {
             front: Arc::new(Front::new(api, keyring.clone(), stopping.clone())),

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use http::HeaderMap;
 use notify_core::ProviderKind;
 
-use crate::delivery::ProviderSource;
+use crate::delivery::{Configured, ProviderSource};
 use crate::payload::{Outgoing, TooLarge};
 use crate::provider_config::ProviderConfig;
-use crate::providers::{
-    Address, Answer, Prepared, PreparedBody, Provider, Providers, SharedProvider,
-};
+use crate::providers::{Address, Answer, Prepared, PreparedBody, Provider, Providers};
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, SharedStore, StoreError};
 
@@ -27,7 +25,7 @@ impl ProviderSource for StoredProviders {
         &self,
         app: AppNo,
         provider: ProviderKind,
-    ) -> Result<Option<SharedProvider>, StoreError> {
+    ) -> Result<Option<Configured>, StoreError> {
         let Some((app_id, row)) = self.store.provider(app, provider).await? else {
             return Ok(None);
         };
@@ -35,8 +33,11 @@ impl ProviderSource for StoredProviders {
         let config = opened.ok().and_then(|plain| serde_json::from_slice(&plain).ok());
         let config = config.and_then(|config| ProviderConfig::parse(provider, &config).ok());
         Ok(Some(match config {
-            Some(config) => self.providers.build(&config),
-            None => Arc::new(Unreadable),
+            Some(config) => Configured {
+                provider: self.providers.build(&config),
+                rate_per_second: config.rate_per_second(),
+            },
+            None => Configured { provider: Arc::new(Unreadable), rate_per_second: None },
         }))
     }
 }

@@ -101,7 +101,7 @@ impl Metrics {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Everything, in OpenMetrics text.
+    /// Everything, in the text of `OpenMetrics`.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut text = String::new();

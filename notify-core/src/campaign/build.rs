@@ -1,11 +1,11 @@
 //! Building templates in code.
 
 use super::{
-    Article, CampaignLayout, ContentFeed, CustomFeed, ExternalContent, ExternalOrigin, Feature,
-    FeatureData, PaString, StringName, Template, TemplateButton, TemplateFeed, TemplateSettings,
-    Translations,
+    Article, ButtonKind, CampaignLayout, ContentFeed, CustomFeed, ExternalContent, ExternalOrigin,
+    Feature, FeatureData, PaString, StringName, Template, TemplateButton, TemplateFeed,
+    TemplateSettings, Translations,
 };
-use crate::FeedId;
+use crate::{FeedId, Timestamp};
 
 impl Template {
     /// A template with default settings and no features yet.
@@ -98,21 +98,58 @@ impl FeatureData {
 }
 
 impl TemplateButton {
+    /// A button of a type that requires nothing more, such as the four that share.
+    ///
+    /// ```
+    /// use notify_core::{ButtonKind, TemplateButton};
+    ///
+    /// let share = TemplateButton::of(ButtonKind::Email).titled("Tell a friend");
+    /// assert_eq!(share.kind, "email");
+    /// ```
+    #[must_use]
+    pub fn of(kind: ButtonKind) -> Self {
+        Self { kind: kind.as_str().to_owned(), ..Self::default() }
+    }
+
+    /// Sets the title.
+    #[must_use]
+    pub fn titled(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// A button that adds an event to the calendar.
+    #[must_use]
+    pub fn calendar(start: Timestamp, end: Timestamp, description: impl Into<String>) -> Self {
+        Self {
+            start_date: Some(start.as_ms()),
+            end_date: Some(end.as_ms()),
+            description: Some(description.into()),
+            ..Self::of(ButtonKind::Cal)
+        }
+    }
+
+    /// A button of the app's own, with an icon of its resources; `data` tells it what to do.
+    #[must_use]
+    pub fn custom(title: impl Into<String>, icon: impl Into<String>) -> Self {
+        Self { icon: Some(icon.into()), ..Self::of(ButtonKind::Custom) }.titled(title)
+    }
+
     /// A button that opens a url, custom schemes included.
     #[must_use]
     pub fn open(url: impl Into<String>) -> Self {
-        Self { kind: "url".to_owned(), url: Some(url.into()), ..Self::default() }
+        Self { url: Some(url.into()), ..Self::of(ButtonKind::Url) }
     }
 
     /// A button that plays a video.
     #[must_use]
     pub fn video(url: impl Into<String>) -> Self {
-        Self { kind: "video".to_owned(), url: Some(url.into()), ..Self::default() }
+        Self { url: Some(url.into()), ..Self::of(ButtonKind::Video) }
     }
 
     /// A button that opens navigation.
     #[must_use]
     pub fn navigate(lat: f64, lng: f64) -> Self {
-        Self { kind: "nav".to_owned(), lat: Some(lat), lng: Some(lng), ..Self::default() }
+        Self { lat: Some(lat), lng: Some(lng), ..Self::of(ButtonKind::Nav) }
     }
 }

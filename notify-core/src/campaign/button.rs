@@ -13,15 +13,6 @@ pub struct CampaignButton {
     /// What it does.
     #[serde(flatten)]
     pub action: ButtonAction,
-    /// Title, where the type does not ask for one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// Icon resource.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub icon: Option<String>,
-    /// Icon url.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub icon_url: Option<String>,
     /// Extra data passed to the activity on click.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<JsonObject>,
@@ -34,6 +25,8 @@ pub struct CampaignButton {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ButtonFields {
+    /// Title.
+    pub title: Option<String>,
     /// Url.
     pub url: Option<String>,
     /// Event start.
@@ -46,6 +39,46 @@ pub struct ButtonFields {
     pub lat: Option<f64>,
     /// Longitude.
     pub lng: Option<f64>,
+    /// Icon resource.
+    pub icon: Option<String>,
+    /// Icon url.
+    pub icon_url: Option<String>,
+}
+
+/// Icon of a custom button: a resource, a url, or both (B29).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(untagged)]
+pub enum ButtonIcon {
+    /// Both; which is shown is the app's choice.
+    Both {
+        /// File name of an app resource.
+        icon: String,
+        /// Its url.
+        icon_url: String,
+    },
+    /// A resource of the app.
+    Resource {
+        /// File name of an app resource.
+        icon: String,
+    },
+    /// An image to fetch.
+    Url {
+        /// Its url.
+        icon_url: String,
+    },
+}
+
+impl ButtonIcon {
+    /// The icon of what is given of it, if anything is.
+    fn of(icon: Option<String>, icon_url: Option<String>) -> Option<Self> {
+        match (icon, icon_url) {
+            (Some(icon), Some(icon_url)) => Some(Self::Both { icon, icon_url }),
+            (Some(icon), None) => Some(Self::Resource { icon }),
+            (None, Some(icon_url)) => Some(Self::Url { icon_url }),
+            (None, None) => None,
+        }
+    }
 }
 
 /// What a button does; each variant has what its type requires (spec 2.5, B29).
@@ -87,8 +120,14 @@ pub enum ButtonAction {
         /// Longitude within ±180.
         lng: f64,
     },
-    /// Custom action for deep linking; its button has a title and an icon.
-    Custom,
+    /// Custom action for deep linking.
+    Custom {
+        /// Title.
+        title: String,
+        /// Icon.
+        #[serde(flatten)]
+        icon: ButtonIcon,
+    },
 }
 
 impl ButtonAction {
@@ -104,7 +143,7 @@ impl ButtonAction {
             Self::Video { .. } => ButtonKind::Video,
             Self::Url { .. } => ButtonKind::Url,
             Self::Nav { .. } => ButtonKind::Nav,
-            Self::Custom => ButtonKind::Custom,
+            Self::Custom { .. } => ButtonKind::Custom,
         }
     }
 }
@@ -139,8 +178,18 @@ struct WireButton {
 impl From<CampaignButton> for WireButton {
     fn from(button: CampaignButton) -> Self {
         let kind = button.action.kind();
-        let CampaignButton { action, title, icon, icon_url, data, beside } = button;
-        let ButtonFields { url, start_date, end_date, description, lat, lng } = beside;
+        let CampaignButton { action, data, beside } = button;
+        let ButtonFields {
+            title,
+            url,
+            start_date,
+            end_date,
+            description,
+            lat,
+            lng,
+            icon,
+            icon_url,
+        } = beside;
         let mut wire = Self {
             kind,
             title,
@@ -165,11 +214,15 @@ impl From<CampaignButton> for WireButton {
                 wire.lat = Some(lat);
                 wire.lng = Some(lng);
             }
-            ButtonAction::Fb
-            | ButtonAction::Wa
-            | ButtonAction::Sms
-            | ButtonAction::Email
-            | ButtonAction::Custom => {}
+            ButtonAction::Custom { title, icon } => {
+                wire.title = Some(title);
+                (wire.icon, wire.icon_url) = match icon {
+                    ButtonIcon::Both { icon, icon_url } => (Some(icon), Some(icon_url)),
+                    ButtonIcon::Resource { icon } => (Some(icon), None),
+                    ButtonIcon::Url { icon_url } => (None, Some(icon_url)),
+                };
+            }
+            ButtonAction::Fb | ButtonAction::Wa | ButtonAction::Sms | ButtonAction::Email => {}
         }
         wire
     }
@@ -187,16 +240,18 @@ impl TryFrom<WireButton> for CampaignButton {
 
     fn try_from(wire: WireButton) -> Result<Self, Incomplete> {
         let mut beside = ButtonFields {
+            title: wire.title,
             url: wire.url,
             start_date: wire.start_date,
             end_date: wire.end_date,
             description: wire.description,
             lat: wire.lat,
             lng: wire.lng,
+            icon: wire.icon,
+            icon_url: wire.icon_url,
         };
         let action = beside.take_action(wire.kind).ok_or(Incomplete { kind: wire.kind })?;
-        let WireButton { title, icon, icon_url, data, .. } = wire;
-        Ok(Self { action, title, icon, icon_url, data, beside })
+        Ok(Self { action, data: wire.data, beside })
     }
 }
 
@@ -216,7 +271,10 @@ impl ButtonFields {
             ButtonKind::Video => ButtonAction::Video { url: self.url.take()? },
             ButtonKind::Url => ButtonAction::Url { url: self.url.take()? },
             ButtonKind::Nav => ButtonAction::Nav { lat: self.lat.take()?, lng: self.lng.take()? },
-            ButtonKind::Custom => ButtonAction::Custom,
+            ButtonKind::Custom => ButtonAction::Custom {
+                title: self.title.take()?,
+                icon: ButtonIcon::of(self.icon.take(), self.icon_url.take())?,
+            },
         })
     }
 }

@@ -22,19 +22,24 @@ pub(super) fn check(
         start_date: findings.instant(&at.field("start_date"), button.start_date),
         end_date: findings.instant(&at.field("end_date"), button.end_date),
         description: findings.text(&at.field("description"), button.description),
-        lat: degrees(&at.field("lat"), button.lat, LATITUDE_MAX, findings),
-        lng: degrees(&at.field("lng"), button.lng, LONGITUDE_MAX, findings),
+        lat: button.lat,
+        lng: button.lng,
+        title: findings.text(&at.field("title"), button.title),
+        icon: findings.text(&at.field("icon"), button.icon),
+        icon_url: findings.http_url(&at.field("icon_url"), button.icon_url),
     };
-    if let (Some(start), Some(end)) = (beside.start_date, beside.end_date)
+    if kind == Some(ButtonKind::Cal)
+        && let (Some(start), Some(end)) = (beside.start_date, beside.end_date)
         && end < start
     {
         findings.broken(&at.field("end_date"), "must not be before start_date");
     }
-    let title = findings.text(&at.field("title"), button.title);
-    let icon = findings.text(&at.field("icon"), button.icon);
-    let icon_url = findings.http_url(&at.field("icon_url"), button.icon_url);
+    if kind == Some(ButtonKind::Nav) {
+        check_degrees(&at.field("lat"), button.lat, LATITUDE_MAX, findings);
+        check_degrees(&at.field("lng"), button.lng, LONGITUDE_MAX, findings);
+    }
     let action = beside.take_action(kind?)?;
-    Some(CampaignButton { action, title, icon, icon_url, data: button.data, beside })
+    Some(CampaignButton { action, data: button.data, beside })
 }
 
 fn check_required(
@@ -63,12 +68,9 @@ fn check_required(
     }
 }
 
-fn degrees(at: &Path<'_>, given: Option<f64>, max: f64, findings: &mut Findings) -> Option<f64> {
-    let given = given?;
+fn check_degrees(at: &Path<'_>, given: Option<f64>, max: f64, findings: &mut Findings) {
     // Not a number is not within either.
-    if !(-max..=max).contains(&given) {
+    if given.is_some_and(|given| !(-max..=max).contains(&given)) {
         findings.broken(at, format_args!("must be within ±{max}"));
-        return None;
     }
-    Some(given)
 }

@@ -4,7 +4,10 @@ use super::{
     Article, ContentFeed, CustomFeed, ExternalContent, FEEDS_MAX, Feature, FeatureData,
     FeatureKind, PaString, Template, TemplateButton, TemplateFeed, TemplateSettings, Translations,
 };
-use crate::json::{Object, Value};
+use crate::{
+    json::{Object, Value},
+    rules::REQUIRED,
+};
 
 /// Elements of a list that are kept; far more than the rules allow of any of them.
 const ELEMENTS_KEPT_MAX: usize = 100;
@@ -47,6 +50,7 @@ fn settings(object: &mut Object<'_, '_>) -> TemplateSettings {
 }
 
 fn pa_string(object: &mut Object<'_, '_>) -> PaString {
+    object.require("translations");
     let translations = object.object("translations", |translations| Translations {
         def: translations.required_string("def"),
     });
@@ -63,11 +67,15 @@ fn feature(value: Value<'_, '_>) -> Option<(usize, Feature)> {
         object.require("position");
         object.require("data");
         let position = object.whole("position", u32::MAX).unwrap_or_default();
-        let word = object.string("type").unwrap_or_default();
-        let kind = FeatureKind::ALL.into_iter().find(|kind| kind.as_str() == word);
-        if kind.is_none() && object.has("type") {
-            let words = FeatureKind::ALL.map(FeatureKind::as_str).join(", ");
-            object.broken("type", format_args!("must be one of {words}"));
+        let word = object.string("type");
+        let kind = FeatureKind::ALL.into_iter().find(|kind| word.as_deref() == Some(kind.as_str()));
+        match (kind, word.as_deref()) {
+            (Some(_), _) | (None, None) => {}
+            (None, Some("")) => object.broken("type", REQUIRED),
+            (None, Some(_)) => {
+                let words = FeatureKind::ALL.map(FeatureKind::as_str).join(", ");
+                object.broken("type", format_args!("must be one of {words}"));
+            }
         }
         Feature { position, data: feature_data(object, kind)? }.into()
     });

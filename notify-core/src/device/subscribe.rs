@@ -51,6 +51,7 @@ fn read(object: &mut Object<'_, '_>) -> Subscribe {
 }
 
 fn read_subscription(object: &mut Object<'_, '_>) -> PushSubscription {
+    object.require("keys");
     PushSubscription {
         endpoint: object.required_string("endpoint"),
         keys: object.object("keys", read_keys).unwrap_or_default(),

@@ -25,6 +25,13 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// # Errors
 /// Everything that is wrong up to the first syntax error.
 pub fn check(body: &[u8]) -> Result<&str, Violations> {
+    let (text, findings) = walk(body)?;
+    findings.into_result(Some(text))
+}
+
+/// [`check()`] for a reader that goes on: what is wrong with a text that can be read all the same
+/// (duplicate keys, U+0000) comes beside it, so that it is listed with every other rule (B2).
+pub(super) fn walk(body: &[u8]) -> Result<(&str, Findings), Violations> {
     let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
     scanned(body.len());
     let text = std::str::from_utf8(body).map_err(|error| {
@@ -36,9 +43,8 @@ pub fn check(body: &[u8]) -> Result<&str, Violations> {
     let mut walk = Walk { place: Vec::new(), findings: Findings::default(), too_deep: false };
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let outcome = Node(&mut walk).deserialize(&mut deserializer).and_then(|()| deserializer.end());
-    if let Err(error) = outcome
-        && !walk.too_deep
-    {
+    let Err(error) = outcome else { return Ok((text, walk.findings)) };
+    if !walk.too_deep {
         let what = error.to_string();
         if what.starts_with("number out of range") {
             walk.broken("number that no double can hold");
@@ -46,7 +52,7 @@ pub fn check(body: &[u8]) -> Result<&str, Violations> {
             walk.broken(format_args!("is not valid JSON: {what}"));
         }
     }
-    walk.findings.into_result(Some(text))
+    walk.findings.into_result(None)
 }
 
 /// Where the walk is, and what it found.

@@ -1,15 +1,16 @@
 //! The second pass: takes fields by name and type, notes every one that has the wrong type, and
-//! every one that nobody asked for. Only for text that [`super::check()`] has passed.
+//! every one that nobody asked for. Only for text that the first pass found to be JSON.
 
 use std::{borrow::Cow, fmt};
 
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{JsonObject, Value, check, key::Key, scanned, value::CHECKED};
+use super::{JsonObject, Value, check::walk, key::Key, scanned, value::CHECKED};
 use crate::{
     Violations,
     path::{Path, ROOT},
+    rules::REQUIRED,
     violations::Findings,
 };
 
@@ -28,14 +29,15 @@ pub(crate) fn read_body<T>(
     presence: Body,
     read: impl FnOnce(&mut Object<'_, '_>) -> T,
 ) -> Result<(Option<T>, Findings), Violations> {
-    let text = match presence {
-        Body::Optional if body.trim_ascii().is_empty() => "{}",
-        Body::Optional | Body::Required => check(body)?,
+    let (text, mut findings) = match presence {
+        Body::Optional if body.trim_ascii().is_empty() => ("{}", Findings::default()),
+        Body::Optional | Body::Required => walk(body)?,
     };
     let raw: &RawValue = serde_json::from_str(text).expect(CHECKED);
-    let mut findings = Findings::default();
-    let value = Value { raw, path: ROOT, findings: &mut findings };
+    let mut shape = Findings::default();
+    let value = Value { raw, path: ROOT, findings: &mut shape };
     let draft = value.object(read);
+    findings.merge(shape);
     Ok((draft, findings))
 }
 
@@ -143,7 +145,7 @@ impl<'a, 'c> Object<'a, 'c> {
     /// Notes a missing field that the model could not show as missing.
     pub(crate) fn require(&mut self, name: &'static str) {
         if !self.has(name) {
-            self.broken(name, "is required");
+            self.broken(name, REQUIRED);
         }
     }
 

@@ -1,7 +1,10 @@
 //! Building notifications in code, so that the common things are one line and the accident of an
 //! empty list of devices (B12) is an error where it happens.
 
-use super::{CreateNotification, Priority};
+use super::{
+    AndroidSettings, CreateNotification, IosSettings, MessengerSettings, NotificationContent,
+    Priority, ReportNotification, WebPushAction,
+};
 use crate::{CreatePoll, Platform, Timestamp, json::JsonObject};
 
 /// No device id was given: a notification to nobody, which must not become one to everybody (B12).
@@ -77,8 +80,7 @@ impl CreateNotification {
     }
 
     fn on(platforms: impl IntoIterator<Item = Platform>) -> Self {
-        let words = platforms.into_iter().map(|platform| platform.as_str().to_owned());
-        Self { platforms: Some(words.collect()), ..Self::default() }
+        Self { platforms: Some(words(platforms)), ..Self::default() }
     }
 
     /// Only devices that have this tag set to true.
@@ -117,10 +119,77 @@ impl CreateNotification {
         self
     }
 
+    /// Title and sound on Android; what is `None` takes its default.
+    #[must_use]
+    pub fn android_settings(mut self, settings: AndroidSettings) -> Self {
+        self.content.android_settings = Some(settings);
+        self
+    }
+
+    /// Number on the app icon and sound on iOS; `default` is the regular sound.
+    #[must_use]
+    pub fn ios_settings(mut self, badge: u32, sound: impl Into<String>) -> Self {
+        self.content.ios_settings = Some(IosSettings { badge: Some(badge), sound: sound.into() });
+        self
+    }
+
+    /// Adds a button on Web Push; there can be two.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, Platform, Request, Timestamp, WebPushAction};
+    ///
+    /// let reply = WebPushAction { title: "Reply".into(), ..Default::default() };
+    /// let open = WebPushAction {
+    ///     title: "Open".into(),
+    ///     url: Some("https://example.com/inbox".into()),
+    ///     ..Default::default()
+    /// };
+    /// let notification = CreateNotification::to_platforms([Platform::Web], "New mail")
+    ///     .web_push_action(reply)
+    ///     .web_push_action(open);
+    /// assert!(notification.validate(Timestamp(0)).is_ok());
+    /// ```
+    #[must_use]
+    pub fn web_push_action(mut self, action: WebPushAction) -> Self {
+        let settings = self.content.web_push_settings.get_or_insert_default();
+        settings.actions.push(action);
+        self
+    }
+
+    /// Text of the button on Messenger.
+    #[must_use]
+    pub fn view_button(mut self, text: impl Into<String>) -> Self {
+        let settings = MessengerSettings { view_button: Some(text.into()) };
+        self.content.social_messenger_settings = Some(settings);
+        self
+    }
+
+    /// Raw payload on Android; overrides every other setting there (B15).
+    #[must_use]
+    pub fn android_json(mut self, payload: JsonObject) -> Self {
+        self.content.android_json = Some(payload);
+        self
+    }
+
+    /// Raw payload on iOS; overrides every other setting there (B15).
+    #[must_use]
+    pub fn ios_json(mut self, payload: JsonObject) -> Self {
+        self.content.ios_json = Some(payload);
+        self
+    }
+
     /// When to send; in the past means now.
     #[must_use]
     pub fn send_at(mut self, at: Timestamp) -> Self {
         self.send_at = Some(at.as_ms());
+        self
+    }
+
+    /// At which wall-clock time of each device to send, as `YYYY-MM-DDTHH:MM`; not with
+    /// [`send_at`](Self::send_at).
+    #[must_use]
+    pub fn send_at_local(mut self, wall_clock: impl Into<String>) -> Self {
+        self.send_at_local = Some(wall_clock.into());
         self
     }
 
@@ -144,4 +213,33 @@ impl CreateNotification {
         self.collapse_key = Some(key.into());
         self
     }
+}
+
+impl ReportNotification {
+    /// A message that the caller delivers by its own means, under its own id (B18).
+    ///
+    /// ```
+    /// use notify_core::{Platform, ReportNotification, Request, Timestamp};
+    ///
+    /// let mut report = ReportNotification::new("issue-5", [Platform::Ios], "The May issue is out");
+    /// report.content.campaign_id = Some("default".into());
+    /// assert!(report.validate(Timestamp(0)).is_ok());
+    /// ```
+    #[must_use]
+    pub fn new(
+        id: impl Into<String>,
+        platforms: impl IntoIterator<Item = Platform>,
+        text: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            text: Some(text.into()),
+            platforms: Some(words(platforms)),
+            content: NotificationContent::default(),
+        }
+    }
+}
+
+fn words(platforms: impl IntoIterator<Item = Platform>) -> Vec<String> {
+    platforms.into_iter().map(|platform| platform.as_str().to_owned()).collect()
 }

@@ -54,7 +54,7 @@ pub(super) fn check_ios(payload: &JsonObject, findings: &mut Findings) {
         findings.broken(&aps_path, REQUIRED);
         return;
     };
-    let Ok(aps) = JsonObject::new(aps.get()) else {
+    let Ok(aps) = serde_json::from_str::<JsonObject>(aps.get()) else {
         findings.broken(&aps_path, "must be an object");
         return;
     };

@@ -2,8 +2,8 @@
 
 use super::{
     AndroidSettings, CreateNotification, DEVICE_IDS_MAX, IosSettings, MessengerSettings,
-    NotificationContent, ReportNotification, TAGS_MAX, WEB_PUSH_ACTIONS_MAX, WebPushAction,
-    WebPushSettings,
+    NotificationContent, ReportNotification, TAGS_MAX, TTL_SECONDS_MAX, WEB_PUSH_ACTIONS_MAX,
+    WebPushAction, WebPushSettings,
 };
 use crate::{json::Object, read_poll};
 
@@ -19,7 +19,7 @@ pub(super) fn create(object: &mut Object<'_, '_>) -> CreateNotification {
         content: content(object),
         send_at: object.instant("send_at"),
         send_at_local: object.string("send_at_local"),
-        ttl_seconds: object.whole("ttl_seconds", u32::MAX),
+        ttl_seconds: object.whole("ttl_seconds", TTL_SECONDS_MAX),
         priority: object.string("priority"),
         collapse_key: object.string("collapse_key"),
     }
@@ -35,6 +35,7 @@ pub(super) fn report(object: &mut Object<'_, '_>) -> ReportNotification {
 }
 
 fn content(object: &mut Object<'_, '_>) -> NotificationContent {
+    let is_poll = object.has("poll");
     NotificationContent {
         tags: object.strings("tags", TAGS_MAX),
         url: object.string("url"),
@@ -48,10 +49,7 @@ fn content(object: &mut Object<'_, '_>) -> NotificationContent {
             title: settings.string("title"),
             sound: settings.string("sound"),
         }),
-        ios_settings: object.object("ios_settings", |settings| IosSettings {
-            badge: settings.whole("badge", u32::MAX),
-            sound: settings.required_string("sound"),
-        }),
+        ios_settings: object.object("ios_settings", |settings| ios_settings(settings, is_poll)),
         web_push_settings: object.object("web_push_settings", |settings| WebPushSettings {
             actions: settings
                 .objects("actions", WEB_PUSH_ACTIONS_MAX, web_push_action)
@@ -62,6 +60,13 @@ fn content(object: &mut Object<'_, '_>) -> NotificationContent {
         }),
         poll: object.object("poll", read_poll),
     }
+}
+
+/// With a poll the badge is ignored: any number will do (B14).
+fn ios_settings(object: &mut Object<'_, '_>, is_poll: bool) -> IosSettings {
+    let badge =
+        if is_poll { object.float("badge").and(None) } else { object.whole("badge", u32::MAX) };
+    IosSettings { badge, sound: object.required_string("sound") }
 }
 
 fn web_push_action(object: &mut Object<'_, '_>) -> WebPushAction {

@@ -12,7 +12,7 @@ use crate::{CreatePoll, json::JsonObject};
 pub const DEVICE_IDS_MAX: usize = 1_000;
 /// Most elements of `tags` (spec 8).
 pub const TAGS_MAX: usize = 1;
-/// Fewest and most web push actions (spec 8).
+/// Fewest web push actions (spec 8).
 pub const WEB_PUSH_ACTIONS_MIN: usize = 1;
 /// Most web push actions (spec 8).
 pub const WEB_PUSH_ACTIONS_MAX: usize = 2;

@@ -1,6 +1,6 @@
 //! When a notification is due, how long and how urgently it is sent (B19).
 
-use jiff::{civil, tz::TimeZone};
+use jiff::civil;
 
 use super::{
     COLLAPSE_KEY_CHARS_MAX, LocalTime, Priority, SCHEDULE_AHEAD_DAYS_MAX, Schedule, TTL_SECONDS_MAX,
@@ -58,8 +58,8 @@ fn read_local(text: &str) -> Option<LocalTime> {
     let small = |range| number(range).and_then(|number| i8::try_from(number).ok());
     let date = civil::Date::new(number(0..4)?, small(5..7)?, small(8..10)?).ok()?;
     let time = civil::Time::new(small(11..13)?, small(14..16)?, 0, 0).ok()?;
-    let zoned = date.to_datetime(time).to_zoned(TimeZone::UTC).ok()?;
-    Some(LocalTime(zoned.timestamp().as_millisecond()))
+    let since_1970 = date.to_datetime(time).duration_since(civil::date(1970, 1, 1).at(0, 0, 0, 0));
+    i64::try_from(since_1970.as_millis()).ok().map(LocalTime)
 }
 
 pub(super) fn check_ttl(ttl_seconds: Option<u32>, findings: &mut Findings) -> u32 {

@@ -3,7 +3,10 @@
 use notify_core::{CampaignSettings, CampaignTemplate, Request, Template};
 use serde_json::{Value, json};
 
-use crate::support::{NOW, changed, check, check_types, errors_of};
+use crate::{
+    buttons::button,
+    support::{NOW, changed, check, check_types, errors_of},
+};
 
 const FEED: &str = "0197f9a0-0000-7000-8000-000000000002";
 
@@ -11,7 +14,7 @@ fn article() -> Value {
     json!({"url": "https://x.example/a", "title": "A", "thumb_url": "https://x.example/t"})
 }
 
-fn full() -> Value {
+pub(crate) fn full() -> Value {
     json!({
         "name": "n", "layout_id": "content_with_two",
         "settings": {
@@ -38,12 +41,6 @@ fn full() -> Value {
                 "type": "custom", "title": "t", "icon": "i", "data": {"z": 1.0, "a": [null]}}},
         ],
     })
-}
-
-fn button(data: &Value) -> Value {
-    json!({"name": "n", "layout_id": "content_with_two", "settings": {}, "features": [
-        {"type": "action_button", "position": 1, "data": data},
-    ]})
 }
 
 #[test]
@@ -79,7 +76,8 @@ fn a_template_holds_its_rules() {
             ("/strings", "[]", &[]),
             ("/strings/1/name", "\"x\"", &[NAMES]),
             ("/strings/1/name", "\"ext_prefix\"", &["strings[3].name: is given twice"]),
-            ("/strings/1/translations", "-", &["strings[1].translations.def: is required"]),
+            ("/strings/1/translations", "-", &["strings[1].translations: is required"]),
+            ("/strings/1/translations", "{}", &["strings[1].translations.def: is required"]),
             ("/strings/1/translations/def", "\"\"", &["strings[1].translations.def: is required"]),
             ("/strings/1/translations/en", "\"x\"", &["strings[1].translations.en: unknown field"]),
             ("/is_default", "-", &[]),
@@ -114,6 +112,8 @@ fn features_hold_their_rules() {
         &full(),
         &[
             ("/features/0/type", "-", &["features[0].type: is required"]),
+            ("/features/0/type", "\"\"", &["features[0].type: is required"]),
+            ("/features/0/type", "7", &["features[0].type: expected a string"]),
             ("/features/0/type", "\"x\"", &[&format!("features[0].type: {TYPES}")]),
             ("/features/0/position", "-", &["features[0].position: is required"]),
             ("/features/0/position", "0", &["features[0].position: must be at least 1"]),
@@ -249,74 +249,26 @@ fn features_of_a_type_are_counted_and_have_places_of_their_own() {
 }
 
 #[test]
-fn each_button_has_what_its_type_requires() {
-    let rows: [(Value, &[&str]); 9] = [
-        (json!({"type": "fb"}), &[]),
-        (json!({"type": "wa"}), &[]),
-        (json!({"type": "sms"}), &[]),
-        (json!({"type": "email", "title": "t", "url": "https://x.example"}), &[]),
-        (
-            json!({"type": "cal", "start_date": 5, "end_date": 5, "description": "d"}),
-            &["start_date", "end_date", "description"],
-        ),
-        (json!({"type": "video", "url": "https://x.example/v"}), &["url"]),
-        (json!({"type": "url", "url": "myapp://"}), &["url"]),
-        (json!({"type": "nav", "lat": 90, "lng": -180.0}), &["lat", "lng"]),
-        (json!({"type": "custom", "title": "t", "icon_url": "https://x.example/i"}), &["title"]),
-    ];
-    for (data, required) in rows {
-        let base = button(&data);
-        let kind = data["type"].as_str().unwrap();
-        for field in required {
-            let line = format!("features[0].data.{field}: is required for type {kind}");
-            check::<Template>(&base, &[(&format!("/features/0/data/{field}"), "-", &[&line])]);
-        }
-        check::<Template>(&base, &[]);
+fn each_layout_names_how_many_articles_it_shows() {
+    for (layout, count) in [
+        ("content_with_two", 2),
+        ("content_with_three", 3),
+        ("content_wide_image_with_two", 2),
+        ("content_wide_image_with_three", 3),
+    ] {
+        let articles = |count: usize| json!(vec![article(); count]).to_string();
+        let mut base = full();
+        base["layout_id"] = json!(layout);
+        base["features"][2]["data"]["articles"] = json!(vec![article(); count]);
+        let at = "/features/2/data/articles";
+        let line = format!(
+            "features[2].data.articles: must hold exactly {count} articles for layout {layout}"
+        );
+        check::<Template>(
+            &base,
+            &[(at, &articles(count - 1), &[&line]), (at, &articles(count + 1), &[&line])],
+        );
     }
-    const KINDS: &str = "features[0].data.type: must be one of fb, wa, sms, email, cal, video, \
-                         url, nav, custom";
-    check::<Template>(
-        &button(&json!({
-            "type": "cal", "start_date": 5, "end_date": 6, "description": "d", "lat": 0, "lng": 0,
-            "icon": "i", "icon_url": "https://x.example", "url": "tel:1", "data": {"free": {}},
-        })),
-        &[
-            ("/features/0/data/type", "-", &["features[0].data.type: is required"]),
-            ("/features/0/data/type", "\"x\"", &[KINDS]),
-            (
-                "/features/0/data/end_date",
-                "4",
-                &["features[0].data.end_date: must not be before start_date"],
-            ),
-            (
-                "/features/0/data/start_date",
-                "253402300800000",
-                &[
-                    "features[0].data.start_date: must be unix milliseconds within the years 1970 to \
-                 9999",
-                ],
-            ),
-            (
-                "/features/0/data/start_date",
-                "\"x\"",
-                &["features[0].data.start_date: expected a whole number"],
-            ),
-            ("/features/0/data/lat", "90.1", &["features[0].data.lat: must be within ±90"]),
-            ("/features/0/data/lng", "-181", &["features[0].data.lng: must be within ±180"]),
-            ("/features/0/data/lat", "\"x\"", &["features[0].data.lat: expected a number"]),
-            (
-                "/features/0/data/url",
-                "\"javascript:x\"",
-                &["features[0].data.url: must not be a javascript: or data: url"],
-            ),
-            (
-                "/features/0/data/icon_url",
-                "\"i\"",
-                &["features[0].data.icon_url: must be an absolute url"],
-            ),
-            ("/features/0/data/data", "[]", &["features[0].data.data: expected an object"]),
-        ],
-    );
 }
 
 #[test]
@@ -338,6 +290,12 @@ fn a_template_is_stored_with_its_defaults_and_reads_back_the_same() {
         full().to_string(),
         button(&json!({"type": "cal", "start_date": 1, "end_date": 2, "description": "d"}))
             .to_string(),
+        button(&json!({"type": "custom", "title": "t", "icon_url": "https://x.example"}))
+            .to_string(),
+        button(&json!({"type": "custom", "title": "t", "icon": "i",
+            "icon_url": "https://x.example"}))
+        .to_string(),
+        button(&json!({"type": "wa", "title": "t", "icon": "i"})).to_string(),
         button(&json!({"type": "nav", "lat": 1.25, "lng": 2, "url": "tel:1"})).to_string(),
         button(&json!({"type": "fb", "url": "https://x.example", "data": {"own": 1}}))
             .to_string()

@@ -11,7 +11,7 @@ fn minimal() -> Value {
     json!({"device_id": "d", "platform": "android", "sdk_type": "android_push"})
 }
 
-fn full() -> Value {
+pub(crate) fn full() -> Value {
     json!({
         "device_id": "d", "platform": "ios", "sdk_type": "ios_push", "android_id": "a",
         "push_token": "t", "push_disabled": true, "ad_id": "ad", "imei": "i", "sdk_version": "1",
@@ -93,9 +93,16 @@ fn optional_fields_are_checked() {
             ("/timezone", "\"GMT+01:60\"", ZONE),
             ("/timezone", "\"GMT+1:00\"", ZONE),
             ("/timezone", "\"GMT 01:00\"", ZONE),
+            ("/timezone", "\"GMT+\"", ZONE),
+            ("/timezone", "\"GMT-00:00\"", &[]),
+            ("/timezone", "\"gmt+01:00\"", ZONE),
+            ("/timezone", "\"GMT\u{2212}01:00\"", ZONE),
             ("/timezone", "\"UTC\"", ZONE),
             ("/utc_offset", "\"840\"", &[]),
             ("/utc_offset", "\"-840\"", &[]),
+            ("/utc_offset", "\"+60\"", &[]),
+            ("/utc_offset", "\" 60\"", OFFSET),
+            ("/utc_offset", "\"99999999999\"", OFFSET),
             ("/utc_offset", "\"841\"", OFFSET),
             ("/utc_offset", "\"-841\"", OFFSET),
             ("/utc_offset", "\"1.5\"", OFFSET),
@@ -166,7 +173,7 @@ const P256DH: &str =
     "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
 const AUTH: &str = "BTBZMqHH6r4Tts7J_aSIgg";
 
-fn web() -> Value {
+pub(crate) fn web() -> Value {
     json!({"platform": "web", "subscription": {
         "endpoint": "https://push.example/x", "expirationTime": null,
         "keys": {"p256dh": P256DH, "auth": AUTH},
@@ -197,9 +204,10 @@ fn browser_subscriptions_are_checked() {
                 "\"http://push.example\"",
                 &["subscription.endpoint: must be an https url"],
             ),
+            ("/subscription/keys", "-", &["subscription.keys: is required"]),
             (
                 "/subscription/keys",
-                "-",
+                "{}",
                 &["subscription.keys.p256dh: is required", "subscription.keys.auth: is required"],
             ),
             ("/subscription/keys/p256dh", "\"AAAA\"", &[POINT]),

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 
+mod buttons;
 mod campaigns;
 mod devices;
+mod everywhere;
 mod messages;
 mod models;
 mod notifications;
@@ -13,3 +15,4 @@ mod pure;
 mod queries;
 mod small;
 mod support;
+mod urls;

@@ -1,9 +1,10 @@
 //! What a model built in code serialises to is what its own reader accepts.
 
 use notify_core::{
-    CampaignLayout, CreateNotification, CreatePoll, FeatureData, Platform, Priority,
-    PushSubscription, RegisterDevice, ReportEvent, ReportEvents, Request, SetTags, StringName,
-    Subscribe, Tag, Template, TemplateButton, TemplateFeed, Timestamp, json::JsonObject,
+    AndroidSettings, ButtonKind, CampaignLayout, CreateNotification, CreatePoll, FeatureData,
+    Platform, Priority, PushSubscription, RegisterDevice, ReportEvent, ReportEvents,
+    ReportNotification, Request, SetTags, StringName, Subscribe, Tag, Template, TemplateButton,
+    TemplateFeed, Timestamp, WebPushAction, json::JsonObject,
 };
 
 use crate::support::NOW;
@@ -32,8 +33,18 @@ fn models_read_back_what_they_write() {
             .send_at(Timestamp(NOW.0 + 1))
             .ttl_seconds(60)
             .priority(Priority::Normal)
-            .collapse_key("k"),
+            .collapse_key("k")
+            .android_settings(AndroidSettings { title: Some("t".into()), sound: None })
+            .ios_settings(0, "default")
+            .web_push_action(WebPushAction { title: "a".into(), ..WebPushAction::default() })
+            .view_button("Open")
+            .android_json(own.clone())
+            .ios_json(JsonObject::new(r#"{"aps":{"alert":"a","badge":1,"sound":"s"}}"#).unwrap()),
     );
+    round_trip(
+        CreateNotification::to_platforms([Platform::Ios], "hi").send_at_local("2026-05-01T09:00"),
+    );
+    round_trip(ReportNotification::new("own", [Platform::ChatApp], "hi"));
     round_trip(CreateNotification::to_devices(["a"], ["b"], "hi").unwrap());
     round_trip(CreateNotification::poll([Platform::Ios], CreatePoll::text("?", ["a", "b"])));
     let images = ["https://x.example/1", "https://x.example/2"];
@@ -53,6 +64,13 @@ fn models_read_back_what_they_write() {
             at: Some(NOW),
         }],
     });
+    let event = TemplateButton::calendar(NOW, Timestamp(NOW.0 + 1), "d");
+    let share = TemplateButton::of(ButtonKind::Wa).titled("t");
+    round_trip(
+        Template::new("n", CampaignLayout::ContentWithTwo)
+            .feature(1, FeatureData::ActionButton(event))
+            .feature(2, FeatureData::ActionButton(share)),
+    );
     let mut button = TemplateButton::navigate(1.5, -2.0);
     button.data = Some(own);
     round_trip(
@@ -62,6 +80,7 @@ fn models_read_back_what_they_write() {
             .feature(1, FeatureData::content_feed([TemplateFeed::by_url("https://x.example", "f")]))
             .feature(1, FeatureData::external_content("w"))
             .feature(1, FeatureData::ActionButton(button))
+            .feature(3, FeatureData::ActionButton(TemplateButton::custom("t", "icon")))
             .feature(2, FeatureData::ActionButton(TemplateButton::video("https://x.example/v"))),
     );
 }

@@ -192,27 +192,18 @@ fn the_schedule_holds_its_rules() {
                 "\"2027-01-02T00:01\"",
                 &["send_at_local: must be at most 366 days ahead"],
             ),
+            (
+                "/send_at_local",
+                "\"9999-12-31T23:59\"",
+                &["send_at_local: must be at most 366 days ahead"],
+            ),
+            ("/send_at_local", "\"0000-01-01T00:00\"", &[]),
+            ("/send_at_local", "\"\"", &[]),
             ("/send_at_local", "\"2026-02-30T09:00\"", &[FORM]),
             ("/send_at_local", "\"2026-02-03T24:00\"", &[FORM]),
             ("/send_at_local", "\"2026-02-03 09:00\"", &[FORM]),
             ("/send_at_local", "\"2026-02-03T09:00:00\"", &[FORM]),
             ("/send_at_local", "\"2026-02-03T09:00Z\"", &[FORM]),
-            ("/ttl_seconds", "2419200", &[]),
-            ("/ttl_seconds", "2419201", &["ttl_seconds: must be at most 2419200"]),
-            ("/ttl_seconds", "4294967296", &["ttl_seconds: must be at most 4294967295"]),
-            ("/priority", "\"high\"", &[]),
-            ("/priority", "\"low\"", &["priority: must be one of high, normal"]),
-            ("/collapse_key", &format!("\"{}\"", "k".repeat(64)), &[]),
-            (
-                "/collapse_key",
-                &format!("\"{}\"", "k".repeat(65)),
-                &["collapse_key: must be 1 to 64 visible ASCII characters"],
-            ),
-            (
-                "/collapse_key",
-                "\"a b\"",
-                &["collapse_key: must be 1 to 64 visible ASCII characters"],
-            ),
         ],
     );
     let mut both = minimal();
@@ -231,6 +222,32 @@ fn the_schedule_holds_its_rules() {
     let local = json!({"text": "t", "platforms": ["ios"], "send_at_local": "2026-01-01T09:30"});
     let wall_clock = LocalTime(NOW.0 + (9 * 60 + 30) * 60_000);
     assert_eq!(parse(&local).schedule, Schedule::Local(wall_clock));
+}
+
+#[test]
+fn how_long_and_how_urgently_it_is_sent_has_limits_and_defaults() {
+    check::<CreateNotification>(
+        &minimal(),
+        &[
+            ("/ttl_seconds", "0", &[]),
+            ("/ttl_seconds", "2419200", &[]),
+            ("/ttl_seconds", "2419201", &["ttl_seconds: must be at most 2419200"]),
+            ("/ttl_seconds", "4294967296", &["ttl_seconds: must be at most 2419200"]),
+            ("/priority", "\"high\"", &[]),
+            ("/priority", "\"low\"", &["priority: must be one of high, normal"]),
+            ("/collapse_key", &format!("\"{}\"", "k".repeat(64)), &[]),
+            (
+                "/collapse_key",
+                &format!("\"{}\"", "k".repeat(65)),
+                &["collapse_key: must be 1 to 64 visible ASCII characters"],
+            ),
+            (
+                "/collapse_key",
+                "\"a b\"",
+                &["collapse_key: must be 1 to 64 visible ASCII characters"],
+            ),
+        ],
+    );
     let plain = parse(&minimal());
     assert_eq!(plain.schedule, Schedule::Now);
     assert_eq!((plain.ttl_seconds, plain.priority), (2_419_200, Priority::High));
@@ -249,6 +266,9 @@ fn a_poll_ignores_the_rules_of_other_settings_but_not_their_types() {
         &poll,
         &[
             ("/url", "7", &["url: expected a string"]),
+            ("/ios_settings/badge", "-1.5", &[]),
+            ("/ios_settings/badge", "4294967296", &[]),
+            ("/ios_settings/badge", "\"1\"", &["ios_settings.badge: expected a number"]),
             ("/ios_settings/x", "7", &["ios_settings.x: unknown field"]),
             ("/platforms", "[]", &[&none]),
             ("/tags", "[\"a\",\"b\"]", &["tags: must hold at most 1 tag"]),

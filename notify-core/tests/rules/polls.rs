@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{NOW, check, check_types, errors_of};
 
-fn poll(layout: &str, answer: &Value) -> Value {
+pub(crate) fn poll(layout: &str, answer: &Value) -> Value {
     json!({"platforms": ["ios"], "poll": {
         "text": "?", "layout_id": layout, "image_url": "https://x.example/i.png",
         "answers": [answer, answer],

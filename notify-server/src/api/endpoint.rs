@@ -74,7 +74,7 @@ impl Endpoint {
     pub(crate) fn filter(&self) -> BoxedFilter<(warp::reply::Response,)> {
         let run = self.run.clone();
         path(self.template)
-            .and(method(self.method.clone()))
+            .and(method(&self.method))
             .and(warp::ext::get::<Arc<Exchange>>())
             .then(move |params, exchange| {
                 let answer = run(Ctx::new(exchange, params));
@@ -238,8 +238,8 @@ fn path(template: &'static str) -> BoxedFilter<(Params,)> {
     segments.and(warp::path::end()).boxed()
 }
 
-fn method(method: Method) -> BoxedFilter<()> {
-    match method {
+fn method(method: &Method) -> BoxedFilter<()> {
+    match *method {
         Method::POST => warp::post().boxed(),
         Method::PUT => warp::put().boxed(),
         Method::PATCH => warp::patch().boxed(),

@@ -29,6 +29,7 @@ mod docs_page;
 mod enrichments;
 mod events;
 mod feeds;
+mod network;
 mod notifications;
 mod polls;
 mod probes;

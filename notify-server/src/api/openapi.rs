@@ -94,6 +94,11 @@ fn operation(endpoint: &Endpoint) -> OperationBuilder {
     for name in segments(endpoint.template).filter_map(placeholder) {
         operation = operation.parameter(parameter(name, ParameterIn::Path, None));
     }
+    if endpoint.method == Method::POST && endpoint.template.starts_with("/v1/") {
+        let description = "Makes a repeat answer what the first one did (B8)";
+        let key = parameter("Idempotency-Key", ParameterIn::Header, Some(&description));
+        operation = operation.parameter(key);
+    }
     for (name, description) in endpoint.query {
         operation = operation.parameter(parameter(name, ParameterIn::Query, Some(description)));
     }

@@ -30,13 +30,11 @@ pub(crate) struct Reply<T> {
 
 impl<T: Serialize> Reply<T> {
     /// It happened now.
-    #[expect(clippy::needless_pass_by_value, reason = "handlers give their answer away")]
     pub(crate) fn now(answer: T) -> Self {
         Self::of(json_bytes(&answer), false)
     }
 
     /// The answer, or 304 when the client has it already (RFC 9110 section 13.1.2).
-    #[expect(clippy::needless_pass_by_value, reason = "handlers give their answer away")]
     pub(crate) fn tagged(answer: T, if_none_match: Option<&HeaderValue>) -> Self {
         let mut reply = Self::of(json_bytes(&answer), false);
         let digest = URL_SAFE_NO_PAD.encode(&sha256(&reply.body)[..ETAG_BYTES]);

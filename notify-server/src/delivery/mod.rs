@@ -17,6 +17,7 @@ mod gate;
 mod job;
 mod lane;
 mod marks;
+mod pace;
 mod page;
 mod retries;
 mod shared;
@@ -26,7 +27,7 @@ mod stop;
 pub use config::EngineConfig;
 pub use decision::{Attempted, Next, RetryPolicy, decide};
 pub use engine::Engine;
-pub use shared::{ProviderSource, Surroundings};
+pub use shared::{Configured, ProviderSource, Surroundings};
 
 #[cfg(test)]
 mod tests;

@@ -94,7 +94,7 @@ impl Retries<'_> {
             if !self.slot.has_place() || !self.credit.has_place() {
                 return Ok(());
             }
-            if let Admission::Wait(until) = self.lane.gate.admit(now) {
+            if let Admission::Wait(until) = self.lane.admit(now) {
                 self.slot.let_go();
                 self.credit.let_go();
                 self.postpone_all(until);

@@ -35,7 +35,16 @@ pub trait ProviderSource: Send + Sync + 'static {
         &self,
         app: AppNo,
         provider: ProviderKind,
-    ) -> Result<Option<SharedProvider>, StoreError>;
+    ) -> Result<Option<Configured>, StoreError>;
+}
+
+/// A provider as an administrator configured it.
+#[derive(Clone)]
+pub struct Configured {
+    /// The provider.
+    pub provider: SharedProvider,
+    /// Most deliveries a second; `None` is no limit.
+    pub rate_per_second: Option<u32>,
 }
 
 /// What every part of the engine shares.

@@ -61,7 +61,7 @@ pub trait Provider: Send + Sync {
     /// When the payload is larger than the provider takes (B16).
     fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge>;
 
-    /// Makes one attempt. Its time is bounded ([`REQUEST_TIMEOUT`]), what it reads of the answer
+    /// Makes one attempt. Its time is bounded ([`REQUEST_TIMEOUT_SECONDS`]), what it reads of the answer
     /// too ([`ANSWER_BYTES_MAX`]).
     async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer;
 

@@ -120,6 +120,23 @@ async fn a_subscription_is_a_device_from_there_on() {
 }
 
 #[tokio::test]
+async fn a_browsers_endpoint_is_no_private_address_unless_that_is_allowed() {
+    let body = |host: &str| {
+        // The public point and secret of RFC 8291, appendix A.
+        json!({"platform": "web", "subscription": {"endpoint": format!("https://{host}/push"),
+            "keys": {"auth": "BTBZMqHH6r4Tts7J_aSIgg", "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-\
+                VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"}}})
+    };
+    let path = "/v1/subscriptions";
+    let server = TestServer::start().await;
+    let refused = server.caller().post(path, &body("127.0.0.1")).await;
+    refused.rejected(400, &["subscription.endpoint: must not be a private address"]);
+    server.caller().post(path, &body("push.example")).await.id();
+    let lenient = TestServer::start_with(|config| config.allow_private_networks = true).await;
+    lenient.caller().post(path, &body("127.0.0.1")).await.id();
+}
+
+#[tokio::test]
 async fn statistics_count_by_platform_and_state() {
     let server = TestServer::start().await;
     let caller = server.caller();

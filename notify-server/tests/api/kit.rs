@@ -8,6 +8,7 @@ use notify_core::Timestamp;
 use notify_server::app::{App, open_store};
 use notify_server::clock::ManualClock;
 use notify_server::config::{Config, Span};
+use notify_server::store::sqlite::SqliteStore;
 use reqwest::{Method, RequestBuilder};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -39,7 +40,8 @@ impl Write for Log {
     }
 }
 
-fn keep_log() {
+/// Keeps what is logged from now on.
+pub(crate) fn keep_log() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let filter = "notify_server=trace,hyper=debug,warp=debug";
@@ -54,6 +56,8 @@ fn keep_log() {
 /// A running server.
 pub(crate) struct TestServer {
     pub(crate) app: App,
+    /// The store by its own type, for faults.
+    pub(crate) disk: Arc<SqliteStore>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) api_key: String,
@@ -76,20 +80,21 @@ impl TestServer {
         };
         change(&mut config);
         let clock = ManualClock::at(NOW);
-        let app = run(&config, &clock).await;
+        let (app, disk) = run(&config, &clock).await;
         let keys = app.first_keys.as_ref().unwrap();
         let api_key = keys.api_key.expose_secret().to_owned();
         let admin_key = keys.admin_key.expose_secret().to_owned();
-        Self { app, clock, folder, api_key, admin_key, config }
+        Self { app, disk, clock, folder, api_key, admin_key, config }
     }
 
     /// Stops the server and starts it on the same data.
     pub(crate) async fn restarted(self) -> Self {
-        let Self { app, clock, folder, api_key, admin_key, config } = self;
+        let Self { app, disk, clock, folder, api_key, admin_key, config } = self;
         assert!(app.stop().await);
-        let app = run(&config, &clock).await;
+        drop(disk);
+        let (app, disk) = run(&config, &clock).await;
         assert!(app.first_keys.is_none(), "keys are made once");
-        Self { app, clock, folder, api_key, admin_key, config }
+        Self { app, disk, clock, folder, api_key, admin_key, config }
     }
 
     /// Calls as the first application.
@@ -136,10 +141,11 @@ impl TestServer {
     }
 }
 
-async fn run(config: &Config, clock: &Arc<ManualClock>) -> App {
+async fn run(config: &Config, clock: &Arc<ManualClock>) -> (App, Arc<SqliteStore>) {
     let store = open_store(config, true).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    App::start_on(config.clone(), listener, store, clock.clone()).await.unwrap()
+    let app = App::start_on(config.clone(), listener, store.clone(), clock.clone()).await.unwrap();
+    (app, store)
 }
 
 /// What comes until the other side closes; fails when it does not.

@@ -1,11 +1,14 @@
 //! The API over HTTP: a real server on port 0 with SQLite in a temporary folder.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod kit;
 
 mod admin;
 mod bodies;
 mod campaigns;
 mod devices;
+mod faults;
 mod front;
 mod idempotency;
 mod notifications;

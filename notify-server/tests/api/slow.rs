@@ -80,6 +80,20 @@ async fn a_kept_connection_may_pause_and_is_closed_when_it_is_idle() {
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_read_is_cut_off() {
+    let server =
+        TestServer::start_with(|config| config.write_timeout = Span::from_millis(200)).await;
+    let mut stream = server.connect().await;
+    let request = b"GET /openapi.json HTTP/1.1\r\nhost: a\r\n\r\n".repeat(100);
+    let unread = tokio::time::timeout(PATIENCE, async {
+        // Answers fill every buffer between the two; then the server waits no longer.
+        while stream.write_all(&request).await.is_ok() {}
+    });
+    unread.await.expect("the server closes the connection");
+    server.anyone().get("/healthz").await.ok();
+}
+
+#[tokio::test]
 async fn connections_over_the_cap_are_closed_and_give_their_place_back() {
     let server = TestServer::start_with(|config| config.max_connections_per_address = 2).await;
     let (first, mut second) = (server.connect().await, server.connect().await);

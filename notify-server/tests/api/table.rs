@@ -94,7 +94,8 @@ async fn listings_check_limit_and_cursor() {
             server.caller().get(&format!("{path}?limit={limit}")).await.is(status);
         }
         let answer = server.caller().get(&format!("{path}?cursor=made-up")).await;
-        answer.rejected(400, &["cursor: is not one that this server made"]);
+        answer.is(400);
+        assert!(answer.text.contains("cursor: is not one that"), "{answer:?}");
     }
     let empty = server.caller().get("/v1/tags").await.ok();
     assert_eq!(empty, json!({"tags": [], "next_cursor": null}));

@@ -28,7 +28,7 @@ pub(crate) struct Keyring {
 
 impl Keyring {
     /// A keyring that hears of the store's changes.
-    pub(crate) fn new(store: SharedStore) -> Arc<Self> {
+    pub(crate) fn new(store: &SharedStore) -> Arc<Self> {
         let keyring = Arc::new(Self {
             store: store.clone(),
             applications: Cache::builder()

@@ -1,24 +1,52 @@
 //! A stream that tells its connection's [`Activity`] what comes in and whether what goes out is
-//! taken.
+//! taken. It also gives hyper's own answers to what is no request the shape of ours (B3): those
+//! never pass the front.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use uuid::Uuid;
 
 use super::activity::Activity;
+use crate::api::reply::JSON_CONTENT_TYPE;
 
 /// The stream.
 pub(super) struct Watched<S> {
     stream: S,
     activity: Arc<Activity>,
+    /// What is written in place of an answer of hyper's.
+    instead: Option<Instead>,
+}
+
+struct Instead {
+    bytes: Vec<u8>,
+    written: usize,
 }
 
 impl<S> Watched<S> {
     pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
-        Self { stream, activity }
+        Self { stream, activity, instead: None }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Watched<S> {
+    fn poll_write_all(
+        &mut self,
+        cx: &mut Context<'_>,
+        instead: &mut Instead,
+    ) -> Poll<io::Result<()>> {
+        while instead.written < instead.bytes.len() {
+            let rest = &instead.bytes[instead.written..];
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, rest))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            instead.written += written;
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -37,29 +65,25 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
+/// Writes one buffer at a time: answers are small, and one of hyper's own is seen whole.
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let wrote = Pin::new(&mut self.stream).poll_write(cx, buf);
+        let instead = self.instead.take().or_else(|| instead_of(buf, &self.activity));
+        let wrote = match instead {
+            None => Pin::new(&mut self.stream).poll_write(cx, buf),
+            Some(mut instead) => {
+                let wrote = self.poll_write_all(cx, &mut instead).map_ok(|()| buf.len());
+                // Asked again with the same bytes, it goes on where it stopped.
+                self.instead = wrote.is_pending().then_some(instead);
+                wrote
+            }
+        };
         self.activity.wrote(wrote.is_pending());
         wrote
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.activity.wrote(wrote.is_pending());
-        wrote
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -69,4 +93,29 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
+}
+
+/// What to write instead of an answer that hyper gave to what is no request. Ours always carry a
+/// request id.
+fn instead_of(answer: &[u8], activity: &Activity) -> Option<Instead> {
+    if activity.in_flight() > 0 || !answer.starts_with(b"HTTP/1.1 4") {
+        return None;
+    }
+    let answer = std::str::from_utf8(answer).ok()?;
+    if answer.contains("x-request-id:") || !answer.ends_with("\r\n\r\n") {
+        return None;
+    }
+    let status_line = answer.lines().next()?;
+    let what = match status_line.get(9..12)? {
+        "431" => "headers: are more than this server reads",
+        "414" => "url: is longer than this server reads",
+        _ => "request: is not HTTP",
+    };
+    let (id, body) = (Uuid::now_v7(), format!("{{\"errors\":[\"{what}\"]}}"));
+    let bytes = format!(
+        "{status_line}\r\ncontent-type: {JSON_CONTENT_TYPE}\r\nx-request-id: {id}\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    Some(Instead { bytes: bytes.into_bytes(), written: 0 })
 }

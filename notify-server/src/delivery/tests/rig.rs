@@ -13,7 +13,7 @@ use notify_core::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::super::{Engine, EngineConfig, ProviderSource, Surroundings};
+use super::super::{Configured, Engine, EngineConfig, ProviderSource, Surroundings};
 use crate::clock::ManualClock;
 use crate::payload::{Outgoing, TooLarge};
 use crate::providers::{Address, Answer, Prepared, PreparedBody, Provider, SharedProvider};
@@ -135,8 +135,9 @@ impl ProviderSource for FakeSource {
         &self,
         _app: AppNo,
         provider: ProviderKind,
-    ) -> Result<Option<SharedProvider>, StoreError> {
-        Ok(self.0.lock().unwrap().get(&provider).cloned())
+    ) -> Result<Option<Configured>, StoreError> {
+        let provider = self.0.lock().unwrap().get(&provider).cloned();
+        Ok(provider.map(|provider| Configured { provider, rate_per_second: None }))
     }
 }
 

@@ -1,1 +1,136 @@
-//! What every backend promises, one check a promise; run for each backend by `store_contract!`.
+//! What every backend promises, one check a promise, each on an empty store. A backend lists none
+//! of them: `store_contract!` does, and makes a test of each.
+
+#![allow(missing_docs, reason = "the name of a check is its promise")]
+#![allow(clippy::unwrap_used, reason = "checks fail by panicking")]
+
+pub mod apps;
+pub mod campaigns;
+pub mod delivery;
+pub mod devices;
+pub mod engagement;
+pub mod feeds;
+pub mod given;
+pub mod idempotency;
+pub mod notifications;
+pub mod polls;
+pub mod resuming;
+pub mod retries;
+pub mod statistics;
+pub mod tags;
+
+use async_trait::async_trait;
+
+use crate::store::{SharedStore, StoreError};
+
+/// A backend under test: opens its storage, again and again with what was kept before.
+#[async_trait]
+pub trait Backend: Send + Sync {
+    /// Opens it.
+    async fn open(&self) -> SharedStore;
+}
+
+/// The rule that was broken, with its path.
+pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, StoreError>) -> String {
+    match result {
+        Err(StoreError::Refused(violations)) => violations.into_vec().join("; "),
+        other => panic!("expected a refusal, not {other:?}"),
+    }
+}
+
+/// Whether nothing was found.
+pub(crate) fn is_unknown<T>(result: &Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::NotFound))
+}
+
+/// Makes a test of every check, each on storage of its own.
+#[macro_export]
+macro_rules! store_contract {
+    ($backend:expr) => {
+        $crate::store_contract! { @store $backend,
+            apps: the_first_application_is_made_once, an_application_reads_back_as_it_was_made,
+                a_change_leaves_what_it_does_not_name, applications_are_listed_oldest_first_in_pages,
+                a_key_opens_its_application_until_it_is_revoked, keys_of_another_application_stay,
+                admin_keys_open_no_application, the_last_use_of_a_key_never_goes_back,
+                a_deleted_application_is_unknown_and_leaves_others_alone,
+                providers_are_kept_sealed_and_tell_versions_apart,
+                listeners_hear_of_a_change_before_its_caller;
+            devices: a_device_reads_back_as_it_was_registered, registering_again_replaces_every_field,
+                an_unchanged_registration_keeps_everything_but_its_time,
+                a_token_moves_to_the_device_that_registers_it,
+                a_change_of_platform_keeps_tags_and_creation, devices_of_others_are_unknown,
+                devices_are_listed_in_pages_by_platform_and_tag,
+                a_cursor_of_another_listing_is_refused,
+                a_subscription_keeps_its_id_or_moves_to_the_one_given,
+                an_id_of_another_platform_is_refused_for_a_subscription,
+                an_erased_device_is_gone_with_its_tags, an_erase_takes_the_id_out_of_stored_requests,
+                an_id_is_never_given_twice;
+            tags: setting_tags_leaves_the_others, a_tag_is_removed_once,
+                tags_are_listed_by_name_with_their_devices, tags_of_others_are_unknown;
+            statistics: devices_are_counted_by_platform_and_state,
+                a_period_counts_its_edges_to_the_millisecond, a_change_of_state_moves_the_count;
+            notifications: a_notification_reads_back_as_it_was_accepted,
+                an_id_is_used_once_within_an_application, a_campaign_must_be_active,
+                a_report_is_listed_and_never_due, notifications_are_listed_newest_first,
+                one_that_has_not_begun_is_canceled_at_once, what_is_over_cannot_be_canceled,
+                a_canceled_dispatch_ends_its_retries_and_counts_the_rest;
+            delivery: what_is_due_is_started_oldest_first_within_the_limit,
+                the_audience_is_fixed_when_a_notification_becomes_due,
+                every_platform_of_the_target_has_its_dispatch,
+                named_ids_are_resolved_and_the_unknown_counted, a_slice_bounds_the_rows_it_reads,
+                a_tag_is_read_over_its_own_devices, a_cursor_moves_once,
+                a_page_without_anybody_to_send_to_is_finished_at_once,
+                a_checkpoint_counts_and_the_last_one_ends_everything,
+                a_checkpoint_that_lost_its_page_stores_nothing,
+                outcomes_stay_with_their_devices, failures_are_counted_by_reason,
+                a_dead_address_disables_the_device_that_still_has_it,
+                a_later_registration_spares_a_device, a_moved_token_names_where_it_was,
+                a_tag_removed_meanwhile_shifts_nothing;
+            retries: a_retry_is_claimed_when_it_is_due_by_one,
+                a_claim_that_ran_out_is_claimed_again, a_retry_that_is_settled_ends_the_dispatch,
+                a_retry_that_failed_again_waits_anew, an_erased_device_ends_its_retries,
+                a_settled_retry_is_left_as_it_is, lanes_are_those_with_something_due;
+            campaigns: a_campaign_reads_back_with_its_feeds_by_id,
+                a_feed_that_is_not_there_is_refused_with_its_path,
+                one_campaign_is_the_default, a_default_is_neither_disabled_nor_deleted,
+                a_campaign_that_a_notification_names_is_not_deleted,
+                campaigns_are_found_by_part_of_their_name, disabled_campaigns_enrich_nothing,
+                campaigns_of_others_are_unknown;
+            feeds: a_url_is_one_feed, a_feed_in_use_is_not_deleted, feeds_are_listed_newest_first;
+            polls: a_poll_reads_back_with_its_answers_in_order, a_device_answers_once,
+                what_a_vote_names_must_exist;
+            engagement: an_event_counts_once, an_unknown_name_ignores_that_event_alone,
+                names_are_looked_up_within_the_application;
+            idempotency: an_answer_is_replayed_and_nothing_happens_again,
+                a_key_is_not_used_with_another_body, a_refusal_is_not_kept,
+                a_key_counts_for_one_path_and_application, an_answer_is_forgotten_after_a_day;
+        }
+        $crate::store_contract! { @backend $backend,
+            resuming: what_was_written_is_there_after_reopening,
+                an_adopted_page_knows_what_is_settled, a_claimed_retry_is_free_after_a_restart,
+                an_answer_is_replayed_after_reopening, a_held_registration_is_written_at_the_end,
+                a_closed_store_refuses;
+        }
+    };
+    (@store $backend:expr, $($file:ident: $($check:ident),*;)*) => {
+        $(mod $file {
+            use super::*;
+            $(#[tokio::test]
+            async fn $check() {
+                let backend = $backend;
+                let store = $crate::store::contract::Backend::open(&backend).await;
+                $crate::store::contract::$file::$check(&*store).await;
+                store.close().await;
+            })*
+        })*
+    };
+    (@backend $backend:expr, $($file:ident: $($check:ident),*;)*) => {
+        $(mod $file {
+            use super::*;
+            $(#[tokio::test]
+            async fn $check() {
+                $crate::store::contract::$file::$check(&$backend).await;
+            })*
+        })*
+    };
+}

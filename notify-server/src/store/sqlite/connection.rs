@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// How long a statement waits for a lock that another process holds.
@@ -57,6 +58,8 @@ fn settle(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "temp_store", "memory")?;
     // A schema that somebody tampered with must not run functions of its own.
     connection.pragma_update(None, "trusted_schema", false)?;
+    // Without this the bundled SQLite compiles a statement anew whenever its bound values change.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     Ok(())
 }

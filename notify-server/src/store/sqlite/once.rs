@@ -49,15 +49,30 @@ pub(super) fn before(
 }
 
 fn keep(tx: &Connection, app: AppNo, once: &Once, answer: &str) -> Result<(), StoreError> {
-    tx.prepare_cached(
-        "delete from idempotency where (app_no, path, key) in
-         (select app_no, path, key from idempotency where at <= ?1 order by at limit ?2)",
-    )?
-    .execute([once.at.as_ms() - REPLAY_KEPT_MS, OVER_DELETED_MAX])?;
+    delete_over(tx, once)?;
     tx.prepare_cached(
         "insert or replace into idempotency (app_no, path, key, digest, answer, at)
          values (?1, ?2, ?3, ?4, ?5, ?6)",
     )?
     .execute(params![app.0, once.path, once.key, once.digest, answer, once.at.as_ms()])?;
+    Ok(())
+}
+
+/// Deletes some records that are over, each by its whole key: an `in` over the three columns would
+/// look through every record of the application.
+fn delete_over(tx: &Connection, once: &Once) -> Result<(), StoreError> {
+    let over = tx
+        .prepare_cached(
+            "select app_no, path, key from idempotency indexed by idempotency_by_age
+             where at <= ?1 order by at limit ?2",
+        )?
+        .query_map([once.at.as_ms() - REPLAY_KEPT_MS, OVER_DELETED_MAX], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?
+        .collect::<Result<Vec<(i64, String, String)>, _>>()?;
+    for (app, path, key) in over {
+        tx.prepare_cached("delete from idempotency where app_no = ?1 and path = ?2 and key = ?3")?
+            .execute(params![app, path, key])?;
+    }
     Ok(())
 }

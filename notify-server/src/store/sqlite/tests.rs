@@ -1,1 +1,237 @@
-//! What SQLite alone promises.
+//! The contract on SQLite, and what SQLite alone promises: group commit, the lock, the file.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use notify_core::Platform;
+use rusqlite::Connection;
+
+use super::*;
+use crate::store::contract::{Backend, given};
+use crate::store::{DeviceStore, NotificationStore, SharedStore};
+
+/// A file in a folder of its own.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.0.path().join("notify.db")
+    }
+
+    fn open(&self) -> Arc<SqliteStore> {
+        SqliteStore::open(&self.file(), SqliteOptions::default()).unwrap()
+    }
+}
+
+#[async_trait]
+impl Backend for Folder {
+    async fn open(&self) -> SharedStore {
+        Folder::open(self)
+    }
+}
+
+mod contract {
+    use super::*;
+    crate::store_contract!(Folder::new());
+}
+
+/// Starts that many accepts at once, so that they share commits; how many were accepted.
+async fn accept_many(store: &Arc<SqliteStore>, app: AppNo, count: usize) -> (usize, usize) {
+    let accepts: Vec<_> = (0..count)
+        .map(|_| {
+            let store = Arc::clone(store);
+            let new = given::broadcast(&[Platform::Android]);
+            tokio::spawn(async move { store.accept_notification(app, new, None).await })
+        })
+        .collect();
+    let (mut accepted, mut unavailable) = (0, 0);
+    for accept in accepts {
+        match accept.await.unwrap() {
+            Ok(_) => accepted += 1,
+            Err(StoreError::Unavailable(_)) => unavailable += 1,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    (accepted, unavailable)
+}
+
+async fn stored(store: &SqliteStore, app: AppNo) -> usize {
+    store.list_notifications(app, given::page(1_000)).await.unwrap().rows.len()
+}
+
+/// Trap 2: nobody is told that something is stored which went with the transaction.
+#[tokio::test]
+async fn what_is_answered_as_stored_is_stored_whatever_fails() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let app = given::app(&*store).await;
+    let mut sure = 0;
+    for nth in 1..=12 {
+        for fault in [Fault::Transaction(nth), Fault::Commit(nth.div_ceil(6))] {
+            store.fail(fault);
+            let (accepted, unavailable) = accept_many(&store, app, 8).await;
+            assert_eq!(accepted + unavailable, 8);
+            sure += accepted;
+            assert_eq!(stored(&store, app).await, sure, "{fault:?}");
+        }
+    }
+    store.fail(Fault::Commit(1));
+    assert_eq!(accept_many(&store, app, 1).await, (0, 1));
+    store.fail(Fault::Transaction(1));
+    assert_eq!(accept_many(&store, app, 1).await, (0, 1));
+    drop(store);
+    assert_eq!(stored(&folder.open(), app).await, sure);
+}
+
+/// Trap 2 with SQLite's own full disk, and space again afterwards.
+#[tokio::test]
+async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let app = given::app(&*store).await;
+    let limit = |pages: i64| {
+        let store = Arc::clone(&store);
+        async move {
+            let set = move |tx: &mut WriteTx<'_>| {
+                let pages = if pages == 0 {
+                    tx.query_row("pragma page_count", [], |row| row.get::<_, i64>(0))?
+                } else {
+                    pages
+                };
+                tx.query_row(&format!("pragma max_page_count = {pages}"), [], |_| Ok(()))?;
+                Ok(())
+            };
+            store.write(set).await.unwrap();
+        }
+    };
+    limit(0).await;
+    let mut sure = 0;
+    loop {
+        let (accepted, unavailable) = accept_many(&store, app, 64).await;
+        sure += accepted;
+        if unavailable > 0 {
+            break;
+        }
+    }
+    assert_eq!(stored(&store, app).await, sure);
+    limit(1_000_000).await;
+    let (accepted, unavailable) = accept_many(&store, app, 8).await;
+    assert_eq!((accepted, unavailable), (8, 0));
+}
+
+#[tokio::test]
+async fn a_refused_write_leaves_the_others_of_its_commit() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let app = given::app(&*store).await;
+    let new = given::broadcast(&[Platform::Android]);
+    let twice = [new.clone(), new];
+    let [first, second] = twice.map(|new| store.accept_notification(app, new, None));
+    let other = store.accept_notification(app, given::broadcast(&[Platform::Ios]), None);
+    let (first, second, other) = tokio::join!(first, second, other);
+    assert!(first.is_ok() && other.is_ok());
+    assert!(matches!(second, Err(StoreError::Refused(_))));
+    assert_eq!(stored(&store, app).await, 2);
+}
+
+#[tokio::test]
+async fn a_write_or_read_that_panics_takes_nobody_with_it() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let app = given::app(&*store).await;
+    let panicked = store.write::<(), _>(|_| panic!("on purpose")).await;
+    assert!(matches!(panicked, Err(StoreError::Backend(_))));
+    let panicked = store.read::<(), _>(|_| panic!("on purpose")).await;
+    assert!(matches!(panicked, Err(StoreError::Backend(_))));
+    assert_eq!(accept_many(&store, app, 3).await, (3, 0));
+}
+
+#[tokio::test]
+async fn a_second_server_on_the_file_is_refused_and_a_subcommand_is_not() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let second = SqliteStore::open(&folder.file(), SqliteOptions::default()).unwrap_err();
+    assert!(matches!(&second, OpenError::InUse(path) if *path == folder.file()));
+    assert!(second.to_string().contains("in use by another notify-server"), "{second}");
+    let beside = SqliteOptions { lock: false, ..SqliteOptions::default() };
+    let subcommand = SqliteStore::open(&folder.file(), beside).unwrap();
+    let app = given::app(&*subcommand).await;
+    given::devices(&*store, app, 1).await;
+    subcommand.close().await;
+    store.close().await;
+    folder.open().close().await;
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_server_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    folder.open().close().await;
+    let connection = Connection::open(folder.file()).unwrap();
+    connection
+        .execute(
+            "insert into refinery_schema_history (version, name, applied_on, checksum)
+             select 9001, 'later', applied_on, checksum from refinery_schema_history",
+            [],
+        )
+        .unwrap();
+    drop(connection);
+    let error = SqliteStore::open(&folder.file(), SqliteOptions::default()).unwrap_err();
+    assert!(matches!(error, OpenError::Newer { found: 9_001, known: 1, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_no_database_is_refused() {
+    let folder = Folder::new();
+    std::fs::write(folder.file(), [b'x'; 8_192]).unwrap();
+    let error = SqliteStore::open(&folder.file(), SqliteOptions::default()).unwrap_err();
+    assert!(matches!(error, OpenError::Database { .. }), "{error}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_the_owner_may_read_the_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let store = folder.open();
+    given::app(&*store).await;
+    backup(&folder.file(), &folder.0.path().join("copy.db")).unwrap();
+    for entry in std::fs::read_dir(folder.0.path()).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", entry.path().display());
+    }
+}
+
+#[tokio::test]
+async fn a_copy_made_beside_the_server_opens_with_what_was_there() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let app = given::app(&*store).await;
+    given::devices(&*store, app, 3).await;
+    let copy = folder.0.path().join("copy.db");
+    backup(&folder.file(), &copy).unwrap();
+    given::devices(&*store, app, 5).await;
+    let opened = SqliteStore::open(&copy, SqliteOptions::default()).unwrap();
+    assert!(opened.device(app, given::id("d002")).await.is_ok());
+    assert!(matches!(opened.device(app, given::id("d003")).await, Err(StoreError::NotFound)));
+}
+
+/// The log is carried over while writes go on, and begins anew instead of growing for ever.
+#[tokio::test]
+async fn the_log_does_not_grow_for_ever() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let app = given::app(&*store).await;
+    let filler = "x".repeat(300_000);
+    for _ in 0..400 {
+        let mut new = given::broadcast(&[Platform::Android]);
+        new.request = format!(r#"{{"text":"{filler}"}}"#);
+        store.accept_notification(app, new, None).await.unwrap();
+    }
+    let log = std::fs::metadata(folder.file().with_extension("db-wal")).unwrap().len();
+    assert!(log < 400 * 300_000, "the log has {log} bytes");
+}

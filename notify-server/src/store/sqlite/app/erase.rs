@@ -8,6 +8,8 @@ use crate::store::{AppNo, DeviceKey, SEQUENCE_MAX, StoreError};
 
 /// Most rows of one table that a step deletes.
 const ROWS_PER_STEP: i64 = 1_000;
+/// Most pages that a step deletes; each may have as many retries and a few chunks of outcomes.
+const PAGES_PER_STEP: i64 = 10;
 
 /// Goes on with what a stopped process left half erased.
 pub(crate) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> {
@@ -42,13 +44,7 @@ pub(super) fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
             return Ok(true);
         }
     }
-    let answers = tx
-        .prepare_cached(
-            "delete from idempotency where app_no = ?1 and (path, key) in
-             (select path, key from idempotency where app_no = ?1 limit ?2)",
-        )?
-        .execute([app.0, ROWS_PER_STEP])?;
-    if answers > 0 {
+    if erase_answers(tx, app)? {
         return Ok(true);
     }
     for sql in [
@@ -67,29 +63,25 @@ pub(super) fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
 
 /// Deletes a notification, or some of what hangs on it when that is much.
 fn erase_notification(tx: &Connection, no: i64) -> Result<(), StoreError> {
+    // Ranges of the key, so that a step looks at no row that it leaves.
     for sql in [
-        "delete from engagement where notification_no = ?1 and (device_key, type) in
-         (select device_key, type from engagement where notification_no = ?1 limit ?2)",
-        "delete from poll_votes where notification_no = ?1 and device_key in
-         (select device_key from poll_votes where notification_no = ?1 limit ?2)",
-        "delete from retries where no in (select r.no from dispatches d
-         join pages p on p.dispatch_no = d.no join retries r on r.page_no = p.no
-         where d.notification_no = ?1 limit ?2)",
-        "delete from outcomes where (page_no, chunk_no) in (select o.page_no, o.chunk_no
-         from dispatches d join pages p on p.dispatch_no = d.no join outcomes o on o.page_no = p.no
-         where d.notification_no = ?1 limit ?2)",
-        "delete from pages where no in (select p.no from dispatches d
-         join pages p on p.dispatch_no = d.no where d.notification_no = ?1 limit ?2)",
-        "delete from failures where (dispatch_no, reason) in (select f.dispatch_no, f.reason
-         from dispatches d join failures f on f.dispatch_no = d.no
-         where d.notification_no = ?1 limit ?2)",
+        "delete from engagement where notification_no = ?1 and device_key <=
+         (select max(device_key) from (select device_key from engagement
+          where notification_no = ?1 order by device_key limit ?2))",
+        "delete from poll_votes where notification_no = ?1 and device_key <=
+         (select max(device_key) from (select device_key from poll_votes
+          where notification_no = ?1 order by device_key limit ?2))",
     ] {
-        let deleted = tx.prepare_cached(sql)?.execute(params![no, ROWS_PER_STEP])?;
-        if i64::try_from(deleted).unwrap_or(i64::MAX) >= ROWS_PER_STEP {
+        if tx.prepare_cached(sql)?.execute([no, ROWS_PER_STEP])? > 0 {
             return Ok(());
         }
     }
+    if erase_pages(tx, no)? {
+        return Ok(());
+    }
     for sql in [
+        "delete from failures where dispatch_no in
+         (select no from dispatches where notification_no = ?1)",
         "delete from dispatches where notification_no = ?1",
         "delete from engagement_counts where notification_no = ?1",
         "delete from poll_answers where notification_no = ?1",
@@ -99,6 +91,42 @@ fn erase_notification(tx: &Connection, no: i64) -> Result<(), StoreError> {
         tx.prepare_cached(sql)?.execute([no])?;
     }
     Ok(())
+}
+
+/// Deletes some pages of a notification with their outcomes and retries; whether there were any.
+fn erase_pages(tx: &Connection, notification: i64) -> Result<bool, StoreError> {
+    let pages = tx
+        .prepare_cached(
+            "select p.no from dispatches d cross join pages p
+             where d.notification_no = ?1 and p.dispatch_no = d.no limit ?2",
+        )?
+        .query_map([notification, PAGES_PER_STEP], |row| row.get::<_, i64>(0))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for page in &pages {
+        for sql in [
+            "delete from retries where page_no = ?1",
+            "delete from outcomes where page_no = ?1",
+            "delete from pages where no = ?1",
+        ] {
+            tx.prepare_cached(sql)?.execute([page])?;
+        }
+    }
+    Ok(!pages.is_empty())
+}
+
+/// Deletes some answers kept for replay; whether there were any.
+fn erase_answers(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
+    let answers = tx
+        .prepare_cached(
+            "select path, key from idempotency where app_no = ?1 order by path, key limit ?2",
+        )?
+        .query_map([app.0, ROWS_PER_STEP], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<Vec<(String, String)>, _>>()?;
+    for (path, key) in &answers {
+        tx.prepare_cached("delete from idempotency where app_no = ?1 and path = ?2 and key = ?3")?
+            .execute(params![app.0, path, key])?;
+    }
+    Ok(!answers.is_empty())
 }
 
 /// Deletes some devices of a platform; whether there were any.

@@ -1,0 +1,156 @@
+//! What holds of every field of every body, at any depth (B1, B2): a full body of each request is
+//! changed at each of its places in turn.
+
+use notify_core::{
+    AnswerPoll, CreateApp, CreateFeed, CreateKey, CreateNotification, RegisterDevice, ReportEvents,
+    ReportNotification, Request, SetCampaignStatus, SetTags, Subscribe, Template, UpdateApp,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    buttons, campaigns, devices, notifications, polls,
+    support::{changed, errors_of},
+};
+
+/// Objects that are the caller's own: free inside (B1). `features/3/data/data` is a button's.
+const FREE: [&str; 4] = ["custom_json_value", "android_json", "ios_json", "features/3/data/data"];
+
+fn is_free(pointer: &str) -> bool {
+    FREE.iter().any(|free| pointer.trim_start_matches('/').starts_with(free))
+}
+
+/// The path of a place in a message: `features[2].data.url`.
+fn path_of(body: &Value, pointer: &str) -> String {
+    let mut path = String::new();
+    let mut at = body;
+    for part in pointer.split('/').skip(1) {
+        match at {
+            Value::Array(_) => path += &format!("[{part}]"),
+            _ if path.is_empty() => path += part,
+            _ => path += &format!(".{part}"),
+        }
+        at = at.pointer(&format!("/{part}")).unwrap_or(&Value::Null);
+    }
+    path
+}
+
+fn places(value: &Value, pointer: &str, found: &mut Vec<(String, Value)>) {
+    found.push((pointer.to_owned(), value.clone()));
+    match value {
+        Value::Object(object) => {
+            for (name, member) in object {
+                places(member, &format!("{pointer}/{name}"), found);
+            }
+        }
+        Value::Array(list) => {
+            for (index, element) in list.iter().enumerate() {
+                places(element, &format!("{pointer}/{index}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_everywhere<R: Request>(body: &Value) {
+    assert_eq!(errors_of::<R>(&body.to_string()), [""; 0], "{body}");
+    let mut found = Vec::new();
+    places(body, "", &mut found);
+    for (pointer, value) in found.iter().filter(|(pointer, _)| !is_free(pointer)) {
+        if value.is_object() {
+            check_unknown::<R>(body, pointer);
+        }
+        if !pointer.is_empty() {
+            check_type::<R>(body, pointer, value);
+        }
+        if value.is_string() {
+            let path = path_of(body, pointer);
+            let errors = errors_of::<R>(&changed(body, pointer, "\"a\\u0000\""));
+            assert_eq!(errors, [format!("{path}: must not contain U+0000")]);
+        }
+        check_null::<R>(body, pointer);
+    }
+}
+
+/// An unknown field is named with its whole path.
+fn check_unknown<R: Request>(body: &Value, pointer: &str) {
+    let pointer = format!("{pointer}/qqqqqq");
+    let path = path_of(body, &pointer);
+    let errors = errors_of::<R>(&changed(body, &pointer, "{}"));
+    assert_eq!(errors, [format!("{path}: unknown field")]);
+}
+
+/// A value of each other type is refused with the path alone that it stands at.
+fn check_type<R: Request>(body: &Value, pointer: &str, value: &Value) {
+    let expected = match value {
+        Value::String(_) => "a string",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "number",
+        Value::Array(_) => "a list",
+        Value::Object(_) | Value::Null => "an object",
+    };
+    for wrong in [json!("x"), json!(true), json!(7), json!([]), json!({})] {
+        if std::mem::discriminant(&wrong) == std::mem::discriminant(value) {
+            continue;
+        }
+        let errors = errors_of::<R>(&changed(body, pointer, &wrong.to_string()));
+        let begin = format!("{}: expected ", path_of(body, pointer));
+        assert_eq!(errors.len(), 1, "{pointer} = {wrong}: {errors:?}");
+        assert!(errors[0].starts_with(&begin) && errors[0].ends_with(expected), "{errors:?}");
+    }
+}
+
+/// `null` equals leaving the field out; a missing field names itself, and nothing else is wrong.
+fn check_null<R: Request>(body: &Value, pointer: &str) {
+    let Some((parent, _)) = pointer.rsplit_once('/') else { return };
+    if body.pointer(parent).is_some_and(Value::is_object) {
+        let null = errors_of::<R>(&changed(body, pointer, "null"));
+        assert_eq!(null, errors_of::<R>(&changed(body, pointer, "-")), "{pointer}");
+        let begin = format!("{}: ", path_of(body, pointer));
+        assert!(null.len() <= 1, "{pointer}: {null:?}");
+        assert!(null.iter().all(|error| error.starts_with(&begin)), "{pointer}: {null:?}");
+    }
+}
+
+#[test]
+fn every_field_has_one_type_a_path_and_no_unknown_neighbour() {
+    check_everywhere::<CreateNotification>(&notifications::full());
+    let mut to_devices = notifications::full();
+    to_devices["android_device_ids"] = json!(["a", "b"]);
+    to_devices["ios_device_ids"] = json!(["c"]);
+    check_everywhere::<CreateNotification>(&to_devices);
+    let mut report = notifications::full();
+    for field in ["ttl_seconds", "priority", "collapse_key", "send_at"] {
+        report.as_object_mut().unwrap().remove(field);
+    }
+    report["id"] = json!("own");
+    check_everywhere::<ReportNotification>(&report);
+    let answer = json!({"text": "a", "image_url": "https://x.example/a.png"});
+    let mut poll = polls::poll("poll_text_wide_image", &answer);
+    poll["text"] = json!("hi");
+    check_everywhere::<CreateNotification>(&poll);
+    check_everywhere::<Template>(&campaigns::full());
+    for data in [
+        json!({"type": "cal", "start_date": 5, "end_date": 6, "description": "d", "lat": 0.5}),
+        json!({"type": "nav", "lat": 90, "lng": -180.0, "icon_url": "https://x.example/i"}),
+        json!({"type": "url", "url": "tel:1", "title": "t"}),
+    ] {
+        check_everywhere::<Template>(&buttons::button(&data));
+    }
+    check_everywhere::<RegisterDevice>(&devices::full());
+    let mut web = devices::web();
+    for (field, value) in [("device_id", "d"), ("language", "en"), ("utc_offset", "-60")] {
+        web[field] = json!(value);
+    }
+    web["subscription"]["expirationTime"] = json!(1);
+    check_everywhere::<Subscribe>(&web);
+    check_everywhere::<Subscribe>(&json!({"platform": "chatapp", "recipient_id": "1"}));
+    check_everywhere::<SetTags>(&json!({"tags": [{"name": "a", "type": "bool", "value": true}]}));
+    check_everywhere::<CreateFeed>(&json!({"url": "https://x.example/rss", "name": "n"}));
+    check_everywhere::<SetCampaignStatus>(&json!({"status": "active"}));
+    let event = json!({"type": "opened", "notification_id": "n", "device_id": "d", "at": 1});
+    check_everywhere::<ReportEvents>(&json!({"events": [event]}));
+    check_everywhere::<AnswerPoll>(&json!({"device_id": "d"}));
+    check_everywhere::<CreateApp>(&json!({"name": "n", "language": "de"}));
+    check_everywhere::<UpdateApp>(&json!({"name": "n", "language": "de", "status": "active"}));
+    check_everywhere::<CreateKey>(&json!({"name": "n"}));
+}

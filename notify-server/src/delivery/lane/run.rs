@@ -1,0 +1,261 @@
+//! The work of a lane: adopted pages, then retries, then the next pages of its dispatches by turns.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::Lane;
+use crate::delivery::job::Job;
+use crate::delivery::page::{PageEnd, PageRun};
+use crate::delivery::retries;
+use crate::store::{ClaimedRetry, OpenPage, PageClaim, PageNo, RetryClaim, Slice, StoreError};
+
+/// Dispatches whose rendered form is kept for retries.
+const JOBS_KEPT_MAX: usize = 64;
+
+/// The work of a lane: which dispatches take turns, and what is open.
+pub(crate) struct LaneRun {
+    lane: Arc<Lane>,
+    turns: VecDeque<Arc<Job>>,
+    jobs: VecDeque<Arc<Job>>,
+    running: JoinSet<Finished>,
+    devices_open: usize,
+    pages_open: usize,
+    retries_running: bool,
+    retries_due: bool,
+}
+
+/// A task of a lane that came to its end.
+enum Finished {
+    Page { end: PageEnd, devices: usize },
+    Retries { more: bool },
+}
+
+impl LaneRun {
+    pub(crate) fn new(lane: Arc<Lane>) -> Self {
+        Self {
+            lane,
+            turns: VecDeque::new(),
+            jobs: VecDeque::new(),
+            running: JoinSet::new(),
+            devices_open: 0,
+            pages_open: 0,
+            retries_running: false,
+            retries_due: false,
+        }
+    }
+
+    /// Works until the engine stops, and then until what is in flight has ended.
+    pub(crate) async fn run(mut self) {
+        let shared = self.lane.shared.clone();
+        loop {
+            if !shared.stop.asked() {
+                if let Err(error) = self.take_on().await {
+                    shared.storage_failed(&error).await;
+                    continue;
+                }
+            } else if self.running.is_empty() {
+                return;
+            }
+            let lane = self.lane.clone();
+            tokio::select! {
+                Some(finished) = self.running.join_next() => self.finished(finished),
+                () = lane.wake.notified() => {}
+                () = shared.stop.told(), if !shared.stop.asked() => {}
+            }
+        }
+    }
+
+    fn finished(&mut self, finished: Result<Finished, tokio::task::JoinError>) {
+        match finished {
+            Ok(Finished::Page { end, devices }) => {
+                self.devices_open -= devices;
+                self.pages_open -= 1;
+                if end == PageEnd::Fenced {
+                    self.lane.shared.ask_for_adoption();
+                }
+            }
+            Ok(Finished::Retries { more }) => {
+                self.retries_running = false;
+                self.retries_due |= more;
+            }
+            // A panic inside a page must not take the lane with it: the page is adopted again.
+            Err(error) => {
+                tracing::error!(error = %error, "a delivery task broke off");
+                self.pages_open = self.pages_open.saturating_sub(1);
+                self.retries_running = false;
+                self.lane.shared.ask_for_adoption();
+            }
+        }
+    }
+
+    /// Takes on what the bounds allow: adopted pages, then retries, then the next pages by turns.
+    async fn take_on(&mut self) -> Result<(), StoreError> {
+        self.read_inbox().await?;
+        if self.retries_due && !self.retries_running {
+            self.start_retries().await?;
+        }
+        while self.room() {
+            let Some(job) = self.turns.pop_front() else { break };
+            match self.open_next_page(&job).await {
+                Ok(true) => self.turns.push_back(job),
+                Ok(false) => self.lane.shared.dispatch_scanned(job.dispatch.no),
+                Err(error) => {
+                    self.turns.push_front(job);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn room(&self) -> bool {
+        let config = &self.lane.shared.config;
+        self.devices_open < config.lane_devices_max && self.pages_open < config.lane_pages_max
+    }
+
+    async fn read_inbox(&mut self) -> Result<(), StoreError> {
+        let inbox = std::mem::take(&mut *self.lane.inbox.lock().expect("no holder panics"));
+        self.retries_due |= inbox.retries_due || inbox.provider_changed;
+        for dispatch in inbox.dispatches {
+            self.turns.push_back(Job::new(dispatch, &self.lane.shared));
+        }
+        let mut pages = inbox.pages;
+        while let Some(page) = pages.front().copied() {
+            match self.resume(page).await {
+                Ok(()) => drop(pages.pop_front()),
+                Err(error) => return Err(self.put_back(pages, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn put_back(&self, pages: VecDeque<OpenPage>, error: StoreError) -> StoreError {
+        let mut inbox = self.lane.inbox.lock().expect("no holder panics");
+        for page in pages.into_iter().rev() {
+            inbox.pages.push_front(page);
+        }
+        error
+    }
+
+    /// Reads and claims the next page of a dispatch. Answers whether more is to come.
+    async fn open_next_page(&mut self, job: &Arc<Job>) -> Result<bool, StoreError> {
+        let shared = self.lane.shared.clone();
+        let from = job.cursor();
+        let read_at = shared.clock.now();
+        let slice = shared.store.read_slice(&job.dispatch, from, shared.config.page_rows).await?;
+        let Slice { devices, to, end } = slice;
+        let claim = PageClaim {
+            dispatch: job.dispatch.no,
+            from,
+            to,
+            end,
+            targeted: devices.iter().filter(|device| job.targets(device)).count() as u64,
+            excluded: job.count_excluded(&devices),
+            epoch: shared.epoch,
+            lease_until: read_at.plus_ms(shared.config.lease_ms),
+            at: read_at,
+        };
+        let page = match shared.store.open_page(claim).await {
+            Ok(page) => page,
+            // Somebody else moved the cursor: what is left is theirs, or is adopted.
+            Err(StoreError::Fenced) => {
+                shared.ask_for_adoption();
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        job.move_cursor(to);
+        self.spawn_page(PageRun::fresh(self.lane.clone(), job.clone(), page, (devices, read_at)));
+        Ok(!end)
+    }
+
+    async fn resume(&mut self, page: OpenPage) -> Result<(), StoreError> {
+        let shared = self.lane.shared.clone();
+        let dispatch = shared.store.dispatch(page.dispatch).await?;
+        let progress = shared.store.page_progress(&page).await?;
+        let job = Job::new(dispatch, &self.lane.shared);
+        let read_at = shared.clock.now();
+        let devices = shared.store.read_range(&job.dispatch, page.from, page.to).await?;
+        let run = PageRun::resumed(self.lane.clone(), job, page, (devices, read_at), &progress);
+        self.spawn_page(run);
+        Ok(())
+    }
+
+    fn spawn_page(&mut self, run: PageRun) {
+        let (no, devices) = (run.page_no(), run.devices().max(1));
+        self.devices_open += devices;
+        self.pages_open += 1;
+        self.lane.shared.page_opened(no);
+        let lane = self.lane.clone();
+        self.running.spawn(async move {
+            let _open = PageOpen(lane, no);
+            Finished::Page { end: run.run().await, devices }
+        });
+    }
+
+    async fn start_retries(&mut self) -> Result<(), StoreError> {
+        let shared = self.lane.shared.clone();
+        let now = shared.clock.now();
+        self.retries_due = false;
+        let claim = RetryClaim {
+            app: self.lane.app,
+            platform: self.lane.platform,
+            limit: shared.config.lane_retries_max,
+            epoch: shared.epoch,
+            lease_until: now.plus_ms(shared.config.lease_ms),
+            now,
+        };
+        let claimed = shared.store.claim_retries(claim).await.inspect_err(|_| {
+            self.retries_due = true;
+        })?;
+        if claimed.is_empty() {
+            return Ok(());
+        }
+        let more = claimed.len() >= shared.config.lane_retries_max as usize;
+        let jobs = self.jobs_of(&claimed).await?;
+        let lane = self.lane.clone();
+        self.retries_running = true;
+        self.running.spawn(async move {
+            retries::run(&lane, claimed, &jobs).await;
+            Finished::Retries { more }
+        });
+        Ok(())
+    }
+
+    /// The dispatches that claimed retries belong to, from memory where they are there.
+    async fn jobs_of(&mut self, claimed: &[ClaimedRetry]) -> Result<Vec<Arc<Job>>, StoreError> {
+        let mut jobs: Vec<Arc<Job>> = Vec::new();
+        for retry in claimed {
+            if jobs.iter().any(|job| job.dispatch.no == retry.dispatch) {
+                continue;
+            }
+            let known = self.jobs.iter().chain(&self.turns);
+            let known = known.into_iter().find(|job| job.dispatch.no == retry.dispatch).cloned();
+            let job = match known {
+                Some(job) => job,
+                None => {
+                    let dispatch = self.lane.shared.store.dispatch(retry.dispatch).await?;
+                    let job = Job::new(dispatch, &self.lane.shared);
+                    self.jobs.push_back(job.clone());
+                    if self.jobs.len() > JOBS_KEPT_MAX {
+                        self.jobs.pop_front();
+                    }
+                    job
+                }
+            };
+            jobs.push(job);
+        }
+        Ok(jobs)
+    }
+}
+
+/// Tells the engine that a page is not worked on any more, also when its task panicked.
+struct PageOpen(Arc<Lane>, PageNo);
+
+impl Drop for PageOpen {
+    fn drop(&mut self) {
+        self.0.shared.page_closed(self.1);
+    }
+}

@@ -1,0 +1,87 @@
+//! The pace of a lane: at most so many deliveries a second, as an administrator set it
+//! (`rate_per_second`). A token bucket that holds a tenth of a second.
+
+use std::sync::Mutex;
+
+use notify_core::Timestamp;
+
+/// How far deliveries may come ahead of their even spacing, in microseconds.
+const BURST_US: i64 = 100_000;
+const US_PER_SECOND: i64 = 1_000_000;
+
+/// The pace of a lane.
+#[derive(Debug, Default)]
+pub(crate) struct Pace(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Even spacing of deliveries, in microseconds; 0 is no limit.
+    spacing_us: i64,
+    /// When the next delivery would go out in even spacing, in unix microseconds.
+    next_us: i64,
+}
+
+impl Pace {
+    /// Sets the rate; `None` is no limit.
+    pub(crate) fn set_rate(&self, per_second: Option<u32>) {
+        let rate = per_second.map_or(0, i64::from);
+        let mut state = self.0.lock().expect("no holder of the pace panics");
+        state.spacing_us = if rate > 0 { US_PER_SECOND / rate.min(US_PER_SECOND) } else { 0 };
+    }
+
+    /// Lets one delivery go, or says when to ask again.
+    pub(crate) fn admit(&self, now: Timestamp) -> Result<(), Timestamp> {
+        let mut state = self.0.lock().expect("no holder of the pace panics");
+        if state.spacing_us == 0 {
+            return Ok(());
+        }
+        let now_us = now.as_ms().saturating_mul(1_000);
+        let next_us = state.next_us.max(now_us);
+        let early_us = next_us - now_us;
+        // One delivery may always go out at its time, however slow the pace.
+        if early_us > 0 && early_us + state.spacing_us > BURST_US {
+            let wait_us = (early_us + state.spacing_us - BURST_US).min(early_us);
+            return Err(now.plus_ms((wait_us.max(1) + 999) / 1_000));
+        }
+        state.next_us = next_us + state.spacing_us;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many deliveries go out in a second in which somebody asks every millisecond.
+    fn in_one_second(pace: &Pace, from_ms: i64) -> usize {
+        (from_ms..from_ms + 1_000)
+            .map(|ms| std::iter::from_fn(|| pace.admit(Timestamp(ms)).ok()).take(100_000).count())
+            .sum()
+    }
+
+    #[test]
+    fn a_second_holds_what_the_rate_says() {
+        for rate in [1, 3, 10, 250, 1_000, 25_000] {
+            let pace = Pace::default();
+            pace.set_rate(Some(rate));
+            let first = in_one_second(&pace, 1_000_000);
+            let burst = rate as usize / 10 + 1;
+            assert!((rate as usize..=rate as usize + burst).contains(&first), "{rate}: {first}");
+            let second = in_one_second(&pace, 1_001_000);
+            let slack = rate as usize / 100 + 1;
+            let expected = rate as usize - slack..=rate as usize + slack;
+            assert!(expected.contains(&second), "{rate}: {second}");
+        }
+    }
+
+    #[test]
+    fn without_a_rate_nothing_waits() {
+        let pace = Pace::default();
+        assert!((0..10_000).all(|_| pace.admit(Timestamp(5)).is_ok()));
+        pace.set_rate(Some(1));
+        assert!(pace.admit(Timestamp(5)).is_ok());
+        assert_eq!(pace.admit(Timestamp(5)), Err(Timestamp(1_005)));
+        pace.set_rate(None);
+        assert!(pace.admit(Timestamp(5)).is_ok());
+    }
+}

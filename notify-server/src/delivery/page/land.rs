@@ -1,0 +1,130 @@
+//! Taking in answers, and committing what they came to.
+
+use futures_util::FutureExt;
+use notify_core::Timestamp;
+
+use super::{Commit, Landed, Obstacle, PageRun};
+use crate::delivery::decision::{Attempted, Next, decide};
+use crate::delivery::shared::Shared;
+use crate::store::{
+    AudienceDevice, Checkpoint, DeadAddress, NewRetry, OpenPage, Settled, StoreError,
+};
+
+impl PageRun {
+    /// Takes in one answer.
+    pub(super) fn land(&mut self, landed: Landed) {
+        let shared = self.lane.shared.clone();
+        let Landed { device, answer } = landed;
+        let now = shared.clock.now();
+        self.lane.slots.give_back(1);
+        self.lane.heard(&answer, now);
+        let past = Attempted {
+            platform: self.job.dispatch.platform,
+            attempts_before: 0,
+            first_attempt_at: now,
+            unknown_outcomes: 0,
+            expires_at: self.job.expires_at,
+            now,
+            jitter: shared.jitter(),
+        };
+        let key = device.key;
+        match decide(answer, &past, &shared.config.retry) {
+            Next::End { settled, reason } => self.batch.settle(key, settled, reason, 1),
+            Next::Disable { reason, since } => {
+                let address = device.address.expect("a device that was sent to has an address");
+                self.batch.settle(key, Settled::Unregistered, Some(reason.clone()), 1);
+                self.batch.bury(DeadAddress { key, address, reason, since, at: now });
+            }
+            Next::Retry { due_at, reason, attempts, unknown_outcomes } => {
+                self.batch.retry(NewRetry {
+                    key,
+                    attempts,
+                    first_attempt_at: now,
+                    due_at,
+                    reason,
+                    unknown_outcomes,
+                });
+            }
+            Next::Pause { until } => {
+                self.lane.gate.pause(until);
+                return self.wait_again(device);
+            }
+            Next::Hold { reason } => {
+                self.lane.hold(&reason, now);
+                return self.wait_again(device);
+            }
+        }
+        self.batch.owe_credit();
+        self.done += 1;
+    }
+
+    /// Held and throttled devices go back to the queue; they never become rows (trap 12).
+    pub(super) fn wait_again(&mut self, device: AudienceDevice) {
+        self.lane.shared.credit.give_back(1);
+        self.mark.waits_again(device.key);
+        self.queue.push_front(device);
+        // After any pause addresses are read again (trap 8); the read sorts the queue as well.
+        self.fresh = false;
+        self.read_at = Timestamp(0);
+    }
+
+    pub(super) fn wants_commit(&self, obstacle: &Obstacle) -> bool {
+        self.batch.is_due(self.lane.shared.config.checkpoint_outcomes)
+            || matches!(obstacle, Obstacle::Lease)
+            || matches!(obstacle, Obstacle::NoneLeft)
+                && self.lane.shared.stop.asked()
+                && !self.batch.is_empty()
+    }
+
+    /// Begins the next checkpoint with everything that waits for one.
+    pub(super) fn commit(&mut self, in_flight: u64, finished: bool) -> Commit {
+        let shared = self.lane.shared.clone();
+        let now = shared.clock.now();
+        let batch = std::mem::take(&mut self.batch);
+        let waiting_targets =
+            self.queue.iter().filter(|device| self.job.targets(device)).count() as u64;
+        let waiting_excluded =
+            if self.job.names_devices() { self.queue.len() as u64 - waiting_targets } else { 0 };
+        let has_retries = batch.has_retries();
+        let checkpoint = Checkpoint {
+            page: self.page,
+            targeted: self.done + in_flight + waiting_targets,
+            excluded: self.skipped + waiting_excluded,
+            at: now,
+            lease_until: now.plus_ms(shared.config.lease_ms),
+            finished,
+            ..batch.into_checkpoint(self.page)
+        };
+        async move {
+            let committed = commit_at_last(&shared, checkpoint).await;
+            shared.committed();
+            if has_retries {
+                shared.wake.notify_one();
+            }
+            committed
+        }
+        .boxed()
+    }
+
+    pub(super) fn commit_at(&self) -> tokio::time::Instant {
+        self.batch.due_at(self.lane.shared.config.checkpoint_every)
+    }
+}
+
+/// Commits, as often as it takes: while storage is gone the credit stays owed, and sending stops.
+async fn commit_at_last(shared: &Shared, checkpoint: Checkpoint) -> Result<OpenPage, StoreError> {
+    loop {
+        match shared.store.checkpoint(checkpoint.clone()).await {
+            Ok(page) => return Ok(page),
+            Err(error @ (StoreError::Fenced | StoreError::NotFound)) => return Err(error),
+            Err(error) => shared.storage_failed(&error).await,
+        }
+    }
+}
+
+pub(super) async fn await_commit(commit: &mut Option<Commit>) -> Result<OpenPage, StoreError> {
+    match commit {
+        Some(commit) => commit.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,107 @@
+//! Starting devices of a page: what needs no stream is settled, the rest waits for its place.
+
+use futures_util::FutureExt;
+use notify_core::Timestamp;
+
+use super::{Flights, Landed, Obstacle, PageRun};
+use crate::delivery::gate::Admission;
+use crate::delivery::job::Mode;
+use crate::providers::Reason;
+use crate::store::{DeviceKey, Settled};
+
+impl PageRun {
+    /// Starts devices until something stands in the way, and says what.
+    pub(super) async fn start_what_may_start(&mut self, flights: &mut Flights) -> Obstacle {
+        let shared = self.lane.shared.clone();
+        loop {
+            if self.queue.is_empty() || shared.stop.asked() {
+                return Obstacle::NoneLeft;
+            }
+            let now = shared.clock.now();
+            if self.must_read_again(now) {
+                if let Err(error) = self.read_again(now).await {
+                    shared.storage_failed(&error).await;
+                }
+                continue;
+            }
+            let Some(mode) = self.mode.clone() else { continue };
+            if self.job.canceled() && !matches!(mode, Mode::Count { .. }) {
+                self.fresh = false;
+                continue;
+            }
+            if let Some(obstacle) = self.settle_without_sending(&mode, now) {
+                return obstacle;
+            }
+            let Mode::Send { provider, payload } = mode else { continue };
+            let Some(device) = self.queue.pop_front() else { continue };
+            let Some(address) = self.job.address(&device) else {
+                self.count(device.key, Settled::Failed, "no_address".into());
+                continue;
+            };
+            self.slot.hand_over();
+            self.credit.hand_over();
+            self.mark.started(device.key);
+            flights.push(
+                async move {
+                    let answer = provider.attempt(&payload, &address).await;
+                    Landed { device, answer }
+                }
+                .boxed(),
+            );
+        }
+    }
+
+    /// Settles and skips what needs no stream; takes a place for the device that does. `None`: the
+    /// first device of the queue has slot and credit, or the queue has come to its end.
+    pub(super) fn settle_without_sending(
+        &mut self,
+        mode: &Mode,
+        now: Timestamp,
+    ) -> Option<Obstacle> {
+        while let Some(device) = self.queue.front() {
+            let key = device.key;
+            if self.job.targets(device) {
+                match mode {
+                    Mode::Count { settled, reason } => self.count(key, *settled, reason.clone()),
+                    Mode::Send { .. } if self.job.expired(now) => {
+                        self.count(key, Settled::Expired, "expired".into());
+                    }
+                    Mode::Send { .. } => break,
+                }
+            } else {
+                self.skipped += u64::from(self.job.names_devices());
+            }
+            self.queue.pop_front();
+        }
+        if self.queue.is_empty() { None } else { self.take_place(now).err() }
+    }
+
+    /// Takes slot and credit for one device, if lease and gate allow. The slot comes first, for
+    /// everybody, so that nobody holds credit while it waits for a slot.
+    pub(super) fn take_place(&mut self, now: Timestamp) -> Result<(), Obstacle> {
+        if now >= self.page.lease_until {
+            return Err(Obstacle::Lease);
+        }
+        self.lane.slots.set_limit(self.lane.slots_max());
+        if !self.slot.has_place() {
+            return Err(Obstacle::Slots);
+        }
+        if !self.credit.has_place() {
+            return Err(Obstacle::Credit);
+        }
+        match self.lane.admit(now) {
+            Admission::Go => Ok(()),
+            Admission::Wait(until) => {
+                self.slot.let_go();
+                self.credit.let_go();
+                Err(Obstacle::Gate(until))
+            }
+        }
+    }
+
+    /// A delivery that ends without being sent.
+    pub(super) fn count(&mut self, key: DeviceKey, settled: Settled, reason: Reason) {
+        self.batch.settle(key, settled, Some(reason), 0);
+        self.done += 1;
+    }
+}

@@ -1,0 +1,187 @@
+//! Applications, keys and providers.
+
+use std::sync::{Arc, Mutex};
+
+use notify_core::{AppChange, AppId, AppStatus, KeyId, ProviderKind, Timestamp};
+use uuid::Uuid;
+
+use super::given::{self, NOW};
+use super::is_unknown;
+use crate::store::{AppNo, Change, ChangeListener, ProviderRow, Store};
+
+pub async fn the_first_application_is_made_once(store: &dyn Store) {
+    let id = AppId(Uuid::now_v7());
+    let (api, admin) = (given::key(1), given::key(2));
+    let made = store.found(id, given::new_app("default"), api.clone(), admin.clone()).await;
+    assert!(made.unwrap());
+    let other = AppId(Uuid::now_v7());
+    let again = store.found(other, given::new_app("default"), given::key(3), given::key(4)).await;
+    assert!(!again.unwrap());
+    assert_eq!(store.list_apps(given::page(10)).await.unwrap().rows.len(), 1);
+    let access = store.open_with_key(api.hash).await.unwrap().unwrap();
+    assert_eq!((access.app.id, access.key), (id, api.id));
+    assert_eq!(store.admin_key(admin.hash).await.unwrap(), Some(admin.id));
+    assert_eq!(store.open_with_key([3; 32]).await.unwrap(), None);
+}
+
+pub async fn an_application_reads_back_as_it_was_made(store: &dyn Store) {
+    let (id, no) = given::named_app(store, "Laden").await;
+    let (read_no, app) = store.app(id).await.unwrap();
+    assert_eq!(read_no, no);
+    assert_eq!((app.id, app.name.as_str(), app.language.as_str()), (id, "Laden", "en"));
+    assert_eq!((app.status, app.created_at), (AppStatus::Active, NOW));
+    assert!(is_unknown(&store.app(AppId(Uuid::now_v7())).await));
+}
+
+pub async fn a_change_leaves_what_it_does_not_name(store: &dyn Store) {
+    let (id, _) = given::named_app(store, "Shop").await;
+    let change = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
+    store.change_app(id, change).await.unwrap();
+    let rename = AppChange { name: Some("Store".into()), ..AppChange::default() };
+    store.change_app(id, rename.clone()).await.unwrap();
+    let (_, app) = store.app(id).await.unwrap();
+    assert_eq!((app.name.as_str(), app.status), ("Store", AppStatus::Suspended));
+    assert!(is_unknown(&store.change_app(AppId(Uuid::now_v7()), rename).await));
+}
+
+pub async fn applications_are_listed_oldest_first_in_pages(store: &dyn Store) {
+    let mut ids = Vec::new();
+    for name in ["a", "b", "c"] {
+        ids.push(given::named_app(store, name).await.0);
+    }
+    let first = store.list_apps(given::page(2)).await.unwrap();
+    assert_eq!(first.rows.iter().map(|app| app.id).collect::<Vec<_>>(), ids[..2]);
+    let rest = store.list_apps(given::next_page(2, first.next)).await.unwrap();
+    assert_eq!(rest.rows.iter().map(|app| app.id).collect::<Vec<_>>(), ids[2..]);
+    assert_eq!(rest.next, None);
+}
+
+pub async fn a_key_opens_its_application_until_it_is_revoked(store: &dyn Store) {
+    let (id, no) = given::named_app(store, "Shop").await;
+    let key = given::key(7);
+    store.add_key(id, key.clone()).await.unwrap();
+    let access = store.open_with_key(key.hash).await.unwrap().unwrap();
+    assert_eq!((access.no, access.app.id, access.key), (no, id, key.id));
+    let suspend = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
+    store.change_app(id, suspend).await.unwrap();
+    let access = store.open_with_key(key.hash).await.unwrap().unwrap();
+    assert_eq!(access.app.status, AppStatus::Suspended);
+    store.revoke_key(id, key.id).await.unwrap();
+    assert_eq!(store.open_with_key(key.hash).await.unwrap(), None);
+    assert!(is_unknown(&store.revoke_key(id, key.id).await));
+}
+
+pub async fn keys_of_another_application_stay(store: &dyn Store) {
+    let (id, _) = given::named_app(store, "Shop").await;
+    let (other, _) = given::named_app(store, "Other").await;
+    let (first, second) = (given::key(7), given::key(8));
+    store.add_key(id, first.clone()).await.unwrap();
+    store.add_key(id, second.clone()).await.unwrap();
+    assert!(is_unknown(&store.revoke_key(other, first.id).await));
+    let keys = store.list_keys(id).await.unwrap();
+    assert_eq!(keys.iter().map(|key| key.id).collect::<Vec<_>>(), [first.id, second.id]);
+    assert_eq!((keys[0].name.as_deref(), keys[0].last_used_at), (Some("backend"), None));
+    assert_eq!(store.list_keys(other).await.unwrap(), []);
+    assert!(is_unknown(&store.list_keys(AppId(Uuid::now_v7())).await));
+}
+
+pub async fn admin_keys_open_no_application(store: &dyn Store) {
+    let key = given::key(9);
+    store.add_admin_key(key.clone()).await.unwrap();
+    assert_eq!(store.admin_key(key.hash).await.unwrap(), Some(key.id));
+    assert_eq!(store.open_with_key(key.hash).await.unwrap(), None);
+    assert_eq!(store.admin_key([1; 32]).await.unwrap(), None);
+}
+
+pub async fn the_last_use_of_a_key_never_goes_back(store: &dyn Store) {
+    let (id, _) = given::named_app(store, "Shop").await;
+    let key = given::key(7);
+    store.add_key(id, key.clone()).await.unwrap();
+    let later = NOW.plus_ms(60_000);
+    let unknown = (KeyId(Uuid::now_v7()), NOW);
+    store.touch_keys(vec![(key.id, later), unknown]).await.unwrap();
+    store.touch_keys(vec![(key.id, NOW)]).await.unwrap();
+    assert_eq!(store.list_keys(id).await.unwrap()[0].last_used_at, Some(later));
+}
+
+pub async fn a_deleted_application_is_unknown_and_leaves_others_alone(store: &dyn Store) {
+    let (id, app) = given::named_app(store, "Shop").await;
+    let (other_id, other) = given::named_app(store, "Other").await;
+    for (id, app, byte) in [(id, app, 1), (other_id, other, 2)] {
+        store.add_key(id, given::key(byte)).await.unwrap();
+        let (_, keys) = given::retried(store, app, 3).await;
+        assert_eq!(keys.len(), 3);
+        given::tagged(store, app, "d000", "vip", true).await;
+    }
+    store.delete_app(id).await.unwrap();
+    assert!(is_unknown(&store.app(id).await));
+    assert!(is_unknown(&store.device(app, given::id("d000")).await));
+    assert!(is_unknown(&store.delete_app(id).await));
+    assert_eq!(store.open_with_key([1; 32]).await.unwrap(), None);
+    assert_eq!(store.open_retries(app, notify_core::Platform::Android).await.unwrap(), 0);
+    assert!(store.open_with_key([2; 32]).await.unwrap().is_some());
+    assert_eq!(store.device(other, given::id("d000")).await.unwrap().tags.len(), 1);
+    assert_eq!(store.open_retries(other, notify_core::Platform::Android).await.unwrap(), 3);
+    let next = given::app(store).await;
+    assert!(next > other, "the number of an application is not given again");
+}
+
+pub async fn providers_are_kept_sealed_and_tell_versions_apart(store: &dyn Store) {
+    let (id, no) = given::named_app(store, "Shop").await;
+    let row = |provider, sealed: &[u8]| ProviderRow {
+        provider,
+        sealed: sealed.to_vec(),
+        updated_at: NOW,
+    };
+    store.put_provider(id, row(ProviderKind::Fcm, b"one")).await.unwrap();
+    store.put_provider(id, row(ProviderKind::Apns, b"two")).await.unwrap();
+    store.put_provider(id, row(ProviderKind::Fcm, b"three")).await.unwrap();
+    let rows = store.providers(id).await.unwrap();
+    let names: Vec<_> = rows.iter().map(|row| row.provider).collect();
+    assert_eq!(names, [ProviderKind::Apns, ProviderKind::Fcm]);
+    assert_eq!(rows[1].sealed, b"three");
+    assert!(rows[1].updated_at > NOW, "two versions at one instant are told apart");
+    let (bound_to, found) = store.provider(no, ProviderKind::Fcm).await.unwrap().unwrap();
+    assert_eq!((bound_to, found.sealed.as_slice()), (id, b"three".as_slice()));
+    assert_eq!(store.provider(no, ProviderKind::WebPush).await.unwrap(), None);
+    store.delete_provider(id, ProviderKind::Fcm).await.unwrap();
+    assert!(is_unknown(&store.delete_provider(id, ProviderKind::Fcm).await));
+    assert!(is_unknown(&store.put_provider(AppId(Uuid::now_v7()), rows[0].clone()).await));
+}
+
+/// Keeps what it hears.
+#[derive(Default)]
+struct Heard(Mutex<Vec<Change>>);
+
+impl ChangeListener for Heard {
+    fn changed(&self, change: Change) {
+        self.0.lock().unwrap().push(change);
+    }
+}
+
+impl Heard {
+    fn take(&self) -> Vec<Change> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+pub async fn listeners_hear_of_a_change_before_its_caller(store: &dyn Store) {
+    let (id, app) = given::named_app(store, "Shop").await;
+    let heard = Arc::new(Heard::default());
+    store.subscribe(heard.clone());
+    given::accepted(store, app, given::broadcast(&[notify_core::Platform::Ios])).await;
+    assert_eq!(heard.take(), [Change::NotificationDue]);
+    let mut later = given::broadcast(&[notify_core::Platform::Ios]);
+    later.schedule = notify_core::Schedule::At(Timestamp(NOW.0 + 1));
+    let later = given::accepted(store, app, later).await;
+    assert_eq!(heard.take(), [Change::NotificationScheduled]);
+    store.cancel_notification(app, later.clone(), NOW).await.unwrap();
+    assert!(matches!(heard.take()[..], [Change::NotificationCanceled(_)]));
+    given::devices(store, app, 1).await;
+    assert!(matches!(heard.take()[..], [Change::DeviceChanged(_)]));
+    store.change_app(id, AppChange::default()).await.unwrap();
+    assert_eq!(heard.take(), [Change::AppChanged(app)]);
+    assert!(store.cancel_notification(app, later, NOW).await.is_err());
+    assert!(is_unknown(&store.device(AppNo(app.0 + 1), given::id("d000")).await));
+    assert_eq!(heard.take(), [], "what failed changed nothing");
+}

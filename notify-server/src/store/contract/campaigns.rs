@@ -1,0 +1,209 @@
+//! Campaigns (B27, B28).
+
+use notify_core::{
+    CampaignFeature, CampaignFeatureData, CampaignFilter, CampaignId, CampaignLayout, CampaignPage,
+    CampaignRef, CampaignSettings, CampaignStatus, CampaignTemplate, FeedId, FeedRef, Timestamp,
+};
+use uuid::Uuid;
+
+use super::given::{self, NOW};
+use super::{is_unknown, refusal};
+use crate::store::{AppNo, CampaignDraft, Store};
+
+fn template(name: &str) -> CampaignTemplate {
+    CampaignTemplate {
+        name: name.to_owned(),
+        layout_id: CampaignLayout::ContentWithTwo,
+        settings: CampaignSettings {
+            big_share_button: false,
+            small_view: true,
+            build_without_image: true,
+            small_share_button: false,
+            drag_to_expand: false,
+        },
+        strings: Vec::new(),
+        is_default: false,
+        features: Vec::new(),
+    }
+}
+
+fn with_feeds(name: &str, feeds: Vec<FeedRef>) -> CampaignTemplate {
+    let data = CampaignFeatureData::ContentFeed {
+        feeds,
+        view_ext_on_browser: true,
+        recommendations_title: false,
+    };
+    CampaignTemplate { features: vec![CampaignFeature { position: 1, data }], ..template(name) }
+}
+
+fn url(url: &str) -> FeedRef {
+    FeedRef::Url { url: url.to_owned(), name: "News".to_owned() }
+}
+
+fn draft(template: CampaignTemplate) -> CampaignDraft {
+    CampaignDraft {
+        id: CampaignId(Uuid::now_v7()),
+        template,
+        feed_ids: vec![FeedId(Uuid::now_v7()), FeedId(Uuid::now_v7())],
+        at: NOW,
+    }
+}
+
+/// Makes a campaign of that name.
+pub async fn made(store: &dyn Store, app: AppNo, name: &str) -> CampaignId {
+    create(store, app, draft(template(name))).await
+}
+
+/// Makes a campaign that uses a feed.
+pub async fn made_with_feed(store: &dyn Store, app: AppNo, feed: FeedId) -> CampaignId {
+    create(store, app, draft(with_feeds("Fed", vec![FeedRef::Id { id: feed }]))).await
+}
+
+async fn create(store: &dyn Store, app: AppNo, draft: CampaignDraft) -> CampaignId {
+    given::now(store.create_campaign(app, draft, None).await.unwrap()).id
+}
+
+async fn default_of(store: &dyn Store, app: AppNo) -> Option<CampaignId> {
+    let found = store.active_campaign(app, CampaignRef::Default).await;
+    found.ok().map(|record| record.campaign.id)
+}
+
+pub async fn a_campaign_reads_back_with_its_feeds_by_id(store: &dyn Store) {
+    let app = given::app(store).await;
+    let draft = draft(with_feeds("A", vec![url("https://a.example/"), url("https://b.example/")]));
+    let ids = draft.feed_ids.clone();
+    let id = create(store, app, draft).await;
+    let record = store.campaign(app, id).await.unwrap();
+    assert_eq!((record.campaign.id, record.campaign.name.as_str()), (id, "A"));
+    assert_eq!(
+        (record.campaign.status, record.campaign.is_default),
+        (CampaignStatus::Active, false)
+    );
+    assert_eq!(record.campaign.created_at, NOW);
+    let named = ids.iter().map(|id| FeedRef::Id { id: *id }).collect();
+    assert_eq!(record.template, with_feeds("A", named));
+    let again = with_feeds("B", vec![url("https://b.example/"), FeedRef::Id { id: ids[0] }]);
+    store.replace_campaign(app, CampaignDraft { id, ..self::draft(again) }).await.unwrap();
+    let record = store.campaign(app, id).await.unwrap();
+    let named = vec![FeedRef::Id { id: ids[1] }, FeedRef::Id { id: ids[0] }];
+    assert_eq!(record.template, with_feeds("B", named), "a known url is that feed as it is");
+    assert_eq!(store.list_feeds(app, given::page(10)).await.unwrap().rows.len(), 2);
+}
+
+pub async fn a_feed_that_is_not_there_is_refused_with_its_path(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    let elsewhere = draft(with_feeds("A", vec![url("https://a.example/")]));
+    let foreign = elsewhere.feed_ids[0];
+    create(store, other, elsewhere).await;
+    let feeds = vec![url("https://new.example/"), FeedRef::Id { id: foreign }];
+    let refused = store.create_campaign(app, draft(with_feeds("A", feeds)), None).await;
+    assert!(refusal(refused).starts_with("features[0].data.feeds[1].id: "));
+    assert_eq!(store.list_feeds(app, given::page(10)).await.unwrap().rows, []);
+}
+
+pub async fn one_campaign_is_the_default(store: &dyn Store) {
+    let app = given::app(store).await;
+    let default = |name| CampaignTemplate { is_default: true, ..template(name) };
+    let first = create(store, app, draft(default("A"))).await;
+    let second = create(store, app, draft(default("B"))).await;
+    assert_eq!(default_of(store, app).await, Some(second));
+    assert!(!store.campaign(app, first).await.unwrap().template.is_default);
+    let back = CampaignDraft { id: first, ..draft(default("A")) };
+    store.replace_campaign(app, back).await.unwrap();
+    assert_eq!(default_of(store, app).await, Some(first));
+    let none = CampaignDraft { id: first, ..draft(template("A")) };
+    store.replace_campaign(app, none).await.unwrap();
+    assert_eq!(default_of(store, app).await, None);
+}
+
+pub async fn a_default_is_neither_disabled_nor_deleted(store: &dyn Store) {
+    let app = given::app(store).await;
+    let default = CampaignTemplate { is_default: true, ..template("A") };
+    let id = create(store, app, draft(default.clone())).await;
+    let disabled = store.set_campaign_status(app, id, CampaignStatus::Disabled).await;
+    assert!(refusal(disabled).starts_with("status: "));
+    assert!(refusal(store.delete_campaign(app, id).await).starts_with("id: "));
+    let other = made(store, app, "B").await;
+    store.set_campaign_status(app, other, CampaignStatus::Disabled).await.unwrap();
+    let replaced = store.replace_campaign(app, CampaignDraft { id: other, ..draft(default) }).await;
+    assert!(refusal(replaced).starts_with("is_default: "));
+    assert_eq!(default_of(store, app).await, Some(id));
+}
+
+pub async fn a_campaign_that_a_notification_names_is_not_deleted(store: &dyn Store) {
+    let app = given::app(store).await;
+    let (named, free) = (made(store, app, "A").await, made(store, app, "B").await);
+    let mut new = given::broadcast(&[notify_core::Platform::Ios]);
+    new.campaign = Some(CampaignRef::Id(named));
+    given::accepted(store, app, new).await;
+    assert!(refusal(store.delete_campaign(app, named).await).starts_with("id: "));
+    store.delete_campaign(app, free).await.unwrap();
+    assert!(is_unknown(&store.campaign(app, free).await));
+    assert!(is_unknown(&store.delete_campaign(app, free).await));
+}
+
+pub async fn campaigns_are_found_by_part_of_their_name(store: &dyn Store) {
+    let app = given::app(store).await;
+    for (name, after) in [("Größe 50%", 0), ("ΟΔΟΣ", 10), ("summer_sale", 20), ("Summer", 20)]
+    {
+        let mut new = draft(template(name));
+        new.at = Timestamp(NOW.0 + after);
+        create(store, app, new).await;
+    }
+    let find = |name: &str, offset, limit| {
+        let page = CampaignPage {
+            offset,
+            limit,
+            name: (!name.is_empty()).then(|| name.to_owned()),
+            status: CampaignFilter::Active,
+        };
+        async move {
+            let found = store.list_campaigns(app, page).await.unwrap();
+            found.into_iter().map(|campaign| campaign.name).collect::<Vec<_>>()
+        }
+    };
+    let all = ["Summer", "summer_sale", "ΟΔΟΣ", "Größe 50%"];
+    assert_eq!(find("", 0, 10).await, all, "newest first, equal times by id descending");
+    assert_eq!(find("", 1, 2).await, all[1..3]);
+    for (part, found) in [
+        ("SUMMER", &all[..2]),
+        ("r_s", &all[1..2]),
+        ("_", &all[1..2]),
+        ("%", &all[3..]),
+        ("GRÖSSE", &all[3..]),
+        ("οδος", &all[2..3]),
+        ("δος", &all[2..3]),
+        ("winter", &[]),
+    ] {
+        assert_eq!(find(part, 0, 10).await, found, "{part}");
+    }
+}
+
+pub async fn disabled_campaigns_enrich_nothing(store: &dyn Store) {
+    let app = given::app(store).await;
+    let (on, off) = (made(store, app, "A").await, made(store, app, "B").await);
+    store.set_campaign_status(app, off, CampaignStatus::Disabled).await.unwrap();
+    assert!(store.active_campaign(app, CampaignRef::Id(on)).await.is_ok());
+    assert!(is_unknown(&store.active_campaign(app, CampaignRef::Id(off)).await));
+    for (status, expected) in [
+        (CampaignFilter::Active, vec![on]),
+        (CampaignFilter::Disabled, vec![off]),
+        (CampaignFilter::All, vec![off, on]),
+    ] {
+        let page = CampaignPage { offset: 0, limit: 10, name: None, status };
+        let found = store.list_campaigns(app, page).await.unwrap();
+        assert_eq!(found.iter().map(|campaign| campaign.id).collect::<Vec<_>>(), expected);
+    }
+}
+
+pub async fn campaigns_of_others_are_unknown(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    let id = made(store, app, "A").await;
+    assert!(is_unknown(&store.campaign(other, id).await));
+    assert!(is_unknown(&store.delete_campaign(other, id).await));
+    let active = CampaignStatus::Active;
+    assert!(is_unknown(&store.set_campaign_status(other, id, active).await));
+    let stolen = CampaignDraft { id, ..draft(template("Mine")) };
+    assert!(is_unknown(&store.replace_campaign(other, stolen).await));
+    assert_eq!(store.campaign(app, id).await.unwrap().campaign.name, "A");
+}

@@ -1,0 +1,393 @@
+//! Dispatches, pages and checkpoints. The traps named are those of `design.md`.
+
+use notify_core::{Counts, Endpoint, NotificationStatus, Platform, Schedule, Timestamp};
+
+use super::given::{self, EPOCH, LEASE, NOW, android, id};
+use super::is_unknown;
+use crate::store::{
+    Checkpoint, DeadAddress, DeviceKey, DispatchNo, Epoch, PageClaim, Settled, Source, Store,
+    StoreError,
+};
+
+pub async fn what_is_due_is_started_oldest_first_within_the_limit(store: &dyn Store) {
+    let app = given::app(store).await;
+    let mut ids = Vec::new();
+    for after in [300, 100, 200, 9_000] {
+        let mut new = given::broadcast(&[Platform::Android]);
+        new.schedule = Schedule::At(NOW.plus_ms(after));
+        ids.push(given::accepted(store, app, new).await);
+    }
+    assert_eq!(store.start_due(NOW, 10).await.unwrap(), (vec![], false));
+    assert_eq!(store.next_due().await.unwrap(), Some(NOW.plus_ms(100)));
+    let then = NOW.plus_ms(500);
+    let (first, more) = store.start_due(then, 2).await.unwrap();
+    assert!(more);
+    let (rest, more) = store.start_due(then, 2).await.unwrap();
+    assert!(!more);
+    let mut started = Vec::new();
+    for no in first.into_iter().chain(rest) {
+        started.push(store.dispatch(no).await.unwrap().notification_id);
+    }
+    assert_eq!(started, [ids[1].clone(), ids[2].clone(), ids[0].clone()]);
+    assert_eq!(store.next_due().await.unwrap(), Some(NOW.plus_ms(9_000)));
+    let record = store.notification(app, ids[0].clone()).await.unwrap();
+    assert_eq!((record.status, record.started_at), (NotificationStatus::Sending, Some(then)));
+    assert!(is_unknown(&store.dispatch(DispatchNo(9_999)).await));
+}
+
+/// Trap 7: by sequence, when it is due, not by time.
+pub async fn the_audience_is_fixed_when_a_notification_becomes_due(store: &dyn Store) {
+    let app = given::app(store).await;
+    let mut later = given::broadcast(&[Platform::Android]);
+    later.schedule = Schedule::At(NOW.plus_ms(1));
+    let later = given::accepted(store, app, later).await;
+    given::registered(store, app, android("early")).await;
+    let at_once = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
+    given::registered(store, app, android("late")).await;
+    let (started, _) = store.start_due(NOW.plus_ms(1), 10).await.unwrap();
+    given::registered(store, app, android("after")).await;
+    for no in started {
+        let dispatch = store.dispatch(no).await.unwrap();
+        let slice = store.read_slice(&dispatch, dispatch.cursor, 10).await.unwrap();
+        let expected = if dispatch.notification_id == at_once { 1 } else { 2 };
+        assert!(dispatch.notification_id == at_once || dispatch.notification_id == later);
+        assert_eq!((slice.devices.len(), slice.to, slice.end), (expected, dispatch.until, true));
+    }
+}
+
+pub async fn every_platform_of_the_target_has_its_dispatch(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 1).await;
+    let mut new = given::broadcast(&[Platform::Android, Platform::Web]);
+    let poll = given::poll();
+    new.poll = Some(poll.clone());
+    let request = new.request.clone();
+    let notification = given::accepted(store, app, new).await;
+    let (started, _) = store.start_due(NOW, 10).await.unwrap();
+    assert_eq!(started.len(), 2);
+    let dispatch = store.dispatch(started[0]).await.unwrap();
+    assert_eq!((dispatch.app, dispatch.app_name.as_str()), (app, "Shop"));
+    assert_eq!((dispatch.platform, dispatch.source.clone()), (Platform::Android, Source::Platform));
+    assert_eq!((dispatch.due_at, dispatch.ttl_seconds), (NOW, 600));
+    assert_eq!((dispatch.request.clone(), dispatch.canceled), (request, false));
+    assert_eq!(dispatch.poll_public_id, Some(poll.public_id));
+    for no in started {
+        let dispatch = store.dispatch(no).await.unwrap();
+        let open = store.notification(app, notification.clone()).await.unwrap();
+        assert_eq!(open.status, NotificationStatus::Sending);
+        let (keys, page) = given::whole_page(store, &dispatch).await;
+        if !keys.is_empty() {
+            let settled = keys.iter().map(|key| given::sent(*key)).collect();
+            let done = Checkpoint { settled, finished: true, ..given::checkpoint(page, 1) };
+            store.checkpoint(done).await.unwrap();
+        }
+    }
+    let record = store.notification(app, notification).await.unwrap();
+    assert_eq!((record.status, record.completed_at), (NotificationStatus::Completed, Some(NOW)));
+}
+
+pub async fn named_ids_are_resolved_and_the_unknown_counted(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 3).await;
+    let dispatch =
+        given::dispatch(store, app, given::direct(&["d002", "d000", "nobody"], &["d001"])).await;
+    let Source::Named { keys, tag: None } = &dispatch.source else { panic!("{dispatch:?}") };
+    assert!(keys.is_sorted());
+    let slice = store.read_slice(&dispatch, dispatch.cursor, 1).await.unwrap();
+    assert_eq!((slice.devices.len(), slice.to, slice.end), (1, keys[0], false));
+    let rest = store.read_slice(&dispatch, slice.to, 10).await.unwrap();
+    assert_eq!((rest.devices[0].key, rest.to, rest.end), (keys[1], dispatch.until, true));
+    let record = store.notification(app, dispatch.notification_id).await.unwrap();
+    assert_eq!((record.counts.unknown, record.counts.targeted), (2, 0));
+    let of_ios = &record.by_platform[1];
+    assert_eq!((of_ios.platform, of_ios.counts.unknown), (Platform::Ios, 1));
+}
+
+/// Trap 14: what is read is bounded, whatever matches.
+pub async fn a_slice_bounds_the_rows_it_reads(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    given::devices(store, other, 2).await;
+    for number in 0..5 {
+        let mut device = android(&format!("d{number}"));
+        device.push_disabled = number % 2 == 0;
+        given::registered(store, app, device).await;
+    }
+    given::registered(store, app, given::ios("phone")).await;
+    let bare = given::registration("bare", Endpoint::Android { push_token: None });
+    given::registered(store, app, bare).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let mut after = dispatch.cursor;
+    let mut seen = Vec::new();
+    loop {
+        let slice = store.read_slice(&dispatch, after, 4).await.unwrap();
+        assert!(slice.devices.len() <= 4 && slice.to > after);
+        let range = store.read_range(&dispatch, after, slice.to).await.unwrap();
+        assert_eq!(range, slice.devices, "a range reads back what the slice showed");
+        seen.extend(slice.devices.iter().map(|device| (device.eligible, device.address.is_some())));
+        after = slice.to;
+        if slice.end {
+            break;
+        }
+    }
+    assert_eq!(after, dispatch.until);
+    let (on, off) = ((true, true), (false, true));
+    assert_eq!(seen, [off, on, off, on, off, (true, false)]);
+}
+
+pub async fn a_tag_is_read_over_its_own_devices(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 6).await;
+    given::tagged(store, app, "d001", "vip", true).await;
+    given::tagged(store, app, "d003", "vip", false).await;
+    given::tagged(store, app, "d005", "vip", true).await;
+    let mut new = given::broadcast(&[Platform::Android]);
+    new.tag = Some("vip".into());
+    let dispatch = given::dispatch(store, app, new).await;
+    assert_eq!(dispatch.source, Source::Tag("vip".into()));
+    let slice = store.read_slice(&dispatch, dispatch.cursor, 2).await.unwrap();
+    let eligible: Vec<_> = slice.devices.iter().map(|device| device.eligible).collect();
+    assert_eq!((eligible, slice.end), (vec![true, false], false));
+    let rest = store.read_slice(&dispatch, slice.to, 2).await.unwrap();
+    assert_eq!((rest.devices.len(), rest.to, rest.end), (1, dispatch.until, true));
+    let mut named = given::direct(&["d000", "d001", "d003"], &[]);
+    named.tag = Some("vip".into());
+    let named = given::dispatch(store, app, named).await;
+    let slice = store.read_slice(&named, named.cursor, 10).await.unwrap();
+    let eligible: Vec<_> = slice.devices.iter().map(|device| device.eligible).collect();
+    assert_eq!(eligible, [false, true, false]);
+}
+
+pub async fn a_cursor_moves_once(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 4).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let slice = store.read_slice(&dispatch, dispatch.cursor, 2).await.unwrap();
+    let claim = PageClaim { targeted: 2, ..given::claim(&dispatch, slice.to, false) };
+    let page = store.open_page(claim).await.unwrap();
+    assert_eq!((page.from, page.to, page.epoch), (dispatch.cursor, slice.to, EPOCH));
+    assert_eq!((page.checkpoint_no, page.lease_until), (0, LEASE));
+    let second = PageClaim { epoch: Epoch(99), ..claim };
+    assert!(matches!(store.open_page(second).await, Err(StoreError::Fenced)));
+    let moved = store.dispatch(dispatch.no).await.unwrap();
+    assert_eq!((moved.cursor, moved.scan_done), (slice.to, false));
+    let rest = PageClaim { targeted: 2, ..given::claim(&moved, moved.until, true) };
+    store.open_page(rest).await.unwrap();
+    assert!(store.dispatch(dispatch.no).await.unwrap().scan_done);
+    let over = given::claim(&store.dispatch(dispatch.no).await.unwrap(), moved.until, true);
+    assert!(matches!(store.open_page(over).await, Err(StoreError::Fenced)));
+}
+
+pub async fn a_page_without_anybody_to_send_to_is_finished_at_once(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 1).await;
+    let mut off = android("d000");
+    off.push_disabled = true;
+    given::registered(store, app, off).await;
+    let dispatch = given::dispatch(store, app, given::direct(&["d000"], &[])).await;
+    let claim = PageClaim { excluded: 1, ..given::claim(&dispatch, dispatch.until, true) };
+    let page = store.open_page(claim).await.unwrap();
+    let record = store.notification(app, dispatch.notification_id.clone()).await.unwrap();
+    assert_eq!(record.status, NotificationStatus::Completed);
+    assert_eq!(record.counts, Counts { excluded: 1, ..Counts::default() });
+    let again = Checkpoint { finished: true, excluded: 1, ..given::checkpoint(page, 0) };
+    store.checkpoint(again).await.unwrap();
+    let twice = store.notification(app, dispatch.notification_id).await.unwrap();
+    assert_eq!(twice, record, "finishing it again changes nothing");
+}
+
+/// Trap 11: the change that leaves nothing open ends the dispatch, the last dispatch the rest.
+pub async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 5).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let counts =
+        || async { store.notification(app, dispatch.notification_id.clone()).await.unwrap() };
+    assert_eq!(counts().await.counts, Counts { targeted: 5, pending: 5, ..Counts::default() });
+    let first = Checkpoint {
+        settled: vec![
+            given::sent(keys[0]),
+            given::outcome(keys[1], Settled::Failed, Some("PayloadTooLarge")),
+        ],
+        ..given::checkpoint(page, 5)
+    };
+    let page = store.checkpoint(first).await.unwrap();
+    assert_eq!(page.checkpoint_no, 1);
+    let open = counts().await;
+    assert_eq!(open.status, NotificationStatus::Sending);
+    let so_far = Counts { targeted: 5, sent: 1, failed: 1, pending: 3, ..Counts::default() };
+    assert_eq!(open.counts, so_far);
+    let last = Checkpoint {
+        settled: vec![
+            given::outcome(keys[4], Settled::Canceled, None),
+            given::outcome(keys[2], Settled::Unregistered, Some("Unregistered")),
+            given::outcome(keys[3], Settled::Expired, Some("expired")),
+        ],
+        at: NOW.plus_ms(70),
+        finished: true,
+        ..given::checkpoint(page, 5)
+    };
+    store.checkpoint(last).await.unwrap();
+    let done = counts().await;
+    assert_eq!(done.status, NotificationStatus::Completed);
+    assert_eq!(done.completed_at, Some(NOW.plus_ms(70)));
+    let each = Counts {
+        targeted: 5,
+        sent: 1,
+        failed: 1,
+        unregistered: 1,
+        expired: 1,
+        canceled: 1,
+        ..Counts::default()
+    };
+    assert_eq!((done.counts, done.by_platform[0].counts), (each, each));
+}
+
+/// Trap 5: a compare-and-set on epoch and checkpoint number.
+pub async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let with =
+        |page, key| Checkpoint { settled: vec![given::sent(key)], ..given::checkpoint(page, 2) };
+    let next = store.checkpoint(with(page, keys[0])).await.unwrap();
+    let mut stale = with(page, keys[1]);
+    stale.dead.push(report(keys[1], "token-d001", None));
+    assert!(matches!(store.checkpoint(stale).await, Err(StoreError::Fenced)));
+    let adopted = store.adopt(Epoch(12), LEASE).await.unwrap();
+    assert_eq!(adopted.pages.len(), 1);
+    assert!(matches!(store.checkpoint(with(next, keys[1])).await, Err(StoreError::Fenced)));
+    let record = store.notification(app, dispatch.notification_id.clone()).await.unwrap();
+    assert_eq!(record.counts, Counts { targeted: 2, sent: 1, pending: 1, ..Counts::default() });
+    assert_eq!(store.delivery_outcome(dispatch.no, keys[1]).await.unwrap(), None);
+    assert!(store.device(app, id("d001")).await.unwrap().enabled);
+    store.checkpoint(with(adopted.pages[0], keys[1])).await.unwrap();
+}
+
+/// Trap 1: by sequence, whoever is erased meanwhile.
+pub async fn outcomes_stay_with_their_devices(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 4).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    store.delete_device(app, id("d001"), NOW).await.unwrap();
+    let failed = crate::store::DeviceOutcome {
+        attempts: 3,
+        ..given::outcome(keys[2], Settled::Failed, Some("TopicDisallowed"))
+    };
+    let first = Checkpoint {
+        settled: vec![failed.clone(), given::sent(keys[0])],
+        ..given::checkpoint(page, 4)
+    };
+    let page = store.checkpoint(first).await.unwrap();
+    let progress = store.page_progress(&page).await.unwrap();
+    assert_eq!((progress.done, progress.excluded), (vec![keys[0], keys[2]], 0));
+    let left = store.read_range(&dispatch, page.from, page.to).await.unwrap();
+    let left: Vec<DeviceKey> = left.iter().map(|device| device.key).collect();
+    assert_eq!(left, [keys[0], keys[2], keys[3]]);
+    let outcome = |key| store.delivery_outcome(dispatch.no, key);
+    assert_eq!(outcome(keys[0]).await.unwrap(), Some(given::sent(keys[0])));
+    assert_eq!(outcome(keys[2]).await.unwrap(), Some(failed));
+    assert_eq!(outcome(keys[1]).await.unwrap(), None);
+    assert_eq!(outcome(keys[3]).await.unwrap(), None);
+}
+
+pub async fn failures_are_counted_by_reason(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 5).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let settled = vec![
+        given::outcome(keys[0], Settled::Failed, Some("one")),
+        given::outcome(keys[1], Settled::Unregistered, Some("two")),
+        given::outcome(keys[2], Settled::Unregistered, Some("two")),
+        given::outcome(keys[3], Settled::Expired, Some("three")),
+        given::sent(keys[4]),
+    ];
+    let done = Checkpoint { settled, finished: true, ..given::checkpoint(page, 5) };
+    store.checkpoint(done).await.unwrap();
+    let record = store.notification(app, dispatch.notification_id).await.unwrap();
+    let failures: Vec<_> =
+        record.failures.iter().map(|row| (row.reason.as_str(), row.count)).collect();
+    assert_eq!(failures, [("two", 2), ("one", 1)]);
+}
+
+fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) -> DeadAddress {
+    DeadAddress { key, address: address.into(), reason: "Unregistered".into(), since, at: NOW }
+}
+
+/// Trap 6: a device that has another token by now is spared; B22: the same token stays dead.
+pub async fn a_dead_address_disables_the_device_that_still_has_it(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let renewed = given::registration("d001", Endpoint::Android { push_token: Some("new".into()) });
+    given::registered(store, app, renewed).await;
+    let dead = vec![report(keys[0], "token-d000", None), report(keys[1], "token-d001", None)];
+    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 2) }).await.unwrap();
+    let device = store.device(app, id("d000")).await.unwrap();
+    let reason = Some(notify_core::DisabledReason::Unregistered);
+    assert_eq!((device.enabled, device.disabled_reason), (false, reason));
+    assert!(store.device(app, id("d001")).await.unwrap().enabled);
+    let counts = store.count_devices(app, None, NOW, NOW).await.unwrap();
+    assert_eq!((counts[0].enabled, counts[0].disabled), (1, 1));
+    given::registered(store, app, android("d000")).await;
+    assert!(!store.device(app, id("d000")).await.unwrap().enabled, "the same token stays dead");
+    let renewed =
+        given::registration("d000", Endpoint::Android { push_token: Some("newer".into()) });
+    given::registered(store, app, renewed).await;
+    assert!(store.device(app, id("d000")).await.unwrap().enabled);
+}
+
+/// Trap 9: compared with the last registration, written or not.
+pub async fn a_later_registration_spares_a_device(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 3).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    store.register_device(app, android("d001"), NOW.plus_ms(500), None).await.unwrap();
+    let dead = vec![
+        report(keys[0], "token-d000", Some(NOW.plus_ms(-1))),
+        report(keys[1], "token-d001", Some(NOW.plus_ms(499))),
+        report(keys[2], "token-d002", Some(NOW.plus_ms(1))),
+    ];
+    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 3) }).await.unwrap();
+    for (device, enabled) in [("d000", true), ("d001", true), ("d002", false)] {
+        assert_eq!(store.device(app, id(device)).await.unwrap().enabled, enabled, "{device}");
+    }
+}
+
+/// Trap 8: the engine can tell that a token was sent to under another device.
+pub async fn a_moved_token_names_where_it_was(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let taken =
+        given::registration("d001", Endpoint::Android { push_token: Some("token-d000".into()) });
+    store.register_device(app, taken, NOW.plus_ms(9), None).await.unwrap();
+    let dispatch = given::android_dispatch(store, app).await;
+    let devices = store.read_slice(&dispatch, dispatch.cursor, 10).await.unwrap().devices;
+    assert_eq!((devices[0].address.as_deref(), devices[0].taken_from), (None, None));
+    assert_eq!(devices[1].address.as_deref(), Some("token-d000"));
+    assert_eq!(devices[1].taken_from, Some((devices[0].key, NOW.plus_ms(9))));
+}
+
+/// Trap 1 again: a tag that is removed takes a device out of the range, and moves no outcome.
+pub async fn a_tag_removed_meanwhile_shifts_nothing(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 3).await;
+    for device in ["d000", "d001", "d002"] {
+        given::tagged(store, app, device, "vip", true).await;
+    }
+    let mut new = given::broadcast(&[Platform::Android]);
+    new.tag = Some("vip".into());
+    let dispatch = given::dispatch(store, app, new).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let first = Checkpoint { settled: vec![given::sent(keys[1])], ..given::checkpoint(page, 3) };
+    let page = store.checkpoint(first).await.unwrap();
+    store.remove_tag(app, id("d000"), "vip".into()).await.unwrap();
+    let left = store.read_range(&dispatch, page.from, page.to).await.unwrap();
+    assert_eq!(left.iter().map(|device| device.key).collect::<Vec<_>>(), keys[1..]);
+    assert_eq!(store.page_progress(&page).await.unwrap().done, [keys[1]]);
+}

@@ -1,0 +1,241 @@
+//! Devices (B21 to B23, B25).
+
+use notify_core::{
+    DeviceDetails, DisabledReason, Endpoint, IosEnv, Platform, Subscription, Timestamp,
+    WebSubscription,
+};
+
+use super::given::{self, NOW, android, id, ios, registration};
+use super::{is_unknown, refusal};
+use crate::store::{AppNo, DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS, Store};
+
+pub async fn a_device_reads_back_as_it_was_registered(store: &dyn Store) {
+    let app = given::app(store).await;
+    let endpoint = Endpoint::Ios { push_token: Some("00ff".into()), env: Some(IosEnv::Sandbox) };
+    let details = DeviceDetails {
+        language: Some("de".into()),
+        os_version: Some("17.1".into()),
+        ..DeviceDetails::default()
+    };
+    let phone = notify_core::Registration {
+        push_disabled: true,
+        details: details.clone(),
+        ..registration("phone \"1\"", endpoint)
+    };
+    given::registered(store, app, phone).await;
+    let device = store.device(app, id("phone \"1\"")).await.unwrap();
+    assert_eq!((device.platform, device.sdk_type.as_deref()), (Platform::Ios, Some("ios_push")));
+    assert_eq!(
+        (device.push_token.as_deref(), device.ios_env),
+        (Some("00ff"), Some(IosEnv::Sandbox))
+    );
+    assert_eq!(device.details, details);
+    assert_eq!(
+        (device.enabled, device.disabled_reason),
+        (false, Some(DisabledReason::PushDisabled))
+    );
+    assert_eq!((device.created_at, device.updated_at), (NOW, NOW));
+    assert_eq!(device.tags, []);
+}
+
+pub async fn registering_again_replaces_every_field(store: &dyn Store) {
+    let app = given::app(store).await;
+    let mut first = android("phone");
+    first.details.country = Some("DE".into());
+    first.push_disabled = true;
+    given::registered(store, app, first).await;
+    given::tagged(store, app, "phone", "vip", true).await;
+    let bare = registration("phone", Endpoint::Android { push_token: None });
+    let later = NOW.plus_ms(5);
+    store.register_device(app, bare, later, None).await.unwrap();
+    let device = store.device(app, id("phone")).await.unwrap();
+    assert_eq!((device.push_token, device.details), (None, DeviceDetails::default()));
+    assert!(device.enabled);
+    assert_eq!((device.created_at, device.updated_at), (NOW, later));
+    assert_eq!(device.tags, [given::tag("vip", true)]);
+}
+
+pub async fn an_unchanged_registration_keeps_everything_but_its_time(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 1).await;
+    for after in [1_000, REGISTRATION_WRITTEN_EVERY_MS, 3 * REGISTRATION_WRITTEN_EVERY_MS] {
+        let at = NOW.plus_ms(after);
+        store.register_device(app, android("d000"), at, None).await.unwrap();
+        let device = store.device(app, id("d000")).await.unwrap();
+        assert_eq!((device.created_at, device.updated_at), (NOW, at));
+    }
+}
+
+pub async fn a_token_moves_to_the_device_that_registers_it(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    given::registered(store, app, android("old")).await;
+    given::registered(store, other, android("old")).await;
+    let same = registration("new", Endpoint::Android { push_token: Some("token-old".into()) });
+    given::registered(store, app, same).await;
+    let old = store.device(app, id("old")).await.unwrap();
+    assert_eq!((old.push_token, old.enabled), (None, true));
+    let new = store.device(app, id("new")).await.unwrap();
+    assert_eq!(new.push_token.as_deref(), Some("token-old"));
+    let elsewhere = store.device(other, id("old")).await.unwrap();
+    assert_eq!(elsewhere.push_token.as_deref(), Some("token-old"), "another application's token");
+}
+
+pub async fn a_change_of_platform_keeps_tags_and_creation(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::registered(store, app, android("phone")).await;
+    given::tagged(store, app, "phone", "vip", true).await;
+    let later = NOW.plus_ms(5);
+    store.register_device(app, ios("phone"), later, None).await.unwrap();
+    let device = store.device(app, id("phone")).await.unwrap();
+    assert_eq!((device.platform, device.created_at), (Platform::Ios, NOW));
+    assert_eq!(device.tags, [given::tag("vip", true)]);
+    let all = store.list_devices(app, DeviceFilter::default(), given::page(10)).await.unwrap();
+    assert_eq!(all.rows.len(), 1);
+    let android_only =
+        DeviceFilter { platform: Some(Platform::Android), ..DeviceFilter::default() };
+    let none = store.list_devices(app, android_only, given::page(10)).await.unwrap();
+    assert_eq!(none.rows, []);
+}
+
+pub async fn devices_of_others_are_unknown(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    given::devices(store, app, 1).await;
+    assert!(is_unknown(&store.device(other, id("d000")).await));
+    assert!(is_unknown(&store.delete_device(other, id("d000"), NOW).await));
+    assert!(is_unknown(&store.set_tags(other, id("d000"), vec![], None).await));
+    let listed = store.list_devices(other, DeviceFilter::default(), given::page(10)).await;
+    assert_eq!(listed.unwrap().rows, []);
+    let nowhere = AppNo(other.0 + 1);
+    assert!(is_unknown(&store.register_device(nowhere, android("x"), NOW, None).await));
+    assert!(store.device(app, id("d000")).await.is_ok());
+}
+
+pub async fn devices_are_listed_in_pages_by_platform_and_tag(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::registered(store, app, ios("phone")).await;
+    given::devices(store, app, 3).await;
+    for (device, value) in [("d000", true), ("d001", false), ("d002", true), ("phone", true)] {
+        given::tagged(store, app, device, "vip", value).await;
+    }
+    let list = |platform, tag: Option<&str>| {
+        let filter = DeviceFilter { platform, tag: tag.map(str::to_owned) };
+        async move {
+            let mut ids = Vec::new();
+            let mut page = given::page(2);
+            loop {
+                let read = store.list_devices(app, filter.clone(), page).await.unwrap();
+                assert!(read.rows.len() <= 2);
+                ids.extend(read.rows.into_iter().map(|device| device.device_id.to_string()));
+                let Some(cursor) = read.next else { return ids };
+                page = given::next_page(2, Some(cursor));
+            }
+        }
+    };
+    assert_eq!(list(None, None).await, ["d000", "d001", "d002", "phone"]);
+    assert_eq!(list(Some(Platform::Ios), None).await, ["phone"]);
+    assert_eq!(list(None, Some("vip")).await, ["d000", "d002", "phone"]);
+    assert_eq!(list(Some(Platform::Android), Some("vip")).await, ["d000", "d002"]);
+    assert_eq!(list(None, Some("unheard")).await, Vec::<String>::new());
+}
+
+pub async fn a_cursor_of_another_listing_is_refused(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    given::devices(store, app, 2).await;
+    let first = store.list_devices(app, DeviceFilter::default(), given::page(1)).await.unwrap();
+    let cursor = given::next_page(1, first.next);
+    let foreign = store.list_devices(other, DeviceFilter::default(), cursor.clone()).await;
+    assert!(refusal(foreign).starts_with("cursor: "));
+    assert!(refusal(store.list_notifications(app, cursor).await).starts_with("cursor: "));
+    for made_up in ["", "x", "AAAAAAAAAAAAAAAAAAA"] {
+        let page = given::next_page(1, Some(made_up.to_owned()));
+        let read = store.list_devices(app, DeviceFilter::default(), page).await;
+        assert!(refusal(read).starts_with("cursor: "), "{made_up}");
+    }
+}
+
+fn browser(endpoint: &str, device: Option<&str>) -> Subscription {
+    Subscription {
+        device_id: device.map(id),
+        endpoint: Endpoint::Web(WebSubscription {
+            endpoint: endpoint.to_owned(),
+            p256dh: "BP256".to_owned(),
+            auth: "auth".to_owned(),
+        }),
+        utc_offset_minutes: 60,
+        details: DeviceDetails::default(),
+    }
+}
+
+pub async fn a_subscription_keeps_its_id_or_moves_to_the_one_given(store: &dyn Store) {
+    let app = given::app(store).await;
+    let subscribe = |subscription, made: &'static str| async move {
+        let done = store.subscribe_device(app, subscription, id(made), NOW, None).await;
+        given::now(done.unwrap()).id
+    };
+    let address = "https://push.example/1";
+    assert_eq!(subscribe(browser(address, None), "made-1").await, id("made-1"));
+    assert_eq!(subscribe(browser(address, None), "made-2").await, id("made-1"));
+    let device = store.device(app, id("made-1")).await.unwrap();
+    assert_eq!(device.subscription.unwrap().endpoint, address);
+    assert_eq!(subscribe(browser(address, Some("mine")), "made-3").await, id("mine"));
+    assert_eq!(subscribe(browser(address, None), "made-4").await, id("mine"));
+    let before = store.device(app, id("made-1")).await.unwrap();
+    assert_eq!(before.subscription, None, "an address belongs to one device");
+    assert!(is_unknown(&store.device(app, id("made-2")).await));
+}
+
+pub async fn an_id_of_another_platform_is_refused_for_a_subscription(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 1).await;
+    let taken = browser("https://push.example/1", Some("d000"));
+    let done = store.subscribe_device(app, taken, id("made"), NOW, None).await;
+    assert!(refusal(done).starts_with("device_id: "));
+    assert_eq!(store.device(app, id("d000")).await.unwrap().platform, Platform::Android);
+}
+
+pub async fn an_erased_device_is_gone_with_its_tags(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    given::tagged(store, app, "d000", "vip", true).await;
+    given::tagged(store, app, "d001", "vip", true).await;
+    store.delete_device(app, id("d000"), NOW).await.unwrap();
+    assert!(is_unknown(&store.device(app, id("d000")).await));
+    assert!(is_unknown(&store.delete_device(app, id("d000"), NOW).await));
+    let tags = store.list_tags(app, given::page(10)).await.unwrap().rows;
+    assert_eq!((tags.len(), tags[0].devices), (1, 1));
+    store.delete_device(app, id("d001"), NOW).await.unwrap();
+    assert_eq!(store.list_tags(app, given::page(10)).await.unwrap().rows, []);
+}
+
+pub async fn an_erase_takes_the_id_out_of_stored_requests(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let both = given::accepted(store, app, given::direct(&["d000", "d001"], &["d000"])).await;
+    let mut escaped = given::direct(&["d000"], &[]);
+    escaped.request =
+        r#"{"text" : "d000", "android_device_ids": ["\u0064000"], "x": 1.0}"#.to_owned();
+    let escaped = given::accepted(store, app, escaped).await;
+    store.delete_device(app, id("d000"), NOW).await.unwrap();
+    let request =
+        |id| async move { store.notification(app, id).await.unwrap().request.as_str().to_owned() };
+    assert_eq!(
+        request(both).await,
+        r#"{"android_device_ids":["d001"],"ios_device_ids":[],"text":"Hello"}"#
+    );
+    assert_eq!(request(escaped).await, r#"{"text":"d000","android_device_ids":[],"x":1.0}"#);
+    let (started, _) = store.start_due(NOW, 10).await.unwrap();
+    assert_eq!(started.len(), 1, "an audience that an erase emptied ends at once");
+}
+
+/// Trap 6: a plain row number would be given again after the deletion of the highest.
+pub async fn an_id_is_never_given_twice(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let first = given::android_dispatch(store, app).await;
+    store.delete_device(app, id("d001"), NOW).await.unwrap();
+    given::registered(store, app, android("d001")).await;
+    let slice = store.read_slice(&first, first.cursor, 10).await.unwrap();
+    let tokens: Vec<_> = slice.devices.iter().map(|device| device.address.as_deref()).collect();
+    assert_eq!(tokens, [Some("token-d000")], "the later device is not in the earlier audience");
+    assert_eq!(Timestamp(NOW.0), store.device(app, id("d001")).await.unwrap().created_at);
+}

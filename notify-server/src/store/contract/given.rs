@@ -1,0 +1,266 @@
+//! Builders: each starts valid, a check changes what it is about.
+
+use notify_core::{
+    AppId, DeviceDetails, DeviceId, Endpoint, KeyId, NewApp, NewPoll, NotificationId, Platform,
+    PollLayout, Registration, Schedule, Tag, TagType, Target, Timestamp,
+};
+use uuid::Uuid;
+
+use crate::store::{
+    AppNo, Checkpoint, DeviceKey, DeviceOutcome, Dispatch, Done, Epoch, NewKey, NewNotification,
+    NewRetry, Once, OpenPage, PageClaim, PageRequest, PollDraft, RetryClaim, Settled, Store,
+};
+
+/// Now, in every check: on no edge of an hour.
+pub const NOW: Timestamp = Timestamp(1_780_000_123_456);
+/// The process that works.
+pub const EPOCH: Epoch = Epoch(11);
+/// The end of its leases.
+pub const LEASE: Timestamp = NOW.plus_ms(30_000);
+
+/// An application.
+pub async fn app(store: &dyn Store) -> AppNo {
+    named_app(store, "Shop").await.1
+}
+
+/// An application of that name.
+pub async fn named_app(store: &dyn Store, name: &str) -> (AppId, AppNo) {
+    let id = AppId(Uuid::now_v7());
+    let no = store.create_app(id, new_app(name), None, NOW).await.unwrap();
+    (id, no)
+}
+
+pub fn new_app(name: &str) -> NewApp {
+    NewApp { name: name.to_owned(), language: "en".to_owned() }
+}
+
+/// A key whose hash is that byte throughout.
+pub fn key(byte: u8) -> NewKey {
+    NewKey {
+        id: KeyId(Uuid::now_v7()),
+        hash: [byte; 32],
+        hint: "nk_…abcd".to_owned(),
+        name: Some("backend".to_owned()),
+        created_at: NOW,
+    }
+}
+
+pub fn id(text: &str) -> DeviceId {
+    DeviceId::new(text).unwrap()
+}
+
+/// An Android device with a token of its own.
+pub fn android(device: &str) -> Registration {
+    registration(device, Endpoint::Android { push_token: Some(format!("token-{device}")) })
+}
+
+/// An iOS device with a token of its own.
+pub fn ios(device: &str) -> Registration {
+    registration(device, Endpoint::Ios { push_token: Some(format!("token-{device}")), env: None })
+}
+
+pub fn registration(device: &str, endpoint: Endpoint) -> Registration {
+    Registration {
+        device_id: id(device),
+        endpoint,
+        push_disabled: false,
+        utc_offset_minutes: 0,
+        details: DeviceDetails::default(),
+    }
+}
+
+/// Registers a device now.
+pub async fn registered(store: &dyn Store, app: AppNo, registration: Registration) {
+    store.register_device(app, registration, NOW, None).await.unwrap();
+}
+
+/// Registers that many Android devices: `d000`, `d001` …
+pub async fn devices(store: &dyn Store, app: AppNo, count: usize) {
+    for number in 0..count {
+        registered(store, app, android(&format!("d{number:03}"))).await;
+    }
+}
+
+pub fn tag(name: &str, value: bool) -> Tag {
+    Tag { name: name.to_owned(), kind: TagType::Bool, value }
+}
+
+/// Sets one tag of a device.
+pub async fn tagged(store: &dyn Store, app: AppNo, device: &str, name: &str, value: bool) {
+    store.set_tags(app, id(device), vec![tag(name, value)], None).await.unwrap();
+}
+
+/// The first page of a listing.
+pub fn page(limit: u32) -> PageRequest {
+    PageRequest { limit, cursor: None }
+}
+
+/// The page after that one.
+pub fn next_page(limit: u32, cursor: Option<String>) -> PageRequest {
+    assert!(cursor.is_some(), "there is a next page");
+    PageRequest { limit, cursor }
+}
+
+/// A message to every device of these platforms.
+pub fn broadcast(platforms: &[Platform]) -> NewNotification {
+    let names: Vec<&str> = platforms.iter().map(|platform| platform.as_str()).collect();
+    let request = serde_json::json!({"text": "Hello", "platforms": names}).to_string();
+    notification(Target::Platforms(platforms.to_vec()), request)
+}
+
+/// A message to these devices.
+pub fn direct(android: &[&str], ios: &[&str]) -> NewNotification {
+    let request = serde_json::json!({
+        "text": "Hello", "android_device_ids": android, "ios_device_ids": ios
+    });
+    let ids = |ids: &[&str]| ids.iter().map(|text| id(text)).collect();
+    notification(Target::Devices { android: ids(android), ios: ids(ios) }, request.to_string())
+}
+
+fn notification(target: Target, request: String) -> NewNotification {
+    NewNotification {
+        id: NotificationId::from(Uuid::now_v7()),
+        request,
+        target,
+        tag: None,
+        schedule: Schedule::Now,
+        ttl_seconds: 600,
+        campaign: None,
+        poll: None,
+        at: NOW,
+    }
+}
+
+/// A poll with two answers.
+pub fn poll() -> PollDraft {
+    let answer = |text: &str| notify_core::NewAnswer { text: text.to_owned(), image_url: None };
+    PollDraft {
+        poll: NewPoll {
+            text: "Tea?".to_owned(),
+            layout_id: PollLayout::PollText,
+            image_url: None,
+            answers: vec![answer("yes"), answer("no")],
+        },
+        answers: vec![notify_core::AnswerId(Uuid::now_v7()), notify_core::AnswerId(Uuid::now_v7())],
+        public_id: Uuid::now_v7(),
+    }
+}
+
+/// A request with an idempotency key.
+pub fn once(path: &str, key: &str, digest: u8) -> Once {
+    Once { path: path.to_owned(), key: key.to_owned(), digest: [digest; 32], at: NOW }
+}
+
+/// What happened now.
+pub fn now<T: std::fmt::Debug>(done: Done<T>) -> T {
+    match done {
+        Done::Now(answer) => answer,
+        Done::Before(answer) => panic!("it happened before: {answer}"),
+    }
+}
+
+/// Accepts a notification; its id.
+pub async fn accepted(store: &dyn Store, app: AppNo, new: NewNotification) -> NotificationId {
+    now(store.accept_notification(app, new, None).await.unwrap()).id
+}
+
+/// Accepts and starts a notification that makes one dispatch.
+pub async fn dispatch(store: &dyn Store, app: AppNo, new: NewNotification) -> Dispatch {
+    accepted(store, app, new).await;
+    let (started, more) = store.start_due(NOW, 10).await.unwrap();
+    assert_eq!((started.len(), more), (1, false));
+    store.dispatch(started[0]).await.unwrap()
+}
+
+/// A broadcast to Android, begun.
+pub async fn android_dispatch(store: &dyn Store, app: AppNo) -> Dispatch {
+    dispatch(store, app, broadcast(&[Platform::Android])).await
+}
+
+/// The keys of everybody in the audience, and the whole of it claimed as one page.
+pub async fn whole_page(store: &dyn Store, dispatch: &Dispatch) -> (Vec<DeviceKey>, OpenPage) {
+    let slice = store.read_slice(dispatch, dispatch.cursor, 1_000).await.unwrap();
+    assert!(slice.end);
+    let keys: Vec<DeviceKey> = slice
+        .devices
+        .iter()
+        .filter(|device| device.eligible && device.address.is_some())
+        .map(|device| device.key)
+        .collect();
+    let claim = PageClaim { targeted: keys.len() as u64, ..claim(dispatch, slice.to, true) };
+    (keys, store.open_page(claim).await.unwrap())
+}
+
+/// A claim of everything up to a key, without anybody in it.
+pub fn claim(dispatch: &Dispatch, to: DeviceKey, end: bool) -> PageClaim {
+    PageClaim {
+        dispatch: dispatch.no,
+        from: dispatch.cursor,
+        to,
+        end,
+        targeted: 0,
+        excluded: 0,
+        epoch: EPOCH,
+        lease_until: LEASE,
+        at: NOW,
+    }
+}
+
+/// A checkpoint of a page with so many targeted devices, without anything in it.
+pub fn checkpoint(page: OpenPage, targeted: usize) -> Checkpoint {
+    Checkpoint {
+        page,
+        settled: Vec::new(),
+        retries: Vec::new(),
+        dead: Vec::new(),
+        targeted: targeted as u64,
+        excluded: 0,
+        at: NOW,
+        lease_until: LEASE,
+        finished: false,
+    }
+}
+
+/// An outcome at the first attempt.
+pub fn outcome(key: DeviceKey, settled: Settled, reason: Option<&'static str>) -> DeviceOutcome {
+    DeviceOutcome { key, settled, reason: reason.map(Into::into), attempts: 1 }
+}
+
+pub fn sent(key: DeviceKey) -> DeviceOutcome {
+    outcome(key, Settled::Sent, None)
+}
+
+/// A retry that is due a second from now.
+pub fn retry(key: DeviceKey) -> NewRetry {
+    NewRetry {
+        key,
+        attempts: 1,
+        first_attempt_at: NOW,
+        due_at: NOW.plus_ms(1_000),
+        reason: "ServiceUnavailable".into(),
+        unknown_outcomes: 0,
+    }
+}
+
+/// A dispatch to that many devices, each of which waits to be tried again.
+pub async fn retried(store: &dyn Store, app: AppNo, count: usize) -> (Dispatch, Vec<DeviceKey>) {
+    devices(store, app, count).await;
+    let dispatch = android_dispatch(store, app).await;
+    let (keys, page) = whole_page(store, &dispatch).await;
+    let retries = keys.iter().map(|key| retry(*key)).collect();
+    let last = Checkpoint { retries, finished: true, ..checkpoint(page, keys.len()) };
+    store.checkpoint(last).await.unwrap();
+    (dispatch, keys)
+}
+
+/// A claim of Android retries two seconds from now, when they are due.
+pub fn retry_claim(app: AppNo) -> RetryClaim {
+    RetryClaim {
+        app,
+        platform: Platform::Android,
+        limit: 100,
+        epoch: EPOCH,
+        lease_until: LEASE,
+        now: NOW.plus_ms(2_000),
+    }
+}

@@ -1,0 +1,161 @@
+//! Accepting notifications, reading them back, canceling (B17, B18, B20).
+
+use notify_core::{
+    CampaignId, CampaignRef, Content, Counts, Message, NotificationId, NotificationRecord,
+    NotificationStatus, Origin, Platform, Report, Schedule, Timestamp,
+};
+use uuid::Uuid;
+
+use super::given::{self, NOW};
+use super::{campaigns, is_unknown, refusal};
+use crate::store::{AppNo, Checkpoint, NewReport, Settled, Store};
+
+async fn read(store: &dyn Store, app: AppNo, id: &NotificationId) -> NotificationRecord {
+    store.notification(app, id.clone()).await.unwrap()
+}
+
+pub async fn a_notification_reads_back_as_it_was_accepted(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    let new = given::broadcast(&[Platform::Ios, Platform::Android]);
+    let id = given::accepted(store, app, new.clone()).await;
+    let record = read(store, app, &id).await;
+    assert_eq!((record.status, record.origin), (NotificationStatus::Queued, Origin::Created));
+    assert_eq!((record.created_at, record.send_at), (NOW, Some(NOW)));
+    assert_eq!((record.started_at, record.completed_at), (None, None));
+    assert_eq!(record.request.as_str(), new.request);
+    assert_eq!(record.counts, Counts::default());
+    let platforms: Vec<_> = record.by_platform.iter().map(|row| row.platform).collect();
+    assert_eq!(platforms, [Platform::Android, Platform::Ios]);
+    assert!(is_unknown(&store.notification(other, id.clone()).await));
+    assert!(is_unknown(&store.cancel_notification(other, id, NOW).await));
+}
+
+pub async fn an_id_is_used_once_within_an_application(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    let new = given::broadcast(&[Platform::Ios]);
+    given::accepted(store, app, new.clone()).await;
+    assert!(refusal(store.accept_notification(app, new.clone(), None).await).starts_with("id: "));
+    let same = report(new.id.as_str());
+    assert!(refusal(store.record_report(app, same, None).await).starts_with("id: "));
+    given::accepted(store, other, new).await;
+}
+
+/// Trap 19: what decides acceptance is looked at inside the transaction.
+pub async fn a_campaign_must_be_active(store: &dyn Store) {
+    let app = given::app(store).await;
+    let campaign = campaigns::made(store, app, "Summer").await;
+    let naming = |campaign| {
+        let mut new = given::broadcast(&[Platform::Ios]);
+        new.campaign = Some(campaign);
+        new
+    };
+    given::accepted(store, app, naming(CampaignRef::Id(campaign))).await;
+    given::accepted(store, app, naming(CampaignRef::Default)).await;
+    let disabled = notify_core::CampaignStatus::Disabled;
+    store.set_campaign_status(app, campaign, disabled).await.unwrap();
+    for id in [campaign, CampaignId(Uuid::now_v7())] {
+        let refused = store.accept_notification(app, naming(CampaignRef::Id(id)), None).await;
+        assert!(refusal(refused).starts_with("campaign_id: "));
+    }
+}
+
+fn report(id: &str) -> NewReport {
+    let message = Message { text: "Hello".into(), ..Message::default() };
+    NewReport {
+        report: Report {
+            id: NotificationId::new(id).unwrap(),
+            platforms: vec![Platform::Android],
+            tag: None,
+            content: Content::Message(Box::new(message)),
+        },
+        request: format!(r#"{{"id":"{id}","text":"Hello","platforms":["android"]}}"#),
+        poll: None,
+        at: NOW,
+    }
+}
+
+pub async fn a_report_is_listed_and_never_due(store: &dyn Store) {
+    let app = given::app(store).await;
+    let done = store.record_report(app, report("mine"), None).await.unwrap();
+    assert_eq!(given::now(done).id.as_str(), "mine");
+    let record = read(store, app, &NotificationId::new("mine").unwrap()).await;
+    assert_eq!((record.status, record.origin), (NotificationStatus::Reported, Origin::Reported));
+    assert_eq!((record.send_at, record.counts), (None, Counts::default()));
+    assert_eq!(store.start_due(Timestamp(i64::MAX), 10).await.unwrap(), (vec![], false));
+    assert_eq!(store.next_due().await.unwrap(), None);
+}
+
+pub async fn notifications_are_listed_newest_first(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.insert(0, given::accepted(store, app, given::broadcast(&[Platform::Ios])).await);
+        given::accepted(store, other, given::broadcast(&[Platform::Ios])).await;
+    }
+    let first = store.list_notifications(app, given::page(2)).await.unwrap();
+    let rest = store.list_notifications(app, given::next_page(2, first.next)).await.unwrap();
+    let listed: Vec<_> = first.rows.into_iter().chain(rest.rows).map(|row| row.id).collect();
+    assert_eq!((listed, rest.next), (ids, None));
+}
+
+pub async fn one_that_has_not_begun_is_canceled_at_once(store: &dyn Store) {
+    let app = given::app(store).await;
+    let mut later = given::broadcast(&[Platform::Ios]);
+    later.schedule = Schedule::At(NOW.plus_ms(60_000));
+    for new in [given::broadcast(&[Platform::Ios]), later] {
+        let id = given::accepted(store, app, new).await;
+        store.cancel_notification(app, id.clone(), NOW).await.unwrap();
+        let record = read(store, app, &id).await;
+        assert_eq!(record.status, NotificationStatus::Canceled);
+        assert_eq!(record.completed_at, Some(NOW));
+    }
+    assert_eq!(store.start_due(NOW.plus_ms(60_000), 10).await.unwrap(), (vec![], false));
+    assert_eq!(store.next_due().await.unwrap(), None);
+}
+
+pub async fn what_is_over_cannot_be_canceled(store: &dyn Store) {
+    let app = given::app(store).await;
+    store.record_report(app, report("mine"), None).await.unwrap();
+    let canceled = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
+    store.cancel_notification(app, canceled.clone(), NOW).await.unwrap();
+    let nobody = given::accepted(store, app, given::direct(&["nobody"], &[])).await;
+    store.start_due(NOW, 10).await.unwrap();
+    assert_eq!(read(store, app, &nobody).await.status, NotificationStatus::Completed);
+    for id in [NotificationId::new("mine").unwrap(), canceled, nobody] {
+        let refused = store.cancel_notification(app, id, NOW).await;
+        assert!(refusal(refused).starts_with("id: "));
+    }
+    let unheard = NotificationId::new("unheard").unwrap();
+    assert!(is_unknown(&store.cancel_notification(app, unheard, NOW).await));
+}
+
+pub async fn a_canceled_dispatch_ends_its_retries_and_counts_the_rest(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 3).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let id = dispatch.notification_id.clone();
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let first = Checkpoint {
+        settled: vec![given::sent(keys[0])],
+        retries: vec![given::retry(keys[1])],
+        ..given::checkpoint(page, 3)
+    };
+    let page = store.checkpoint(first).await.unwrap();
+    store.cancel_notification(app, id.clone(), NOW).await.unwrap();
+    assert!(store.dispatch(dispatch.no).await.unwrap().canceled);
+    assert_eq!(store.open_retries(app, Platform::Android).await.unwrap(), 0);
+    assert_eq!(read(store, app, &id).await.status, NotificationStatus::Sending);
+    let again = store.cancel_notification(app, id.clone(), NOW).await;
+    assert!(refusal(again).starts_with("id: "), "nothing is left to cancel");
+    let rest = Checkpoint {
+        settled: vec![given::outcome(keys[2], Settled::Canceled, None)],
+        finished: true,
+        ..given::checkpoint(page, 3)
+    };
+    store.checkpoint(rest).await.unwrap();
+    let record = read(store, app, &id).await;
+    assert_eq!(record.status, NotificationStatus::Canceled);
+    assert_eq!(record.counts, Counts { targeted: 3, sent: 1, canceled: 2, ..Counts::default() });
+    let outcome = store.delivery_outcome(dispatch.no, keys[1]).await.unwrap().unwrap();
+    assert_eq!(outcome.settled, Settled::Canceled);
+}

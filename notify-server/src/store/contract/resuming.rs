@@ -1,0 +1,115 @@
+//! What outlives the process: a store that was closed, or that ended in the middle of its work.
+
+use notify_core::{Counts, NotificationStatus, Platform};
+
+use super::Backend;
+use super::given::{self, EPOCH, LEASE, NOW, id};
+use crate::store::{Adopted, Checkpoint, Done, Epoch, PageClaim, StoreError};
+
+const NEXT: Epoch = Epoch(12);
+
+pub async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
+    let store = backend.open().await;
+    let app = given::app(&*store).await;
+    given::devices(&*store, app, 2).await;
+    let notification = given::accepted(&*store, app, given::broadcast(&[Platform::Android])).await;
+    drop(store);
+    let store = backend.open().await;
+    store.check().await.unwrap();
+    assert!(store.device(app, id("d001")).await.is_ok());
+    let record = store.notification(app, notification).await.unwrap();
+    assert_eq!(record.status, NotificationStatus::Queued);
+    assert_eq!(store.start_due(NOW, 10).await.unwrap().0.len(), 1);
+}
+
+/// Trap 1: what is settled is known by device, and the rest is read as it is now.
+pub async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
+    let store = backend.open().await;
+    let app = given::app(&*store).await;
+    given::devices(&*store, app, 6).await;
+    let dispatch = given::android_dispatch(&*store, app).await;
+    let slice = store.read_slice(&dispatch, dispatch.cursor, 4).await.unwrap();
+    let keys: Vec<_> = slice.devices.iter().map(|device| device.key).collect();
+    let claim = PageClaim { targeted: 4, ..given::claim(&dispatch, slice.to, false) };
+    let page = store.open_page(claim).await.unwrap();
+    let first = Checkpoint {
+        settled: vec![given::sent(keys[2])],
+        retries: vec![given::retry(keys[0])],
+        ..given::checkpoint(page, 4)
+    };
+    store.checkpoint(first).await.unwrap();
+    drop(store);
+
+    let store = backend.open().await;
+    let adopted = store.adopt(NEXT, LEASE).await.unwrap();
+    let [page] = adopted.pages[..] else { panic!("{adopted:?}") };
+    assert_eq!((page.epoch, page.checkpoint_no, adopted.dispatches), (NEXT, 1, vec![dispatch.no]));
+    store.delete_device(app, id("d001"), NOW).await.unwrap();
+    assert_eq!(store.page_progress(&page).await.unwrap().done, [keys[0], keys[2]]);
+    let rest = Checkpoint {
+        settled: vec![
+            given::sent(keys[3]),
+            given::outcome(keys[1], crate::store::Settled::Canceled, None),
+        ],
+        finished: true,
+        ..given::checkpoint(page, 4)
+    };
+    store.checkpoint(rest).await.unwrap();
+    let dispatch = store.dispatch(dispatch.no).await.unwrap();
+    assert_eq!((dispatch.cursor, dispatch.scan_done), (slice.to, false));
+    let record = store.notification(app, dispatch.notification_id).await.unwrap();
+    let counts = Counts { targeted: 4, sent: 2, canceled: 1, pending: 1, ..Counts::default() };
+    assert_eq!(record.counts, counts);
+    let again = store.adopt(NEXT, LEASE).await.unwrap();
+    assert_eq!(again, Adopted { pages: vec![], dispatches: vec![dispatch.no] });
+}
+
+pub async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
+    let store = backend.open().await;
+    let app = given::app(&*store).await;
+    given::retried(&*store, app, 2).await;
+    assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap().len(), 2);
+    drop(store);
+    let store = backend.open().await;
+    assert_eq!(store.adopt(NEXT, LEASE).await.unwrap(), Adopted::default());
+    let claim = crate::store::RetryClaim { epoch: NEXT, ..given::retry_claim(app) };
+    assert_eq!(store.claim_retries(claim).await.unwrap().len(), 2);
+    assert_eq!(store.adopt(NEXT, LEASE).await.unwrap(), Adopted::default());
+    assert_eq!(store.claim_retries(claim).await.unwrap(), [], "its own claims stay");
+    assert_ne!(NEXT, EPOCH);
+}
+
+pub async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
+    let key = given::once("/v1/devices", "k", 1);
+    let store = backend.open().await;
+    let app = given::app(&*store).await;
+    let device = given::android("x");
+    store.register_device(app, device.clone(), NOW, Some(key.clone())).await.unwrap();
+    drop(store);
+    let store = backend.open().await;
+    let done = store.register_device(app, device, NOW, Some(key)).await.unwrap();
+    assert_eq!(done, Done::Before(r#"{"success":true}"#.to_owned()));
+}
+
+/// Trap 9: an unchanged registration is held back, and written when the store is closed.
+pub async fn a_held_registration_is_written_at_the_end(backend: &dyn Backend) {
+    let store = backend.open().await;
+    let app = given::app(&*store).await;
+    given::devices(&*store, app, 1).await;
+    let later = NOW.plus_ms(5_000);
+    store.register_device(app, given::android("d000"), later, None).await.unwrap();
+    store.close().await;
+    let store = backend.open().await;
+    assert_eq!(store.device(app, id("d000")).await.unwrap().updated_at, later);
+}
+
+pub async fn a_closed_store_refuses(backend: &dyn Backend) {
+    let store = backend.open().await;
+    let app = given::app(&*store).await;
+    store.close().await;
+    let read = store.device(app, id("d000")).await;
+    assert!(matches!(read, Err(StoreError::Unavailable(_))));
+    let written = store.register_device(app, given::android("x"), NOW, None).await;
+    assert!(matches!(written, Err(StoreError::Unavailable(_))));
+    assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
+}

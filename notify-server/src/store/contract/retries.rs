@@ -1,0 +1,137 @@
+//! Deliveries that are tried again.
+
+use notify_core::{Counts, NotificationStatus, Platform};
+
+use super::given::{self, EPOCH, LEASE, NOW, id};
+use crate::store::{AppNo, Epoch, RetryClaim, RetryOutcome, RetryStep, Settled, Store};
+
+fn settled(no: crate::store::RetryNo, settled: Settled) -> RetryOutcome {
+    let step = RetryStep::Settled { settled, reason: Some("said".into()), attempts: 2 };
+    RetryOutcome { no, step, dead: None }
+}
+
+async fn open(store: &dyn Store, app: AppNo) -> u64 {
+    store.open_retries(app, Platform::Android).await.unwrap()
+}
+
+pub async fn a_retry_is_claimed_when_it_is_due_by_one(store: &dyn Store) {
+    let app = given::app(store).await;
+    let (dispatch, keys) = given::retried(store, app, 3).await;
+    assert_eq!(open(store, app).await, 3);
+    let early = RetryClaim { now: NOW.plus_ms(999), ..given::retry_claim(app) };
+    assert_eq!(store.claim_retries(early).await.unwrap(), []);
+    let two = RetryClaim { limit: 2, ..given::retry_claim(app) };
+    let first = store.claim_retries(two).await.unwrap();
+    let second = store.claim_retries(two).await.unwrap();
+    let mut claimed: Vec<_> = first.iter().chain(&second).map(|retry| retry.key).collect();
+    claimed.sort_unstable();
+    assert_eq!((first.len(), claimed), (2, keys));
+    let retry = &first[0];
+    assert_eq!((retry.dispatch, retry.attempts), (dispatch.no, 1));
+    assert_eq!((retry.first_attempt_at, retry.unknown_outcomes), (NOW, 0));
+    assert!(retry.device.as_ref().unwrap().address.is_some());
+    assert_eq!(open(store, app).await, 3, "a claimed one is open still");
+    let elsewhere = RetryClaim { platform: Platform::Ios, ..two };
+    assert_eq!(store.claim_retries(elsewhere).await.unwrap(), []);
+}
+
+pub async fn a_claim_that_ran_out_is_claimed_again(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::retried(store, app, 1).await;
+    let first = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let other = RetryClaim { epoch: Epoch(12), ..given::retry_claim(app) };
+    assert_eq!(store.claim_retries(other).await.unwrap(), []);
+    let later = RetryClaim { now: LEASE, lease_until: LEASE.plus_ms(30_000), ..other };
+    let second = store.claim_retries(later).await.unwrap();
+    assert_eq!(second[0].no, first[0].no);
+    let outcome = settled(first[0].no, Settled::Sent);
+    store.settle_retries(EPOCH, vec![outcome.clone()], NOW).await.unwrap();
+    assert_eq!(open(store, app).await, 1, "the first claimer does not hold it any more");
+    store.settle_retries(Epoch(12), vec![outcome], NOW).await.unwrap();
+    assert_eq!(open(store, app).await, 0);
+}
+
+pub async fn a_retry_that_is_settled_ends_the_dispatch(store: &dyn Store) {
+    let app = given::app(store).await;
+    let (dispatch, keys) = given::retried(store, app, 2).await;
+    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let first = vec![settled(claimed[0].no, Settled::Sent)];
+    store.settle_retries(EPOCH, first, NOW).await.unwrap();
+    let read =
+        || async { store.notification(app, dispatch.notification_id.clone()).await.unwrap() };
+    assert_eq!(
+        read().await.counts,
+        Counts { targeted: 2, sent: 1, pending: 1, ..Counts::default() }
+    );
+    let at = NOW.plus_ms(4_000);
+    store.settle_retries(EPOCH, vec![settled(claimed[1].no, Settled::Failed)], at).await.unwrap();
+    let record = read().await;
+    assert_eq!((record.status, record.completed_at), (NotificationStatus::Completed, Some(at)));
+    assert_eq!(record.counts, Counts { targeted: 2, sent: 1, failed: 1, ..Counts::default() });
+    assert_eq!((record.failures[0].reason.as_str(), record.failures[0].count), ("said", 1));
+    let outcome = store.delivery_outcome(dispatch.no, keys[1]).await.unwrap().unwrap();
+    assert_eq!((outcome.settled, outcome.attempts), (Settled::Failed, 2));
+}
+
+pub async fn a_retry_that_failed_again_waits_anew(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::retried(store, app, 1).await;
+    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let due_at = NOW.plus_ms(10_000);
+    let step =
+        RetryStep::Again { attempts: 2, due_at, reason: "later".into(), unknown_outcomes: 1 };
+    let again = RetryOutcome { no: claimed[0].no, step, dead: None };
+    store.settle_retries(EPOCH, vec![again], NOW).await.unwrap();
+    assert_eq!(store.next_retry_due().await.unwrap(), Some(due_at));
+    assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap(), []);
+    let then = RetryClaim { now: due_at, ..given::retry_claim(app) };
+    let claimed = store.claim_retries(then).await.unwrap();
+    assert_eq!((claimed[0].attempts, claimed[0].unknown_outcomes), (2, 1));
+}
+
+/// Trap 17: in the transaction of the erase.
+pub async fn an_erased_device_ends_its_retries(store: &dyn Store) {
+    let app = given::app(store).await;
+    let (dispatch, keys) = given::retried(store, app, 2).await;
+    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    store.delete_device(app, id("d000"), NOW).await.unwrap();
+    assert_eq!(open(store, app).await, 1);
+    let outcome = store.delivery_outcome(dispatch.no, keys[0]).await.unwrap().unwrap();
+    assert_eq!(outcome.settled, Settled::Canceled);
+    let late = claimed.iter().map(|retry| settled(retry.no, Settled::Sent)).collect();
+    store.settle_retries(EPOCH, late, NOW).await.unwrap();
+    let record = store.notification(app, dispatch.notification_id).await.unwrap();
+    assert_eq!(record.status, NotificationStatus::Completed);
+    assert_eq!(record.counts, Counts { targeted: 2, sent: 1, canceled: 1, ..Counts::default() });
+}
+
+pub async fn a_settled_retry_is_left_as_it_is(store: &dyn Store) {
+    let app = given::app(store).await;
+    let (dispatch, keys) = given::retried(store, app, 2).await;
+    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    for outcome in [Settled::Sent, Settled::Failed] {
+        let outcomes = vec![settled(claimed[0].no, outcome)];
+        store.settle_retries(EPOCH, outcomes, NOW).await.unwrap();
+    }
+    let outcome = store.delivery_outcome(dispatch.no, keys[0]).await.unwrap().unwrap();
+    assert_eq!(outcome.settled, Settled::Sent);
+    assert_eq!(store.delivery_outcome(dispatch.no, keys[1]).await.unwrap(), None);
+    let record = store.notification(app, dispatch.notification_id).await.unwrap();
+    assert_eq!(record.counts, Counts { targeted: 2, sent: 1, pending: 1, ..Counts::default() });
+    assert_eq!(record.failures, []);
+}
+
+pub async fn lanes_are_those_with_something_due(store: &dyn Store) {
+    assert_eq!(store.next_retry_due().await.unwrap(), None);
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    given::retried(store, app, 3).await;
+    given::retried(store, other, 2).await;
+    let due = NOW.plus_ms(1_000);
+    assert_eq!(store.next_retry_due().await.unwrap(), Some(due));
+    assert_eq!(store.retry_lanes(NOW).await.unwrap(), []);
+    let lanes = [(app, Platform::Android), (other, Platform::Android)];
+    assert_eq!(store.retry_lanes(due).await.unwrap(), lanes);
+    store.claim_retries(given::retry_claim(app)).await.unwrap();
+    assert_eq!(store.retry_lanes(due).await.unwrap(), lanes[1..]);
+    assert_eq!((open(store, app).await, open(store, other).await), (3, 2));
+}

@@ -1,0 +1,142 @@
+//! The program itself: what it prints, its subcommands, its signals (interfaces.md).
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn notify_server(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_notify-server"));
+    command.args(arguments).env_clear().env("NOTIFY_DATA_DIR", folder);
+    command.env("NOTIFY_LISTEN", "127.0.0.1:0");
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    notify_server(folder, arguments).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A running server; killed when a test ends without stopping it.
+struct Server {
+    process: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Server {
+    fn start(folder: &Path) -> Self {
+        let mut command = notify_server(folder, &[]);
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(process.stdout.take().unwrap());
+        Self { process, stdout }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Stops it by a signal; answers its exit status and its log.
+    fn stop(&mut self, signal: &str) -> (Option<i32>, String) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        let mut log = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (self.process.wait().unwrap().code(), log)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn the_first_start_prints_its_keys_once_and_a_signal_ends_it_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path());
+    let (api_key, admin_key) = (server.line(), server.line());
+    assert!(api_key.starts_with("api key: nk_"), "{api_key}");
+    assert!(admin_key.starts_with("admin key: na_"), "{admin_key}");
+    assert!(server.line().starts_with("listening on http://127.0.0.1:"));
+    let (status, log) = server.stop("-TERM");
+    assert_eq!(status, Some(0), "{log}");
+    assert!(!log.contains(&api_key["api key: ".len()..]), "keys are not logged");
+
+    let mut server = Server::start(folder.path());
+    assert!(server.line().starts_with("listening on http://127.0.0.1:"), "keys are shown once");
+    assert_eq!(server.stop("-INT").0, Some(0));
+}
+
+#[test]
+fn applications_and_keys_are_made_beside_a_running_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path());
+    while !server.line().starts_with("listening on") {}
+    let app = json(&run(folder.path(), &["app", "create", "shop", "--json"]));
+    assert_eq!(app["name"], "shop");
+    assert!(app["api_key"].as_str().unwrap().starts_with("nk_"));
+    assert!(app.get("admin_key").is_none());
+    let key = json(&run(folder.path(), &["admin-key", "create", "--json"]));
+    assert!(key["admin_key"].as_str().unwrap().starts_with("na_") && key["id"].is_string());
+    let second = run(folder.path(), &["serve"]);
+    assert_eq!(second.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(words.contains("error: ") && words.contains("in use by another"), "{words}");
+    let refused = run(folder.path(), &["app", "create", ""]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!((refused.status.code(), &*words), (Some(1), "error: name: is required\n"));
+    assert_eq!(server.stop("-TERM").0, Some(0));
+}
+
+#[test]
+fn the_first_application_of_an_empty_database_comes_with_an_admin_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = json(&run(folder.path(), &["app", "create", "shop", "--json"]));
+    assert!(first["admin_key"].as_str().unwrap().starts_with("na_"));
+    let mut server = Server::start(folder.path());
+    assert!(server.line().starts_with("listening on"), "it stood in for the first start");
+    assert_eq!(server.stop("-TERM").0, Some(0));
+    let text = run(folder.path(), &["app", "create", "other"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("name: other\n") && text.contains("api key: nk_"), "{text}");
+}
+
+#[test]
+fn a_backup_is_a_database_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path());
+    while !server.line().starts_with("listening on") {}
+    let copies = tempfile::tempdir().unwrap();
+    let copy = copies.path().join("notify.db");
+    let copied = run(folder.path(), &["backup", copy.to_str().unwrap()]);
+    let words = String::from_utf8_lossy(&copied.stdout).into_owned();
+    assert!(copied.status.success() && words.contains("master key"), "{copied:?}");
+    let again = run(folder.path(), &["backup", copy.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(1), "nothing is written over");
+    assert_eq!(server.stop("-TERM").0, Some(0));
+    std::fs::copy(folder.path().join("master.key"), copies.path().join("master.key")).unwrap();
+    let mut server = Server::start(copies.path());
+    assert!(server.line().starts_with("listening on"), "the copy has the application");
+    assert_eq!(server.stop("-TERM").0, Some(0));
+}
+
+#[test]
+fn openapi_is_printed_and_wrong_settings_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(json(&run(folder.path(), &["openapi"]))["openapi"], "3.1.0");
+    let wrong = run(folder.path(), &["--rate-limit", "many"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert_eq!(words, "error: --rate-limit: `many` is not a whole number of 0 or more\n");
+}
