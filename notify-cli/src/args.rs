@@ -22,11 +22,11 @@ Exit status:
 #[derive(Debug, Parser)]
 #[command(name = "notify", version, after_help = ENVIRONMENT, max_term_width = 100)]
 pub(crate) struct Cli {
-    #[command(flatten)]
-    pub(crate) connection: ConnectionArgs,
     /// Form of the result; a table on a terminal, json in a pipe.
     #[arg(short, long, global = true, value_name = "FORM")]
     pub(crate) output: Option<Format>,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -102,6 +102,43 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    /// What `--help` says, command by command; what all commands share stands at the top alone.
+    fn describe(command: &clap::Command, path: &str, text: &mut String) {
+        let is_root = !path.contains(' ');
+        if is_root || !command.has_subcommands() {
+            let mut command = command.clone().mut_args(|argument| {
+                let is_shared = argument.is_global_set() || argument.get_id() == "help";
+                argument.hide_env_values(true).hide(!is_root && is_shared)
+            });
+            let help = command.render_help().to_string();
+            let help: Vec<&str> = help.trim().lines().map(str::trim_end).collect();
+            let help = help.join("\n");
+            text.push_str(&format!("\n## `{path}`\n\n```text\n{help}\n```\n"));
+        }
+        for child in command.get_subcommands() {
+            describe(child, &format!("{path} {}", child.get_name()), text);
+        }
+    }
+
+    fn document() -> String {
+        let mut command = Cli::command().term_width(100).disable_help_subcommand(true);
+        command.build();
+        let mut text = "# The command `notify`\n\nWritten from the command itself.\n".to_owned();
+        describe(&command, "notify", &mut text);
+        text
+    }
+
+    #[test]
+    fn the_document_of_commands_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
+        let expected = document();
+        if std::env::var_os("NOTIFY_WRITE_DOCS").is_some() {
+            std::fs::write(path, &expected).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == expected, "run this test with NOTIFY_WRITE_DOCS=1 and look at the change");
     }
 
     #[test]

@@ -60,3 +60,8 @@ pub use resources::{
     Admin, Campaigns, Devices, EnrichmentAnswer, Enrichments, Events, Feeds, Notifications, Polls,
     Statistics, Subscriptions, Tags,
 };
+
+/// The README's example is compiled like those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -266,7 +266,8 @@ fn start_engine(api: &Api) -> std::io::Result<Engine> {
         clock: api.clock.clone(),
         public_url: api.public_url.clone(),
     };
-    Engine::start(around, EngineConfig::default())
+    let limits = EngineConfig { credit: api.config.delivery_credit, ..EngineConfig::default() };
+    Engine::start(around, limits)
 }
 
 /// Makes the first application and its keys when the database is empty.

@@ -26,8 +26,11 @@ impl ProviderSource for StoredProviders {
         app: AppNo,
         provider: ProviderKind,
     ) -> Result<Option<Configured>, StoreError> {
-        let Some((app_id, row)) = self.store.provider(app, provider).await? else {
-            return Ok(None);
+        let (app_id, row) = match self.store.provider(app, provider).await {
+            Ok(Some(found)) => found,
+            // An erased application has no providers either.
+            Ok(None) | Err(StoreError::NotFound) => return Ok(None),
+            Err(error) => return Err(error),
         };
         let opened = self.master_key.open(app_id, provider, &row.sealed);
         let config = opened.ok().and_then(|plain| serde_json::from_slice(&plain).ok());

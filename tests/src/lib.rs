@@ -1,13 +1,36 @@
 //! The test kit: a whole server in this process or as a process of its own, with the sandbox as its
 //! push providers.
 
+mod audience;
+mod caller;
+mod command;
+mod ledger;
 mod process;
 mod server;
+mod wait;
+mod world;
 
-pub use process::ServerProcess;
-pub use server::TestServer;
+pub use audience::{android, crowd, ios, register};
+pub use caller::{Caller, Reply};
+pub use command::{Notify, Output};
+pub use ledger::Ledger;
+pub use process::{Launch, ServerProcess};
+pub use server::{TestServer, configure_providers, start_sandbox};
+pub use wait::{completed, until};
+pub use world::{Route, World, body, routes, template};
 
+use std::path::PathBuf;
 use std::time::Duration;
+
+use anyhow::{Context, Result};
 
 /// Longest time a test waits for an event before it counts as lost.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The binary of that name, built beside this test.
+fn binary(name: &str) -> Result<PathBuf> {
+    let here = std::env::current_exe()?;
+    let found = here.ancestors().skip(1).take(3).map(|folder| folder.join(name));
+    let found = found.into_iter().find(|path| path.is_file());
+    found.with_context(|| format!("{name} is not built: run `cargo build --workspace --bins`"))
+}

@@ -1,39 +1,75 @@
 //! A server as a process of its own, which a test can kill.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::WAIT_MAX;
+use crate::{WAIT_MAX, binary};
 
-/// A running `notify-server` process.
-pub struct ServerProcess {
-    /// Where it serves.
-    pub origin: String,
-    /// The API key, when this was the first start.
-    pub api_key: Option<String>,
-    /// The admin key, when this was the first start.
-    pub admin_key: Option<String>,
-    child: Child,
+/// How a server is started.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    data_dir: PathBuf,
+    arguments: Vec<String>,
+    log_filter: String,
+    log_file: Option<PathBuf>,
 }
 
-impl ServerProcess {
-    /// Starts the built binary on a data folder and waits until it listens.
+impl Launch {
+    /// On this data folder, with errors alone in the log.
+    #[must_use]
+    pub fn on(data_dir: &Path) -> Self {
+        Self {
+            data_dir: data_dir.to_owned(),
+            arguments: Vec::new(),
+            log_filter: "error".to_owned(),
+            log_file: None,
+        }
+    }
+
+    /// With one more argument.
+    #[must_use]
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// With a log of that filter in that file.
+    #[must_use]
+    pub fn log(mut self, filter: &str, file: &Path) -> Self {
+        filter.clone_into(&mut self.log_filter);
+        self.log_file = Some(file.to_owned());
+        self
+    }
+
+    fn spawn(&self, stderr: Stdio) -> Result<Child> {
+        let child = Command::new(binary("notify-server")?)
+            .arg("--data-dir")
+            .arg(&self.data_dir)
+            .args(["--listen", "127.0.0.1:0"])
+            .args(&self.arguments)
+            .env("NOTIFY_LOG", &self.log_filter)
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .kill_on_drop(true)
+            .spawn()?;
+        Ok(child)
+    }
+
+    /// Starts the built binary and waits until it listens.
     ///
     /// # Errors
     /// When it ends, or does not listen in time.
-    pub async fn start(data_dir: &Path) -> Result<Self> {
-        let mut child = Command::new(binary("notify-server")?)
-            .arg("--data-dir")
-            .arg(data_dir)
-            .args(["--listen", "127.0.0.1:0"])
-            .env("NOTIFY_LOG", "error")
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
+    pub async fn start(&self) -> Result<ServerProcess> {
+        let stderr = match &self.log_file {
+            Some(path) => File::options().create(true).append(true).open(path)?.into(),
+            None => Stdio::inherit(),
+        };
+        let mut child = self.spawn(stderr)?;
         let stdout = child.stdout.take().context("stdout is piped")?;
         let mut lines = BufReader::new(stdout).lines();
         let (mut api_key, mut admin_key) = (None, None);
@@ -50,7 +86,38 @@ impl ServerProcess {
             bail!("the server ended before it listened")
         };
         let origin = tokio::time::timeout(WAIT_MAX, reading).await.context("not in time")??;
-        Ok(Self { origin, api_key, admin_key, child })
+        Ok(ServerProcess { origin, api_key, admin_key, child })
+    }
+
+    /// Starts the built binary where it must not start, and answers its status and what it said.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn refused(&self) -> Result<(ExitStatus, String)> {
+        let ending = self.spawn(Stdio::piped())?.wait_with_output();
+        let output = tokio::time::timeout(WAIT_MAX, ending).await.context("it ends")??;
+        Ok((output.status, String::from_utf8(output.stderr)?))
+    }
+}
+
+/// A running `notify-server` process.
+pub struct ServerProcess {
+    /// Where it serves.
+    pub origin: String,
+    /// The API key, when this was the first start.
+    pub api_key: Option<String>,
+    /// The admin key, when this was the first start.
+    pub admin_key: Option<String>,
+    child: Child,
+}
+
+impl ServerProcess {
+    /// Starts a server on a data folder.
+    ///
+    /// # Errors
+    /// When it ends, or does not listen in time.
+    pub async fn start(data_dir: &Path) -> Result<Self> {
+        Launch::on(data_dir).start().await
     }
 
     /// Kills it where it stands (SIGKILL).
@@ -61,15 +128,28 @@ impl ServerProcess {
         self.child.kill().await?;
         Ok(())
     }
-}
 
-/// The binary of that name, built beside this test.
-///
-/// # Errors
-/// When it is not there: `cargo build --workspace --bins` makes it.
-fn binary(name: &str) -> Result<PathBuf> {
-    let here = std::env::current_exe()?;
-    let found = here.ancestors().skip(1).take(3).map(|folder| folder.join(name));
-    let found = found.into_iter().find(|path| path.is_file());
-    found.with_context(|| format!("{name} is not built: run `cargo build --workspace --bins`"))
+    /// Asks it to stop (SIGTERM) and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn terminate(mut self) -> Result<ExitStatus> {
+        let process = self.child.id().context("the process runs")?.to_string();
+        let told = Command::new("kill").args(["-TERM", &process]).status().await?;
+        ensure!(told.success(), "kill -TERM failed");
+        let ended = tokio::time::timeout(WAIT_MAX, self.child.wait()).await;
+        Ok(ended.context("the server stops")??)
+    }
+
+    /// The most memory that it ever held, in bytes.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn memory_peak(&self) -> Result<u64> {
+        let process = self.child.id().context("the process runs")?;
+        let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib: u64 = line.context("VmHWM")?.trim().trim_end_matches(" kB").parse()?;
+        Ok(kib * 1_024)
+    }
 }

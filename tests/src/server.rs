@@ -2,18 +2,42 @@
 
 use anyhow::{Context, Result, ensure};
 use notify_client::Client;
-use notify_core::{NotificationId, NotificationRecord, NotificationStatus, ProviderKind};
+use notify_core::{AppId, NotificationId, NotificationRecord, PageQuery, ProviderKind};
 use notify_server::app::App;
 use notify_server::config::Config;
 use notify_server::sandbox::{Sandbox, SandboxConfig};
 use tokio::net::TcpListener;
 
-use crate::WAIT_MAX;
+use crate::Caller;
+
+/// Starts a sandbox on a free port.
+///
+/// # Errors
+/// When there is none.
+pub async fn start_sandbox() -> Result<Sandbox> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    Ok(Sandbox::start(listener, SandboxConfig::default()).await?)
+}
+
+/// Lets the first application send to a sandbox, and answers which that is.
+///
+/// # Errors
+/// When the client has no admin key.
+pub async fn configure_providers(client: &Client, sandbox: &Sandbox) -> Result<AppId> {
+    let admin = client.admin();
+    let apps = admin.list_apps(&PageQuery::default()).await?;
+    let app = apps.apps.first().context("the first start makes an application")?.id;
+    admin.put_provider(app, ProviderKind::Apns, &sandbox.apns_config()).await?;
+    admin.put_provider(app, ProviderKind::Fcm, &sandbox.fcm_config()).await?;
+    Ok(app)
+}
 
 /// A running server with one application, its keys, and a sandbox that plays its providers.
 pub struct TestServer {
     /// The fake providers.
     pub sandbox: Sandbox,
+    /// The application.
+    pub app_id: AppId,
     app: Option<App>,
     config: Config,
     folder: tempfile::TempDir,
@@ -36,21 +60,10 @@ impl TestServer {
         let app = App::start(config.clone()).await?;
         let keys = app.first_keys.as_ref().context("the first start shows keys")?;
         let (api_key, admin_key) = (reveal(&keys.api_key), reveal(&keys.admin_key));
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let sandbox = Sandbox::start(listener, SandboxConfig::default()).await?;
-        let server = Self { sandbox, app: Some(app), config, folder, api_key, admin_key };
-        server.configure_providers().await?;
-        Ok(server)
-    }
-
-    async fn configure_providers(&self) -> Result<()> {
-        let client = self.client();
-        let apps = client.admin().list_apps(&notify_core::PageQuery::default()).await?;
-        let app = apps.apps.first().context("the first start makes an application")?.id;
-        let admin = client.admin();
-        admin.put_provider(app, ProviderKind::Apns, &self.sandbox.apns_config()).await?;
-        admin.put_provider(app, ProviderKind::Fcm, &self.sandbox.fcm_config()).await?;
-        Ok(())
+        let sandbox = start_sandbox().await?;
+        let client = client(&app.origin, &api_key, &admin_key);
+        let app_id = configure_providers(&client, &sandbox).await?;
+        Ok(Self { sandbox, app_id, app: Some(app), config, folder, api_key, admin_key })
     }
 
     /// Where it serves.
@@ -83,11 +96,23 @@ impl TestServer {
     /// When the client cannot be built.
     #[must_use]
     pub fn client(&self) -> Client {
-        Client::builder(self.origin())
-            .api_key(self.api_key.as_str())
-            .admin_key(self.admin_key.as_str())
-            .build()
-            .expect("the origin is a url")
+        client(self.origin(), &self.api_key, &self.admin_key)
+    }
+
+    /// A plain caller with the application's key.
+    ///
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub fn caller(&self) -> Result<Caller> {
+        Caller::app(self.origin(), &self.api_key)
+    }
+
+    /// A plain caller with the admin key.
+    ///
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub fn admin(&self) -> Result<Caller> {
+        Caller::admin(self.origin(), &self.admin_key)
     }
 
     /// Reads a notification until it is completed or canceled. Bounded.
@@ -95,24 +120,7 @@ impl TestServer {
     /// # Errors
     /// When it is not read, or not completed in time.
     pub async fn completed(&self, id: &NotificationId) -> Result<NotificationRecord> {
-        let client = self.client();
-        let reading = async {
-            loop {
-                let record = client.notifications().get(id).await?;
-                match record.status {
-                    NotificationStatus::Completed | NotificationStatus::Canceled => {
-                        return Ok::<_, notify_client::Error>(record);
-                    }
-                    NotificationStatus::Scheduled
-                    | NotificationStatus::Queued
-                    | NotificationStatus::Sending
-                    | NotificationStatus::Reported => tokio::task::yield_now().await,
-                }
-            }
-        };
-        let record =
-            tokio::time::timeout(WAIT_MAX, reading).await.context("not completed in time")?;
-        Ok(record?)
+        crate::completed(&self.client(), id).await
     }
 
     /// Stops the server in order and starts it again on the same data.
@@ -141,6 +149,11 @@ impl TestServer {
     fn app(&self) -> &App {
         self.app.as_ref().expect("the server runs until it is stopped")
     }
+}
+
+fn client(origin: &str, api_key: &str, admin_key: &str) -> Client {
+    let keys = Client::builder(origin).api_key(api_key).admin_key(admin_key);
+    keys.build().expect("the origin is a url")
 }
 
 fn reveal(key: &secrecy::SecretString) -> String {

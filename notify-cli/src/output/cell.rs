@@ -5,11 +5,23 @@ use serde_json::Value;
 /// How a column reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// As it is.
+    /// As it is, on one line: ids, words, counts.
     Plain,
+    /// As it is; may be wrapped.
+    Text,
     /// Unix milliseconds; people see the time.
     Time,
+    /// The same where the day is enough.
+    Day,
+    /// Tags of a device; people see their names, those that are false with their value.
+    Tags,
+    /// Configuration of a provider; people see whose it is and where it leads.
+    Provider,
 }
+
+/// Members of a provider's configuration that tell one from another (RFC 6901).
+const PROVIDER_SUMMARY: [&str; 5] =
+    ["/team_id", "/key_id", "/topic", "/service_account/project_id", "/endpoint"];
 
 /// First characters that make a spreadsheet take a cell for a formula (CWE-1236), with their
 /// full-width forms.
@@ -23,6 +35,18 @@ pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
             .as_i64()
             .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
             .map_or_else(|| ms.to_string(), |at| format!("{at:.0}")),
+        (Some(Value::Number(ms)), Kind::Day) => {
+            let at = ms.as_i64().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+            at.map_or_else(|| ms.to_string(), |at| at.strftime("%F").to_string())
+        }
+        (Some(Value::Array(tags)), Kind::Tags) => {
+            let names: Vec<String> = tags.iter().map(tag).collect();
+            names.join(", ")
+        }
+        (Some(config @ Value::Object(_)), Kind::Provider) => {
+            let parts = PROVIDER_SUMMARY.iter().filter_map(|part| config.pointer(part)?.as_str());
+            parts.collect::<Vec<_>>().join(" ")
+        }
         _ => plain(value),
     };
     printable(&text)
@@ -35,6 +59,11 @@ pub(super) fn exported(value: Option<&Value>) -> String {
         Some(Value::Number(number)) => number.to_string(),
         _ => guarded(plain(value)),
     }
+}
+
+fn tag(tag: &Value) -> String {
+    let name = tag["name"].as_str().unwrap_or_default();
+    if tag["value"] == false { format!("{name}=false") } else { name.to_owned() }
 }
 
 fn plain(value: Option<&Value>) -> String {
@@ -96,9 +125,24 @@ mod tests {
     #[test]
     fn people_see_times_and_no_control_characters() {
         assert_eq!(shown(Some(&json!(1_767_323_045_678_i64)), Kind::Time), "2026-01-02T03:04:05Z");
+        assert_eq!(shown(Some(&json!(1_767_323_045_678_i64)), Kind::Day), "2026-01-02");
         assert_eq!(shown(Some(&json!(null)), Kind::Time), "");
         assert_eq!(shown(Some(&json!("a\u{1b}[31m\nb")), Kind::Plain), "a\\u{1b}[31m\\nb");
         assert_eq!(shown(None, Kind::Plain), "");
         assert_eq!(shown(Some(&json!(["x", 1])), Kind::Plain), r#"["x",1]"#);
+    }
+
+    #[test]
+    fn tags_and_providers_are_told_in_short() {
+        let tags = json!([
+            {"name": "vip", "type": "bool", "value": true},
+            {"name": "beta", "type": "bool", "value": false},
+        ]);
+        assert_eq!(shown(Some(&tags), Kind::Tags), "vip, beta=false");
+        let apns = json!({"ca_certificate": "-----BEGIN", "endpoint": "https://a/apns",
+            "key_id": "KEY", "team_id": "TEAM", "topic": "com.example"});
+        assert_eq!(shown(Some(&apns), Kind::Provider), "TEAM KEY com.example https://a/apns");
+        let fcm = json!({"enriched_as_data": false, "service_account": {"project_id": "shop"}});
+        assert_eq!(shown(Some(&fcm), Kind::Provider), "shop");
     }
 }

@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
+use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
     Format,
-    cell::{exported, shown},
+    cell::{Kind, exported, shown},
     value,
     view::View,
 };
@@ -16,6 +16,8 @@ use crate::failure::Failure;
 
 /// Most rows of one table; a longer listing is shown as several.
 const TABLE_ROWS_MAX: usize = 1_000;
+/// Most lines of a row of a listing; what is longer ends with an ellipsis.
+const ROW_LINES_MAX: usize = 3;
 
 /// Records on their way out.
 pub(crate) struct Rows<'a> {
@@ -111,15 +113,28 @@ fn io(error: csv::Error) -> io::Error {
 fn table(view: &View, rows: Vec<Vec<String>>) -> Table {
     let mut table = styled();
     table.set_header(view.columns.iter().map(|column| column.name));
-    table.add_rows(rows);
+    for row in rows {
+        let mut row = Row::from(row);
+        row.max_height(ROW_LINES_MAX);
+        table.add_row(row);
+    }
+    for (place, column) in view.columns.iter().enumerate() {
+        // An id that is broken over lines cannot be copied.
+        if matches!(column.kind, Kind::Plain | Kind::Time | Kind::Day) {
+            let column = table.column_mut(place).expect("the header has every column");
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
     table
 }
 
-/// One record, a line for each field.
+/// One record, a line for each field that it has.
 pub(super) fn record(record: &Value, view: &View) -> Table {
     let mut table = styled();
     for column in view.columns {
-        table.add_row([column.name.to_owned(), shown(record.pointer(column.pointer), column.kind)]);
+        if let Some(value) = record.pointer(column.pointer) {
+            table.add_row([column.name.to_owned(), shown(Some(value), column.kind)]);
+        }
     }
     table
 }

@@ -25,6 +25,14 @@ const fn plain(name: &'static str, pointer: &'static str) -> Column {
     Column { name, pointer, kind: Kind::Plain }
 }
 
+const fn text(name: &'static str, pointer: &'static str) -> Column {
+    Column { name, pointer, kind: Kind::Text }
+}
+
+const fn tags(name: &'static str, pointer: &'static str) -> Column {
+    Column { name, pointer, kind: Kind::Tags }
+}
+
 const fn time(name: &'static str, pointer: &'static str) -> Column {
     Column { name, pointer, kind: Kind::Time }
 }
@@ -38,10 +46,22 @@ const fn many(list: &'static str, columns: &'static [Column]) -> View {
 }
 
 pub(crate) const SUCCESS: View = one(&[plain("success", "/success")]);
+/// All but the last column, an instant that a table of 80 characters has no room for.
+const fn short(columns: &'static [Column]) -> &'static [Column] {
+    columns.split_at(columns.len() - 1).0
+}
+
 pub(crate) const CREATED: View = one(&[plain("id", "/id")]);
 pub(crate) const KEY_CREATED: View = one(&[plain("id", "/id"), plain("api_key", "/api_key")]);
 
 const NOTIFICATION_COLUMNS: &[Column] = &[
+    plain("id", "/id"),
+    plain("status", "/status"),
+    text("text", "/request/text"),
+    plain("sent", "/counts/sent"),
+    plain("failed", "/counts/failed"),
+];
+const NOTIFICATION_EXPORT: &[Column] = &[
     plain("id", "/id"),
     plain("status", "/status"),
     plain("origin", "/origin"),
@@ -56,7 +76,11 @@ const NOTIFICATION_COLUMNS: &[Column] = &[
     plain("canceled", "/counts/canceled"),
     plain("pending", "/counts/pending"),
 ];
-pub(crate) const NOTIFICATIONS: View = many("notifications", NOTIFICATION_COLUMNS);
+pub(crate) const NOTIFICATIONS: View = View {
+    list: Some("notifications"),
+    columns: NOTIFICATION_COLUMNS,
+    export: NOTIFICATION_EXPORT,
+};
 pub(crate) const NOTIFICATION: View = one(&[
     plain("id", "/id"),
     plain("status", "/status"),
@@ -83,15 +107,10 @@ pub(crate) const NOTIFICATION: View = one(&[
 ]);
 
 const DEVICE_COLUMNS: &[Column] = &[
-    plain("device_id", "/device_id"),
+    text("device_id", "/device_id"),
     plain("platform", "/platform"),
     plain("enabled", "/enabled"),
-    plain("disabled_reason", "/disabled_reason"),
-    plain("push_token", "/push_token"),
-    plain("language", "/language"),
-    plain("app_version", "/app_version"),
-    plain("tags", "/tags"),
-    time("created_at", "/created_at"),
+    tags("tags", "/tags"),
     time("updated_at", "/updated_at"),
 ];
 pub(crate) const DEVICES: View =
@@ -118,7 +137,7 @@ const DEVICE_FIELDS: &[Column] = &[
     plain("utc_offset", "/utc_offset"),
     plain("language", "/language"),
     plain("device_description", "/device_description"),
-    plain("tags", "/tags"),
+    tags("tags", "/tags"),
     plain("enabled", "/enabled"),
     plain("disabled_reason", "/disabled_reason"),
     time("created_at", "/created_at"),
@@ -126,19 +145,20 @@ const DEVICE_FIELDS: &[Column] = &[
 ];
 
 pub(crate) const TAGS: View =
-    many("tags", &[plain("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
+    many("tags", &[text("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
 
 const CAMPAIGN_COLUMNS: &[Column] = &[
     plain("id", "/id"),
-    plain("name", "/name"),
+    text("name", "/name"),
     plain("status", "/status"),
     plain("is_default", "/is_default"),
     time("created_at", "/created_at"),
 ];
-pub(crate) const CAMPAIGNS: View = many("campaigns", CAMPAIGN_COLUMNS);
+pub(crate) const CAMPAIGNS: View =
+    View { list: Some("campaigns"), columns: short(CAMPAIGN_COLUMNS), export: CAMPAIGN_COLUMNS };
 pub(crate) const CAMPAIGN: View = one(&[
     plain("id", "/id"),
-    plain("name", "/name"),
+    text("name", "/name"),
     plain("status", "/status"),
     plain("is_default", "/is_default"),
     time("created_at", "/created_at"),
@@ -148,26 +168,33 @@ pub(crate) const CAMPAIGN: View = one(&[
     plain("features", "/template/features"),
 ]);
 
-pub(crate) const FEEDS: View = many(
-    "feeds",
-    &[
+pub(crate) const FEEDS: View = View {
+    list: Some("feeds"),
+    columns: &[
         plain("id", "/id"),
-        plain("name", "/name"),
-        plain("url", "/url"),
+        text("name", "/name"),
+        text("url", "/url"),
+        plain("status", "/status"),
+        plain("items", "/items"),
+    ],
+    export: &[
+        plain("id", "/id"),
+        text("name", "/name"),
+        text("url", "/url"),
         plain("status", "/status"),
         plain("items", "/items"),
         time("last_fetched_at", "/last_fetched_at"),
-        plain("last_error", "/last_error"),
+        text("last_error", "/last_error"),
         time("created_at", "/created_at"),
     ],
-);
+};
 
 pub(crate) const POLL_ANSWERS: View = many(
     "answers",
     &[
         plain("id", "/id"),
-        plain("text", "/text"),
-        plain("image_url", "/image_url"),
+        text("text", "/text"),
+        text("image_url", "/image_url"),
         plain("clicks", "/clicks"),
         plain("percentage", "/percentage"),
     ],
@@ -184,9 +211,17 @@ pub(crate) const ENRICHMENT: View = one(&[
     plain("features", "/features"),
 ]);
 
-pub(crate) const DEVICE_STATISTICS: View = many(
-    "platforms",
-    &[
+pub(crate) const DEVICE_STATISTICS: View = View {
+    list: Some("platforms"),
+    columns: &[
+        plain("platform", "/platform"),
+        plain("enabled", "/enabled_count"),
+        plain("disabled", "/disabled_count"),
+        plain("total", "/total_count"),
+        plain("enabled %", "/enabled_percentage"),
+        plain("disabled %", "/disabled_percentage"),
+    ],
+    export: &[
         plain("platform", "/platform"),
         plain("enabled_count", "/enabled_count"),
         plain("disabled_count", "/disabled_count"),
@@ -196,42 +231,68 @@ pub(crate) const DEVICE_STATISTICS: View = many(
         plain("total_enabled_percentage", "/total_enabled_percentage"),
         plain("total_disabled_percentage", "/total_disabled_percentage"),
     ],
-);
+};
 
 const APP_COLUMNS: &[Column] = &[
     plain("id", "/id"),
-    plain("name", "/name"),
+    text("name", "/name"),
     plain("language", "/language"),
     plain("status", "/status"),
     time("created_at", "/created_at"),
 ];
-pub(crate) const APPS: View = many("apps", APP_COLUMNS);
+pub(crate) const APPS: View =
+    View { list: Some("apps"), columns: short(APP_COLUMNS), export: APP_COLUMNS };
 pub(crate) const APP: View = one(APP_COLUMNS);
 
-pub(crate) const KEYS: View = many(
-    "keys",
-    &[
-        plain("id", "/id"),
-        plain("name", "/name"),
-        plain("hint", "/hint"),
-        time("created_at", "/created_at"),
-        time("last_used_at", "/last_used_at"),
-    ],
-);
+const KEY_COLUMNS: &[Column] = &[
+    plain("id", "/id"),
+    text("name", "/name"),
+    plain("hint", "/hint"),
+    Column { name: "last_used_at", pointer: "/last_used_at", kind: Kind::Day },
+    time("created_at", "/created_at"),
+];
+pub(crate) const KEYS: View =
+    View { list: Some("keys"), columns: short(KEY_COLUMNS), export: KEY_COLUMNS };
 
-const PROVIDER_COLUMNS: &[Column] = &[
+const PROVIDER_EXPORT: &[Column] = &[
     plain("provider", "/provider"),
     plain("config", "/config"),
     time("updated_at", "/updated_at"),
 ];
-pub(crate) const PROVIDERS: View = many("providers", PROVIDER_COLUMNS);
-pub(crate) const PROVIDER: View = one(PROVIDER_COLUMNS);
+pub(crate) const PROVIDERS: View = View {
+    list: Some("providers"),
+    columns: &[
+        plain("provider", "/provider"),
+        Column { name: "config", pointer: "/config", kind: Kind::Provider },
+        time("updated_at", "/updated_at"),
+    ],
+    export: PROVIDER_EXPORT,
+};
+/// A provider has the fields that its configuration has; a certificate is for `-o json`.
+pub(crate) const PROVIDER: View = View {
+    list: None,
+    columns: &[
+        plain("provider", "/provider"),
+        plain("team_id", "/config/team_id"),
+        plain("key_id", "/config/key_id"),
+        plain("topic", "/config/topic"),
+        plain("project_id", "/config/service_account/project_id"),
+        plain("client_email", "/config/service_account/client_email"),
+        plain("token_uri", "/config/service_account/token_uri"),
+        plain("endpoint", "/config/endpoint"),
+        plain("sandbox_endpoint", "/config/sandbox_endpoint"),
+        plain("enriched_as_data", "/config/enriched_as_data"),
+        plain("rate_per_second", "/config/rate_per_second"),
+        time("updated_at", "/updated_at"),
+    ],
+    export: PROVIDER_EXPORT,
+};
 
 pub(crate) const PROFILES: View = many(
     "profiles",
     &[
-        plain("name", "/name"),
-        plain("url", "/url"),
+        text("name", "/name"),
+        text("url", "/url"),
         plain("api_key", "/api_key"),
         plain("admin_key", "/admin_key"),
         plain("current", "/current"),

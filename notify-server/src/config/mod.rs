@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use url::Url;
 
+use crate::delivery::CREDIT_DEFAULT;
 pub use document::configuration_document;
 pub(crate) use settings::{Kind, SETTINGS, Setting};
 pub use values::{LogFormat, Networks, Span};
@@ -71,6 +72,8 @@ pub struct Config {
     pub shutdown_grace: Span,
     /// Connections that read the database.
     pub reader_threads: usize,
+    /// Most messages in flight, or answered but not noted down yet.
+    pub delivery_credit: usize,
     /// File of the master key; `master.key` in the data directory by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master_key_file: Option<PathBuf>,
@@ -105,6 +108,7 @@ impl Default for Config {
             max_connections_per_address: 8_192,
             shutdown_grace: Span::from_secs(30),
             reader_threads: 4,
+            delivery_credit: CREDIT_DEFAULT,
             master_key_file: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,
@@ -206,6 +210,7 @@ impl Config {
             ("max-body-bytes", self.max_body_bytes),
             ("max-connections", self.max_connections),
             ("reader-threads", self.reader_threads),
+            ("delivery-credit", self.delivery_credit),
         ];
         for (name, value) in at_least_one {
             if value == 0 {

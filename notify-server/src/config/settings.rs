@@ -72,6 +72,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
     count("max-connections-per-address", "N", "Most connections of one address; 0 is no limit"),
     text("shutdown-grace", "SPAN", "How long what is in flight may take to end after a signal"),
     count("reader-threads", "N", "Connections that read the database"),
+    count(
+        "delivery-credit",
+        "N",
+        "Most messages in flight or not noted down yet: what a crash can repeat at the most",
+    ),
     text("master-key-file", "FILE", "Master key file; master.key in the data folder by default"),
     text("log", "FILTER", "What is logged, such as info or notify_server=debug"),
     text("log-format", "text|json", "Form of the log, which goes to standard error"),

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::RetryPolicy;
 
+/// Most deliveries in flight or not committed yet, unless configured otherwise.
+pub const CREDIT_DEFAULT: usize = 4_096;
+
 /// Limits of the engine.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
@@ -39,7 +42,7 @@ pub struct EngineConfig {
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
-            credit: 4_096,
+            credit: CREDIT_DEFAULT,
             page_rows: 1_000,
             checkpoint_outcomes: 200,
             checkpoint_every: Duration::from_millis(50),

@@ -95,6 +95,14 @@ impl Gate {
         Admission::Wait(wait_until)
     }
 
+    /// Whether everything waits for credentials or for the probe that is out, at that instant.
+    pub(crate) fn is_held(&self, now: Timestamp) -> bool {
+        match *self.state.lock().expect("no holder of the gate panics") {
+            GateState::Open | GateState::Paused { .. } => false,
+            GateState::Held { probe_at: until, .. } | GateState::Probing { until } => now < until,
+        }
+    }
+
     /// The provider asked to slow down; a later instant stands.
     pub(crate) fn pause(&self, until: Timestamp) {
         self.change(|state| match state {
@@ -182,7 +190,9 @@ mod tests {
         assert!(gate.hold(&"InvalidProviderToken".into(), at(0)));
         assert!(!gate.hold(&"InvalidProviderToken".into(), at(1)), "the second is no news");
         assert_eq!(gate.admit(at(59_999)), Admission::Wait(at(MINUTE_MS)));
+        assert!(gate.is_held(at(59_999)) && !gate.is_held(at(MINUTE_MS)));
         assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Go, "the probe");
+        assert!(gate.is_held(at(MINUTE_MS)), "the probe is out");
         assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Wait(at(2 * MINUTE_MS)), "only one");
         gate.hold(&"InvalidProviderToken".into(), at(MINUTE_MS + 5));
         assert_eq!(gate.admit(at(MINUTE_MS + 6)), Admission::Wait(at(2 * MINUTE_MS + 5)));

@@ -7,6 +7,7 @@ mod run;
 pub(crate) use run::LaneRun;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use notify_core::{Platform, Timestamp};
@@ -42,6 +43,8 @@ pub(crate) struct Lane {
     pub(crate) slots: Arc<Slots>,
     pub(crate) shared: Arc<Shared>,
     provider: Mutex<LaneProvider>,
+    /// How often the provider was configured anew; changes under the provider's lock.
+    provider_changes: AtomicU64,
     inbox: Mutex<Inbox>,
     wake: Notify,
 }
@@ -65,6 +68,7 @@ impl Lane {
             slots: Slots::new(SLOTS_WITHOUT_PROVIDER),
             shared,
             provider: Mutex::new(LaneProvider::Unknown),
+            provider_changes: AtomicU64::new(0),
             inbox: Mutex::default(),
             wake: Notify::new(),
         })
@@ -87,9 +91,15 @@ impl Lane {
 
     /// Tells the lane that its provider was configured anew: what was held goes on at once.
     pub(crate) fn provider_changed(&self) {
-        *self.provider.lock().expect("no holder panics") = LaneProvider::Unknown;
+        {
+            let mut provider = self.provider.lock().expect("no holder panics");
+            *provider = LaneProvider::Unknown;
+            self.provider_changes.fetch_add(1, Ordering::AcqRel);
+            // Under the same lock as `hold`, and before the lane wakes: it would find its retries
+            // held still.
+            self.gate.open();
+        }
         self.tell(|inbox| inbox.provider_changed = true);
-        self.gate.open();
     }
 
     fn tell(&self, note: impl FnOnce(&mut Inbox)) {
@@ -99,15 +109,23 @@ impl Lane {
 
     /// The provider, asked for when it is not known.
     pub(crate) async fn provider(&self) -> Result<LaneProvider, StoreError> {
-        let known = self.provider.lock().expect("no holder panics").clone();
+        let (known, changes) = {
+            let provider = self.provider.lock().expect("no holder panics");
+            (provider.clone(), self.provider_changes.load(Ordering::Acquire))
+        };
         if !matches!(known, LaneProvider::Unknown) {
             return Ok(known);
         }
         let found = self.shared.providers.provider(self.app, self.platform.provider()).await?;
-        self.pace.set_rate(found.as_ref().and_then(|found| found.rate_per_second));
+        let rate = found.as_ref().and_then(|found| found.rate_per_second);
         let found =
             found.map_or(LaneProvider::Missing, |found| LaneProvider::Ready(found.provider));
-        *self.provider.lock().expect("no holder panics") = found.clone();
+        let mut provider = self.provider.lock().expect("no holder panics");
+        // What was read before a change may be what it was before.
+        if self.provider_changes.load(Ordering::Acquire) == changes {
+            self.pace.set_rate(rate);
+            *provider = found.clone();
+        }
         Ok(found)
     }
 
@@ -136,9 +154,15 @@ impl Lane {
         }
     }
 
-    /// Holds the lane: the provider refuses our credentials (B40).
-    pub(crate) fn hold(&self, reason: &Reason, now: Timestamp) {
-        if self.gate.hold(reason, now) {
+    /// Holds the lane: the provider refuses our credentials (B40), unless these were `refused` as
+    /// they were before: a late answer must not hold what was mended meanwhile.
+    pub(crate) fn hold(&self, reason: &Reason, refused: &SharedProvider, now: Timestamp) {
+        let provider = self.provider.lock().expect("no holder panics");
+        let is_current = match &*provider {
+            LaneProvider::Ready(current) => Arc::ptr_eq(current, refused),
+            LaneProvider::Missing | LaneProvider::Unknown => false,
+        };
+        if is_current && self.gate.hold(reason, now) {
             tracing::warn!(
                 app.no = self.app.0,
                 platform = %self.platform,

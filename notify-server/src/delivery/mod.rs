@@ -10,6 +10,7 @@
 //!                        └──────────── due ─────────────▶ retries
 //! ```
 
+mod attempt;
 mod config;
 mod decision;
 mod engine;
@@ -24,7 +25,7 @@ mod shared;
 mod slots;
 mod stop;
 
-pub use config::EngineConfig;
+pub use config::{CREDIT_DEFAULT, EngineConfig};
 pub use decision::{Attempted, Next, RetryPolicy, decide};
 pub use engine::Engine;
 pub use shared::{Configured, ProviderSource, Surroundings};

@@ -30,7 +30,7 @@ use super::job::{Job, Mode};
 use super::lane::Lane;
 use super::marks::Mark;
 use super::slots::Claim;
-use crate::providers::Answer;
+use crate::providers::{Answer, SharedProvider};
 use crate::store::{AudienceDevice, OpenPage, PageNo, PageProgress, StoreError};
 
 /// How a page's work ended.
@@ -45,6 +45,7 @@ pub(crate) enum PageEnd {
 /// An attempt that came back.
 struct Landed {
     device: AudienceDevice,
+    provider: SharedProvider,
     answer: Answer,
 }
 

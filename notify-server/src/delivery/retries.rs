@@ -9,17 +9,19 @@ use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 use tokio::time::Instant;
 
+use super::attempt;
 use super::decision::{Attempted, Next, decide};
 use super::gate::Admission;
 use super::job::{Job, Mode};
 use super::lane::Lane;
 use super::slots::Claim;
-use crate::providers::{Answer, Reason};
+use crate::providers::{Answer, Reason, SharedProvider};
 use crate::store::{ClaimedRetry, DeadAddress, RetryOutcome, RetryStep, Settled, StoreError};
 
 /// A retry whose attempt came back.
 struct Landed {
     retry: ClaimedRetry,
+    provider: Option<SharedProvider>,
     job: Arc<Job>,
     answer: Answer,
 }
@@ -97,13 +99,14 @@ impl Retries<'_> {
             if let Admission::Wait(until) = self.lane.admit(now) {
                 self.slot.let_go();
                 self.credit.let_go();
-                self.postpone_all(until);
+                let held = self.lane.gate.is_held(now);
+                self.postpone_all(if held { now } else { until });
                 continue;
             }
             self.slot.hand_over();
             self.credit.hand_over();
             let retry = self.queue.pop_front().expect("the front was just looked at");
-            flights.push(attempt(retry, job, mode));
+            flights.push(fly(retry, job, mode));
         }
         Ok(())
     }
@@ -124,7 +127,7 @@ impl Retries<'_> {
 
     fn land(&mut self, landed: Landed) {
         let shared = self.lane.shared.clone();
-        let Landed { retry, job, answer } = landed;
+        let Landed { retry, provider, job, answer } = landed;
         let now = shared.clock.now();
         self.lane.slots.give_back(1);
         self.lane.heard(&answer, now);
@@ -160,9 +163,10 @@ impl Retries<'_> {
                 again(&retry, retry.attempts, until, ("throttled".into(), retry.unknown_outcomes))
             }
             Next::Hold { reason } => {
-                self.lane.hold(&reason, now);
-                let probe_at = now.plus_ms(shared.config.retry.probe_every_ms);
-                again(&retry, retry.attempts, probe_at, (reason, retry.unknown_outcomes))
+                if let Some(provider) = &provider {
+                    self.lane.hold(&reason, provider, now);
+                }
+                again(&retry, retry.attempts, now, (reason, retry.unknown_outcomes))
             }
         };
         self.credits += 1;
@@ -232,18 +236,19 @@ fn ends_without_trying(
     None
 }
 
-fn attempt(retry: ClaimedRetry, job: Arc<Job>, mode: Mode) -> BoxFuture<'static, Landed> {
+fn fly(retry: ClaimedRetry, job: Arc<Job>, mode: Mode) -> BoxFuture<'static, Landed> {
     async move {
         let address = retry.device.as_ref().and_then(|device| job.address(device));
-        let answer = match (mode, address) {
+        let (provider, answer) = match (mode, address) {
             (Mode::Send { provider, payload }, Some(address)) => {
-                provider.attempt(&payload, &address).await
+                let answer = attempt::attempt(&provider, &payload, &address).await;
+                (Some(provider), answer)
             }
             (Mode::Send { .. } | Mode::Count { .. }, _) => {
-                Answer::BadMessage { reason: "no_address".into() }
+                (None, Answer::BadMessage { reason: "no_address".into() })
             }
         };
-        Landed { retry, job, answer }
+        Landed { retry, provider, job, answer }
     }
     .boxed()
 }

@@ -1,9 +1,9 @@
 //! The work of a lane: adopted pages, then retries, then the next pages of its dispatches by turns.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 
 use super::Lane;
 use crate::delivery::job::Job;
@@ -20,15 +20,15 @@ pub(crate) struct LaneRun {
     turns: VecDeque<Arc<Job>>,
     jobs: VecDeque<Arc<Job>>,
     running: JoinSet<Finished>,
-    devices_open: usize,
-    pages_open: usize,
+    /// Devices of each open page, by its task.
+    open: HashMap<Id, usize>,
     retries_running: bool,
     retries_due: bool,
 }
 
 /// A task of a lane that came to its end.
 enum Finished {
-    Page { end: PageEnd, devices: usize },
+    Page(PageEnd),
     Retries { more: bool },
 }
 
@@ -39,8 +39,7 @@ impl LaneRun {
             turns: VecDeque::new(),
             jobs: VecDeque::new(),
             running: JoinSet::new(),
-            devices_open: 0,
-            pages_open: 0,
+            open: HashMap::new(),
             retries_running: false,
             retries_due: false,
         }
@@ -60,31 +59,27 @@ impl LaneRun {
             }
             let lane = self.lane.clone();
             tokio::select! {
-                Some(finished) = self.running.join_next() => self.finished(finished),
+                Some(finished) = self.running.join_next_with_id() => self.finished(finished),
                 () = lane.wake.notified() => {}
                 () = shared.stop.told(), if !shared.stop.asked() => {}
             }
         }
     }
 
-    fn finished(&mut self, finished: Result<Finished, tokio::task::JoinError>) {
+    fn finished(&mut self, finished: Result<(Id, Finished), JoinError>) {
+        let task = finished.as_ref().map_or_else(JoinError::id, |(task, _)| *task);
+        let was_page = self.open.remove(&task).is_some();
         match finished {
-            Ok(Finished::Page { end, devices }) => {
-                self.devices_open -= devices;
-                self.pages_open -= 1;
-                if end == PageEnd::Fenced {
-                    self.lane.shared.ask_for_adoption();
-                }
-            }
-            Ok(Finished::Retries { more }) => {
+            Ok((_, Finished::Page(PageEnd::Over))) => {}
+            Ok((_, Finished::Page(PageEnd::Fenced))) => self.lane.shared.ask_for_adoption(),
+            Ok((_, Finished::Retries { more })) => {
                 self.retries_running = false;
                 self.retries_due |= more;
             }
-            // A panic inside a page must not take the lane with it: the page is adopted again.
+            // A panic must not take the lane with it: what the task held is adopted again.
             Err(error) => {
                 tracing::error!(error = %error, "a delivery task broke off");
-                self.pages_open = self.pages_open.saturating_sub(1);
-                self.retries_running = false;
+                self.retries_running &= was_page;
                 self.lane.shared.ask_for_adoption();
             }
         }
@@ -112,7 +107,8 @@ impl LaneRun {
 
     fn room(&self) -> bool {
         let config = &self.lane.shared.config;
-        self.devices_open < config.lane_devices_max && self.pages_open < config.lane_pages_max
+        self.open.len() < config.lane_pages_max
+            && self.open.values().sum::<usize>() < config.lane_devices_max
     }
 
     async fn read_inbox(&mut self) -> Result<(), StoreError> {
@@ -164,6 +160,8 @@ impl LaneRun {
                 shared.ask_for_adoption();
                 return Ok(false);
             }
+            // Erased with its application.
+            Err(StoreError::NotFound) => return Ok(false),
             Err(error) => return Err(error),
         };
         job.move_cursor(to);
@@ -173,7 +171,11 @@ impl LaneRun {
 
     async fn resume(&mut self, page: OpenPage) -> Result<(), StoreError> {
         let shared = self.lane.shared.clone();
-        let dispatch = shared.store.dispatch(page.dispatch).await?;
+        let dispatch = match shared.store.dispatch(page.dispatch).await {
+            Ok(dispatch) => dispatch,
+            Err(StoreError::NotFound) => return Ok(()),
+            Err(error) => return Err(error),
+        };
         let progress = shared.store.page_progress(&page).await?;
         let job = Job::new(dispatch, &self.lane.shared);
         let read_at = shared.clock.now();
@@ -185,20 +187,24 @@ impl LaneRun {
 
     fn spawn_page(&mut self, run: PageRun) {
         let (no, devices) = (run.page_no(), run.devices().max(1));
-        self.devices_open += devices;
-        self.pages_open += 1;
         self.lane.shared.page_opened(no);
         let lane = self.lane.clone();
-        self.running.spawn(async move {
+        let task = self.running.spawn(async move {
             let _open = PageOpen(lane, no);
-            Finished::Page { end: run.run().await, devices }
+            Finished::Page(run.run().await)
         });
+        self.open.insert(task.id(), devices);
     }
 
     async fn start_retries(&mut self) -> Result<(), StoreError> {
         let shared = self.lane.shared.clone();
         let now = shared.clock.now();
         self.retries_due = false;
+        // What is held stays due, so that it goes on at once when the credentials are mended; the
+        // engine tells the lane again and again meanwhile.
+        if self.lane.gate.is_held(now) {
+            return Ok(());
+        }
         let claim = RetryClaim {
             app: self.lane.app,
             platform: self.lane.platform,
@@ -214,7 +220,10 @@ impl LaneRun {
             return Ok(());
         }
         let more = claimed.len() >= shared.config.lane_retries_max as usize;
+        let mut claimed = claimed;
         let jobs = self.jobs_of(&claimed).await?;
+        // Those of an erased application are gone with it.
+        claimed.retain(|retry| jobs.iter().any(|job| job.dispatch.no == retry.dispatch));
         let lane = self.lane.clone();
         self.retries_running = true;
         self.running.spawn(async move {
@@ -233,21 +242,25 @@ impl LaneRun {
             }
             let known = self.jobs.iter().chain(&self.turns);
             let known = known.into_iter().find(|job| job.dispatch.no == retry.dispatch).cloned();
-            let job = match known {
-                Some(job) => job,
-                None => {
-                    let dispatch = self.lane.shared.store.dispatch(retry.dispatch).await?;
-                    let job = Job::new(dispatch, &self.lane.shared);
-                    self.jobs.push_back(job.clone());
-                    if self.jobs.len() > JOBS_KEPT_MAX {
-                        self.jobs.pop_front();
-                    }
-                    job
-                }
-            };
-            jobs.push(job);
+            if let Some(job) = known {
+                jobs.push(job);
+                continue;
+            }
+            match self.lane.shared.store.dispatch(retry.dispatch).await {
+                Ok(dispatch) => jobs.push(self.keep(Job::new(dispatch, &self.lane.shared))),
+                Err(StoreError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(jobs)
+    }
+
+    fn keep(&mut self, job: Arc<Job>) -> Arc<Job> {
+        self.jobs.push_back(job.clone());
+        if self.jobs.len() > JOBS_KEPT_MAX {
+            self.jobs.pop_front();
+        }
+        job
     }
 }
 

@@ -14,7 +14,7 @@ impl PageRun {
     /// Takes in one answer.
     pub(super) fn land(&mut self, landed: Landed) {
         let shared = self.lane.shared.clone();
-        let Landed { device, answer } = landed;
+        let Landed { device, provider, answer } = landed;
         let now = shared.clock.now();
         self.lane.slots.give_back(1);
         self.lane.heard(&answer, now);
@@ -50,7 +50,7 @@ impl PageRun {
                 return self.wait_again(device);
             }
             Next::Hold { reason } => {
-                self.lane.hold(&reason, now);
+                self.lane.hold(&reason, &provider, now);
                 return self.wait_again(device);
             }
         }

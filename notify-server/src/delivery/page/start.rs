@@ -4,6 +4,7 @@ use futures_util::FutureExt;
 use notify_core::Timestamp;
 
 use super::{Flights, Landed, Obstacle, PageRun};
+use crate::delivery::attempt::attempt;
 use crate::delivery::gate::Admission;
 use crate::delivery::job::Mode;
 use crate::providers::Reason;
@@ -43,8 +44,8 @@ impl PageRun {
             self.mark.started(device.key);
             flights.push(
                 async move {
-                    let answer = provider.attempt(&payload, &address).await;
-                    Landed { device, answer }
+                    let answer = attempt(&provider, &payload, &address).await;
+                    Landed { device, provider, answer }
                 }
                 .boxed(),
             );

@@ -246,3 +246,41 @@ async fn an_unreachable_provider_turns_few_deliveries_into_rows() {
     assert_eq!(record.counts.sent, 300);
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn a_message_that_breaks_the_code_fails_alone() {
+    let mut rig = Rig::new(10).await;
+    rig.devices(30).await;
+    rig.provider.script(|token, _| {
+        assert_ne!(token, "token-d00007", "a defect in a provider");
+        Told::Answer(delivered())
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.until(&id, |record| record.counts.sent == 29).await;
+    let mut now = START;
+    for longest_ms in [2_000, 4_000, 8_000, 16_000] {
+        let due = rig.retry_due_within(now, longest_ms).await;
+        rig.clock.advance(Duration::from_millis(due.ms_since(now).unsigned_abs()));
+        now = due;
+    }
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!((record.counts.sent, record.counts.failed), (29, 1));
+    assert_eq!(record.failures[0].reason, "internal_error");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn an_application_that_is_erased_while_it_sends_ends_quietly() {
+    let mut rig = Rig::new(2).await;
+    rig.devices(200).await;
+    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.start();
+    rig.broadcast().await;
+    rig.provider.arrived(2).await;
+    rig.store.delete_app(rig.app_id).await.unwrap();
+    rig.provider.release();
+    rig.stop().await;
+    rig.start();
+    rig.stop().await;
+}

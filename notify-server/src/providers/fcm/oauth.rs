@@ -31,7 +31,7 @@ const FAILURE_KEPT: Duration = Duration::from_secs(1);
 const FORCED_INTERVAL_MS: i64 = 30_000;
 
 /// Names a token without holding its key.
-type TokenKey = (String, String, KeyDigest, Option<ExtraRoots>);
+type TokenKey = (String, String, Option<String>, KeyDigest, Option<ExtraRoots>);
 
 /// All access tokens of the server, each as long as some application uses it.
 #[derive(Default)]
@@ -46,6 +46,7 @@ impl AccessTokens {
         let key = (
             account.token_uri.to_string(),
             account.client_email.clone(),
+            account.private_key_id.clone(),
             account.key_digest,
             config.ca_certificate.clone(),
         );

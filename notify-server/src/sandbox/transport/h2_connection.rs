@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
@@ -38,8 +39,13 @@ enum After {
         reason: String,
         respond: SendResponse<Bytes>,
     },
+    /// It came above the last stream of a `GOAWAY` that was sent before its turn came.
+    Unprocessed(SendResponse<Bytes>),
     Cut,
 }
+
+/// The last stream before any `GOAWAY`.
+const STREAM_MAX: u32 = u32::MAX;
 
 /// Serves until the client leaves or a fault ends it.
 pub(super) async fn serve<S>(scene: Arc<Scene>, number: u64, stream: S)
@@ -91,8 +97,8 @@ struct Streams {
     open: FuturesUnordered<BoxFuture<'static, After>>,
     is_proved: bool,
     announced: u32,
-    /// After `GOAWAY`: the last stream that is processed.
-    last: Option<u32>,
+    /// The last stream that is processed; a `GOAWAY` lowers it, for streams that are open, too.
+    last: Arc<AtomicU32>,
     /// Streams that are neither answered nor reset; dropping their handles would reset them.
     unanswered: Vec<SendResponse<Bytes>>,
 }
@@ -107,14 +113,14 @@ impl Streams {
             open: FuturesUnordered::new(),
             is_proved: false,
             announced,
-            last: None,
+            last: Arc::new(AtomicU32::new(STREAM_MAX)),
             unanswered: Vec::new(),
         }
     }
 
     fn take(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
         let stream = respond.stream_id().as_u32();
-        if self.last.is_some_and(|last| stream > last) {
+        if stream > self.last.load(Ordering::Relaxed) {
             self.unanswered.push(respond);
             return;
         }
@@ -129,8 +135,12 @@ impl Streams {
             self.limit(StreamLimit::Raise);
         }
         let (scene, peer) = (Arc::clone(&self.scene), Arc::clone(&self.peer));
+        let last = Arc::clone(&self.last);
         self.open.push(Box::pin(async move {
             let Ok(body) = read(body).await else { return After::Limit(StreamLimit::Keep) };
+            if stream > last.load(Ordering::Relaxed) {
+                return After::Unprocessed(respond);
+            }
             let call = Call { head, body, stream };
             let verdict = exchange(&scene, &peer, &call);
             act(&scene, verdict, stream, respond).await
@@ -142,6 +152,7 @@ impl Streams {
         match after {
             After::Limit(limit) => self.limit(limit),
             After::Cut => return false,
+            After::Unprocessed(respond) => self.unanswered.push(respond),
             After::Goaway { stream, last, reason, mut respond } => {
                 // Without a wish: streams already processed stay processed, this one is not.
                 let processed = self.peer.processed();
@@ -152,8 +163,9 @@ impl Streams {
                 }
                 let last = last.unwrap_or(processed);
                 let debug = serde_json::json!({ "reason": reason }).to_string().into_bytes();
-                self.last = Some(self.last.map_or(last, |before| before.min(last)));
-                self.wire.goaway(last, debug);
+                let before = self.last.fetch_min(last, Ordering::Relaxed);
+                // A later GOAWAY must not raise it again (RFC 9113 section 6.8).
+                self.wire.goaway(last.min(before), debug);
             }
         }
         true

@@ -39,11 +39,12 @@ pub(super) fn notification(
 ) -> Result<(), StoreError> {
     let sequence = live_app(tx, app)?;
     let (due_at, local_time) = match new.schedule {
-        Schedule::Now => (new.at, None),
-        Schedule::At(at) => (at, None),
-        Schedule::Local(time) => (time.at_offset(0), Some(time.0)),
+        Schedule::Now => (Some(new.at), None),
+        Schedule::At(at) => (Some(at), None),
+        // Due zone by zone, not as a whole.
+        Schedule::Local(time) => (None, Some(time.0)),
     };
-    let due = due_at <= new.at;
+    let due = due_at.is_some_and(|due_at| due_at <= new.at);
     let no = insert(
         tx,
         app,
@@ -52,7 +53,7 @@ pub(super) fn notification(
             origin: Origin::Created,
             status: if due { NotificationStatus::Queued } else { NotificationStatus::Scheduled },
             at: new.at,
-            due_at: Some(due_at),
+            due_at,
             local_time,
             request: &new.request,
             platforms: platform_bits(&new.target.platforms()),

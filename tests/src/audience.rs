@@ -1,0 +1,44 @@
+//! Many devices at once.
+
+use anyhow::Result;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use notify_client::Client;
+use notify_core::RegisterDevice;
+use notify_server::sandbox::{Answer, apns_token, fcm_token};
+
+/// Registrations under way at a time.
+const PARALLEL: usize = 64;
+
+/// Registers devices, many at a time.
+///
+/// # Errors
+/// The first that fails.
+pub async fn register(
+    client: &Client,
+    devices: impl IntoIterator<Item = RegisterDevice>,
+) -> Result<()> {
+    stream::iter(devices)
+        .map(|device| async move { client.devices().register(&device).await })
+        .buffer_unordered(PARALLEL)
+        .try_collect::<()>()
+        .await?;
+    Ok(())
+}
+
+/// An Android device `a{seed}` whose token the sandbox answers like that.
+#[must_use]
+pub fn android(seed: u64, answer: &Answer) -> RegisterDevice {
+    RegisterDevice::android(format!("a{seed}"), fcm_token(seed, answer))
+}
+
+/// An iOS device `i{seed}` whose token the sandbox answers like that.
+#[must_use]
+pub fn ios(seed: u64, answer: &Answer) -> RegisterDevice {
+    RegisterDevice::ios(format!("i{seed}"), apns_token(seed, answer))
+}
+
+/// That many devices on both platforms together, all of them reachable.
+pub fn crowd(count: u64) -> impl Iterator<Item = RegisterDevice> {
+    let ok = Answer::ok();
+    (0..count).map(move |seed| if seed % 2 == 0 { android(seed, &ok) } else { ios(seed, &ok) })
+}

@@ -1,0 +1,83 @@
+//! The `notify` command as people run it: a process with its settings in the environment.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::{WAIT_MAX, binary};
+
+/// The command with an address and keys. It never sees the caller's own settings.
+#[derive(Debug, Clone)]
+pub struct Notify {
+    binary: PathBuf,
+    environment: Vec<(&'static str, String)>,
+}
+
+/// What a command said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Exit status; `None` when a signal ended it.
+    pub status: Option<i32>,
+    /// The result.
+    pub stdout: String,
+    /// The errors, one a line.
+    pub stderr: String,
+}
+
+impl Notify {
+    /// The command for a server.
+    ///
+    /// # Errors
+    /// When it is not built.
+    pub fn new(origin: &str, api_key: &str, admin_key: &str) -> Result<Self> {
+        let environment = vec![
+            ("NOTIFY_URL", origin.to_owned()),
+            ("NOTIFY_API_KEY", api_key.to_owned()),
+            ("NOTIFY_ADMIN_KEY", admin_key.to_owned()),
+        ];
+        Ok(Self { binary: binary("notify")?, environment })
+    }
+
+    /// The same with one setting changed.
+    #[must_use]
+    pub fn with(mut self, variable: &'static str, value: &str) -> Self {
+        self.environment.retain(|(name, _)| *name != variable);
+        self.environment.push((variable, value.to_owned()));
+        self
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// When it does not start or does not end in time.
+    pub async fn run(&self, arguments: &[&str]) -> Result<Output> {
+        let home = tempfile::tempdir()?;
+        let running = Command::new(&self.binary)
+            .args(arguments)
+            .env_clear()
+            .env("HOME", home.path())
+            .envs(self.environment.iter().map(|(name, value)| (*name, value)))
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(WAIT_MAX, running).await.context("notify ends")??;
+        Ok(Output {
+            status: output.status.code(),
+            stdout: String::from_utf8(output.stdout)?,
+            stderr: String::from_utf8(output.stderr)?,
+        })
+    }
+
+    /// Runs it, expects success, and reads the result as JSON.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub async fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let output = self.run(arguments).await?;
+        anyhow::ensure!(output.status == Some(0), "notify {arguments:?}: {output:?}");
+        serde_json::from_str(&output.stdout).with_context(|| output.stdout.clone())
+    }
+}

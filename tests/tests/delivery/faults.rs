@@ -1,0 +1,110 @@
+//! Connections that end, refuse and shrink while two thousand devices are sent to: nobody is left
+//! out, only what got no answer is repeated, and every repeat has the same identity (T7, B36).
+
+use std::collections::HashSet;
+
+use anyhow::Result;
+use notify_core::{CreateNotification, NotificationRecord};
+use notify_server::sandbox::{Action, Answer, Provider, Received, Rule, Settings};
+use notify_tests::{Ledger, TestServer, WAIT_MAX, crowd, register};
+
+use crate::BOTH;
+
+const DEVICES: u64 = 2_000;
+/// How many messages pass before each fault.
+const FAULTS_AFTER: [u32; 4] = [1, 150, 400, 700];
+
+async fn server_with_a_crowd() -> Result<TestServer> {
+    let server = TestServer::start().await?;
+    register(&server.client(), crowd(DEVICES)).await?;
+    Ok(server)
+}
+
+/// Sends to everybody and answers what came of it.
+async fn send(server: &TestServer) -> Result<(NotificationRecord, Vec<Received>)> {
+    let notification = CreateNotification::to_platforms(BOTH, "x");
+    let id = server.client().notifications().create(&notification).await?.id;
+    let record = server.completed(&id).await?;
+    assert_eq!((record.counts.targeted, record.counts.sent), (DEVICES, DEVICES), "{record:?}");
+    let journal = server.sandbox.journal();
+    assert!(journal.len() < 10_000, "the journal holds everything");
+    Ok((record, journal))
+}
+
+/// Lets both providers do that to a message now and then.
+fn script(server: &TestServer, action: Action) -> Result<()> {
+    for provider in [Provider::Apns, Provider::Fcm] {
+        for after in FAULTS_AFTER {
+            let fault = Answer::fault(action).first(1);
+            server.sandbox.script(Rule::on(provider, fault).after(after))?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn connections_that_say_goodbye_lose_and_repeat_nothing() -> Result<()> {
+    let server = server_with_a_crowd().await?;
+    script(&server, Action::Goaway)?;
+    let (record, journal) = send(&server).await?;
+    let ledger = Ledger::of(journal);
+    assert_eq!(ledger.reached(), 2_000);
+    assert_eq!(ledger.repeated(), Vec::<&Received>::new());
+    assert_eq!(ledger.identities(), HashSet::from([record.id.to_string()]));
+    server.stop().await
+}
+
+#[tokio::test]
+async fn refused_streams_lose_and_repeat_nothing() -> Result<()> {
+    let server = server_with_a_crowd().await?;
+    script(&server, Action::Refuse)?;
+    let (record, journal) = send(&server).await?;
+    let refused = journal.iter().filter(|one| one.reason.as_deref() == Some("refuse")).count();
+    assert_eq!(refused, 2 * FAULTS_AFTER.len());
+    let ledger = Ledger::of(journal);
+    assert_eq!(ledger.reached(), 2_000);
+    assert_eq!(ledger.repeated(), Vec::<&Received>::new());
+    assert_eq!(ledger.identities(), HashSet::from([record.id.to_string()]));
+    server.stop().await
+}
+
+#[tokio::test]
+async fn connections_that_are_cut_repeat_only_what_had_no_answer() -> Result<()> {
+    let server = server_with_a_crowd().await?;
+    script(&server, Action::Cut)?;
+    let (record, journal) = send(&server).await?;
+    let cut: HashSet<u64> = journal
+        .iter()
+        .filter(|one| one.reason.as_deref() == Some("cut"))
+        .map(|one| one.connection)
+        .collect();
+    assert!(!cut.is_empty());
+    let ledger = Ledger::of(journal);
+    assert_eq!(ledger.reached(), 2_000);
+    for message in ledger.repeated() {
+        assert!(cut.contains(&message.connection), "repeated without need: {message:?}");
+    }
+    assert_eq!(ledger.identities(), HashSet::from([record.id.to_string()]));
+    server.stop().await
+}
+
+#[tokio::test]
+async fn a_stream_limit_that_falls_to_one_and_rises_loses_and_repeats_nothing() -> Result<()> {
+    let server = server_with_a_crowd().await?;
+    let notification = CreateNotification::to_platforms(BOTH, "x");
+    let id = server.client().notifications().create(&notification).await?.id;
+    let one = Settings { max_concurrent_streams: 1, ..Settings::default() };
+    for (after, settings) in [(300, one.clone()), (350, Settings::default()), (900, one)] {
+        server.sandbox.wait_for(after, WAIT_MAX).await;
+        server.sandbox.set(settings);
+    }
+    server.sandbox.wait_for(950, WAIT_MAX).await;
+    server.sandbox.set(Settings::default());
+    let record = server.completed(&id).await?;
+    assert_eq!((record.counts.targeted, record.counts.sent), (DEVICES, DEVICES), "{record:?}");
+    let ledger = Ledger::of(server.sandbox.journal());
+    assert_eq!(ledger.reached(), 2_000);
+    assert_eq!(ledger.repeated(), Vec::<&Received>::new());
+    assert_eq!(ledger.identities(), HashSet::from([id.to_string()]));
+    server.stop().await
+}

@@ -1,0 +1,29 @@
+//! From a `POST` to a push provider, over the SDK and the sandbox: what arrives, what becomes of
+//! refusals, and what connections that break do not lose.
+
+mod faults;
+mod outcomes;
+mod payloads;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use notify_core::{CreateNotification, NotificationRecord, Platform};
+use notify_server::sandbox::Received;
+use notify_tests::TestServer;
+
+/// Both platforms that have devices of their own.
+const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
+
+/// Sends a notification to the end and answers its record and what the sandbox received for it.
+async fn send(
+    server: &TestServer,
+    notification: &CreateNotification,
+) -> Result<(NotificationRecord, Vec<Received>)> {
+    let before = server.sandbox.journal().len();
+    let id = server.client().notifications().create(notification).await?.id;
+    let record = server.completed(&id).await?;
+    let sent = usize::try_from(record.counts.targeted)?;
+    let mut received = server.sandbox.wait_for(before + sent, Duration::ZERO).await;
+    Ok((record, received.split_off(before)))
+}

@@ -1,0 +1,345 @@
+//! Whole bodies and headers as the providers received them (B15, B19, B34 to B36).
+
+use anyhow::{Context, Result};
+use notify_core::json::JsonObject;
+use notify_core::{
+    AndroidSettings, CampaignLayout, CreateAnswer, CreateNotification, CreatePoll, FeatureData,
+    IosEnv, IosSettings, Platform, Priority, SetTags, Tag, Template, TemplateButton,
+};
+use notify_server::payload::apns::delivery_id;
+use notify_server::sandbox::{Answer, Environment, Provider, Received};
+use notify_tests::{TestServer, android, ios, register};
+use serde_json::{Value, json};
+
+use crate::{BOTH, send};
+
+/// Seconds that a message lives unless told otherwise (B19).
+const TTL_DEFAULT: i64 = 2_419_200;
+
+/// What both providers are to receive.
+struct Expected {
+    fcm: Value,
+    apns: Value,
+    priority: &'static str,
+    ttl: i64,
+    collapse: Option<&'static str>,
+}
+
+impl Expected {
+    fn new(fcm: Value, apns: Value) -> Self {
+        Self { fcm, apns, priority: "10", ttl: TTL_DEFAULT, collapse: None }
+    }
+}
+
+async fn server_with_two() -> Result<TestServer> {
+    let server = TestServer::start().await?;
+    let devices = [android(1, &Answer::ok()), ios(1, &Answer::ok())];
+    register(&server.client(), devices).await?;
+    Ok(server)
+}
+
+fn object(value: &Value) -> Result<JsonObject> {
+    Ok(JsonObject::from_serialize(value)?)
+}
+
+/// The one message of a provider.
+fn only(received: &[Received], provider: Provider) -> Result<&Received> {
+    let mut of = received.iter().filter(|message| message.provider == provider);
+    let message = of.next().with_context(|| format!("nothing for {}", provider.as_str()))?;
+    assert!(of.next().is_none(), "{} received more than one", provider.as_str());
+    Ok(message)
+}
+
+/// Sends to one device on each platform and compares everything that arrived. `ID` in what is
+/// expected stands for the notification's id, `POLL` for the page of its poll.
+async fn arrives(
+    server: &TestServer,
+    notification: &CreateNotification,
+    expected: Expected,
+) -> Result<()> {
+    let (record, received) = send(server, notification).await?;
+    let id = record.id.as_str();
+    assert_eq!((record.counts.targeted, record.counts.sent), (2, 2), "{record:?}");
+    let poll = match server.client().polls().get(&record.id).await {
+        Ok(poll) => poll.url,
+        Err(_) => "no poll".to_owned(),
+    };
+    let filled = |value: &Value| -> Result<Value> {
+        let text = value.to_string().replace("\"ID\"", &format!("\"{id}\""));
+        Ok(serde_json::from_str(&text.replace("\"POLL\"", &format!("\"{poll}\"")))?)
+    };
+
+    let fcm = only(&received, Provider::Fcm)?;
+    let mut body = filled(&expected.fcm)?;
+    body["token"] = json!(fcm.token);
+    assert_eq!(fcm.payload, json!({"message": body}));
+    assert_eq!((fcm.status, fcm.environment), (200, None));
+    let headers = &fcm.headers;
+    let expected_headers = json!({"authorization": "Bearer ***", "content-type": FCM_TYPE});
+    assert_eq!(json!(headers), expected_headers);
+
+    let apns = only(&received, Provider::Apns)?;
+    assert_eq!(apns.payload, filled(&expected.apns)?);
+    assert_eq!((apns.status, apns.environment), (200, Some(Environment::Production)));
+    let mut headers = apns.headers.clone();
+    let expires = record.created_at.as_seconds() + expected.ttl;
+    let given: i64 = headers.remove("apns-expiration").context("apns-expiration")?.parse()?;
+    if expected.ttl == 0 {
+        assert_eq!(given, 0, "one try only");
+    } else {
+        // It counts from when the notification is due, which is when it was accepted.
+        assert!((expires..=expires + 1).contains(&given), "{given}, not {expires}");
+    }
+    let token = apns.token.as_deref().context("a token")?;
+    let delivery = delivery_id(&id.parse()?, token).to_string();
+    let expected_headers = json!({
+        "authorization": "bearer ***",
+        "apns-topic": "com.example.notify",
+        "apns-push-type": "alert",
+        "apns-priority": expected.priority,
+        "apns-collapse-id": expected.collapse.unwrap_or(id),
+        "apns-id": delivery,
+    });
+    assert_eq!(json!(headers), expected_headers);
+    assert_eq!(apns.message_id.as_deref(), Some(delivery.as_str()));
+    Ok(())
+}
+
+/// What every body to FCM is.
+const FCM_TYPE: &str = "application/json";
+
+fn android_options(tag: &str) -> Value {
+    json!({"priority": "HIGH", "ttl": "2419200s", "notification": {"tag": tag}})
+}
+
+#[tokio::test]
+async fn a_text_arrives_under_the_name_of_the_application() -> Result<()> {
+    let server = server_with_two().await?;
+    let fcm = json!({
+        "notification": {"title": "default", "body": "Grüße"},
+        "data": {"notification_id": "ID"},
+        "android": android_options("ID"),
+    });
+    let apns = json!({
+        "aps": {"alert": {"title": "default", "body": "Grüße"}, "sound": "default"},
+        "notification_id": "ID",
+    });
+    let notification = CreateNotification::to_platforms(BOTH, "Grüße");
+    arrives(&server, &notification, Expected::new(fcm, apns)).await?;
+    server.stop().await
+}
+
+#[tokio::test]
+async fn every_setting_arrives_in_its_place() -> Result<()> {
+    let server = server_with_two().await?;
+    let template = Template::new("spring", CampaignLayout::ContentWithTwo)
+        .feature(1, FeatureData::ActionButton(TemplateButton::open("https://a.example")));
+    let campaign = server.client().campaigns().create(&template).await?.id.to_string();
+    let (url, image) = ("shop://order/7", "https://i.example/7.png");
+    let extra = json!({"order": {"id": 7, "lines": [1, 2.50]}});
+    let mut notification = CreateNotification::to_platforms(BOTH, "Your order")
+        .url(url)
+        .image_url(image)
+        .campaign(campaign.as_str())
+        .extra("extra", object(&extra)?);
+    notification.content.android_settings =
+        Some(AndroidSettings { title: Some("Shop".into()), sound: Some("ding".into()) });
+    notification.content.ios_settings =
+        Some(IosSettings { badge: Some(3), sound: "ding.caf".into() });
+    let mut options = android_options("ID");
+    options["notification"]["sound"] = json!("ding");
+    let fcm = json!({
+        "notification": {"title": "Shop", "body": "Your order", "image": image},
+        "data": {
+            "notification_id": "ID", "url": url, "image_url": image, "campaign_id": campaign,
+            "extra": extra.to_string(),
+        },
+        "android": options,
+    });
+    let apns = json!({
+        "aps": {
+            "alert": {"title": "default", "body": "Your order"},
+            "badge": 3, "sound": "ding.caf", "mutable-content": 1,
+        },
+        "notification_id": "ID", "url": url, "image_url": image, "campaign_id": campaign,
+        "extra": extra,
+    });
+    arrives(&server, &notification, Expected::new(fcm, apns)).await?;
+    server.stop().await
+}
+
+#[tokio::test]
+async fn raw_payloads_arrive_as_they_were_given_and_override_everything() -> Result<()> {
+    let server = server_with_two().await?;
+    let raw_android = json!({"a": "text", "n": 1.5, "o": {"x": [null]}, "b": true});
+    let raw_ios = json!({"aps": {"alert": "raw", "badge": 0, "sound": "s"}, "own": [1]});
+    let mut notification = CreateNotification::to_platforms(BOTH, "unseen")
+        .url("https://unseen.example")
+        .image_url("https://unseen.example/1.png");
+    notification.content.android_json = Some(object(&raw_android)?);
+    notification.content.ios_json = Some(object(&raw_ios)?);
+    let fcm = json!({
+        "data": {"a": "text", "n": "1.5", "o": "{\"x\":[null]}", "b": "true"},
+        "android": {"priority": "HIGH", "ttl": "2419200s"},
+    });
+    arrives(&server, &notification, Expected::new(fcm, raw_ios)).await?;
+    server.stop().await
+}
+
+#[tokio::test]
+async fn a_poll_arrives_as_its_question_with_its_page() -> Result<()> {
+    let server = server_with_two().await?;
+    let answer = |text: &str| CreateAnswer {
+        text: Some(text.into()),
+        image_url: Some(format!("https://i.example/{text}.png")),
+    };
+    let poll = CreatePoll {
+        text: "Tea or coffee?".into(),
+        layout_id: "poll_text_wide_image".into(),
+        image_url: Some("https://i.example/cup.png".into()),
+        answers: vec![answer("tea"), answer("coffee")],
+    };
+    let fcm = json!({
+        "notification": {
+            "title": "default", "body": "Tea or coffee?", "image": "https://i.example/cup.png",
+        },
+        "data": {
+            "notification_id": "ID", "url": "POLL", "image_url": "https://i.example/cup.png",
+            "poll_id": "ID",
+        },
+        "android": android_options("ID"),
+    });
+    let apns = json!({
+        "aps": {
+            "alert": {"title": "default", "body": "Tea or coffee?"},
+            "sound": "default", "mutable-content": 1,
+        },
+        "notification_id": "ID", "url": "POLL", "image_url": "https://i.example/cup.png",
+        "poll_id": "ID",
+    });
+    let notification = CreateNotification::poll(BOTH, poll);
+    arrives(&server, &notification, Expected::new(fcm, apns)).await?;
+    server.stop().await
+}
+
+#[tokio::test]
+async fn priority_life_and_collapse_key_arrive_as_the_providers_call_them() -> Result<()> {
+    let server = server_with_two().await?;
+    let notification = CreateNotification::to_platforms(BOTH, "x")
+        .priority(Priority::Normal)
+        .ttl_seconds(60)
+        .collapse_key("score!");
+    let body = |priority: &str, ttl: &str, tag: &str| {
+        json!({
+            "notification": {"title": "default", "body": "x"},
+            "data": {"notification_id": "ID"},
+            "android": {"priority": priority, "ttl": ttl, "notification": {"tag": tag}},
+        })
+    };
+    let apns = json!({
+        "aps": {"alert": {"title": "default", "body": "x"}, "sound": "default"},
+        "notification_id": "ID",
+    });
+    let expected = Expected {
+        priority: "5",
+        ttl: 60,
+        collapse: Some("score!"),
+        ..Expected::new(body("NORMAL", "60s", "score!"), apns.clone())
+    };
+    arrives(&server, &notification, expected).await?;
+    let one_try = CreateNotification::to_platforms(BOTH, "x").ttl_seconds(0);
+    let expected = Expected { ttl: 0, ..Expected::new(body("HIGH", "0s", "ID"), apns) };
+    arrives(&server, &one_try, expected).await?;
+    server.stop().await
+}
+
+#[tokio::test]
+async fn named_devices_and_a_tag_narrow_who_gets_it() -> Result<()> {
+    let server = TestServer::start().await?;
+    let client = server.client();
+    let ok = Answer::ok();
+    register(&client, (1..=4).flat_map(|seed| [android(seed, &ok), ios(seed, &ok)])).await?;
+    let mut silent = android(5, &ok);
+    silent.push_disabled = Some(true);
+    let mut nowhere = ios(5, &ok);
+    nowhere.push_token = None;
+    register(&client, [silent, nowhere]).await?;
+    let vip = SetTags { tags: vec![Tag::new("vip", true)] };
+    for id in ["a1", "i1", "i2", "a5"] {
+        client.devices().set_tags(&device(id)?, &vip).await?;
+    }
+    let not = SetTags { tags: vec![Tag::new("vip", false)] };
+    client.devices().set_tags(&device("a2")?, &not).await?;
+
+    let tokens = |received: &[Received]| {
+        let mut tokens: Vec<_> = received.iter().filter_map(|one| one.token.clone()).collect();
+        tokens.sort();
+        tokens
+    };
+    let expected = |devices: &[&str]| {
+        let mut tokens: Vec<_> = devices.iter().map(|id| token(id)).collect();
+        tokens.sort();
+        tokens
+    };
+    let tagged = CreateNotification::to_platforms(BOTH, "t").tag("vip");
+    let (record, received) = send(&server, &tagged).await?;
+    assert_eq!(tokens(&received), expected(&["a1", "i1", "i2"]));
+    assert_eq!((record.counts.targeted, record.counts.excluded), (3, 0));
+
+    // The platforms do not matter beside ids, duplicates count once, unknown ids are counted.
+    let mut named = CreateNotification::to_devices(
+        ["a1", "a1", "a2", "a5", "ghost", "i1"],
+        ["i1", "i3", "i5"],
+        "t",
+    )?;
+    named.platforms = Some(vec!["web".into(), "toaster".into()]);
+    let (record, received) = send(&server, &named).await?;
+    assert_eq!(tokens(&received), expected(&["a1", "a2", "i1", "i3"]));
+    let counts = &record.counts;
+    assert_eq!((counts.targeted, counts.sent, counts.unknown, counts.excluded), (4, 4, 2, 2));
+
+    let (record, received) = send(&server, &named.tag("vip")).await?;
+    assert_eq!(tokens(&received), expected(&["a1", "i1"]));
+    assert_eq!((record.counts.targeted, record.counts.excluded), (2, 4), "{record:?}");
+
+    let nobody = CreateNotification::to_platforms([Platform::Ios], "t").tag("unheard-of");
+    let (record, received) = send(&server, &nobody).await?;
+    assert_eq!((record.counts.targeted, received.len()), (0, 0));
+    server.stop().await
+}
+
+#[tokio::test]
+async fn the_environment_of_a_device_picks_the_host_of_apns() -> Result<()> {
+    let server = TestServer::start().await?;
+    let ok = Answer::ok();
+    let devices = [
+        ios(1, &ok).ios_env(IosEnv::Sandbox),
+        ios(2, &ok).ios_env(IosEnv::Production),
+        ios(3, &ok),
+    ];
+    register(&server.client(), devices).await?;
+    let notification = CreateNotification::to_platforms([Platform::Ios], "x");
+    let (_, received) = send(&server, &notification).await?;
+    let mut hosts: Vec<_> =
+        received.iter().map(|one| (one.token.clone(), one.environment)).collect();
+    hosts.sort_by(|left, right| left.0.cmp(&right.0));
+    let expected = [
+        (Some(token("i1")), Some(Environment::Sandbox)),
+        (Some(token("i2")), Some(Environment::Production)),
+        (Some(token("i3")), Some(Environment::Production)),
+    ];
+    assert_eq!(hosts, expected);
+    server.stop().await
+}
+
+fn device(id: &str) -> Result<notify_core::DeviceId> {
+    notify_core::DeviceId::new(id).map_err(anyhow::Error::msg)
+}
+
+/// The token of a reachable device of the kit.
+fn token(id: &str) -> String {
+    let seed = id[1..].parse().expect("devices are numbered");
+    let device =
+        if id.starts_with('a') { android(seed, &Answer::ok()) } else { ios(seed, &Answer::ok()) };
+    device.push_token.expect("devices of the kit have tokens")
+}

@@ -1,0 +1,264 @@
+//! The documents say what is true: endpoints and examples of the API, what the sandbox can do, why
+//! each dependency is there, and every line of the README's quick start, run as it stands.
+
+mod quick_start;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use notify_core::{
+    AnswerPoll, App, AppCreated, CampaignCreated, CampaignList, CreateApp, CreateFeed, CreateKey,
+    CreateNotification, Device, DeviceStatistics, Enrichment, EventsAccepted, FeedCreated,
+    FeedList, KeyCreated, KeyList, NotificationCreated, NotificationRecord, Poll, ProviderView,
+    RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus, SetTags,
+    Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp,
+};
+use notify_server::sandbox::apns::Reason;
+use notify_server::sandbox::{Sandbox, SandboxConfig, Settings};
+use notify_tests::WAIT_MAX;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package has a parent").to_owned()
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// A fenced block: the heading above it, what follows the fence, its lines.
+struct Block {
+    heading: String,
+    language: String,
+    text: String,
+}
+
+fn blocks(document: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let (mut heading, mut is_open) = (String::new(), false);
+    for line in document.lines() {
+        if let Some(language) = line.strip_prefix("```") {
+            is_open = !is_open;
+            if is_open {
+                let (heading, language) = (heading.clone(), language.to_owned());
+                blocks.push(Block { heading, language, text: String::new() });
+            }
+        } else if is_open {
+            let block = blocks.last_mut().expect("a fence opened it");
+            block.text.push_str(line);
+            block.text.push('\n');
+        } else if line.starts_with('#') {
+            heading = line.trim_start_matches('#').replace('`', "").trim().to_owned();
+        }
+    }
+    assert!(!is_open, "a fence is not closed");
+    blocks
+}
+
+/// The commands of a block; a line that is indented continues the one before.
+fn commands(block: &Block) -> Vec<&str> {
+    block.text.lines().filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn every_endpoint_is_a_heading_of_the_api_document_and_the_other_way_round() {
+    let openapi: Value = serde_json::from_str(&notify_server::openapi_json()).unwrap();
+    let mut endpoints = BTreeSet::new();
+    for (path, item) in openapi["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys() {
+            endpoints.insert(format!("{} {path}", method.to_uppercase()));
+        }
+    }
+    let document = read("docs/api.md");
+    let headings = document.lines().filter_map(|line| line.strip_prefix("### `"));
+    let headings: BTreeSet<_> =
+        headings.map(|heading| heading.trim_end_matches('`').to_owned()).collect();
+    assert_eq!(headings, endpoints);
+}
+
+fn request<R: Request>(text: &str) -> Result<(), String> {
+    let checked = R::parse(text.as_bytes(), Timestamp(1_795_242_504_737));
+    checked.map(|_| ()).map_err(|broken| broken.to_string())
+}
+
+fn answer<T: DeserializeOwned>(text: &str) -> Result<(), String> {
+    serde_json::from_str::<T>(text).map(|_| ()).map_err(|error| error.to_string())
+}
+
+type Check = fn(&str) -> Result<(), String>;
+
+fn request_check(endpoint: &str) -> Option<Check> {
+    Some(match endpoint {
+        "POST /v1/notifications" => request::<CreateNotification>,
+        "POST /v1/notifications/notify" => request::<ReportNotification>,
+        "POST /v1/polls/{id}/answers/{answer_id}" => request::<AnswerPoll>,
+        "POST /v1/events" => request::<ReportEvents>,
+        "POST /v1/devices" => request::<RegisterDevice>,
+        "POST /v1/devices/{device_id}/tags" => request::<SetTags>,
+        "POST /v1/subscriptions" => request::<Subscribe>,
+        "POST /v1/campaigns" | "PUT /v1/campaigns/{id}" => request::<Template>,
+        "PUT /v1/campaigns/{id}/status" => request::<SetCampaignStatus>,
+        "POST /v1/feeds" => request::<CreateFeed>,
+        "POST /admin/v1/apps" => request::<CreateApp>,
+        "PATCH /admin/v1/apps/{id}" => request::<UpdateApp>,
+        "POST /admin/v1/apps/{id}/keys" => request::<CreateKey>,
+        "PUT /admin/v1/apps/{id}/providers/{provider}" => answer::<Value>,
+        _ => return None,
+    })
+}
+
+fn answer_check(endpoint: &str) -> Option<Check> {
+    Some(match endpoint {
+        "POST /v1/notifications" | "POST /v1/notifications/notify" => answer::<NotificationCreated>,
+        "GET /v1/notifications/{id}" => answer::<NotificationRecord>,
+        "GET /v1/polls/{id}" => answer::<Poll>,
+        "POST /v1/events" => answer::<EventsAccepted>,
+        "POST /v1/devices" => answer::<Success>,
+        "GET /v1/devices/{device_id}" => answer::<Device>,
+        "GET /v1/tags" => answer::<TagList>,
+        "POST /v1/subscriptions" => answer::<SubscriptionCreated>,
+        "GET /v1/statistics/devices" => answer::<DeviceStatistics>,
+        "POST /v1/campaigns" => answer::<CampaignCreated>,
+        "GET /v1/campaigns" => answer::<CampaignList>,
+        "GET /v1/enrichments/{campaign_id}" => answer::<Enrichment>,
+        "POST /v1/feeds" => answer::<FeedCreated>,
+        "GET /v1/feeds" => answer::<FeedList>,
+        "POST /admin/v1/apps" => answer::<AppCreated>,
+        "GET /admin/v1/apps/{id}" => answer::<App>,
+        "POST /admin/v1/apps/{id}/keys" => answer::<KeyCreated>,
+        "GET /admin/v1/apps/{id}/keys" => answer::<KeyList>,
+        "GET /admin/v1/apps/{id}/providers/{provider}" => answer::<ProviderView>,
+        "Answers and errors" => answer::<notify_core::ErrorBody>,
+        _ => return None,
+    })
+}
+
+#[test]
+fn the_examples_of_the_api_document_are_what_the_models_read() {
+    let document = read("docs/api.md");
+    let mut shown = BTreeSet::new();
+    for Block { heading, language, text } in blocks(&document) {
+        let check = match language.as_str() {
+            "json request" => request_check(&heading),
+            "json" => answer_check(&heading),
+            other => panic!("{heading}: a block of {other}"),
+        };
+        let check = check.unwrap_or_else(|| panic!("{heading}: no model for this {language}"));
+        check(&text).unwrap_or_else(|error| panic!("{heading}: {error}\n{text}"));
+        if language == "json request" {
+            shown.insert(heading);
+        }
+    }
+    let headings = document.lines().filter_map(|line| line.strip_prefix("### `"));
+    for heading in headings.map(|heading| heading.trim_end_matches('`')) {
+        let has_body = ["POST", "PUT", "PATCH"].iter().any(|method| heading.starts_with(method));
+        assert_eq!(shown.contains(heading), has_body, "{heading}: an example of its body");
+    }
+}
+
+#[test]
+fn the_sandbox_document_lists_every_reason_and_setting() {
+    let document = read("docs/sandbox.md");
+    for status in Reason::ALL.iter().map(|reason| reason.status).collect::<BTreeSet<_>>() {
+        let of_status = Reason::ALL.iter().filter(|reason| reason.status == status);
+        let reasons: Vec<_> =
+            of_status.enumerate().map(|(at, reason)| format!("{at:x} `{}`", reason.name)).collect();
+        let row = format!("| {status} | {} |", reasons.join(", "));
+        assert!(document.lines().any(|line| line == row), "missing: {row}");
+    }
+    let settings = serde_json::to_value(Settings::default()).unwrap();
+    for (name, default) in settings.as_object().unwrap() {
+        let row = format!("| `{name}` | {default} |");
+        assert!(document.lines().any(|line| line.starts_with(&row)), "missing: {row}");
+    }
+}
+
+#[test]
+fn every_dependency_has_a_line_among_the_decisions_and_the_other_way_round() {
+    let manifest = read("Cargo.toml");
+    let (_, dependencies) = manifest.split_once("[workspace.dependencies]\n").unwrap();
+    let (dependencies, _) = dependencies.split_once("\n[").unwrap();
+    let dependencies = dependencies.lines().filter_map(|line| line.split_once(" = "));
+    let dependencies = dependencies.map(|(name, _)| name.to_owned());
+    let dependencies: BTreeSet<_> =
+        dependencies.filter(|name| !name.starts_with("notify-")).collect();
+
+    let decisions = read("docs/decisions.md");
+    let (_, table) = decisions.split_once("## Dependencies\n").unwrap();
+    let rows = table.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    let names = rows.filter_map(|row| row.strip_prefix("| ")?.split_once(" |"));
+    let names = names.flat_map(|(names, _)| names.split(", ").map(str::to_owned));
+    assert_eq!(names.collect::<BTreeSet<_>>(), dependencies);
+
+    for name in &dependencies {
+        let used = ["core", "server", "client", "cli"].map(|part| format!("notify-{part}"));
+        let mut members = used.iter().map(String::as_str).chain(["tests", "bench", "examples"]);
+        let uses = |member: &str| {
+            let manifest = read(&format!("{member}/Cargo.toml"));
+            manifest.lines().any(|line| {
+                line.strip_prefix(name.as_str())
+                    .is_some_and(|rest| rest.starts_with(".workspace") || rest.starts_with(" = "))
+            })
+        };
+        assert!(members.any(uses), "no package uses {name}");
+    }
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut documents: Vec<String> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
+            .map(str::to_owned)
+            .to_vec();
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        documents.push(format!("docs/{}", entry.unwrap().file_name().to_str().unwrap()));
+    }
+    for document in documents {
+        for target in read(&document).split("](").skip(1) {
+            let target = target.split([')', '#']).next().unwrap_or_default();
+            if !target.is_empty() && !target.starts_with("http") {
+                let folder = Path::new(&document).parent().unwrap();
+                let path = root().join(folder).join(target);
+                assert!(path.exists(), "{document}: {target} is not there");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_calls_of_the_sandbox_document_are_taken() -> Result<()> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let sandbox = Sandbox::start(listener, SandboxConfig::default()).await?;
+    let document = read("docs/sandbox.md");
+    let mut calls = 0;
+    for block in blocks(&document).iter().filter(|block| block.language == "sh") {
+        for line in commands(block) {
+            let line = line.replace("127.0.0.1:8081", &sandbox.addr().to_string());
+            // -f: a refusal is a failure.
+            let line = line.replacen("curl ", "curl -fsS ", 1);
+            sh(&line, &Path::new(".").canonicalize()?, &[]).await?;
+            calls += 1;
+        }
+    }
+    ensure!(calls == 5, "{calls} calls");
+    sandbox.stop().await;
+    Ok(())
+}
+
+/// Runs a line as a shell does, and fails when it fails.
+async fn sh(line: &str, folder: &Path, variables: &[(&str, String)]) -> Result<String> {
+    let mut shell = Command::new("sh");
+    // A line is a step of its own, as for a reader, who would see each failure.
+    shell.arg("-c").arg(format!("set -e\n{line}")).current_dir(folder).kill_on_drop(true);
+    shell.envs(variables.iter().map(|(name, value)| (*name, value)));
+    let output = tokio::time::timeout(WAIT_MAX, shell.output()).await;
+    let output = output.with_context(|| format!("not in time: {line}"))??;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{line}\n{text}{complaint}");
+    Ok(text)
+}
