@@ -90,7 +90,7 @@ impl Server {
     pub(crate) fn start(place: &Place, data: &Path) -> anyhow::Result<(Self, Option<Keys>)> {
         let mut command = Command::new(&place.server);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
-        command.env("NOTIFY_LOG", "warn");
+        command.env("NOTIFY_LOG", "error");
         let mut process = Process::start(&mut command)?;
         let (mut api_key, mut admin_key) = (None, None);
         loop {
