@@ -9,12 +9,12 @@ pub mod config;
 pub mod delivery;
 mod keys;
 pub mod payload;
-pub mod provider_config;
+mod provider_config;
 mod provider_source;
-pub mod providers;
+mod providers;
 pub mod sandbox;
-pub mod secrets;
+mod secrets;
 pub mod store;
-pub mod telemetry;
+mod telemetry;
 
 pub use api::{TlsError, openapi_json};

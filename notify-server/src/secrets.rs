@@ -26,7 +26,7 @@ const MASTER_KEY_FILE_BYTES_MAX: u64 = 1_024;
 
 /// Why a secret could not be sealed or opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SecretError {
+pub(crate) enum SecretError {
     /// It was sealed with another master key.
     #[error("sealed with another master key")]
     OtherKey,
@@ -53,7 +53,7 @@ pub enum MasterKeyError {
 }
 
 /// The key that seals secrets.
-pub struct MasterKey {
+pub(crate) struct MasterKey {
     id: [u8; KEY_ID_BYTES],
     key: RandomizedNonceKey,
 }
@@ -70,7 +70,7 @@ impl MasterKey {
     ///
     /// # Errors
     /// When the text is not 32 bytes in base64.
-    pub fn from_base64(text: &SecretString) -> Result<Self, MasterKeyError> {
+    pub(crate) fn from_base64(text: &SecretString) -> Result<Self, MasterKeyError> {
         let decoded = BASE64.decode(text.expose_secret().trim()).map(Zeroizing::new);
         let bytes = decoded.map_err(|_| MasterKeyError::Malformed)?;
         if bytes.len() != MASTER_KEY_BYTES {
@@ -87,7 +87,7 @@ impl MasterKey {
     ///
     /// # Errors
     /// When it is not there, cannot be read or holds no key.
-    pub fn read(path: &Path) -> Result<Self, MasterKeyError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, MasterKeyError> {
         let mut text = Zeroizing::new(String::new());
         let file = std::fs::File::open(path).map_err(|source| failed(path, source))?;
         file.take(MASTER_KEY_FILE_BYTES_MAX)
@@ -101,7 +101,7 @@ impl MasterKey {
     ///
     /// # Errors
     /// When the file can be neither read nor made.
-    pub fn read_or_make(path: &Path) -> Result<Self, MasterKeyError> {
+    pub(crate) fn read_or_make(path: &Path) -> Result<Self, MasterKeyError> {
         if path.exists() {
             return Self::read(path);
         }
@@ -123,7 +123,7 @@ impl MasterKey {
 
     /// Seals a provider's configuration.
     #[must_use]
-    pub fn seal(&self, app: AppId, provider: ProviderKind, plain: &[u8]) -> Vec<u8> {
+    pub(crate) fn seal(&self, app: AppId, provider: ProviderKind, plain: &[u8]) -> Vec<u8> {
         let mut text = plain.to_vec();
         let nonce = self
             .key
@@ -140,7 +140,7 @@ impl MasterKey {
     ///
     /// # Errors
     /// When it was sealed with another key, or is not what was sealed.
-    pub fn open(
+    pub(crate) fn open(
         &self,
         app: AppId,
         provider: ProviderKind,

@@ -16,7 +16,8 @@ use tracing_subscriber::EnvFilter;
 use crate::config::LogFormat;
 
 /// Content type of what [`Metrics::encode`] writes.
-pub const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const METRICS_CONTENT_TYPE: &str =
+    "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Bounds of the request duration, in seconds: from an answer out of memory to the body timeout.
 const DURATION_BUCKETS_SECONDS: [f64; 12] =
@@ -24,7 +25,7 @@ const DURATION_BUCKETS_SECONDS: [f64; 12] =
 
 /// Why logging could not begin.
 #[derive(Debug, thiserror::Error)]
-pub enum LogError {
+pub(crate) enum LogError {
     /// The filter is not one.
     #[error("log: not a filter, such as `info` or `notify_server=debug`")]
     Filter(#[source] tracing_subscriber::filter::ParseError),
@@ -37,7 +38,7 @@ pub enum LogError {
 ///
 /// # Errors
 /// When the filter is malformed, or logging has begun already.
-pub fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError> {
+pub(crate) fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(filter).map_err(LogError::Filter)?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)

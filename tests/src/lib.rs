@@ -14,9 +14,9 @@ pub use audience::{android, crowd, ios, register};
 pub use caller::{Caller, Reply};
 pub use command::{Notify, Output};
 pub use ledger::Ledger;
-pub use process::{Launch, ServerProcess};
+pub use process::{Launch, ServerProcess, back_up};
 pub use server::{TestServer, configure_providers, start_sandbox};
-pub use wait::{completed, until};
+pub use wait::{completed, tomorrow, until};
 pub use world::{Route, World, body, routes, template};
 
 use std::path::PathBuf;

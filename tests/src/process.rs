@@ -153,3 +153,15 @@ impl ServerProcess {
         Ok(kib * 1_024)
     }
 }
+
+/// Copies the database of a data folder with `notify-server backup`.
+///
+/// # Errors
+/// When the command fails.
+pub async fn back_up(data_dir: &Path, file: &Path) -> Result<()> {
+    let mut command = Command::new(binary("notify-server")?);
+    command.arg("--data-dir").arg(data_dir).arg("backup").arg(file).stdout(Stdio::null());
+    let status = tokio::time::timeout(WAIT_MAX, command.kill_on_drop(true).status()).await;
+    ensure!(status.context("the backup ends")??.success(), "the backup failed");
+    Ok(())
+}

@@ -4,12 +4,21 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use notify_client::Client;
-use notify_core::{NotificationId, NotificationRecord, NotificationStatus};
+use notify_core::{NotificationId, NotificationRecord, NotificationStatus, Timestamp};
+use notify_server::clock::{Clock, SystemClock};
 
 use crate::WAIT_MAX;
 
 /// Time between two looks.
 const TICK: Duration = Duration::from_millis(10);
+/// A day, in milliseconds.
+const DAY_MS: i64 = 86_400_000;
+
+/// An instant that no test lives to see.
+#[must_use]
+pub fn tomorrow() -> Timestamp {
+    SystemClock::start().now().plus_ms(DAY_MS)
+}
 
 /// Looks until there is something to see, at most [`WAIT_MAX`].
 ///

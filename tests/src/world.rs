@@ -59,12 +59,6 @@ pub struct World {
     pub key: String,
 }
 
-/// Unix milliseconds of this time tomorrow.
-fn tomorrow_ms() -> Result<u64> {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
-    Ok(u64::try_from(now.as_millis())? + 86_400_000)
-}
-
 impl World {
     /// Makes one of everything. Nothing of it is ever sent.
     ///
@@ -76,21 +70,21 @@ impl World {
         let tag = "vip".to_owned();
         let tags = json!({"tags": [{"name": tag, "type": "bool", "value": true}]});
         caller.post(&format!("/v1/devices/{device}/tags"), &tags).await?;
-        let send_at = tomorrow_ms()?;
+        let send_at = crate::tomorrow();
         let scheduled = json!({"text": "later", "platforms": ["android"], "send_at": send_at});
         let poll = json!({"platforms": ["android"], "send_at": send_at, "poll": {"text": "?",
             "layout_id": "poll_text", "answers": [{"text": "a"}, {"text": "b"}]}});
-        let poll = id(caller.post("/v1/notifications", &poll).await?)?;
+        let poll = id(&caller.post("/v1/notifications", &poll).await?)?;
         let read = caller.get(&format!("/v1/polls/{poll}")).await?;
         let feed = json!({"url": format!("https://{device}.example/feed"), "name": "feed"});
         Ok(Self {
             device: device.to_owned(),
             tag,
-            notification: id(caller.post("/v1/notifications", &scheduled).await?)?,
+            notification: id(&caller.post("/v1/notifications", &scheduled).await?)?,
             poll,
-            answer: id(read["answers"][0].clone())?,
-            campaign: id(caller.post("/v1/campaigns", &template("own")).await?)?,
-            feed: id(caller.post("/v1/feeds", &feed).await?)?,
+            answer: id(&read["answers"][0])?,
+            campaign: id(&caller.post("/v1/campaigns", &template("own")).await?)?,
+            feed: id(&caller.post("/v1/feeds", &feed).await?)?,
             app: NOBODYS.to_owned(),
             key: NOBODYS.to_owned(),
         })
@@ -142,7 +136,7 @@ impl World {
 /// An id of the server's form that it never made.
 const NOBODYS: &str = "0190a7c0-0000-7000-8000-00000000ffff";
 
-fn id(answer: Value) -> Result<String> {
+fn id(answer: &Value) -> Result<String> {
     Ok(answer["id"].as_str().context("the answer has an id")?.to_owned())
 }
 

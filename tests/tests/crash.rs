@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use notify_client::Client;
-use notify_core::{CreateNotification, NotificationId, PageQuery, Platform, Timestamp};
+use notify_core::{CreateNotification, NotificationId, PageQuery, Platform};
 use notify_server::sandbox::{Answer, Provider, Received, Rule, Sandbox};
 use notify_tests::{
     Launch, Ledger, ServerProcess, WAIT_MAX, completed, configure_providers, crowd, register,
-    start_sandbox,
+    start_sandbox, tomorrow,
 };
 
 const DEVICES: u64 = 3_000;
@@ -71,35 +71,30 @@ impl Survivor {
     }
 }
 
-/// Accepts notifications one after the other until the server is gone, and answers what it was
-/// told: the keys and ids of every 200 that it saw.
-async fn accept_until_the_end(client: Client, run: usize) -> Vec<(String, NotificationId)> {
-    let mut accepted = Vec::new();
+/// What a server was told to accept, and what it said: the key and id of every 200 that was seen.
+type Accepted = Vec<(String, NotificationId)>;
+
+/// Accepts notifications one after the other until the server is gone.
+async fn accept_until_the_end(client: Client, later: CreateNotification, run: usize) -> Accepted {
+    let mut accepted = Accepted::new();
     loop {
         let key = format!("run-{run}-{}", accepted.len());
         let notifications = client.notifications().idempotency_key(key.as_str());
-        match notifications.create(&later()).await {
+        match notifications.create(&later).await {
             Ok(created) => accepted.push((key, created.id)),
             Err(_) => return accepted,
         }
     }
 }
 
-/// A notification that is accepted now and due long after the test.
-fn later() -> CreateNotification {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let ahead_ms = now.map_or(0, |now| now.as_secs() / 86_400 * 86_400_000) + 10 * 86_400_000;
-    let at = Timestamp::from_ms(i64::try_from(ahead_ms).unwrap_or_default());
-    CreateNotification::to_platforms([Platform::Android], "later").send_at(at)
-}
-
 /// Checks that a replay of each acceptance answers the same id.
 async fn replays_answer_the_same(
     client: &Client,
-    accepted: &[(String, NotificationId)],
+    later: &CreateNotification,
+    accepted: &Accepted,
 ) -> Result<()> {
     for (key, id) in accepted {
-        let replayed = client.notifications().idempotency_key(key.as_str()).create(&later()).await;
+        let replayed = client.notifications().idempotency_key(key.as_str()).create(later).await;
         assert_eq!(&replayed.with_context(|| key.clone())?.id, id, "{key}");
     }
     Ok(())
@@ -110,7 +105,9 @@ async fn kills_lose_nothing_and_repeat_at_most_what_was_in_flight() -> Result<()
     let folder = tempfile::tempdir()?;
     let mut server = Survivor::start(folder.path()).await?;
     let everybody = CreateNotification::to_platforms(BOTH, "x");
-    let mut accepted = Vec::new();
+    // Beside it: what is accepted now and due long after the test.
+    let later = CreateNotification::to_platforms([Platform::Android], "later").send_at(tomorrow());
+    let mut accepted = Accepted::new();
     let mut sent: Option<NotificationId> = None;
     // The number of the last connection that each killed process opened.
     let mut last_connections = Vec::new();
@@ -120,14 +117,14 @@ async fn kills_lose_nothing_and_repeat_at_most_what_was_in_flight() -> Result<()
         let again =
             client.notifications().idempotency_key("everybody").create(&everybody).await?.id;
         assert_eq!(sent.get_or_insert(again.clone()), &again, "the same call, the same id");
-        let accepting = tokio::spawn(accept_until_the_end(client, run));
+        let accepting = tokio::spawn(accept_until_the_end(client, later.clone(), run));
         let received = server.sandbox.wait_for(after, WAIT_MAX).await.len();
         ensure!(received >= after, "{received} of {after} came");
         server.kill().await?;
         last_connections.push(server.sandbox.counts().connections);
         let seen = accepting.await?;
         server.start_again().await?;
-        replays_answer_the_same(&server.client()?, &seen).await?;
+        replays_answer_the_same(&server.client()?, &later, &seen).await?;
         accepted.extend(seen);
     }
 
@@ -147,7 +144,7 @@ async fn kills_lose_nothing_and_repeat_at_most_what_was_in_flight() -> Result<()
 /// the kill swallowed.
 async fn everything_accepted_is_there(
     client: &Client,
-    accepted: &[(String, NotificationId)],
+    accepted: &Accepted,
     everybody: &NotificationId,
 ) -> Result<()> {
     let mut pages = client.notifications().all(&PageQuery { limit: Some(1_000), cursor: None });

@@ -1,8 +1,8 @@
 //! Notifications: create (spec 4.1), report (spec 4.2), read back and cancel (B20).
 
 use notify_core::{
-    Content, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId, NotificationList,
-    NotificationRecord, PageQuery, Platform, ProviderKind, Report, Success,
+    CampaignRef, Content, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId,
+    NotificationList, NotificationRecord, PageQuery, Platform, ProviderKind, Report, Success,
 };
 use uuid::Uuid;
 
@@ -11,7 +11,7 @@ use super::ctx::{Ctx, page_request};
 use super::error::ApiError;
 use super::reply::Reply;
 use crate::payload::{self, Outgoing};
-use crate::store::{Done, NewNotification, NewReport, PollDraft};
+use crate::store::{Done, NewNotification, NewReport, PollDraft, StoreError};
 
 /// `POST /v1/notifications`.
 pub(crate) async fn create(
@@ -91,9 +91,20 @@ async fn check_size(
         expires_at: None,
         ttl_seconds: notification.ttl_seconds,
     };
-    payload::check_size(&outgoing, &targeted, as_data).map_err(|broken| {
-        ApiError::Invalid(broken.iter().map(|one| format!("{}: {one}", one.platform)).collect())
-    })
+    let Err(too_large) = payload::check_size(&outgoing, &targeted, as_data) else { return Ok(()) };
+    let mut broken: Vec<String> =
+        too_large.iter().map(|one| format!("{}: {one}", one.platform)).collect();
+    // The store, which looks at it otherwise, will not be asked to accept this one (B2).
+    if let Some(campaign @ CampaignRef::Id(_)) = notification.content.campaign() {
+        match ctx.api().store.active_campaign(ctx.app_no(), campaign).await {
+            Ok(_) => {}
+            Err(StoreError::NotFound) => {
+                broken.push("campaign_id: names no active campaign".to_owned());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ApiError::Invalid(broken))
 }
 
 /// Whether the application's FCM is told to send what is enriched as data (B34a), which counts

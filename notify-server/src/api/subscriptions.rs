@@ -1,6 +1,9 @@
 //! Recipients that are no phones: browsers, Messenger, the chat app (B25).
 
-use notify_core::{DeviceId, Endpoint, Subscription, SubscriptionCreated};
+use aws_lc_rs::agreement::{ECDH_P256, ParsedPublicKey, UnparsedPublicKey};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use notify_core::{DeviceId, Endpoint, Subscription, SubscriptionCreated, WebSubscription};
 use uuid::Uuid;
 
 use super::ctx::Ctx;
@@ -13,14 +16,28 @@ pub(crate) async fn create(
     ctx: Ctx,
     subscription: Subscription,
 ) -> Result<Reply<SubscriptionCreated>, ApiError> {
-    if let Endpoint::Web(web) = &subscription.endpoint
-        && !ctx.api().config.allow_private_networks
-        && names_private_address(&web.endpoint)
-    {
-        let what = "must not be a private address";
-        return Err(ApiError::invalid("subscription.endpoint", what));
+    if let Endpoint::Web(web) = &subscription.endpoint {
+        check_web(web, ctx.api().config.allow_private_networks)?;
     }
     let made = DeviceId::from(Uuid::now_v7());
     let (app, at, once) = (ctx.app_no(), ctx.at(), ctx.once()?);
     Ok(ctx.api().store.subscribe_device(app, subscription, made, at, once).await?.into())
+}
+
+/// The rules that core leaves to the server: they need addresses and a curve.
+fn check_web(web: &WebSubscription, allow_private_networks: bool) -> Result<(), ApiError> {
+    let mut broken = Vec::new();
+    if !allow_private_networks && names_private_address(&web.endpoint) {
+        broken.push("subscription.endpoint: must not be a private address".to_owned());
+    }
+    if !is_on_curve(&web.p256dh) {
+        broken.push("subscription.keys.p256dh: must be a point of the curve P-256".to_owned());
+    }
+    if broken.is_empty() { Ok(()) } else { Err(ApiError::Invalid(broken)) }
+}
+
+/// A point that is not on the curve encrypts nothing: found out now, not at every message.
+fn is_on_curve(p256dh: &str) -> bool {
+    let Ok(point) = URL_SAFE_NO_PAD.decode(p256dh) else { return false };
+    ParsedPublicKey::try_from(UnparsedPublicKey::new(&ECDH_P256, point)).is_ok()
 }

@@ -31,8 +31,9 @@ pub struct EngineConfig {
     pub lane_retries_max: u32,
     /// Most notifications started in one transaction.
     pub start_batch: u32,
-    /// Most dispatches held in memory; the rest waits in the database.
-    pub dispatches_open_max: usize,
+    /// Most dispatches that one lane holds in memory; of the rest it knows the numbers. No bound
+    /// across lanes: one that is held must not keep others from starting.
+    pub lane_dispatches_max: usize,
     /// When and how often a delivery is tried again.
     pub retry: RetryPolicy,
     /// Seed of the jitter; drawn at random when absent.
@@ -52,7 +53,7 @@ impl Default for EngineConfig {
             lane_pages_max: 256,
             lane_retries_max: 200,
             start_batch: 100,
-            dispatches_open_max: 1_000,
+            lane_dispatches_max: 256,
             retry: RetryPolicy::default(),
             seed: None,
         }

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::EngineConfig;
+use super::job::Job;
 use super::lane::{Lane, LaneRun};
 use super::shared::{Shared, Surroundings};
 use crate::store::{AppNo, DispatchNo, StoreError};
@@ -86,7 +87,7 @@ impl Engine {
 pub(super) struct EngineRun {
     shared: Arc<Shared>,
     lanes: JoinSet<()>,
-    /// Dispatches that a process before this one left behind.
+    /// Dispatches that no lane has yet: just made, or left behind by a process before this one.
     backlog: VecDeque<DispatchNo>,
 }
 
@@ -123,20 +124,21 @@ impl EngineRun {
             self.shared.adoption_asked.store(true, Ordering::Release);
             return Err(error);
         }
-        self.take_backlog().await?;
         // One instant for the whole look: what becomes due in the middle of it is seen as next.
         let now = self.shared.clock.now();
-        self.start_due(now).await?;
+        let more_due = self.start_due(now).await?;
+        self.take_backlog().await?;
         for (app, platform) in self.shared.store.retry_lanes(now).await? {
             self.lane(app, platform).retries_due();
+        }
+        if more_due || !self.backlog.is_empty() {
+            return Ok(Some(now));
         }
         let retry_due = self.shared.store.next_retry_due().await?;
         // One that is past due was handed to its lane just now.
         let retry_due =
             retry_due.map(|due| if due > now { due } else { now.plus_ms(LOOK_AGAIN_MS) });
         let due = self.shared.store.next_due().await?;
-        // What is due already waits for room, of which its lane will tell.
-        let due = due.filter(|due| *due > now);
         Ok(match (due, retry_due) {
             (Some(due), Some(retry)) => Some(due.min(retry)),
             (due, retry) => due.or(retry),
@@ -145,10 +147,12 @@ impl EngineRun {
 
     /// Takes over what other processes, or broken tasks of this one, left open.
     async fn adopt(&mut self) -> Result<(), StoreError> {
-        let lease_until = self.shared.clock.now().plus_ms(self.shared.config.lease_ms);
-        let adopted = self.shared.store.adopt(self.shared.epoch, lease_until).await?;
+        let shared = self.shared.clone();
+        let _no_claims = shared.claims.write().await;
+        let lease_until = shared.clock.now().plus_ms(shared.config.lease_ms);
+        let adopted = shared.store.adopt(shared.epoch, lease_until).await?;
         for page in adopted.pages {
-            if !self.shared.page_is_open(page.no) {
+            if shared.page_opened(page.no) {
                 self.lane(page.to.app(), page.to.platform()).add_page(page);
             }
         }
@@ -156,46 +160,47 @@ impl EngineRun {
         Ok(())
     }
 
+    /// Makes dispatches of the next notifications that are due; whether there are more.
+    async fn start_due(&mut self, now: Timestamp) -> Result<bool, StoreError> {
+        let started = self.shared.store.start_due(now, self.shared.config.start_batch).await;
+        let (dispatches, more) = started.inspect_err(|_| {
+            // Whether it happened is not known: what it may have made is looked up.
+            self.shared.adoption_asked.store(true, Ordering::Release);
+        })?;
+        self.shared.committed();
+        self.backlog.extend(dispatches);
+        Ok(more)
+    }
+
+    /// Hands the next dispatches to their lanes.
     async fn take_backlog(&mut self) -> Result<(), StoreError> {
-        while self.has_room()
-            && let Some(no) = self.backlog.front().copied()
-        {
+        for _ in 0..self.shared.config.start_batch {
+            let Some(no) = self.backlog.front().copied() else { break };
             self.take_on(no).await?;
             self.backlog.pop_front();
         }
         Ok(())
     }
 
-    async fn start_due(&mut self, now: Timestamp) -> Result<(), StoreError> {
-        while self.has_room() && self.backlog.is_empty() {
-            let (dispatches, more) =
-                self.shared.store.start_due(now, self.shared.config.start_batch).await?;
-            // They are started: whatever fails from here on must find them in the backlog.
-            self.backlog.extend(dispatches);
-            self.shared.committed();
-            self.take_backlog().await?;
-            if !more {
-                break;
+    async fn take_on(&mut self, no: DispatchNo) -> Result<(), StoreError> {
+        if !self.shared.dispatch_opened(no) {
+            return Ok(());
+        }
+        match Job::read(&self.shared, no).await {
+            Ok(job) if !job.dispatch.scan_done => {
+                self.lane(job.dispatch.app, job.dispatch.platform).add_dispatch(job);
+                Ok(())
+            }
+            // Over already, or erased with its application.
+            Ok(_) | Err(StoreError::NotFound) => {
+                self.shared.dispatch_scanned(no);
+                Ok(())
+            }
+            Err(error) => {
+                self.shared.dispatch_scanned(no);
+                Err(error)
             }
         }
-        Ok(())
-    }
-
-    fn has_room(&self) -> bool {
-        self.shared.dispatches_open() < self.shared.config.dispatches_open_max
-    }
-
-    async fn take_on(&mut self, no: DispatchNo) -> Result<(), StoreError> {
-        let dispatch = match self.shared.store.dispatch(no).await {
-            Ok(dispatch) => dispatch,
-            // Erased with its application.
-            Err(StoreError::NotFound) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        if !dispatch.scan_done && self.shared.dispatch_opened(no) {
-            self.lane(dispatch.app, dispatch.platform).add_dispatch(dispatch);
-        }
-        Ok(())
     }
 
     fn lane(&mut self, app: AppNo, platform: Platform) -> Arc<Lane> {

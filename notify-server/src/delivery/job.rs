@@ -9,7 +9,7 @@ use super::lane::{Lane, LaneProvider};
 use super::shared::Shared;
 use crate::payload::Outgoing;
 use crate::providers::{Address, Prepared, Reason, SharedProvider};
-use crate::store::{AudienceDevice, DeviceKey, Dispatch, Settled, Source, StoreError};
+use crate::store::{AudienceDevice, DeviceKey, Dispatch, DispatchNo, Settled, Source, StoreError};
 
 /// A dispatch in memory.
 pub(crate) struct Job {
@@ -49,7 +49,19 @@ pub(crate) enum Mode {
 }
 
 impl Job {
-    pub(crate) fn new(dispatch: Dispatch, shared: &Shared) -> Arc<Self> {
+    /// Reads a dispatch. A cancellation that comes in while it is read is not missed.
+    pub(crate) async fn read(shared: &Shared, no: DispatchNo) -> Result<Arc<Self>, StoreError> {
+        loop {
+            let cancellations = shared.cancellations();
+            let job = Self::new(shared.store.dispatch(no).await?, shared);
+            // From here on the job hears of them itself; what came before is read again.
+            if shared.cancellations() == cancellations {
+                return Ok(job);
+            }
+        }
+    }
+
+    fn new(dispatch: Dispatch, shared: &Shared) -> Arc<Self> {
         let parsed = CreateNotification::parse(dispatch.request.as_bytes(), dispatch.due_at);
         let expires_at = (dispatch.ttl_seconds > 0)
             .then(|| dispatch.due_at.plus_ms(i64::from(dispatch.ttl_seconds) * 1_000));

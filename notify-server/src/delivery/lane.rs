@@ -14,11 +14,12 @@ use notify_core::{Platform, Timestamp};
 use tokio::sync::Notify;
 
 use super::gate::{Admission, Gate};
+use super::job::Job;
 use super::pace::Pace;
 use super::shared::Shared;
 use super::slots::Slots;
 use crate::providers::{Answer, Certainty, Reason, SharedProvider};
-use crate::store::{AppNo, Change, Dispatch, OpenPage, StoreError};
+use crate::store::{AppNo, Change, OpenPage, StoreError};
 
 /// Streams assumed of a lane without a provider: what it settles does not go out.
 const SLOTS_WITHOUT_PROVIDER: usize = 1;
@@ -52,7 +53,7 @@ pub(crate) struct Lane {
 /// What the engine hands to a lane.
 #[derive(Default)]
 struct Inbox {
-    dispatches: VecDeque<Dispatch>,
+    dispatches: VecDeque<Arc<Job>>,
     pages: VecDeque<OpenPage>,
     retries_due: bool,
     provider_changed: bool,
@@ -75,11 +76,11 @@ impl Lane {
     }
 
     /// Gives the lane a dispatch whose scan is not done.
-    pub(crate) fn add_dispatch(&self, dispatch: Dispatch) {
-        self.tell(|inbox| inbox.dispatches.push_back(dispatch));
+    pub(crate) fn add_dispatch(&self, job: Arc<Job>) {
+        self.tell(|inbox| inbox.dispatches.push_back(job));
     }
 
-    /// Gives the lane a page that another process left open.
+    /// Gives the lane a page that another process left open; it counts as open from here on.
     pub(crate) fn add_page(&self, page: OpenPage) {
         self.tell(|inbox| inbox.pages.push_back(page));
     }

@@ -21,6 +21,7 @@ use crate::store::{ClaimedRetry, DeadAddress, RetryOutcome, RetryStep, Settled, 
 /// A retry whose attempt came back.
 struct Landed {
     retry: ClaimedRetry,
+    /// Who made the attempt; nobody, when there was no way to make it.
     provider: Option<SharedProvider>,
     job: Arc<Job>,
     answer: Answer,
@@ -149,8 +150,14 @@ impl Retries<'_> {
             Next::Disable { reason, since } => {
                 let device = retry.device.expect("a retry that was sent has its device");
                 let address = device.address.expect("a device that was sent to has an address");
-                let dead =
-                    DeadAddress { key: retry.key, address, reason: reason.clone(), since, at: now };
+                let dead = DeadAddress {
+                    key: retry.key,
+                    address,
+                    ios_env: device.ios_env,
+                    reason: reason.clone(),
+                    since,
+                    at: now,
+                };
                 let settled = Settled::Unregistered;
                 let step = RetryStep::Settled { settled, reason: Some(reason), attempts: made };
                 RetryOutcome { no: retry.no, step, dead: Some(dead) }

@@ -1,12 +1,12 @@
 //! What every part of the engine shares.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use notify_core::{Platform, ProviderKind};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, RwLock, watch};
 
 use super::EngineConfig;
 use super::job::Job;
@@ -71,7 +71,11 @@ pub(crate) struct Shared {
     #[cfg(test)]
     pub(crate) killed: Notify,
     rng: Mutex<fastrand::Rng>,
+    /// Held for reading from the claim of a page until it is known to be open, and for writing
+    /// while open pages are adopted: no page of this process is taken for one left behind.
+    pub(crate) claims: RwLock<()>,
     jobs: Mutex<Vec<Weak<Job>>>,
+    cancellations: AtomicU64,
     open: Mutex<Open>,
 }
 
@@ -116,7 +120,9 @@ impl Shared {
             #[cfg(test)]
             killed: Notify::new(),
             rng: Mutex::new(rng),
+            claims: RwLock::default(),
             jobs: Mutex::default(),
+            cancellations: AtomicU64::new(0),
             open: Mutex::default(),
         })
     }
@@ -151,6 +157,11 @@ impl Shared {
         jobs.push(Arc::downgrade(job));
     }
 
+    /// How many cancellations there were.
+    pub(crate) fn cancellations(&self) -> u64 {
+        self.cancellations.load(Ordering::Acquire)
+    }
+
     /// Takes a dispatch on; false when it was taken on before.
     pub(crate) fn dispatch_opened(&self, no: DispatchNo) -> bool {
         self.open.lock().expect("no holder panics").dispatches.insert(no)
@@ -159,23 +170,15 @@ impl Shared {
     /// A dispatch needs no more pages.
     pub(crate) fn dispatch_scanned(&self, no: DispatchNo) {
         self.open.lock().expect("no holder panics").dispatches.remove(&no);
-        self.wake.notify_one();
     }
 
-    pub(crate) fn dispatches_open(&self) -> usize {
-        self.open.lock().expect("no holder panics").dispatches.len()
-    }
-
-    pub(crate) fn page_opened(&self, no: PageNo) {
-        self.open.lock().expect("no holder panics").pages.insert(no);
+    /// Takes a page on; false when this process has it already.
+    pub(crate) fn page_opened(&self, no: PageNo) -> bool {
+        self.open.lock().expect("no holder panics").pages.insert(no)
     }
 
     pub(crate) fn page_closed(&self, no: PageNo) {
         self.open.lock().expect("no holder panics").pages.remove(&no);
-    }
-
-    pub(crate) fn page_is_open(&self, no: PageNo) -> bool {
-        self.open.lock().expect("no holder panics").pages.contains(&no)
     }
 }
 
@@ -185,6 +188,8 @@ impl ChangeListener for Shared {
             Change::NotificationDue | Change::NotificationScheduled => self.wake.notify_one(),
             Change::DeviceChanged(key) => self.marks.device_changed(key),
             Change::NotificationCanceled(notification) => {
+                // Ahead of the look at the jobs: see Job::read.
+                self.cancellations.fetch_add(1, Ordering::AcqRel);
                 let jobs = self.jobs.lock().expect("no holder of the jobs panics");
                 for job in jobs.iter().filter_map(Weak::upgrade) {
                     if job.dispatch.notification == notification {

@@ -14,7 +14,7 @@ const SANDBOX: &str = "https://api.sandbox.push.apple.com";
 
 /// How one application reaches APNs.
 #[derive(Debug, Clone)]
-pub struct ApnsConfig {
+pub(crate) struct ApnsConfig {
     /// Apple's id of the team.
     pub team_id: String,
     /// Apple's id of the key.
@@ -39,7 +39,7 @@ impl ApnsConfig {
     ///
     /// # Errors
     /// Every broken rule.
-    pub fn parse(body: &Value) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(body: &Value) -> Result<Self, ConfigError> {
         let mut fields = Fields::of_body(body);
         let team_id = fields.required_word("team_id", "_-");
         let key_id = fields.required_word("key_id", "_-");
@@ -73,7 +73,7 @@ impl ApnsConfig {
 
     /// Where devices of that environment are reached (B35).
     #[must_use]
-    pub fn endpoint_for(&self, env: IosEnv) -> Endpoint {
+    pub(crate) fn endpoint_for(&self, env: IosEnv) -> Endpoint {
         let (own, apple) = match env {
             IosEnv::Production => (self.endpoint.as_ref(), PRODUCTION),
             IosEnv::Sandbox => (self.sandbox_endpoint.as_ref().or(self.endpoint.as_ref()), SANDBOX),
@@ -84,7 +84,7 @@ impl ApnsConfig {
 
     /// Without the key.
     #[must_use]
-    pub fn redacted(&self) -> Value {
+    pub(crate) fn redacted(&self) -> Value {
         let mut shown = Map::new();
         shown.insert("team_id".to_owned(), json!(self.team_id));
         shown.insert("key_id".to_owned(), json!(self.key_id));

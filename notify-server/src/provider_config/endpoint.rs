@@ -5,7 +5,7 @@ use url::{Host, Url};
 /// An origin with an optional path prefix. It comes from an administrator, so it may be `http` and
 /// private.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     /// Whether TLS is spoken.
     pub tls: bool,
     /// Host to resolve and to verify, without brackets.
@@ -23,7 +23,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// The rule that it breaks.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         const RULE: &str = "must be an http or https origin with an optional path";
         let url = Url::parse(text).map_err(|_| RULE)?;
         let tls = match url.scheme() {
@@ -54,13 +54,13 @@ impl Endpoint {
 
     /// `https://host:port`, without the prefix.
     #[must_use]
-    pub fn origin(&self) -> String {
+    pub(crate) fn origin(&self) -> String {
         format!("{}://{}", self.scheme(), self.authority)
     }
 
     /// `http` or `https`.
     #[must_use]
-    pub fn scheme(&self) -> &'static str {
+    pub(crate) fn scheme(&self) -> &'static str {
         if self.tls { "https" } else { "http" }
     }
 }

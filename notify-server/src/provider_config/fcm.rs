@@ -12,7 +12,7 @@ const GOOGLE: &str = "https://fcm.googleapis.com";
 
 /// How one application reaches FCM.
 #[derive(Debug, Clone)]
-pub struct FcmConfig {
+pub(crate) struct FcmConfig {
     /// Who sends.
     pub service_account: ServiceAccount,
     /// Where messages go.
@@ -27,7 +27,7 @@ pub struct FcmConfig {
 
 /// The parts of Google's JSON that are used.
 #[derive(Debug, Clone)]
-pub struct ServiceAccount {
+pub(crate) struct ServiceAccount {
     /// Firebase project.
     pub project_id: String,
     /// Name of the key, when Google gave one.
@@ -46,7 +46,7 @@ impl FcmConfig {
     ///
     /// # Errors
     /// Every broken rule.
-    pub fn parse(body: &Value) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(body: &Value) -> Result<Self, ConfigError> {
         let mut fields = Fields::of_body(body);
         let object = fields.object("service_account");
         let service_account = object.and_then(|object| {
@@ -71,7 +71,7 @@ impl FcmConfig {
 
     /// Where messages go: `endpoint`, or Google's host.
     #[must_use]
-    pub fn endpoint(&self) -> Endpoint {
+    pub(crate) fn endpoint(&self) -> Endpoint {
         self.endpoint
             .clone()
             .unwrap_or_else(|| Endpoint::parse(GOOGLE).expect("Google's host is written right"))
@@ -79,7 +79,7 @@ impl FcmConfig {
 
     /// Without the key.
     #[must_use]
-    pub fn redacted(&self) -> Value {
+    pub(crate) fn redacted(&self) -> Value {
         let account = &self.service_account;
         let mut shown_account = Map::new();
         shown_account.insert("type".to_owned(), json!("service_account"));

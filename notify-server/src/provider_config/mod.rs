@@ -8,17 +8,17 @@ mod fcm;
 mod fields;
 mod trust;
 
-pub use apns::ApnsConfig;
-pub use endpoint::Endpoint;
-pub use fcm::{FcmConfig, ServiceAccount};
-pub use trust::ExtraRoots;
+pub(crate) use apns::ApnsConfig;
+pub(crate) use endpoint::Endpoint;
+pub(crate) use fcm::{FcmConfig, ServiceAccount};
+pub(crate) use trust::ExtraRoots;
 
 use notify_core::ProviderKind;
 use serde_json::Value;
 
 /// Why a configuration is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     /// Broken rules, each as `path: what is wrong` (B2).
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
@@ -30,7 +30,7 @@ pub enum ConfigError {
 impl ConfigError {
     /// The lines that the API lists (B2).
     #[must_use]
-    pub fn into_lines(self) -> Vec<String> {
+    pub(crate) fn into_lines(self) -> Vec<String> {
         match self {
             Self::Invalid(lines) => lines,
             Self::Unsupported(_) => vec![self.to_string()],
@@ -40,7 +40,7 @@ impl ConfigError {
 
 /// A checked configuration of one provider. A `PUT` replaces the whole of it.
 #[derive(Debug, Clone)]
-pub enum ProviderConfig {
+pub(crate) enum ProviderConfig {
     /// Apple Push Notification service.
     Apns(ApnsConfig),
     /// Firebase Cloud Messaging.
@@ -52,7 +52,7 @@ impl ProviderConfig {
     ///
     /// # Errors
     /// Every broken rule, or that the provider is not supported.
-    pub fn parse(kind: ProviderKind, body: &Value) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(kind: ProviderKind, body: &Value) -> Result<Self, ConfigError> {
         match kind {
             ProviderKind::Apns => ApnsConfig::parse(body).map(Self::Apns),
             ProviderKind::Fcm => FcmConfig::parse(body).map(Self::Fcm),
@@ -64,7 +64,7 @@ impl ProviderConfig {
 
     /// The configuration as `GET` shows it: secrets left out.
     #[must_use]
-    pub fn redacted(&self) -> Value {
+    pub(crate) fn redacted(&self) -> Value {
         match self {
             Self::Apns(config) => config.redacted(),
             Self::Fcm(config) => config.redacted(),
@@ -73,7 +73,7 @@ impl ProviderConfig {
 
     /// Most messages a second that the administrator wants sent.
     #[must_use]
-    pub fn rate_per_second(&self) -> Option<u32> {
+    pub(crate) fn rate_per_second(&self) -> Option<u32> {
         match self {
             Self::Apns(config) => config.rate_per_second,
             Self::Fcm(config) => config.rate_per_second,
@@ -82,7 +82,7 @@ impl ProviderConfig {
 
     /// Whether what is enriched goes to FCM as data alone (B34a).
     #[must_use]
-    pub fn enriched_as_data(&self) -> bool {
+    pub(crate) fn enriched_as_data(&self) -> bool {
         match self {
             Self::Apns(_) => false,
             Self::Fcm(config) => config.enriched_as_data,

@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 
 /// Certificates, read and known to be usable as roots. Equal texts are equal trust.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct ExtraRoots {
+pub(crate) struct ExtraRoots {
     pem: Arc<str>,
 }
 
@@ -17,7 +17,7 @@ impl ExtraRoots {
     ///
     /// # Errors
     /// The rule that the text breaks.
-    pub fn parse(pem: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(pem: &str) -> Result<Self, &'static str> {
         let roots = Self { pem: pem.into() };
         let mut store = RootCertStore::empty();
         roots.add_to(&mut store).map_err(|()| "must be certificates in PEM form")?;
@@ -37,7 +37,7 @@ impl ExtraRoots {
 
     /// The text as it was given; certificates are no secret.
     #[must_use]
-    pub fn pem(&self) -> &str {
+    pub(crate) fn pem(&self) -> &str {
         &self.pem
     }
 }

@@ -7,7 +7,7 @@ use http::StatusCode;
 use notify_core::Timestamp;
 
 /// The provider's own word for what happened, or ours: short, stored and counted.
-pub type Reason = Cow<'static, str>;
+pub(crate) type Reason = Cow<'static, str>;
 
 /// What one attempt came to. Every answer of every provider maps to exactly one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,9 +12,9 @@ mod registry;
 mod tests;
 mod transport;
 
-pub use registry::Providers;
+pub(crate) use registry::Providers;
 
-pub use answer::{Answer, Certainty, Reason, Scope};
+pub(crate) use answer::{Answer, Certainty, Reason, Scope};
 
 use std::sync::Arc;
 
@@ -71,12 +71,12 @@ pub trait Provider: Send + Sync {
 }
 
 /// A provider, as the engine holds it.
-pub type SharedProvider = Arc<dyn Provider>;
+pub(crate) type SharedProvider = Arc<dyn Provider>;
 
 /// Longest time one attempt takes, in seconds (protocols.md §1).
-pub const REQUEST_TIMEOUT_SECONDS: u64 = 30;
+pub(crate) const REQUEST_TIMEOUT_SECONDS: u64 = 30;
 /// Most bytes read of a provider's answer (S16).
-pub const ANSWER_BYTES_MAX: usize = 65_536;
+pub(crate) const ANSWER_BYTES_MAX: usize = 65_536;
 
 /// What is the same for every device of a dispatch.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use crate::clock::SharedClock;
 use crate::provider_config::ProviderConfig;
 
 /// Where every provider of the server comes from.
-pub struct Providers {
+pub(crate) struct Providers {
     clock: SharedClock,
     pools: Pools,
     provider_tokens: ProviderTokens,
@@ -21,7 +21,7 @@ pub struct Providers {
 impl Providers {
     /// Nothing is opened before something is sent.
     #[must_use]
-    pub fn new(clock: SharedClock) -> Self {
+    pub(crate) fn new(clock: SharedClock) -> Self {
         Self {
             clock,
             pools: Pools::default(),
@@ -33,7 +33,7 @@ impl Providers {
     /// The provider of one application. Two of the same credentials share their connections and
     /// tokens; the shared parts go when the last one does.
     #[must_use]
-    pub fn build(&self, config: &ProviderConfig) -> SharedProvider {
+    pub(crate) fn build(&self, config: &ProviderConfig) -> SharedProvider {
         let clock = Arc::clone(&self.clock);
         match config {
             ProviderConfig::Apns(config) => {

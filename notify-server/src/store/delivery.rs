@@ -156,6 +156,8 @@ pub struct DeadAddress {
     pub key: DeviceKey,
     /// The address that was sent to: a device that has another one now is spared (trap 6).
     pub address: Box<str>,
+    /// The APNs host that it was sent to: a device that has another one now is spared too (B22).
+    pub ios_env: IosEnv,
     /// The provider's word.
     pub reason: Cow<'static, str>,
     /// Since when; a device registered later is spared (B22, trap 9).

@@ -34,4 +34,12 @@ impl StoreError {
     pub fn refused(path: &str, what: &str) -> Self {
         Self::Refused(Violations::one(path, what))
     }
+
+    /// Goes on when no rule is broken; each is a line with its path (B2).
+    ///
+    /// # Errors
+    /// `Refused` when one is.
+    pub fn refused_if(broken: Vec<String>) -> Result<(), Self> {
+        Violations::from_lines(broken).map_or(Ok(()), |violations| Err(Self::Refused(violations)))
+    }
 }

@@ -142,3 +142,25 @@ async fn feeds_are_found_by_url_and_kept_while_in_use() {
     caller.delete(&format!("/v1/feeds/{id}")).await.is(404);
     caller.post("/v1/feeds", &json!({"url": "ftp://a.example", "name": "x"})).await.is(400);
 }
+
+#[tokio::test]
+async fn every_feed_that_is_not_there_is_named_beside_the_other_rules() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    let id = caller.post("/v1/campaigns", &template("spring")).await.id();
+    let path = format!("/v1/campaigns/{id}");
+    caller.put(&format!("{path}/status"), &json!({"status": "disabled"})).await.ok();
+    let unknown = |last: u8| json!({"id": format!("01890000-0000-7000-8000-00000000000{last}")});
+    let mut fed = template("fed");
+    fed["is_default"] = json!(true);
+    fed["features"] = json!([{"type": "content_feed", "position": 1, "data": {"feeds":
+        [unknown(1), {"url": "https://feed.example/", "name": "new"}, unknown(2)]}}]);
+    let feeds = [
+        "features[0].data.feeds[0].id: names no feed",
+        "features[0].data.feeds[2].id: names no feed",
+    ];
+    caller.post("/v1/campaigns", &fed).await.rejected(400, &feeds);
+    let default = "is_default: a disabled campaign cannot be the default";
+    caller.put(&path, &fed).await.rejected(400, &[default, feeds[0], feeds[1]]);
+    assert_eq!(caller.get("/v1/feeds").await.ok()["feeds"], json!([]), "nothing is stored");
+}

@@ -104,6 +104,29 @@ async fn tags_are_set_listed_and_removed() {
 }
 
 #[tokio::test]
+async fn whatever_name_a_tag_was_set_by_removes_it() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    caller.post("/v1/devices", &android("d1")).await.ok();
+    for (name, in_path) in [("a\nb", "a%0Ab"), ("..", ".."), ("a/b", "a%2Fb"), ("ü%", "%C3%BC%25")]
+    {
+        let tags = json!({"tags": [{"name": name, "type": "bool", "value": true}]});
+        caller.post("/v1/devices/d1/tags", &tags).await.ok();
+        // Ahead of any client's own idea of `..`: the path goes out as it stands here.
+        let request = format!(
+            "DELETE /v1/devices/d1/tags/{in_path} HTTP/1.1\r\nHost: a\r\nX-API-Key: {}\r\n\
+             Connection: close\r\n\r\n",
+            server.api_key
+        );
+        let answer = server.exchange(request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{name:?}: {answer}");
+    }
+    assert_eq!(caller.get("/v1/tags").await.ok()["tags"], json!([]));
+    caller.delete("/v1/devices/a%0Ab").await.is(404);
+    caller.delete("/v1/devices/d1/tags/%00").await.is(404);
+}
+
+#[tokio::test]
 async fn a_subscription_is_a_device_from_there_on() {
     let server = TestServer::start().await;
     let caller = server.caller();
@@ -134,6 +157,23 @@ async fn a_browsers_endpoint_is_no_private_address_unless_that_is_allowed() {
     server.caller().post(path, &body("push.example")).await.id();
     let lenient = TestServer::start_with(|config| config.allow_private_networks = true).await;
     lenient.caller().post(path, &body("127.0.0.1")).await.id();
+}
+
+#[tokio::test]
+async fn a_browsers_key_is_a_point_of_the_curve() {
+    let server = TestServer::start().await;
+    // 4, and 64 times 1: the form of an uncompressed point, on no place of the curve.
+    let nowhere = format!("BAEB{}", "AQEB".repeat(20) + "AQE");
+    let body = json!({"platform": "web", "subscription": {"endpoint": "https://10.0.0.1/push",
+        "keys": {"auth": "BTBZMqHH6r4Tts7J_aSIgg", "p256dh": nowhere}}});
+    let refused = server.caller().post("/v1/subscriptions", &body).await;
+    refused.rejected(
+        400,
+        &[
+            "subscription.endpoint: must not be a private address",
+            "subscription.keys.p256dh: must be a point of the curve P-256",
+        ],
+    );
 }
 
 #[tokio::test]

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use crate::kit::{NOW, TestServer, template, to_android};
 
 const HOUR_MS: i64 = 3_600_000;
+/// An id that names nothing.
+const UNKNOWN: &str = "01890000-0000-7000-8000-000000000000";
 
 #[tokio::test]
 async fn a_scheduled_notification_reads_back_and_can_be_canceled_once() {
@@ -106,4 +108,26 @@ async fn events_count_and_unknown_ones_are_told() {
         read["engagement"],
         json!({"received": 0, "opened": 1, "clicked": 0, "dismissed": 0})
     );
+}
+
+#[tokio::test]
+async fn rules_that_only_the_data_decides_are_listed_together() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    let report = json!({"id": "mine", "text": "a", "platforms": ["ios"]});
+    caller.post("/v1/notifications/notify", &report).await.id();
+    let mut again = report.clone();
+    again["campaign_id"] = json!(UNKNOWN);
+    caller
+        .post("/v1/notifications/notify", &again)
+        .await
+        .rejected(400, &["campaign_id: names no active campaign", "id: is in use already"]);
+    let mut large = to_android();
+    large["text"] = json!("x".repeat(5_000));
+    large["campaign_id"] = json!(UNKNOWN);
+    let answer = caller.post("/v1/notifications", &large).await;
+    answer.is(400);
+    let errors = answer.json()["errors"].to_string();
+    assert!(errors.contains("4096 are allowed"), "{errors}");
+    assert!(errors.contains("campaign_id: names no active campaign"), "{errors}");
 }

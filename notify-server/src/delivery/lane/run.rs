@@ -9,7 +9,9 @@ use super::Lane;
 use crate::delivery::job::Job;
 use crate::delivery::page::{PageEnd, PageRun};
 use crate::delivery::retries;
-use crate::store::{ClaimedRetry, OpenPage, PageClaim, PageNo, RetryClaim, Slice, StoreError};
+use crate::store::{
+    ClaimedRetry, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim, Slice, StoreError,
+};
 
 /// Dispatches whose rendered form is kept for retries.
 const JOBS_KEPT_MAX: usize = 64;
@@ -18,6 +20,8 @@ const JOBS_KEPT_MAX: usize = 64;
 pub(crate) struct LaneRun {
     lane: Arc<Lane>,
     turns: VecDeque<Arc<Job>>,
+    /// Dispatches that wait for a turn without being held in memory.
+    later: VecDeque<DispatchNo>,
     jobs: VecDeque<Arc<Job>>,
     running: JoinSet<Finished>,
     /// Devices of each open page, by its task.
@@ -37,6 +41,7 @@ impl LaneRun {
         Self {
             lane,
             turns: VecDeque::new(),
+            later: VecDeque::new(),
             jobs: VecDeque::new(),
             running: JoinSet::new(),
             open: HashMap::new(),
@@ -92,6 +97,7 @@ impl LaneRun {
             self.start_retries().await?;
         }
         while self.room() {
+            self.fill_turns().await?;
             let Some(job) = self.turns.pop_front() else { break };
             match self.open_next_page(&job).await {
                 Ok(true) => self.turns.push_back(job),
@@ -114,8 +120,14 @@ impl LaneRun {
     async fn read_inbox(&mut self) -> Result<(), StoreError> {
         let inbox = std::mem::take(&mut *self.lane.inbox.lock().expect("no holder panics"));
         self.retries_due |= inbox.retries_due || inbox.provider_changed;
-        for dispatch in inbox.dispatches {
-            self.turns.push_back(Job::new(dispatch, &self.lane.shared));
+        for job in inbox.dispatches {
+            if self.later.is_empty()
+                && self.turns.len() < self.lane.shared.config.lane_dispatches_max
+            {
+                self.turns.push_back(job);
+            } else {
+                self.later.push_back(job.dispatch.no);
+            }
         }
         let mut pages = inbox.pages;
         while let Some(page) = pages.front().copied() {
@@ -123,6 +135,23 @@ impl LaneRun {
                 Ok(()) => drop(pages.pop_front()),
                 Err(error) => return Err(self.put_back(pages, error)),
             }
+        }
+        Ok(())
+    }
+
+    /// Reads dispatches that wait, as far as they find a place.
+    async fn fill_turns(&mut self) -> Result<(), StoreError> {
+        let shared = self.lane.shared.clone();
+        while self.turns.len() < shared.config.lane_dispatches_max
+            && let Some(no) = self.later.front().copied()
+        {
+            match Job::read(&shared, no).await {
+                Ok(job) => self.turns.push_back(job),
+                // Erased with its application.
+                Err(StoreError::NotFound) => shared.dispatch_scanned(no),
+                Err(error) => return Err(error),
+            }
+            self.later.pop_front();
         }
         Ok(())
     }
@@ -153,6 +182,7 @@ impl LaneRun {
             lease_until: read_at.plus_ms(shared.config.lease_ms),
             at: read_at,
         };
+        let _claiming = shared.claims.read().await;
         let page = match shared.store.open_page(claim).await {
             Ok(page) => page,
             // Somebody else moved the cursor: what is left is theirs, or is adopted.
@@ -165,19 +195,23 @@ impl LaneRun {
             Err(error) => return Err(error),
         };
         job.move_cursor(to);
+        shared.page_opened(page.no);
         self.spawn_page(PageRun::fresh(self.lane.clone(), job.clone(), page, (devices, read_at)));
         Ok(!end)
     }
 
     async fn resume(&mut self, page: OpenPage) -> Result<(), StoreError> {
         let shared = self.lane.shared.clone();
-        let dispatch = match shared.store.dispatch(page.dispatch).await {
-            Ok(dispatch) => dispatch,
-            Err(StoreError::NotFound) => return Ok(()),
+        let job = match Job::read(&shared, page.dispatch).await {
+            Ok(job) => job,
+            // Erased with its application.
+            Err(StoreError::NotFound) => {
+                shared.page_closed(page.no);
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         let progress = shared.store.page_progress(&page).await?;
-        let job = Job::new(dispatch, &self.lane.shared);
         let read_at = shared.clock.now();
         let devices = shared.store.read_range(&job.dispatch, page.from, page.to).await?;
         let run = PageRun::resumed(self.lane.clone(), job, page, (devices, read_at), &progress);
@@ -187,7 +221,6 @@ impl LaneRun {
 
     fn spawn_page(&mut self, run: PageRun) {
         let (no, devices) = (run.page_no(), run.devices().max(1));
-        self.lane.shared.page_opened(no);
         let lane = self.lane.clone();
         let task = self.running.spawn(async move {
             let _open = PageOpen(lane, no);
@@ -246,8 +279,8 @@ impl LaneRun {
                 jobs.push(job);
                 continue;
             }
-            match self.lane.shared.store.dispatch(retry.dispatch).await {
-                Ok(dispatch) => jobs.push(self.keep(Job::new(dispatch, &self.lane.shared))),
+            match Job::read(&self.lane.shared, retry.dispatch).await {
+                Ok(job) => jobs.push(self.keep(job)),
                 Err(StoreError::NotFound) => {}
                 Err(error) => return Err(error),
             }

@@ -33,7 +33,8 @@ impl PageRun {
             Next::Disable { reason, since } => {
                 let address = device.address.expect("a device that was sent to has an address");
                 self.batch.settle(key, Settled::Unregistered, Some(reason.clone()), 1);
-                self.batch.bury(DeadAddress { key, address, reason, since, at: now });
+                let ios_env = device.ios_env;
+                self.batch.bury(DeadAddress { key, address, ios_env, reason, since, at: now });
             }
             Next::Retry { due_at, reason, attempts, unknown_outcomes } => {
                 self.batch.retry(NewRetry {

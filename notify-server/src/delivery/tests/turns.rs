@@ -43,7 +43,7 @@ async fn a_small_notification_passes_beside_a_large_one() {
 async fn many_small_notifications_complete_each_with_its_own_count() {
     let mut rig = Rig::new(16).await;
     rig.devices(3).await;
-    rig.config.dispatches_open_max = 10;
+    rig.config.lane_dispatches_max = 10;
     rig.start();
     let mut ids = Vec::new();
     for _ in 0..150 {

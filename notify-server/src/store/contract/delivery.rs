@@ -1,12 +1,12 @@
 //! Dispatches, pages and checkpoints. The traps named are those of `design.md`.
 
-use notify_core::{Counts, Endpoint, NotificationStatus, Platform, Schedule, Timestamp};
+use notify_core::{Counts, Endpoint, NotificationStatus, Platform, Schedule};
 
+use super::dead::report;
 use super::given::{self, EPOCH, LEASE, NOW, android, id};
 use super::is_unknown;
 use crate::store::{
-    Checkpoint, DeadAddress, DeviceKey, DispatchNo, Epoch, PageClaim, Settled, Source, Store,
-    StoreError,
+    Checkpoint, DeviceKey, DispatchNo, Epoch, PageClaim, Settled, Source, Store, StoreError,
 };
 
 pub async fn what_is_due_is_started_oldest_first_within_the_limit(store: &dyn Store) {
@@ -311,52 +311,6 @@ pub async fn failures_are_counted_by_reason(store: &dyn Store) {
     let failures: Vec<_> =
         record.failures.iter().map(|row| (row.reason.as_str(), row.count)).collect();
     assert_eq!(failures, [("two", 2), ("one", 1)]);
-}
-
-fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) -> DeadAddress {
-    DeadAddress { key, address: address.into(), reason: "Unregistered".into(), since, at: NOW }
-}
-
-/// Trap 6: a device that has another token by now is spared; B22: the same token stays dead.
-pub async fn a_dead_address_disables_the_device_that_still_has_it(store: &dyn Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let renewed = given::registration("d001", Endpoint::Android { push_token: Some("new".into()) });
-    given::registered(store, app, renewed).await;
-    let dead = vec![report(keys[0], "token-d000", None), report(keys[1], "token-d001", None)];
-    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 2) }).await.unwrap();
-    let device = store.device(app, id("d000")).await.unwrap();
-    let reason = Some(notify_core::DisabledReason::Unregistered);
-    assert_eq!((device.enabled, device.disabled_reason), (false, reason));
-    assert!(store.device(app, id("d001")).await.unwrap().enabled);
-    let counts = store.count_devices(app, None, NOW, NOW).await.unwrap();
-    assert_eq!((counts[0].enabled, counts[0].disabled), (1, 1));
-    given::registered(store, app, android("d000")).await;
-    assert!(!store.device(app, id("d000")).await.unwrap().enabled, "the same token stays dead");
-    let renewed =
-        given::registration("d000", Endpoint::Android { push_token: Some("newer".into()) });
-    given::registered(store, app, renewed).await;
-    assert!(store.device(app, id("d000")).await.unwrap().enabled);
-}
-
-/// Trap 9: compared with the last registration, written or not.
-pub async fn a_later_registration_spares_a_device(store: &dyn Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    store.register_device(app, android("d001"), NOW.plus_ms(500), None).await.unwrap();
-    let dead = vec![
-        report(keys[0], "token-d000", Some(NOW.plus_ms(-1))),
-        report(keys[1], "token-d001", Some(NOW.plus_ms(499))),
-        report(keys[2], "token-d002", Some(NOW.plus_ms(1))),
-    ];
-    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 3) }).await.unwrap();
-    for (device, enabled) in [("d000", true), ("d001", true), ("d002", false)] {
-        assert_eq!(store.device(app, id(device)).await.unwrap().enabled, enabled, "{device}");
-    }
 }
 
 /// Trap 8: the engine can tell that a token was sent to under another device.

@@ -80,6 +80,19 @@ pub async fn a_token_moves_to_the_device_that_registers_it(store: &dyn Store) {
     assert_eq!(elsewhere.push_token.as_deref(), Some("token-old"), "another application's token");
 }
 
+pub async fn a_token_belongs_to_one_device_whatever_its_platform(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::registered(store, app, android("old")).await;
+    let token = Some("token-old".to_owned());
+    let same = registration("new", Endpoint::Ios { push_token: token.clone(), env: None });
+    given::registered(store, app, same).await;
+    assert_eq!(store.device(app, id("old")).await.unwrap().push_token, None);
+    assert_eq!(store.device(app, id("new")).await.unwrap().push_token, token);
+    given::registered(store, app, android("old")).await;
+    assert_eq!(store.device(app, id("new")).await.unwrap().push_token, None);
+    assert_eq!(store.device(app, id("old")).await.unwrap().push_token, token);
+}
+
 pub async fn a_change_of_platform_keeps_tags_and_creation(store: &dyn Store) {
     let app = given::app(store).await;
     given::registered(store, app, android("phone")).await;

@@ -6,6 +6,7 @@
 
 pub mod apps;
 pub mod campaigns;
+pub mod dead;
 pub mod delivery;
 pub mod devices;
 pub mod engagement;
@@ -58,6 +59,7 @@ macro_rules! store_contract {
             devices: a_device_reads_back_as_it_was_registered, registering_again_replaces_every_field,
                 an_unchanged_registration_keeps_everything_but_its_time,
                 a_token_moves_to_the_device_that_registers_it,
+                a_token_belongs_to_one_device_whatever_its_platform,
                 a_change_of_platform_keeps_tags_and_creation, devices_of_others_are_unknown,
                 devices_are_listed_in_pages_by_platform_and_tag,
                 a_cursor_of_another_listing_is_refused,
@@ -68,7 +70,8 @@ macro_rules! store_contract {
             tags: setting_tags_leaves_the_others, a_tag_is_removed_once,
                 tags_are_listed_by_name_with_their_devices, tags_of_others_are_unknown;
             statistics: devices_are_counted_by_platform_and_state,
-                a_period_counts_its_edges_to_the_millisecond, a_change_of_state_moves_the_count;
+                a_period_counts_its_edges_to_the_millisecond, a_change_of_state_moves_the_count,
+                counts_are_those_of_the_devices_whatever_happened_to_them;
             notifications: a_notification_reads_back_as_it_was_accepted,
                 an_id_is_used_once_within_an_application, a_campaign_must_be_active,
                 a_report_is_listed_and_never_due, notifications_are_listed_newest_first,
@@ -83,9 +86,10 @@ macro_rules! store_contract {
                 a_checkpoint_counts_and_the_last_one_ends_everything,
                 a_checkpoint_that_lost_its_page_stores_nothing,
                 outcomes_stay_with_their_devices, failures_are_counted_by_reason,
-                a_dead_address_disables_the_device_that_still_has_it,
-                a_later_registration_spares_a_device, a_moved_token_names_where_it_was,
-                a_tag_removed_meanwhile_shifts_nothing;
+                a_moved_token_names_where_it_was, a_tag_removed_meanwhile_shifts_nothing;
+            dead: a_dead_address_disables_the_device_that_still_has_it,
+                a_device_that_has_another_host_by_now_is_spared,
+                a_later_registration_spares_a_device;
             retries: a_retry_is_claimed_when_it_is_due_by_one,
                 a_claim_that_ran_out_is_claimed_again, a_retry_that_is_settled_ends_the_dispatch,
                 a_retry_that_failed_again_waits_anew, an_erased_device_ends_its_retries,

@@ -1,9 +1,9 @@
 //! Device statistics (B26).
 
-use notify_core::{Platform, PlatformCount, Timestamp};
+use notify_core::{Endpoint, Platform, PlatformCount, Timestamp};
 
 use super::given::{self, NOW, android, id, ios};
-use crate::store::{AppNo, Store};
+use crate::store::{AppNo, DeviceFilter, Store};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -71,4 +71,68 @@ pub async fn a_change_of_state_moves_the_count(store: &dyn Store) {
     assert_eq!(all(store, app).await, [count(Platform::Ios, 1, 0)]);
     store.delete_device(app, id("d000"), NOW).await.unwrap();
     assert_eq!(all(store, app).await, []);
+}
+
+/// What the devices of a listing come to, counted one by one.
+async fn one_by_one(
+    store: &dyn Store,
+    app: AppNo,
+    (from, to): (Timestamp, Timestamp),
+) -> Vec<PlatformCount> {
+    let listed = store.list_devices(app, DeviceFilter::default(), given::page(1_000)).await;
+    let devices = listed.unwrap().rows;
+    let counts = Platform::ALL.map(|platform| {
+        let inside = |enabled: bool| {
+            let counted = devices.iter().filter(|device| {
+                device.platform == platform
+                    && device.enabled == enabled
+                    && (from..=to).contains(&device.created_at)
+            });
+            counted.count() as u64
+        };
+        count(platform, inside(true), inside(false))
+    });
+    counts.into_iter().filter(|count| count.enabled + count.disabled > 0).collect()
+}
+
+pub async fn counts_are_those_of_the_devices_whatever_happened_to_them(store: &dyn Store) {
+    let app = given::app(store).await;
+    let start = NOW.as_ms().div_euclid(HOUR_MS) * HOUR_MS;
+    let mut random = fastrand::Rng::with_seed(26);
+    let mut now = start;
+    for _ in 0..300 {
+        // Now and then on the very edge of an hour.
+        now = if random.u8(..8) == 0 {
+            (now.div_euclid(HOUR_MS) + 1) * HOUR_MS
+        } else {
+            now + random.i64(0..HOUR_MS / 20)
+        };
+        let name = format!("d{}", random.u8(..40));
+        if random.u8(..5) == 0 {
+            // Half of them are not there.
+            let _ = store.delete_device(app, id(&name), Timestamp(now)).await;
+            continue;
+        }
+        let token = Some(format!("token-{}", random.u8(..30)));
+        let endpoint = if random.bool() {
+            Endpoint::Android { push_token: token }
+        } else {
+            Endpoint::Ios { push_token: token, env: None }
+        };
+        let mut device = given::registration(&name, endpoint);
+        device.push_disabled = random.u8(..3) == 0;
+        store.register_device(app, device, Timestamp(now), None).await.unwrap();
+    }
+    let hours = (now - start).div_euclid(HOUR_MS) + 2;
+    let mut edge = || {
+        let at = start + random.i64(0..hours) * HOUR_MS;
+        let off = if random.bool() { random.i64(-1..=1) } else { random.i64(0..HOUR_MS) };
+        Timestamp(at + off)
+    };
+    for _ in 0..200 {
+        let (one, other) = (edge(), edge());
+        let (from, to) = (one.min(other), one.max(other));
+        let counted = store.count_devices(app, Some(from), to, Timestamp(now)).await.unwrap();
+        assert_eq!(counted, one_by_one(store, app, (from, to)).await, "{from} to {to}");
+    }
 }

@@ -169,7 +169,7 @@ fn find(tx: &Connection, app: AppNo, id: CampaignId) -> Result<Found, StoreError
 }
 
 fn insert(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), StoreError> {
-    let (template, feeds) = resolve_feeds(tx, app, draft)?;
+    let (template, feeds) = resolve_feeds(tx, app, draft, Vec::new())?;
     if template.is_default {
         clear_default(tx, app)?;
     }
@@ -191,11 +191,11 @@ fn insert(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), Stor
 
 fn replace(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), StoreError> {
     let found = find(tx, app, draft.id)?;
-    let (template, feeds) = resolve_feeds(tx, app, draft)?;
-    if template.is_default && found.status == CampaignStatus::Disabled {
-        let what = "a disabled campaign cannot be the default";
-        return Err(StoreError::refused("is_default", what));
+    let mut broken_rules = Vec::new();
+    if draft.template.is_default && found.status == CampaignStatus::Disabled {
+        broken_rules.push("is_default: a disabled campaign cannot be the default".to_owned());
     }
+    let (template, feeds) = resolve_feeds(tx, app, draft, broken_rules)?;
     if template.is_default && !found.is_default {
         clear_default(tx, app)?;
     }
@@ -232,11 +232,12 @@ fn link_feeds(tx: &Connection, campaign: i64, feeds: &[i64]) -> Result<(), Store
 }
 
 /// The template with every feed named by id, and the numbers of these feeds. Feeds named by url are
-/// made, or reused as they are (B29).
+/// made, or reused as they are (B29). Feeds that are not there are refused with the rules broken before (B2).
 fn resolve_feeds(
     tx: &Connection,
     app: AppNo,
     draft: &CampaignDraft,
+    mut broken_rules: Vec<String>,
 ) -> Result<(CampaignTemplate, Vec<i64>), StoreError> {
     let mut template = draft.template.clone();
     let mut ids = draft.feed_ids.iter();
@@ -249,7 +250,8 @@ fn resolve_feeds(
                     Some(no) => (no, *id),
                     None => {
                         let path = format!("features[{place}].data.feeds[{index}].id");
-                        return Err(StoreError::refused(&path, "names no feed"));
+                        broken_rules.push(format!("{path}: names no feed"));
+                        continue;
                     }
                 },
                 FeedRef::Url { url, name } => {
@@ -262,6 +264,7 @@ fn resolve_feeds(
             numbers.push(no);
         }
     }
+    StoreError::refused_if(broken_rules)?;
     Ok((template, numbers))
 }
 

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::store::contract::{Backend, given};
-use crate::store::{DeviceStore, NotificationStore, SharedStore};
+use crate::store::{DeliveryStore, DeviceStore, NotificationStore, SharedStore};
 
 /// A file in a folder of its own.
 struct Folder(tempfile::TempDir);
@@ -234,4 +234,27 @@ async fn the_log_does_not_grow_for_ever() {
     }
     let log = std::fs::metadata(folder.file().with_extension("db-wal")).unwrap().len();
     assert!(log < 400 * 300_000, "the log has {log} bytes");
+}
+
+/// What never starts must not stand before what does: the engine sleeps until the next is due.
+#[tokio::test]
+async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let (going, staying) =
+        (given::app(&*store).await, given::named_app(&*store, "Staying").await.1);
+    given::accepted(&*store, going, given::broadcast(&[Platform::Android])).await;
+    let later = given::NOW.plus_ms(3_600_000);
+    let schedule = notify_core::Schedule::At(later);
+    let new = crate::store::NewNotification { schedule, ..given::broadcast(&[Platform::Android]) };
+    given::accepted(&*store, staying, new).await;
+    store
+        .write(move |tx| {
+            tx.execute("update apps set status = 'erasing' where no = ?1", [going.0])?;
+            Ok(())
+        })
+        .await
+        .unwrap();
+    assert_eq!(store.next_due().await.unwrap(), Some(later));
+    store.close().await;
 }

@@ -1,13 +1,14 @@
 //! Disabling a device whose address a provider reported dead (B22, B40).
 
-use notify_core::Timestamp;
+use notify_core::{IosEnv, Timestamp};
 use rusqlite::{OptionalExtension, params};
 
 use super::super::device::{Seen, count_dead, registered_at};
+use super::super::row::env_code;
 use super::super::writer::WriteTx;
 use crate::store::{Change, DeadAddress, StoreError};
 
-/// Disables the device, unless it has another address now or registered after the report's time
+/// Disables the device, unless it has another address or host now or registered after the report's time
 /// (traps 6 and 9).
 pub(super) fn disable(
     tx: &mut WriteTx<'_>,
@@ -22,12 +23,20 @@ pub(super) fn disable(
     let disabled = tx
         .prepare_cached(
             "update devices set dead_reason = ?3, dead_at = ?4
-             where key = ?1 and address = ?2 and dead_at is null
+             where key = ?1 and address = ?2 and dead_at is null and coalesce(ios_env, ?5) = ?6
              returning push_disabled, created_at",
         )?
-        .query_row(params![dead.key.0, &*dead.address, &*dead.reason, dead.at.as_ms()], |row| {
-            Ok((row.get::<_, bool>(0)?, Timestamp(row.get(1)?)))
-        })
+        .query_row(
+            params![
+                dead.key.0,
+                &*dead.address,
+                &*dead.reason,
+                dead.at.as_ms(),
+                env_code(IosEnv::default()),
+                env_code(dead.ios_env)
+            ],
+            |row| Ok((row.get::<_, bool>(0)?, Timestamp(row.get(1)?))),
+        )
         .optional()?;
     let Some((push_disabled, created_at)) = disabled else { return Ok(()) };
     if !push_disabled {

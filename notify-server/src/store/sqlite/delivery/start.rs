@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use notify_core::{Platform, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::device::{Named, key_by_id};
 use super::super::row::platforms_of;
@@ -64,15 +64,18 @@ pub(super) fn due(
     Ok((dispatches, more))
 }
 
-/// When the next notification is due.
+/// When the next notification is due. One of an application that is being erased never starts, and
+/// must not stand before those that do.
 pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
     let due = connection
         .prepare_cached(
-            "select min(due_at) from notifications indexed by notifications_due
-             where status in ('scheduled', 'queued')",
+            "select n.due_at from notifications n indexed by notifications_due cross join apps a
+             where n.status in ('scheduled', 'queued') and n.due_at is not null
+             and a.no = n.app_no and a.status <> 'erasing' order by n.due_at limit 1",
         )?
-        .query_row([], |row| row.get::<_, Option<i64>>(0))?;
-    Ok(due.map(Timestamp))
+        .query_row([], |row| row.get(0).map(Timestamp))
+        .optional()?;
+    Ok(due)
 }
 
 fn start(

@@ -8,7 +8,7 @@ use super::super::error::broken;
 use super::super::row::{env_code, live_app};
 use super::super::writer::WriteTx;
 use super::counts::{self, State};
-use super::row::{DeviceRow, Wanted, by_id};
+use super::row::{DeviceRow, Wanted, address_space, by_id};
 use crate::store::{
     AppNo, Change, DeviceKey, REGISTRATION_WRITTEN_EVERY_MS, SEQUENCE_MAX, StoreError,
 };
@@ -85,7 +85,7 @@ pub(super) fn device_at(
     DeviceId::new(id).map(Some).map_err(broken)
 }
 
-/// The devices of the platform that have the wanted address: one, or none.
+/// The devices that have the wanted address: one, or none.
 fn holders(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<Vec<DeviceKey>, StoreError> {
     let keys = tx
         .prepare_cached(
@@ -95,10 +95,12 @@ fn holders(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<Vec<DeviceKey
             row.get(0).map(DeviceKey)
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(keys.into_iter().filter(|key| key.platform() == wanted.platform).collect())
+    let space = address_space(wanted.platform);
+    Ok(keys.into_iter().filter(|key| address_space(key.platform()) == space).collect())
 }
 
-/// Takes the wanted address from whichever other device has it (B22); the one that had it.
+/// Takes the wanted address from whichever other device has it (B22); the one of the same platform
+/// that had it.
 fn take_address(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -117,7 +119,10 @@ fn take_address(
             )?
             .execute([holder.0])?;
             tx.changed(Change::DeviceChanged(holder));
-            taken = Some((holder, at));
+            // Another platform's dispatch never sent to it through this one's provider.
+            if holder.platform() == key.platform() {
+                taken = Some((holder, at));
+            }
         }
     }
     Ok(taken)

@@ -163,11 +163,20 @@ impl Wanted {
     }
 }
 
+/// Addresses of platforms that share a space belong to one device: push tokens, whichever of the
+/// two platforms they were registered for (B22). A person of Messenger and a chat may have one id.
+pub(super) fn address_space(platform: Platform) -> Platform {
+    match platform {
+        Platform::Android | Platform::Ios => Platform::Android,
+        Platform::Web | Platform::FbMessenger | Platform::ChatApp => platform,
+    }
+}
+
 /// 64 bits by which an address is found; the row tells whether it is the one.
 pub(super) fn address_hash(app: AppNo, platform: Platform, address: &str) -> i64 {
     let mut digest = Context::new(&SHA256);
     digest.update(&app.0.to_be_bytes());
-    digest.update(&platform_code(platform).to_be_bytes());
+    digest.update(&platform_code(address_space(platform)).to_be_bytes());
     digest.update(address.as_bytes());
     let digest = digest.finish();
     i64::from_be_bytes(std::array::from_fn(|at| digest.as_ref()[at]))

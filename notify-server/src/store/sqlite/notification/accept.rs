@@ -12,6 +12,9 @@ use crate::store::{
     AppNo, Change, NewNotification, NewReport, NotificationNo, PollDraft, StoreError,
 };
 
+const NO_CAMPAIGN: &str = "names no active campaign";
+const ID_IN_USE: &str = "is in use already";
+
 /// A row of `notifications` to be.
 struct Row<'a> {
     id: &'a NotificationId,
@@ -113,7 +116,11 @@ fn insert(tx: &WriteTx<'_>, app: AppNo, row: &Row<'_>) -> Result<NotificationNo,
             )?
             .exists(params![app.0, id.0.as_bytes()])?;
         if !active {
-            return Err(StoreError::refused("campaign_id", "names no active campaign"));
+            let mut broken = vec![format!("campaign_id: {NO_CAMPAIGN}")];
+            if number_of(tx, app, row.id)?.is_some() {
+                broken.push(format!("id: {ID_IN_USE}"));
+            }
+            StoreError::refused_if(broken)?;
         }
     }
     let inserted = tx
@@ -143,7 +150,7 @@ fn insert(tx: &WriteTx<'_>, app: AppNo, row: &Row<'_>) -> Result<NotificationNo,
             row.audience_until,
         ])?;
     if inserted == 0 {
-        return Err(StoreError::refused("id", "is in use already"));
+        return Err(StoreError::refused("id", ID_IN_USE));
     }
     Ok(NotificationNo(tx.last_insert_rowid()))
 }

@@ -1,0 +1,205 @@
+//! The `notify` command against a real server: the main ways, exit statuses, forms of the result,
+//! and an import with rows that are refused.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+use notify_server::sandbox::{Answer, apns_token, fcm_token};
+use notify_tests::{Notify, TestServer, until};
+use serde_json::{Value, json};
+
+async fn server_and_command() -> Result<(TestServer, Notify)> {
+    let server = TestServer::start().await?;
+    let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
+    Ok((server, notify))
+}
+
+#[tokio::test]
+async fn a_device_is_registered_sent_to_and_read_back() -> Result<()> {
+    let (server, notify) = server_and_command().await?;
+    let token = fcm_token(1, &Answer::ok());
+    let register =
+        ["devices", "register", "phone", "--platform", "android", "--push-token", &token];
+    assert_eq!(notify.json(&register).await?, json!({"success": true}));
+    notify.json(&["devices", "tag", "phone", "vip"]).await?;
+    let device = notify.json(&["devices", "get", "phone"]).await?;
+    assert_eq!((&device["push_token"], &device["enabled"]), (&json!(token), &json!(true)));
+
+    let send = ["send", "--text", "Dinner!", "--platform", "android", "--tag", "vip"];
+    let send = [&send[..], &["--url", "app://dinner", "--idempotency-key", "k"]].concat();
+    let id = notify.json(&send).await?["id"].clone();
+    assert_eq!(notify.json(&send).await?["id"], id, "once, however often it runs");
+    let id = id.as_str().context("an id")?;
+    let record = until("it is completed", async || {
+        let record = notify.json(&["notifications", "get", id]).await?;
+        Ok((record["status"] == "completed").then_some(record))
+    })
+    .await?;
+    assert_eq!((&record["counts"]["sent"], &record["counts"]["targeted"]), (&json!(1), &json!(1)));
+    let received = server.sandbox.journal();
+    assert_eq!(received.len(), 1);
+    assert_eq!(received[0].payload["message"]["data"]["url"], "app://dinner");
+    let statistics = notify.json(&["statistics", "devices"]).await?;
+    assert_eq!((&statistics["total"], &statistics["total_enabled"]), (&json!(1), &json!(1)));
+    let events =
+        ["events", "report", "--type", "opened", "--notification", id, "--device", "phone"];
+    assert_eq!(notify.json(&events).await?, json!({"accepted": 1, "ignored": []}));
+    notify.json(&["devices", "untag", "phone", "vip"]).await?;
+    notify.json(&["devices", "delete", "phone"]).await?;
+    assert_eq!(notify.json(&["devices", "list"]).await?["devices"], json!([]));
+    server.stop().await
+}
+
+#[tokio::test]
+async fn an_administrator_makes_an_application_with_a_key_and_a_provider() -> Result<()> {
+    let (server, notify) = server_and_command().await?;
+    let folder = tempfile::tempdir()?;
+    let config = folder.path().join("fcm.json");
+    std::fs::write(&config, server.sandbox.fcm_config().to_string())?;
+    let config = config.to_str().context("a path")?;
+    let app = notify.json(&["apps", "create", "Shop", "--language", "de"]).await?;
+    let app = app["id"].as_str().context("an id")?;
+    let key = notify.json(&["keys", "create", "--app", app, "--name", "backend"]).await?;
+    notify.json(&["providers", "put", "fcm", config, "--app", app]).await?;
+    let listed = notify.json(&["providers", "list", "--app", app]).await?;
+    assert_eq!(listed["providers"][0]["provider"], "fcm");
+    let shop = notify.clone().with("NOTIFY_API_KEY", key["api_key"].as_str().context("a key")?);
+    assert_eq!(shop.json(&["devices", "list"]).await?["devices"], json!([]));
+    notify.json(&["apps", "update", app, "--status", "suspended"]).await?;
+    assert_eq!(shop.run(&["devices", "list"]).await?.status, Some(4));
+    notify.json(&["apps", "delete", app]).await?;
+    assert_eq!(notify.run(&["apps", "get", app]).await?.status, Some(5));
+    server.stop().await
+}
+
+#[tokio::test]
+async fn exit_statuses_tell_what_went_wrong_and_errors_stand_one_a_line() -> Result<()> {
+    let (server, notify) = server_and_command().await?;
+    let stranger = notify.clone().with("NOTIFY_API_KEY", "nk_of_nobody");
+    // Nobody listens on a port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let nowhere = notify.clone().with("NOTIFY_URL", &format!("http://{free}"));
+    let send: &[&str] = &["send", "--text", "x", "--platform", "ios"];
+    let cases: [(&Notify, &[&str], i32); 7] = [
+        (&notify, send, 0),
+        (&notify, &["send", "--text", "x"], 2),
+        (&notify, &["send", "--text", "x", "--platform", "ios", "--url", "no url"], 3),
+        (&stranger, send, 4),
+        (&notify, &["devices", "get", "ghost"], 5),
+        (&notify, &["notifications", "get", "ghost"], 5),
+        (&nowhere, &["devices", "list"], 6),
+    ];
+    for (notify, arguments, status) in cases {
+        let output = notify.run(arguments).await?;
+        assert_eq!(output.status, Some(status), "{arguments:?}: {output:?}");
+        assert_eq!(output.stdout.is_empty(), status != 0, "{output:?}");
+        assert_eq!(output.stderr.is_empty(), status == 0, "{output:?}");
+        assert!(!output.stderr.contains("panicked"), "{output:?}");
+    }
+    let two = ["send", "--text", "x", "--platform", "ios", "--url", "no url", "--collapse-key", ""];
+    let output = notify.run(&two).await?;
+    assert_eq!((output.status, output.stderr.lines().count()), (Some(3), 1), "{output:?}");
+    let long = "k".repeat(65);
+    let two =
+        ["send", "--text", "x", "--platform", "ios", "--url", "no url", "--collapse-key", &long];
+    let output = notify.run(&two).await?;
+    assert_eq!((output.status, output.stderr.lines().count()), (Some(3), 2), "{output:?}");
+    server.stop().await
+}
+
+#[tokio::test]
+async fn results_come_as_table_json_and_csv() -> Result<()> {
+    let (server, notify) = server_and_command().await?;
+    for (id, platform) in [("a", "android"), ("b", "ios"), ("=c", "ios")] {
+        notify.json(&["devices", "register", id, "--platform", platform]).await?;
+    }
+    let listed = |form: &'static str| {
+        let notify = notify.clone();
+        async move { notify.run(&["-o", form, "devices", "list", "--all"]).await }
+    };
+    let json: Value = serde_json::from_str(&listed("json").await?.stdout)?;
+    assert_eq!(json.as_array().map(Vec::len), Some(3), "{json}");
+    let csv = listed("csv").await?.stdout;
+    let mut lines = csv.lines();
+    assert!(
+        lines.next().is_some_and(|head| head.starts_with(r#""device_id","platform","sdk_type","#))
+    );
+    assert!(
+        lines.next().is_some_and(|row| row.starts_with(r#""a","android","android_push","#)),
+        "{csv}"
+    );
+    assert!(csv.contains("\n\"'=c\",\"ios\","), "a cell is no formula: {csv}");
+    let table = listed("table").await?.stdout;
+    assert!(table.contains("device_id") && table.contains("android"), "{table}");
+    assert_eq!(table.lines().filter(|line| line.contains("ios")).count(), 2, "{table}");
+    server.stop().await
+}
+
+const ROWS: usize = 2_000;
+
+/// Which rows of the files are refused, and why.
+fn is_refused(row: usize) -> bool {
+    row % 500 == 7
+}
+
+fn csv_file() -> String {
+    let mut file = "device_id,platform,push_token,timezone\n".to_owned();
+    for row in 0..ROWS {
+        let zone = if is_refused(row) { "GMT+99:00" } else { "GMT+01:00" };
+        let token = apns_token(row as u64, &Answer::ok());
+        writeln!(file, "csv-{row},ios,{token},{zone}").expect("a text takes everything");
+    }
+    file
+}
+
+fn ndjson_file() -> String {
+    let mut file = String::new();
+    for row in 0..ROWS {
+        let mut device = json!({"device_id": format!("json-{row}"), "platform": "android",
+            "sdk_type": "android_push", "push_token": fcm_token(row as u64, &Answer::ok())});
+        if is_refused(row) {
+            device["sdk_type"] = json!("ios_push");
+        }
+        writeln!(file, "{device}").expect("a text takes everything");
+    }
+    file
+}
+
+#[tokio::test]
+async fn two_thousand_rows_are_imported_and_the_refused_ones_reported() -> Result<()> {
+    let (server, notify) = server_and_command().await?;
+    let folder = tempfile::tempdir()?;
+    for (name, content, error) in [
+        ("devices.csv", csv_file(), "timezone: "),
+        ("devices.ndjson", ndjson_file(), "sdk_type: must be android_push for platform android"),
+    ] {
+        let file = folder.path().join(name);
+        std::fs::write(&file, content)?;
+        let output = notify.run(&["devices", "import", file.to_str().context("a path")?]).await?;
+        assert_eq!(output.status, Some(3), "some rows were refused: {output:?}");
+        let refused = folder.path().join(format!("{name}.refused.csv"));
+        let summary: Value = serde_json::from_str(&output.stdout)?;
+        let expected = json!({"rows": 2_000, "registered": 1_996, "refused": 4,
+            "refused_file": refused});
+        assert_eq!(summary, expected);
+        let report = std::fs::read_to_string(&refused)?;
+        let lines: Vec<&str> = report.lines().collect();
+        assert_eq!((lines.len(), lines[0]), (5, r#""line","device_id","errors""#), "{report}");
+        assert!(lines[1..].iter().all(|line| line.contains(error)), "{report}");
+        assert!(lines[1].contains("-7\",") && lines[4].contains("-1507\","), "in order: {report}");
+        let state = folder.path().join(format!("{name}.notify-import"));
+        assert!(!state.exists(), "there is nothing left to go on with");
+    }
+    let statistics = notify.json(&["statistics", "devices"]).await?;
+    assert_eq!(statistics["total_enabled"], 2 * 1_996);
+    // Once more is harmless, and mended rows alone are new.
+    let mended = csv_file().replace("GMT+99:00", "GMT+09:00");
+    let file = folder.path().join("devices.csv");
+    std::fs::write(&file, mended)?;
+    let again = notify.json(&["devices", "import", file.to_str().context("a path")?]).await?;
+    assert_eq!((&again["registered"], &again["refused"]), (&json!(2_000), &json!(0)));
+    assert!(!folder.path().join("devices.csv.refused.csv").exists(), "no stale report");
+    let statistics = notify.json(&["statistics", "devices"]).await?;
+    assert_eq!(statistics["total"], 2 * 1_996 + 4);
+    server.stop().await
+}

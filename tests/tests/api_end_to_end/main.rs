@@ -1,0 +1,5 @@
+//! The whole API as its users drive it: the SDK over every endpoint, the `notify` command over the
+//! main ways.
+
+mod cli;
+mod sdk;

@@ -1,0 +1,373 @@
+//! Every endpoint once over the SDK, against a real server; the server's own metrics say that none
+//! was left out.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail};
+use notify_client::notify_core::json::JsonObject;
+use notify_client::{Client, EnrichmentAnswer, Error};
+use notify_core::{
+    AnswerPoll, Article, CampaignId, CampaignLayout, CampaignRef, CampaignStatus, CreateAnswer,
+    CreateApp, CreateFeed, CreateKey, CreateNotification, CreatePoll, DeviceId,
+    DeviceStatisticsQuery, Engagement, EnrichmentQuery, FeatureData, ListCampaigns, ListDevices,
+    NotificationContent, NotificationStatus, Origin, PageQuery, Platform, PushKeys,
+    PushSubscription, RegisterDevice, ReportEvent, ReportEvents, ReportNotification, SetTags,
+    StringName, Subscribe, Tag, Template, TemplateButton, TemplateFeed, Timestamp, UpdateApp,
+};
+use notify_server::sandbox::Answer;
+use notify_tests::{TestServer, android, ios, register, routes};
+use serde_json::{Value, json};
+
+/// The generator of P-256: a point that a browser could have sent.
+const POINT: &str =
+    "BGsX0fLhLEJH-Lzm5WOkQPJ3A32BLeszoPShOUXYmMKWT-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU";
+
+#[tokio::test]
+async fn every_endpoint_does_its_work() -> Result<()> {
+    let server = TestServer::start().await?;
+    let client = server.client();
+    devices_and_tags(&client).await?;
+    subscriptions(&client).await?;
+    campaigns_feeds_and_enrichment(&client).await?;
+    notifications_and_events(&server).await?;
+    polls(&server).await?;
+    administration(&server).await?;
+    none_was_left_out(&server).await?;
+    server.stop().await
+}
+
+fn id(text: &str) -> Result<DeviceId> {
+    DeviceId::new(text).map_err(anyhow::Error::msg)
+}
+
+fn page(limit: u32) -> PageQuery {
+    PageQuery { limit: Some(limit), cursor: None }
+}
+
+async fn devices_and_tags(client: &Client) -> Result<()> {
+    let full: RegisterDevice = RegisterDevice {
+        push_disabled: Some(true),
+        language: Some("de".into()),
+        timezone: Some("GMT-03:30".into()),
+        utc_offset: Some("-210".into()),
+        imei: Some("1".into()),
+        ..ios(1, &Answer::ok())
+    };
+    register(client, [full, android(2, &Answer::ok()), android(3, &Answer::ok())]).await?;
+    let read = serde_json::to_value(client.devices().get(&id("i1")?).await?)?;
+    let token = ios(1, &Answer::ok()).push_token;
+    let fields = ["device_id", "platform", "sdk_type", "push_token", "push_disabled", "enabled"];
+    let fields: Vec<&Value> = fields.iter().map(|name| &read[name]).collect();
+    assert_eq!(json!(fields), json!(["i1", "ios", "ios_push", token, true, false]));
+    assert_eq!(read["disabled_reason"], "push_disabled");
+    assert_eq!((&read["timezone"], &read["country"]), (&json!("GMT-03:30"), &Value::Null));
+
+    let tags = SetTags { tags: vec![Tag::new("vip", true), Tag::new("old", false)] };
+    client.devices().set_tags(&id("a2")?, &tags).await?;
+    client.devices().set_tags(&id("a3")?, &SetTags { tags: vec![Tag::new("vip", true)] }).await?;
+    client.devices().remove_tag(&id("a3")?, "vip").await?;
+    let gone = client.devices().remove_tag(&id("a3")?, "vip").await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    let listed = client.tags().list(&page(1)).await?;
+    assert!(listed.next_cursor.is_some(), "two tags, one a page");
+    let mut tags = Vec::new();
+    let mut pages = client.tags().all(&page(1));
+    while let Some(tag) = pages.next().await {
+        let tag = tag?;
+        tags.push((tag.name, tag.devices));
+    }
+    assert_eq!(tags, [("old".to_owned(), 0), ("vip".to_owned(), 1)]);
+
+    let tagged = ListDevices { tag: Some("vip".into()), ..ListDevices::default() };
+    let tagged = client.devices().list(&tagged).await?.devices;
+    assert_eq!(tagged.iter().map(|one| one.device_id.as_str()).collect::<Vec<_>>(), ["a2"]);
+    let androids = ListDevices { platform: Some(Platform::Android), ..ListDevices::default() };
+    assert_eq!(client.devices().list(&androids).await?.devices.len(), 2);
+    client.devices().delete(&id("a3")?).await?;
+    let gone = client.devices().get(&id("a3")?).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+
+    let statistics = client.statistics().devices(&DeviceStatisticsQuery::default()).await?;
+    let counts = (statistics.total, statistics.total_enabled, statistics.total_disabled);
+    assert_eq!(counts, (2, 1, 1));
+    let since = DeviceStatisticsQuery { date_from: None, date_to: Some(Timestamp::from_ms(1)) };
+    assert_eq!(client.statistics().devices(&since).await?.total, 0);
+    Ok(())
+}
+
+async fn subscriptions(client: &Client) -> Result<()> {
+    let browser = PushSubscription {
+        endpoint: "https://push.example.com/send/1".into(),
+        keys: PushKeys { p256dh: POINT.into(), auth: "AAAAAAAAAAAAAAAAAAAAAA".into() },
+        expiration_time: None,
+    };
+    let first = client.subscriptions().create(&Subscribe::web(browser.clone())).await?.id;
+    let again = client.subscriptions().create(&Subscribe::web(browser)).await?.id;
+    assert_eq!(first, again, "the same address, the same device");
+    let read = client.devices().get(&first).await?;
+    assert_eq!((read.platform, read.subscription.is_some()), (Platform::Web, true));
+    let chat = Subscribe { device_id: Some("chat-1".into()), ..Subscribe::chat("4711") };
+    assert_eq!(client.subscriptions().create(&chat).await?.id.as_str(), "chat-1");
+    client.subscriptions().create(&Subscribe::messenger("815")).await?;
+    let statistics = client.statistics().devices(&DeviceStatisticsQuery::default()).await?;
+    let platforms: Vec<_> = statistics.platforms.iter().map(|one| one.platform).collect();
+    assert_eq!(platforms.len(), 5, "{platforms:?}");
+    Ok(())
+}
+
+/// A template with a feature of every type and a button of every kind that three allow.
+fn spring(feed: &TemplateFeed) -> Result<Template> {
+    let article = |number: u32| Article {
+        url: format!("https://a.example/{number}"),
+        title: format!("Article {number}"),
+        thumb_url: format!("https://a.example/{number}.png"),
+        is_external: (number == 2).then_some(true),
+    };
+    let event = TemplateButton {
+        kind: "cal".into(),
+        start_date: Some(1_800_000_000_000),
+        end_date: Some(1_800_000_000_000),
+        description: Some("Opening".into()),
+        ..TemplateButton::default()
+    };
+    let own = TemplateButton {
+        kind: "custom".into(),
+        title: Some("Go".into()),
+        icon: Some("go".into()),
+        data: Some(JsonObject::new(r#"{"deep": {"link": [1, 2.50]}}"#)?),
+        ..TemplateButton::default()
+    };
+    let template = Template::new("Spring", CampaignLayout::ContentWithTwo)
+        .string(StringName::SharePrefix, "Look:")
+        .feature(4, FeatureData::content_feed([feed.clone()]))
+        .feature(1, FeatureData::external_content("widget"))
+        .feature(1, FeatureData::ActionButton(TemplateButton::navigate(48.2, 16.37)))
+        .feature(2, FeatureData::ActionButton(event))
+        .feature(3, FeatureData::ActionButton(own))
+        .feature(2, FeatureData::custom_feed([article(1), article(2)]));
+    Ok(template)
+}
+
+async fn campaigns_feeds_and_enrichment(client: &Client) -> Result<()> {
+    let feed =
+        |name: &str| CreateFeed { url: format!("https://{name}.example/rss"), name: name.into() };
+    let used = client.feeds().create(&feed("used")).await?.id;
+    assert_eq!(client.feeds().create(&feed("used")).await?.id, used, "the same url");
+    let unused = client.feeds().create(&feed("unused")).await?.id;
+    client.feeds().delete(unused).await?;
+    let mut feeds = client.feeds().all(&page(1));
+    let mut names = Vec::new();
+    while let Some(feed) = feeds.next().await {
+        names.push(feed?.name);
+    }
+    assert_eq!(
+        (names.as_slice(), client.feeds().list(&page(50)).await?.feeds.len()),
+        (&["used".to_owned()][..], 1)
+    );
+
+    let template = spring(&TemplateFeed::by_id(used))?;
+    let id = client.campaigns().create(&template.clone().as_default()).await?.id;
+    let still_used = client.feeds().delete(used).await;
+    assert!(matches!(still_used, Err(Error::Rejected { status: 400, .. })), "{still_used:?}");
+    let record = client.campaigns().get(id).await?;
+    assert!(record.campaign.is_default);
+    let features = serde_json::to_value(&record.template.features)?;
+    assert_eq!(features.as_array().map(Vec::len), Some(6));
+    assert_eq!(features[4]["data"]["data"], json!({"deep": {"link": [1, 2.50]}}));
+
+    let by_name = ListCampaigns { name: Some("PRI".into()), ..ListCampaigns::default() };
+    assert_eq!(client.campaigns().list(&by_name).await?.campaigns, [record.campaign]);
+    enrichment(client, id).await?;
+
+    // The default campaign cannot be disabled; one that is not can, and then deleted.
+    let refused = client.campaigns().set_status(id, CampaignStatus::Disabled).await;
+    assert!(matches!(refused, Err(Error::Rejected { status: 400, .. })), "{refused:?}");
+    client.campaigns().replace(id, &template).await?;
+    client.campaigns().set_status(id, CampaignStatus::Disabled).await?;
+    assert_eq!(client.campaigns().list(&ListCampaigns::default()).await?.campaigns, []);
+    let all = ListCampaigns { status: Some("all".into()), ..ListCampaigns::default() };
+    assert_eq!(client.campaigns().list(&all).await?.campaigns.len(), 1);
+    client.campaigns().delete(id).await?;
+    let gone = client.campaigns().get(id).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    Ok(())
+}
+
+/// The default campaign as a device asks for it, with `ETag` and 304 (B31).
+async fn enrichment(client: &Client, id: CampaignId) -> Result<()> {
+    let query = EnrichmentQuery::default();
+    let ask = async |etag: Option<&str>| {
+        client.enrichments().get(CampaignRef::Default, &query, etag).await
+    };
+    let EnrichmentAnswer::Fresh { enrichment, etag } = ask(None).await? else {
+        bail!("nothing was known yet");
+    };
+    assert_eq!(enrichment.campaign_id, id);
+    let answer = serde_json::to_value(&*enrichment)?;
+    assert_eq!(answer["strings"], json!({"share_prefix": "Look:"}));
+    let order: Vec<_> = enrichment.features.iter().map(|feature| feature.position).collect();
+    assert_eq!(order, [1, 1, 2, 2, 3, 4]);
+    assert_eq!(answer["features"][5]["data"]["items"], json!([]), "it has not been fetched");
+    let etag = etag.context("it carries an ETag")?;
+    assert_eq!(ask(Some(&etag)).await?, EnrichmentAnswer::NotModified);
+    assert!(matches!(ask(Some("\"other\"")).await?, EnrichmentAnswer::Fresh { .. }));
+    Ok(())
+}
+
+async fn notifications_and_events(server: &TestServer) -> Result<()> {
+    let client = server.client();
+    let report = ReportNotification {
+        id: "order-1".into(),
+        text: Some("Your order".into()),
+        platforms: Some(vec!["android".into()]),
+        content: NotificationContent { url: Some("shop://1".into()), ..Default::default() },
+    };
+    let reported = client.notifications().report(&report).await?.id;
+    assert_eq!(reported.as_str(), "order-1");
+    let taken = client.notifications().report(&report).await;
+    assert!(matches!(taken, Err(Error::Rejected { status: 400, .. })), "{taken:?}");
+    let record = client.notifications().get(&reported).await?;
+    assert_eq!((record.status, record.origin), (NotificationStatus::Reported, Origin::Reported));
+
+    let text = CreateNotification::to_platforms([Platform::Android], "Hello");
+    let keyed = client.notifications().idempotency_key("once");
+    let sent = keyed.create(&text).await?.id;
+    assert_eq!(keyed.create(&text).await?.id, sent, "the same key, the same notification");
+    let other = CreateNotification::to_platforms([Platform::Android], "Other");
+    let conflict = keyed.create(&other).await;
+    assert!(matches!(conflict, Err(Error::Rejected { status: 409, .. })), "{conflict:?}");
+    let record = server.completed(&sent).await?;
+    assert_eq!((record.counts.sent, record.counts.targeted), (1, 1));
+    assert_eq!(serde_json::to_value(&record.request)?, serde_json::to_value(&text)?);
+
+    let tomorrow = Timestamp::from_ms(record.created_at.as_ms() + 86_400_000);
+    let scheduled = client.notifications().create(&text.send_at(tomorrow)).await?.id;
+    assert_eq!(client.notifications().get(&scheduled).await?.status, NotificationStatus::Scheduled);
+    client.notifications().cancel(&scheduled).await?;
+    assert_eq!(client.notifications().get(&scheduled).await?.status, NotificationStatus::Canceled);
+    let mut pages = client.notifications().all(&page(2));
+    let mut ids = Vec::new();
+    while let Some(notification) = pages.next().await {
+        ids.push(notification?.id);
+    }
+    assert_eq!(ids, [scheduled, sent.clone(), reported.clone()], "the newest first");
+
+    let event = |kind: &str, notification: &str, device: &str| ReportEvent {
+        kind: kind.into(),
+        notification_id: notification.into(),
+        device_id: device.into(),
+        at: None,
+    };
+    let events = vec![
+        event("received", sent.as_str(), "a2"),
+        event("opened", sent.as_str(), "a2"),
+        event("opened", sent.as_str(), "a2"),
+        event("clicked", "ghost", "a2"),
+        event("clicked", reported.as_str(), "ghost"),
+    ];
+    let accepted = client.events().report(&ReportEvents { events }).await?;
+    let ignored: Vec<u64> = accepted.ignored.iter().map(|one| one.index).collect();
+    assert!(ignored.ends_with(&[3, 4]), "{accepted:?}");
+    let engagement = client.notifications().get(&sent).await?.engagement;
+    assert_eq!(engagement, Engagement { received: 1, opened: 1, ..Engagement::default() });
+    Ok(())
+}
+
+async fn polls(server: &TestServer) -> Result<()> {
+    let client = server.client();
+    let answer = |text: &str| CreateAnswer { text: Some(text.into()), image_url: None };
+    let poll = CreatePoll {
+        text: "Tea or coffee?".into(),
+        layout_id: "poll_text".into(),
+        image_url: None,
+        answers: vec![answer("Tea"), answer("Coffee"), answer("Water")],
+    };
+    let id = client
+        .notifications()
+        .create(&CreateNotification::poll([Platform::Android], poll))
+        .await?
+        .id;
+    let read = client.polls().get(&id).await?;
+    assert_eq!((read.text.as_str(), read.lang.as_str()), ("Tea or coffee?", "en"));
+    assert!(read.url.starts_with(server.origin()), "{}", read.url);
+    let [tea, coffee] = [read.answers[0].id, read.answers[1].id];
+    let by = |device: &str| AnswerPoll { device_id: Some(device.into()) };
+    client.polls().answer(&id, tea, &by("a2")).await?;
+    client.polls().answer(&id, coffee, &by("a2")).await?;
+    client.polls().answer(&id, coffee, &by("i1")).await?;
+    client.polls().answer(&id, coffee, &AnswerPoll::default()).await?;
+    let read = client.polls().get(&id).await?;
+    let counts: Vec<_> = read.answers.iter().map(|one| (one.clicks, one.percentage)).collect();
+    assert_eq!(counts, [(1, 33.33), (2, 66.67), (0, 0.0)], "one a device");
+    let unknown = client.polls().answer(&id, tea, &by("ghost")).await;
+    assert!(matches!(unknown, Err(Error::Rejected { status: 400, .. })), "{unknown:?}");
+    server.completed(&id).await?;
+    Ok(())
+}
+
+async fn administration(server: &TestServer) -> Result<()> {
+    let client = server.client();
+    let admin = client.admin();
+    let shop = CreateApp { name: "Shop".into(), language: Some("de".into()) };
+    let app = admin.create_app(&shop).await?.id;
+    assert_eq!(admin.get_app(app).await?.language, "de");
+    let key = admin.create_key(app, &CreateKey { name: Some("backend".into()) }).await?;
+    let shop = Client::builder(server.origin()).api_key(key.api_key.as_str()).retries(0).build()?;
+    assert_eq!(shop.devices().list(&ListDevices::default()).await?.devices, []);
+
+    let change = |status: &str| UpdateApp { status: Some(status.into()), ..UpdateApp::default() };
+    admin.update_app(app, &change("suspended")).await?;
+    let locked_out = shop.devices().list(&ListDevices::default()).await;
+    assert!(matches!(locked_out, Err(Error::Unauthorized { .. })), "{locked_out:?}");
+    admin.update_app(app, &change("active")).await?;
+    shop.devices().list(&ListDevices::default()).await?;
+    let keys = admin.list_keys(app).await?.keys;
+    assert_eq!((keys.len(), keys[0].name.as_deref()), (1, Some("backend")));
+    assert!(!key.api_key.contains(&keys[0].hint) || keys[0].hint.len() < 12, "only a hint");
+    admin.revoke_key(app, key.id).await?;
+    let revoked = shop.devices().list(&ListDevices::default()).await;
+    assert!(matches!(revoked, Err(Error::Unauthorized { .. })), "{revoked:?}");
+
+    let fcm = notify_core::ProviderKind::Fcm;
+    admin.put_provider(app, fcm, &server.sandbox.fcm_config()).await?;
+    let read = admin.get_provider(app, fcm).await?;
+    assert_eq!(admin.list_providers(app).await?.providers, std::slice::from_ref(&read));
+    assert!(!read.config.to_string().contains("PRIVATE KEY"), "secrets are left out");
+    admin.delete_provider(app, fcm).await?;
+    let mut names = Vec::new();
+    let mut apps = admin.all_apps(&page(1));
+    while let Some(app) = apps.next().await {
+        names.push(app?.name);
+    }
+    assert_eq!(
+        (names.as_slice(), admin.list_apps(&page(9)).await?.apps.len()),
+        (&["default".to_owned(), "Shop".to_owned()][..], 2)
+    );
+    admin.delete_app(app).await?;
+    let gone = admin.get_app(app).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    Ok(())
+}
+
+/// Every operation of the OpenAPI document was answered with 200 at least once.
+async fn none_was_left_out(server: &TestServer) -> Result<()> {
+    let caller = server.caller()?;
+    let metrics = caller.send(&http::Method::GET, "/metrics", "").await?.text();
+    let label = |line: &str, name: &str| {
+        let (_, rest) = line.split_once(&format!("{name}=\""))?;
+        rest.split_once('"').map(|(value, _)| value.to_owned())
+    };
+    let answered: BTreeSet<(String, String)> = metrics
+        .lines()
+        .filter(|line| line.starts_with("notify_http_requests_total") && line.contains("\"200\""))
+        .filter_map(|line| Some((label(line, "route")?, label(line, "method")?)))
+        .collect();
+    let listed: BTreeSet<(String, String)> = routes(&caller)
+        .await?
+        .into_iter()
+        .map(|route| (route.template, route.method.to_string()))
+        .collect();
+    let left_out: Vec<_> = listed.difference(&answered).collect();
+    assert_eq!(left_out, Vec::<&(String, String)>::new());
+    Ok(())
+}

@@ -1,0 +1,373 @@
+//! What bad input gets, on every route that takes a body: a clear list of errors, nothing stored,
+//! never a 5xx, and a server that goes on (issue: "What bad input gets"; T16).
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use http::Method;
+use notify_tests::{Caller, Reply, Route, ServerProcess, World, body, routes};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use serde_json::{Value, json};
+
+/// Most that the server may grow by while it is fed bad input, in bytes.
+const MEMORY_GROWTH_MAX: u64 = 64 * 1_048_576;
+/// Levels of nesting that no reader may follow.
+const DEPTH: usize = 100_000;
+/// Mutated bodies that are tried in all.
+const CASES: u32 = 4_000;
+
+/// A server process with an application, an administrator, and one of everything.
+struct Target {
+    server: ServerProcess,
+    app: Caller,
+    admin: Caller,
+    world: World,
+    routes: Vec<Route>,
+    _folder: tempfile::TempDir,
+}
+
+impl Target {
+    async fn start() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let server = ServerProcess::start(folder.path()).await?;
+        let app = Caller::app(&server.origin, server.api_key.as_deref().context("a key")?)?;
+        let admin = Caller::admin(&server.origin, server.admin_key.as_deref().context("a key")?)?;
+        let mut world = World::make(&app, "phone").await?;
+        // An application apart, so that suspending it does not lock the caller out.
+        let apart = admin.post("/admin/v1/apps", &json!({"name": "apart"})).await?;
+        world.app = apart["id"].as_str().context("an id")?.to_owned();
+        let routes = routes(&app).await?.into_iter().filter(|route| body(route).is_some());
+        let routes = routes.collect();
+        Ok(Self { server, app, admin, world, routes, _folder: folder })
+    }
+
+    fn caller(&self, route: &Route) -> &Caller {
+        if route.template.starts_with("/admin") { &self.admin } else { &self.app }
+    }
+
+    async fn send(&self, route: &Route, body: impl Into<reqwest::Body>) -> Result<Reply> {
+        let path = self.world.path(&route.template);
+        self.caller(route).send(&route.method, &path, body).await
+    }
+
+    /// What is stored, as the listings tell it.
+    async fn stored(&self) -> Result<BTreeMap<String, Value>> {
+        let mut stored = BTreeMap::new();
+        for path in [
+            "/v1/notifications?limit=1000",
+            "/v1/devices?limit=1000",
+            "/v1/tags?limit=1000",
+            "/v1/feeds?limit=1000",
+            "/v1/campaigns?status=all&limit=1000",
+            "/v1/statistics/devices",
+        ] {
+            stored.insert(path.to_owned(), self.app.get(path).await?);
+        }
+        let app = &self.world.app;
+        for path in [
+            "/admin/v1/apps".to_owned(),
+            format!("/admin/v1/apps/{app}/keys"),
+            format!("/admin/v1/apps/{app}/providers"),
+            format!("/admin/v1/apps/{app}"),
+        ] {
+            stored.insert(path.clone(), self.admin.get(&path).await?);
+        }
+        let poll = format!("/v1/polls/{}", self.world.poll);
+        stored.insert(poll.clone(), self.app.get(&poll).await?);
+        Ok(stored)
+    }
+
+    /// The server lives, and has not swallowed what it was fed.
+    async fn is_well(&self, memory_before: u64) -> Result<()> {
+        self.app.get("/readyz").await?;
+        let grown = self.server.memory_peak()?.saturating_sub(memory_before);
+        assert!(grown < MEMORY_GROWTH_MAX, "grew by {} MiB", grown / 1_048_576);
+        Ok(())
+    }
+}
+
+/// Bodies that no route accepts, with the statuses that they may get.
+fn bad_bodies(route: &Route) -> Vec<(&'static str, Vec<u8>, u16)> {
+    let good = body(route).map_or_else(String::new, |body| body.to_string());
+    let inside = |member: &str| {
+        let rest = good[1..].trim_start();
+        let comma = if rest == "}" { "" } else { "," };
+        format!("{{{member}{comma}{rest}").into_bytes()
+    };
+    let name = serde_json::from_str::<Value>(&good)
+        .ok()
+        .and_then(|body| body.as_object()?.keys().next().cloned())
+        .unwrap_or_else(|| "device_id".to_owned());
+    let deep_arrays = format!("{}{}", "[".repeat(DEPTH), "]".repeat(DEPTH));
+    let deep_objects = format!("{}1{}", "{\"a\":".repeat(DEPTH), "}".repeat(DEPTH));
+    vec![
+        ("truncated", good.as_bytes()[..good.len() - 1].to_vec(), 400),
+        ("only the beginning", b"{\"".to_vec(), 400),
+        ("more behind it", format!("{good} {good}").into_bytes(), 400),
+        ("not UTF-8", [good.as_bytes(), b"\xff\xfe"].concat(), 400),
+        ("not UTF-8 in a key", inside("\"UTF8\":1").iter().map(not_utf8).collect(), 400),
+        ("a lone surrogate", inside(r#""\ud800":1"#), 400),
+        ("nested arrays", deep_arrays.clone().into_bytes(), 400),
+        ("nested objects", deep_objects.clone().into_bytes(), 400),
+        ("nested arrays inside", inside(&format!("\"{name}\":{deep_arrays}")), 400),
+        ("nested objects inside", inside(&format!("\"zz\":{deep_objects}")), 400),
+        ("a number that no double holds", inside("\"zz\":1e400"), 400),
+        ("a number without digits", inside("\"zz\":-"), 400),
+        ("a key twice", inside(&format!("\"{name}\":1,\"{name}\":2")), 400),
+        ("a field nobody knows", inside("\"zz\":1"), 400),
+        ("U+0000", inside("\"zz\\u0000\":\"\\u0000\""), 400),
+        ("null", b"null".to_vec(), 400),
+        ("a list", b"[]".to_vec(), 400),
+        ("a text", b"\"text\"".to_vec(), 400),
+        ("10 MB", inside(&format!("\"zz\":\"{}\"", "a".repeat(10_000_000))), 413),
+        ("10 MB of nothing", vec![b' '; 10_000_000], 413),
+        ("a megabyte of keys", inside(&keys(60_000)), 400),
+    ]
+}
+
+/// Makes `UTF8` what it says it is not.
+fn not_utf8(byte: &u8) -> u8 {
+    if *byte == b'8' { 0xc3 } else { *byte }
+}
+
+fn keys(count: usize) -> String {
+    let keys: Vec<String> = (0..count).map(|number| format!("\"k{number}\":0")).collect();
+    keys.join(",")
+}
+
+#[tokio::test]
+async fn bad_bodies_get_their_errors_and_leave_nothing_on_every_route() -> Result<()> {
+    let target = Target::start().await?;
+    assert!(target.routes.len() >= 15, "{:?}", target.routes);
+    let (before, memory) = (target.stored().await?, target.server.memory_peak()?);
+    for route in &target.routes {
+        for (what, body, status) in bad_bodies(route) {
+            let case = format!("{} {}: {what}", route.method, route.template);
+            let reply = target.send(route, body).await;
+            // A body over the limit may be cut off while it is still being written.
+            let Ok(reply) = reply else {
+                assert_eq!(status, 413, "{case}: no answer");
+                continue;
+            };
+            assert_eq!(reply.status, status, "{case}: {}", reply.text());
+            let errors = reply.errors().with_context(|| format!("{case}: {}", reply.text()))?;
+            assert!(errors.iter().all(|error| error.len() < 4_096), "{case}: {errors:?}");
+        }
+    }
+    assert_eq!(target.stored().await?, before, "nothing is stored");
+    target.is_well(memory).await?;
+    target.server.kill().await
+}
+
+#[tokio::test]
+async fn methods_ids_and_heads_that_cannot_be_get_their_errors() -> Result<()> {
+    let target = Target::start().await?;
+    let (before, memory) = (target.stored().await?, target.server.memory_peak()?);
+    for route in routes(&target.app).await? {
+        let path = target.world.path(&route.template);
+        for method in ["BREW", "TRACE", "OPTIONS"] {
+            let reply = target.caller(&route).send(&method.parse()?, &path, "").await?;
+            assert_eq!(reply.status, 405, "{method} {path}");
+            assert!(reply.header("allow").contains(route.method.as_str()), "{method} {path}");
+            assert!(reply.errors().is_some(), "{}", reply.text());
+        }
+        if !route.template.contains('{') {
+            continue;
+        }
+        let body = body(&route).map_or_else(String::new, |body| body.to_string());
+        for id in ["%00", "a%00b", "%FF%FE", "%0A", "..%2F..", "%2e%2e", &"a".repeat(2_000)] {
+            let placeholder = route.template.find('{').unwrap_or_default();
+            let behind = route.template[placeholder..].find('}').unwrap_or_default();
+            let rest = &route.template[placeholder + behind + 1..];
+            let path = format!("{}{id}{rest}", &route.template[..placeholder]);
+            let path = target.world.path(&path);
+            let reply = target.caller(&route).send(&route.method, &path, body.clone()).await?;
+            assert!((400..500).contains(&reply.status), "{route:?} {id}: {}", reply.status);
+            assert!(reply.errors().is_some(), "{path}: {}", reply.text());
+        }
+    }
+    let endless = format!("GET /v1/devices HTTP/1.1\r\nhost: a\r\nx: {}", "a".repeat(4_000_000));
+    let many: String = (0..100_000).map(|number| format!("x-{number}: a\r\n")).collect();
+    for head in [
+        endless,
+        format!("GET /v1/devices HTTP/1.1\r\nhost: a\r\n{many}"),
+        format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "a".repeat(1_000_000)),
+        "NOT HTTP\r\n\r\n".to_owned(),
+        "POST /v1/devices HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n".to_owned(),
+        "POST /v1/devices HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}"
+            .to_owned(),
+        "POST /v1/devices HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"
+            .to_owned(),
+    ] {
+        let answer = target.app.exchange(head.as_bytes()).await?;
+        let refused = answer.is_empty() || answer.starts_with("HTTP/1.1 4");
+        assert!(refused, "{}: {answer}", &head[..head.len().min(60)]);
+    }
+    assert_eq!(target.stored().await?, before, "nothing is stored");
+    target.is_well(memory).await?;
+    target.server.kill().await
+}
+
+/// One change to a body.
+#[derive(Debug, Clone)]
+enum Change {
+    /// The value at the place becomes this one.
+    Replace(usize, Value),
+    /// The member or element at the place goes.
+    Remove(usize),
+    /// The value at the place goes into a list, so many deep.
+    Wrap(usize, usize),
+    /// A byte of the text becomes another one.
+    Byte(usize, u8),
+    /// The text ends there.
+    Cut(usize),
+    /// The member at the place gets another name.
+    Rename(usize, String),
+}
+
+/// Values that something may stumble over.
+fn hostile() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop_oneof![Just(0_u64), Just(u64::MAX), Just(253_402_300_800_000), Just(1 << 53)]
+            .prop_map(Value::from),
+        ".{0,20}".prop_map(Value::from),
+        "(default|notify|\\.\\.|%00|GMT[+-][0-9]{2}:[0-9]{2}|https?://.{0,9}|[a-z]+://.{0,9})"
+            .prop_map(Value::from),
+        (1_usize..5_000).prop_map(|length| Value::from("ä".repeat(length))),
+        (0_usize..1_200).prop_map(|length| json!(vec!["a"; length])),
+        Just(json!({})),
+        Just(json!({"aps": {"alert": "a", "badge": 1, "sound": "s"}, "from": "x"})),
+    ]
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let place = 0_usize..64;
+    prop_oneof![
+        6 => (place.clone(), hostile()).prop_map(|(place, value)| Change::Replace(place, value)),
+        1 => place.clone().prop_map(Change::Remove),
+        1 => (place.clone(), 1_usize..100).prop_map(|(place, depth)| Change::Wrap(place, depth)),
+        2 => (0_usize..4_096, any::<u8>()).prop_map(|(place, byte)| Change::Byte(place, byte)),
+        1 => (0_usize..4_096).prop_map(Change::Cut),
+        1 => (place, ".{0,12}").prop_map(|(place, name)| Change::Rename(place, name)),
+    ]
+}
+
+/// The value at a place, counted in reading order.
+fn at<'v>(value: &'v mut Value, place: &mut usize) -> Option<&'v mut Value> {
+    if *place == 0 {
+        return Some(value);
+    }
+    *place -= 1;
+    match value {
+        Value::Array(elements) => elements.iter_mut().find_map(|element| at(element, place)),
+        Value::Object(members) => members.values_mut().find_map(|member| at(member, place)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+fn count(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(elements) => elements.iter().map(count).sum(),
+        Value::Object(members) => members.values().map(count).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+fn mutated(mut body: Value, changes: &[Change]) -> Vec<u8> {
+    for change in changes {
+        let (Change::Replace(place, _)
+        | Change::Remove(place)
+        | Change::Wrap(place, _)
+        | Change::Byte(place, _)
+        | Change::Cut(place)
+        | Change::Rename(place, _)) = change;
+        let mut place = place % count(&body);
+        let Some(found) = at(&mut body, &mut place) else { continue };
+        match change {
+            Change::Replace(_, value) => *found = value.clone(),
+            Change::Wrap(_, depth) => {
+                *found = (0..*depth).fold(found.take(), |inner, _| json!([inner]));
+            }
+            Change::Remove(_) => match found {
+                Value::Array(elements) => drop(elements.pop()),
+                Value::Object(members) => {
+                    let first = members.keys().next().cloned();
+                    first.and_then(|name| members.remove(&name));
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                    *found = Value::Null;
+                }
+            },
+            Change::Rename(_, name) => {
+                if let Value::Object(members) = found
+                    && let Some(first) = members.keys().next().cloned()
+                    && let Some(value) = members.remove(&first)
+                {
+                    members.insert(name.clone(), value);
+                }
+            }
+            Change::Byte(..) | Change::Cut(_) => {}
+        }
+    }
+    let mut text = body.to_string().into_bytes();
+    for change in changes {
+        match change {
+            Change::Byte(place, byte) if !text.is_empty() => {
+                let place = place % text.len();
+                text[place] = *byte;
+            }
+            Change::Cut(place) => text.truncate(place % (text.len() + 1)),
+            Change::Byte(..)
+            | Change::Replace(..)
+            | Change::Remove(_)
+            | Change::Wrap(..)
+            | Change::Rename(..) => {}
+        }
+    }
+    text
+}
+
+#[test]
+fn whatever_comes_in_is_accepted_or_refused_but_never_a_failure() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let target = runtime.block_on(Target::start())?;
+    let memory = target.server.memory_peak()?;
+    let changes = proptest::collection::vec(change(), 1..4);
+    let (accepted, refused) = (Cell::new(0), Cell::new(0));
+    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
+    let outcome =
+        TestRunner::new(config).run(&(0..target.routes.len(), changes), |(route, changes)| {
+            let route = &target.routes[route];
+            let body = mutated(body(route).unwrap_or_default(), &changes);
+            let reply = runtime
+                .block_on(target.send(route, body))
+                .map_err(|error| TestCaseError::fail(format!("{route:?}: {error:#}")))?;
+            let is_error = reply.errors().is_some();
+            let tally = if is_error { &refused } else { &accepted };
+            tally.set(tally.get() + 1);
+            let as_it_should = match reply.status {
+                200 => !is_error && reply.json().is_ok(),
+                400 | 404 | 409 | 413 => is_error,
+                _ => false,
+            };
+            prop_assert!(as_it_should, "{route:?}: {} {}", reply.status, reply.text());
+            Ok(())
+        });
+    outcome.map_err(|error| anyhow::anyhow!("{error}"))?;
+    // Mutations that were all refused at the door would prove nothing of the rooms behind it.
+    let (accepted, refused) = (accepted.get(), refused.get());
+    assert!(accepted > CASES / 20 && refused > CASES / 4, "{accepted} accepted, {refused} refused");
+    runtime.block_on(async {
+        target.is_well(memory).await?;
+        let good = Route { method: Method::POST, template: "/v1/devices".to_owned() };
+        let last = body(&good).context("a body")?;
+        assert_eq!(target.send(&good, last.to_string()).await?.status, 200, "it still accepts");
+        target.server.kill().await
+    })
+}

@@ -1,0 +1,185 @@
+//! Tenant isolation (S12, B7): every route of the served OpenAPI document, asked with one
+//! application's key and another one's ids, answers as if those ids had never existed.
+
+use anyhow::{Context, Result};
+use http::Method;
+use notify_tests::{Caller, TestServer, World, body, routes};
+use serde_json::{Value, json};
+
+/// Another application and a caller with its key.
+async fn another_app(server: &TestServer, name: &str) -> Result<(String, Caller)> {
+    let admin = server.admin()?;
+    let app = admin.post("/admin/v1/apps", &json!({"name": name})).await?;
+    let id = app["id"].as_str().context("an id")?.to_owned();
+    let key = admin.post(&format!("/admin/v1/apps/{id}/keys"), &json!({})).await?;
+    let key = key["api_key"].as_str().context("a key")?;
+    Ok((id, Caller::app(server.origin(), key)?))
+}
+
+/// Everything that an application can read of itself.
+async fn everything(caller: &Caller, world: &World) -> Result<Vec<Value>> {
+    let mut all = Vec::new();
+    for path in [
+        "/v1/notifications".to_owned(),
+        "/v1/devices".to_owned(),
+        "/v1/tags".to_owned(),
+        "/v1/feeds".to_owned(),
+        "/v1/campaigns?status=all".to_owned(),
+        "/v1/statistics/devices".to_owned(),
+        format!("/v1/polls/{}", world.poll),
+        format!("/v1/campaigns/{}", world.campaign),
+    ] {
+        all.push(caller.get(&path).await?);
+    }
+    Ok(all)
+}
+
+#[tokio::test]
+async fn ids_of_another_application_are_as_unknown_as_ones_that_never_were() -> Result<()> {
+    let server = TestServer::start().await?;
+    let owner = server.caller()?;
+    let owned = World::make(&owner, "owners-phone").await?;
+    let before = everything(&owner, &owned).await?;
+    let (_, stranger) = another_app(&server, "stranger").await?;
+    let nobodys = World::nobodys();
+
+    let mut asked = 0;
+    for route in routes(&owner).await? {
+        let names_something = route.template.contains('{') && route.template.starts_with("/v1");
+        if !names_something {
+            continue;
+        }
+        let body = body(&route).map_or_else(String::new, |body| body.to_string());
+        let ask = async |world: &World| -> Result<(u16, Value)> {
+            let path = world.path(&route.template);
+            let reply = stranger.send(&route.method, &path, body.clone()).await?;
+            Ok((reply.status, reply.json()?))
+        };
+        let (theirs, never) = (ask(&owned).await?, ask(&nobodys).await?);
+        assert_eq!(theirs, never, "{route:?}");
+        assert!(matches!(theirs.0, 400 | 404), "{route:?}: {theirs:?}");
+        asked += 1;
+    }
+    assert!(asked >= 14, "{asked} routes have ids");
+    assert_eq!(everything(&owner, &owned).await?, before, "nothing of it did anything");
+    for (list, name) in [
+        ("/v1/notifications", "notifications"),
+        ("/v1/devices", "devices"),
+        ("/v1/tags", "tags"),
+        ("/v1/feeds", "feeds"),
+        ("/v1/campaigns?status=all", "campaigns"),
+    ] {
+        assert_eq!(stranger.get(list).await?[name], json!([]), "{list}");
+        assert_ne!(owner.get(list).await?[name], json!([]), "{list}");
+    }
+    assert_eq!(stranger.get("/v1/statistics/devices").await?["total"], 0);
+    server.stop().await
+}
+
+#[tokio::test]
+async fn bodies_and_queries_cannot_reach_into_another_application() -> Result<()> {
+    let server = TestServer::start().await?;
+    let owner = server.caller()?;
+    let owned = World::make(&owner, "owners-phone").await?;
+    let (_, stranger) = another_app(&server, "stranger").await?;
+    let own = World::make(&stranger, "strangers-phone").await?;
+    let post =
+        async |path: &str, body: Value| stranger.send(&Method::POST, path, body.to_string()).await;
+
+    let campaign = json!({"text": "t", "platforms": ["ios"], "campaign_id": owned.campaign});
+    assert_eq!(post("/v1/notifications", campaign).await?.status, 400);
+    let mut template = notify_tests::template("c");
+    template["features"] = json!([{"type": "content_feed", "position": 1,
+        "data": {"feeds": [{"id": owned.feed}]}}]);
+    assert_eq!(post("/v1/campaigns", template).await?.status, 400);
+    // Each of the two is known to somebody, but not to the same.
+    for (notification, device) in
+        [(&owned.notification, &own.device), (&own.notification, &owned.device)]
+    {
+        let event = json!({"type": "opened", "notification_id": notification, "device_id": device});
+        let answer = post("/v1/events", json!({"events": [event]})).await?.ok()?;
+        assert_eq!(answer["accepted"], 0, "{answer}");
+        let path = format!(
+            "/v1/enrichments/{}?notification_id={notification}&device_id={device}",
+            own.campaign
+        );
+        assert_eq!(stranger.send(&Method::GET, &path, "").await?.status, 404);
+    }
+    let vote = format!("/v1/polls/{}/answers/{}", own.poll, own.answer);
+    assert_eq!(post(&vote, json!({"device_id": owned.device})).await?.status, 400);
+    let named = json!({"text": "t", "android_device_ids": [owned.device]});
+    let id = post("/v1/notifications", named).await?.ok()?["id"].clone();
+    let id = serde_json::from_value(id)?;
+    let record = notify_tests::completed(&server.client(), &id).await;
+    assert!(record.is_err(), "the owner does not see the stranger's notification either");
+    let path = format!("/v1/notifications/{id}");
+    let counts = notify_tests::until("the stranger's notification ends", async || {
+        let record = stranger.get(&path).await?;
+        Ok((record["status"] == "completed").then(|| record["counts"].clone()))
+    })
+    .await?;
+    assert_eq!((&counts["unknown"], &counts["targeted"]), (&json!(1), &json!(0)));
+    server.stop().await
+}
+
+#[tokio::test]
+async fn two_applications_may_use_the_same_ids_and_keys() -> Result<()> {
+    let server = TestServer::start().await?;
+    let owner = server.caller()?;
+    let (_, stranger) = another_app(&server, "stranger").await?;
+    let key = [("idempotency-key", "the-same")];
+    let report = json!({"id": "order-1", "text": "t", "platforms": ["ios"]}).to_string();
+    let device = |token: &str| {
+        json!({"device_id": "phone", "platform": "android", "sdk_type": "android_push",
+            "push_token": token})
+    };
+    for (caller, language) in [(&owner, "en"), (&stranger, "de")] {
+        let path = "/v1/notifications/notify";
+        let reply = caller.send_with(&Method::POST, path, report.clone(), &key).await?;
+        assert_eq!((reply.status, reply.header("idempotency-replayed")), (200, ""), "{language}");
+        // Another body under the same key is a conflict within an application alone.
+        let mut body = device("the-same-token");
+        body["language"] = json!(language);
+        let reply = caller.send_with(&Method::POST, "/v1/devices", body.to_string(), &key).await?;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    }
+    for (caller, language) in [(&owner, "en"), (&stranger, "de")] {
+        let read = caller.get("/v1/devices/phone").await?;
+        let kept = (&read["language"], &read["push_token"]);
+        assert_eq!(kept, (&json!(language), &json!("the-same-token")));
+    }
+    owner.send(&Method::DELETE, "/v1/devices/phone", "").await?.ok()?;
+    stranger.get("/v1/devices/phone").await?;
+    server.stop().await
+}
+
+#[tokio::test]
+async fn keys_open_their_own_half_alone_and_nothing_once_revoked() -> Result<()> {
+    let server = TestServer::start().await?;
+    let (app, stranger) = another_app(&server, "stranger").await?;
+    let swapped = [
+        (Caller::admin(server.origin(), server.api_key())?, "/admin/v1"),
+        (Caller::app(server.origin(), server.admin_key())?, "/v1"),
+    ];
+    let world = World::nobodys();
+    for route in routes(&stranger).await? {
+        for (caller, below) in &swapped {
+            if route.template.starts_with(below) {
+                let path = world.path(&route.template);
+                // 401 comes before anything is read from the body (B3).
+                let reply = caller.send(&route.method, &path, "{").await?;
+                assert_eq!(reply.status, 401, "{route:?}");
+                assert!(reply.errors().is_some(), "{}", reply.text());
+            }
+        }
+    }
+    let admin = server.admin()?;
+    let keys = admin.get(&format!("/admin/v1/apps/{app}/keys")).await?;
+    let key = keys["keys"][0]["id"].as_str().context("a key")?;
+    let path = format!("/admin/v1/apps/{app}/keys/{key}");
+    stranger.get("/v1/devices").await?;
+    admin.send(&Method::DELETE, &path, "").await?.ok()?;
+    assert_eq!(stranger.send(&Method::GET, "/v1/devices", "").await?.status, 401);
+    server.caller()?.get("/v1/devices").await?;
+    server.stop().await
+}

@@ -1,0 +1,190 @@
+//! Secrets (S13): what is planted in credentials, tokens and texts is looked for in everything that
+//! leaves the server: its log at debug level, its answers, its metrics, its files.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use http::Method;
+use notify_client::Client;
+use notify_core::{CreateKey, CreateNotification, Platform, ProviderKind, RegisterDevice};
+use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_tests::{
+    Caller, Launch, WAIT_MAX, android, completed, configure_providers, ios, register, start_sandbox,
+};
+use serde_json::{Value, json};
+
+/// Bytes of a private key that no other text holds by chance.
+const CHUNK: usize = 40;
+
+/// A secret, and pieces of it that must not be found.
+struct Secret {
+    name: &'static str,
+    needles: Vec<String>,
+}
+
+/// A PEM key: pieces of each line, so that a key broken into other lines is found as well.
+fn pem(name: &'static str, pem: &Value) -> Result<Secret> {
+    let text = pem.as_str().context("a key is text")?;
+    let lines = text.lines().filter(|line| !line.starts_with("-----") && line.len() >= CHUNK);
+    let needles: Vec<_> = lines.map(|line| line[..CHUNK].to_owned()).collect();
+    anyhow::ensure!(!needles.is_empty(), "{name} has lines");
+    Ok(Secret { name, needles })
+}
+
+fn text(name: &'static str, text: &str) -> Secret {
+    Secret { name, needles: vec![text.to_owned()] }
+}
+
+/// Which of the secrets are in these bytes.
+fn found(secrets: &[&Secret], bytes: &[u8]) -> Vec<&'static str> {
+    let holds = |needle: &String| bytes.windows(needle.len()).any(|at| at == needle.as_bytes());
+    let found = secrets.iter().filter(|secret| secret.needles.iter().any(holds));
+    found.map(|secret| secret.name).collect()
+}
+
+/// Sends, fails, is refused: traffic with every secret in it.
+async fn traffic(client: &Client, valid: [Caller; 2], texts: &[&str]) -> Result<()> {
+    let notification = |text: &str| {
+        CreateNotification::to_platforms([Platform::Android, Platform::Ios], text)
+            .url(format!("https://a.example/{text}"))
+            .ttl_seconds(600)
+    };
+    for text in texts {
+        let id = client.notifications().create(&notification(text)).await?.id;
+        completed(client, &id).await?;
+    }
+    let text = texts[0];
+    // Bodies that are refused, with what they should not be quoted with in a log.
+    for body in [
+        format!(r#"{{"text":"{text}","platforms":["android"]"#),
+        format!(r#"{{"text":"{text}","platforms":["{text}"],"{text}":1}}"#),
+        json!({"text": text.repeat(500), "platforms": ["ios"]}).to_string(),
+    ] {
+        for caller in &valid {
+            for path in ["/v1/notifications", "/v1/devices", "/admin/v1/apps"] {
+                let reply = caller.send(&Method::POST, path, body.clone()).await?;
+                assert!(matches!(reply.status, 400 | 401), "{path}: {}", reply.text());
+            }
+            let path = format!("/v1/notifications/{text}?{text}=1");
+            caller.send(&Method::GET, &path, "").await?;
+        }
+    }
+    Ok(())
+}
+
+/// All that the admin API and the metrics answer.
+async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    let apps = admin.get("/admin/v1/apps").await?;
+    let app = apps["apps"][0]["id"].as_str().context("an app")?.to_owned();
+    for path in [
+        "/metrics".to_owned(),
+        "/openapi.json".to_owned(),
+        "/readyz".to_owned(),
+        "/admin/v1/apps".to_owned(),
+        format!("/admin/v1/apps/{app}"),
+        format!("/admin/v1/apps/{app}/keys"),
+        format!("/admin/v1/apps/{app}/providers"),
+        format!("/admin/v1/apps/{app}/providers/apns"),
+        format!("/admin/v1/apps/{app}/providers/fcm"),
+    ] {
+        let reply = admin.send(&Method::GET, &path, "").await?;
+        assert_eq!(reply.status, 200, "{path}");
+        all.extend(reply.body);
+    }
+    // A configuration that is refused must not be quoted in full.
+    let provider = client.admin().get_provider(app.parse()?, ProviderKind::Apns).await?;
+    let mut config = provider.config;
+    config["private_key"] = json!("-----BEGIN PRIVATE KEY-----\nPLANTED-in-a-broken-key");
+    let path = format!("/admin/v1/apps/{app}/providers/apns");
+    let reply = admin.send(&Method::PUT, &path, config.to_string()).await?;
+    assert_eq!(reply.status, 400);
+    all.extend(reply.body);
+    Ok(all)
+}
+
+fn files(folder: &Path) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| name != "master.key") {
+            all.extend(std::fs::read(path)?);
+        }
+    }
+    Ok(all)
+}
+
+#[tokio::test]
+async fn secrets_stay_where_they_belong() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (data, log) = (folder.path().join("data"), folder.path().join("log"));
+    let server = Launch::on(&data).log("debug", &log).start().await?;
+    let api_key = server.api_key.clone().context("a key")?;
+    let admin_key = server.admin_key.clone().context("a key")?;
+    let client = Client::builder(&server.origin)
+        .api_key(api_key.as_str())
+        .admin_key(admin_key.as_str())
+        .build()?;
+    let sandbox = start_sandbox().await?;
+    let app = configure_providers(&client, &sandbox).await?;
+    let another_key = client.admin().create_key(app, &CreateKey::default()).await?.api_key;
+
+    let credentials = [
+        pem("the key of APNs", &sandbox.apns_config()["private_key"])?,
+        pem("the key of FCM", &sandbox.fcm_config()["service_account"]["private_key"])?,
+        text("an API key", &api_key),
+        text("another API key", &another_key),
+        text("an admin key", &admin_key),
+        text("a broken key", "PLANTED-in-a-broken-key"),
+    ];
+    let tokens =
+        [text("a push token", "PLANTED-push-token"), text("an iOS token", "fa11ed0e5ec7e7")];
+    let texts = [text("a text", "PLANTED-text"), text("a text of a retry", "PLANTED-again")];
+
+    let dead = format!("PLANTED-push-token{}", "-unregistered");
+    register(
+        &client,
+        [
+            RegisterDevice::android("dead", dead),
+            RegisterDevice::android("alive", "PLANTED-push-token:sandbox"),
+            RegisterDevice::android("late", "PLANTED-push-token:sandbox-503x1"),
+            RegisterDevice::ios("ios", "fa11ed0e5ec7e7".repeat(4)),
+            ios(1, &Answer::reason("Unregistered")),
+            android(2, &Answer::reason("SENDER_ID_MISMATCH")),
+        ],
+    )
+    .await?;
+    sandbox.script(Rule::on(Provider::Apns, Answer::reason("InvalidProviderToken").first(1)))?;
+    let held = CreateNotification::to_platforms([Platform::Ios], "PLANTED-text");
+    client.notifications().create(&held).await?;
+    sandbox.wait_for(1, WAIT_MAX).await;
+    configure_providers(&client, &sandbox).await?;
+    let admin = Caller::admin(&server.origin, &admin_key)?;
+    let callers = [Caller::app(&server.origin, &api_key)?, admin.clone()];
+    traffic(&client, callers, &["PLANTED-text", "PLANTED-again"]).await?;
+
+    let answered = answers(&admin, &client).await?;
+    let backup = folder.path().join("data").join("backup.db");
+    let status = server.terminate().await?;
+    assert_eq!(status.code(), Some(0));
+    notify_tests::back_up(&data, &backup).await?;
+
+    let all = |groups: &[&'_ [Secret]]| -> Vec<Secret> {
+        let each = groups.iter().flat_map(|group| group.iter());
+        each.map(|one| Secret { name: one.name, needles: one.needles.clone() }).collect()
+    };
+    let logged = std::fs::read(&log)?;
+    assert!(logged.len() > 1_000, "it logs at debug level");
+    let nothing = Vec::<&str>::new();
+    let everything = all(&[&credentials, &tokens, &texts]);
+    let everything: Vec<&Secret> = everything.iter().collect();
+    assert_eq!(found(&everything, &logged), nothing, "in the log");
+    assert_eq!(found(&everything, &answered), nothing, "in the answers");
+    // Push tokens and texts are what the database is there for; credentials are sealed or hashed.
+    let kept: Vec<&Secret> = credentials.iter().collect();
+    let stored = files(&data)?;
+    assert_eq!(found(&kept, &stored), nothing, "in the files");
+    assert_eq!(found(&[&tokens[0], &texts[0]], &stored), ["a push token", "a text"], "it looks");
+    sandbox.stop().await;
+    Ok(())
+}
