@@ -1,2 +1,96 @@
-//! Notify.
-fn main() {}
+//! The figures of the product by one command: starts the real binaries, measures them beside bare
+//! peers in the same run, and prints one table. Measures nothing inside its own process but the
+//! bare SQLite loop.
+
+mod bare;
+mod children;
+mod http_load;
+mod place;
+mod process;
+mod rows;
+mod scale;
+mod seed;
+mod table;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::place::Place;
+use crate::scale::Scale;
+use crate::table::Report;
+
+/// Measures Notify beside bare peers and prints one table.
+#[derive(Parser)]
+#[command(name = "notify-bench")]
+struct Arguments {
+    /// Small numbers that only prove that it works
+    #[arg(long, global = true)]
+    quick: bool,
+    /// Interleaved rounds; three at least for figures
+    #[arg(long, global = true)]
+    rounds: Option<usize>,
+    /// Keeps the seeded databases in this folder, and takes up those that are there
+    #[arg(long, global = true, value_name = "DIR")]
+    seeds: Option<PathBuf>,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Subcommand, Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// Durable notifications and registrations, 64 connections beside one and beside bare SQLite
+    Accept,
+    /// A fan-out to FCM and APNs beside a bare h2 client
+    Send,
+    /// Peak memory of a fan-out to many devices beside few
+    Memory,
+    /// Device statistics over many devices beside few
+    Statistics,
+    /// Everything (the default)
+    All,
+    /// The fake providers, as a child process
+    #[command(hide = true)]
+    Sandbox {
+        /// Messages that are kept in full
+        journal: usize,
+    },
+    /// The bare h2 client, as a child process that reads its orders from standard input
+    #[command(hide = true)]
+    BareClient,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    // One thread: the load generator must leave the machine to what is measured.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run(arguments))
+}
+
+async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let what = arguments.what.unwrap_or(What::All);
+    let wanted = |row: What| what == row || what == What::All;
+    match what {
+        What::Sandbox { journal } => return children::serve_sandbox(journal).await,
+        What::BareClient => return bare::h2_client::serve().await,
+        What::Accept | What::Send | What::Memory | What::Statistics | What::All => {}
+    }
+    let mut scale = if arguments.quick { Scale::quick() } else { Scale::full() };
+    scale.rounds = arguments.rounds.unwrap_or(scale.rounds);
+    let place = Place::find(arguments.seeds)?;
+    let mut report = Report::default();
+    if wanted(What::Accept) {
+        report.add(rows::accept::run(&scale, &place).await?);
+    }
+    if wanted(What::Send) {
+        report.add(rows::send::run(&scale, &place).await?);
+    }
+    if wanted(What::Memory) {
+        report.add(rows::memory::run(&scale, &place).await?);
+    }
+    if wanted(What::Statistics) {
+        report.add(rows::statistics::run(&scale, &place).await?);
+    }
+    report.print();
+    Ok(())
+}

@@ -150,23 +150,29 @@ impl DeviceStore for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Writes the registrations that are held back once they are many.
+    /// Writes some of the registrations that are held back once they are many.
     async fn write_seen_when_many(&self) -> Result<(), StoreError> {
-        if self.seen.is_many() { self.write_seen().await } else { Ok(()) }
+        match self.seen.part_when_many() {
+            Some(part) => self.write_part(&part).await,
+            None => Ok(()),
+        }
     }
 
-    /// Writes the registrations that are held back, as one write.
+    /// Writes the registrations that are held back.
     pub(super) async fn write_seen(&self) -> Result<(), StoreError> {
-        let held = self.seen.held();
-        if held.is_empty() {
-            return Ok(());
+        while let Some(part) = self.seen.next_part() {
+            self.write_part(&part).await?;
         }
-        let written = held.clone();
+        Ok(())
+    }
+
+    async fn write_part(&self, part: &seen::Part<'_>) -> Result<(), StoreError> {
+        let rows = part.rows.clone();
         self.write(move |tx| {
-            held.iter().try_for_each(|(key, at)| register::write_seen(tx, *key, *at))
+            rows.iter().try_for_each(|(key, at)| register::write_seen(tx, *key, *at))
         })
         .await?;
-        self.seen.written(&written);
+        self.seen.written(&part.rows);
         Ok(())
     }
 

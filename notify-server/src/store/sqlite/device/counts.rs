@@ -95,10 +95,10 @@ pub(super) fn count(
     } else {
         tally.sum(connection, app, (first_hour, end_hour))?;
         if first_ms < first_hour * HOUR_MS {
-            tally.scan(connection, app, (first_ms, first_hour * HOUR_MS - 1))?;
+            tally.edge(connection, app, (first_ms, first_hour * HOUR_MS - 1))?;
         }
         if last_ms != i64::MAX && end_hour * HOUR_MS <= last_ms {
-            tally.scan(connection, app, (end_hour * HOUR_MS, last_ms))?;
+            tally.edge(connection, app, (end_hour * HOUR_MS, last_ms))?;
         }
     }
     Ok(tally.counts())
@@ -133,7 +133,35 @@ impl Tally {
         Ok(())
     }
 
-    /// Adds the devices of part of an hour.
+    /// Adds the devices of the beginning or the end of an hour. Of a long part the rest of the hour
+    /// is looked at instead, and taken from its count.
+    fn edge(
+        &mut self,
+        connection: &Connection,
+        app: AppNo,
+        (first_ms, last_ms): (i64, i64),
+    ) -> Result<(), StoreError> {
+        if last_ms - first_ms < HOUR_MS / 2 {
+            return self.scan(connection, app, (first_ms, last_ms));
+        }
+        let hour = first_ms.div_euclid(HOUR_MS);
+        let begins = first_ms == hour * HOUR_MS;
+        let rest_ms = if begins {
+            (last_ms + 1, (hour + 1) * HOUR_MS - 1)
+        } else {
+            (hour * HOUR_MS, first_ms - 1)
+        };
+        let mut rest = Self::default();
+        rest.scan(connection, app, rest_ms)?;
+        self.sum(connection, app, (hour, hour + 1))?;
+        for ((on, off), (rest_on, rest_off)) in self.0.iter_mut().zip(rest.0) {
+            *on -= rest_on;
+            *off -= rest_off;
+        }
+        Ok(())
+    }
+
+    /// Adds the devices of a period, one by one.
     fn scan(
         &mut self,
         connection: &Connection,

@@ -1,0 +1,4 @@
+//! What stands beside the product: the same work with nothing around it.
+
+pub(crate) mod h2_client;
+pub(crate) mod sqlite_loop;

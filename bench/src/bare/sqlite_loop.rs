@@ -1,0 +1,153 @@
+//! A bare rusqlite loop: the columns of the server's tables, one unique index, 256 rows a commit,
+//! every commit flushed. What the disk and SQLite give at the most.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, Statement, params};
+
+use crate::seed::{device_id, mixed, push_token, registration};
+
+/// Rows of one commit, as many as the server's writer takes at the most.
+const ROWS_PER_COMMIT: u64 = 256;
+/// Page cache, in KiB: more than the server takes.
+const CACHE_KIB: i64 = 262_144;
+/// Pages of the log from which it is carried over, so seldom that it hardly shows.
+const CHECKPOINT_PAGES: i64 = 16_000;
+
+const DEVICES: &str = "create table devices (
+    key integer primary key, app_no integer not null, device_id text not null, address text,
+    address_hash integer, ios_env integer, push_disabled integer not null, dead_reason text,
+    dead_at integer, utc_offset_minutes integer not null, details text not null, p256dh text,
+    auth text, moved_from integer, moved_at integer, created_at integer not null) strict";
+const DEVICES_BY_ID: &str = "create unique index devices_by_id on devices (app_no, device_id)";
+const INSERT_DEVICE: &str = "insert into devices (app_no, device_id, address, address_hash,
+        ios_env, push_disabled, utc_offset_minutes, details, created_at)
+    values (1, ?1, ?2, ?3, null, 0, 60, ?4, ?5)";
+const REPLACE_DEVICE: &str = "on conflict (app_no, device_id) do update set
+        address = excluded.address, address_hash = excluded.address_hash,
+        ios_env = excluded.ios_env, push_disabled = excluded.push_disabled,
+        utc_offset_minutes = excluded.utc_offset_minutes, details = excluded.details";
+const NOTIFICATIONS: &str = "create table notifications (
+    no integer primary key, app_no integer not null, id text not null, origin text not null,
+    status text not null, created_at integer not null, due_at integer, local_time integer,
+    started_at integer, completed_at integer, request text not null, platforms integer not null,
+    names_devices integer not null, tag text, ttl_seconds integer not null, campaign_id blob,
+    audience_until integer, open_dispatches integer not null default 0,
+    cancel_requested_at integer, canceled_before integer not null default 0,
+    unique (app_no, id)) strict";
+const INSERT: &str = "insert into notifications (app_no, id, origin, status, created_at, due_at,
+        request, platforms, names_devices, ttl_seconds)
+    values (1, ?1, 'created', 'scheduled', ?2, ?3, ?4, 3, 0, 2419200)";
+
+/// When the devices came, unix ms.
+const CREATED_AT_MS: i64 = 1_900_000_000_000;
+
+/// A device's row, made before the clock runs.
+struct Row {
+    id: String,
+    token: String,
+    hash: i64,
+    details: String,
+}
+
+impl Row {
+    fn of(number: u64, version: u64) -> Self {
+        let device = registration(number, version);
+        let details = serde_json::json!({
+            "sdk_version": device.sdk_version, "app_version": device.app_version,
+            "os_version": device.os_version, "store_identifier": device.store_identifier,
+            "timezone": device.timezone, "country": device.country, "language": device.language,
+            "device_description": device.device_description,
+        });
+        #[expect(clippy::cast_possible_wrap, reason = "a hash is any 64 bits")]
+        let hash = mixed(number) as i64;
+        let (id, token) = (device_id(number), push_token(number));
+        Self { id, token, hash, details: details.to_string() }
+    }
+
+    fn write(&self, statement: &mut Statement<'_>) -> rusqlite::Result<usize> {
+        let Self { id, token, hash, details } = self;
+        statement.execute(params![id, token, hash, details, CREATED_AT_MS])
+    }
+}
+
+/// The tables, and how far the loops have come.
+pub(crate) struct SqliteLoop {
+    connection: Connection,
+    devices: u64,
+    request: String,
+    versions: u64,
+}
+
+impl SqliteLoop {
+    /// Makes the tables, the first one with that many devices.
+    pub(crate) fn open(folder: &Path, devices: u64, request: String) -> anyhow::Result<Self> {
+        let connection = Connection::open(folder.join("bare.db"))?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", "off")?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+        connection.execute_batch(&format!("{DEVICES}; {NOTIFICATIONS}; begin"))?;
+        {
+            // Without the index first: it is faster made of all rows at once.
+            let mut insert = connection.prepare(INSERT_DEVICE)?;
+            for number in 0..devices {
+                Row::of(number, 0).write(&mut insert)?;
+            }
+        }
+        connection.execute_batch(&format!("commit; {DEVICES_BY_ID}"))?;
+        connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        Ok(Self { connection, devices, request, versions: 0 })
+    }
+
+    /// Registers random devices again, each with another version, for a while.
+    pub(crate) fn register(&mut self, lasting: Duration) -> anyhow::Result<f64> {
+        let sql = format!("{INSERT_DEVICE} {REPLACE_DEVICE}");
+        self.per_second(lasting, |bare, version| {
+            let number = |row| mixed(row ^ (version << 20)) % bare.devices;
+            let rows: Vec<_> =
+                (0..ROWS_PER_COMMIT).map(|row| Row::of(number(row), version)).collect();
+            let mut upsert = bare.connection.prepare_cached(&sql)?;
+            let started = Instant::now();
+            bare.connection.execute_batch("begin immediate")?;
+            for row in rows {
+                row.write(&mut upsert)?;
+            }
+            bare.connection.execute_batch("commit")?;
+            Ok(started.elapsed())
+        })
+    }
+
+    /// Inserts notifications for a while.
+    pub(crate) fn accept(&mut self, lasting: Duration) -> anyhow::Result<f64> {
+        self.per_second(lasting, |bare, _| {
+            let now = crate::seed::now().as_ms();
+            let mut insert = bare.connection.prepare_cached(INSERT)?;
+            let started = Instant::now();
+            bare.connection.execute_batch("begin immediate")?;
+            for _ in 0..ROWS_PER_COMMIT {
+                let id = uuid::Uuid::now_v7().to_string();
+                insert.execute(params![id, now, now, bare.request])?;
+            }
+            bare.connection.execute_batch("commit")?;
+            Ok(started.elapsed())
+        })
+    }
+
+    /// Rows a second over the time that the commits take.
+    fn per_second(
+        &mut self,
+        lasting: Duration,
+        commit: impl Fn(&Self, u64) -> anyhow::Result<Duration>,
+    ) -> anyhow::Result<f64> {
+        let (mut wall, mut count) = (Duration::ZERO, 0);
+        while wall < lasting {
+            self.versions += 1;
+            wall += commit(self, self.versions)?;
+            count += ROWS_PER_COMMIT;
+        }
+        Ok(count as f64 / wall.as_secs_f64())
+    }
+}

@@ -1,0 +1,174 @@
+//! The processes beside this one: the real server, the sandbox, the bare client. Each ends with
+//! this process.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use notify_server::sandbox::{Sandbox as FakeProviders, SandboxConfig};
+use serde_json::Value;
+
+use crate::http_load::call;
+use crate::place::Place;
+
+/// How long a child may take to end after it was asked to.
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A child that is spoken with by lines.
+pub(crate) struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().context("the output is a pipe")?);
+        Ok(Self { child, input, output })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn tell(&mut self, line: &str) -> anyhow::Result<()> {
+        let input = self.input.as_mut().context("the input is open")?;
+        writeln!(input, "{line}")?;
+        Ok(input.flush()?)
+    }
+
+    pub(crate) fn hear(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            bail!("the process ended: {}", self.child.wait()?);
+        }
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// Asks it to end, and waits.
+    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
+        Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
+        let until = std::time::Instant::now() + STOP_TIMEOUT;
+        while self.child.try_wait()?.is_none() {
+            if std::time::Instant::now() > until {
+                bail!("a process did not end");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The keys of a first start.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Keys {
+    pub(crate) api_key: String,
+    pub(crate) admin_key: String,
+}
+
+/// The server under measurement.
+pub(crate) struct Server {
+    process: Process,
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    /// Starts the binary on a data folder; the keys are there when it was empty.
+    pub(crate) fn start(place: &Place, data: &Path) -> anyhow::Result<(Self, Option<Keys>)> {
+        let mut command = Command::new(&place.server);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+        command.env("NOTIFY_LOG", "error");
+        let mut process = Process::start(&mut command)?;
+        let (mut api_key, mut admin_key) = (None, None);
+        loop {
+            let line = process.hear()?;
+            if let Some(key) = line.strip_prefix("api key: ") {
+                api_key = Some(key.to_owned());
+            } else if let Some(key) = line.strip_prefix("admin key: ") {
+                admin_key = Some(key.to_owned());
+            } else if let Some(address) = line.strip_prefix("listening on http://") {
+                let address = address.parse()?;
+                let keys = api_key.zip(admin_key);
+                let keys = keys.map(|(api_key, admin_key)| Keys { api_key, admin_key });
+                return Ok((Self { process, address }, keys));
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(crate) fn stop(self) -> anyhow::Result<()> {
+        self.process.stop()
+    }
+}
+
+/// The fake providers.
+pub(crate) struct Sandbox {
+    _process: Process,
+    pub(crate) address: SocketAddr,
+}
+
+impl Sandbox {
+    /// Starts them; they keep that many messages in full.
+    pub(crate) fn start(journal: usize) -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("sandbox").arg(journal.to_string());
+        let mut process = Process::start(&mut command)?;
+        let address = process.hear()?.parse()?;
+        Ok(Self { _process: process, address })
+    }
+
+    /// The body for `PUT …/providers/:provider`.
+    pub(crate) async fn config(&self, provider: &str) -> anyhow::Result<Value> {
+        call(self.address, "GET", &format!("/sandbox/config/{provider}"), &[], None).await
+    }
+
+    /// What came since the last time.
+    pub(crate) async fn take_accepted(&self) -> anyhow::Result<Accepted> {
+        let counts = call(self.address, "GET", "/sandbox/counts", &[], None).await?;
+        call(self.address, "DELETE", "/sandbox/received", &[], None).await?;
+        let count = |name: &str| counts[name].as_u64().context("a count");
+        Ok(Accepted { tokens: count("accepted_tokens")?, connections: count("connections")? })
+    }
+}
+
+/// What a sandbox counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Accepted {
+    /// Different tokens of accepted messages.
+    pub(crate) tokens: u64,
+    /// Connections opened, those of whoever asks among them.
+    pub(crate) connections: u64,
+}
+
+/// The child's side of [`Sandbox`]: serves until standard input ends.
+pub(crate) async fn serve_sandbox(journal: usize) -> anyhow::Result<()> {
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let config = SandboxConfig { journal_entries_max: journal, ..SandboxConfig::default() };
+    let sandbox = FakeProviders::start(listener, config).await?;
+    crate::table::say(&sandbox.addr().to_string());
+    let (ended, end) = tokio::sync::oneshot::channel();
+    // A thread, since tokio's standard input is one too and would keep the runtime from ending.
+    std::thread::spawn(move || {
+        let read = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = ended.send(read);
+    });
+    let _ = end.await;
+    sandbox.stop().await;
+    Ok(())
+}

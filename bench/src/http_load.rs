@@ -1,0 +1,150 @@
+//! A load generator that costs little: HTTP/1.1 with kept connections over plain sockets, prepared
+//! bytes out, status and length in. Any answer but 200 ends the run: a wrong request is no load.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::process::{Cost, cpu_us};
+
+/// Room for an answer's head; its body follows in the same buffer.
+const BUFFER_BYTES: usize = 16_384;
+
+/// Writes the `number`th request of a phase.
+pub(crate) type Make = Arc<dyn Fn(u64, &mut Vec<u8>) + Send + Sync>;
+
+/// A kept connection.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, buffer: Vec::with_capacity(BUFFER_BYTES) })
+    }
+
+    /// Sends a request and reads its answer: status and body.
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
+        self.stream.write_all(request).await?;
+        self.buffer.clear();
+        let head = loop {
+            if let Some(end) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+                break end + 4;
+            }
+            self.read().await?;
+        };
+        let text = std::str::from_utf8(&self.buffer[..head])?;
+        let status = text.split(' ').nth(1).context("a status")?.parse()?;
+        let length = text.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>())
+        });
+        let end = head + length.context("an answer with a length")??;
+        while self.buffer.len() < end {
+            self.read().await?;
+        }
+        Ok((status, &self.buffer[head..end]))
+    }
+
+    async fn read(&mut self) -> anyhow::Result<()> {
+        if self.stream.read_buf(&mut self.buffer).await? == 0 {
+            bail!("the server closed a connection");
+        }
+        Ok(())
+    }
+}
+
+/// Writes a request.
+pub(crate) fn write_request(
+    into: &mut Vec<u8>,
+    (method, path): (&str, &str),
+    headers: &[(&str, &str)],
+    body: &[u8],
+) {
+    into.extend_from_slice(format!("{method} {path} HTTP/1.1\r\nhost: bench\r\n").as_bytes());
+    for (name, value) in headers {
+        into.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+    }
+    if !body.is_empty() {
+        let length = body.len();
+        let heads = format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+        into.extend_from_slice(heads.as_bytes());
+    }
+    into.extend_from_slice(b"\r\n");
+    into.extend_from_slice(body);
+}
+
+/// Makes one request with JSON in and out.
+pub(crate) async fn call(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Option<&Value>,
+) -> anyhow::Result<Value> {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let mut request = Vec::new();
+    write_request(&mut request, (method, path), headers, body.as_bytes());
+    let mut connection = Connection::open(address).await?;
+    let (status, answer) = connection.exchange(&request).await?;
+    if status != 200 {
+        bail!("{method} {path}: {status} {}", String::from_utf8_lossy(answer));
+    }
+    Ok(serde_json::from_slice(answer)?)
+}
+
+/// Keeps `connections` busy for a while; the CPU is that of the process `pid`.
+pub(crate) async fn load(
+    (address, pid): (SocketAddr, u32),
+    connections: usize,
+    lasting: Duration,
+    make: &Make,
+) -> anyhow::Result<Cost> {
+    let mut opened = Vec::new();
+    for _ in 0..connections {
+        opened.push(Connection::open(address).await?);
+    }
+    let numbers = Arc::new(AtomicU64::new(0));
+    let cpu_before = cpu_us(pid)?;
+    let started = Instant::now();
+    let until = started + lasting;
+    let mut tasks = tokio::task::JoinSet::new();
+    for connection in opened {
+        tasks.spawn(keep_busy(connection, until, Arc::clone(&numbers), Arc::clone(make)));
+    }
+    let mut count = 0;
+    while let Some(done) = tasks.join_next().await {
+        count += done??;
+    }
+    let wall = started.elapsed();
+    Ok(Cost { count, wall, cpu_us: cpu_us(pid)? - cpu_before })
+}
+
+async fn keep_busy(
+    mut connection: Connection,
+    until: Instant,
+    numbers: Arc<AtomicU64>,
+    make: Make,
+) -> anyhow::Result<u64> {
+    let mut request = Vec::with_capacity(BUFFER_BYTES);
+    let mut count = 0;
+    while Instant::now() < until {
+        request.clear();
+        make(numbers.fetch_add(1, Ordering::Relaxed), &mut request);
+        let (status, body) = connection.exchange(&request).await?;
+        if status != 200 {
+            bail!("{status} {}", String::from_utf8_lossy(body));
+        }
+        count += 1;
+    }
+    Ok(count)
+}

@@ -1,0 +1,50 @@
+//! How much is measured. The small scale proves that the benchmark works and nothing else.
+
+use std::time::Duration;
+
+/// Amounts of one run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scale {
+    /// Interleaved rounds; the table shows medians.
+    pub(crate) rounds: usize,
+    /// How long one phase of load lasts.
+    pub(crate) phase: Duration,
+    /// Connections of a loaded phase.
+    pub(crate) connections: usize,
+    /// Devices present where many are: accept, memory, statistics.
+    pub(crate) devices_many: u64,
+    /// Devices of the small fan-out of the memory row.
+    pub(crate) memory_few: u64,
+    /// Devices of the small application of the statistics row.
+    pub(crate) statistics_few: u64,
+    /// Devices per provider of the send row.
+    pub(crate) send_devices: u64,
+}
+
+impl Scale {
+    /// What issue 2 asks for.
+    pub(crate) fn full() -> Self {
+        Self {
+            rounds: 3,
+            phase: Duration::from_secs(3),
+            connections: 64,
+            devices_many: 1_000_000,
+            memory_few: 10_000,
+            statistics_few: 1_000,
+            send_devices: 200_000,
+        }
+    }
+
+    /// Seconds in all, also in a debug build.
+    pub(crate) fn quick() -> Self {
+        Self {
+            rounds: 1,
+            phase: Duration::from_millis(200),
+            connections: 8,
+            devices_many: 2_000,
+            memory_few: 200,
+            statistics_few: 100,
+            send_devices: 500,
+        }
+    }
+}

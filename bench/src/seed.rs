@@ -1,0 +1,194 @@
+//! Databases with many devices, made once and copied: the server makes the file, its own store
+//! fills it, so that indexes and counters are as in service. Every device follows from its number.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Context;
+use notify_core::{RegisterDevice, Request, Timestamp};
+use notify_server::clock::{Clock, SystemClock};
+use notify_server::store::sqlite::{SqliteOptions, SqliteStore};
+use notify_server::store::{AppNo, AppStore, DeviceStore, PageRequest, Store};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::children::{Keys, Server};
+use crate::place::Place;
+use crate::table::say;
+
+/// Registrations under way while seeding: two full commits.
+const SEEDING_AT_ONCE: usize = 512;
+/// How long ago the first device came; the others follow evenly. Statistics count by the hour.
+pub(crate) const DAYS: i64 = 30;
+pub(crate) const DAY_MS: i64 = 86_400_000;
+
+/// The time now.
+pub(crate) fn now() -> Timestamp {
+    SystemClock::start().now()
+}
+
+/// A number that looks random and is always the same (splitmix64).
+pub(crate) fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Whether the device of that number is an Android one; the others are iPhones.
+pub(crate) fn is_android(number: u64) -> bool {
+    number.is_multiple_of(2)
+}
+
+/// The id of a device, which sorts as random ones do.
+pub(crate) fn device_id(number: u64) -> String {
+    format!("{:016x}{:016x}", mixed(number), mixed(number ^ u64::MAX))
+}
+
+/// The push token of a device: 64 hex digits on iOS, 142 characters on Android. The sandbox takes
+/// orders from the ends of tokens (`…dead4100`, `…-429`); these give none.
+pub(crate) fn push_token(number: u64) -> String {
+    let [a, b, c, d] = [0_u64, 1, 2, 3].map(|part| mixed(number.wrapping_mul(8) + part));
+    if is_android(number) {
+        let random = format!("{a:016x}{b:016x}{c:016x}{d:016x}");
+        format!("{}:APA91b{random}{}", &random[..22], &random[..49])
+    } else {
+        format!("{a:016x}{b:016x}{c:016x}{:08x}{:08x}", d >> 32, d & 0x0fff_ffff)
+    }
+}
+
+/// The registration of a device, as its app would send it.
+pub(crate) fn registration(number: u64, version: u64) -> RegisterDevice {
+    let (id, token) = (device_id(number), push_token(number));
+    let device = if is_android(number) {
+        RegisterDevice::android(id, token)
+    } else {
+        RegisterDevice::ios(id, token)
+    };
+    let text = |text: &str| Some(text.to_owned());
+    RegisterDevice {
+        sdk_version: text("4.2.0"),
+        app_version: Some(format!("1.{version}.{}", mixed(number) % 10)),
+        os_version: text("34"),
+        store_identifier: text("com.example.notify"),
+        timezone: text("GMT+01:00"),
+        country: text("DE"),
+        language: text("de"),
+        device_description: text("Example Phone 9 Pro"),
+        ..device
+    }
+}
+
+/// A seeded database.
+#[derive(Debug, Clone)]
+pub(crate) struct Seed {
+    folder: PathBuf,
+    pub(crate) keys: Keys,
+}
+
+impl Seed {
+    /// A database with that many devices: the one that is there, or a new one.
+    pub(crate) async fn with(place: &Place, devices: u64) -> anyhow::Result<Self> {
+        let folder = place.seeds.join(devices.to_string());
+        let keys_file = folder.join("keys.json");
+        if let Ok(keys) = std::fs::read(&keys_file) {
+            return Ok(Self { folder, keys: serde_json::from_slice(&keys)? });
+        }
+        say(&format!("seeding {devices} devices"));
+        std::fs::create_dir_all(&folder)?;
+        let (server, keys) = Server::start(place, &folder)?;
+        let keys = keys.with_context(|| format!("{} is half seeded", folder.display()))?;
+        server.stop()?;
+        fill(&folder.join("notify.db"), devices).await?;
+        // Last: a folder without it is not ready.
+        std::fs::write(&keys_file, serde_json::to_vec(&keys)?)?;
+        Ok(Self { folder, keys })
+    }
+
+    /// A copy of its own for one server.
+    pub(crate) fn copy(&self, place: &Place) -> anyhow::Result<TempDir> {
+        let copy = place.folder()?;
+        for name in ["notify.db", "master.key"] {
+            std::fs::copy(self.folder.join(name), copy.path().join(name))?;
+        }
+        Ok(copy)
+    }
+}
+
+async fn fill(file: &Path, devices: u64) -> anyhow::Result<()> {
+    let store = SqliteStore::open(file, SqliteOptions::default())?;
+    let app = first_app(&store).await?;
+    let first = now().plus_ms(-DAYS * DAY_MS);
+    let step = DAYS * DAY_MS / i64::try_from(devices)?;
+    let next = Arc::new(AtomicU64::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..SEEDING_AT_ONCE {
+        let (store, next) = (Arc::clone(&store), Arc::clone(&next));
+        tasks.spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= devices {
+                    return anyhow::Ok(());
+                }
+                let at = first.plus_ms(step * i64::try_from(number)?);
+                let valid = registration(number, 0).validate(at).map_err(|broken| {
+                    anyhow::anyhow!("a registration of our own is wrong: {broken:?}")
+                })?;
+                store.register_device(app, valid, at, None).await?;
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    store.close().await;
+    empty_log(file)
+}
+
+async fn first_app(store: &SqliteStore) -> anyhow::Result<AppNo> {
+    let apps = store.list_apps(PageRequest { limit: 1, cursor: None }).await?;
+    let app = apps.rows.first().context("a first start makes an application")?;
+    Ok(store.app(app.id).await?.0)
+}
+
+/// Says of every device that it registered just now: only then is an unchanged registration
+/// nothing to write (B22). Devices keep their time of creation.
+pub(crate) fn registered_now(folder: &Path) -> anyhow::Result<()> {
+    let file = folder.join("notify.db");
+    let connection = Connection::open(&file)?;
+    connection.execute("update device_seen set registered_at = ?1", [now().as_ms()])?;
+    drop(connection);
+    empty_log(&file)
+}
+
+/// Carries the write-ahead log into the file, so that the file alone can be copied.
+fn empty_log(file: &Path) -> anyhow::Result<()> {
+    let connection = Connection::open(file)?;
+    connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;
+    Ok(())
+}
+
+/// A notification of some 600 bytes, as a shop would send it.
+pub(crate) fn notification(platforms: &[&str], send_at: Option<Timestamp>) -> Value {
+    let mut body = json!({
+        "text": "Your order 4711-0815 left our warehouse this morning and is on its way to you. \
+                 Follow the parcel in the app, and tell the driver where to leave it when you are \
+                 out.",
+        "platforms": platforms,
+        "url": "https://shop.example.com/orders/4711-0815/parcel?from=push&campaign=shipping",
+        "image_url": "https://images.example.com/parcels/on-its-way-large.png",
+        "custom_json_key": "order",
+        "custom_json_value": {
+            "id": "4711-0815", "carrier": "example", "pieces": 2, "eta": "2031-05-04"
+        },
+        "android_settings": { "title": "On its way", "sound": "parcel" },
+        "ios_settings": { "badge": 1, "sound": "default" },
+        "priority": "high",
+    });
+    if let Some(at) = send_at {
+        body["send_at"] = at.as_ms().into();
+    }
+    body
+}

@@ -1,0 +1,144 @@
+//! What is printed: one table, and below it what the figures have to be read with. The only file
+//! that writes to standard output.
+
+use std::time::Duration;
+
+use comfy_table::{Cell, ContentArrangement, Table};
+
+use crate::process::machine;
+
+/// What a row has to reach.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+    /// Growth in megabytes.
+    MegabytesAtMost(f64),
+    /// Shown for comparison.
+    Open,
+}
+
+/// One line of the table.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) row: &'static str,
+    pub(crate) what: String,
+    pub(crate) figure: String,
+    pub(crate) beside: String,
+    /// Median over the rounds; megabytes where the goal is in megabytes.
+    pub(crate) ratio: f64,
+    pub(crate) goal: Goal,
+}
+
+impl Line {
+    fn cells(&self) -> [String; 7] {
+        let ratio = self.ratio;
+        let met = |is_met: bool| if is_met { "yes" } else { "no" }.to_owned();
+        let (ratio, goal, met) = match self.goal {
+            Goal::AtLeast(goal) => {
+                (format!("{ratio:.2}×"), format!("≥ {goal}×"), met(ratio >= goal))
+            }
+            Goal::AtMost(goal) => {
+                (format!("{ratio:.2}×"), format!("≤ {goal}×"), met(ratio <= goal))
+            }
+            Goal::MegabytesAtMost(goal) => {
+                (format!("{ratio:+.1} MB"), format!("≤ {goal} MB"), met(ratio <= goal))
+            }
+            Goal::Open => (format!("{ratio:.2}×"), "–".to_owned(), "–".to_owned()),
+        };
+        let [row, what] = [self.row.to_owned(), self.what.clone()];
+        [row, what, self.figure.clone(), self.beside.clone(), ratio, goal, met]
+    }
+}
+
+/// What one row of issue 2 came to.
+#[derive(Debug, Default)]
+pub(crate) struct Section {
+    pub(crate) lines: Vec<Line>,
+    pub(crate) notes: Vec<String>,
+    /// The cost of a flush in each round.
+    pub(crate) flushes: Vec<Duration>,
+    /// What other processes used of a core in each round.
+    pub(crate) others: Vec<f64>,
+}
+
+/// Everything that was measured.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    sections: Vec<Section>,
+}
+
+impl Report {
+    /// Adds a row, and shows its lines at once: a run is long.
+    pub(crate) fn add(&mut self, section: Section) {
+        for line in &section.lines {
+            say(&line.cells().join(" | "));
+        }
+        self.sections.push(section);
+    }
+
+    /// Prints the table.
+    pub(crate) fn print(&self) {
+        let mut table = Table::new();
+        table.set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(["row", "what", "figure", "beside", "ratio", "goal", "met"]);
+        for line in self.sections.iter().flat_map(|section| &section.lines) {
+            table.add_row(line.cells().map(Cell::new));
+        }
+        say(&format!("\n{table}\n"));
+        say(&format!("machine: {}", machine()));
+        let flushes = self.sections.iter().flat_map(|section| section.flushes.iter().copied());
+        let flushes: Vec<f64> = flushes.map(|flush| flush.as_secs_f64() * 1e6).collect();
+        say(&format!("fsync p50, append of 4 KiB: {}", spread(&flushes, "µs", 0)));
+        let others = self.sections.iter().flat_map(|section| section.others.iter().copied());
+        let others: Vec<f64> = others.map(|share| share * 100.0).collect();
+        say(&format!("other processes, of one core: {}", spread(&others, "%", 0)));
+        say("figures: medians of the rounds; ratios: medians of each round's ratio");
+        for note in self.sections.iter().flat_map(|section| &section.notes) {
+            say(note);
+        }
+    }
+}
+
+/// The median.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        len if len % 2 == 1 => sorted[len / 2],
+        len => f64::midpoint(sorted[len / 2 - 1], sorted[len / 2]),
+    }
+}
+
+/// The median of each pair's quotient.
+pub(crate) fn median_ratio(figures: &[f64], beside: &[f64]) -> f64 {
+    let ratios: Vec<f64> = figures.iter().zip(beside).map(|(one, other)| one / other).collect();
+    median(&ratios)
+}
+
+/// Median, least and most.
+pub(crate) fn spread(values: &[f64], unit: &str, digits: usize) -> String {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    format!("{:.digits$} {unit} ({least:.digits$} to {most:.digits$})", median(values))
+}
+
+/// A whole number with its thousands apart.
+pub(crate) fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Prints a line.
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+pub(crate) fn say(line: &str) {
+    println!("{line}");
+}
