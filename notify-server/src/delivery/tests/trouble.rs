@@ -251,6 +251,8 @@ async fn an_unreachable_provider_turns_few_deliveries_into_rows() {
 async fn a_message_that_breaks_the_code_fails_alone() {
     let mut rig = Rig::new(10).await;
     rig.devices(30).await;
+    // Longer than any delay, so that the end of a claim is not taken for the next try.
+    rig.config.lease_ms = 60_000;
     rig.provider.script(|token, _| {
         assert_ne!(token, "token-d00007", "a defect in a provider");
         Told::Answer(delivered())
