@@ -1,5 +1,6 @@
 //! A dispatch in memory: what its pages share, rendered once.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -99,6 +100,11 @@ impl Job {
         self.expires_at.is_some_and(|expires_at| now >= expires_at)
     }
 
+    /// That instant, or when the notification expires: nothing waits longer than that.
+    pub(crate) fn at_latest(&self, until: Timestamp) -> Timestamp {
+        self.expires_at.map_or(until, |expires_at| expires_at.min(until))
+    }
+
     /// Whether a device, as it is now, gets the notification.
     pub(crate) fn targets(&self, device: &AudienceDevice) -> bool {
         device.eligible && device.address.is_some()
@@ -165,7 +171,32 @@ impl Job {
             expires_at: self.expires_at,
             ttl_seconds: self.dispatch.ttl_seconds,
         };
-        provider.prepare(&outgoing).map(Arc::new).map_err(|_| "payload_too_large".into())
+        // A message that breaks the code fails alone, as in `attempt`: its page would be taken up
+        // again, and break off again, for ever.
+        let prepared = catch_unwind(AssertUnwindSafe(|| provider.prepare(&outgoing)));
+        let Ok(prepared) = prepared else {
+            tracing::error!(dispatch.no = self.dispatch.no.0, "rendering broke off");
+            return Err("internal_error".into());
+        };
+        prepared.map(Arc::new).map_err(|_| "payload_too_large".into())
+    }
+
+    /// Whether the address of a device got this notification already, when another device had it
+    /// (B22, trap 8): the phone must not get it twice.
+    pub(crate) async fn reached_before(
+        &self,
+        device: &AudienceDevice,
+        shared: &Shared,
+    ) -> Result<bool, StoreError> {
+        let Some((from, since)) = device.taken_from else { return Ok(false) };
+        if since < self.dispatch.due_at {
+            return Ok(false);
+        }
+        if shared.marks.has_started(self.dispatch.no, from) {
+            return Ok(true);
+        }
+        let outcome = shared.store.delivery_outcome(self.dispatch.no, from).await?;
+        Ok(outcome.is_some_and(|outcome| outcome.settled == Settled::Sent))
     }
 
     /// Where a device is reached; `None` without an address that this dispatch's provider has.

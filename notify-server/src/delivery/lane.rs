@@ -7,8 +7,7 @@ mod run;
 pub(crate) use run::LaneRun;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use notify_core::{Platform, Timestamp};
 use tokio::sync::Notify;
@@ -35,6 +34,13 @@ pub(crate) enum LaneProvider {
     Ready(SharedProvider),
 }
 
+/// What a lane knows of its provider.
+struct Known {
+    /// Counts the changes, so that what was read or sent before one is not taken for later.
+    version: u64,
+    provider: LaneProvider,
+}
+
 /// What the pages and retries of a lane share.
 pub(crate) struct Lane {
     pub(crate) app: AppNo,
@@ -43,9 +49,7 @@ pub(crate) struct Lane {
     pace: Pace,
     pub(crate) slots: Arc<Slots>,
     pub(crate) shared: Arc<Shared>,
-    provider: Mutex<LaneProvider>,
-    /// How often the provider was configured anew; changes under the provider's lock.
-    provider_changes: AtomicU64,
+    provider: Mutex<Known>,
     inbox: Mutex<Inbox>,
     wake: Notify,
 }
@@ -68,8 +72,7 @@ impl Lane {
             pace: Pace::default(),
             slots: Slots::new(SLOTS_WITHOUT_PROVIDER),
             shared,
-            provider: Mutex::new(LaneProvider::Unknown),
-            provider_changes: AtomicU64::new(0),
+            provider: Mutex::new(Known { version: 0, provider: LaneProvider::Unknown }),
             inbox: Mutex::default(),
             wake: Notify::new(),
         })
@@ -92,15 +95,11 @@ impl Lane {
 
     /// Tells the lane that its provider was configured anew: what was held goes on at once.
     pub(crate) fn provider_changed(&self) {
-        {
-            let mut provider = self.provider.lock().expect("no holder panics");
-            *provider = LaneProvider::Unknown;
-            self.provider_changes.fetch_add(1, Ordering::AcqRel);
-            // Under the same lock as `hold`, and before the lane wakes: it would find its retries
-            // held still.
-            self.gate.open();
-        }
+        let mut known = self.known();
+        *known = Known { version: known.version + 1, provider: LaneProvider::Unknown };
+        drop(known);
         self.tell(|inbox| inbox.provider_changed = true);
+        self.gate.open();
     }
 
     fn tell(&self, note: impl FnOnce(&mut Inbox)) {
@@ -110,24 +109,33 @@ impl Lane {
 
     /// The provider, asked for when it is not known.
     pub(crate) async fn provider(&self) -> Result<LaneProvider, StoreError> {
-        let (known, changes) = {
-            let provider = self.provider.lock().expect("no holder panics");
-            (provider.clone(), self.provider_changes.load(Ordering::Acquire))
+        let (version, provider) = {
+            let known = self.known();
+            (known.version, known.provider.clone())
         };
-        if !matches!(known, LaneProvider::Unknown) {
-            return Ok(known);
+        if !matches!(provider, LaneProvider::Unknown) {
+            return Ok(provider);
         }
         let found = self.shared.providers.provider(self.app, self.platform.provider()).await?;
         let rate = found.as_ref().and_then(|found| found.rate_per_second);
-        let found =
+        let provider =
             found.map_or(LaneProvider::Missing, |found| LaneProvider::Ready(found.provider));
-        let mut provider = self.provider.lock().expect("no holder panics");
-        // What was read before a change may be what it was before.
-        if self.provider_changes.load(Ordering::Acquire) == changes {
+        let mut known = self.known();
+        // One that changed while it was read is read again by whoever asks next.
+        if known.version == version {
+            known.provider = provider.clone();
             self.pace.set_rate(rate);
-            *provider = found.clone();
         }
-        Ok(found)
+        Ok(provider)
+    }
+
+    /// Counts the changes of the provider.
+    pub(crate) fn provider_version(&self) -> u64 {
+        self.known().version
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.provider.lock().expect("no holder of the provider panics")
     }
 
     /// Asks gate and pace for one delivery to go out.
@@ -139,8 +147,12 @@ impl Lane {
         }
     }
 
-    /// Takes note of what an answer says of the provider as a whole.
-    pub(crate) fn heard(&self, answer: &Answer, now: Timestamp) {
+    /// Takes note of what an answer says of the provider as a whole; that of a provider that was
+    /// changed since says nothing of the one that is there now.
+    pub(crate) fn heard(&self, answer: &Answer, version: u64, now: Timestamp) {
+        if version != self.provider_version() {
+            return;
+        }
         match answer {
             // The decision about it holds the gate.
             Answer::Config { .. } => {}
@@ -155,15 +167,16 @@ impl Lane {
         }
     }
 
-    /// Holds the lane: the provider refuses our credentials (B40), unless these were `refused` as
-    /// they were before: a late answer must not hold what was mended meanwhile.
-    pub(crate) fn hold(&self, reason: &Reason, refused: &SharedProvider, now: Timestamp) {
-        let provider = self.provider.lock().expect("no holder panics");
-        let is_current = match &*provider {
-            LaneProvider::Ready(current) => Arc::ptr_eq(current, refused),
-            LaneProvider::Missing | LaneProvider::Unknown => false,
-        };
-        if is_current && self.gate.hold(reason, now) {
+    /// Pauses the lane: the provider asks to slow down.
+    pub(crate) fn pause(&self, until: Timestamp, version: u64) {
+        if version == self.provider_version() {
+            self.gate.pause(until);
+        }
+    }
+
+    /// Holds the lane: the provider refuses our credentials (B40), unless they are others by now.
+    pub(crate) fn hold(&self, reason: &Reason, version: u64, now: Timestamp) {
+        if version == self.provider_version() && self.gate.hold(reason, now) {
             tracing::warn!(
                 app.no = self.app.0,
                 platform = %self.platform,
@@ -173,9 +186,14 @@ impl Lane {
         }
     }
 
+    /// Has the lane look for what it can take on.
+    pub(crate) fn look_again(&self) {
+        self.wake.notify_one();
+    }
+
     /// How many streams may be open now.
     pub(crate) fn slots_max(&self) -> usize {
-        match &*self.provider.lock().expect("no holder panics") {
+        match &self.known().provider {
             LaneProvider::Ready(provider) => provider.slots().max(1),
             LaneProvider::Missing | LaneProvider::Unknown => SLOTS_WITHOUT_PROVIDER,
         }

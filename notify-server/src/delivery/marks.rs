@@ -1,78 +1,95 @@
-//! What open pages must know of changes elsewhere in the process (trap 8): which of them hold
-//! addresses that are not true any more, and how far each has come.
+//! What open pages and retries must know of changes elsewhere in the process (trap 8): which of
+//! their devices are not as they were read any more, and which are being sent to.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::store::{DeviceKey, DispatchNo};
 
-/// The mark of one open page.
+/// The mark over a range of keys, as long as somebody holds it.
 #[derive(Debug)]
-pub(crate) struct Mark {
-    dispatch: DispatchNo,
+pub(crate) struct Mark(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// The key before the first one.
     from: DeviceKey,
+    /// The last key.
     to: DeviceKey,
-    started_up_to: AtomicI64,
-    stale: AtomicBool,
+    /// Devices that changed and were not read since.
+    changed: HashSet<DeviceKey>,
+    /// Devices that are being sent to, or were.
+    sent: HashSet<(DispatchNo, DeviceKey)>,
 }
 
 impl Mark {
-    /// Takes note that devices up to this key have been started.
-    pub(crate) fn started(&self, key: DeviceKey) {
-        self.started_up_to.fetch_max(key.0, Ordering::AcqRel);
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no holder of a mark panics")
     }
 
-    /// Takes back a start: the device waits again.
-    pub(crate) fn waits_again(&self, key: DeviceKey) {
-        self.started_up_to.fetch_min(key.0 - 1, Ordering::AcqRel);
+    /// Limits the mark to the keys in `(from, to]`.
+    pub(crate) fn narrow(&self, from: DeviceKey, to: DeviceKey) {
+        let mut state = self.state();
+        (state.from, state.to) = (from, to);
+        state.changed.retain(|key| from < *key && *key <= to);
     }
 
-    /// Whether a device of the page changed since this was last asked.
+    /// Takes note that a device is sent to.
+    pub(crate) fn started(&self, dispatch: DispatchNo, key: DeviceKey) {
+        self.state().sent.insert((dispatch, key));
+    }
+
+    /// Takes that back: the device did not get it.
+    pub(crate) fn not_sent(&self, dispatch: DispatchNo, key: DeviceKey) {
+        self.state().sent.remove(&(dispatch, key));
+    }
+
+    /// Whether any device changed since this was last asked.
     pub(crate) fn take_stale(&self) -> bool {
-        self.stale.load(Ordering::Acquire) && self.stale.swap(false, Ordering::AcqRel)
+        let changed = &mut self.state().changed;
+        let stale = !changed.is_empty();
+        changed.clear();
+        stale
+    }
+
+    /// Whether that device changed.
+    pub(crate) fn has_changed(&self, key: DeviceKey) -> bool {
+        self.state().changed.contains(&key)
     }
 }
 
 /// The marks of every open page of the process.
 #[derive(Debug, Default)]
-pub(crate) struct Marks(Mutex<Vec<Arc<Mark>>>);
+pub(crate) struct Marks(Mutex<Vec<Weak<Mark>>>);
 
 impl Marks {
-    /// Opens a mark for the keys in `(from, to]` of a dispatch.
-    pub(crate) fn open(&self, dispatch: DispatchNo, from: DeviceKey, to: DeviceKey) -> Arc<Mark> {
-        let mark = Arc::new(Mark {
-            dispatch,
-            from,
-            to,
-            started_up_to: AtomicI64::new(from.0),
-            stale: AtomicBool::new(false),
-        });
-        self.0.lock().expect("no holder of the marks panics").push(mark.clone());
+    /// Opens a mark for the keys in `(from, to]`. It has to be open before its devices are read, so
+    /// that no change falls in between.
+    pub(crate) fn open(&self, from: DeviceKey, to: DeviceKey) -> Arc<Mark> {
+        let state = State { from, to, changed: HashSet::new(), sent: HashSet::new() };
+        let mark = Arc::new(Mark(Mutex::new(state)));
+        let mut marks = self.0.lock().expect("no holder of the marks panics");
+        marks.retain(|mark| mark.strong_count() > 0);
+        marks.push(Arc::downgrade(&mark));
         mark
     }
 
-    /// Forgets a mark.
-    pub(crate) fn close(&self, mark: &Arc<Mark>) {
-        self.0.lock().expect("no holder of the marks panics").retain(|one| !Arc::ptr_eq(one, mark));
-    }
-
-    /// A device changed: pages that hold it read again before they use its address.
+    /// A device changed: who holds it reads it again before its address is used.
     pub(crate) fn device_changed(&self, key: DeviceKey) {
-        for mark in self.0.lock().expect("no holder of the marks panics").iter() {
-            if mark.from < key && key <= mark.to {
-                mark.stale.store(true, Ordering::Release);
+        let marks = self.0.lock().expect("no holder of the marks panics");
+        for mark in marks.iter().filter_map(Weak::upgrade) {
+            let mut state = mark.state();
+            if state.from < key && key <= state.to {
+                state.changed.insert(key);
             }
         }
     }
 
-    /// Whether an open page of the dispatch has started that device.
+    /// Whether a device is being sent to, or was and that is not committed yet.
     pub(crate) fn has_started(&self, dispatch: DispatchNo, key: DeviceKey) -> bool {
-        self.0.lock().expect("no holder of the marks panics").iter().any(|mark| {
-            mark.dispatch == dispatch
-                && mark.from < key
-                && key <= mark.to
-                && key.0 <= mark.started_up_to.load(Ordering::Acquire)
-        })
+        let marks = self.0.lock().expect("no holder of the marks panics");
+        let sent = (dispatch, key);
+        marks.iter().filter_map(Weak::upgrade).any(|mark| mark.state().sent.contains(&sent))
     }
 }
 
@@ -83,24 +100,41 @@ mod tests {
     #[test]
     fn a_change_marks_the_pages_that_hold_the_device_and_no_others() {
         let marks = Marks::default();
-        let first = marks.open(DispatchNo(1), DeviceKey(0), DeviceKey(10));
-        let second = marks.open(DispatchNo(1), DeviceKey(10), DeviceKey(20));
+        let first = marks.open(DeviceKey(0), DeviceKey(10));
+        let second = marks.open(DeviceKey(10), DeviceKey(20));
         marks.device_changed(DeviceKey(10));
+        assert!(first.has_changed(DeviceKey(10)) && !first.has_changed(DeviceKey(9)));
         assert!(first.take_stale() && !second.take_stale());
         assert!(!first.take_stale(), "asked once");
-        marks.close(&first);
-        marks.device_changed(DeviceKey(5));
-        assert!(!first.take_stale());
+    }
+
+    /// A change may come in between the read of a page and its claim, whose end is not known before.
+    #[test]
+    fn a_mark_that_is_narrowed_keeps_the_changes_of_its_range() {
+        let marks = Marks::default();
+        let mark = marks.open(DeviceKey(0), DeviceKey(100));
+        marks.device_changed(DeviceKey(50));
+        mark.narrow(DeviceKey(0), DeviceKey(49));
+        assert!(!mark.take_stale());
+        marks.device_changed(DeviceKey(50));
+        assert!(!mark.take_stale());
+        marks.device_changed(DeviceKey(49));
+        mark.narrow(DeviceKey(0), DeviceKey(49));
+        assert!(mark.take_stale());
     }
 
     #[test]
-    fn a_device_that_waits_again_is_not_started() {
+    fn a_device_is_started_until_it_is_taken_back_or_its_page_is_over() {
         let marks = Marks::default();
-        let mark = marks.open(DispatchNo(1), DeviceKey(0), DeviceKey(10));
-        mark.started(DeviceKey(4));
-        assert!(marks.has_started(DispatchNo(1), DeviceKey(3)));
-        assert!(!marks.has_started(DispatchNo(2), DeviceKey(3)));
-        mark.waits_again(DeviceKey(3));
-        assert!(!marks.has_started(DispatchNo(1), DeviceKey(3)));
+        let mark = marks.open(DeviceKey(0), DeviceKey(10));
+        let is_started = |key| marks.has_started(DispatchNo(1), DeviceKey(key));
+        mark.started(DispatchNo(1), DeviceKey(4));
+        mark.started(DispatchNo(1), DeviceKey(5));
+        assert!(is_started(4) && is_started(5) && !is_started(3), "it was not sent to");
+        assert!(!marks.has_started(DispatchNo(2), DeviceKey(4)));
+        mark.not_sent(DispatchNo(1), DeviceKey(4));
+        assert!(!is_started(4) && is_started(5));
+        drop(mark);
+        assert!(!is_started(5));
     }
 }

@@ -18,11 +18,13 @@ mod start;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
+use tokio::sync::watch;
 
 use self::batch::Batch;
 use self::land::await_commit;
@@ -30,7 +32,7 @@ use super::job::{Job, Mode};
 use super::lane::Lane;
 use super::marks::Mark;
 use super::slots::Claim;
-use crate::providers::{Answer, SharedProvider};
+use crate::providers::Answer;
 use crate::store::{AudienceDevice, OpenPage, PageNo, PageProgress, StoreError};
 
 /// How a page's work ended.
@@ -45,7 +47,8 @@ pub(crate) enum PageEnd {
 /// An attempt that came back.
 struct Landed {
     device: AudienceDevice,
-    provider: SharedProvider,
+    /// Version of the provider that was asked.
+    version: u64,
     answer: Answer,
 }
 
@@ -66,7 +69,15 @@ enum Obstacle {
     Lease,
 }
 
-/// One page at work.
+/// Devices as they were read.
+pub(crate) struct Reading {
+    pub(crate) devices: Vec<AudienceDevice>,
+    pub(crate) read_at: Timestamp,
+    /// Opened before the read: it tells what changed since.
+    pub(crate) mark: Arc<Mark>,
+}
+
+/// One page at work. Dropped, it gives back every place that it holds.
 pub(crate) struct PageRun {
     lane: Arc<Lane>,
     job: Arc<Job>,
@@ -78,9 +89,17 @@ pub(crate) struct PageRun {
     /// Whether mode and addresses were looked at since the last pause.
     fresh: bool,
     mode: Option<Mode>,
+    /// Version of the provider that the mode is for.
+    version: u64,
+    gate_changes: watch::Receiver<u64>,
     batch: Batch,
     slot: Claim,
     credit: Claim,
+    in_flight: usize,
+    /// Credit that the checkpoint under way gives back.
+    committing: usize,
+    /// How many devices wait, for the lane to see.
+    waiting: Arc<AtomicUsize>,
     /// Deliveries of this page that have an outcome or a retry, batch included.
     done: u64,
     /// Named devices whose turn came and that got nothing.
@@ -89,13 +108,8 @@ pub(crate) struct PageRun {
 
 impl PageRun {
     /// A page that was just claimed, with its devices as they were read.
-    pub(crate) fn fresh(
-        lane: Arc<Lane>,
-        job: Arc<Job>,
-        page: OpenPage,
-        (devices, read_at): (Vec<AudienceDevice>, Timestamp),
-    ) -> Self {
-        Self::resumed(lane, job, page, (devices, read_at), &PageProgress::default())
+    pub(crate) fn fresh(lane: Arc<Lane>, job: Arc<Job>, page: OpenPage, reading: Reading) -> Self {
+        Self::resumed(lane, job, page, reading, &PageProgress::default())
     }
 
     /// A page that another process left open: what it settled is skipped, by key (trap 1).
@@ -103,16 +117,19 @@ impl PageRun {
         lane: Arc<Lane>,
         job: Arc<Job>,
         page: OpenPage,
-        (devices, read_at): (Vec<AudienceDevice>, Timestamp),
+        reading: Reading,
         progress: &PageProgress,
     ) -> Self {
-        let mark = lane.shared.marks.open(page.dispatch, page.from, page.to);
-        let queue = devices
+        let Reading { devices, read_at, mark } = reading;
+        let queue: VecDeque<_> = devices
             .into_iter()
             .filter(|device| progress.done.binary_search(&device.key).is_err())
             .collect();
-        let (slot, credit) = (Claim::new(&lane.slots), Claim::new(&lane.shared.credit));
         Self {
+            gate_changes: lane.gate.subscribe(),
+            slot: Claim::new(&lane.slots),
+            credit: Claim::new(&lane.shared.credit),
+            waiting: Arc::new(AtomicUsize::new(queue.len())),
             lane,
             job,
             page,
@@ -121,16 +138,18 @@ impl PageRun {
             read_at,
             fresh: false,
             mode: None,
+            version: 0,
             batch: Batch::default(),
-            slot,
-            credit,
+            in_flight: 0,
+            committing: 0,
             done: progress.done.len() as u64,
             skipped: 0,
         }
     }
 
-    pub(crate) fn devices(&self) -> usize {
-        self.queue.len()
+    /// How many devices of the page wait: it changes while the page is worked on.
+    pub(crate) fn waiting(&self) -> Arc<AtomicUsize> {
+        self.waiting.clone()
     }
 
     pub(crate) fn page_no(&self) -> PageNo {
@@ -141,17 +160,19 @@ impl PageRun {
     pub(crate) async fn run(mut self) -> PageEnd {
         let mut flights = Flights::new();
         let mut commit: Option<Commit> = None;
-        let mut credits_committing = 0;
         let mut finishing = false;
         let end = loop {
             let obstacle = self.start_what_may_start(&mut flights).await;
+            if self.queue.is_empty() {
+                self.tell_waiting();
+            }
             let all_landed = flights.is_empty();
             if commit.is_none() {
                 let over = matches!(obstacle, Obstacle::NoneLeft) && all_landed;
                 finishing = over && self.queue.is_empty();
                 if finishing || self.wants_commit(&obstacle) {
-                    credits_committing = self.batch.credits();
-                    commit = Some(self.commit(flights.len() as u64, finishing));
+                    self.committing = self.batch.credits();
+                    commit = Some(self.commit(finishing));
                 } else if over && self.batch.is_empty() {
                     break PageEnd::Over;
                 }
@@ -162,7 +183,8 @@ impl PageRun {
                 // Ahead of the answers: it has to be polled to begin at all.
                 committed = await_commit(&mut commit), if commit.is_some() => {
                     commit = None;
-                    self.lane.shared.credit.give_back(std::mem::take(&mut credits_committing));
+                    let committed_credits = std::mem::take(&mut self.committing);
+                    self.lane.shared.credit.give_back(committed_credits);
                     match committed {
                         Ok(_) if finishing => break PageEnd::Over,
                         Ok(page) => self.page = page,
@@ -178,16 +200,21 @@ impl PageRun {
                 () = tokio::time::sleep_until(commit_at), if commit.is_none() && waits => {
                     self.batch.force();
                 }
-                () = self.until_something_changes(&obstacle) => {
-                    // After any pause addresses and provider are looked at again (trap 8).
-                    self.fresh &= !matches!(obstacle, Obstacle::Gate(_));
-                }
+                () = self.until_something_changes(&obstacle) => {}
             }
         };
-        self.lane.shared.credit.give_back(self.batch.credits() + flights.len());
-        self.lane.slots.give_back(flights.len());
-        self.lane.shared.marks.close(&self.mark);
+        // What is still in flight is dropped first: its places are given back after it.
+        drop(flights);
         end
+    }
+
+    /// Tells the lane how many devices wait, so that devices that do not answer keep none of its
+    /// room from the next page (trap 3).
+    fn tell_waiting(&self) {
+        let waiting = self.queue.len();
+        if self.waiting.swap(waiting, Ordering::AcqRel) != waiting {
+            self.lane.look_again();
+        }
     }
 
     /// Returns when what stands in the way may be gone.
@@ -205,14 +232,22 @@ impl PageRun {
                 () = shared.stop.told() => {}
             },
             Obstacle::Gate(until) => {
-                let mut gate = self.lane.gate.subscribe();
-                let until = self.job.expires_at.map_or(*until, |expires_at| expires_at.min(*until));
+                let until = self.job.at_latest(*until);
                 tokio::select! {
-                    _ = gate.changed() => {}
+                    _ = self.gate_changes.changed() => {}
                     () = shared.clock.sleep_until(until) => {}
                     () = shared.stop.told() => {}
                 }
             }
         }
+    }
+}
+
+impl Drop for PageRun {
+    /// Also when the work broke off: a place that is not given back is lost for good.
+    fn drop(&mut self) {
+        let credit = self.batch.credits() + self.committing + self.in_flight;
+        self.lane.shared.credit.give_back(credit);
+        self.lane.slots.give_back(self.in_flight);
     }
 }

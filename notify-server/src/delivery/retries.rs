@@ -14,29 +14,38 @@ use super::decision::{Attempted, Next, decide};
 use super::gate::Admission;
 use super::job::{Job, Mode};
 use super::lane::Lane;
+use super::marks::Mark;
 use super::slots::Claim;
-use crate::providers::{Answer, Reason, SharedProvider};
+use crate::providers::{Answer, Reason};
 use crate::store::{ClaimedRetry, DeadAddress, RetryOutcome, RetryStep, Settled, StoreError};
 
 /// A retry whose attempt came back.
 struct Landed {
     retry: ClaimedRetry,
-    /// Who made the attempt; nobody, when there was no way to make it.
-    provider: Option<SharedProvider>,
     job: Arc<Job>,
+    /// Version of the provider that was asked.
+    version: u64,
     answer: Answer,
 }
 
 type Flights = FuturesUnordered<BoxFuture<'static, Landed>>;
 
-/// Tries claimed retries and commits what became of them, in small groups.
-pub(super) async fn run(lane: &Arc<Lane>, claimed: Vec<ClaimedRetry>, jobs: &[Arc<Job>]) {
+/// Tries claimed retries and commits what became of them, in small groups. The mark was opened
+/// before they were claimed, and their devices read.
+pub(super) async fn run(
+    lane: &Arc<Lane>,
+    claimed: Vec<ClaimedRetry>,
+    jobs: &[Arc<Job>],
+    mark: Arc<Mark>,
+) {
     let mut work = Retries {
         lane: lane.clone(),
         jobs,
+        mark,
         queue: claimed.into(),
         outcomes: Vec::new(),
         credits: 0,
+        in_flight: 0,
         since: Instant::now(),
         slot: Claim::new(&lane.slots),
         credit: Claim::new(&lane.shared.credit),
@@ -59,17 +68,21 @@ pub(super) async fn run(lane: &Arc<Lane>, claimed: Vec<ClaimedRetry>, jobs: &[Ar
                 if !work.outcomes.is_empty() => work.commit().await,
             () = work.slot.turn() => {}
             () = work.credit.turn() => {}
+            () = lane.shared.stop.told(), if !work.queue.is_empty() => {}
         }
     }
 }
 
+/// Retries at work. Dropped, it gives back every place that it holds.
 struct Retries<'a> {
     lane: Arc<Lane>,
     jobs: &'a [Arc<Job>],
+    mark: Arc<Mark>,
     queue: VecDeque<ClaimedRetry>,
     outcomes: Vec<RetryOutcome>,
     /// Credit that is owed until the outcomes are committed.
     credits: usize,
+    in_flight: usize,
     since: Instant,
     slot: Claim,
     credit: Claim,
@@ -81,8 +94,22 @@ impl Retries<'_> {
         while let Some(retry) = self.queue.front() {
             let now = self.lane.shared.clock.now();
             let job = self.job_of(retry);
+            if self.mark.has_changed(retry.key) {
+                // No address is used after an update of it was acknowledged (trap 8): claimed
+                // again, at once, it comes with the device as it is now.
+                let retry = self.queue.pop_front().expect("the front was just looked at");
+                self.postpone(&retry, now);
+                continue;
+            }
+            let version = self.lane.provider_version();
             let mode = job.mode(&self.lane).await?;
-            if let Some((settled, reason)) = ends_without_trying(retry, &job, &mode, now) {
+            let ends = match ends_without_trying(retry, &job, &mode, now) {
+                None if reached_before(retry, &job, &self.lane).await? => {
+                    Some((Settled::Failed, "sent_under_another_device".into()))
+                }
+                ends => ends,
+            };
+            if let Some((settled, reason)) = ends {
                 let retry = self.queue.pop_front().expect("the front was just looked at");
                 let attempts = retry.attempts;
                 let step = RetryStep::Settled { settled, reason: Some(reason), attempts };
@@ -98,17 +125,22 @@ impl Retries<'_> {
                 return Ok(());
             }
             if let Admission::Wait(until) = self.lane.admit(now) {
-                self.slot.let_go();
-                self.credit.let_go();
-                let held = self.lane.gate.is_held(now);
-                self.postpone_all(if held { now } else { until });
+                // What is held stays due, so that it goes on at once when the credentials are
+                // mended; the lane does not claim it before.
+                let is_held = self.lane.gate.is_held(now);
+                self.postpone_all(if is_held { now } else { until });
                 continue;
             }
             self.slot.hand_over();
             self.credit.hand_over();
+            self.in_flight += 1;
             let retry = self.queue.pop_front().expect("the front was just looked at");
-            flights.push(fly(retry, job, mode));
+            self.mark.started(retry.dispatch, retry.key);
+            flights.push(fly(retry, job, mode, version));
         }
+        // Places that nobody uses must not wait for the answers that are still to come.
+        self.slot.let_go();
+        self.credit.let_go();
         Ok(())
     }
 
@@ -117,21 +149,27 @@ impl Retries<'_> {
         job.expect("the lane read the dispatch of every claimed retry").clone()
     }
 
-    /// Gives what is left back: a pause is no attempt (B39).
+    /// Gives what is left back.
     fn postpone_all(&mut self, until: Timestamp) {
         for retry in std::mem::take(&mut self.queue) {
-            let reason = "waiting".into();
-            let outcome = again(&retry, retry.attempts, until, (reason, retry.unknown_outcomes));
-            self.note(outcome);
+            self.postpone(&retry, until);
         }
+    }
+
+    /// Gives a retry back: a pause is no attempt (B39).
+    fn postpone(&mut self, retry: &ClaimedRetry, until: Timestamp) {
+        let until = self.job_of(retry).at_latest(until);
+        let past = ("waiting".into(), retry.unknown_outcomes);
+        self.note(again(retry, retry.attempts, until, past));
     }
 
     fn land(&mut self, landed: Landed) {
         let shared = self.lane.shared.clone();
-        let Landed { retry, provider, job, answer } = landed;
+        let Landed { retry, job, version, answer } = landed;
         let now = shared.clock.now();
+        self.in_flight -= 1;
         self.lane.slots.give_back(1);
-        self.lane.heard(&answer, now);
+        self.lane.heard(&answer, version, now);
         let past = Attempted {
             platform: self.lane.platform,
             attempts_before: retry.attempts,
@@ -142,7 +180,11 @@ impl Retries<'_> {
             jitter: shared.jitter(),
         };
         let made = retry.attempts.saturating_add(1);
-        let outcome = match decide(answer, &past, &shared.config.retry) {
+        let next = decide(answer, &past, &shared.config.retry);
+        if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
+            self.mark.not_sent(retry.dispatch, retry.key);
+        }
+        let outcome = match next {
             Next::End { settled, reason } => {
                 let step = RetryStep::Settled { settled, reason, attempts: made };
                 RetryOutcome { no: retry.no, step, dead: None }
@@ -166,13 +208,12 @@ impl Retries<'_> {
                 again(&retry, attempts, due_at, (reason, unknown_outcomes))
             }
             Next::Pause { until } => {
-                self.lane.gate.pause(until);
+                self.lane.pause(until, version);
+                let until = job.at_latest(until);
                 again(&retry, retry.attempts, until, ("throttled".into(), retry.unknown_outcomes))
             }
             Next::Hold { reason } => {
-                if let Some(provider) = &provider {
-                    self.lane.hold(&reason, provider, now);
-                }
+                self.lane.hold(&reason, version, now);
                 again(&retry, retry.attempts, now, (reason, retry.unknown_outcomes))
             }
         };
@@ -205,6 +246,14 @@ impl Retries<'_> {
         shared.committed();
         // The next due time may have changed.
         shared.wake.notify_one();
+    }
+}
+
+impl Drop for Retries<'_> {
+    /// Also when the work broke off: a place that is not given back is lost for good.
+    fn drop(&mut self) {
+        self.lane.shared.credit.give_back(self.credits + self.in_flight);
+        self.lane.slots.give_back(self.in_flight);
     }
 }
 
@@ -243,19 +292,23 @@ fn ends_without_trying(
     None
 }
 
-fn fly(retry: ClaimedRetry, job: Arc<Job>, mode: Mode) -> BoxFuture<'static, Landed> {
+async fn reached_before(retry: &ClaimedRetry, job: &Job, lane: &Lane) -> Result<bool, StoreError> {
+    let Some(device) = &retry.device else { return Ok(false) };
+    job.reached_before(device, &lane.shared).await
+}
+
+fn fly(retry: ClaimedRetry, job: Arc<Job>, mode: Mode, version: u64) -> BoxFuture<'static, Landed> {
     async move {
         let address = retry.device.as_ref().and_then(|device| job.address(device));
-        let (provider, answer) = match (mode, address) {
+        let answer = match (mode, address) {
             (Mode::Send { provider, payload }, Some(address)) => {
-                let answer = attempt::attempt(&provider, &payload, &address).await;
-                (Some(provider), answer)
+                attempt::attempt(&provider, &payload, &address).await
             }
             (Mode::Send { .. } | Mode::Count { .. }, _) => {
-                (None, Answer::BadMessage { reason: "no_address".into() })
+                Answer::BadMessage { reason: "no_address".into() }
             }
         };
-        Landed { retry, provider, job, answer }
+        Landed { retry, job, version, answer }
     }
     .boxed()
 }

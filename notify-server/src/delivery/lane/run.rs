@@ -2,15 +2,17 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::Lane;
 use crate::delivery::job::Job;
-use crate::delivery::page::{PageEnd, PageRun};
+use crate::delivery::page::{PageEnd, PageRun, Reading};
 use crate::delivery::retries;
 use crate::store::{
-    ClaimedRetry, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim, Slice, StoreError,
+    ClaimedRetry, DeviceKey, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim, SEQUENCE_MAX,
+    Slice, StoreError,
 };
 
 /// Dispatches whose rendered form is kept for retries.
@@ -24,8 +26,8 @@ pub(crate) struct LaneRun {
     later: VecDeque<DispatchNo>,
     jobs: VecDeque<Arc<Job>>,
     running: JoinSet<Finished>,
-    /// Devices of each open page, by its task.
-    open: HashMap<Id, usize>,
+    /// How many devices of each open page wait, by its task.
+    open: HashMap<Id, Arc<AtomicUsize>>,
     retries_running: bool,
     retries_due: bool,
 }
@@ -114,7 +116,8 @@ impl LaneRun {
     fn room(&self) -> bool {
         let config = &self.lane.shared.config;
         self.open.len() < config.lane_pages_max
-            && self.open.values().sum::<usize>() < config.lane_devices_max
+            && self.open.values().map(|page| page.load(Ordering::Acquire)).sum::<usize>()
+                < config.lane_devices_max
     }
 
     async fn read_inbox(&mut self) -> Result<(), StoreError> {
@@ -168,9 +171,11 @@ impl LaneRun {
     async fn open_next_page(&mut self, job: &Arc<Job>) -> Result<bool, StoreError> {
         let shared = self.lane.shared.clone();
         let from = job.cursor();
+        let mark = shared.marks.open(from, job.dispatch.until);
         let read_at = shared.clock.now();
         let slice = shared.store.read_slice(&job.dispatch, from, shared.config.page_rows).await?;
         let Slice { devices, to, end } = slice;
+        mark.narrow(from, to);
         let claim = PageClaim {
             dispatch: job.dispatch.no,
             from,
@@ -195,8 +200,14 @@ impl LaneRun {
             Err(error) => return Err(error),
         };
         job.move_cursor(to);
-        shared.page_opened(page.no);
-        self.spawn_page(PageRun::fresh(self.lane.clone(), job.clone(), page, (devices, read_at)));
+        shared.committed();
+        // One without anybody to send to was finished when it was claimed: whoever becomes eligible
+        // afterwards could be sent to but not counted.
+        if claim.targeted > 0 {
+            shared.page_opened(page.no);
+            let reading = Reading { devices, read_at, mark };
+            self.spawn_page(PageRun::fresh(self.lane.clone(), job.clone(), page, reading));
+        }
         Ok(!end)
     }
 
@@ -212,32 +223,36 @@ impl LaneRun {
             Err(error) => return Err(error),
         };
         let progress = shared.store.page_progress(&page).await?;
+        let mark = shared.marks.open(page.from, page.to);
         let read_at = shared.clock.now();
         let devices = shared.store.read_range(&job.dispatch, page.from, page.to).await?;
-        let run = PageRun::resumed(self.lane.clone(), job, page, (devices, read_at), &progress);
+        let reading = Reading { devices, read_at, mark };
+        let run = PageRun::resumed(self.lane.clone(), job, page, reading, &progress);
         self.spawn_page(run);
         Ok(())
     }
 
     fn spawn_page(&mut self, run: PageRun) {
-        let (no, devices) = (run.page_no(), run.devices().max(1));
+        let (no, waiting) = (run.page_no(), run.waiting());
         let lane = self.lane.clone();
         let task = self.running.spawn(async move {
             let _open = PageOpen(lane, no);
             Finished::Page(run.run().await)
         });
-        self.open.insert(task.id(), devices);
+        self.open.insert(task.id(), waiting);
     }
 
     async fn start_retries(&mut self) -> Result<(), StoreError> {
         let shared = self.lane.shared.clone();
         let now = shared.clock.now();
         self.retries_due = false;
-        // What is held stays due, so that it goes on at once when the credentials are mended; the
-        // engine tells the lane again and again meanwhile.
+        // The engine tells the lane again and again meanwhile.
         if self.lane.gate.is_held(now) {
             return Ok(());
         }
+        let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
+        let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
+        let mark = shared.marks.open(first, last);
         let claim = RetryClaim {
             app: self.lane.app,
             platform: self.lane.platform,
@@ -252,6 +267,10 @@ impl LaneRun {
         if claimed.is_empty() {
             return Ok(());
         }
+        let keys = claimed.iter().map(|retry| retry.key);
+        if let (Some(first), Some(last)) = (keys.clone().min(), keys.max()) {
+            mark.narrow(DeviceKey(first.0 - 1), last);
+        }
         let more = claimed.len() >= shared.config.lane_retries_max as usize;
         let mut claimed = claimed;
         let jobs = self.jobs_of(&claimed).await?;
@@ -260,7 +279,7 @@ impl LaneRun {
         let lane = self.lane.clone();
         self.retries_running = true;
         self.running.spawn(async move {
-            retries::run(&lane, claimed, &jobs).await;
+            retries::run(&lane, claimed, &jobs, mark).await;
             Finished::Retries { more }
         });
         Ok(())

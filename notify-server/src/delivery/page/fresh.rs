@@ -9,6 +9,7 @@ impl PageRun {
     pub(super) fn must_read_again(&self, now: Timestamp) -> bool {
         !self.fresh
             || self.mark.take_stale()
+            || self.version != self.lane.provider_version()
             || now.ms_since(self.read_at) > self.lane.shared.config.address_age_ms_max
     }
 
@@ -16,7 +17,9 @@ impl PageRun {
     /// that came with the claim, if they are young enough.
     pub(super) async fn read_again(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let shared = self.lane.shared.clone();
+        let version = self.lane.provider_version();
         self.mode = Some(self.job.mode(&self.lane).await?);
+        self.version = version;
         let young = now.ms_since(self.read_at) <= shared.config.address_age_ms_max;
         if self.fresh || !young || self.mark.take_stale() {
             let Some(first) = self.queue.iter().map(|device| device.key).min() else {
@@ -27,8 +30,9 @@ impl PageRun {
             self.read_at = now;
             self.take_over(devices);
         }
+        self.leave_out_moved().await?;
         self.fresh = true;
-        self.leave_out_moved().await
+        Ok(())
     }
 
     /// Takes the new state of the devices that wait. One that is gone counts as canceled (B20).
@@ -46,23 +50,12 @@ impl PageRun {
         }
     }
 
-    /// Leaves out devices whose address came from a device of this dispatch that got it already
-    /// (B22, trap 8): the phone must not get the same notification twice.
+    /// Leaves out devices whose address got it already, under another device.
     pub(super) async fn leave_out_moved(&mut self) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
-        let dispatch = self.job.dispatch.no;
         for device in &mut self.queue {
-            let Some((from, since)) = device.taken_from else { continue };
-            if since < self.job.dispatch.due_at || !self.job.targets(device) {
-                continue;
-            }
-            let sent = shared.marks.has_started(dispatch, from)
-                || shared
-                    .store
-                    .delivery_outcome(dispatch, from)
-                    .await?
-                    .is_some_and(|outcome| outcome.settled == Settled::Sent);
-            if sent {
+            if self.job.targets(device)
+                && self.job.reached_before(device, &self.lane.shared).await?
+            {
                 device.eligible = false;
             }
         }

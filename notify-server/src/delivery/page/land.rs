@@ -14,10 +14,11 @@ impl PageRun {
     /// Takes in one answer.
     pub(super) fn land(&mut self, landed: Landed) {
         let shared = self.lane.shared.clone();
-        let Landed { device, provider, answer } = landed;
+        let Landed { device, version, answer } = landed;
         let now = shared.clock.now();
+        self.in_flight -= 1;
         self.lane.slots.give_back(1);
-        self.lane.heard(&answer, now);
+        self.lane.heard(&answer, version, now);
         let past = Attempted {
             platform: self.job.dispatch.platform,
             attempts_before: 0,
@@ -28,7 +29,11 @@ impl PageRun {
             jitter: shared.jitter(),
         };
         let key = device.key;
-        match decide(answer, &past, &shared.config.retry) {
+        let next = decide(answer, &past, &shared.config.retry);
+        if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
+            self.mark.not_sent(self.job.dispatch.no, key);
+        }
+        match next {
             Next::End { settled, reason } => self.batch.settle(key, settled, reason, 1),
             Next::Disable { reason, since } => {
                 let address = device.address.expect("a device that was sent to has an address");
@@ -47,11 +52,11 @@ impl PageRun {
                 });
             }
             Next::Pause { until } => {
-                self.lane.gate.pause(until);
+                self.lane.pause(until, version);
                 return self.wait_again(device);
             }
             Next::Hold { reason } => {
-                self.lane.hold(&reason, &provider, now);
+                self.lane.hold(&reason, version, now);
                 return self.wait_again(device);
             }
         }
@@ -62,7 +67,6 @@ impl PageRun {
     /// Held and throttled devices go back to the queue; they never become rows (trap 12).
     pub(super) fn wait_again(&mut self, device: AudienceDevice) {
         self.lane.shared.credit.give_back(1);
-        self.mark.waits_again(device.key);
         self.queue.push_front(device);
         // After any pause addresses are read again (trap 8); the read sorts the queue as well.
         self.fresh = false;
@@ -78,9 +82,10 @@ impl PageRun {
     }
 
     /// Begins the next checkpoint with everything that waits for one.
-    pub(super) fn commit(&mut self, in_flight: u64, finished: bool) -> Commit {
+    pub(super) fn commit(&mut self, finished: bool) -> Commit {
         let shared = self.lane.shared.clone();
         let now = shared.clock.now();
+        self.tell_waiting();
         let batch = std::mem::take(&mut self.batch);
         let waiting_targets =
             self.queue.iter().filter(|device| self.job.targets(device)).count() as u64;
@@ -89,7 +94,7 @@ impl PageRun {
         let has_retries = batch.has_retries();
         let checkpoint = Checkpoint {
             page: self.page,
-            targeted: self.done + in_flight + waiting_targets,
+            targeted: self.done + self.in_flight as u64 + waiting_targets,
             excluded: self.skipped + waiting_excluded,
             at: now,
             lease_until: now.plus_ms(shared.config.lease_ms),

@@ -16,8 +16,14 @@ impl PageRun {
         let shared = self.lane.shared.clone();
         loop {
             if self.queue.is_empty() || shared.stop.asked() {
+                // Places that nobody uses must not wait for the answers that are still to come.
+                self.slot.let_go();
+                self.credit.let_go();
                 return Obstacle::NoneLeft;
             }
+            // Ahead of all that a change of the gate may be about: one that comes in while this
+            // looks ends the wait at the gate.
+            self.gate_changes.mark_unchanged();
             let now = shared.clock.now();
             if self.must_read_again(now) {
                 if let Err(error) = self.read_again(now).await {
@@ -41,11 +47,13 @@ impl PageRun {
             };
             self.slot.hand_over();
             self.credit.hand_over();
-            self.mark.started(device.key);
+            self.in_flight += 1;
+            self.mark.started(self.job.dispatch.no, device.key);
+            let version = self.version;
             flights.push(
                 async move {
                     let answer = attempt(&provider, &payload, &address).await;
-                    Landed { device, provider, answer }
+                    Landed { device, version, answer }
                 }
                 .boxed(),
             );

@@ -2,7 +2,10 @@
 //! name a trap hold one of the traps that were found by attacking the design on paper.
 
 mod crash;
+mod meanwhile;
+mod retrying;
 mod rig;
+mod storm;
 mod trouble;
 mod turns;
 

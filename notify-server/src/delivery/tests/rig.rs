@@ -2,6 +2,7 @@
 //! stands still.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::clock::ManualClock;
 use crate::payload::{Outgoing, TooLarge};
 use crate::providers::{Address, Answer, Prepared, PreparedBody, Provider, SharedProvider};
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
-use crate::store::{AppNo, NewNotification, SharedStore, StoreError};
+use crate::store::{AppNo, NewNotification, ProviderRow, SharedStore, StoreError};
 
 /// Where the clock of every test begins.
 pub(super) const START: Timestamp = Timestamp(1_780_000_000_000);
@@ -40,6 +41,8 @@ type Script = Arc<dyn Fn(&str, usize) -> Told + Send + Sync>;
 pub(super) struct FakeProvider {
     script: Mutex<Script>,
     journal: Mutex<Vec<String>>,
+    delivered: Mutex<Vec<(String, String)>>,
+    breaks: AtomicBool,
     attempts: Mutex<HashMap<String, usize>>,
     arrived: watch::Sender<usize>,
     released: watch::Sender<bool>,
@@ -51,6 +54,8 @@ impl FakeProvider {
         Arc::new(Self {
             script: Mutex::new(Arc::new(|_, _| Told::Answer(delivered()))),
             journal: Mutex::default(),
+            delivered: Mutex::default(),
+            breaks: AtomicBool::new(false),
             attempts: Mutex::default(),
             arrived: watch::Sender::new(0),
             released: watch::Sender::new(false),
@@ -78,6 +83,16 @@ impl FakeProvider {
         self.journal.lock().unwrap().clone()
     }
 
+    /// What was taken: notifications and tokens.
+    pub(super) fn delivered(&self) -> Vec<(String, String)> {
+        self.delivered.lock().unwrap().clone()
+    }
+
+    /// Whether rendering panics from now on.
+    pub(super) fn breaks(&self, breaks: bool) {
+        self.breaks.store(breaks, Ordering::SeqCst);
+    }
+
     /// Returns once that many attempts have arrived.
     pub(super) async fn arrived(&self, count: usize) {
         let mut arrived = self.arrived.subscribe();
@@ -94,11 +109,12 @@ pub(super) fn delivered() -> Answer {
 impl Provider for FakeProvider {
     fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
         assert!(!message.app_name.is_empty());
-        let body = PreparedBody::Whole(bytes::Bytes::from_static(b"{}"));
+        assert!(!self.breaks.load(Ordering::SeqCst), "a defect in the rendering");
+        let body = PreparedBody::Whole(bytes::Bytes::from(message.id.as_str().to_owned()));
         Ok(Prepared { headers: HeaderMap::new(), body })
     }
 
-    async fn attempt(&self, _prepared: &Prepared, to: &Address) -> Answer {
+    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
         let token = match to {
             Address::Apns { token, .. } | Address::Fcm { token } => token.to_string(),
         };
@@ -109,16 +125,21 @@ impl Provider for FakeProvider {
             *number
         };
         let told = { self.script.lock().unwrap().clone() }(&token, number);
-        self.journal.lock().unwrap().push(token);
+        self.journal.lock().unwrap().push(token.clone());
         self.arrived.send_modify(|seen| *seen += 1);
-        match told {
+        let answer = match told {
             Told::Answer(answer) => answer,
             Told::Held(answer) => {
                 let mut released = self.released.subscribe();
                 released.wait_for(|released| *released).await.expect("the provider lives");
                 answer
             }
+        };
+        if let (Answer::Delivered { .. }, PreparedBody::Whole(id)) = (&answer, &prepared.body) {
+            let id = String::from_utf8(id.to_vec()).unwrap();
+            self.delivered.lock().unwrap().push((id, token));
         }
+        answer
     }
 
     fn slots(&self) -> usize {
@@ -127,7 +148,25 @@ impl Provider for FakeProvider {
 }
 
 /// Which providers are configured.
-pub(super) struct FakeSource(Mutex<HashMap<ProviderKind, SharedProvider>>);
+pub(super) struct FakeSource {
+    configured: Mutex<HashMap<ProviderKind, SharedProvider>>,
+    asked: watch::Sender<usize>,
+    open: watch::Sender<bool>,
+}
+
+impl FakeSource {
+    /// Has answers wait from now on, after they were read, or lets them go.
+    pub(super) fn answers(&self, open: bool) {
+        self.open.send_replace(open);
+    }
+
+    /// Returns once that many reads have begun.
+    pub(super) async fn asked(&self, count: usize) {
+        let mut asked = self.asked.subscribe();
+        let waited = asked.wait_for(|seen| *seen >= count);
+        tokio::time::timeout(WAIT_MAX, waited).await.expect("asked in time").unwrap();
+    }
+}
 
 #[async_trait::async_trait]
 impl ProviderSource for FakeSource {
@@ -136,7 +175,9 @@ impl ProviderSource for FakeSource {
         _app: AppNo,
         provider: ProviderKind,
     ) -> Result<Option<Configured>, StoreError> {
-        let provider = self.0.lock().unwrap().get(&provider).cloned();
+        let provider = self.configured.lock().unwrap().get(&provider).cloned();
+        self.asked.send_modify(|asked| *asked += 1);
+        self.open.subscribe().wait_for(|open| *open).await.expect("the source lives");
         Ok(provider.map(|provider| Configured { provider, rate_per_second: None }))
     }
 }
@@ -144,6 +185,7 @@ impl ProviderSource for FakeSource {
 /// A store, a clock, a provider, and as many engines one after another as a test wants.
 pub(super) struct Rig {
     pub(super) store: SharedStore,
+    pub(super) sqlite: Arc<SqliteStore>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) provider: Arc<FakeProvider>,
     pub(super) source: Arc<FakeSource>,
@@ -159,7 +201,8 @@ impl Rig {
     pub(super) async fn new(slots: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify.db");
-        let store: SharedStore = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+        let sqlite = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+        let store: SharedStore = sqlite.clone();
         let app_id = AppId(Uuid::now_v7());
         let new = NewApp { name: "Shop".into(), language: "en".into() };
         let app = store.create_app(app_id, new, None, START).await.unwrap();
@@ -168,15 +211,49 @@ impl Rig {
         let configured = HashMap::from([(ProviderKind::Fcm, shared)]);
         Self {
             store,
+            sqlite,
             clock: ManualClock::at(START),
             provider,
-            source: Arc::new(FakeSource(Mutex::new(configured))),
+            source: Arc::new(FakeSource {
+                configured: Mutex::new(configured),
+                asked: watch::Sender::new(0),
+                open: watch::Sender::new(true),
+            }),
             app,
             app_id,
             config: EngineConfig { seed: Some(7), page_rows: 100, ..EngineConfig::default() },
             engine: None,
             _folder: folder,
         }
+    }
+
+    /// Configures a provider, or removes it, as an administrator does.
+    pub(super) async fn configure(&self, kind: ProviderKind, new: Option<Arc<FakeProvider>>) {
+        self.try_configure(kind, new).await.unwrap();
+    }
+
+    pub(super) async fn try_configure(
+        &self,
+        kind: ProviderKind,
+        new: Option<Arc<FakeProvider>>,
+    ) -> Result<(), StoreError> {
+        use crate::clock::Clock;
+        let row = ProviderRow { provider: kind, sealed: vec![1], updated_at: self.clock.now() };
+        let removed = new.is_none();
+        {
+            let mut configured = self.source.configured.lock().unwrap();
+            match new {
+                Some(provider) => drop(configured.insert(kind, provider)),
+                None => drop(configured.remove(&kind)),
+            }
+        }
+        self.store.put_provider(self.app_id, row).await?;
+        if removed { self.store.delete_provider(self.app_id, kind).await } else { Ok(()) }
+    }
+
+    /// Hears of every commit of the engine.
+    pub(super) fn progress(&self) -> watch::Receiver<u64> {
+        self.engine.as_ref().expect("the engine runs").progress()
     }
 
     /// Starts the engine.
@@ -229,6 +306,13 @@ impl Rig {
 
     /// Accepts a notification.
     pub(super) async fn accept(&self, request: CreateNotification) -> NotificationId {
+        self.try_accept(request).await.unwrap()
+    }
+
+    pub(super) async fn try_accept(
+        &self,
+        request: CreateNotification,
+    ) -> Result<NotificationId, StoreError> {
         use crate::clock::Clock;
         let now = self.clock.now();
         let id = NotificationId::from(Uuid::now_v7());
@@ -245,8 +329,8 @@ impl Rig {
             poll: None,
             at: now,
         };
-        self.store.accept_notification(self.app, new, None).await.unwrap();
-        id
+        self.store.accept_notification(self.app, new, None).await?;
+        Ok(id)
     }
 
     /// Accepts a message to every Android device.
@@ -284,6 +368,27 @@ impl Rig {
             Ok(record) => record,
             Err(_) => panic!("not in time: {:?}", self.read(id).await),
         }
+    }
+
+    /// Turns the clock step by step until a notification reads back as wanted: for waits that begin
+    /// with an answer, of which a test does not see when it is taken in.
+    pub(super) async fn turning(
+        &self,
+        id: &NotificationId,
+        step: Duration,
+        wanted: impl Fn(&NotificationRecord) -> bool,
+    ) -> NotificationRecord {
+        let turned = async {
+            loop {
+                self.clock.advance(step);
+                let record = self.read(id).await;
+                if wanted(&record) {
+                    return record;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, turned).await.expect("as wanted in time")
     }
 
     /// When the next retry is due, once that is within `(now, now + within_ms]`: a retry is

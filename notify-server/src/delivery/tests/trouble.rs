@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use notify_core::{DeviceId, DisabledReason, NotificationStatus, RegisterDevice, Timestamp};
+use notify_core::{
+    DeviceId, DisabledReason, NotificationRecord, NotificationStatus, RegisterDevice, Timestamp,
+};
 
 use super::rig::{Rig, START, Told, delivered};
 use crate::clock::Clock;
@@ -91,10 +93,10 @@ async fn a_throttled_provider_pauses_and_burns_no_attempt() {
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(1).await;
-    rig.until(&id, |record| record.counts.targeted == 40).await;
-    rig.clock.advance(Duration::from_secs(30));
-    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    let completed = |record: &NotificationRecord| record.status == NotificationStatus::Completed;
+    let record = rig.turning(&id, Duration::from_secs(1), completed).await;
     assert_eq!(record.counts.sent, 40);
+    assert!(rig.clock.now().ms_since(START) >= 30_000, "never earlier");
     assert_eq!(rig.provider.journal().len(), 41, "one was sent again, none became a row");
     assert_eq!(rig.store.next_retry_due().await.unwrap(), None);
     rig.stop().await;
@@ -104,17 +106,16 @@ async fn a_throttled_provider_pauses_and_burns_no_attempt() {
 async fn refused_credentials_hold_everything_and_fail_nothing_until_they_are_mended() {
     let mut rig = Rig::new(4).await;
     rig.devices(40).await;
-    rig.provider.script(|_, _| Told::Answer(Answer::Config { reason: "PERMISSION_DENIED".into() }));
+    rig.provider.script(|_, _| Told::Held(Answer::Config { reason: "PERMISSION_DENIED".into() }));
     rig.start();
     let id = rig.broadcast().await;
-    rig.provider.arrived(1).await;
-    let record = rig.until(&id, |record| record.counts.targeted == 40).await;
+    rig.provider.arrived(4).await;
+    rig.provider.release();
+    rig.turning(&id, Duration::from_secs(1), |_| rig.provider.journal().len() > 4).await;
+    assert_eq!(rig.provider.journal().len(), 5, "what was in flight, and one probe");
+    assert!(rig.clock.now().ms_since(START) >= 60_000, "the probe waited for its time");
+    let record = rig.read(&id).await;
     assert_eq!((record.counts.pending, record.counts.failed), (40, 0));
-    let refused = rig.provider.journal().len();
-    assert!(refused <= 4, "what was in flight");
-    rig.clock.advance(Duration::from_secs(60));
-    rig.provider.arrived(refused + 1).await;
-    assert_eq!(rig.provider.journal().len(), refused + 1, "one probe");
 
     rig.provider.script(|_, _| Told::Answer(delivered()));
     let kind = notify_core::ProviderKind::Fcm;
@@ -251,6 +252,8 @@ async fn an_unreachable_provider_turns_few_deliveries_into_rows() {
 async fn a_message_that_breaks_the_code_fails_alone() {
     let mut rig = Rig::new(10).await;
     rig.devices(30).await;
+    // Longer than any delay, so that the end of a claim is not taken for the next try.
+    rig.config.lease_ms = 60_000;
     rig.provider.script(|token, _| {
         assert_ne!(token, "token-d00007", "a defect in a provider");
         Told::Answer(delivered())

@@ -1,0 +1,228 @@
+//! What changes while a notification is being sent: providers, devices, what is left of storage.
+
+use std::time::Duration;
+
+use notify_core::{
+    CreateNotification, NotificationId, NotificationStatus, ProviderKind, RegisterDevice,
+};
+
+use super::rig::{FakeProvider, Rig, Told, delivered};
+use crate::providers::Answer;
+use crate::store::sqlite::Fault;
+
+fn refused() -> Answer {
+    Answer::Config { reason: "PERMISSION_DENIED".into() }
+}
+
+fn to_device(name: &str) -> CreateNotification {
+    CreateNotification {
+        text: Some("You have mail".into()),
+        android_device_ids: Some(vec![name.into()]),
+        ..CreateNotification::default()
+    }
+}
+
+async fn until_all_are_completed(rig: &Rig, ids: &[NotificationId]) {
+    for id in ids {
+        rig.until(id, |record| record.status == NotificationStatus::Completed).await;
+    }
+}
+
+/// I6: what waits behind one provider, however much, keeps nothing of another from starting.
+#[tokio::test]
+async fn a_lane_that_is_held_does_not_stop_the_others() {
+    let mut rig = Rig::new(4).await;
+    (rig.config.lane_dispatches_max, rig.config.lane_pages_max) = (3, 2);
+    rig.devices(1).await;
+    rig.register(RegisterDevice::ios("phone", "00ff")).await;
+    let apns = FakeProvider::new(4);
+    rig.configure(ProviderKind::Apns, Some(apns.clone())).await;
+    rig.provider.script(|_, _| Told::Answer(refused()));
+    rig.start();
+    let mut held = Vec::new();
+    for _ in 0..40 {
+        held.push(rig.accept(to_device("d00000")).await);
+    }
+    rig.provider.arrived(1).await;
+    let ios = CreateNotification {
+        text: Some("Hello".into()),
+        platforms: Some(vec!["ios".into()]),
+        ..CreateNotification::default()
+    };
+    let id = rig.accept(ios).await;
+    until_all_are_completed(&rig, &[id]).await;
+    assert_eq!(apns.journal(), ["00ff"]);
+    rig.provider.script(|_, _| Told::Answer(delivered()));
+    rig.configure(ProviderKind::Fcm, Some(rig.provider.clone())).await;
+    until_all_are_completed(&rig, &held).await;
+    assert_eq!(rig.provider.delivered().len(), 40, "each once");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_changes_while_it_is_read_is_read_again() {
+    let mut rig = Rig::new(4).await;
+    rig.devices(10).await;
+    rig.source.answers(false);
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.source.asked(1).await;
+    let new = FakeProvider::new(4);
+    rig.configure(ProviderKind::Fcm, Some(new.clone())).await;
+    rig.source.answers(true);
+    until_all_are_completed(&rig, &[id]).await;
+    assert_eq!((rig.provider.journal().len(), new.journal().len()), (0, 10));
+    rig.stop().await;
+}
+
+/// B20: what was held goes on when the credentials are mended, whatever still comes of the old ones.
+#[tokio::test]
+async fn a_late_refusal_of_old_credentials_does_not_hold_the_new_ones() {
+    let mut rig = Rig::new(4).await;
+    rig.devices(40).await;
+    rig.provider.script(|_, _| Told::Held(refused()));
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(4).await;
+    let new = FakeProvider::new(4);
+    rig.configure(ProviderKind::Fcm, Some(new.clone())).await;
+    rig.provider.release();
+    until_all_are_completed(&rig, &[id]).await;
+    assert_eq!((rig.provider.journal().len(), new.journal().len()), (4, 40));
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_is_removed_in_the_middle_fails_the_rest() {
+    let mut rig = Rig::new(4).await;
+    rig.devices(40).await;
+    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(4).await;
+    rig.configure(ProviderKind::Fcm, None).await;
+    rig.provider.release();
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!((record.counts.sent, record.counts.failed), (4, 36));
+    assert_eq!(record.failures[0].reason, "provider_not_configured");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_rendered_fails_alone() {
+    let mut rig = Rig::new(4).await;
+    rig.devices(10).await;
+    rig.provider.breaks(true);
+    rig.start();
+    let id = rig.broadcast().await;
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!((record.counts.failed, record.failures[0].reason.as_str()), (10, "internal_error"));
+    rig.provider.breaks(false);
+    let id = rig.broadcast().await;
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(record.counts.sent, 10);
+    rig.stop().await;
+}
+
+/// A page without anybody is over when it is claimed: nobody is sent to whom no page counts.
+#[tokio::test]
+async fn a_device_that_is_enabled_after_its_turn_is_not_sent_to() {
+    let mut rig = Rig::new(4).await;
+    let mut off = RegisterDevice::android("off", "token-off");
+    off.push_disabled = Some(true);
+    rig.register(off).await;
+    rig.source.answers(false);
+    rig.start();
+    let id = rig.broadcast().await;
+    until_all_are_completed(&rig, std::slice::from_ref(&id)).await;
+    rig.device("off").await;
+    // What the engine was doing ends ahead of what comes after it in the same lane.
+    rig.source.answers(true);
+    let second = rig.broadcast().await;
+    until_all_are_completed(&rig, &[second]).await;
+    assert_eq!(rig.provider.journal(), ["token-off"], "of the second one");
+    assert_eq!(rig.read(&id).await.counts.targeted, 0);
+    rig.stop().await;
+}
+
+/// B22: a token is left out where another device got the notification with it, not where that
+/// device's turn passed without.
+#[tokio::test]
+async fn a_token_of_a_device_that_got_nothing_is_sent_to_under_the_next_one() {
+    let mut rig = Rig::new(1).await;
+    let mut off = RegisterDevice::android("off", "token-phone");
+    off.push_disabled = Some(true);
+    rig.register(off).await;
+    rig.devices(2).await;
+    rig.device("later").await;
+    rig.provider.script(|token, _| match token {
+        "token-d00001" => Told::Held(delivered()),
+        _ => Told::Answer(delivered()),
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(2).await;
+    rig.register(RegisterDevice::android("later", "token-phone")).await;
+    rig.provider.release();
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(rig.provider.journal(), ["token-d00000", "token-d00001", "token-phone"]);
+    assert_eq!((record.counts.targeted, record.counts.sent), (3, 3));
+    rig.stop().await;
+}
+
+/// Trap 3: devices that do not answer keep their streams, not the room of the next page.
+#[tokio::test]
+async fn silent_devices_do_not_bar_the_next_page() {
+    let mut rig = Rig::new(50).await;
+    (rig.config.page_rows, rig.config.lane_devices_max) = (10, 20);
+    rig.devices(100).await;
+    rig.provider.script(|token, _| {
+        if token.ends_with('0') { Told::Held(delivered()) } else { Told::Answer(delivered()) }
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    let record = rig.until(&id, |record| record.counts.sent == 90).await;
+    assert_eq!(record.counts.pending, 10);
+    rig.provider.release();
+    until_all_are_completed(&rig, &[id]).await;
+    rig.stop().await;
+}
+
+/// I1, I2: storage that fails now and then loses nothing and repeats nothing.
+#[tokio::test]
+async fn storage_that_fails_now_and_then_is_waited_for() {
+    let mut rig = Rig::new(8).await;
+    rig.config.checkpoint_outcomes = 20;
+    rig.devices(200).await;
+    let sqlite = rig.sqlite.clone();
+    rig.provider.script(move |token, attempt| {
+        if attempt == 1 && token.ends_with("50") {
+            sqlite.fail(Fault::Commit(1));
+        } else if attempt == 1 && token.ends_with("00") {
+            sqlite.fail(Fault::Transaction(1));
+        }
+        Told::Answer(delivered())
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!((record.counts.targeted, record.counts.sent), (200, 200));
+    assert_eq!(rig.provider.journal().len(), 200, "each once");
+    rig.stop().await;
+}
+
+/// A clock that jumps by more than a lease ends no page's work.
+#[tokio::test]
+async fn a_day_that_passes_during_a_page_loses_nothing() {
+    let mut rig = Rig::new(4).await;
+    rig.devices(40).await;
+    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(4).await;
+    rig.clock.advance(Duration::from_secs(86_400));
+    rig.provider.release();
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!((record.counts.sent, rig.provider.journal().len()), (40, 40));
+    rig.stop().await;
+}
