@@ -58,7 +58,7 @@ impl Failure {
         move |source| Self::File { path, source }
     }
 
-    /// The exit status, as `interfaces.md` fixes it.
+    /// The exit status, as `docs/cli.md` lists them.
     pub(crate) fn status(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::File { .. } => USAGE,

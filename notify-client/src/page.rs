@@ -50,12 +50,32 @@ impl<P: Page> Walk<P> {
         Self { items: Vec::new().into_iter(), next: Some(first) }
     }
 
+    /// What comes next: an item that is here, the end, or a page to ask for.
+    fn step(&mut self) -> Step<P> {
+        if let Some(item) = self.items.next() {
+            return Step::Give(Some(Ok(item)));
+        }
+        match self.next.take() {
+            None => Step::Give(None),
+            Some(Ok(call)) => Step::Ask(call),
+            Some(Err(error)) => Step::Give(Some(Err(error))),
+        }
+    }
+
     /// Takes a page that the call before asked for.
     fn take(&mut self, page: P, again: Call<P>) {
         let (items, cursor) = page.into_parts();
         self.items = items.into_iter();
         self.next = cursor.map(|cursor| Ok(again.at(cursor)));
     }
+}
+
+/// What a walk does next.
+enum Step<P: Page> {
+    /// Gives this to the caller.
+    Give(Option<Result<P::Item, Error>>),
+    /// Sends this, then goes on.
+    Ask(Call<P>),
 }
 
 impl<P: Page> Call<P> {
@@ -108,12 +128,9 @@ impl<'a, P: Page> Pages<'a, P> {
     /// The next item; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<P::Item, Error>> {
         loop {
-            if let Some(item) = self.walk.items.next() {
-                return Some(Ok(item));
-            }
-            let call = match self.walk.next.take()? {
-                Ok(call) => call,
-                Err(error) => return Some(Err(error)),
+            let call = match self.walk.step() {
+                Step::Give(item) => return item,
+                Step::Ask(call) => call,
             };
             let again = call.again();
             match self.client.send(Ok(call), None).await {
@@ -128,7 +145,7 @@ impl<'a, P: Page> Pages<'a, P> {
 pub(crate) mod blocking {
     //! The same walk as an [`Iterator`].
 
-    use super::{Call, Error, Page, Walk};
+    use super::{Call, Error, Page, Step, Walk};
     use crate::blocking::Client;
 
     /// Every item of a listing, page by page. It ends after an error.
@@ -150,12 +167,9 @@ pub(crate) mod blocking {
 
         fn next(&mut self) -> Option<Self::Item> {
             loop {
-                if let Some(item) = self.walk.items.next() {
-                    return Some(Ok(item));
-                }
-                let call = match self.walk.next.take()? {
-                    Ok(call) => call,
-                    Err(error) => return Some(Err(error)),
+                let call = match self.walk.step() {
+                    Step::Give(item) => return item,
+                    Step::Ask(call) => call,
                 };
                 let again = call.again();
                 match self.client.send(Ok(call), None) {

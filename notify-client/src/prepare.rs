@@ -16,6 +16,7 @@ use crate::{
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
 /// What both transports share: it makes requests of calls, and sends none.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -79,11 +80,12 @@ impl Shared {
 pub(crate) fn base_url(text: &str) -> Result<Url, Error> {
     let wrong = |what: &str| Error::Config(format!("base url `{text}`: {what}"));
     let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("must begin with http:// or https://"));
-    }
+    // Ahead of the rules whose text repeats the url.
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Error::Config("base url: must not hold a user or password".to_owned()));
+    }
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("must begin with http:// or https://"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(wrong("must not have a query or fragment"));

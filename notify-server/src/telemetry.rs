@@ -1,5 +1,5 @@
 //! What the server tells about itself: the log on standard error and the metrics of `/metrics`.
-//! Never a key, token, body or id as a label or field value of its own accord (S13, S14).
+//! Never a key, token, body or id as a label or field value of its own accord.
 
 use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! The program itself: what it prints, its subcommands, its signals (interfaces.md).
+//! The program itself: what it prints, its subcommands, its signals.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -53,6 +53,8 @@ impl Launch {
             .args(["--listen", "127.0.0.1:0"])
             .args(&self.arguments)
             .env("NOTIFY_LOG", &self.log_filter)
+            // The same on every machine: memory is counted by thread.
+            .env("TOKIO_WORKER_THREADS", "2")
             .stdout(Stdio::piped())
             .stderr(stderr)
             .kill_on_drop(true)

@@ -190,14 +190,6 @@ pub enum Schedule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocalTime(pub i64);
 
-impl LocalTime {
-    /// The instant at which a wall clock that far from UTC shows this time.
-    #[must_use]
-    pub fn at_offset(self, utc_offset_minutes: i32) -> Timestamp {
-        Timestamp(self.0 - i64::from(utc_offset_minutes) * 60_000)
-    }
-}
-
 /// How soon a provider should deliver (B19).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

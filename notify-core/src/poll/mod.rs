@@ -1,13 +1,13 @@
 //! Polls (spec 2.7, 2.8, B14, B32).
 
+mod build;
 mod check;
-mod count;
 
 pub(crate) use check::{check_poll, read_poll};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AnswerId, DeviceId, NotificationId, Timestamp};
+use crate::{AnswerId, DeviceId, NotificationId, Timestamp, percentage};
 
 /// Fewest answers of a poll (B14).
 pub const POLL_ANSWERS_MIN: usize = 2;
@@ -132,6 +132,18 @@ pub struct Poll {
     pub created_at: Timestamp,
     /// Answers in the order they were given.
     pub answers: Vec<PollAnswer>,
+}
+
+impl Poll {
+    /// Fills in each answer's share of all clicks (B32).
+    #[must_use]
+    pub fn with_percentages(mut self) -> Self {
+        let all = self.answers.iter().map(|answer| answer.clicks).sum();
+        for answer in &mut self.answers {
+            answer.percentage = percentage(answer.clicks, all);
+        }
+        self
+    }
 }
 
 /// An answer with its count (spec 2.8).

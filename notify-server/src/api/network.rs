@@ -1,5 +1,5 @@
-//! Whether a url names a private address by itself (B25, S1). Names are resolved where something
-//! is sent; here an obviously private endpoint is refused before it is stored.
+//! Whether a url names a private address by itself (B25). Names are resolved where something is
+//! sent; here an obviously private endpoint is refused before it is stored.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

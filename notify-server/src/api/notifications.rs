@@ -125,7 +125,7 @@ fn poll_draft(content: &Content) -> Option<PollDraft> {
 fn draft_of(poll: &NewPoll) -> PollDraft {
     let answers = poll.answers.iter().map(|_| notify_core::AnswerId(Uuid::now_v7())).collect();
     // A UUIDv7 has 74 random bits; the public address is to be unguessable, so two halves of
-    // random bytes make a version 4 (122 bits, S12).
+    // random bytes make a version 4 (122 bits).
     let mut random = [0; 16];
     aws_lc_rs::rand::fill(&mut random).expect("the operating system gives random bytes");
     let public_id = uuid::Builder::from_random_bytes(random).into_uuid();

@@ -1,5 +1,5 @@
-//! What goes to APNs (B15, B34 to B36; protocols §2.2, §2.4): payload and headers beside path,
-//! topic and authorization.
+//! What goes to APNs (B15, B34 to B36; Apple, "Generating a remote notification"): payload and
+//! headers beside path, topic and authorization.
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -56,7 +56,7 @@ pub fn render(outgoing: &Outgoing<'_>) -> Result<Payload, TooLarge> {
     Ok(Payload { body, headers: headers(outgoing) })
 }
 
-/// A stable UUID of one delivery, the same on every try (protocols §2.4): made of the
+/// A stable UUID of one delivery, the same on every try: made of the
 /// notification's and the device token.
 #[must_use]
 pub fn delivery_id(notification: &Uuid, device_token: &str) -> Uuid {

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Outgoing;
 
-/// Longest `apns-collapse-id`, in bytes (protocols §2.2).
+/// Longest `apns-collapse-id`, in bytes (Apple, "Sending notification requests to APNs").
 pub(super) const APNS_COLLAPSE_ID_BYTES_MAX: usize = 64;
 
 /// The caller's `collapse_key`, else the notification's id.

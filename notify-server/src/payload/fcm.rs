@@ -1,5 +1,5 @@
-//! What goes to FCM HTTP v1 (B15, B34, B34a, B36; protocols §3.2): the body, cut where the device's
-//! registration token goes in.
+//! What goes to FCM HTTP v1 (B15, B34, B34a, B36; Google, `projects.messages`): the body, cut where
+//! the device's registration token goes in.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::{Outgoing, TooLarge, collapse};
 
 /// A rendered message.
 #[derive(Debug, Clone)]
-pub struct Payload {
+pub(crate) struct Payload {
     /// Up to and with the token's opening quote.
     pub before: Bytes,
     /// From the token's closing quote on.
@@ -23,17 +23,9 @@ pub struct Payload {
     pub counted: usize,
 }
 
-impl Payload {
-    /// The whole body for one device.
-    #[must_use]
-    pub fn for_token(&self, token: &str) -> Bytes {
-        put_token(&self.before, token, &self.after)
-    }
-}
-
 /// Puts a registration token between the two parts of a body, as the inside of a JSON string.
 #[must_use]
-pub fn put_token(before: &[u8], token: &str, after: &[u8]) -> Bytes {
+pub(crate) fn put_token(before: &[u8], token: &str, after: &[u8]) -> Bytes {
     let mut body = BytesMut::with_capacity(before.len() + token.len() + after.len());
     body.put_slice(before);
     let plain = token.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
@@ -53,7 +45,7 @@ pub fn put_token(before: &[u8], token: &str, after: &[u8]) -> Bytes {
 /// # Errors
 /// When keys and values together, those of `data`, `notification` and `android.notification`, are
 /// over [`FCM_BYTES_MAX`] (B16). The token and the delivery options do not count.
-pub fn render(outgoing: &Outgoing<'_>, enriched_as_data: bool) -> Result<Payload, TooLarge> {
+pub(crate) fn render(outgoing: &Outgoing<'_>, enriched_as_data: bool) -> Result<Payload, TooLarge> {
     let shown = Shown::of(outgoing);
     let settings_title = shown.message.and_then(|message| message.android_title.as_deref());
     let title = settings_title.unwrap_or(outgoing.app_name);

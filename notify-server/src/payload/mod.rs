@@ -2,8 +2,8 @@
 //! notification to payload, headers and their size (B16). No I/O and no credentials.
 
 pub mod apns;
-pub mod fcm;
-pub mod web_push;
+pub(crate) mod fcm;
+mod web_push;
 
 mod collapse;
 mod shown;
@@ -11,10 +11,7 @@ mod size;
 #[cfg(test)]
 mod tests;
 
-pub use size::{
-    APNS_BYTES_MAX, FCM_BYTES_MAX, MESSENGER_CHARS_MAX, TELEGRAM_CHARS_MAX, WEB_PUSH_BYTES_MAX,
-    check_size,
-};
+pub(crate) use size::check_size;
 
 use notify_core::{Content, NotificationId, Platform, Priority, Timestamp};
 

@@ -6,21 +6,21 @@ use super::shown::Shown;
 use super::{Outgoing, TooLarge, apns, fcm, web_push};
 
 /// Most bytes of JSON on APNs.
-pub const APNS_BYTES_MAX: usize = 4_096;
+pub(super) const APNS_BYTES_MAX: usize = 4_096;
 /// Most bytes of keys and values together on FCM; what counts is said at [`fcm::render`].
-pub const FCM_BYTES_MAX: usize = 4_096;
-/// Most bytes of JSON on Web Push: 4,096 less what encryption adds (protocols §4.1).
-pub const WEB_PUSH_BYTES_MAX: usize = 3_993;
+pub(super) const FCM_BYTES_MAX: usize = 4_096;
+/// Most bytes of JSON on Web Push: 4,096 less what encryption adds (RFC 8291 section 4).
+pub(super) const WEB_PUSH_BYTES_MAX: usize = 3_993;
 /// Most Unicode characters of text on Messenger.
-pub const MESSENGER_CHARS_MAX: usize = 2_000;
+pub(super) const MESSENGER_CHARS_MAX: usize = 2_000;
 /// Most Unicode characters of text on Telegram.
-pub const TELEGRAM_CHARS_MAX: usize = 4_096;
+pub(super) const TELEGRAM_CHARS_MAX: usize = 4_096;
 
 /// Checks that every platform's provider would take the notification (B16).
 ///
 /// # Errors
 /// Every platform whose limit it would exceed, with size and limit.
-pub fn check_size(
+pub(crate) fn check_size(
     outgoing: &Outgoing<'_>,
     platforms: &[Platform],
     fcm_enriched_as_data: bool,

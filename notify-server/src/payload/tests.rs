@@ -63,7 +63,8 @@ impl Given {
 
     fn fcm(&self, enriched_as_data: bool) -> Value {
         let payload = to_fcm::render(&self.outgoing(), enriched_as_data).unwrap();
-        serde_json::from_slice(&payload.for_token("t0ken")).unwrap()
+        serde_json::from_slice(&to_fcm::put_token(&payload.before, "t0ken", &payload.after))
+            .unwrap()
     }
 
     fn web(&self) -> Value {

@@ -12,7 +12,7 @@ use super::{Outgoing, TooLarge, collapse};
 ///
 /// # Errors
 /// When it is over [`WEB_PUSH_BYTES_MAX`].
-pub fn render(outgoing: &Outgoing<'_>) -> Result<Bytes, TooLarge> {
+pub(super) fn render(outgoing: &Outgoing<'_>) -> Result<Bytes, TooLarge> {
     let shown = Shown::of(outgoing);
     fit_title(outgoing.app_name, WEB_PUSH_BYTES_MAX, |title| {
         let root = Root { title, shown: &shown, tag: collapse::identity(outgoing) };

@@ -1,4 +1,5 @@
-//! Configuration of APNs: token authentication (protocols §2.3).
+//! Configuration of APNs: token authentication (Apple, "Establishing a token-based connection to
+//! APNs").
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use notify_core::IosEnv;

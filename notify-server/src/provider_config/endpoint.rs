@@ -1,4 +1,4 @@
-//! Where a provider is reached: an origin with an optional path prefix (interfaces.md).
+//! Where a provider is reached: an origin with an optional path prefix.
 
 use url::{Host, Url};
 

@@ -1,4 +1,4 @@
-//! Configuration of FCM: Google's service account (protocols §3.1).
+//! Configuration of FCM: Google's service account, as it is downloaded.
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Map, Value, json};

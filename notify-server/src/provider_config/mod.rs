@@ -1,6 +1,6 @@
-//! What an administrator configures for each provider (interfaces.md, admin API): read, checked and
-//! shown without its secrets. Pure: nothing here connects to anything, so that the API may use it.
-//! Debug output and errors never show a key.
+//! What an administrator configures for each provider over the admin API: read, checked and shown
+//! without its secrets. Pure: nothing here connects to anything, so that the API may use it. Debug
+//! output and errors never show a key.
 
 mod apns;
 mod endpoint;

@@ -1,4 +1,5 @@
-//! The common vocabulary of what a provider answered (protocols.md §0).
+//! The common vocabulary of what a provider answered: one for all of them, so that policy knows
+//! none by name.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -66,7 +67,23 @@ pub enum Answer {
     },
 }
 
-/// Whether a failed attempt may have reached the device (protocols.md §1).
+impl Answer {
+    /// A failure that the provider answered with, and that may pass.
+    pub(super) fn failed(reason: Reason) -> Self {
+        Self::Retry { reason, after: None, outcome: Certainty::Failed }
+    }
+
+    /// The same answer with what `Retry-After` asks for, where it is one that waits.
+    pub(super) fn waiting(mut self, asked: Option<Duration>) -> Self {
+        if let Self::Retry { after, .. } | Self::Throttle { after, .. } = &mut self {
+            *after = asked;
+        }
+        self
+    }
+}
+
+/// Whether a failed attempt may have reached the device: what decides whether a repeat can show
+/// twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
     /// Never processed: refused, above the last stream id, or not sent at all. Resending at once

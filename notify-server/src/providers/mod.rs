@@ -8,6 +8,7 @@ mod answer;
 mod apns;
 mod fcm;
 mod registry;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -73,9 +74,9 @@ pub trait Provider: Send + Sync {
 /// A provider, as the engine holds it.
 pub(crate) type SharedProvider = Arc<dyn Provider>;
 
-/// Longest time one attempt takes, in seconds (protocols.md §1).
+/// Longest time one attempt takes, in seconds.
 pub(crate) const REQUEST_TIMEOUT_SECONDS: u64 = 30;
-/// Most bytes read of a provider's answer (S16).
+/// Most bytes read of a provider's answer: it may be anybody's.
 pub(crate) const ANSWER_BYTES_MAX: usize = 65_536;
 
 /// What is the same for every device of a dispatch.

@@ -1,5 +1,5 @@
 //! Builds providers from their configuration and holds what they share: connections, TLS and
-//! tokens (design.md, trap 18).
+//! tokens.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ use super::rules::Rule;
 use super::scene::{Declared, Scene, Settings};
 
 /// Messages that one answer lists unless told otherwise.
-const RECEIVED_LIMIT: usize = 1_000;
+const RECEIVED_LISTED_DEFAULT: usize = 1_000;
 
 /// Why a call is refused.
 enum Refused {
@@ -91,7 +91,7 @@ fn config(scene: &Scene) -> Value {
 
 fn received(scene: &Scene, call: &Call) -> Result<Vec<Received>, Refused> {
     let query = call.head.uri.query().unwrap_or_default();
-    let (mut provider, mut token, mut limit) = (None, None, RECEIVED_LIMIT);
+    let (mut provider, mut token, mut limit) = (None, None, RECEIVED_LISTED_DEFAULT);
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
         let invalid = |rule: &str| Refused::Invalid(format!("{name}: {rule}"));
         match name.as_ref() {

@@ -1,4 +1,4 @@
-//! Secrets appear in no log, metric, answer or file (S13).
+//! Secrets appear in no log, metric, answer or file.
 
 use serde_json::json;
 

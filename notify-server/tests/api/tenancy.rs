@@ -1,4 +1,4 @@
-//! Another application's ids are exactly as unknown as ones that never existed (B7, S12).
+//! Another application's ids are exactly as unknown as ones that never existed (B7).
 
 use reqwest::Method;
 use serde_json::{Value, json};

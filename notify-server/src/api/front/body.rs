@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::api::error::ApiError;
 
-/// A body that comes at least this fast may take longer than the timeout, in bytes a second.
-const RATE_MIN: u64 = 1_024;
+/// A body that comes at least this fast may take longer than the timeout.
+const BYTES_PER_SECOND_MIN: u64 = 1_024;
 
 /// The whole body.
 pub(super) async fn collect<B>(
@@ -31,7 +31,7 @@ where
     let mut all = BytesMut::new();
     loop {
         let read = first.len().max(all.len());
-        let earned = Duration::from_millis(read as u64 * 1_000 / RATE_MIN);
+        let earned = Duration::from_millis(read as u64 * 1_000 / BYTES_PER_SECOND_MIN);
         let deadline = started + timeout + earned;
         let frame = tokio::time::timeout_at(deadline, body.frame());
         let Some(frame) = frame.await.map_err(|_| ApiError::TooSlow)? else { break };

@@ -14,7 +14,7 @@ use crate::api::error::ApiError;
 /// Most clients remembered before old ones are looked for.
 const REMEMBERED_MAX: usize = 100_000;
 
-/// Slows clients whose keys keep failing (S8).
+/// Slows clients whose keys keep failing.
 pub(super) struct Throttle(Limiter<IpAddr>);
 
 impl Throttle {

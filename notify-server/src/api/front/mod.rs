@@ -224,7 +224,7 @@ fn is_under(path: &str, area: &str) -> bool {
     path.strip_prefix(area).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Unknown methods share a label: labels are a closed set (S14).
+/// Unknown methods share a label: labels are a closed set, whatever a client invents.
 fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,5 +1,5 @@
-//! What a connection is doing, so that one that does nothing useful is closed (S9): hyper alone
-//! bounds neither the time before a first byte nor a client that does not read.
+//! What a connection is doing, so that one that does nothing useful is closed: hyper alone bounds
+//! neither the time before a first byte nor a client that does not read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! The answers of APNs (protocols §2.5; B39 and B40 where they differ), as one pure function.
+//! The answers of APNs (Apple, "Handling notification responses from APNs"; B39 and B40 where they
+//! differ), as one pure function.
 
 use std::borrow::Cow;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 
 use crate::providers::answer::word;
 use crate::providers::transport::retry_after;
-use crate::providers::{Answer, Certainty, Reason, Scope};
+use crate::providers::{Answer, Reason, Scope};
 
 /// What an answer says about our end, beside the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +48,10 @@ pub(super) fn classify(
     }
     let body: Body<'_> = serde_json::from_slice(body).unwrap_or_default();
     let reason = body.reason.as_deref().unwrap_or_default();
-    let after = retry_after(headers, now);
     let refusal = refusal(status.as_u16(), reason);
     let answer = known(status.as_u16(), reason, body.timestamp.as_ref(), now)
         .unwrap_or_else(|| by_status(*status, reason));
-    (with_after(answer, after), refusal)
+    (answer.waiting(retry_after(headers, now)), refusal)
 }
 
 fn refusal(status: u16, reason: &str) -> Refusal {
@@ -113,7 +113,7 @@ fn known(
         | (413, "PayloadTooLarge") => Answer::BadMessage { reason: word(reason) },
         (400, "IdleTimeout")
         | (500, "InternalServerError")
-        | (503, "ServiceUnavailable" | "Shutdown") => retry(word(reason)),
+        | (503, "ServiceUnavailable" | "Shutdown") => Answer::failed(word(reason)),
         (429, "TooManyRequests") => {
             Answer::Throttle { reason: word(reason), after: None, scope: Scope::Address }
         }
@@ -131,20 +131,9 @@ fn by_status(status: StatusCode, reason: &str) -> Answer {
     match status.as_u16() {
         413 => Answer::BadMessage { reason },
         429 => Answer::Throttle { reason, after: None, scope: Scope::Provider },
-        408 | 500..=599 => retry(reason),
+        408 | 500..=599 => Answer::failed(reason),
         _ => Answer::Unknown { reason },
     }
-}
-
-fn retry(reason: Reason) -> Answer {
-    Answer::Retry { reason, after: None, outcome: Certainty::Failed }
-}
-
-fn with_after(mut answer: Answer, given: Option<std::time::Duration>) -> Answer {
-    if let Answer::Retry { after, .. } | Answer::Throttle { after, .. } = &mut answer {
-        *after = given;
-    }
-    answer
 }
 
 /// When the token died. A time ahead of ours is now: it must not disable a device that registers

@@ -1,6 +1,6 @@
-//! Apple Push Notification service (protocols §2; developer.apple.com, "Sending notification
-//! requests to APNs"): HTTP/2 alone, token authentication, 4,096 bytes of JSON. Permanent are 410
-//! and `BadDeviceToken`; what names our credentials holds the provider.
+//! Apple Push Notification service (developer.apple.com, "Sending notification requests to APNs"):
+//! HTTP/2 alone, token authentication, 4,096 bytes of JSON. Permanent are 410 and `BadDeviceToken`;
+//! what names our credentials holds the provider.
 
 mod classify;
 #[cfg(test)]
@@ -14,13 +14,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
-use http::{Method, Request, Version};
 use notify_core::IosEnv;
 use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
 use self::classify::{Refusal, classify};
-use super::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED};
+use super::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED, http2_post};
 use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, apns as payload};
@@ -56,7 +55,7 @@ impl Apns {
     ) -> Self {
         let host = |env| {
             let endpoint = config.endpoint_for(env);
-            // Apple binds a connection to the team and key that it saw first (protocols §2.3).
+            // Apple binds a connection to the team and key that it saw first.
             let credential = format!("apns {} {}", config.team_id, config.key_id);
             let trust = config.ca_certificate.clone();
             let pool = pools.get(&endpoint, credential, trust, Protocols::Http2);
@@ -147,7 +146,7 @@ impl Provider for Apns {
                 if let Some(id) = delivery_id(&prepared.headers, token) {
                     headers.insert(payload::ID, id);
                 }
-                request(host.uri(token), headers)
+                http2_post(host.uri(token), headers)
             };
             let reply = match host.pool.send(build, body.clone(), deadline).await {
                 Ok(reply) => reply,
@@ -157,7 +156,7 @@ impl Provider for Apns {
             let (answer, refusal) = classify(&reply.status, &reply.headers, &reply.body, now);
             match refusal {
                 // Nothing was processed: with another token (B39), or on a connection that has not
-                // seen another key (protocols §2.5), it may go at once, each once.
+                // seen another key, it may go at once, each once.
                 Refusal::TokenExpired if !was_renewed && self.token.renew(&bearer, now) => {
                     was_renewed = true;
                 }
@@ -184,15 +183,6 @@ impl Provider for Apns {
         let live = hosts[..if is_one { 1 } else { 2 }].iter().filter_map(|host| host.pool.slots());
         live.reduce(|sum, slots| sum + slots).unwrap_or(STREAMS_ASSUMED).max(1)
     }
-}
-
-fn request(uri: Uri, headers: HeaderMap) -> Request<()> {
-    let mut request = Request::new(());
-    *request.method_mut() = Method::POST;
-    *request.version_mut() = Version::HTTP_2;
-    *request.uri_mut() = uri;
-    *request.headers_mut() = headers;
-    request
 }
 
 /// The delivery's own `apns-id` in place of the notification's.

@@ -1,8 +1,8 @@
-//! The provider token (protocols §2.3): one for each team and key, whichever application and worker
-//! uses it. Apple answers 429 to who makes them too often.
+//! The provider token (Apple, "Establishing a token-based connection to APNs"): one for each team
+//! and key, whichever application and worker uses it. Apple answers 429 to who makes them too
+//! often.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use http::HeaderValue;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::provider_config::{ApnsConfig, KeyDigest};
 use crate::providers::Reason;
+use crate::providers::shared::Shared;
 
 /// Age at which a token is replaced, in milliseconds; Apple refuses it at 60 minutes.
 const REFRESH_AGE_MS: i64 = 50 * 60_000;
@@ -22,27 +23,18 @@ type TokenKey = (String, String, KeyDigest);
 
 /// All provider tokens of the server, each as long as some application uses it.
 #[derive(Default)]
-pub(in crate::providers) struct ProviderTokens {
-    tokens: Mutex<HashMap<TokenKey, Weak<ProviderToken>>>,
-}
+pub(in crate::providers) struct ProviderTokens(Shared<TokenKey, ProviderToken>);
 
 impl ProviderTokens {
     /// The token of that team and key.
     pub(super) fn get(&self, config: &ApnsConfig) -> Arc<ProviderToken> {
         let key = (config.team_id.clone(), config.key_id.clone(), config.key_digest);
-        let mut tokens = self.tokens.lock().expect("nothing panics under this lock");
-        if let Some(token) = tokens.get(&key).and_then(Weak::upgrade) {
-            return token;
-        }
-        tokens.retain(|_, token| token.strong_count() > 0);
-        let token = Arc::new(ProviderToken {
+        self.0.get(key, |_| ProviderToken {
             team_id: config.team_id.clone(),
             key_id: config.key_id.clone(),
             private_key: config.private_key.clone(),
             state: Mutex::default(),
-        });
-        tokens.insert(key, Arc::downgrade(&token));
-        token
+        })
     }
 }
 

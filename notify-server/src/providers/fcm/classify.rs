@@ -1,5 +1,5 @@
-//! The answers of FCM (protocols §3.3; B39 and B40 where they differ), as one pure function:
-//! `errorCode` first, then the canonical status, then the HTTP status.
+//! The answers of FCM (Google, "FCM error codes"; B39 and B40 where they differ), as one pure
+//! function: `errorCode` first, then the canonical status, then the HTTP status.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::providers::answer::word;
 use crate::providers::transport::{Reply, retry_after};
-use crate::providers::{Answer, Certainty, Reason, Scope};
+use crate::providers::{Answer, Reason, Scope};
 
 /// The key of another push service that is stored at Google is refused; a fresh token is no help.
 pub(super) const THIRD_PARTY: &str = "THIRD_PARTY_AUTH_ERROR";
@@ -100,13 +100,10 @@ pub(super) fn classify(reply: &Reply, now: Timestamp) -> Answer {
     }
     let failed: Failed = serde_json::from_slice(&reply.body).unwrap_or_default();
     let error = failed.error;
-    let mut answer = by_error_code(&error)
+    by_error_code(&error)
         .or_else(|| by_canonical_status(reply.status, &error))
-        .unwrap_or_else(|| by_http_status(reply.status, &error));
-    if let Answer::Retry { after, .. } | Answer::Throttle { after, .. } = &mut answer {
-        *after = retry_after(&reply.headers, now);
-    }
-    answer
+        .unwrap_or_else(|| by_http_status(reply.status, &error))
+        .waiting(retry_after(&reply.headers, now))
 }
 
 fn by_error_code(error: &GoogleError) -> Option<Answer> {
@@ -118,7 +115,7 @@ fn by_error_code(error: &GoogleError) -> Option<Answer> {
         "SENDER_ID_MISMATCH" => Answer::BadMessage { reason: reason() },
         THIRD_PARTY => Answer::Config { reason: Reason::Borrowed(THIRD_PARTY) },
         "QUOTA_EXCEEDED" => quota(error, reason()),
-        "INTERNAL" | "UNAVAILABLE" => retry(reason()),
+        "INTERNAL" | "UNAVAILABLE" => Answer::failed(reason()),
         "UNSPECIFIED_ERROR" => Answer::Unknown { reason: reason() },
         _ => return None,
     };
@@ -133,7 +130,7 @@ fn by_canonical_status(http: StatusCode, error: &GoogleError) -> Option<Answer> 
             Answer::Config { reason: reason() }
         }
         (429, "RESOURCE_EXHAUSTED") => quota(error, reason()),
-        (500, "INTERNAL") | (503, "UNAVAILABLE") => retry(reason()),
+        (500, "INTERNAL") | (503, "UNAVAILABLE") => Answer::failed(reason()),
         _ => return None,
     };
     Some(answer)
@@ -147,7 +144,7 @@ fn by_http_status(http: StatusCode, error: &GoogleError) -> Answer {
         401 | 404 => Answer::Config { reason },
         413 => Answer::BadMessage { reason },
         429 => quota(error, reason),
-        408 | 500..=599 => retry(reason),
+        408 | 500..=599 => Answer::failed(reason),
         _ => Answer::Unknown { reason },
     }
 }
@@ -164,8 +161,4 @@ fn invalid_argument(error: &GoogleError) -> Answer {
 fn quota(error: &GoogleError, reason: Reason) -> Answer {
     let scope = if error.is_quota_of_address() { Scope::Address } else { Scope::Provider };
     Answer::Throttle { reason, after: None, scope }
-}
-
-fn retry(reason: Reason) -> Answer {
-    Answer::Retry { reason, after: None, outcome: Certainty::Failed }
 }

@@ -1,6 +1,6 @@
-//! Firebase Cloud Messaging, HTTP v1 (protocols §3; firebase.google.com, "Send messages using the
-//! FCM HTTP v1 API"): OAuth2 service account, one request a device, 4,096 bytes of keys and values.
-//! Permanent are `UNREGISTERED` and an `INVALID_ARGUMENT` that names the token.
+//! Firebase Cloud Messaging, HTTP v1 (firebase.google.com, "Send messages using the FCM HTTP v1
+//! API"): OAuth2 service account, one request a device, 4,096 bytes of keys and values. Permanent
+//! are `UNREGISTERED` and an `INVALID_ARGUMENT` that names the token.
 
 mod classify;
 mod oauth;
@@ -13,14 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::Uri;
-use http::{Method, Request, StatusCode, Version};
 use tokio::time::{Duration, Instant};
 
 use self::classify::classify;
 use self::oauth::AccessToken;
-use super::transport::{Failure, Http1, Pool, Pools, Protocols, Reply, STREAMS_ASSUMED};
+use super::transport::{
+    Failure, Http1, Pool, Pools, Protocols, Reply, STREAMS_ASSUMED, http2_post,
+};
 use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, fcm as payload};
@@ -85,14 +87,7 @@ impl Sender {
             headers
         };
         if !self.is_http1.load(Ordering::Relaxed) {
-            let build = || {
-                let mut request = Request::new(());
-                *request.method_mut() = Method::POST;
-                *request.version_mut() = Version::HTTP_2;
-                *request.uri_mut() = self.uri.clone();
-                *request.headers_mut() = with_bearer();
-                request
-            };
+            let build = || http2_post(self.uri.clone(), with_bearer());
             match self.pool.send(build, body.clone(), deadline).await {
                 Err(failure) if failure.is_http1_only => {
                     self.is_http1.store(true, Ordering::Relaxed);
@@ -137,7 +132,7 @@ impl Provider for Fcm {
             };
             let answer = classify(&reply, self.clock.now());
             // A token that Google took back before its time: one fresh one, then it is our
-            // credentials (protocols §3.1). Nothing was processed.
+            // credentials. Nothing was processed.
             let is_stale = reply.status == StatusCode::UNAUTHORIZED
                 && !matches!(&answer, Answer::Config { reason } if *reason == classify::THIRD_PARTY);
             if !is_stale || refused.is_some() {

@@ -1,8 +1,7 @@
-//! Access tokens of a service account (protocols §3.1; RFC 7523): one for each credential, fetched
-//! by one of those who wait for it, and again five minutes before it ends.
+//! Access tokens of a service account (RFC 7523): one for each credential, fetched by one of those
+//! who wait for it, and again five minutes before it ends.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use jsonwebtoken::{Algorithm, Header};
@@ -13,6 +12,7 @@ use tokio::time::{Duration, Instant, timeout_at};
 use crate::clock::SharedClock;
 use crate::provider_config::{ExtraRoots, FcmConfig, KeyDigest, ServiceAccount};
 use crate::providers::answer::word;
+use crate::providers::shared::Shared;
 use crate::providers::transport::{Http1, Reply, retry_after};
 use crate::providers::{Answer, Certainty, Reason};
 
@@ -35,9 +35,7 @@ type TokenKey = (String, String, Option<String>, KeyDigest, Option<ExtraRoots>);
 
 /// All access tokens of the server, each as long as some application uses it.
 #[derive(Default)]
-pub(in crate::providers) struct AccessTokens {
-    tokens: Mutex<HashMap<TokenKey, Weak<AccessToken>>>,
-}
+pub(in crate::providers) struct AccessTokens(Shared<TokenKey, AccessToken>);
 
 impl AccessTokens {
     /// The token of that account.
@@ -50,19 +48,12 @@ impl AccessTokens {
             account.key_digest,
             config.ca_certificate.clone(),
         );
-        let mut tokens = self.tokens.lock().expect("nothing panics under this lock");
-        if let Some(token) = tokens.get(&key).and_then(Weak::upgrade) {
-            return token;
-        }
-        tokens.retain(|_, token| token.strong_count() > 0);
-        let token = Arc::new(AccessToken {
+        self.0.get(key, |_| AccessToken {
             account: account.clone(),
             http: http.clone(),
             current: Mutex::default(),
             exchange: tokio::sync::Mutex::default(),
-        });
-        tokens.insert(key, Arc::downgrade(&token));
-        token
+        })
     }
 }
 

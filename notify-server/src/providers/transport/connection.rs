@@ -151,7 +151,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
 }
 
 /// Sees to it that a connection whose peer is gone does not hold requests for ever: half-open TCP
-/// is a known cause of stalls (protocols §1).
+/// is a known cause of stalls.
 struct Watch {
     timer: Pin<Box<Sleep>>,
     is_waiting: bool,

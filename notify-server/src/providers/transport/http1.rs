@@ -1,5 +1,5 @@
 //! HTTP/1.1, for what is no HTTP/2: the token endpoint, and an `endpoint` of FCM that is plain
-//! `http` or negotiates nothing better (interfaces.md). Follows no redirect and uses no proxy.
+//! `http` or negotiates nothing better. Follows no redirect and uses no proxy.
 
 use bytes::Bytes;
 use http::HeaderMap;

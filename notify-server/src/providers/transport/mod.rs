@@ -1,6 +1,6 @@
 //! The HTTP/2 sender: `h2` driven directly over TLS, a small pool per origin, credential and trust
-//! (design.md, trap 18). It makes one request and says what came of it; what that means is the
-//! provider's to tell. Runs on the engine's current-thread runtime.
+//! It makes one request and says what came of it; what that means is the provider's to tell. Runs
+//! on the engine's current-thread runtime.
 
 mod connection;
 mod dial;
@@ -23,8 +23,10 @@ pub(crate) use retry_after::retry_after;
 
 use std::time::Duration;
 
+use http::{HeaderMap, Method, Request, Uri, Version};
+
 /// Most connections of one pool: 8 × 100 streams at 100 ms are 8,000 requests a second, near
-/// Google's quota for a project (protocols §3.3).
+/// Google's quota for a project, 600,000 a minute.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
 /// Most streams used of one connection, whatever the server offers.
 pub(crate) const STREAMS_MAX: usize = 1_000;
@@ -41,7 +43,7 @@ const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTINGS_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a connection with open streams is asked for a sign of life, and how long it may take.
 const PING_INTERVAL: Duration = Duration::from_secs(15);
-/// How often an idle connection is (protocols §1).
+/// How often an idle connection is: Apple asks for once an hour.
 const PING_INTERVAL_IDLE: Duration = Duration::from_secs(3_600);
 /// Least time between connections to an origin that fails.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
@@ -50,3 +52,13 @@ const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
 const RESENDS_MAX: u32 = 2;
 /// Most bytes of header fields read of an answer.
 const ANSWER_HEADER_BYTES_MAX: u32 = 32_768;
+
+/// The head of a POST over HTTP/2.
+pub(crate) fn http2_post(uri: Uri, headers: HeaderMap) -> Request<()> {
+    let mut request = Request::new(());
+    *request.method_mut() = Method::POST;
+    *request.version_mut() = Version::HTTP_2;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    request
+}

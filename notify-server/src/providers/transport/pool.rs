@@ -1,7 +1,6 @@
 //! Connections to one origin with one credential and one trust: few and long-lived, a new one only
 //! when the streams of all are taken.
 
-use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -19,8 +18,9 @@ use super::reply::{Reply, read_body};
 use super::tls::{TlsConfigs, Trust};
 use super::{CONNECTIONS_MAX, RECONNECT_INTERVAL, RESENDS_MAX, STREAMS_ASSUMED};
 use crate::provider_config::Endpoint;
+use crate::providers::shared::Shared;
 
-/// What connections may be shared by (design.md, trap 18): a provider binds a connection to the
+/// What connections may be shared by: a provider binds a connection to the
 /// credential that it saw first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PoolKey {
@@ -37,8 +37,9 @@ pub(crate) struct PoolKey {
 /// All pools of the server, each as long as some provider uses it.
 #[derive(Default)]
 pub(crate) struct Pools {
-    pools: Mutex<HashMap<PoolKey, Weak<Pool>>>,
-    paces: Mutex<HashMap<String, Arc<Pace>>>,
+    pools: Shared<PoolKey, Pool>,
+    /// By origin.
+    paces: Shared<String, Pace>,
     tls: Arc<TlsConfigs>,
 }
 
@@ -57,27 +58,17 @@ impl Pools {
         protocols: Protocols,
     ) -> Arc<Pool> {
         let key = PoolKey { origin: endpoint.origin(), credential, trust, protocols };
-        let mut pools = self.pools.lock().expect("nothing panics under this lock");
-        if let Some(pool) = pools.get(&key).and_then(Weak::upgrade) {
-            return pool;
-        }
-        pools.retain(|_, pool| pool.strong_count() > 0);
-        let mut paces = self.paces.lock().expect("nothing panics under this lock");
-        paces.retain(|_, pace| Arc::strong_count(pace) > 1);
-        let pace = Arc::clone(paces.entry(key.origin.clone()).or_default());
-        let pool = Arc::new(Pool {
+        self.pools.get(key, |key| Pool {
             dial: Arc::new(Dial {
                 endpoint: endpoint.clone(),
                 trust: key.trust.clone(),
                 protocols,
                 tls: Arc::clone(&self.tls),
             }),
-            pace,
+            pace: self.paces.get(key.origin.clone(), |_| Pace::default()),
             state: Mutex::default(),
             changed: Notify::new(),
-        });
-        pools.insert(key, Arc::downgrade(&pool));
-        pool
+        })
     }
 }
 
@@ -132,8 +123,9 @@ impl Pool {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Makes one request. What was certainly not processed is sent again at once, on a connection
-    /// that takes it: that is no attempt of its own (protocols §1). `request` builds it anew.
+    /// Makes one request. What was certainly not processed (RFC 9113 sections 6.8 and 8.7) is sent
+    /// again at once, on a connection that takes it: that is no attempt of its own. `request`
+    /// builds it anew.
     pub(crate) async fn send<F>(
         self: &Arc<Self>,
         request: F,

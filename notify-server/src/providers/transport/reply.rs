@@ -1,4 +1,4 @@
-//! An answer, read within bounds (S16).
+//! An answer, read within bounds: whoever answers may not be who was meant.
 
 use bytes::{Bytes, BytesMut};
 use h2::RecvStream;

@@ -1,4 +1,4 @@
-//! Every refusal of APNs that a request can bring upon itself (protocols 2.2 to 2.5).
+//! Every refusal of APNs that a request can bring upon itself.
 
 use std::time::Duration;
 

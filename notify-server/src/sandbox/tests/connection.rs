@@ -1,5 +1,4 @@
-//! What only a connection has: its stream limit, GOAWAY, resets, silence and the cut (protocols 1
-//! and 2.6).
+//! What only a connection has: its stream limit, GOAWAY, resets, silence and the cut.
 
 use futures_util::FutureExt as _;
 use h2::Reason;

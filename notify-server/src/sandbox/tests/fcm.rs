@@ -1,4 +1,4 @@
-//! What FCM refuses of a message, and how it says so (protocols 3.2, 3.3).
+//! What FCM refuses of a message, and how it says so.
 
 use serde_json::{Value, json};
 

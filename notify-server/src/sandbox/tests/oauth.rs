@@ -1,4 +1,4 @@
-//! The token endpoint: what it refuses, and what its tokens are worth (protocols 3.1).
+//! The token endpoint: what it refuses, and what its tokens are worth.
 
 use std::time::Duration;
 

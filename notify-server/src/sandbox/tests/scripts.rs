@@ -1,4 +1,4 @@
-//! Answers by script: one row for each answer of protocols 2.5 and 3.3, by token and by rule.
+//! Answers by script: one row for each answer that APNs and FCM have, by token and by rule.
 
 use std::time::Duration;
 

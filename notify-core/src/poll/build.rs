@@ -1,7 +1,6 @@
-//! Building polls, and their shares of clicks (B32).
+//! Building polls in code.
 
-use super::{CreateAnswer, CreatePoll, Poll, PollLayout};
-use crate::percentage;
+use super::{CreateAnswer, CreatePoll, PollLayout};
 
 impl CreatePoll {
     /// A poll whose answers are texts.
@@ -48,17 +47,5 @@ impl CreatePoll {
 
     fn with_answers(layout: PollLayout, text: String, answers: Vec<CreateAnswer>) -> Self {
         Self { text, layout_id: layout.as_str().to_owned(), image_url: None, answers }
-    }
-}
-
-impl Poll {
-    /// Fills in each answer's share of all clicks (B32).
-    #[must_use]
-    pub fn with_percentages(mut self) -> Self {
-        let all = self.answers.iter().map(|answer| answer.clicks).sum();
-        for answer in &mut self.answers {
-            answer.percentage = percentage(answer.clicks, all);
-        }
-        self
     }
 }
