@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-/// Microseconds of one tick of `/proc/*/stat` (USER_HZ is 100 on every Linux that is in use).
+/// Microseconds of one tick of `/proc/*/stat` (`USER_HZ` is 100 on every Linux that is in use).
 const TICK_US: u64 = 10_000;
 /// Flushes of one measurement.
 const FLUSHES: usize = 50;

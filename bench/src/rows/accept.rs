@@ -91,14 +91,6 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
 }
 
 fn lines(scale: &Scale, costs: &Measured) -> Vec<Line> {
-    let line = |what: &str, figure: String, beside: String, ratio: f64, goal: Goal| Line {
-        row: "accept",
-        what: what.to_owned(),
-        figure,
-        beside,
-        ratio,
-        goal,
-    };
     let many = scale.connections;
     let (notify, changed) = (&costs.notify, &costs.changed);
     let devices =
@@ -162,6 +154,10 @@ fn lines(scale: &Scale, costs: &Measured) -> Vec<Line> {
             Goal::Open,
         ),
     ]
+}
+
+fn line(what: &str, figure: String, beside: String, ratio: f64, goal: Goal) -> Line {
+    Line { row: "accept", what: what.to_owned(), figure, beside, ratio, goal }
 }
 
 fn health() -> Make {

@@ -201,18 +201,22 @@ fn replace(
             taken.map(|(_, at)| at.as_ms())
         ])?;
     }
+    // Apart from what most registrations change: naming an indexed column writes its index.
+    if row.fields.push_disabled != fields.push_disabled {
+        tx.prepare_cached("update devices set push_disabled = ?2 where key = ?1")?
+            .execute(params![key.0, fields.push_disabled])?;
+    }
     if revived && row.dead {
         tx.prepare_cached("update devices set dead_reason = null, dead_at = null where key = ?1")?
             .execute([key.0])?;
     }
     tx.prepare_cached(
-        "update devices set ios_env = ?2, push_disabled = ?3, utc_offset_minutes = ?4,
-         details = ?5, p256dh = ?6, auth = ?7 where key = ?1",
+        "update devices set ios_env = ?2, utc_offset_minutes = ?3, details = ?4, p256dh = ?5,
+         auth = ?6 where key = ?1",
     )?
     .execute(params![
         key.0,
         fields.ios_env.map(env_code),
-        fields.push_disabled,
         fields.utc_offset_minutes,
         fields.details,
         fields.p256dh,

@@ -127,7 +127,7 @@ mod tests {
         seen
     }
 
-    fn write(seen: &Seen, part: Part<'_>) -> Vec<i64> {
+    fn write(seen: &Seen, part: &Part<'_>) -> Vec<i64> {
         seen.written(&part.rows);
         part.rows.iter().map(|(key, _)| key.0).collect()
     }
@@ -148,7 +148,7 @@ mod tests {
         let seen = noted(2 * PART_MAX + 1);
         let mut written = Vec::new();
         while let Some(part) = seen.next_part() {
-            written.push(write(&seen, part));
+            written.push(write(&seen, &part));
         }
         let lengths: Vec<_> = written.iter().map(Vec::len).collect();
         assert_eq!(lengths, [PART_MAX, PART_MAX, 1]);
@@ -156,7 +156,7 @@ mod tests {
 
         seen.note(DeviceKey(1), Timestamp(8));
         let part = seen.next_part().unwrap();
-        assert_eq!(write(&seen, part), [1], "behind the last one comes the first");
+        assert_eq!(write(&seen, &part), [1], "behind the last one comes the first");
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         let seen = noted(1);
         let part = seen.next_part().unwrap();
         seen.note(DeviceKey(1), Timestamp(9));
-        write(&seen, part);
+        write(&seen, &part);
         assert_eq!(seen.at(DeviceKey(1)), Some(Timestamp(9)));
     }
 }
