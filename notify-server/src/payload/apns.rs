@@ -35,7 +35,7 @@ pub struct Payload {
 /// Renders a notification.
 ///
 /// # Errors
-/// When the JSON is over [`APNS_BYTES_MAX`].
+/// When the JSON is over the 4,096 bytes that APNs takes.
 pub fn render(outgoing: &Outgoing<'_>) -> Result<Payload, TooLarge> {
     let shown = Shown::of(outgoing);
     let too_large = |bytes| TooLarge { platform: Platform::Ios, bytes, limit: APNS_BYTES_MAX };
