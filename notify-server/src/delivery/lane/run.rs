@@ -56,19 +56,20 @@ impl LaneRun {
     pub(crate) async fn run(mut self) {
         let shared = self.lane.shared.clone();
         loop {
-            if !shared.stop.asked() {
-                if let Err(error) = self.take_on().await {
-                    shared.storage_failed(&error).await;
-                    continue;
-                }
-            } else if self.running.is_empty() {
+            // Looked at once: a sign given while work is taken on must not go unheard below.
+            let stopping = shared.stop.asked();
+            if stopping && self.running.is_empty() {
                 return;
+            }
+            if !stopping && let Err(error) = self.take_on().await {
+                shared.storage_failed(&error).await;
+                continue;
             }
             let lane = self.lane.clone();
             tokio::select! {
                 Some(finished) = self.running.join_next_with_id() => self.finished(finished),
                 () = lane.wake.notified() => {}
-                () = shared.stop.told(), if !shared.stop.asked() => {}
+                () = shared.stop.told(), if !stopping => {}
             }
         }
     }
