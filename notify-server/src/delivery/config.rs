@@ -31,6 +31,9 @@ pub struct EngineConfig {
     pub lane_retries_max: u32,
     /// Most notifications started in one transaction.
     pub start_batch: u32,
+    /// Most streams of one lane, however many its provider offers: a quarter of the credit, so that
+    /// a provider that does not answer leaves credit to the others.
+    pub lane_streams_max: usize,
     /// Most dispatches that one lane holds in memory; of the rest it knows the numbers. No bound
     /// across lanes: one that is held must not keep others from starting.
     pub lane_dispatches_max: usize,
@@ -53,6 +56,7 @@ impl Default for EngineConfig {
             lane_pages_max: 256,
             lane_retries_max: 200,
             start_batch: 100,
+            lane_streams_max: 1_024,
             lane_dispatches_max: 256,
             retry: RetryPolicy::default(),
             seed: None,

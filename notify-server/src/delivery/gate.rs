@@ -129,14 +129,16 @@ impl Gate {
     }
 
     /// The provider could not be reached: a short pause, so that an outage turns few deliveries
-    /// into rows of their own.
-    pub(crate) fn unreachable(&self, now: Timestamp) {
+    /// into rows of their own. Answers whether that is news: the first time in a row.
+    pub(crate) fn unreachable(&self, now: Timestamp) -> bool {
         let open = *self.state.lock().expect("no holder of the gate panics") == GateState::Open;
-        if open {
-            let doublings = self.unreachable_in_a_row.fetch_add(1, Ordering::AcqRel);
-            let pause_ms = UNREACHABLE_PAUSE_MS << doublings.min(UNREACHABLE_DOUBLINGS_MAX);
-            self.pause(now.plus_ms(pause_ms));
+        if !open {
+            return false;
         }
+        let doublings = self.unreachable_in_a_row.fetch_add(1, Ordering::AcqRel);
+        let pause_ms = UNREACHABLE_PAUSE_MS << doublings.min(UNREACHABLE_DOUBLINGS_MAX);
+        self.pause(now.plus_ms(pause_ms));
+        doublings == 0
     }
 
     /// The provider answered something that does not blame our credentials: a probe went well.

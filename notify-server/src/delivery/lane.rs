@@ -156,7 +156,16 @@ impl Lane {
         match answer {
             // The decision about it holds the gate.
             Answer::Config { .. } => {}
-            Answer::Retry { outcome: Certainty::NotProcessed, .. } => self.gate.unreachable(now),
+            Answer::Retry { outcome: Certainty::NotProcessed, reason, .. } => {
+                if self.gate.unreachable(now) {
+                    tracing::warn!(
+                        app.no = self.app.0,
+                        platform = %self.platform,
+                        %reason,
+                        "the provider cannot be reached; deliveries wait and are tried again"
+                    );
+                }
+            }
             Answer::Delivered { .. }
             | Answer::TokenDead { .. }
             | Answer::Retry { .. }
@@ -194,7 +203,9 @@ impl Lane {
     /// How many streams may be open now.
     pub(crate) fn slots_max(&self) -> usize {
         match &self.known().provider {
-            LaneProvider::Ready(provider) => provider.slots().max(1),
+            LaneProvider::Ready(provider) => {
+                provider.slots().clamp(1, self.shared.config.lane_streams_max.max(1))
+            }
             LaneProvider::Missing | LaneProvider::Unknown => SLOTS_WITHOUT_PROVIDER,
         }
     }

@@ -59,6 +59,31 @@ async fn a_lane_that_is_held_does_not_stop_the_others() {
     rig.stop().await;
 }
 
+/// I6: a provider that does not answer takes a share of the credit, not all of it.
+#[tokio::test]
+async fn a_lane_without_answers_leaves_credit_to_the_others() {
+    let mut rig = Rig::new(100).await;
+    (rig.config.credit, rig.config.lane_streams_max) = (20, 15);
+    rig.devices(60).await;
+    rig.register(RegisterDevice::ios("phone", "00ff")).await;
+    rig.configure(ProviderKind::Apns, Some(FakeProvider::new(4))).await;
+    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.start();
+    let silent = rig.broadcast().await;
+    rig.provider.arrived(15).await;
+    let ios = CreateNotification {
+        text: Some("Hello".into()),
+        platforms: Some(vec!["ios".into()]),
+        ..CreateNotification::default()
+    };
+    let id = rig.accept(ios).await;
+    until_all_are_completed(&rig, &[id]).await;
+    assert_eq!(rig.provider.journal().len(), 15);
+    rig.provider.release();
+    until_all_are_completed(&rig, &[silent]).await;
+    rig.stop().await;
+}
+
 #[tokio::test]
 async fn a_provider_that_changes_while_it_is_read_is_read_again() {
     let mut rig = Rig::new(4).await;
