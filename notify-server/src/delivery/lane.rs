@@ -97,9 +97,11 @@ impl Lane {
     pub(crate) fn provider_changed(&self) {
         let mut known = self.known();
         *known = Known { version: known.version + 1, provider: LaneProvider::Unknown };
+        // Under the lock that `hold` takes, and before the lane wakes: it would find its retries
+        // held still.
+        self.gate.open();
         drop(known);
         self.tell(|inbox| inbox.provider_changed = true);
-        self.gate.open();
     }
 
     fn tell(&self, note: impl FnOnce(&mut Inbox)) {
@@ -185,7 +187,9 @@ impl Lane {
 
     /// Holds the lane: the provider refuses our credentials (B40), unless they are others by now.
     pub(crate) fn hold(&self, reason: &Reason, version: u64, now: Timestamp) {
-        if version == self.provider_version() && self.gate.hold(reason, now) {
+        // Locked until the gate is held: a change in between would be held for its predecessor.
+        let known = self.known();
+        if version == known.version && self.gate.hold(reason, now) {
             tracing::warn!(
                 app.no = self.app.0,
                 platform = %self.platform,
