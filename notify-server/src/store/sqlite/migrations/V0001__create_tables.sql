@@ -62,6 +62,8 @@ create table devices (
     moved_from integer,
     moved_at integer,
     created_at integer not null,
+    -- The last registration that changed something.
+    registered_at integer not null,
     check (key >> 43 = app_no),
     check ((address is null) = (address_hash is null)),
     check ((dead_reason is null) = (dead_at is null)),
@@ -72,7 +74,8 @@ create index devices_by_address on devices (address_hash) where address_hash is 
 -- The state too, so that part of an hour is counted without reading a row (B26).
 create index devices_by_creation on devices (app_no, created_at, push_disabled, dead_at);
 
--- The last registration, apart from the wide row so that an unchanged one is cheap (trap 9).
+-- Later registrations that changed nothing, apart from the wide row so that they are cheap. The
+-- newer of the two is the last one.
 create table device_seen (
     key integer primary key,
     registered_at integer not null
