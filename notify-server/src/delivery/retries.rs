@@ -159,8 +159,8 @@ impl Retries<'_> {
     /// Gives a retry back: a pause is no attempt (B39).
     fn postpone(&mut self, retry: &ClaimedRetry, until: Timestamp) {
         let until = self.job_of(retry).at_latest(until);
-        let past = ("waiting".into(), retry.unknown_outcomes);
-        self.note(again(retry, retry.attempts, until, past));
+        let step = RetryStep::Later { due_at: until };
+        self.note(RetryOutcome { no: retry.no, step, dead: None });
     }
 
     fn land(&mut self, landed: Landed) {

@@ -196,15 +196,6 @@ pub struct Checkpoint {
     pub finished: bool,
 }
 
-/// What of a page is settled already: what a process that adopts it must skip.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PageProgress {
-    /// Devices with an outcome or a retry, sorted.
-    pub done: Vec<DeviceKey>,
-    /// Named devices left out so far.
-    pub excluded: u64,
-}
-
 /// A retry that this process works on now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedRetry {
@@ -235,6 +226,11 @@ pub enum RetryStep {
         reason: Option<Cow<'static, str>>,
         /// Attempts made.
         attempts: u16,
+    },
+    /// It waits longer; nothing was tried.
+    Later {
+        /// When it is due.
+        due_at: Timestamp,
     },
     /// It is to be tried again.
     Again {
@@ -313,8 +309,9 @@ pub trait DeliveryStore {
     /// `from` any more. `targeted` and `excluded` are what the slice showed.
     async fn open_page(&self, claim: PageClaim) -> Result<OpenPage, StoreError>;
 
-    /// What of an adopted page is settled already.
-    async fn page_progress(&self, page: &OpenPage) -> Result<PageProgress, StoreError>;
+    /// The devices of an adopted page that have an outcome or a retry, sorted: what a process that
+    /// adopts it must skip.
+    async fn page_done(&self, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError>;
 
     /// Commits what happened on a page: a compare-and-set on epoch and checkpoint number (trap 5).
     /// Answers the page as it is now. The last checkpoint of the last page ends the dispatch, and

@@ -182,7 +182,8 @@ impl LaneRun {
             from,
             to,
             end,
-            targeted: devices.iter().filter(|device| job.targets(device)).count() as u64,
+            targeted: (devices.iter().filter(|device| job.targets(device)).count()
+                + job.gone(&devices, from, to).len()) as u64,
             excluded: job.count_excluded(&devices),
             epoch: shared.epoch,
             lease_until: read_at.plus_ms(shared.config.lease_ms),
@@ -223,12 +224,12 @@ impl LaneRun {
             }
             Err(error) => return Err(error),
         };
-        let progress = shared.store.page_progress(&page).await?;
+        let done = shared.store.page_done(&page).await?;
         let mark = shared.marks.open(page.from, page.to);
         let read_at = shared.clock.now();
         let devices = shared.store.read_range(&job.dispatch, page.from, page.to).await?;
         let reading = Reading { devices, read_at, mark };
-        let run = PageRun::resumed(self.lane.clone(), job, page, reading, &progress);
+        let run = PageRun::resumed(self.lane.clone(), job, page, reading, &done);
         self.spawn_page(run);
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! name a trap hold one of the traps that were found by attacking the design on paper.
 
 mod crash;
+mod devices;
 mod meanwhile;
 mod retrying;
 mod rig;

@@ -92,7 +92,7 @@ macro_rules! store_contract {
                 a_later_registration_spares_a_device;
             retries: a_retry_is_claimed_when_it_is_due_by_one,
                 a_claim_that_ran_out_is_claimed_again, a_retry_that_is_settled_ends_the_dispatch,
-                a_retry_that_failed_again_waits_anew, an_erased_device_ends_its_retries,
+                a_retry_that_failed_again_waits_anew, a_retry_that_is_put_off_stays_as_it_was, an_erased_device_ends_its_retries,
                 a_settled_retry_is_left_as_it_is, lanes_are_those_with_something_due;
             campaigns: a_campaign_reads_back_with_its_feeds_by_id,
                 a_feed_that_is_not_there_is_refused_with_its_path,

@@ -45,7 +45,7 @@ pub async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     let [page] = adopted.pages[..] else { panic!("{adopted:?}") };
     assert_eq!((page.epoch, page.checkpoint_no, adopted.dispatches), (NEXT, 1, vec![dispatch.no]));
     store.delete_device(app, id("d001"), NOW).await.unwrap();
-    assert_eq!(store.page_progress(&page).await.unwrap().done, [keys[0], keys[2]]);
+    assert_eq!(store.page_done(&page).await.unwrap(), [keys[0], keys[2]]);
     let rest = Checkpoint {
         settled: vec![
             given::sent(keys[3]),
