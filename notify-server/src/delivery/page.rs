@@ -1,5 +1,5 @@
 //! One page at work: its devices go out over the lane's slots, and what happened is committed in
-//! checkpoints (`design.md`, idea 2).
+//! checkpoints.
 //!
 //! ```text
 //! queue ──slot, credit, gate──▶ in flight ──answer──▶ batch ──checkpoint──▶ stored

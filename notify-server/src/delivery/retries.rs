@@ -267,7 +267,7 @@ fn again(
     RetryOutcome { no: retry.no, step, dead: None }
 }
 
-/// How a retry ends that is not worth a try any more: the device is read again at each (trap 12).
+/// How a retry ends that is not worth a try any more: the device is read again at each.
 fn ends_without_trying(
     retry: &ClaimedRetry,
     job: &Job,

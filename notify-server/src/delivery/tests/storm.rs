@@ -1,6 +1,6 @@
 //! Everything at once, by a seed: answers of every class, cancellations, registrations, erasures,
 //! tags, providers that come and go, storage that fails, stops and crashes. In the end every
-//! notification is over, and its counts add up (I2, I3, I9).
+//! notification is over, and its counts add up.
 
 use std::collections::HashMap;
 use std::time::Duration;
