@@ -16,7 +16,7 @@ use super::connection::open_writer;
 const CHECKPOINT_PAGES: i32 = 16_000;
 /// Pages of the log from which the writer itself carries the rest over, after it has answered
 /// everybody: only while nobody writes can the log begin anew, and without that it grows for ever.
-const LOG_PAGES_MAX: i32 = 48_000;
+pub(super) const LOG_PAGES_MAX: i32 = 32_000;
 
 /// The writer's side.
 pub(super) struct Checkpoints {

@@ -45,7 +45,8 @@ impl DeviceStore for SqliteStore {
         if once.is_none() && self.lately.looks_unchanged() {
             // Reading that nothing changes is far cheaper than a commit.
             let asked = Arc::clone(&wanted);
-            let unchanged = self.read(move |tx| register::unchanged(tx, app, &asked)).await?;
+            let unchanged =
+                self.readers.read_once(move |tx| register::unchanged(tx, app, &asked)).await?;
             if let Some((key, registered_at)) = unchanged {
                 self.seen.note(key, at);
                 self.lately.note(false);
