@@ -213,7 +213,7 @@ async fn a_stop_in_the_middle_of_sending_repeats_nothing() -> Result<()> {
 async fn a_second_server_on_the_same_file_is_refused() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let first = ServerProcess::start(folder.path()).await?;
-    let (status, said) = launch(folder.path()).refused().await?;
+    let (status, said) = launch(folder.path()).ended().await?;
     assert!(!status.success(), "{status}");
     assert_eq!(said.lines().count(), 1, "one line for people: {said}");
     assert!(

@@ -2,6 +2,7 @@
 //! standard error.
 
 mod backup;
+mod credentials;
 mod keys;
 mod sandbox;
 mod serve;
@@ -27,6 +28,7 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
         Action::CreateAdminKey { json } => keys::create_admin_key(&config, json).await,
         Action::OpenApi => print(&crate::openapi_json()),
         Action::Backup { file } => backup::backup(&config, file).await,
+        Action::ForgetCredentials => credentials::forget(&config).await,
         Action::Sandbox { listen } => sandbox::run(listen).await,
     }
 }

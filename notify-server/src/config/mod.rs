@@ -26,7 +26,8 @@ pub const DATABASE_FILE: &str = "notify.db";
 pub const MASTER_KEY_FILE: &str = "master.key";
 /// Longest configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 1_048_576;
-const MASTER_KEY_VARIABLE: &str = "NOTIFY_MASTER_KEY";
+/// Variable of the environment that holds the master key itself.
+pub(crate) const MASTER_KEY_VARIABLE: &str = "NOTIFY_MASTER_KEY";
 const CONFIG_VARIABLE: &str = "NOTIFY_CONFIG";
 
 /// Every setting, with its default.

@@ -13,8 +13,11 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use fcm::{FcmConfig, ServiceAccount};
 pub(crate) use trust::ExtraRoots;
 
-use notify_core::ProviderKind;
+use notify_core::{AppId, ProviderKind};
 use serde_json::Value;
+
+use crate::secrets::{MasterKey, SecretError};
+use crate::store::ProviderRow;
 
 /// Why a configuration is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +39,20 @@ impl ConfigError {
             Self::Unsupported(_) => vec![self.to_string()],
         }
     }
+}
+
+/// Why a stored configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnreadableConfig {
+    /// It does not open.
+    #[error("a provider's configuration cannot be opened: {0}")]
+    Sealed(#[from] SecretError),
+    /// What was sealed is no JSON.
+    #[error("a provider's configuration is damaged")]
+    Json(#[from] serde_json::Error),
+    /// What was sealed is not taken any more.
+    #[error("a provider's configuration is not taken any more: {0}")]
+    Rules(#[from] ConfigError),
 }
 
 /// A checked configuration of one provider. A `PUT` replaces the whole of it.
@@ -60,6 +77,19 @@ impl ProviderConfig {
                 Err(ConfigError::Unsupported(kind))
             }
         }
+    }
+
+    /// Opens what is stored of one.
+    ///
+    /// # Errors
+    /// When the master key does not open it, or it is not what was put.
+    pub(crate) fn open(
+        key: &MasterKey,
+        app: AppId,
+        row: &ProviderRow,
+    ) -> Result<Self, UnreadableConfig> {
+        let plain = key.open(app, row.provider, &row.sealed)?;
+        Ok(Self::parse(row.provider, &serde_json::from_slice(&plain)?)?)
     }
 
     /// The configuration as `GET` shows it: secrets left out.

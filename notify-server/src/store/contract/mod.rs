@@ -54,7 +54,7 @@ macro_rules! store_contract {
                 a_key_opens_its_application_until_it_is_revoked, keys_of_another_application_stay,
                 admin_keys_open_no_application, the_last_use_of_a_key_never_goes_back,
                 a_deleted_application_is_unknown_and_leaves_others_alone,
-                providers_are_kept_sealed_and_tell_versions_apart,
+                providers_are_kept_sealed_and_tell_versions_apart, what_was_forgotten_is_not_sealed,
                 listeners_hear_of_a_change_before_its_caller;
             devices: a_device_reads_back_as_it_was_registered, registering_again_replaces_every_field,
                 an_unchanged_registration_keeps_everything_but_its_time,
