@@ -1,4 +1,4 @@
-//! A server process that is killed where it stands (T1, B9, B36): nothing that was accepted is
+//! A server process that is killed where it stands (B9, B36): nothing that was accepted is
 //! lost, nobody is left out, and what a crash repeats is bounded and recognisable.
 
 use std::collections::{BTreeMap, HashSet};

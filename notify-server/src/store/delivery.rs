@@ -1,5 +1,4 @@
-//! What the delivery engine keeps: dispatches, pages, checkpoints and retries (`design.md`, "The
-//! delivery engine").
+//! What the delivery engine keeps: dispatches, pages, checkpoints and retries.
 //!
 //! ```text
 //! accepted ──start_due──▶ dispatch ──open_page──▶ page ──checkpoint…──▶ done
@@ -18,7 +17,7 @@ use super::{
 };
 
 /// A process that works on pages: drawn at random at each start, so that no two are alike and one
-/// that was relieved cannot pass for its successor (trap 5).
+/// that was relieved cannot pass for its successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Epoch(pub i64);
 
@@ -47,11 +46,11 @@ pub struct Dispatch {
     pub source: Source,
     /// The last key claimed by a page.
     pub cursor: DeviceKey,
-    /// The last key of the audience (trap 7).
+    /// The last key of the audience: who registers later is not in it, whatever the clock says.
     pub until: DeviceKey,
     /// Whether every key up to `until` is claimed.
     pub scan_done: bool,
-    /// Whether it was canceled by request: what is left is counted, not sent (trap 10).
+    /// Whether it was canceled by request: what is left is counted, not sent.
     pub canceled: bool,
     /// When it was due.
     pub due_at: Timestamp,
@@ -59,8 +58,7 @@ pub struct Dispatch {
     pub ttl_seconds: u32,
 }
 
-/// What the devices of a dispatch are drawn from. Each bounds what is read, not what matches
-/// (trap 14).
+/// What the devices of a dispatch are drawn from. Each bounds what is read, not what matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// Every device of the platform.
@@ -87,7 +85,8 @@ pub struct AudienceDevice {
     pub ios_env: IosEnv,
     /// Enabled (B22) and, where a tag is named, having it.
     pub eligible: bool,
-    /// The device that had this address before, and since when it has not (trap 8).
+    /// The device that had this address before, and since when it has not: one
+    /// that was sent to there in this dispatch is not sent to twice.
     pub taken_from: Option<(DeviceKey, Timestamp)>,
 }
 
@@ -154,13 +153,13 @@ pub struct NewRetry {
 pub struct DeadAddress {
     /// The device.
     pub key: DeviceKey,
-    /// The address that was sent to: a device that has another one now is spared (trap 6).
+    /// The address that was sent to: a device that has another one now is spared.
     pub address: Box<str>,
     /// The APNs host that it was sent to: a device that has another one now is spared too (B22).
     pub ios_env: IosEnv,
     /// The provider's word.
     pub reason: Cow<'static, str>,
-    /// Since when; a device registered later is spared (B22, trap 9).
+    /// Since when; a device registered later is spared (B22).
     pub since: Option<Timestamp>,
     /// When the report came.
     pub at: Timestamp,
@@ -316,7 +315,7 @@ pub trait DeliveryStore {
     /// What of an adopted page is settled already.
     async fn page_progress(&self, page: &OpenPage) -> Result<PageProgress, StoreError>;
 
-    /// Commits what happened on a page: a compare-and-set on epoch and checkpoint number (trap 5).
+    /// Commits what happened on a page: a compare-and-set on epoch and checkpoint number.
     /// Answers the page as it is now. The last checkpoint of the last page ends the dispatch, and
     /// the last dispatch the notification.
     async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<OpenPage, StoreError>;

@@ -1,5 +1,5 @@
 //! Connections that end, refuse and shrink while two thousand devices are sent to: nobody is left
-//! out, only what got no answer is repeated, and every repeat has the same identity (T7, B36).
+//! out, only what got no answer is repeated, and every repeat has the same identity (B36).
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Disabling devices whose addresses are dead, and sparing all others (traps 6 and 9, B22).
+//! Disabling devices whose addresses are dead, and sparing all others (B22).
 
 use notify_core::{Endpoint, IosEnv, Platform, Timestamp};
 

@@ -1,4 +1,4 @@
-//! Dispatches, pages and checkpoints. The traps named are those of `design.md`.
+//! Dispatches, pages and checkpoints.
 
 use notify_core::{Counts, Endpoint, NotificationStatus, Platform, Schedule};
 
