@@ -11,6 +11,7 @@ use super::classify::{Refusal, classify};
 use super::token::{ProviderToken, ProviderTokens};
 use super::{Host, push_path_segment};
 use crate::provider_config::{ApnsConfig, Endpoint, ProviderConfig};
+use crate::providers::tests::answers::{bad, config, retry, throttle, unknown};
 use crate::providers::transport::{Pools, Protocols};
 use crate::providers::{Answer, Certainty, Scope};
 
@@ -23,26 +24,6 @@ fn answer(status: u16, body: &str) -> (Answer, Refusal) {
 
 fn dead(reason: &str, ambiguous: bool, since: Option<i64>) -> Answer {
     Answer::TokenDead { reason: reason.to_owned().into(), ambiguous, since: since.map(Timestamp) }
-}
-
-fn config(reason: &str) -> Answer {
-    Answer::Config { reason: reason.to_owned().into() }
-}
-
-fn bad(reason: &str) -> Answer {
-    Answer::BadMessage { reason: reason.to_owned().into() }
-}
-
-fn retry(reason: &str) -> Answer {
-    Answer::Retry { reason: reason.to_owned().into(), after: None, outcome: Certainty::Failed }
-}
-
-fn throttle(reason: &str, scope: Scope) -> Answer {
-    Answer::Throttle { reason: reason.to_owned().into(), after: None, scope }
-}
-
-fn unknown(reason: &str) -> Answer {
-    Answer::Unknown { reason: reason.to_owned().into() }
 }
 
 #[test]

@@ -243,8 +243,8 @@ fn resolve_feeds(
     let mut ids = draft.feed_ids.iter();
     let mut numbers = Vec::new();
     for (place, feature) in template.features.iter_mut().enumerate() {
-        let CampaignFeatureData::ContentFeed { feeds, .. } = &mut feature.data else { continue };
-        for (index, named) in feeds.iter_mut().enumerate() {
+        let CampaignFeatureData::ContentFeed(content) = &mut feature.data else { continue };
+        for (index, named) in content.feeds.iter_mut().enumerate() {
             let (no, id) = match named {
                 FeedRef::Id { id } => match feed::number_of(tx, app, *id)? {
                     Some(no) => (no, *id),
