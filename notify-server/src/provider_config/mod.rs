@@ -3,13 +3,13 @@
 //! output and errors never show a key.
 
 mod apns;
-mod endpoint;
+mod base_url;
 mod fcm;
 mod fields;
 mod trust;
 
 pub(crate) use apns::ApnsConfig;
-pub(crate) use endpoint::Endpoint;
+pub(crate) use base_url::BaseUrl;
 pub(crate) use fcm::{FcmConfig, ServiceAccount};
 pub(crate) use trust::ExtraRoots;
 
@@ -21,7 +21,7 @@ use crate::store::ProviderRow;
 
 /// Why a configuration is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ConfigError {
+pub(crate) enum ProviderConfigError {
     /// Broken rules, each as `path: what is wrong` (B2).
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
@@ -30,7 +30,7 @@ pub(crate) enum ConfigError {
     Unsupported(ProviderKind),
 }
 
-impl ConfigError {
+impl ProviderConfigError {
     /// The lines that the API lists (B2).
     #[must_use]
     pub(crate) fn into_lines(self) -> Vec<String> {
@@ -52,7 +52,7 @@ pub(crate) enum UnreadableConfig {
     Json(#[from] serde_json::Error),
     /// What was sealed is not taken any more.
     #[error("a provider's configuration is not taken any more: {0}")]
-    Rules(#[from] ConfigError),
+    Rules(#[from] ProviderConfigError),
 }
 
 /// A checked configuration of one provider. A `PUT` replaces the whole of it.
@@ -69,12 +69,12 @@ impl ProviderConfig {
     ///
     /// # Errors
     /// Every broken rule, or that the provider is not supported.
-    pub(crate) fn parse(kind: ProviderKind, body: &Value) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(kind: ProviderKind, body: &Value) -> Result<Self, ProviderConfigError> {
         match kind {
             ProviderKind::Apns => ApnsConfig::parse(body).map(Self::Apns),
             ProviderKind::Fcm => FcmConfig::parse(body).map(Self::Fcm),
             ProviderKind::WebPush | ProviderKind::Messenger | ProviderKind::Telegram => {
-                Err(ConfigError::Unsupported(kind))
+                Err(ProviderConfigError::Unsupported(kind))
             }
         }
     }

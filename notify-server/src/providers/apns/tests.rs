@@ -10,7 +10,7 @@ use serde_json::json;
 use super::classify::{Refusal, classify};
 use super::token::{ProviderToken, ProviderTokens};
 use super::{Host, push_path_segment};
-use crate::provider_config::{ApnsConfig, Endpoint, ProviderConfig};
+use crate::provider_config::{ApnsConfig, BaseUrl, ProviderConfig};
 use crate::providers::tests::answers::{bad, config, retry, throttle, unknown};
 use crate::providers::transport::{Pools, Protocols};
 use crate::providers::{Answer, Certainty, Scope};
@@ -159,9 +159,9 @@ fn a_success_carries_apples_id() {
 
 #[test]
 fn a_token_becomes_a_path_whatever_it_holds() {
-    let endpoint = Endpoint::parse("https://127.0.0.1:8443/fake").unwrap();
-    let pool = Pools::default().get(&endpoint, String::new(), None, Protocols::Http2);
-    let host = Host::new(&endpoint, pool);
+    let base_url = BaseUrl::parse("https://127.0.0.1:8443/fake").unwrap();
+    let pool = Pools::default().get(&base_url, String::new(), None, Protocols::Http2);
+    let host = Host::new(&base_url, pool);
     for (token, path) in [
         ("AAbb01", "aabb01"),
         ("Good-Token_1.~", "Good-Token_1.~"),

@@ -17,7 +17,7 @@ use super::pace::Pace;
 use super::reply::{Reply, read_body};
 use super::tls::{TlsConfigs, Trust};
 use super::{CONNECTIONS_MAX, RECONNECT_INTERVAL, RESENDS_MAX, STREAMS_ASSUMED};
-use crate::provider_config::Endpoint;
+use crate::provider_config::BaseUrl;
 use crate::providers::shared::Shared;
 
 /// What connections may be shared by: a provider binds a connection to the
@@ -49,18 +49,18 @@ impl Pools {
         &self.tls
     }
 
-    /// The pool for that endpoint, an existing one where somebody uses it.
+    /// The pool for that base_url, an existing one where somebody uses it.
     pub(crate) fn get(
         &self,
-        endpoint: &Endpoint,
+        base_url: &BaseUrl,
         credential: String,
         trust: Trust,
         protocols: Protocols,
     ) -> Arc<Pool> {
-        let key = PoolKey { origin: endpoint.origin(), credential, trust, protocols };
+        let key = PoolKey { origin: base_url.origin(), credential, trust, protocols };
         self.pools.get(key, |key| Pool {
             dial: Arc::new(Dial {
-                endpoint: endpoint.clone(),
+                base_url: base_url.clone(),
                 trust: key.trust.clone(),
                 protocols,
                 tls: Arc::clone(&self.tls),

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{Failure, Pool, Pools, Protocols, Reply};
-use crate::provider_config::Endpoint;
+use crate::provider_config::BaseUrl;
 use crate::providers::{ANSWER_BYTES_MAX, Certainty};
 use peer::{BAD_REQUEST, OK, Peer, body};
 
@@ -38,8 +38,8 @@ async fn fixture() -> Fixture {
 
 fn pool_of(pools: &Pools, listener: &TcpListener, credential: &str) -> Arc<Pool> {
     let address = listener.local_addr().unwrap();
-    let endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
-    pools.get(&endpoint, credential.to_owned(), None, Protocols::Http2)
+    let base_url = BaseUrl::parse(&format!("http://{address}")).unwrap();
+    pools.get(&base_url, credential.to_owned(), None, Protocols::Http2)
 }
 
 fn request() -> Request<()> {
