@@ -14,6 +14,7 @@ pub mod feeds;
 pub mod given;
 pub mod idempotency;
 pub mod notifications;
+pub mod pages;
 pub mod polls;
 pub mod resuming;
 pub mod retries;
@@ -81,12 +82,13 @@ macro_rules! store_contract {
                 the_audience_is_fixed_when_a_notification_becomes_due,
                 every_platform_of_the_target_has_its_dispatch,
                 named_ids_are_resolved_and_the_unknown_counted, a_slice_bounds_the_rows_it_reads,
-                a_tag_is_read_over_its_own_devices, a_cursor_moves_once,
+                a_tag_is_read_over_its_own_devices, a_moved_token_names_where_it_was;
+            pages: a_cursor_moves_once,
                 a_page_without_anybody_to_send_to_is_finished_at_once,
                 a_checkpoint_counts_and_the_last_one_ends_everything,
                 a_checkpoint_that_lost_its_page_stores_nothing,
                 outcomes_stay_with_their_devices, failures_are_counted_by_reason,
-                a_moved_token_names_where_it_was, a_tag_removed_meanwhile_shifts_nothing;
+                a_tag_removed_meanwhile_shifts_nothing;
             dead: a_dead_address_disables_the_device_that_still_has_it,
                 a_device_that_has_another_host_by_now_is_spared,
                 a_later_registration_spares_a_device;

@@ -89,7 +89,7 @@ pub async fn a_retry_that_failed_again_waits_anew(store: &dyn Store) {
     assert_eq!((claimed[0].attempts, claimed[0].unknown_outcomes), (2, 1));
 }
 
-/// Trap 17: in the transaction of the erase.
+/// In the transaction of the erase.
 pub async fn an_erased_device_ends_its_retries(store: &dyn Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 2).await;
