@@ -102,7 +102,7 @@ pub async fn a_retry_that_is_put_off_stays_as_it_was(store: &dyn Store) {
     assert_eq!(store.claim_retries(then).await.unwrap(), before);
 }
 
-/// Trap 17: in the transaction of the erase.
+/// In the transaction of the erase.
 pub async fn an_erased_device_ends_its_retries(store: &dyn Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 2).await;

@@ -63,7 +63,7 @@ async fn stored(store: &SqliteStore, app: AppNo) -> usize {
     store.list_notifications(app, given::page(1_000)).await.unwrap().rows.len()
 }
 
-/// Trap 2: nobody is told that something is stored which went with the transaction.
+/// Nobody is told that something is stored which went with the transaction.
 #[tokio::test]
 async fn what_is_answered_as_stored_is_stored_whatever_fails() {
     let folder = Folder::new();
@@ -87,7 +87,7 @@ async fn what_is_answered_as_stored_is_stored_whatever_fails() {
     assert_eq!(stored(&folder.open(), app).await, sure);
 }
 
-/// Trap 2 with SQLite's own full disk, and space again afterwards.
+/// The same with SQLite's own full disk, and space again afterwards.
 #[tokio::test]
 async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() {
     let folder = Folder::new();

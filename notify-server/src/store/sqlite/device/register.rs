@@ -136,7 +136,7 @@ fn take_address(
     Ok(taken)
 }
 
-/// The next key of the application (trap 6).
+/// The next key of the application: never one that an erased device had.
 fn next_key(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<DeviceKey, StoreError> {
     let sequence: Option<i64> = tx
         .prepare_cached(

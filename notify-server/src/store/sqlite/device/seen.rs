@@ -1,4 +1,4 @@
-//! Registrations that changed nothing, held back so that they cost no commit (trap 9). Lost in a
+//! Registrations that changed nothing, held back so that they cost no commit. Lost in a
 //! crash they are at most an hour old; the newest of this and the table is the truth.
 
 use std::collections::BTreeMap;

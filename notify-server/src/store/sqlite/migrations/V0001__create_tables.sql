@@ -9,7 +9,7 @@ create table apps (
     language text not null check (language <> ''),
     status text not null check (status in ('active', 'suspended', 'erasing')),
     created_at integer not null,
-    -- The last sequence given to a device. Grows only (trap 6).
+    -- The last sequence given to a device. Grows only: a key that was erased is not given again.
     device_sequence integer not null default 0 check (device_sequence between 0 and 1099511627775)
 ) strict;
 
@@ -58,7 +58,7 @@ create table devices (
     details text not null,
     p256dh text,
     auth text,
-    -- The device that had this address before, and since when it has not (trap 8).
+    -- The device that had this address before, and since when it has not.
     moved_from integer,
     moved_at integer,
     created_at integer not null,
@@ -169,7 +169,7 @@ create table notifications (
     tag text,
     ttl_seconds integer not null,
     campaign_id blob check (length(campaign_id) = 16),
-    -- The highest device sequence when it was due (trap 7).
+    -- The highest device sequence when it was due.
     audience_until integer,
     open_dispatches integer not null default 0 check (open_dispatches >= 0),
     cancel_requested_at integer,
@@ -193,7 +193,7 @@ create table dispatches (
     until integer not null,
     scan_done integer not null default 0 check (scan_done in (0, 1)),
     is_canceled integer not null default 0 check (is_canceled in (0, 1)),
-    -- Completion is seen by counting down, never by looking whether others are done (trap 11).
+    -- Completion is seen by counting down, never by looking whether others are done.
     open_pages integer not null default 0 check (open_pages >= 0),
     open_retries integer not null default 0 check (open_retries >= 0),
     unknown integer not null default 0,
