@@ -72,16 +72,16 @@ impl Failure {
         }
     }
 
-    /// What to say on stderr, one error a line.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    /// What to say on stderr, one error a line; `server` is the address that was called.
+    pub(crate) fn lines(&self, server: Option<&str>) -> Vec<String> {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Vec::new(),
             Self::Stopped { cause, .. } => {
-                let mut lines = cause.as_ref().map_or_else(Vec::new, |cause| cause.lines());
+                let mut lines = cause.as_ref().map_or_else(Vec::new, |cause| cause.lines(server));
                 lines.push(self.to_string());
                 lines
             }
-            Self::Call(error) => call_lines(error),
+            Self::Call(error) => call_lines(error, server.unwrap_or("the server")),
             Self::Usage(_)
             | Self::File { .. }
             | Self::NotFound(_)
@@ -109,19 +109,50 @@ fn call_status(error: &Error) -> u8 {
     }
 }
 
-/// The rules that a request breaks, one a line; of other failures the chain of causes.
-pub(crate) fn call_lines(error: &Error) -> Vec<String> {
+/// The rules that a request breaks, one a line; of other failures where, why, and what to do.
+fn call_lines(error: &Error, server: &str) -> Vec<String> {
+    if let Some(rules) = broken_rules(error) {
+        return rules;
+    }
     match error {
-        Error::Invalid(violations) => violations.as_slice().to_vec(),
-        Error::Rejected { errors, .. } if !errors.is_empty() => errors.clone(),
         Error::NoKey("admin key") => {
             vec!["no admin key: set NOTIFY_ADMIN_KEY or keep one in a profile".to_owned()]
         }
         Error::NoKey(what) => {
             vec![format!("no {what}: set NOTIFY_API_KEY or keep one in a profile")]
         }
+        Error::Unauthorized { .. } => {
+            vec![format!("{error}; is it a key of {server}, and its application active?")]
+        }
+        Error::Connect(_) => vec![format!(
+            "cannot connect to {server}: {}; is the server running? NOTIFY_URL, --server or a \
+             profile say where it is",
+            root_cause(error)
+        )],
+        Error::Timeout(_) => {
+            vec![format!("{server} gave no answer in time; --timeout SECONDS waits longer")]
+        }
+        Error::Transport(_) => {
+            vec![format!("the connection to {server} failed: {}", root_cause(error))]
+        }
+        Error::Decode { .. } => vec![format!("{}; is {server} a Notify server?", chain(error))],
         _ => vec![chain(error)],
     }
+}
+
+/// The rules that a request breaks, when that is why it failed.
+pub(crate) fn broken_rules(error: &Error) -> Option<Vec<String>> {
+    match error {
+        Error::Invalid(violations) => Some(violations.as_slice().to_vec()),
+        Error::Rejected { errors, .. } if !errors.is_empty() => Some(errors.clone()),
+        _ => None,
+    }
+}
+
+/// The last cause: what is before it says in which layer, which helps nobody.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.last().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

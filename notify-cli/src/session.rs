@@ -6,31 +6,35 @@ use notify_client::{
 };
 
 use crate::{
-    connection::{self, ConnectionArgs},
+    connection::{self, Connection, ConnectionArgs},
     failure::Failure,
     output::Output,
 };
 
 /// One run of the command.
 pub(crate) struct Session {
-    connection: ConnectionArgs,
-    client: Option<Client>,
+    args: ConnectionArgs,
+    connection: Option<Connection>,
     pub(crate) out: Output,
 }
 
 impl Session {
-    pub(crate) fn new(connection: ConnectionArgs, out: Output) -> Self {
-        Self { connection, client: None, out }
+    pub(crate) fn new(args: ConnectionArgs, out: Output) -> Self {
+        Self { args, connection: None, out }
     }
 
     /// The client of the server that flags, environment and profile name.
     pub(crate) fn notify(&mut self) -> Result<Client, Failure> {
-        if let Some(client) = &self.client {
-            return Ok(client.clone());
+        if let Some(connection) = &self.connection {
+            return Ok(connection.client.clone());
         }
-        let client = connection::connect(&self.connection)?;
-        self.client = Some(client.clone());
-        Ok(client)
+        let connection = self.connection.insert(connection::connect(&self.args)?);
+        Ok(connection.client.clone())
+    }
+
+    /// The address that was called, when any was.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.connection.as_ref().map(|connection| &*connection.server)
     }
 
     /// The application that `--app` names, or the only one there is.

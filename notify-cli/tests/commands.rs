@@ -249,17 +249,17 @@ async fn polls_events_and_statistics() {
             Some(json!({ "device_id": "d" })),
         ),
         (
-            "events report --type opened --notification n --device d --at 7",
+            "events report --type opened --notification n --device d --at 1767323045000",
             json!({ "accepted": 1, "ignored": [] }),
             "POST /v1/events".to_owned(),
             Some(json!({ "events": [
-                {"type": "opened", "notification_id": "n", "device_id": "d", "at": 7},
+                {"type": "opened", "notification_id": "n", "device_id": "d", "at": 1_767_323_045_000_i64},
             ] })),
         ),
         (
-            "statistics devices --from 1970-01-01T00:00:01Z --to 2000",
+            "statistics devices --from 1970-01-01T00:00:01Z --to 100000000000",
             json!({ "platforms": [], "total_enabled": 0, "total_disabled": 0, "total": 0 }),
-            "GET /v1/statistics/devices?date_from=1000&date_to=2000".to_owned(),
+            "GET /v1/statistics/devices?date_from=1000&date_to=100000000000".to_owned(),
             None,
         ),
     ])

@@ -143,8 +143,12 @@ async fn a_cut_import_goes_on_where_it_was() {
     assert_eq!((run.status, run.stdout.as_str()), (4, ""), "{run:?}");
     assert_eq!(
         run.stderr,
-        "error: not authorised: missing or invalid API key\n\
-         error: stopped after line 55; run the same command again to go on from there\n"
+        format!(
+            "error: not authorised: missing or invalid API key; is it a key of {}, and its \
+             application active?\nerror: stopped after line 55; run the same command again to go on \
+             from there\n",
+            bench.server.uri()
+        )
     );
     let state: Value = serde_json::from_str(&bench.read("devices.csv.notify-import")).unwrap();
     assert_eq!(state["mark"]["line"], 55);

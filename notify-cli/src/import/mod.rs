@@ -20,7 +20,7 @@ use self::{
     source::{Row, Source},
 };
 use crate::{
-    failure::{Failure, call_lines},
+    failure::{Failure, broken_rules},
     output::view,
     session::Session,
 };
@@ -146,7 +146,7 @@ async fn settle(notify: &Client, row: Result<Row, Failure>) -> (Mark, Settled) {
     let settled = match notify.devices().register(&device).await {
         Ok(()) => Settled::Registered,
         Err(error @ (Error::Invalid(_) | Error::Rejected { status: 400 | 413, .. })) => {
-            let errors = call_lines(&error);
+            let errors = broken_rules(&error).unwrap_or_else(|| vec![error.to_string()]);
             Settled::Refused { device_id: device.device_id, errors }
         }
         Err(error) => Settled::Stopped(error.into()),
