@@ -6,6 +6,7 @@ use notify_client::{
 };
 
 use crate::{
+    commands::PAGE_OF_ALL,
     connection::{self, Connection, ConnectionArgs},
     failure::Failure,
     output::Output,
@@ -39,15 +40,45 @@ impl Session {
 
     /// The application that `--app` names, or the only one there is.
     pub(crate) async fn app(&mut self, given: Option<&str>) -> Result<AppId, Failure> {
-        if let Some(id) = given {
-            return known("application", id);
+        if let Some(app) = given {
+            return self.named_app(app).await;
         }
         let two = PageQuery { limit: Some(2), cursor: None };
         let apps = self.notify()?.admin().list_apps(&two).await?.apps;
         match apps.as_slice() {
             [app] => Ok(app.id),
             [] => Err(Failure::Usage("there is no application yet: `notify apps create`".into())),
-            _ => Err(Failure::Usage("there are several applications: say --app ID".into())),
+            _ => Err(Failure::Usage(
+                "there are several applications: say --app with a name or id of `notify apps list`"
+                    .into(),
+            )),
+        }
+    }
+
+    /// The application of that id or name. What reads as an id is one; a name that two have names
+    /// neither.
+    pub(crate) async fn named_app(&mut self, app: &str) -> Result<AppId, Failure> {
+        if let Ok(id) = app.parse() {
+            return Ok(id);
+        }
+        let notify = self.notify()?;
+        let admin = notify.admin();
+        let mut apps = admin.all_apps(&PageQuery { limit: Some(PAGE_OF_ALL), cursor: None });
+        let mut named = Vec::new();
+        while let Some(each) = apps.next().await {
+            let each = each?;
+            if each.name == app {
+                named.push(each.id);
+            }
+        }
+        match named.as_slice() {
+            [id] => Ok(*id),
+            [] => Err(Failure::NotFound(format!("no application has the name or id `{app}`"))),
+            [one, other, ..] => Err(Failure::Usage(format!(
+                "{} applications have the name `{app}`: say the id ({one}, {other}{})",
+                named.len(),
+                if named.len() > 2 { ", …" } else { "" }
+            ))),
         }
     }
 }
