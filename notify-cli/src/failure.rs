@@ -1,6 +1,9 @@
 //! Why a command failed: its exit status and its lines on stderr. Never a stack trace.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use notify_client::Error;
 
@@ -31,8 +34,13 @@ pub(crate) enum Failure {
     #[error("not found: {0}")]
     NotFound(String),
     /// Rows of an import were refused; the report says which.
-    #[error("rows refused: {0}")]
-    RowsRefused(u64),
+    #[error("rows refused: {rows}{}", how_to_mend(report.as_deref()))]
+    RowsRefused {
+        /// How many.
+        rows: u64,
+        /// Where they are, if in a file.
+        report: Option<PathBuf>,
+    },
     /// An import ended early.
     #[error("stopped after line {line}{}", how_to_go_on(*resumable))]
     Stopped {
@@ -63,7 +71,7 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::File { .. } => USAGE,
             Self::NotFound(_) => NOT_FOUND,
-            Self::RowsRefused(_) => REJECTED,
+            Self::RowsRefused { .. } => REJECTED,
             Self::Stopped { cause, .. } => cause.as_ref().map_or(INTERRUPTED, |it| it.status()),
             Self::Call(error) => call_status(error),
             // Whoever reads the result has read enough.
@@ -85,7 +93,7 @@ impl Failure {
             Self::Usage(_)
             | Self::File { .. }
             | Self::NotFound(_)
-            | Self::RowsRefused(_)
+            | Self::RowsRefused { .. }
             | Self::Output(_) => vec![self.to_string()],
         }
     }
@@ -93,6 +101,12 @@ impl Failure {
 
 fn how_to_go_on(resumable: bool) -> &'static str {
     if resumable { "; run the same command again to go on from there" } else { "" }
+}
+
+fn how_to_mend(report: Option<&Path>) -> String {
+    report.map_or_else(String::new, |report| {
+        format!("; correct them in {} and import that file", report.display())
+    })
 }
 
 /// The status of a failed call. What the client finds wrong the server would reject likewise.
@@ -187,7 +201,7 @@ mod tests {
             (Error::NoKey("API key").into(), 2),
             (rejected(400).into(), 3),
             (rejected(409).into(), 3),
-            (Failure::RowsRefused(1), 3),
+            (Failure::RowsRefused { rows: 1, report: None }, 3),
             (Error::Unauthorized { errors: Vec::new(), request_id: None }.into(), 4),
             (Error::NotFound { errors: Vec::new(), request_id: None }.into(), 5),
             (rejected(429).into(), 6),

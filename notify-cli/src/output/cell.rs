@@ -1,5 +1,7 @@
 //! One value as text: what a person sees, and what a spreadsheet gets.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 /// How a column reads.
@@ -57,7 +59,10 @@ pub(super) fn exported(value: Option<&Value>) -> String {
     match value {
         // A number is harmless, whatever its sign.
         Some(Value::Number(number)) => number.to_string(),
-        _ => guarded(plain(value)),
+        _ => {
+            let text = plain(value);
+            if text.starts_with(FORMULA_STARTS) { format!("'{text}") } else { text }
+        }
     }
 }
 
@@ -75,12 +80,16 @@ fn plain(value: Option<&Value>) -> String {
     }
 }
 
-/// Keeps a spreadsheet from taking a text for a formula.
-pub(crate) fn guarded(text: String) -> String {
-    if text.starts_with(FORMULA_STARTS) { format!("'{text}") } else { text }
+/// A cell that no spreadsheet takes for a formula, as [`exported`] makes it; it need not be UTF-8.
+pub(crate) fn guarded(cell: &[u8]) -> Cow<'_, [u8]> {
+    if String::from_utf8_lossy(cell).starts_with(FORMULA_STARTS) {
+        Cow::Owned([b"'", cell].concat())
+    } else {
+        Cow::Borrowed(cell)
+    }
 }
 
-/// Takes back what [`guarded`] did.
+/// Takes back what [`exported`] or [`guarded`] did.
 pub(crate) fn unguarded(text: &str) -> &str {
     match text.strip_prefix('\'') {
         Some(rest) if rest.starts_with(FORMULA_STARTS) => rest,
@@ -113,10 +122,12 @@ mod tests {
             let text = format!("{start}HYPERLINK(\"x\")");
             let cell = exported(Some(&json!(text)));
             assert_eq!(cell, format!("'{text}"));
+            assert_eq!(*guarded(text.as_bytes()), *cell.as_bytes());
             assert_eq!(unguarded(&cell), text);
         }
         for harmless in ["", "a=b", "'quoted'", " =1"] {
             assert_eq!(exported(Some(&json!(harmless))), harmless);
+            assert_eq!(*guarded(harmless.as_bytes()), *harmless.as_bytes());
             assert_eq!(unguarded(harmless), harmless);
         }
         assert_eq!(exported(Some(&json!(-5))), "-5");
