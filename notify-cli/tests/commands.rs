@@ -370,7 +370,7 @@ async fn an_application_is_named_by_its_name() {
         ("apps delete Shop", done(), "DELETE /admin/v1/apps/ID", None),
         ("providers delete fcm --app Shop", done(), "DELETE /admin/v1/apps/ID/providers/fcm", None),
     ] {
-        let second = page(&[shop.clone()], None);
+        let second = page(std::slice::from_ref(&shop), None);
         let bench = Bench::giving(vec![first.clone(), second, answer(200, &body)]).await;
         bench.run(&line.split_whitespace().collect::<Vec<_>>()).quiet();
         let [one, two] = listed.clone();
