@@ -42,8 +42,14 @@ pub(crate) struct ConnectionArgs {
     pub(crate) retries: usize,
 }
 
+/// A client, and the address that it calls.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) server: String,
+}
+
 /// Makes the client.
-pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client, Failure> {
+pub(crate) fn connect(args: &ConnectionArgs) -> Result<Connection, Failure> {
     let target = Target::choose(args, &variable, &Profiles::load()?)?;
     let mut builder = Client::builder(&target.url)
         .timeout(Duration::from_secs(args.timeout))
@@ -58,7 +64,7 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client, Failure> {
     if let Some(path) = &args.ca_certificate {
         builder = builder.root_certificate(input::read(path)?);
     }
-    Ok(builder.build()?)
+    Ok(Connection { client: builder.build()?, server: target.url })
 }
 
 /// A variable of the environment; an empty one is as good as none.

@@ -1,6 +1,9 @@
 //! Why a command failed: its exit status and its lines on stderr. Never a stack trace.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use notify_client::Error;
 
@@ -31,8 +34,13 @@ pub(crate) enum Failure {
     #[error("not found: {0}")]
     NotFound(String),
     /// Rows of an import were refused; the report says which.
-    #[error("rows refused: {0}")]
-    RowsRefused(u64),
+    #[error("rows refused: {rows}{}", how_to_mend(report.as_deref()))]
+    RowsRefused {
+        /// How many.
+        rows: u64,
+        /// Where they are, if in a file.
+        report: Option<PathBuf>,
+    },
     /// An import ended early.
     #[error("stopped after line {line}{}", how_to_go_on(*resumable))]
     Stopped {
@@ -63,7 +71,7 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::File { .. } => USAGE,
             Self::NotFound(_) => NOT_FOUND,
-            Self::RowsRefused(_) => REJECTED,
+            Self::RowsRefused { .. } => REJECTED,
             Self::Stopped { cause, .. } => cause.as_ref().map_or(INTERRUPTED, |it| it.status()),
             Self::Call(error) => call_status(error),
             // Whoever reads the result has read enough.
@@ -72,20 +80,20 @@ impl Failure {
         }
     }
 
-    /// What to say on stderr, one error a line.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    /// What to say on stderr, one error a line; `server` is the address that was called.
+    pub(crate) fn lines(&self, server: Option<&str>) -> Vec<String> {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Vec::new(),
             Self::Stopped { cause, .. } => {
-                let mut lines = cause.as_ref().map_or_else(Vec::new, |cause| cause.lines());
+                let mut lines = cause.as_ref().map_or_else(Vec::new, |cause| cause.lines(server));
                 lines.push(self.to_string());
                 lines
             }
-            Self::Call(error) => call_lines(error),
+            Self::Call(error) => call_lines(error, server.unwrap_or("the server")),
             Self::Usage(_)
             | Self::File { .. }
             | Self::NotFound(_)
-            | Self::RowsRefused(_)
+            | Self::RowsRefused { .. }
             | Self::Output(_) => vec![self.to_string()],
         }
     }
@@ -93,6 +101,12 @@ impl Failure {
 
 fn how_to_go_on(resumable: bool) -> &'static str {
     if resumable { "; run the same command again to go on from there" } else { "" }
+}
+
+fn how_to_mend(report: Option<&Path>) -> String {
+    report.map_or_else(String::new, |report| {
+        format!("; correct them in {} and import that file", report.display())
+    })
 }
 
 /// The status of a failed call. What the client finds wrong the server would reject likewise.
@@ -109,19 +123,50 @@ fn call_status(error: &Error) -> u8 {
     }
 }
 
-/// The rules that a request breaks, one a line; of other failures the chain of causes.
-pub(crate) fn call_lines(error: &Error) -> Vec<String> {
+/// The rules that a request breaks, one a line; of other failures where, why, and what to do.
+fn call_lines(error: &Error, server: &str) -> Vec<String> {
+    if let Some(rules) = broken_rules(error) {
+        return rules;
+    }
     match error {
-        Error::Invalid(violations) => violations.as_slice().to_vec(),
-        Error::Rejected { errors, .. } if !errors.is_empty() => errors.clone(),
         Error::NoKey("admin key") => {
             vec!["no admin key: set NOTIFY_ADMIN_KEY or keep one in a profile".to_owned()]
         }
         Error::NoKey(what) => {
             vec![format!("no {what}: set NOTIFY_API_KEY or keep one in a profile")]
         }
+        Error::Unauthorized { .. } => {
+            vec![format!("{error}; is it a key of {server}, and its application active?")]
+        }
+        Error::Connect(_) => vec![format!(
+            "cannot connect to {server}: {}; is the server running? NOTIFY_URL, --server or a \
+             profile say where it is",
+            root_cause(error)
+        )],
+        Error::Timeout(_) => {
+            vec![format!("{server} gave no answer in time; --timeout SECONDS waits longer")]
+        }
+        Error::Transport(_) => {
+            vec![format!("the connection to {server} failed: {}", root_cause(error))]
+        }
+        Error::Decode { .. } => vec![format!("{}; is {server} a Notify server?", chain(error))],
         _ => vec![chain(error)],
     }
+}
+
+/// The rules that a request breaks, when that is why it failed.
+pub(crate) fn broken_rules(error: &Error) -> Option<Vec<String>> {
+    match error {
+        Error::Invalid(violations) => Some(violations.as_slice().to_vec()),
+        Error::Rejected { errors, .. } if !errors.is_empty() => Some(errors.clone()),
+        _ => None,
+    }
+}
+
+/// The last cause: what is before it says in which layer, which helps nobody.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.last().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
@@ -156,7 +201,7 @@ mod tests {
             (Error::NoKey("API key").into(), 2),
             (rejected(400).into(), 3),
             (rejected(409).into(), 3),
-            (Failure::RowsRefused(1), 3),
+            (Failure::RowsRefused { rows: 1, report: None }, 3),
             (Error::Unauthorized { errors: Vec::new(), request_id: None }.into(), 4),
             (Error::NotFound { errors: Vec::new(), request_id: None }.into(), 5),
             (rejected(429).into(), 6),

@@ -17,7 +17,10 @@ use crate::failure::Failure;
 /// Largest file that is read whole, in bytes; far above what a server takes (B4).
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Reads a file, or standard input for `-`.
+/// A whole number below this is no unix milliseconds that anybody means (3 March 1973), but seconds.
+const SECONDS_BELOW: i64 = 100_000_000_000;
+
+/// Reads a file, or standard input for `-`; an empty one is never what was meant.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let source: Box<dyn Read> = if path == Path::new("-") {
@@ -28,6 +31,13 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     source.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(Failure::file(path))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(Failure::Usage(format!("{}: is larger than 16 MiB", path.display())));
+    }
+    if bytes.is_empty() {
+        return Err(Failure::Usage(if path == Path::new("-") {
+            "standard input is empty: `-` reads what is piped in".to_owned()
+        } else {
+            format!("{}: is empty", path.display())
+        }));
     }
     Ok(bytes)
 }
@@ -44,16 +54,47 @@ pub(crate) fn json_object(text: &str) -> Result<JsonObject, String> {
 
 /// An instant given as an argument: unix milliseconds, `now`, or RFC 3339.
 pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
+    read_instant(text)?.ok_or_else(|| {
+        "must be a time like 2026-05-01T09:00:00Z, `now`, or unix milliseconds".to_owned()
+    })
+}
+
+/// An [`instant`] that may also be said as a span from now: `+10m`, `2h`, `1h30m`, `2d`.
+pub(crate) fn instant_to_come(text: &str) -> Result<Timestamp, String> {
+    if let Some(at) = read_instant(text)? {
+        return Ok(at);
+    }
+    from_now(text.strip_prefix('+').unwrap_or(text), jiff::Timestamp::now()).ok_or_else(|| {
+        "must be a span from now like `+10m`, `2h` or `2d`, a time like 2026-05-01T09:00:00Z, or \
+         unix milliseconds"
+            .to_owned()
+    })
+}
+
+/// An instant, or nothing where the text has not its form.
+fn read_instant(text: &str) -> Result<Option<Timestamp>, String> {
     if text == "now" {
-        return Ok(Timestamp::from_ms(jiff::Timestamp::now().as_millisecond()));
+        return Ok(Some(Timestamp::from_ms(jiff::Timestamp::now().as_millisecond())));
     }
-    if let Ok(ms) = text.parse() {
-        return Ok(Timestamp::from_ms(ms));
+    match text.parse() {
+        Ok(ms) if ms < SECONDS_BELOW => Err(format!(
+            "looks like seconds: say unix milliseconds ({ms}000) or a time like \
+             2026-05-01T09:00:00Z"
+        )),
+        Ok(ms) => Ok(Some(Timestamp::from_ms(ms))),
+        Err(_) => {
+            let at: Option<jiff::Timestamp> = text.parse().ok();
+            Ok(at.map(|at| Timestamp::from_ms(at.as_millisecond())))
+        }
     }
-    let at: jiff::Timestamp = text.parse().map_err(|_| {
-        "must be unix milliseconds, `now`, or a time like 2026-05-01T09:00:00Z".to_owned()
-    })?;
-    Ok(Timestamp::from_ms(at.as_millisecond()))
+}
+
+/// A span ahead of `now`. A day is 24 hours; months have no length.
+fn from_now(span: &str, now: jiff::Timestamp) -> Option<Timestamp> {
+    let span: jiff::Span = span.parse().ok()?;
+    let span = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
+    let at = now.checked_add(span).ok().filter(|_| !span.is_negative())?;
+    Some(Timestamp::from_ms(at.as_millisecond()))
 }
 
 /// The word of a platform.
@@ -78,8 +119,36 @@ mod tests {
         assert_eq!(instant("2026-01-02T03:04:05Z"), Ok(Timestamp(1_767_323_045_000)));
         assert_eq!(instant("2026-01-02T04:04:05+01:00"), Ok(Timestamp(1_767_323_045_000)));
         assert!(instant("now").unwrap() > Timestamp(1_767_323_045_000));
-        for wrong in ["", "tomorrow", "2026-01-02", "1.5"] {
+        for wrong in ["", "tomorrow", "2026-01-02", "1.5", "+10m", "2h"] {
             assert!(instant(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn seconds_are_not_taken_for_milliseconds() {
+        for read in [instant, instant_to_come] {
+            for seconds in ["1767323045", "99999999999", "0", "7"] {
+                let cure = format!("say unix milliseconds ({seconds}000)");
+                assert!(read(seconds).unwrap_err().contains(&cure), "{seconds}");
+            }
+            assert_eq!(read("100000000000"), Ok(Timestamp(100_000_000_000)));
+        }
+    }
+
+    #[test]
+    fn an_instant_to_come_may_be_a_span_from_now() {
+        let now: jiff::Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        for (span, minutes) in [("10m", 10), ("2h", 120), ("1h30m", 90), ("2d", 2_880), ("0s", 0)] {
+            let at = Timestamp(1_767_323_045_000 + minutes * 60_000);
+            assert_eq!(from_now(span, now), Some(at), "{span}");
+        }
+        for wrong in ["", "-10m", "10m ago", "1mo", "10", "m", "99999999h"] {
+            assert_eq!(from_now(wrong, now), None, "{wrong}");
+        }
+        let ahead = |span| instant_to_come(span).unwrap().as_ms();
+        let now = jiff::Timestamp::now().as_millisecond();
+        assert!(ahead("+10m") >= now + 600_000 && ahead("10m") < now + 660_000);
+        assert_eq!(instant_to_come("2026-01-02T03:04:05Z"), Ok(Timestamp(1_767_323_045_000)));
+        assert!(instant_to_come("tomorrow").unwrap_err().contains("`+10m`"));
     }
 }

@@ -15,7 +15,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::{args::Cli, failure::Failure, output::Output, session::Session};
+use crate::{
+    args::{Cli, Command},
+    failure::Failure,
+    output::Output,
+    session::Session,
+};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -26,10 +31,11 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::USAGE));
         }
     };
-    match run(cli) {
+    let mut session = Session::new(cli.connection, Output::stdout(cli.output));
+    match run(cli.command, &mut session) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            for line in failure.lines() {
+            for line in failure.lines(session.server()) {
                 output::complain(&line);
             }
             ExitCode::from(failure.status())
@@ -37,13 +43,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<(), Failure> {
+fn run(command: Command, session: &mut Session) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::Usage(format!("cannot start: {error}")))?;
-    let mut session = Session::new(cli.connection, Output::stdout(cli.output));
-    let outcome = runtime.block_on(commands::run(cli.command, &mut session));
+    let outcome = runtime.block_on(commands::run(command, session));
     // A thread that still waits for standard input must not hold the process.
     runtime.shutdown_background();
     outcome.and_then(|()| session.out.flush())

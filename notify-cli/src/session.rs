@@ -6,44 +6,79 @@ use notify_client::{
 };
 
 use crate::{
-    connection::{self, ConnectionArgs},
+    commands::PAGE_OF_ALL,
+    connection::{self, Connection, ConnectionArgs},
     failure::Failure,
     output::Output,
 };
 
 /// One run of the command.
 pub(crate) struct Session {
-    connection: ConnectionArgs,
-    client: Option<Client>,
+    args: ConnectionArgs,
+    connection: Option<Connection>,
     pub(crate) out: Output,
 }
 
 impl Session {
-    pub(crate) fn new(connection: ConnectionArgs, out: Output) -> Self {
-        Self { connection, client: None, out }
+    pub(crate) fn new(args: ConnectionArgs, out: Output) -> Self {
+        Self { args, connection: None, out }
     }
 
     /// The client of the server that flags, environment and profile name.
     pub(crate) fn notify(&mut self) -> Result<Client, Failure> {
-        if let Some(client) = &self.client {
-            return Ok(client.clone());
+        if let Some(connection) = &self.connection {
+            return Ok(connection.client.clone());
         }
-        let client = connection::connect(&self.connection)?;
-        self.client = Some(client.clone());
-        Ok(client)
+        let connection = self.connection.insert(connection::connect(&self.args)?);
+        Ok(connection.client.clone())
+    }
+
+    /// The address that was called, when any was.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.connection.as_ref().map(|connection| &*connection.server)
     }
 
     /// The application that `--app` names, or the only one there is.
     pub(crate) async fn app(&mut self, given: Option<&str>) -> Result<AppId, Failure> {
-        if let Some(id) = given {
-            return known("application", id);
+        if let Some(app) = given {
+            return self.named_app(app).await;
         }
         let two = PageQuery { limit: Some(2), cursor: None };
         let apps = self.notify()?.admin().list_apps(&two).await?.apps;
         match apps.as_slice() {
             [app] => Ok(app.id),
             [] => Err(Failure::Usage("there is no application yet: `notify apps create`".into())),
-            _ => Err(Failure::Usage("there are several applications: say --app ID".into())),
+            _ => Err(Failure::Usage(
+                "there are several applications: say --app with a name or id of `notify apps list`"
+                    .into(),
+            )),
+        }
+    }
+
+    /// The application of that id or name. What reads as an id is one; a name that two have names
+    /// neither.
+    pub(crate) async fn named_app(&mut self, app: &str) -> Result<AppId, Failure> {
+        if let Ok(id) = app.parse() {
+            return Ok(id);
+        }
+        let notify = self.notify()?;
+        let admin = notify.admin();
+        let mut apps = admin.all_apps(&PageQuery { limit: Some(PAGE_OF_ALL), cursor: None });
+        let mut named = Vec::new();
+        while let Some(each) = apps.next().await {
+            let each = each?;
+            if each.name == app {
+                named.push(each.id);
+            }
+        }
+        match named.as_slice() {
+            [id] => Ok(*id),
+            [] => Err(Failure::NotFound(format!("no application has the name or id `{app}`"))),
+            [one, other, ..] => Err(Failure::Usage(format!(
+                "{} applications have the name `{app}`: say the id ({one}, {other}{})",
+                named.len(),
+                if named.len() > 2 { ", …" } else { "" }
+            ))),
         }
     }
 }

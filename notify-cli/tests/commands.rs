@@ -249,17 +249,20 @@ async fn polls_events_and_statistics() {
             Some(json!({ "device_id": "d" })),
         ),
         (
-            "events report --type opened --notification n --device d --at 7",
+            "events report --type opened --notification n --device d --at 1767323045000",
             json!({ "accepted": 1, "ignored": [] }),
             "POST /v1/events".to_owned(),
             Some(json!({ "events": [
-                {"type": "opened", "notification_id": "n", "device_id": "d", "at": 7},
+                {
+                    "type": "opened", "notification_id": "n", "device_id": "d",
+                    "at": 1_767_323_045_000_i64,
+                },
             ] })),
         ),
         (
-            "statistics devices --from 1970-01-01T00:00:01Z --to 2000",
+            "statistics devices --from 1970-01-01T00:00:01Z --to 100000000000",
             json!({ "platforms": [], "total_enabled": 0, "total_disabled": 0, "total": 0 }),
-            "GET /v1/statistics/devices?date_from=1000&date_to=2000".to_owned(),
+            "GET /v1/statistics/devices?date_from=1000&date_to=100000000000".to_owned(),
             None,
         ),
     ])
@@ -334,7 +337,70 @@ async fn the_only_application_need_not_be_named() {
     let bench = Bench::answering(two).await;
     let run = bench.run(&["keys", "list"]);
     assert_eq!(run.status, 2);
-    assert_eq!(run.stderr, "error: there are several applications: say --app ID\n");
+    assert_eq!(
+        run.stderr,
+        "error: there are several applications: say --app with a name or id of `notify apps \
+         list`\n"
+    );
+}
+
+/// Two pages of applications: the name may be on either.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_is_named_by_its_name() {
+    const OTHER: &str = "0190a3b2-7f00-7000-8000-000000000002";
+    let app = |id: &str, name: &str| json!({ "id": id, "name": name, "language": "en", "status": "active", "created_at": 1 });
+    let page = |apps: &[Value], cursor: Option<&str>| {
+        answer(200, &json!({ "apps": apps, "next_cursor": cursor }))
+    };
+    let first = page(&[app(OTHER, "Shop 2")], Some("c"));
+    let listed = [
+        ("GET /admin/v1/apps?limit=500".to_owned(), None),
+        ("GET /admin/v1/apps?limit=500&cursor=c".to_owned(), None),
+    ];
+    let shop = app(ID, "Shop");
+    for (line, body, asked, sent) in [
+        ("keys list --app Shop", json!({ "keys": [] }), "GET /admin/v1/apps/ID/keys", None),
+        ("apps get Shop", shop.clone(), "GET /admin/v1/apps/ID", None),
+        (
+            "apps update Shop --language de",
+            done(),
+            "PATCH /admin/v1/apps/ID",
+            Some(json!({ "language": "de" })),
+        ),
+        ("apps delete Shop", done(), "DELETE /admin/v1/apps/ID", None),
+        ("providers delete fcm --app Shop", done(), "DELETE /admin/v1/apps/ID/providers/fcm", None),
+    ] {
+        let second = page(std::slice::from_ref(&shop), None);
+        let bench = Bench::giving(vec![first.clone(), second, answer(200, &body)]).await;
+        bench.run(&line.split_whitespace().collect::<Vec<_>>()).quiet();
+        let [one, two] = listed.clone();
+        assert_eq!(bench.asked().await, [one, two, (asked.replace("ID", ID), sent)], "{line}");
+    }
+
+    let third = "0190a3b2-7f00-7000-8000-000000000003";
+    for (apps, status, said) in [
+        (vec![], 5, "not found: no application has the name or id `Shop`".to_owned()),
+        (
+            vec![app(ID, "shop")],
+            5,
+            "not found: no application has the name or id `Shop`".to_owned(),
+        ),
+        (
+            vec![app(ID, "Shop"), app(OTHER, "Shop")],
+            2,
+            format!("2 applications have the name `Shop`: say the id ({ID}, {OTHER})"),
+        ),
+        (
+            vec![app(ID, "Shop"), app(OTHER, "Shop"), app(third, "Shop")],
+            2,
+            format!("3 applications have the name `Shop`: say the id ({ID}, {OTHER}, …)"),
+        ),
+    ] {
+        let bench = Bench::giving(vec![page(&apps, None)]).await;
+        let run = bench.run(&["keys", "list", "--app", "Shop"]);
+        assert_eq!((run.status, run.stderr), (status, format!("error: {said}\n")));
+        assert_eq!(bench.requests().await.len(), 1, "nothing is done");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

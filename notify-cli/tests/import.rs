@@ -108,15 +108,98 @@ async fn rows_that_are_refused_are_reported() {
     summary(&run, 6, 2, 4);
     let report = bench.read("devices.csv.refused.csv");
     let rows: Vec<&str> = report.split("\r\n").collect();
-    assert_eq!(rows[0], "\"line\",\"device_id\",\"errors\"");
-    assert!(rows[1].starts_with("\"3\",\"b\",\""), "{report}");
-    assert_eq!(rows[2], "\"4\",\"server-refuses\",\"device_id: =no; and again\"");
-    assert!(rows[3].starts_with("\"5\",\"'=c\",\"ios_env: "), "{report}");
-    assert_eq!(rows[4], "\"6\",\"d\",\"has 1 cells, the header has 3\"");
+    assert_eq!(rows[0], r#""device_id","platform","ios_env","line","errors""#);
+    assert!(rows[1].starts_with(r#""b","windows","","3","platform: "#), "{report}");
+    assert_eq!(rows[2], r#""server-refuses","ios","","4","device_id: =no; and again""#);
+    assert!(rows[3].starts_with(r#""'=c","ios","moon","5","ios_env: "#), "{report}");
+    assert_eq!(rows[4], r#""d","","","6","has 1 cells, the header has 3""#);
     assert_eq!(rows[5..], [""]);
     let mut ids = registered(&bench).await;
     ids.sort();
     assert_eq!(ids, ["a", "e", "server-refuses"], "what breaks a rule is not sent");
+}
+
+/// As spreadsheets write it: `\r\n`, and an empty line at the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_names_the_line_whatever_ends_it() {
+    let rows =
+        ["\u{feff}device_id,platform", "\"a\nb\",x", "\"c\",\"x\"", "d,ios", "e,x", "", "f,x"];
+    for (end, last) in [("\n", ""), ("\n", "\n\n"), ("\r\n", ""), ("\r\n", "\r\n")] {
+        let bench = Bench::answering(done()).await;
+        bench.file("devices.csv", rows.join(end) + last);
+        summary(&bench.run(&["devices", "import", "devices.csv"]), 5, 1, 4);
+        let report = bench.read("devices.csv.refused.csv");
+        let mut report = csv::Reader::from_reader(report.as_bytes());
+        let lines = report.records().map(|row| row.unwrap()[2].parse::<u32>().unwrap());
+        assert_eq!(lines.collect::<Vec<_>>(), [2, 4, 6, 8], "{end:?} {last:?}");
+        assert_eq!(registered(&bench).await, ["d"]);
+    }
+}
+
+/// What is refused is corrected where it stands and imported as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_that_was_corrected_is_imported() {
+    for (name, report, file, wrong, right) in [
+        (
+            "d.csv",
+            "d.csv.refused.csv",
+            "device_id,platform,language,shop\n=a,ios,de,7\nb,windows,\"d\"\"e\",8\n",
+            [r#""windows""#, r#""d""e""#],
+            [r#""ios""#, r#""de""#],
+        ),
+        (
+            "d.ndjson",
+            "d.ndjson.refused.ndjson",
+            r#"{"device_id":"=a","platform":"ios","sdk_type":"ios_push","language":"de"}
+{"device_id":"b","platform":"windows","sdk_type":"ios_push","language":"d\"e"}
+"#,
+            [r#""windows""#, r#""d\"e""#],
+            [r#""ios""#, r#""de""#],
+        ),
+    ] {
+        let bench = Bench::answering(done()).await;
+        bench.file(name, file);
+        let run = bench.run(&["devices", "import", name, "--ignore-unknown-columns"]);
+        assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "{run:?}");
+        let again = ["devices", "import", report, "--ignore-unknown-columns"];
+        let run = bench.run(&again);
+        assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "as it is: {run:?}");
+        let next = run.json()["refused_file"].as_str().unwrap().to_owned();
+        let (one, two) = (bench.read(report), bench.read(&next));
+        let (one, two) = match name {
+            // It has a header.
+            "d.csv" => (one.replace("\"3\"", "\"2\""), two),
+            _ => (one.replace("\"line\":2,", "\"line\":1,"), two),
+        };
+        assert_eq!(one, two, "but for the line, the report of a report says the same");
+
+        let mut corrected = bench.read(report);
+        for (wrong, right) in wrong.into_iter().zip(right) {
+            assert!(corrected.contains(wrong), "{corrected}");
+            corrected = corrected.replacen(wrong, right, 1);
+        }
+        bench.file(report, corrected);
+        bench.run(&again).quiet();
+        let asked = bench.asked().await;
+        let sent = |device_id: &str| {
+            json!({ "device_id": device_id, "platform": "ios", "sdk_type": "ios_push",
+                "language": "de" })
+        };
+        let bodies: Vec<_> = asked.into_iter().map(|(_, body)| body.unwrap()).collect();
+        assert_eq!(bodies, [sent("=a"), sent("b")], "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_to_import_is_not_written_over() {
+    let bench = Bench::answering(done()).await;
+    bench.file("devices.csv", file(20));
+    for option in ["--refused", "--state"] {
+        let run = bench.run(&["devices", "import", "devices.csv", option, "./devices.csv"]);
+        assert_eq!(run.status, 2);
+        assert_eq!(run.stderr, format!("error: {option}: devices.csv is the file to import\n"));
+        assert_eq!(bench.read("devices.csv"), file(20));
+    }
 }
 
 /// A file of `rows` devices, of which every tenth breaks a rule.
@@ -143,8 +226,12 @@ async fn a_cut_import_goes_on_where_it_was() {
     assert_eq!((run.status, run.stdout.as_str()), (4, ""), "{run:?}");
     assert_eq!(
         run.stderr,
-        "error: not authorised: missing or invalid API key\n\
-         error: stopped after line 55; run the same command again to go on from there\n"
+        format!(
+            "error: not authorised: missing or invalid API key; is it a key of {}, and its \
+             application active?\nerror: stopped after line 55; run the same command again to go on \
+             from there\n",
+            bench.server.uri()
+        )
     );
     let state: Value = serde_json::from_str(&bench.read("devices.csv.notify-import")).unwrap();
     assert_eq!(state["mark"]["line"], 55);
@@ -153,13 +240,17 @@ async fn a_cut_import_goes_on_where_it_was() {
 
     let run = bench.run(&import);
     assert_eq!(run.status, 3, "{run:?}");
-    assert_eq!(run.stderr, "going on after line 55\nerror: rows refused: 10\n");
+    assert_eq!(
+        run.stderr,
+        "going on after line 55\n\
+         error: rows refused: 10; correct them in devices.csv.refused.csv and import that file\n"
+    );
     summary(&run, 100, 90, 10);
     let after = registered(&bench).await.split_off(before);
     assert_eq!(after.len(), 41, "d55 to d99 without d60, d70, d80, d90");
     assert!(after.contains(&"d55".to_owned()) && !after.contains(&"d54".to_owned()));
     let report = bench.read("devices.csv.refused.csv");
-    let lines: Vec<_> = report.lines().skip(1).map(|row| row.split('"').nth(1).unwrap()).collect();
+    let lines: Vec<_> = report.lines().skip(1).map(|row| row.split('"').nth(5).unwrap()).collect();
     assert_eq!(lines, ["11", "21", "31", "41", "51", "61", "71", "81", "91", "101"]);
     assert!(!bench.has("devices.csv.notify-import"));
 }
@@ -249,7 +340,7 @@ async fn a_report_is_not_doubled_by_a_crash() {
     bench.file("devices.csv", file(20));
     let import = ["devices", "import", "devices.csv", "--state", "s"];
     assert_eq!(bench.run(&import).status, 4);
-    let ahead = bench.read("devices.csv.refused.csv") + "\"21\",\"d20\",\"half a ro";
+    let ahead = bench.read("devices.csv.refused.csv") + "\"d20\",\"windows\",\"21\",\"half a ro";
     bench.file("devices.csv.refused.csv", ahead);
     assert_eq!(bench.run(&import).status, 3);
     assert_eq!(bench.read("devices.csv.refused.csv"), whole);
@@ -260,6 +351,7 @@ async fn a_file_that_makes_no_sense_is_wrong_usage() {
     let endless = format!("device_id,platform\na,\"{}", "x".repeat(2 * 1024 * 1024));
     let long = format!("{{\"device_id\":\"{}\"}}", "x".repeat(2 * 1024 * 1024));
     for (name, text, said) in [
+        ("a.csv", "", "there is no header"),
         ("a.csv", "device_id,push_token\n", "no column `platform`"),
         ("a.csv", "device_id,platform,push_tokn\n", "column `push_tokn` is no field"),
         ("a.csv", endless.as_str(), "longer than 1 MiB"),

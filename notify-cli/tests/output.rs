@@ -111,7 +111,8 @@ async fn the_exit_status_says_whose_fault_it_is() {
             401,
             vec!["missing or invalid API key"],
             4,
-            "error: not authorised: missing or invalid API key\n",
+            "error: not authorised: missing or invalid API key; is it a key of SERVER, and its \
+             application active?\n",
         ),
         (404, vec!["not found"], 5, "error: not found\n"),
         (429, vec!["slow down"], 6, "error: slow down\n"),
@@ -125,12 +126,12 @@ async fn the_exit_status_says_whose_fault_it_is() {
         let bench = Bench::giving(vec![answer(status, &errors(&texts))]).await;
         let run = bench.run(&send);
         assert_eq!((run.status, run.stdout.as_str()), (exit, ""), "{status}");
-        assert_eq!(run.stderr, stderr);
+        assert_eq!(run.stderr, stderr.replace("SERVER", &bench.server.uri()));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_is_six() {
+async fn a_server_that_is_not_there_is_six_and_named() {
     let bench = Bench::bare().await;
     let address = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -140,8 +141,61 @@ async fn a_server_that_is_not_there_is_six() {
     let args = ["tags", "list", "--retries", "0", "--server", server.as_str()];
     let run = bench.run(&args);
     assert_eq!(run.status, 6);
-    assert!(run.stderr.starts_with("error: cannot connect: "), "{run:?}");
+    let start = format!("error: cannot connect to {server}: Connection refused (os error");
+    let end = "; is the server running? NOTIFY_URL, --server or a profile say where it is\n";
+    assert!(run.stderr.starts_with(&start) && run.stderr.ends_with(end), "{run:?}");
     assert_eq!(run.stderr.lines().count(), 1, "no stack trace: {run:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_fails_names_the_server() {
+    let late = answer(200, &json!({})).set_delay(std::time::Duration::from_secs(60));
+    let page = wiremock::ResponseTemplate::new(200).set_body_string("<html>Hello</html>");
+    for (reply, start, end) in [
+        (late, "SERVER gave no answer in time", "--timeout SECONDS waits longer"),
+        (page, "the answer with status 200 cannot be read: ", "is SERVER a Notify server?"),
+    ] {
+        let bench = Bench::giving(vec![reply]).await;
+        let run = bench.run(&["tags", "list", "--retries", "0", "--timeout", "1"]);
+        let named = |text: &str| text.replace("SERVER", &bench.server.uri());
+        assert_eq!(run.status, 6, "{run:?}");
+        assert!(run.stderr.starts_with(&named(&format!("error: {start}"))), "{run:?}");
+        assert!(run.stderr.ends_with(&named(&format!("; {end}\n"))), "{run:?}");
+        assert_eq!(run.stderr.lines().count(), 1, "no stack trace: {run:?}");
+    }
+}
+
+/// What is wrong is said with its cure, before anything is sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_usage_names_its_cure() {
+    let bench = Bench::answering(json!({})).await;
+    bench.file("empty.json", "");
+    let target = "error: who gets it? --platform PLATFORM (android, ios, web, fb-messenger, \
+        chatapp), --android-device ID or --ios-device ID\n";
+    for (line, cure) in [
+        ("send --text Hi --tag vip", target),
+        ("send --text Hi", target),
+        ("send --platform ios", "--text <TEXT>"),
+        ("send --tag vip", "Usage: notify send --text <TEXT> --platform <PLATFORM> [OPTIONS]"),
+        (
+            "send --text Hi --platform ios --at 1767323045",
+            "looks like seconds: say unix milliseconds (1767323045000)",
+        ),
+        ("send --text Hi --platform ios --at tomorrow", "a span from now like `+10m`"),
+        (
+            "statistics devices --from 1767323045",
+            "looks like seconds: say unix milliseconds (1767323045000)",
+        ),
+        ("send --file -", "error: standard input is empty: `-` reads what is piped in\n"),
+        ("providers put fcm -", "error: standard input is empty: `-` reads what is piped in\n"),
+        ("campaigns create empty.json", "error: empty.json: is empty\n"),
+        ("tags list --server localhost:8080", "must begin with http:// or https://\n"),
+    ] {
+        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
+        assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{line}: {run:?}");
+        assert!(run.stderr.contains(cure), "{line}: {run:?}");
+    }
+    assert!(bench.requests().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,6 +16,7 @@ use crate::{
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const NO_SCHEME: &str = "must begin with http:// or https://";
 
 /// What both transports share: it makes requests of calls, and sends none.
 #[derive(Debug)]
@@ -79,13 +80,16 @@ impl Shared {
 /// Reads the address of a server: an origin, with a path where a proxy puts one before it.
 pub(crate) fn base_url(text: &str) -> Result<Url, Error> {
     let wrong = |what: &str| Error::Config(format!("base url `{text}`: {what}"));
-    let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+    let url = Url::parse(text).map_err(|error| match error {
+        url::ParseError::RelativeUrlWithoutBase => wrong(NO_SCHEME),
+        other => wrong(&other.to_string()),
+    })?;
     // Ahead of the rules whose text repeats the url.
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Error::Config("base url: must not hold a user or password".to_owned()));
     }
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("must begin with http:// or https://"));
+        return Err(wrong(NO_SCHEME));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(wrong("must not have a query or fragment"));

@@ -194,8 +194,8 @@ fn public_url(config: &Config, address: SocketAddr, origin: &str) -> String {
         None => {
             if !is_public(address.ip()) {
                 tracing::warn!(
-                    public_url = origin,
-                    "phones could not reach poll pages at this address: set --public-url"
+                    "poll urls begin with {origin}, which phones cannot reach: set --public-url \
+                     (NOTIFY_PUBLIC_URL) to the address of this server as phones see it"
                 );
             }
             origin.to_owned()

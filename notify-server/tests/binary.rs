@@ -32,7 +32,10 @@ struct Server {
 
 impl Server {
     fn start(folder: &Path) -> Self {
-        let mut command = notify_server(folder, &[]);
+        Self::run(&mut notify_server(folder, &[]))
+    }
+
+    fn run(command: &mut Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
         Self { process, stdout }
@@ -72,10 +75,24 @@ fn the_first_start_prints_its_keys_once_and_a_signal_ends_it_well() {
     let (status, log) = server.stop("-TERM");
     assert_eq!(status, Some(0), "{log}");
     assert!(!log.contains(&api_key["api key: ".len()..]), "keys are not logged");
+    let said = |log: &str, text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(said(&log, "they are shown this once"), 1, "{log}");
+    assert_eq!(said(&log, "set --public-url (NOTIFY_PUBLIC_URL)"), 1, "{log}");
 
     let mut server = Server::start(folder.path());
     assert!(server.line().starts_with("listening on http://127.0.0.1:"), "keys are shown once");
-    assert_eq!(server.stop("-INT").0, Some(0));
+    let (status, log) = server.stop("-INT");
+    assert_eq!((status, said(&log, "shown this once")), (Some(0), 0), "{log}");
+}
+
+#[test]
+fn an_address_for_phones_needs_no_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = notify_server(folder.path(), &["--public-url", "https://push.example"]);
+    let mut server = Server::run(&mut command);
+    while !server.line().starts_with("listening on") {}
+    let (status, log) = server.stop("-TERM");
+    assert_eq!((status, log.contains("--public-url")), (Some(0), false), "{log}");
 }
 
 #[test]

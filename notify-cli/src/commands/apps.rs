@@ -4,11 +4,7 @@ use clap::Subcommand;
 use notify_client::notify_core::{CreateApp, UpdateApp};
 
 use super::paging::{PageArgs, show_all};
-use crate::{
-    failure::Failure,
-    output::view,
-    session::{Session, known},
-};
+use crate::{failure::Failure, output::view, session::Session};
 
 /// `notify apps`.
 #[derive(Debug, Subcommand)]
@@ -25,14 +21,14 @@ pub(crate) enum Apps {
     List(PageArgs),
     /// Show an application.
     Get {
-        /// Its id.
-        id: String,
+        /// Its name or id.
+        app: String,
     },
     /// Change an application.
     #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
     Update {
-        /// Its id.
-        id: String,
+        /// Its name or id.
+        app: String,
         /// Its new name.
         #[arg(long, group = "change")]
         name: Option<String>,
@@ -45,8 +41,8 @@ pub(crate) enum Apps {
     },
     /// Delete an application with all it has.
     Delete {
-        /// Its id.
-        id: String,
+        /// Its name or id.
+        app: String,
     },
 }
 
@@ -66,17 +62,17 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
             let page = admin.list_apps(&page.query()).await?;
             session.out.show(&page, &view::APPS)
         }
-        Apps::Get { id } => {
-            let app = admin.get_app(known("application", &id)?).await?;
+        Apps::Get { app } => {
+            let app = admin.get_app(session.named_app(&app).await?).await?;
             session.out.show(&app, &view::APP)
         }
-        Apps::Update { id, name, language, status } => {
+        Apps::Update { app, name, language, status } => {
             let change = UpdateApp { name, language, status };
-            admin.update_app(known("application", &id)?, &change).await?;
+            admin.update_app(session.named_app(&app).await?, &change).await?;
             session.out.done()
         }
-        Apps::Delete { id } => {
-            admin.delete_app(known("application", &id)?).await?;
+        Apps::Delete { app } => {
+            admin.delete_app(session.named_app(&app).await?).await?;
             session.out.done()
         }
     }

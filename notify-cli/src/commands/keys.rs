@@ -12,8 +12,8 @@ use crate::{
 /// Which application.
 #[derive(Debug, Args)]
 pub(crate) struct AppArgs {
-    /// Id of the application; may be left out when there is exactly one.
-    #[arg(long, value_name = "ID")]
+    /// Name or id of the application; may be left out when there is exactly one.
+    #[arg(long, value_name = "NAME|ID")]
     pub(crate) app: Option<String>,
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod statistics;
 pub(crate) mod subscriptions;
 pub(crate) mod tags;
 
+pub(crate) use self::paging::PAGE_OF_ALL;
 use crate::{
     args::{Command, Devices},
     failure::Failure,

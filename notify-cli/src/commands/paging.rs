@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{failure::Failure, output::view::View, session::Session};
 
 /// Page size of a listing that is read to its end.
-const PAGE_OF_ALL: u32 = 500;
+pub(crate) const PAGE_OF_ALL: u32 = 500;
 
 /// Which part of a listing is asked for.
 #[derive(Debug, Args)]

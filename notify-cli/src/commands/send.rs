@@ -10,11 +10,15 @@ use crate::{failure::Failure, input, output::view, session::Session};
 
 /// Arguments of `notify send`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: notify send --text 'Dinner is ready' --platform ios --tag hungry")]
+#[command(
+    override_usage = "notify send --text <TEXT> --platform <PLATFORM> [OPTIONS]\n       \
+        notify send --file <FILE>",
+    after_help = "Example: notify send --text 'Dinner is ready' --platform ios --tag hungry"
+)]
 pub(crate) struct Send {
     /// The whole request as JSON, in place of the options below; `-` for standard input.
     #[arg(
-        long, value_name = "FILE", required_unless_present = "TargetArgs",
+        long, value_name = "FILE",
         conflicts_with_all = ["TargetArgs", "ContentArgs", "TimingArgs"],
     )]
     file: Option<PathBuf>,
@@ -34,7 +38,8 @@ pub(crate) struct Send {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Target")]
 struct TargetArgs {
-    /// Every device of this platform; may be repeated. Ignored when devices are named.
+    /// Every device of this platform (those with --tag, if given); may be repeated. Ignored when
+    /// devices are named.
     #[arg(long = "platform", value_name = "PLATFORM", value_parser = input::platform())]
     platforms: Vec<Platform>,
     /// An Android device; may be repeated.
@@ -45,14 +50,20 @@ struct TargetArgs {
     ios_devices: Vec<String>,
 }
 
+impl TargetArgs {
+    fn is_empty(&self) -> bool {
+        self.platforms.is_empty() && self.android_devices.is_empty() && self.ios_devices.is_empty()
+    }
+}
+
 /// When, for how long, and how urgently.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Delivery")]
 struct TimingArgs {
-    /// When to send: unix milliseconds or a time like 2026-05-01T09:00:00Z.
+    /// When to send: `+10m`, `2h`, a time like 2026-05-01T09:00:00Z, or unix milliseconds.
     #[arg(
-        long, value_name = "TIME", conflicts_with = "send_at_local",
-        value_parser = input::instant,
+        long, visible_alias = "at", value_name = "TIME", conflicts_with = "send_at_local",
+        value_parser = input::instant_to_come,
     )]
     send_at: Option<Timestamp>,
     /// Wall-clock time of each device: YYYY-MM-DDTHH:MM.
@@ -69,11 +80,16 @@ struct TimingArgs {
     collapse_key: Option<String>,
 }
 
+/// What a command without a target is told. Its tags narrow a target and are none.
+const NO_TARGET: &str = "who gets it? --platform PLATFORM (android, ios, web, fb-messenger, \
+    chatapp), --android-device ID or --ios-device ID";
+
 /// Sends.
 pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
     let key = args.idempotency_key.clone();
     let notification = match &args.file {
         Some(path) => input::request(path)?,
+        None if args.target.is_empty() => return Err(Failure::Usage(NO_TARGET.to_owned())),
         None => notification(args),
     };
     let notify = session.notify()?;

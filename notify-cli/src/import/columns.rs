@@ -3,6 +3,7 @@
 use csv::ByteRecord;
 use notify_client::notify_core::RegisterDevice;
 
+use super::original::{is_added, is_report};
 use crate::{failure::Failure, output::unguarded};
 
 type Fill = fn(&mut RegisterDevice, &str) -> Result<(), &'static str>;
@@ -44,18 +45,25 @@ impl Columns {
     /// Reads the header. A column that is no field is an error, since a misspelt one would be lost.
     pub(super) fn new(header: &ByteRecord, ignore_unknown: bool) -> Result<Self, Failure> {
         let names: Vec<_> = header.iter().map(|name| String::from_utf8_lossy(name)).collect();
+        if names.is_empty() {
+            return Err(Failure::Usage(
+                "there is no header: the first line of a CSV file names its columns".to_owned(),
+            ));
+        }
         for required in ["device_id", "platform"] {
             if !names.iter().any(|name| name == required) {
                 return Err(Failure::Usage(format!("the header has no column `{required}`")));
             }
         }
+        let is_report = is_report(header.iter());
         let mut fills = Vec::with_capacity(names.len());
         for (place, name) in names.iter().enumerate() {
             if names[..place].contains(name) {
                 return Err(Failure::Usage(format!("the header has `{name}` twice")));
             }
             let known = COLUMNS.iter().find(|(known, _)| known == name);
-            if known.is_none() && !ignore_unknown {
+            let is_left_out = ignore_unknown || (is_report && is_added(name.as_bytes()));
+            if known.is_none() && !is_left_out {
                 return Err(Failure::Usage(format!(
                     "column `{name}` is no field of a registration; \
                      --ignore-unknown-columns leaves such columns out"
@@ -157,6 +165,9 @@ mod tests {
         );
         assert!(header(&["device_id", "platform", "push_tokn"], false).is_err());
         assert_eq!(header(&["device_id", "platform", "tags"], true), Ok(()));
+        assert_eq!(header(&["device_id", "platform", "line", "errors"], false), Ok(()));
+        assert!(header(&["device_id", "platform", "line"], false).is_err());
+        assert!(header(&[], true).unwrap_err().starts_with("there is no header"));
         assert!(header(&["device_id", "platform", "device_id"], true).is_err());
     }
 }

@@ -10,10 +10,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    failure::Failure,
-    output::{self, csv_writer, guarded},
-};
+use super::original::Original;
+use crate::{failure::Failure, output};
 
 /// Rows after which the progress is kept.
 const SAVE_ROWS: u64 = 1_000;
@@ -49,6 +47,13 @@ impl Mark {
             }
         }
     }
+}
+
+/// A row that was refused.
+pub(super) struct Refused {
+    pub(super) device_id: String,
+    pub(super) original: Original,
+    pub(super) errors: Vec<String>,
 }
 
 /// What the state file holds.
@@ -133,16 +138,15 @@ impl Journal {
     pub(super) fn refused(
         &mut self,
         mark: Mark,
-        device_id: &str,
-        errors: &[String],
+        Refused { device_id, original, errors }: &Refused,
     ) -> Result<(), Failure> {
-        let line = mark.line.to_string();
+        let line = mark.line;
         match self.report_path.clone() {
             None => output::complain(&format!("line {line}: {device_id}: {}", errors.join("; "))),
             Some(path) => {
-                let report = self.report_file(&path)?;
-                let row = [line, guarded(device_id.to_owned()), guarded(errors.join("; "))];
-                append(report, &row).map_err(Failure::file(path))?;
+                let report = self.report_file(&path, original)?;
+                let row = original.row(line, errors);
+                row.and_then(|row| report.write_all(&row)).map_err(Failure::file(path))?;
             }
         }
         self.state.refused += 1;
@@ -196,11 +200,11 @@ impl Journal {
     }
 
     /// The report, made with the first row that it holds; the one of an earlier run is replaced.
-    fn report_file(&mut self, path: &Path) -> Result<&mut File, Failure> {
+    fn report_file(&mut self, path: &Path, first: &Original) -> Result<&mut File, Failure> {
         if self.report.is_none() {
-            let header = ["line", "device_id", "errors"].map(str::to_owned);
             let mut file = File::create(path).map_err(Failure::file(path))?;
-            append(&mut file, &header).map_err(Failure::file(path))?;
+            let head = first.head();
+            head.and_then(|head| file.write_all(&head)).map_err(Failure::file(path))?;
             self.report = Some(file);
         }
         Ok(self.report.as_mut().expect("the report has just been made"))
@@ -219,13 +223,6 @@ impl Journal {
         self.report = Some(open().map_err(Failure::file(path))?);
         Ok(())
     }
-}
-
-fn append(file: &mut File, row: &[String]) -> io::Result<()> {
-    let mut line = csv_writer(Vec::new());
-    line.write_record(row)?;
-    let line = line.into_inner().map_err(csv::IntoInnerError::into_error)?;
-    file.write_all(&line)
 }
 
 fn read_state(path: &Path) -> Result<Option<State>, Failure> {

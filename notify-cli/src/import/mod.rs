@@ -3,6 +3,8 @@
 
 mod columns;
 mod journal;
+mod lines;
+mod original;
 mod progress;
 mod source;
 
@@ -15,12 +17,12 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use self::{
-    journal::{Journal, Mark},
+    journal::{Journal, Mark, Refused},
     progress::Progress,
     source::{Row, Source},
 };
 use crate::{
-    failure::{Failure, call_lines},
+    failure::{Failure, broken_rules},
     output::view,
     session::Session,
 };
@@ -37,7 +39,10 @@ CSV files begin with a header that names fields of a registration; an empty cell
 field, and `sdk_type` may be left out. NDJSON files have one registration a line.
 
 What is cut (by Ctrl-C, a crash, a server that is down) goes on from the state file when the same
-command runs again.")]
+command runs again.
+
+Rows that are refused are written to a file of their own as they were, with their line and errors;
+correct them there and import that file.")]
 pub(crate) struct Import {
     /// CSV or NDJSON; `-` for standard input.
     file: PathBuf,
@@ -53,7 +58,7 @@ pub(crate) struct Import {
     /// Where the progress is kept; FILE.notify-import unless given.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Where the rows go that were refused; FILE.refused.csv unless given.
+    /// Where the rows go that were refused; FILE.refused.csv or FILE.refused.ndjson unless given.
     #[arg(long, value_name = "FILE")]
     refused: Option<PathBuf>,
     /// Begin anew, whatever the state file says.
@@ -85,10 +90,7 @@ struct Imported<'a> {
 /// What became of a row.
 enum Settled {
     Registered,
-    Refused {
-        device_id: String,
-        errors: Vec<String>,
-    },
+    Refused(Refused),
     /// The row is not settled: what is wrong is not its fault.
     Stopped(Failure),
 }
@@ -97,8 +99,9 @@ enum Settled {
 pub(crate) async fn run(args: Import, session: &mut Session) -> Result<(), Failure> {
     let notify = session.notify()?;
     let format = args.format()?;
-    let mut journal =
-        Journal::open(args.beside("notify-import", &args.state), args.report(), args.restart)?;
+    args.spare_the_file()?;
+    let state = args.beside("notify-import", &args.state);
+    let mut journal = Journal::open(state, args.report(format), args.restart)?;
     let source = Source::open(&args.file, format, args.ignore_unknown_columns)?;
     let progress = Progress::new(source.size());
     let parallel = usize::from(args.parallel);
@@ -121,7 +124,13 @@ pub(crate) async fn run(args: Import, session: &mut Session) -> Result<(), Failu
         refused_file: journal.report().filter(|_| refused > 0),
     };
     session.out.show(&imported, &view::IMPORTED)?;
-    if refused > 0 { Err(Failure::RowsRefused(refused)) } else { Ok(()) }
+    match refused {
+        0 => Ok(()),
+        rows => {
+            let report = journal.report().map(Path::to_owned);
+            Err(Failure::RowsRefused { rows, report })
+        }
+    }
 }
 
 /// Sends the rows, `parallel` at a time, and gives their outcomes in the order of the file.
@@ -135,19 +144,21 @@ fn settled(
 }
 
 async fn settle(notify: &Client, row: Result<Row, Failure>) -> (Mark, Settled) {
-    let Row { mark, device_id, device } = match row {
+    let Row { mark, device_id, device, original } = match row {
         Ok(row) => row,
         Err(failure) => return (Mark::default(), Settled::Stopped(failure)),
     };
     let device = match device {
         Ok(device) => device,
-        Err(errors) => return (mark, Settled::Refused { device_id, errors }),
+        Err(errors) => {
+            return (mark, Settled::Refused(Refused { device_id, original, errors }));
+        }
     };
     let settled = match notify.devices().register(&device).await {
         Ok(()) => Settled::Registered,
         Err(error @ (Error::Invalid(_) | Error::Rejected { status: 400 | 413, .. })) => {
-            let errors = call_lines(&error);
-            Settled::Refused { device_id: device.device_id, errors }
+            let errors = broken_rules(&error).unwrap_or_else(|| vec![error.to_string()]);
+            Settled::Refused(Refused { device_id: device.device_id, original, errors })
         }
         Err(error) => Settled::Stopped(error.into()),
     };
@@ -171,8 +182,8 @@ async fn record(
             None => return Ok(None),
             Some((_, Settled::Stopped(cause))) => return Ok(Some(Some(cause))),
             Some((mark, Settled::Registered)) => journal.registered(mark),
-            Some((mark, Settled::Refused { device_id, errors })) => {
-                progress.beside(|| journal.refused(mark, &device_id, &errors))?;
+            Some((mark, Settled::Refused(row))) => {
+                progress.beside(|| journal.refused(mark, &row))?;
             }
         }
         journal.save_at_times()?;
@@ -194,8 +205,24 @@ impl Import {
         }
     }
 
-    fn report(&self) -> Option<PathBuf> {
-        self.beside("refused.csv", &self.refused)
+    fn report(&self, format: Format) -> Option<PathBuf> {
+        let suffix = match format {
+            Format::Csv => "refused.csv",
+            Format::Ndjson => "refused.ndjson",
+        };
+        self.beside(suffix, &self.refused)
+    }
+
+    /// Refuses to write over what it is to read.
+    fn spare_the_file(&self) -> Result<(), Failure> {
+        let file = self.file.canonicalize().ok();
+        for (option, path) in [("--state", &self.state), ("--refused", &self.refused)] {
+            if file.is_some() && path.as_ref().and_then(|path| path.canonicalize().ok()) == file {
+                let path = self.file.display();
+                return Err(Failure::Usage(format!("{option}: {path} is the file to import")));
+            }
+        }
+        Ok(())
     }
 
     /// The path given, or one beside the file; standard input has no place beside it.

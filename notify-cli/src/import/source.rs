@@ -5,17 +5,21 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use csv::ByteRecord;
 use notify_client::notify_core::{RegisterDevice, Request};
 use tokio::sync::mpsc::Sender;
 
-use super::{Format, columns::Columns, journal::Mark};
+use super::{
+    Format,
+    columns::Columns,
+    journal::Mark,
+    lines::{self, ROW_BYTES_MAX, end_line, first_line},
+    original::{Original, without_added},
+};
 use crate::failure::Failure;
-
-/// Longest row, in bytes: what a server takes (B4).
-const ROW_BYTES_MAX: u64 = 1024 * 1024;
 
 /// One row of the file.
 pub(super) struct Row {
@@ -25,6 +29,8 @@ pub(super) struct Row {
     pub(super) device_id: String,
     /// The registration, or why there is none.
     pub(super) device: Result<RegisterDevice, Vec<String>>,
+    /// What the file has, for the report.
+    pub(super) original: Original,
 }
 
 /// The file.
@@ -79,25 +85,32 @@ impl Source {
         resume: Option<Mark>,
         rows: &Sender<Result<Row, Failure>>,
     ) -> Result<(), Failure> {
-        let mut csv = csv::ReaderBuilder::new()
-            .flexible(true)
-            .from_reader(Bounded { input: self.input, left: ROW_BYTES_MAX });
-        let header = csv.byte_headers().map_err(io::Error::from)?;
-        let columns = Columns::new(header, self.ignore_unknown_columns)?;
+        let mut csv = lines::reader(self.input);
+        let mut header = csv.byte_headers().map_err(io::Error::from)?.clone();
+        end_line(&mut header);
+        let header = Arc::new(header);
+        let columns = Columns::new(&header, self.ignore_unknown_columns)?;
         let mut place = Place::new(resume);
         place.begin(header.iter());
         let mut record = ByteRecord::new();
         loop {
-            csv.get_mut().left = ROW_BYTES_MAX;
+            csv.get_mut().begin_row();
             if !csv.read_byte_record(&mut record).map_err(io::Error::from)? {
                 return place.end();
             }
-            let line = record.position().map_or(0, csv::Position::line);
+            let line = first_line(&csv, &record);
+            end_line(&mut record);
+            // A line that is empty, as the last one often is, is no row.
+            if record.iter().eq([b""]) {
+                continue;
+            }
             if !place.pass(line, csv.position().byte(), record.iter())? {
                 continue;
             }
             let (device_id, device) = columns.device(&record);
-            if rows.blocking_send(Ok(Row { mark: place.mark, device_id, device })).is_err() {
+            let original = Original::Csv { header: header.clone(), cells: record.clone() };
+            let row = Row { mark: place.mark, device_id, device, original };
+            if rows.blocking_send(Ok(row)).is_err() {
                 return Ok(());
             }
         }
@@ -127,14 +140,25 @@ impl Source {
             if text.trim_ascii().is_empty() || !place.pass(line, bytes, [&*text].into_iter())? {
                 continue;
             }
-            let device = RegisterDevice::from_json(text.trim_ascii());
+            let device = registration(&text);
             let device_id = device.as_ref().err().map_or_else(String::new, |_| id_of(&text));
-            let device = device.map_err(|violations| violations.into_vec());
-            if rows.blocking_send(Ok(Row { mark: place.mark, device_id, device })).is_err() {
+            let original = Original::Ndjson(text.clone());
+            let row = Row { mark: place.mark, device_id, device, original };
+            if rows.blocking_send(Ok(row)).is_err() {
                 return Ok(());
             }
         }
     }
+}
+
+/// Reads a line, be it one of a report. Only what is refused is looked at twice.
+fn registration(line: &[u8]) -> Result<RegisterDevice, Vec<String>> {
+    let read = RegisterDevice::from_json(line.trim_ascii());
+    let read = read.or_else(|violations| match without_added(line) {
+        Some(line) => RegisterDevice::from_json(&line),
+        None => Err(violations),
+    });
+    read.map_err(|violations| violations.into_vec())
 }
 
 /// The device id of a line that is no registration, for the report.
@@ -190,22 +214,4 @@ fn another_file() -> Failure {
     Failure::Usage(
         "this is not the file that the state file is about; --restart begins anew".to_owned(),
     )
-}
-
-/// Input that fails once a row takes more than its bound.
-struct Bounded<R> {
-    input: R,
-    left: u64,
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 {
-            let what = "a row is longer than 1 MiB (is there a quote that does not end?)";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
-        }
-        let read = self.input.read(buffer)?;
-        self.left = self.left.saturating_sub(read as u64);
-        Ok(read)
-    }
 }

@@ -1,5 +1,7 @@
 //! One value as text: what a person sees, and what a spreadsheet gets.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 /// How a column reads.
@@ -17,11 +19,19 @@ pub(crate) enum Kind {
     Tags,
     /// Configuration of a provider; people see whose it is and where it leads.
     Provider,
+    /// Request of a notification; people see its text, or the question of its poll.
+    Message,
+    /// Counts of a notification (B20); people see how many of the targeted have it, and what
+    /// became of the others, a line each.
+    Counts,
 }
 
 /// Members of a provider's configuration that tell one from another (RFC 6901).
 const PROVIDER_SUMMARY: [&str; 5] =
     ["/team_id", "/key_id", "/topic", "/service_account/project_id", "/endpoint"];
+
+/// What else can become of a targeted device, in the order of a person's interest (B20).
+const NOT_SENT: [&str; 5] = ["failed", "unregistered", "expired", "canceled", "pending"];
 
 /// First characters that make a spreadsheet take a cell for a formula (CWE-1236), with their
 /// full-width forms.
@@ -47,6 +57,11 @@ pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
             let parts = PROVIDER_SUMMARY.iter().filter_map(|part| config.pointer(part)?.as_str());
             parts.collect::<Vec<_>>().join(" ")
         }
+        (Some(request @ Value::Object(_)), Kind::Message) => {
+            let text = request["text"].as_str().or_else(|| request["poll"]["text"].as_str());
+            text.unwrap_or_default().to_owned()
+        }
+        (Some(counts @ Value::Object(_)), Kind::Counts) => return outcomes(counts),
         _ => plain(value),
     };
     printable(&text)
@@ -57,8 +72,22 @@ pub(super) fn exported(value: Option<&Value>) -> String {
     match value {
         // A number is harmless, whatever its sign.
         Some(Value::Number(number)) => number.to_string(),
-        _ => guarded(plain(value)),
+        _ => {
+            let text = plain(value);
+            if text.starts_with(FORMULA_STARTS) { format!("'{text}") } else { text }
+        }
     }
+}
+
+fn outcomes(counts: &Value) -> String {
+    let count = |name: &str| counts[name].as_u64().unwrap_or_default();
+    let mut lines = vec![match count("targeted") {
+        0 => "no device".to_owned(),
+        targeted => format!("{} of {targeted} sent", count("sent")),
+    }];
+    let others = NOT_SENT.iter().map(|name| (count(name), name)).filter(|(count, _)| *count > 0);
+    lines.extend(others.map(|(count, name)| format!("{count} {name}")));
+    lines.join("\n")
 }
 
 fn tag(tag: &Value) -> String {
@@ -75,12 +104,16 @@ fn plain(value: Option<&Value>) -> String {
     }
 }
 
-/// Keeps a spreadsheet from taking a text for a formula.
-pub(crate) fn guarded(text: String) -> String {
-    if text.starts_with(FORMULA_STARTS) { format!("'{text}") } else { text }
+/// A cell that no spreadsheet takes for a formula, as [`exported`] makes it; it need not be UTF-8.
+pub(crate) fn guarded(cell: &[u8]) -> Cow<'_, [u8]> {
+    if String::from_utf8_lossy(cell).starts_with(FORMULA_STARTS) {
+        Cow::Owned([b"'", cell].concat())
+    } else {
+        Cow::Borrowed(cell)
+    }
 }
 
-/// Takes back what [`guarded`] did.
+/// Takes back what [`exported`] or [`guarded`] did.
 pub(crate) fn unguarded(text: &str) -> &str {
     match text.strip_prefix('\'') {
         Some(rest) if rest.starts_with(FORMULA_STARTS) => rest,
@@ -113,10 +146,12 @@ mod tests {
             let text = format!("{start}HYPERLINK(\"x\")");
             let cell = exported(Some(&json!(text)));
             assert_eq!(cell, format!("'{text}"));
+            assert_eq!(*guarded(text.as_bytes()), *cell.as_bytes());
             assert_eq!(unguarded(&cell), text);
         }
         for harmless in ["", "a=b", "'quoted'", " =1"] {
             assert_eq!(exported(Some(&json!(harmless))), harmless);
+            assert_eq!(*guarded(harmless.as_bytes()), *harmless.as_bytes());
             assert_eq!(unguarded(harmless), harmless);
         }
         assert_eq!(exported(Some(&json!(-5))), "-5");
@@ -130,6 +165,25 @@ mod tests {
         assert_eq!(shown(Some(&json!("a\u{1b}[31m\nb")), Kind::Plain), "a\\u{1b}[31m\\nb");
         assert_eq!(shown(None, Kind::Plain), "");
         assert_eq!(shown(Some(&json!(["x", 1])), Kind::Plain), r#"["x",1]"#);
+    }
+
+    #[test]
+    fn a_notification_is_told_by_its_text_and_its_outcomes() {
+        for (request, text) in [
+            (json!({"text": "Hi", "platforms": ["ios"]}), "Hi"),
+            (json!({"poll": {"text": "Tea?"}}), "Tea?"),
+            (json!({"text": null, "poll": {"text": "Tea?"}}), "Tea?"),
+            (json!({"text": "a\nb"}), "a\\nb"),
+            (json!({"android_json": {}}), ""),
+        ] {
+            assert_eq!(shown(Some(&request), Kind::Message), text);
+        }
+        let counts = json!({"targeted": 9, "sent": 4, "failed": 1, "unregistered": 2, "expired": 0,
+            "canceled": 0, "pending": 2, "unknown": 5, "excluded": 0});
+        let text = "4 of 9 sent\n1 failed\n2 unregistered\n2 pending";
+        assert_eq!(shown(Some(&counts), Kind::Counts), text);
+        assert_eq!(shown(Some(&json!({"targeted": 1, "sent": 1})), Kind::Counts), "1 of 1 sent");
+        assert_eq!(shown(Some(&json!({"targeted": 0, "unknown": 1})), Kind::Counts), "no device");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 /// Most rows of one table; a longer listing is shown as several.
 const TABLE_ROWS_MAX: usize = 1_000;
 /// Most lines of a row of a listing; what is longer ends with an ellipsis.
-const ROW_LINES_MAX: usize = 3;
+const ROW_LINES_MAX: usize = 6;
 
 /// Records on their way out.
 pub(crate) struct Rows<'a> {
@@ -143,4 +143,48 @@ fn styled() -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::output::view;
+
+    /// On a terminal of 80 characters, wide ones among them; an id stays whole.
+    #[test]
+    fn notifications_fit_a_terminal() {
+        let id = "0190a3b2-7f00-7000-8000-000000000001";
+        let counts = json!({"targeted": 1_200_000, "sent": 1_199_700, "failed": 100,
+            "unregistered": 200});
+        let records = [
+            json!({"id": id, "status": "completed", "request": {"text": "Dinner is ready"},
+                "counts": {"targeted": 3, "sent": 3}}),
+            json!({"id": id, "status": "completed", "request": {"poll": {"text": "お茶はいかが"}},
+                "counts": counts}),
+        ];
+        let view = &view::NOTIFICATIONS;
+        let cells = |record: &Value| {
+            let columns = view.columns.iter();
+            columns.map(|column| shown(record.pointer(column.pointer), column.kind)).collect()
+        };
+        let mut table = table(view, records.iter().map(cells).collect());
+        assert_eq!(
+            table.set_width(80).to_string(),
+            "\
+┌──────────────────────────────────────┬───────────┬─────────────┬─────────────┐
+│ id                                   ┆ status    ┆ text        ┆ devices     │
+╞══════════════════════════════════════╪═══════════╪═════════════╪═════════════╡
+│ 0190a3b2-7f00-7000-8000-000000000001 ┆ completed ┆ Dinner is   ┆ 3 of 3 sent │
+│                                      ┆           ┆ ready       ┆             │
+│ 0190a3b2-7f00-7000-8000-000000000001 ┆ completed ┆ お茶はいか  ┆ 1199700 of  │
+│                                      ┆           ┆ が          ┆ 1200000     │
+│                                      ┆           ┆             ┆ sent        │
+│                                      ┆           ┆             ┆ 100 failed  │
+│                                      ┆           ┆             ┆ 200 unregis │
+│                                      ┆           ┆             ┆ tered       │
+└──────────────────────────────────────┴───────────┴─────────────┴─────────────┘"
+        );
+    }
 }

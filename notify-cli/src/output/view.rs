@@ -57,15 +57,15 @@ pub(crate) const KEY_CREATED: View = one(&[plain("id", "/id"), plain("api_key", 
 const NOTIFICATION_COLUMNS: &[Column] = &[
     plain("id", "/id"),
     plain("status", "/status"),
-    text("text", "/request/text"),
-    plain("sent", "/counts/sent"),
-    plain("failed", "/counts/failed"),
+    Column { name: "text", pointer: "/request", kind: Kind::Message },
+    Column { name: "devices", pointer: "/counts", kind: Kind::Counts },
 ];
 const NOTIFICATION_EXPORT: &[Column] = &[
     plain("id", "/id"),
     plain("status", "/status"),
     plain("origin", "/origin"),
     plain("text", "/request/text"),
+    plain("poll", "/request/poll/text"),
     time("created_at", "/created_at"),
     time("send_at", "/send_at"),
     plain("targeted", "/counts/targeted"),

@@ -15,7 +15,8 @@ fn a_base_url_is_an_http_origin_with_an_optional_path() {
         assert!(base_url(good).is_ok(), "{good}");
     }
     for (bad, message) in [
-        ("127.0.0.1:8080", "base url `127.0.0.1:8080`: relative URL without a base"),
+        ("127.0.0.1:8080", "base url `127.0.0.1:8080`: must begin with http:// or https://"),
+        ("localhost:8080", "base url `localhost:8080`: must begin with http:// or https://"),
         ("ftp://a.example", "base url `ftp://a.example`: must begin with http:// or https://"),
         ("https://u:p@a.example", "base url: must not hold a user or password"),
         (

@@ -13,6 +13,8 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     if let Some(keys) = &app.first_keys {
         print(&format!("api key: {}", reveal(&keys.api_key)))?;
         print(&format!("admin key: {}", reveal(&keys.admin_key)))?;
+        // On standard error: scripts read the lines of standard output.
+        tracing::warn!("keep the api key and the admin key: they are shown this once");
     }
     print(&format!("listening on {}", app.origin))?;
     stop.await;

@@ -1,0 +1,177 @@
+//! A row as the file has it, and as the report of the refused ones has it: whole, with the line it
+//! stood on and what is wrong with it. A report that was corrected is imported as it is.
+
+use std::{io, sync::Arc};
+
+use csv::ByteRecord;
+use notify_client::notify_core::json::JsonObject;
+use serde_json::{Value, json};
+
+use crate::output::{csv_writer, guarded};
+
+/// What a report adds to a row, in the place of what has the same name. Where a file has both, it
+/// is a report, and they are no fields.
+const ADDED: [&str; 2] = ["line", "errors"];
+/// Member of a report's object that holds a line which is none.
+const NO_OBJECT: &str = "original";
+
+/// Whether the names of a header are those of a report.
+pub(super) fn is_report<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> bool {
+    let names: Vec<_> = names.into_iter().filter(|name| is_added(name)).collect();
+    ADDED.iter().all(|added| names.contains(&added.as_bytes()))
+}
+
+/// Whether a report adds the column of that name.
+pub(super) fn is_added(name: &[u8]) -> bool {
+    ADDED.iter().any(|added| name == added.as_bytes())
+}
+
+/// A line of NDJSON without what a report added; nothing when it is no line of a report.
+pub(super) fn without_added(line: &[u8]) -> Option<Vec<u8>> {
+    let members = members(line)?;
+    if !is_report(members.iter().map(|(name, _)| name.as_bytes())) {
+        return None;
+    }
+    Some(object(members.iter().filter(|(name, _)| !is_added(name.as_bytes()))).into_bytes())
+}
+
+/// A row as the file has it.
+pub(super) enum Original {
+    Csv { header: Arc<ByteRecord>, cells: ByteRecord },
+    Ndjson(Vec<u8>),
+}
+
+impl Original {
+    /// What a report begins with.
+    pub(super) fn head(&self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Csv { header, .. } => csv_row(header, header, &ADDED.map(str::to_owned)),
+            Self::Ndjson(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// The row in a report.
+    pub(super) fn row(&self, line: u64, errors: &[String]) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Csv { header, cells } => {
+                csv_row(header, cells, &[line.to_string(), errors.join("; ")])
+            }
+            Self::Ndjson(text) => Ok(ndjson_line(text, line, errors)),
+        }
+    }
+}
+
+/// The cells of a row with the added ones behind the header's last; what a row has beyond its
+/// header stays beyond it.
+fn csv_row(header: &ByteRecord, cells: &ByteRecord, added: &[String; 2]) -> io::Result<Vec<u8>> {
+    let of_header = header.iter().zip(cells.iter().chain(std::iter::repeat(b"".as_slice())));
+    let row = of_header.filter(|(name, _)| !is_added(name)).map(|(_, cell)| cell);
+    let row = row.chain(added.iter().map(String::as_bytes)).chain(cells.iter().skip(header.len()));
+    let mut line = csv_writer(Vec::new());
+    line.write_record(row.map(guarded))?;
+    line.into_inner().map_err(csv::IntoInnerError::into_error)
+}
+
+fn ndjson_line(text: &[u8], line: u64, errors: &[String]) -> Vec<u8> {
+    let mut members = members(text).unwrap_or_else(|| {
+        let text = Value::from(String::from_utf8_lossy(text).trim());
+        vec![(NO_OBJECT.to_owned(), text.to_string())]
+    });
+    members.retain(|(name, _)| !is_added(name.as_bytes()));
+    members.extend(
+        ADDED.into_iter().map(str::to_owned).zip([line.to_string(), json!(errors).to_string()]),
+    );
+    let mut row = object(members.iter()).into_bytes();
+    row.push(b'\n');
+    row
+}
+
+/// The members of an object that is read as strictly as a body (B1), with their texts.
+fn members(text: &[u8]) -> Option<Vec<(String, String)>> {
+    let object = JsonObject::new(std::str::from_utf8(text).ok()?).ok()?;
+    let members = object.members().into_iter();
+    Some(members.map(|(name, value)| (name, value.get().to_owned())).collect())
+}
+
+fn object<'a>(members: impl Iterator<Item = &'a (String, String)>) -> String {
+    let members = members.map(|(name, value)| format!("{}:{value}", Value::from(&**name)));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ERRORS: [&str; 2] = ["ios_env: no", "=and again"];
+
+    fn errors() -> Vec<String> {
+        ERRORS.map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn a_row_of_csv_keeps_its_columns() {
+        for (header, cells, head, row) in [
+            (
+                vec!["device_id", "note"],
+                vec![b"a,\"b".as_slice(), b"\xff"],
+                "\"device_id\",\"note\",\"line\",\"errors\"\r\n",
+                b"\"a,\"\"b\",\"\xff\",\"7\",\"ios_env: no; =and again\"\r\n".as_slice(),
+            ),
+            // A formula is guarded once; too few cells are filled up, too many stay behind.
+            (
+                vec!["a", "b"],
+                vec![b"=c"],
+                "\"a\",\"b\",\"line\",\"errors\"\r\n",
+                b"\"'=c\",\"\",\"7\",\"ios_env: no; =and again\"\r\n",
+            ),
+            (
+                vec!["a"],
+                vec![b"'=c", b"x"],
+                "\"a\",\"line\",\"errors\"\r\n",
+                b"\"'=c\",\"7\",\"ios_env: no; =and again\",\"x\"\r\n",
+            ),
+            // The row of a report gets the line and the errors of this run.
+            (
+                vec!["line", "a", "errors"],
+                vec![b"3", b"x", b"old"],
+                "\"a\",\"line\",\"errors\"\r\n",
+                b"\"x\",\"7\",\"ios_env: no; =and again\"\r\n",
+            ),
+        ] {
+            let header = Arc::new(header.into_iter().collect::<ByteRecord>());
+            let original = Original::Csv { header, cells: cells.into_iter().collect() };
+            assert_eq!(String::from_utf8(original.head().unwrap()).unwrap(), head);
+            assert_eq!(original.row(7, &errors()).unwrap(), row, "{head}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_ndjson_keeps_its_members() {
+        for (line, members) in [
+            (
+                r#" {"device_id": "a\u00e9", "x": [1.0, {}]} "#,
+                r#""device_id":"a\u00e9","x":[1.0, {}]"#,
+            ),
+            (r#"{"a":1,"errors":[],"line":2}"#, r#""a":1"#),
+            ("{\"a\":1,\"a\":2}\n", r#""original":"{\"a\":1,\"a\":2}""#),
+            ("nonsense", r#""original":"nonsense""#),
+        ] {
+            let row = |text: &[u8]| {
+                let original = Original::Ndjson(text.to_vec());
+                assert_eq!(original.head().unwrap(), b"");
+                String::from_utf8(original.row(7, &errors()).unwrap()).unwrap()
+            };
+            let first = row(line.as_bytes());
+            let added = r#""line":7,"errors":["ios_env: no","=and again"]"#;
+            assert_eq!(first, format!("{{{members},{added}}}\n"));
+            assert_eq!(
+                without_added(first.as_bytes()),
+                Some(format!("{{{members}}}").into_bytes())
+            );
+            assert_eq!(row(first.as_bytes()), first, "the row of a report adds nothing twice");
+        }
+        for other in [r#"{"a":1}"#, r#"{"line":1}"#, r#"{"errors":[]}"#, "[]", ""] {
+            assert_eq!(without_added(other.as_bytes()), None, "{other}");
+        }
+    }
+}
