@@ -125,7 +125,8 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
             }
             retry(reason, after, unknown_outcomes, past, policy)
         }
-        Answer::Unknown { reason } => {
+        Answer::Moved { .. } => retry("moved".into(), None, past.unknown_outcomes, past, policy),
+        Answer::Unknown { reason } | Answer::ServiceRefused { reason } => {
             if past.attempts_before + 1 >= policy.unknown_attempts_max {
                 return Next::End { settled: Settled::Failed, reason: Some(reason) };
             }
@@ -152,7 +153,7 @@ fn throttled(
     let delay_ms = asked_ms(after, policy).unwrap_or(policy.throttle_ms);
     let until = past.now.plus_ms(delay_ms);
     match scope {
-        Scope::Provider => Next::Pause { until },
+        Scope::Provider | Scope::Service => Next::Pause { until },
         Scope::Address => within_bounds(reason, until, past.attempts_before, past, policy),
     }
 }

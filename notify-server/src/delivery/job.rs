@@ -4,7 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use notify_core::{CreateNotification, Notification, Platform, Request, Timestamp};
+use notify_core::{
+    CreateNotification, Notification, Platform, Request, Timestamp, WebSubscription,
+};
 
 use super::lane::{Lane, LaneProvider};
 use super::shared::Shared;
@@ -243,7 +245,19 @@ impl Job {
         match self.dispatch.platform {
             Platform::Android => Some(Address::Fcm { token }),
             Platform::Ios => Some(Address::Apns { token, env: device.ios_env }),
-            Platform::Web | Platform::FbMessenger | Platform::ChatApp => None,
+            Platform::Web => {
+                let keys = device.web_keys.as_ref()?;
+                Some(Address::WebPush(Box::new(WebSubscription {
+                    endpoint: token.into_string(),
+                    p256dh: keys.p256dh.to_string(),
+                    auth: keys.auth.to_string(),
+                })))
+            }
+            Platform::FbMessenger => Some(Address::Messenger {
+                recipient: token,
+                last_inbound_at: device.last_inbound_at,
+            }),
+            Platform::ChatApp => Some(Address::Telegram { chat: token }),
         }
     }
 }

@@ -176,6 +176,8 @@ impl Lane {
             | Answer::Throttle { .. }
             | Answer::BadMessage { .. }
             | Answer::Policy { .. }
+            | Answer::ServiceRefused { .. }
+            | Answer::Moved { .. }
             | Answer::Unknown { .. } => self.gate.answered(),
         }
     }

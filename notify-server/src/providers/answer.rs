@@ -50,6 +50,18 @@ pub enum Answer {
         /// The provider's word.
         reason: Reason,
     },
+    /// The push service of this address refuses our credentials for it. One alone may be a
+    /// subscription made with another key; many in a row are our key or our clock, and hold this
+    /// service alone (B40).
+    ServiceRefused {
+        /// The provider's word.
+        reason: Reason,
+    },
+    /// The address is another one now; it is kept, and sent to at once.
+    Moved {
+        /// The new address.
+        to: Box<str>,
+    },
     /// This payload or address can never be accepted; the device stays.
     BadMessage {
         /// The provider's word.
@@ -100,6 +112,8 @@ pub enum Certainty {
 pub enum Scope {
     /// This address alone.
     Address,
+    /// The push service of this address; the same as the provider where there is but one.
+    Service,
     /// Everything that goes through these credentials.
     Provider,
 }

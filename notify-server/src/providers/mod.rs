@@ -20,7 +20,7 @@ pub(crate) use answer::{Answer, Certainty, Reason, Scope};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use notify_core::IosEnv;
+use notify_core::{IosEnv, Timestamp, WebSubscription};
 
 use crate::payload::{Outgoing, TooLarge};
 
@@ -39,6 +39,44 @@ pub enum Address {
         /// Registration token.
         token: Box<str>,
     },
+    /// A browser's push subscription (RFC 8030, RFC 8291).
+    WebPush(Box<WebSubscription>),
+    /// A person on Messenger.
+    Messenger {
+        /// Page-scoped id.
+        recipient: Box<str>,
+        /// When the person last wrote to the page, as far as it is known: messages are allowed for
+        /// 24 hours from then.
+        last_inbound_at: Option<Timestamp>,
+    },
+    /// A chat of a Telegram bot.
+    Telegram {
+        /// Chat id.
+        chat: Box<str>,
+    },
+}
+
+impl Address {
+    /// The push service behind which the address lies: scheme, host and port of its endpoint.
+    /// `None` where all addresses of a platform are behind one.
+    #[expect(dead_code, reason = "the engine's services come with it")]
+    pub(crate) fn service(&self) -> Option<&str> {
+        match self {
+            Self::WebPush(subscription) => Some(origin_of(&subscription.endpoint)),
+            Self::Apns { .. }
+            | Self::Fcm { .. }
+            | Self::Messenger { .. }
+            | Self::Telegram { .. } => None,
+        }
+    }
+}
+
+/// An absolute url up to its path.
+#[expect(dead_code, reason = "see above")]
+fn origin_of(url: &str) -> &str {
+    let after_scheme = url.find("://").map_or(0, |at| at + 3);
+    let end = url[after_scheme..].find(['/', '?', '#']).map_or(url.len(), |at| after_scheme + at);
+    &url[..end]
 }
 
 impl std::fmt::Debug for Address {
@@ -49,6 +87,9 @@ impl std::fmt::Debug for Address {
                 f.debug_struct("Apns").field("env", env).finish_non_exhaustive()
             }
             Self::Fcm { .. } => f.debug_struct("Fcm").finish_non_exhaustive(),
+            Self::WebPush(_) => f.debug_struct("WebPush").finish_non_exhaustive(),
+            Self::Messenger { .. } => f.debug_struct("Messenger").finish_non_exhaustive(),
+            Self::Telegram { .. } => f.debug_struct("Telegram").finish_non_exhaustive(),
         }
     }
 }
@@ -69,6 +110,31 @@ pub trait Provider: Send + Sync {
     /// How many attempts can usefully be under way now: the sum of the live stream limits of the
     /// connections that exist or may be opened. At least 1.
     fn slots(&self) -> usize;
+
+    /// How many attempts to the push service of this address can usefully be under way; `None`
+    /// where all addresses are behind one, for which [`Provider::slots`] speaks.
+    fn service_slots(&self, _to: &Address) -> Option<usize> {
+        None
+    }
+
+    /// What the provider's own limits allow now, beside what an administrator set.
+    fn allowance(&self, _now: Timestamp) -> Allowance {
+        Allowance::Unlimited
+    }
+}
+
+/// What a provider's own limits allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allowance {
+    /// Whatever the streams carry.
+    Unlimited,
+    /// At most so many attempts a second.
+    PerSecond(u32),
+    /// None before that instant: the quota is used up.
+    Closed {
+        /// When it opens again.
+        until: Timestamp,
+    },
 }
 
 /// A provider, as the engine holds it.

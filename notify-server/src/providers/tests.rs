@@ -114,6 +114,8 @@ fn told(answer: &Answer) -> String {
         Answer::Retry { reason, outcome, .. } => format!("retry {reason} {outcome:?}"),
         Answer::Throttle { reason, scope, .. } => format!("throttle {reason} {scope:?}"),
         Answer::Config { reason } => format!("config {reason}"),
+        Answer::ServiceRefused { reason } => format!("service refused {reason}"),
+        Answer::Moved { to } => format!("moved to {to}"),
         Answer::BadMessage { reason } => format!("bad {reason}"),
         Answer::Policy { reason } => format!("policy {reason}"),
         Answer::Unknown { reason } => format!("unknown {reason}"),

@@ -116,7 +116,11 @@ impl Provider for FakeProvider {
 
     async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
         let token = match to {
-            Address::Apns { token, .. } | Address::Fcm { token } => token.to_string(),
+            Address::Apns { token: of, .. }
+            | Address::Fcm { token: of }
+            | Address::Messenger { recipient: of, .. }
+            | Address::Telegram { chat: of } => of.to_string(),
+            Address::WebPush(subscription) => subscription.endpoint.clone(),
         };
         let number = {
             let mut attempts = self.attempts.lock().unwrap();

@@ -71,6 +71,19 @@ pub struct AudienceDevice {
     /// The device that had this address before, and since when it has not: one
     /// that was sent to there in this dispatch is not sent to twice.
     pub taken_from: Option<(DeviceKey, Timestamp)>,
+    /// What messages to a browser are encrypted for; `None` on other platforms.
+    pub web_keys: Option<Box<WebKeys>>,
+    /// When the person last wrote to us, on platforms where that opens a window for messages.
+    pub last_inbound_at: Option<Timestamp>,
+}
+
+/// The keys of a browser's push subscription (RFC 8291), as they were registered.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebKeys {
+    /// Uncompressed P-256 point, base64url.
+    pub p256dh: Box<str>,
+    /// 16 bytes, base64url.
+    pub auth: Box<str>,
 }
 
 impl std::fmt::Debug for AudienceDevice {

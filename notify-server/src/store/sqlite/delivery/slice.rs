@@ -6,11 +6,15 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::row::{env_of, unknown_value};
-use crate::store::{AppNo, AudienceDevice, DeviceKey, Dispatch, Slice, Source, StoreError};
+use crate::store::{
+    AppNo, AudienceDevice, DeviceKey, Dispatch, Slice, Source, StoreError, WebKeys,
+};
 
 /// Columns as [`device_of`] reads them.
 const AUDIENCE: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.dead_at is null, \
-    d.moved_from, d.moved_at";
+    d.moved_from, d.moved_at, d.p256dh, d.auth, d.last_inbound_at";
+/// How many columns these are.
+const AUDIENCE_COLUMNS: usize = 9;
 
 /// What the devices of a dispatch are drawn from, and how far.
 pub(super) struct Draw {
@@ -83,7 +87,7 @@ pub(super) fn range(
                 .prepare_cached(&sql)?
                 .query_map(params![from.0, to.0, rows_max, draw.app.0, tag], |row| {
                     let mut device = device_of(row)?;
-                    device.eligible &= row.get::<_, bool>(6)?;
+                    device.eligible &= row.get::<_, bool>(AUDIENCE_COLUMNS)?;
                     Ok(device)
                 })?
                 .collect::<Result<Vec<_>, _>>()?;
@@ -136,5 +140,15 @@ fn device_of(row: &Row<'_>) -> rusqlite::Result<AudienceDevice> {
         ios_env,
         eligible: row.get(3)?,
         taken_from: moved_from.zip(moved_at),
+        web_keys: web_keys(row)?,
+        last_inbound_at: row.get::<_, Option<i64>>(8)?.map(Timestamp),
     })
+}
+
+fn web_keys(row: &Row<'_>) -> rusqlite::Result<Option<Box<WebKeys>>> {
+    let p256dh: Option<String> = row.get(6)?;
+    let auth: Option<String> = row.get(7)?;
+    Ok(p256dh.zip(auth).map(|(p256dh, auth)| {
+        Box::new(WebKeys { p256dh: p256dh.into_boxed_str(), auth: auth.into_boxed_str() })
+    }))
 }

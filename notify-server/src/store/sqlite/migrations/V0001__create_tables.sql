@@ -61,6 +61,8 @@ create table devices (
     -- The device that had this address before, and since when it has not.
     moved_from integer,
     moved_at integer,
+    -- When the person last wrote to us, where that opens a window for messages.
+    last_inbound_at integer,
     created_at integer not null,
     -- The last registration that changed something.
     registered_at integer not null,
