@@ -29,6 +29,11 @@ pub struct EngineConfig {
     pub lane_pages_max: usize,
     /// Most retries that one lane takes at once.
     pub lane_retries_max: u32,
+    /// Most retries of one lane: above it nothing new is sent before some of them ended (trap 12).
+    /// What is in flight then comes on top.
+    pub lane_retry_rows_max: u64,
+    /// Most devices of one lane that wait for the service behind them.
+    pub lane_parked_max: usize,
     /// Most notifications started in one transaction.
     pub start_batch: u32,
     /// Most streams of one lane, however many its provider offers: a quarter of the credit, so that
@@ -55,6 +60,8 @@ impl Default for EngineConfig {
             lane_devices_max: 4_000,
             lane_pages_max: 256,
             lane_retries_max: 200,
+            lane_retry_rows_max: 10_000,
+            lane_parked_max: 20_000,
             start_batch: 100,
             lane_streams_max: 1_024,
             lane_dispatches_max: 256,

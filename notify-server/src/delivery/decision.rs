@@ -25,6 +25,8 @@ pub struct RetryPolicy {
     pub probe_every_ms: i64,
     /// Most attempts that may end in an answer that says nothing known.
     pub unknown_attempts_max: u16,
+    /// Refusals in a row after which a push service is held.
+    pub service_refusals_max: u16,
     /// Most attempts with an unknown outcome where the platform cannot recognise a repeat.
     pub blind_attempts_max: u16,
 }
@@ -39,6 +41,7 @@ impl Default for RetryPolicy {
             throttle_ms: 60_000,
             probe_every_ms: 60_000,
             unknown_attempts_max: 5,
+            service_refusals_max: 5,
             blind_attempts_max: 2,
         }
     }
@@ -55,6 +58,9 @@ pub struct Attempted {
     pub first_attempt_at: Timestamp,
     /// Earlier attempts with an unknown outcome.
     pub unknown_outcomes: u16,
+    /// How often in a row the service behind the address refused our credentials, this answer
+    /// included.
+    pub service_refusals: u16,
     /// When the notification expires; `None`: one try only (B19).
     pub expires_at: Option<Timestamp>,
     /// Now.
@@ -91,15 +97,21 @@ pub enum Next {
         /// Attempts with an unknown outcome.
         unknown_outcomes: u16,
     },
-    /// Everything of this application and provider waits; no attempt counts.
+    /// Everything of this application on the provider, or behind the service, waits; no attempt
+    /// counts.
     Pause {
         /// Until when.
         until: Timestamp,
+        /// What waits.
+        scope: Scope,
     },
-    /// Our credentials are refused: everything of this application and provider is held (B40).
+    /// Our credentials are refused: everything of this application on the provider, or behind the
+    /// service, is held (B40).
     Hold {
         /// Why.
         reason: Reason,
+        /// What is held.
+        scope: Scope,
     },
 }
 
@@ -112,7 +124,13 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
         Answer::BadMessage { reason } | Answer::Policy { reason } => {
             Next::End { settled: Settled::Failed, reason: Some(reason) }
         }
-        Answer::Config { reason } => Next::Hold { reason },
+        Answer::Config { reason } => Next::Hold { reason, scope: Scope::Provider },
+        // One alone may be a subscription made with another key, in numbers they are ours (B40).
+        Answer::ServiceRefused { reason }
+            if past.service_refusals >= policy.service_refusals_max =>
+        {
+            Next::Hold { reason, scope: Scope::Service }
+        }
         Answer::Throttle { reason, after, scope } => throttled(reason, after, scope, past, policy),
         Answer::Retry { reason, after, outcome } => {
             let blind = outcome == Certainty::Unknown;
@@ -153,7 +171,7 @@ fn throttled(
     let delay_ms = asked_ms(after, policy).unwrap_or(policy.throttle_ms);
     let until = past.now.plus_ms(delay_ms);
     match scope {
-        Scope::Provider | Scope::Service => Next::Pause { until },
+        Scope::Provider | Scope::Service => Next::Pause { until, scope },
         Scope::Address => within_bounds(reason, until, past.attempts_before, past, policy),
     }
 }

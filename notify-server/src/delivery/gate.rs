@@ -1,15 +1,16 @@
 //! The gate of a lane: whether deliveries of one application through one provider may go out now.
 //!
 //! ```text
-//!    throttled, unreachable          credentials refused
+//!       throttled                    credentials refused
 //! Paused ◀──────────── Open ────────────────────────────▶ Held ──probe due──▶ Probing
-//!    └──── time over ───▶ ▲                                 ▲                   │ │
-//!                         │                                 └──── refused ──────┘ │
-//!                         └───────────── any other answer ───────────────────────┘
+//!    └──── time over ───▶ ▲ │                               ▲                   │ │ ▲
+//!                         │ └─ out of reach, failing ─▶ Failing ──time over─────│─│─┘
+//!                         │                               ▲ └── failed again ───┘ │
+//!                         └───────────── any other answer ────────────────────────┘
 //! ```
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use notify_core::Timestamp;
 use tokio::sync::watch;
@@ -33,11 +34,20 @@ pub(crate) enum GateState {
         /// When one delivery is tried as a probe.
         probe_at: Timestamp,
     },
+    /// The provider cannot be reached, or fails whatever it is asked.
+    Failing {
+        /// When one delivery is tried as a probe.
+        probe_at: Timestamp,
+    },
     /// One delivery is out as a probe.
     Probing {
         /// When the probe counts as lost, and another goes out.
         until: Timestamp,
+        /// Whether it tries credentials that were refused.
+        credentials: bool,
     },
+    /// Released by an administrator alone: so many addresses looked dead that it may be our fault.
+    Stopped,
 }
 
 /// What a gate says to one delivery.
@@ -55,13 +65,20 @@ pub(crate) struct Gate {
     state: Mutex<GateState>,
     changed: watch::Sender<u64>,
     probe_every_ms: i64,
-    unreachable_in_a_row: AtomicU32,
+    /// Attempts in a row that failed without a word about us or the message.
+    failures_in_a_row: AtomicU32,
+    /// Pauses in a row that did not help.
+    pauses_in_a_row: AtomicU32,
 }
 
-/// First pause after the provider could not be reached, in milliseconds; it doubles.
-const UNREACHABLE_PAUSE_MS: i64 = 1_000;
+/// First pause of a provider that fails, in milliseconds; it doubles.
+const FAILING_PAUSE_MS: i64 = 1_000;
 /// Most doublings of that pause: it stays at about a minute.
-const UNREACHABLE_DOUBLINGS_MAX: u32 = 6;
+const FAILING_DOUBLINGS_MAX: u32 = 6;
+/// Attempts in a row that end in 5xx before the provider counts as failing: one or two are theirs.
+const FAILURES_IN_A_ROW_MAX: u32 = 20;
+/// Longest wait of one that is stopped before it looks again, in milliseconds: it is woken before.
+const STOPPED_LOOK_MS: i64 = 3_600_000;
 
 impl Gate {
     pub(crate) fn new(probe_every_ms: i64) -> Self {
@@ -69,48 +86,72 @@ impl Gate {
             state: Mutex::new(GateState::Open),
             changed: watch::Sender::new(0),
             probe_every_ms,
-            unreachable_in_a_row: AtomicU32::new(0),
+            failures_in_a_row: AtomicU32::new(0),
+            pauses_in_a_row: AtomicU32::new(0),
         }
     }
 
-    /// Asks for one delivery to go out. From [`GateState::Held`] this makes it the probe.
+    /// Asks for one delivery to go out. From [`GateState::Held`] and [`GateState::Failing`] this
+    /// makes it the probe.
     pub(crate) fn admit(&self, now: Timestamp) -> Admission {
-        let mut state = self.state.lock().expect("no holder of the gate panics");
-        let wait_until = match *state {
-            GateState::Open => return Admission::Go,
-            GateState::Paused { until } if now >= until => {
-                *state = GateState::Open;
-                return Admission::Go;
-            }
-            GateState::Held { probe_at: due, .. } | GateState::Probing { until: due }
-                if now >= due =>
-            {
-                *state = GateState::Probing { until: now.plus_ms(self.probe_every_ms) };
-                return Admission::Go;
-            }
-            GateState::Paused { until }
-            | GateState::Probing { until }
-            | GateState::Held { probe_at: until, .. } => until,
-        };
-        Admission::Wait(wait_until)
+        let mut state = self.state();
+        let (admission, next) = self.look(&state, now);
+        if let Some(next) = next {
+            *state = next;
+        }
+        admission
     }
 
-    /// Whether everything waits for credentials or for the probe that is out, at that instant.
+    /// What [`Gate::admit`] would say, without making anything the probe.
+    pub(crate) fn peek(&self, now: Timestamp) -> Admission {
+        self.look(&self.state(), now).0
+    }
+
+    fn look(&self, state: &GateState, now: Timestamp) -> (Admission, Option<GateState>) {
+        let probe = |credentials| {
+            let until = now.plus_ms(self.probe_every_ms);
+            (Admission::Go, Some(GateState::Probing { until, credentials }))
+        };
+        match *state {
+            GateState::Open => (Admission::Go, None),
+            GateState::Paused { until } if now >= until => (Admission::Go, Some(GateState::Open)),
+            GateState::Held { probe_at, .. } if now >= probe_at => probe(true),
+            GateState::Failing { probe_at } if now >= probe_at => probe(false),
+            GateState::Probing { until, credentials } if now >= until => probe(credentials),
+            GateState::Paused { until }
+            | GateState::Probing { until, .. }
+            | GateState::Failing { probe_at: until }
+            | GateState::Held { probe_at: until, .. } => (Admission::Wait(until), None),
+            GateState::Stopped => (Admission::Wait(now.plus_ms(STOPPED_LOOK_MS)), None),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().expect("no holder of the gate panics")
+    }
+
+    /// Whether everything waits for credentials, for the probe that tries them, or for an
+    /// administrator, at that instant.
     pub(crate) fn is_held(&self, now: Timestamp) -> bool {
-        match *self.state.lock().expect("no holder of the gate panics") {
-            GateState::Open | GateState::Paused { .. } => false,
-            GateState::Held { probe_at: until, .. } | GateState::Probing { until } => now < until,
+        match *self.state() {
+            GateState::Open | GateState::Paused { .. } | GateState::Failing { .. } => false,
+            GateState::Held { probe_at: until, .. }
+            | GateState::Probing { until, credentials: true } => now < until,
+            GateState::Probing { credentials: false, .. } => false,
+            GateState::Stopped => true,
         }
     }
 
     /// The provider asked to slow down; a later instant stands.
     pub(crate) fn pause(&self, until: Timestamp) {
         self.change(|state| match state {
-            GateState::Open | GateState::Probing { .. } => Some(GateState::Paused { until }),
+            GateState::Open | GateState::Probing { .. } | GateState::Failing { .. } => {
+                Some(GateState::Paused { until })
+            }
             GateState::Paused { until: before } if *before < until => {
                 Some(GateState::Paused { until })
             }
-            GateState::Paused { .. } | GateState::Held { .. } => None,
+            GateState::Paused { .. } | GateState::Held { .. } | GateState::Stopped => None,
         });
     }
 
@@ -119,39 +160,73 @@ impl Gate {
         let probe_at = now.plus_ms(self.probe_every_ms);
         let mut news = false;
         self.change(|state| match state {
-            GateState::Held { .. } => None,
-            GateState::Open | GateState::Paused { .. } | GateState::Probing { .. } => {
-                news = !matches!(state, GateState::Probing { .. });
+            GateState::Held { .. } | GateState::Stopped => None,
+            GateState::Open
+            | GateState::Paused { .. }
+            | GateState::Failing { .. }
+            | GateState::Probing { .. } => {
+                news = !matches!(state, GateState::Probing { credentials: true, .. });
                 Some(GateState::Held { reason: reason.clone(), probe_at })
             }
         });
         news
     }
 
-    /// The provider could not be reached: a short pause, so that an outage turns few deliveries
-    /// into rows of their own. Answers whether that is news: the first time in a row.
-    pub(crate) fn unreachable(&self, now: Timestamp) -> bool {
-        let open = *self.state.lock().expect("no holder of the gate panics") == GateState::Open;
-        if !open {
-            return false;
-        }
-        let doublings = self.unreachable_in_a_row.fetch_add(1, Ordering::AcqRel);
-        let pause_ms = UNREACHABLE_PAUSE_MS << doublings.min(UNREACHABLE_DOUBLINGS_MAX);
-        self.pause(now.plus_ms(pause_ms));
-        doublings == 0
+    /// Stops everything until an administrator releases it. Answers whether that is news.
+    pub(crate) fn stop(&self) -> bool {
+        let mut news = false;
+        self.change(|state| {
+            news = *state != GateState::Stopped;
+            news.then_some(GateState::Stopped)
+        });
+        news
+    }
+
+    /// An attempt failed without a word about us or the message. A provider out of reach, or one
+    /// that fails many times in a row, is left alone for a while, then probed: an outage turns few
+    /// deliveries into rows of their own, and brings few requests. Answers whether that is news.
+    pub(crate) fn failed(&self, out_of_reach: bool, now: Timestamp) -> bool {
+        let failures = self.failures_in_a_row.fetch_add(1, Ordering::AcqRel) + 1;
+        let enough = out_of_reach || failures >= FAILURES_IN_A_ROW_MAX;
+        let mut news = false;
+        self.change(|state| {
+            let probed = match state {
+                GateState::Open => enough,
+                GateState::Probing { .. } => true,
+                GateState::Paused { .. }
+                | GateState::Failing { .. }
+                | GateState::Held { .. }
+                | GateState::Stopped => false,
+            };
+            probed.then(|| {
+                let doublings = self.pauses_in_a_row.fetch_add(1, Ordering::AcqRel);
+                news = doublings == 0;
+                let pause_ms = FAILING_PAUSE_MS << doublings.min(FAILING_DOUBLINGS_MAX);
+                GateState::Failing { probe_at: now.plus_ms(pause_ms) }
+            })
+        });
+        news
     }
 
     /// The provider answered something that does not blame our credentials: a probe went well.
     pub(crate) fn answered(&self) {
-        self.unreachable_in_a_row.store(0, Ordering::Release);
+        self.failures_in_a_row.store(0, Ordering::Release);
         self.change(|state| match state {
-            GateState::Probing { .. } => Some(GateState::Open),
-            GateState::Open | GateState::Paused { .. } | GateState::Held { .. } => None,
+            GateState::Probing { .. } | GateState::Failing { .. } => {
+                self.pauses_in_a_row.store(0, Ordering::Release);
+                Some(GateState::Open)
+            }
+            GateState::Open
+            | GateState::Paused { .. }
+            | GateState::Held { .. }
+            | GateState::Stopped => None,
         });
     }
 
-    /// Opens whatever the state: the provider was configured anew.
+    /// Opens whatever the state: the provider was configured anew, or released.
     pub(crate) fn open(&self) {
+        self.failures_in_a_row.store(0, Ordering::Release);
+        self.pauses_in_a_row.store(0, Ordering::Release);
         self.change(|_| Some(GateState::Open));
     }
 
@@ -166,7 +241,7 @@ impl Gate {
     }
 
     fn change(&self, next: impl FnOnce(&GateState) -> Option<GateState>) {
-        let mut state = self.state.lock().expect("no holder of the gate panics");
+        let mut state = self.state();
         if let Some(next) = next(&state) {
             *state = next;
             drop(state);
@@ -176,75 +251,4 @@ impl Gate {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MINUTE_MS: i64 = 60_000;
-
-    fn at(ms: i64) -> Timestamp {
-        Timestamp(ms)
-    }
-
-    #[test]
-    fn a_held_gate_lets_one_probe_out_a_minute() {
-        let gate = Gate::new(MINUTE_MS);
-        assert_eq!(gate.admit(at(0)), Admission::Go);
-        assert!(gate.hold(&"InvalidProviderToken".into(), at(0)));
-        assert!(!gate.hold(&"InvalidProviderToken".into(), at(1)), "the second is no news");
-        assert_eq!(gate.admit(at(59_999)), Admission::Wait(at(MINUTE_MS)));
-        assert!(gate.is_held(at(59_999)) && !gate.is_held(at(MINUTE_MS)));
-        assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Go, "the probe");
-        assert!(gate.is_held(at(MINUTE_MS)), "the probe is out");
-        assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Wait(at(2 * MINUTE_MS)), "only one");
-        gate.hold(&"InvalidProviderToken".into(), at(MINUTE_MS + 5));
-        assert_eq!(gate.admit(at(MINUTE_MS + 6)), Admission::Wait(at(2 * MINUTE_MS + 5)));
-        assert_eq!(gate.admit(at(2 * MINUTE_MS + 5)), Admission::Go);
-        gate.answered();
-        assert_eq!(gate.admit(at(2 * MINUTE_MS + 6)), Admission::Go);
-        assert_eq!(gate.admit(at(2 * MINUTE_MS + 6)), Admission::Go);
-    }
-
-    #[test]
-    fn a_late_good_answer_does_not_open_a_held_gate() {
-        let gate = Gate::new(MINUTE_MS);
-        gate.hold(&"InvalidProviderToken".into(), at(0));
-        gate.answered();
-        assert_eq!(gate.admit(at(1)), Admission::Wait(at(MINUTE_MS)));
-    }
-
-    #[test]
-    fn a_lost_probe_is_followed_by_another() {
-        let gate = Gate::new(MINUTE_MS);
-        gate.hold(&"invalid_grant".into(), at(0));
-        assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Go);
-        assert_eq!(gate.admit(at(2 * MINUTE_MS)), Admission::Go);
-    }
-
-    #[test]
-    fn an_outage_pauses_longer_each_time_until_an_answer_comes() {
-        let gate = Gate::new(MINUTE_MS);
-        gate.unreachable(at(0));
-        gate.unreachable(at(0));
-        assert_eq!(
-            gate.admit(at(0)),
-            Admission::Wait(at(1_000)),
-            "failures of one wave count once"
-        );
-        assert_eq!(gate.admit(at(1_000)), Admission::Go);
-        gate.unreachable(at(1_000));
-        assert_eq!(gate.admit(at(1_000)), Admission::Wait(at(3_000)));
-        assert_eq!(gate.admit(at(3_000)), Admission::Go);
-        gate.answered();
-        gate.unreachable(at(4_000));
-        assert_eq!(gate.admit(at(4_000)), Admission::Wait(at(5_000)));
-    }
-
-    #[test]
-    fn a_pause_ends_with_its_time_and_the_longer_one_stands() {
-        let gate = Gate::new(MINUTE_MS);
-        gate.pause(at(5_000));
-        gate.pause(at(3_000));
-        assert_eq!(gate.admit(at(4_999)), Admission::Wait(at(5_000)));
-        assert_eq!(gate.admit(at(5_000)), Admission::Go);
-    }
-}
+mod tests;

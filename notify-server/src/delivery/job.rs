@@ -8,10 +8,10 @@ use notify_core::{
     CreateNotification, Notification, Platform, Request, Timestamp, WebSubscription,
 };
 
-use super::lane::{Lane, LaneProvider};
+use super::lane::{Lane, LaneProvider, Service};
 use super::shared::Shared;
 use crate::payload::Outgoing;
-use crate::providers::{Address, Prepared, Reason, SharedProvider};
+use crate::providers::{Address, Prepared, Reason, SharedProvider, service_of};
 use crate::store::{AudienceDevice, DeviceKey, Dispatch, DispatchNo, Settled, Source, StoreError};
 
 /// How many moves of an address during one dispatch are followed back.
@@ -237,6 +237,28 @@ impl Job {
             taken_from = read.first().and_then(|device| device.taken_from);
         }
         Ok(false)
+    }
+
+    /// What is behind a device, where a lane has more than one of it: a push service, or a host.
+    pub(crate) fn service_of(&self, lane: &Lane, device: &AudienceDevice) -> Option<Arc<Service>> {
+        let name = match self.dispatch.platform {
+            Platform::Web => service_of(device.address.as_deref()?),
+            Platform::Ios => device.ios_env.as_str(),
+            Platform::Android | Platform::FbMessenger | Platform::ChatApp => return None,
+        };
+        Some(lane.services.of(name))
+    }
+
+    /// How many streams the service behind a device takes; `None` where that is the provider's.
+    pub(crate) fn service_slots(
+        &self,
+        provider: &SharedProvider,
+        device: &AudienceDevice,
+    ) -> Option<usize> {
+        match self.dispatch.platform {
+            Platform::Web => provider.service_slots(&self.address(device)?),
+            Platform::Android | Platform::Ios | Platform::FbMessenger | Platform::ChatApp => None,
+        }
     }
 
     /// Where a device is reached; `None` without an address that this dispatch's provider has.

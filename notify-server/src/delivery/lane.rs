@@ -2,24 +2,29 @@
 //! its own, so that one that is slow or refused does not slow another; dispatches of a lane take
 //! turns page by page.
 
+mod hearing;
 mod pages;
 mod retrying;
 mod run;
+mod services;
 
 pub(crate) use run::LaneRun;
+pub(crate) use services::{InService, Service};
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use notify_core::{Platform, Timestamp};
 use tokio::sync::Notify;
 
+use self::services::Services;
 use super::gate::{Admission, Gate};
 use super::job::Job;
 use super::pace::Pace;
 use super::shared::Shared;
 use super::slots::Slots;
-use crate::providers::{Answer, Certainty, Reason, SharedProvider};
+use crate::providers::SharedProvider;
 use crate::store::{AppNo, Change, OpenPage, StoreError};
 
 /// Streams assumed of a lane without a provider: what it settles does not go out.
@@ -48,7 +53,12 @@ pub(crate) struct Lane {
     pub(crate) app: AppNo,
     pub(crate) platform: Platform,
     pub(crate) gate: Gate,
+    pub(crate) services: Services,
     pace: Pace,
+    /// Devices of all pages that wait for a service.
+    parked: AtomicUsize,
+    /// Retries that are open, as far as this process knows.
+    retry_rows: AtomicU64,
     pub(crate) slots: Arc<Slots>,
     pub(crate) shared: Arc<Shared>,
     provider: Mutex<Known>,
@@ -71,7 +81,10 @@ impl Lane {
             app,
             platform,
             gate: Gate::new(shared.config.retry.probe_every_ms),
+            services: Services::new(shared.config.retry.probe_every_ms),
             pace: Pace::default(),
+            parked: AtomicUsize::new(0),
+            retry_rows: AtomicU64::new(0),
             slots: Slots::new(SLOTS_WITHOUT_PROVIDER),
             shared,
             provider: Mutex::new(Known { version: 0, provider: LaneProvider::Unknown }),
@@ -102,6 +115,7 @@ impl Lane {
         // Under the lock that `hold` takes, and before the lane wakes: it would find its retries
         // held still.
         self.gate.open();
+        self.services.open();
         drop(known);
         self.tell(|inbox| inbox.provider_changed = true);
     }
@@ -151,56 +165,42 @@ impl Lane {
         }
     }
 
-    /// Takes note of what an answer says of the provider as a whole; that of a provider that was
-    /// changed since says nothing of the one that is there now.
-    pub(crate) fn heard(&self, answer: &Answer, version: u64, now: Timestamp) {
-        if version != self.provider_version() {
-            return;
-        }
-        match answer {
-            // The decision about it holds the gate.
-            Answer::Config { .. } => {}
-            Answer::Retry { outcome: Certainty::NotProcessed, reason, .. } => {
-                if self.gate.unreachable(now) {
-                    tracing::warn!(
-                        app.no = self.app.0,
-                        platform = %self.platform,
-                        %reason,
-                        "the provider cannot be reached; deliveries wait and are tried again"
-                    );
-                }
-            }
-            Answer::Delivered { .. }
-            | Answer::TokenDead { .. }
-            | Answer::Retry { .. }
-            | Answer::Throttle { .. }
-            | Answer::BadMessage { .. }
-            | Answer::Policy { .. }
-            | Answer::ServiceRefused { .. }
-            | Answer::Moved { .. }
-            | Answer::Unknown { .. } => self.gate.answered(),
+    /// Devices are set aside until the service behind them takes some again.
+    pub(crate) fn parked_more(&self, devices: usize) {
+        self.parked.fetch_add(devices, Ordering::AcqRel);
+    }
+
+    /// They are not any more.
+    pub(crate) fn parked_fewer(&self, devices: usize) {
+        self.parked.fetch_sub(devices, Ordering::AcqRel);
+    }
+
+    fn has_parked(&self) -> bool {
+        self.parked.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether so many deliveries are to be tried again that they go first.
+    pub(crate) fn has_retries_in_plenty(&self) -> bool {
+        self.retry_rows.load(Ordering::Acquire) >= self.shared.config.lane_retry_rows_max
+    }
+
+    /// Whether so many may be open that they have to be counted: some end without being tried.
+    pub(crate) fn may_have_retries_in_plenty(&self) -> bool {
+        self.retry_rows.load(Ordering::Acquire) >= self.shared.config.lane_retry_rows_max / 2
+    }
+
+    /// How many retries are open, counted in the store.
+    pub(crate) fn retries_counted(&self, rows: u64) {
+        let was_in_plenty = self.has_retries_in_plenty();
+        self.retry_rows.store(rows, Ordering::Release);
+        if was_in_plenty && !self.has_retries_in_plenty() {
+            self.gate.nudge();
         }
     }
 
-    /// Pauses the lane: the provider asks to slow down.
-    pub(crate) fn pause(&self, until: Timestamp, version: u64) {
-        if version == self.provider_version() {
-            self.gate.pause(until);
-        }
-    }
-
-    /// Holds the lane: the provider refuses our credentials (B40), unless they are others by now.
-    pub(crate) fn hold(&self, reason: &Reason, version: u64, now: Timestamp) {
-        // Locked until the gate is held: a change in between would be held for its predecessor.
-        let known = self.known();
-        if version == known.version && self.gate.hold(reason, now) {
-            tracing::warn!(
-                app.no = self.app.0,
-                platform = %self.platform,
-                %reason,
-                "the provider refuses our credentials; deliveries are held"
-            );
-        }
+    /// Deliveries became rows of their own.
+    pub(crate) fn retries_more(&self, rows: usize) {
+        self.retry_rows.fetch_add(rows as u64, Ordering::AcqRel);
     }
 
     /// Has the lane look for what it can take on.

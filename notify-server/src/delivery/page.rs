@@ -14,11 +14,13 @@
 mod batch;
 mod fresh;
 mod land;
+mod parked;
 mod start;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -28,8 +30,9 @@ use tokio::sync::watch;
 
 use self::batch::Batch;
 use self::land::await_commit;
+use self::parked::Parked;
 use super::job::{Job, Mode};
-use super::lane::Lane;
+use super::lane::{InService, Lane};
 use super::marks::Mark;
 use super::slots::Claim;
 use crate::providers::Answer;
@@ -47,10 +50,15 @@ pub(crate) enum PageEnd {
 /// An attempt that came back.
 struct Landed {
     device: AudienceDevice,
+    /// What it went through, counted there until this is dropped.
+    service: Option<InService>,
     /// Version of the provider that was asked.
     version: u64,
     answer: Answer,
 }
+
+/// How often a page looks whether there is room for retries again. Real time: it paces the machine.
+const RETRIES_LOOK_EVERY: Duration = Duration::from_millis(500);
 
 type Flights = FuturesUnordered<BoxFuture<'static, Landed>>;
 type Commit = BoxFuture<'static, Result<OpenPage, StoreError>>;
@@ -67,6 +75,10 @@ enum Obstacle {
     Gate(Timestamp),
     /// The lease is over until the next checkpoint.
     Lease,
+    /// What is left waits for the services behind it, or for a while when that is known.
+    Services(Option<Timestamp>),
+    /// So many deliveries are to be tried again that they go first.
+    Retries,
 }
 
 /// Devices as they were read.
@@ -85,6 +97,8 @@ pub(crate) struct PageRun {
     mark: Arc<Mark>,
     /// Devices that have not been sent to, eligible or not, since either may change.
     queue: VecDeque<AudienceDevice>,
+    /// Devices whose service takes nothing now.
+    parked: Parked,
     read_at: Timestamp,
     /// Whether mode and addresses were looked at since the last pause.
     fresh: bool,
@@ -134,6 +148,7 @@ impl PageRun {
             page,
             mark,
             queue,
+            parked: Parked::default(),
             read_at,
             fresh: false,
             mode: None,
@@ -172,7 +187,7 @@ impl PageRun {
             let all_landed = flights.is_empty();
             if commit.is_none() {
                 let over = matches!(obstacle, Obstacle::NoneLeft) && all_landed;
-                finishing = over && self.queue.is_empty();
+                finishing = over && self.queue.is_empty() && self.parked.is_empty();
                 if finishing || self.wants_commit(&obstacle) {
                     self.committing = self.batch.credits();
                     commit = Some(self.commit(finishing));
@@ -234,7 +249,16 @@ impl PageRun {
                 () = self.credit.turn() => {}
                 () = shared.stop.told() => {}
             },
-            Obstacle::Gate(until) => {
+            Obstacle::Retries => tokio::select! {
+                _ = self.gate_changes.changed() => {}
+                () = tokio::time::sleep(RETRIES_LOOK_EVERY) => {}
+                () = shared.stop.told() => {}
+            },
+            Obstacle::Services(None) => tokio::select! {
+                _ = self.gate_changes.changed() => {}
+                () = shared.stop.told() => {}
+            },
+            Obstacle::Gate(until) | Obstacle::Services(Some(until)) => {
                 let until = self.job.at_latest(*until);
                 tokio::select! {
                     _ = self.gate_changes.changed() => {}
@@ -249,6 +273,7 @@ impl PageRun {
 impl Drop for PageRun {
     /// Also when the work broke off: a place that is not given back is lost for good.
     fn drop(&mut self) {
+        self.lane.parked_fewer(self.parked.len());
         let credit = self.batch.credits() + self.committing + self.in_flight;
         self.lane.shared.credit.give_back(credit);
         self.lane.slots.give_back(self.in_flight);

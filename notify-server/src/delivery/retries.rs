@@ -14,16 +14,21 @@ use tokio::time::Instant;
 use super::attempt;
 use super::gate::Admission;
 use super::job::{Job, Mode};
-use super::lane::Lane;
+use super::lane::{InService, Lane};
 use super::marks::Mark;
 use super::slots::Claim;
 use crate::providers::{Answer, Reason};
 use crate::store::{ClaimedRetry, RetryOutcome, RetryStep, Settled, StoreError};
 
+/// Wait for a service that has all its streams in use, in milliseconds.
+const SERVICE_FULL_MS: i64 = 250;
+
 /// A retry whose attempt came back.
 struct Landed {
     retry: ClaimedRetry,
     job: Arc<Job>,
+    /// What it went through, counted there until this is dropped.
+    service: Option<InService>,
     /// Version of the provider that was asked.
     version: u64,
     answer: Answer,
@@ -117,6 +122,11 @@ impl Retries<'_> {
                 self.note(RetryOutcome { no: retry.no, step, dead: None });
                 continue;
             }
+            if let Some(until) = self.service_full_until(retry, &job, &mode, now) {
+                let retry = self.queue.pop_front().expect("the front was just looked at");
+                self.postpone(&retry, until);
+                continue;
+            }
             if self.lane.shared.stop.asked() {
                 self.postpone_all(now);
                 continue;
@@ -137,7 +147,10 @@ impl Retries<'_> {
             self.in_flight += 1;
             let retry = self.queue.pop_front().expect("the front was just looked at");
             self.mark.started(retry.dispatch, retry.key);
-            flights.push(fly(retry, job, mode, version));
+            let service =
+                retry.device.as_ref().and_then(|device| job.service_of(&self.lane, device));
+            let service = service.map(|service| InService::start(service, now));
+            flights.push(fly(retry, job, mode, (service, version)));
         }
         // Places that nobody uses must not wait for the answers that are still to come.
         self.slot.let_go();
@@ -148,6 +161,22 @@ impl Retries<'_> {
     fn job_of(&self, retry: &ClaimedRetry) -> Arc<Job> {
         let job = self.jobs.iter().find(|job| job.dispatch.no == retry.dispatch);
         job.expect("the lane read the dispatch of every claimed retry").clone()
+    }
+
+    /// Until when the service behind a retry takes nothing, if it does not.
+    fn service_full_until(
+        &self,
+        retry: &ClaimedRetry,
+        job: &Job,
+        mode: &Mode,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let (Mode::Send { provider, .. }, Some(device)) = (mode, &retry.device) else {
+            return None;
+        };
+        let service = job.service_of(&self.lane, device)?;
+        let until = service.room(job.service_slots(provider, device), now).err()?;
+        Some(until.unwrap_or_else(|| now.plus_ms(SERVICE_FULL_MS)))
     }
 
     /// Gives what is left back.
@@ -203,7 +232,12 @@ async fn reached_before(retry: &ClaimedRetry, job: &Job, lane: &Lane) -> Result<
     job.reached_before(device, &lane.shared).await
 }
 
-fn fly(retry: ClaimedRetry, job: Arc<Job>, mode: Mode, version: u64) -> BoxFuture<'static, Landed> {
+fn fly(
+    retry: ClaimedRetry,
+    job: Arc<Job>,
+    mode: Mode,
+    (service, version): (Option<InService>, u64),
+) -> BoxFuture<'static, Landed> {
     async move {
         let address = retry.device.as_ref().and_then(|device| job.address(device));
         let answer = match (mode, address) {
@@ -214,7 +248,7 @@ fn fly(retry: ClaimedRetry, job: Arc<Job>, mode: Mode, version: u64) -> BoxFutur
                 Answer::BadMessage { reason: "no_address".into() }
             }
         };
-        Landed { retry, job, version, answer }
+        Landed { retry, job, service, version, answer }
     }
     .boxed()
 }

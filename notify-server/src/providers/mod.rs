@@ -56,27 +56,11 @@ pub enum Address {
     },
 }
 
-impl Address {
-    /// The push service behind which the address lies: scheme, host and port of its endpoint.
-    /// `None` where all addresses of a platform are behind one.
-    #[expect(dead_code, reason = "the engine's services come with it")]
-    pub(crate) fn service(&self) -> Option<&str> {
-        match self {
-            Self::WebPush(subscription) => Some(origin_of(&subscription.endpoint)),
-            Self::Apns { .. }
-            | Self::Fcm { .. }
-            | Self::Messenger { .. }
-            | Self::Telegram { .. } => None,
-        }
-    }
-}
-
-/// An absolute url up to its path.
-#[expect(dead_code, reason = "see above")]
-fn origin_of(url: &str) -> &str {
-    let after_scheme = url.find("://").map_or(0, |at| at + 3);
-    let end = url[after_scheme..].find(['/', '?', '#']).map_or(url.len(), |at| after_scheme + at);
-    &url[..end]
+/// The push service behind a subscription: scheme, host and port of its endpoint.
+pub(crate) fn service_of(endpoint: &str) -> &str {
+    let host = endpoint.find("://").map_or(0, |at| at + 3);
+    let end = endpoint[host..].find(['/', '?', '#']).map_or(endpoint.len(), |at| host + at);
+    &endpoint[..end]
 }
 
 impl std::fmt::Debug for Address {

@@ -14,6 +14,7 @@ fn first_attempt() -> Attempted {
         attempts_before: 0,
         first_attempt_at: NOW,
         unknown_outcomes: 0,
+        service_refusals: 0,
         expires_at: Some(NOW.plus_ms(28 * 24 * HOUR_MS)),
         now: NOW,
         jitter: 0.0,
@@ -26,7 +27,7 @@ fn retry(after: Option<Duration>, outcome: Certainty) -> Answer {
 
 fn due_in_ms(next: &Next) -> i64 {
     match next {
-        Next::Retry { due_at, .. } | Next::Pause { until: due_at } => due_at.ms_since(NOW),
+        Next::Retry { due_at, .. } | Next::Pause { until: due_at, .. } => due_at.ms_since(NOW),
         other => panic!("not tried again: {other:?}"),
     }
 }
@@ -52,7 +53,7 @@ fn every_class_of_answer_has_its_consequence() {
         (Answer::Policy { reason: "outside window".into() }, failed("outside window")),
         (
             Answer::Config { reason: "InvalidProviderToken".into() },
-            Next::Hold { reason: "InvalidProviderToken".into() },
+            Next::Hold { reason: "InvalidProviderToken".into(), scope: Scope::Provider },
         ),
         (
             Answer::Throttle {
@@ -60,7 +61,7 @@ fn every_class_of_answer_has_its_consequence() {
                 after: None,
                 scope: Scope::Provider,
             },
-            Next::Pause { until: NOW.plus_ms(60 * SECOND_MS) },
+            Next::Pause { until: NOW.plus_ms(60 * SECOND_MS), scope: Scope::Provider },
         ),
         (
             Answer::Throttle {
@@ -182,4 +183,26 @@ fn an_answer_that_says_nothing_known_has_a_low_cap() {
     let past = Attempted { attempts_before: policy.unknown_attempts_max - 1, ..first_attempt() };
     let next = decide(Answer::Unknown { reason: "HTTP 418".into() }, &past, &policy);
     assert_eq!(next, Next::End { settled: Settled::Failed, reason: Some("HTTP 418".into()) });
+}
+
+/// B40: 401 and 403 of a push service hold it when they come in the number; one alone is tried again.
+#[test]
+fn a_push_service_that_refuses_is_held_when_it_does_so_many_times_in_a_row() {
+    let refused = || Answer::ServiceRefused { reason: "http_403".into() };
+    let policy = RetryPolicy::default();
+    for service_refusals in 1..policy.service_refusals_max {
+        let past = Attempted { service_refusals, ..first_attempt() };
+        let next = decide(refused(), &past, &policy);
+        assert!(matches!(next, Next::Retry { attempts: 1, .. }), "{service_refusals}: {next:?}");
+    }
+    let past = Attempted { service_refusals: policy.service_refusals_max, ..first_attempt() };
+    let held = Next::Hold { reason: "http_403".into(), scope: Scope::Service };
+    assert_eq!(decide(refused(), &past, &policy), held);
+    let last = Attempted {
+        service_refusals: 1,
+        attempts_before: policy.unknown_attempts_max - 1,
+        ..first_attempt()
+    };
+    let failed = Next::End { settled: Settled::Failed, reason: Some("http_403".into()) };
+    assert_eq!(decide(refused(), &last, &policy), failed, "an old subscription ends");
 }

@@ -20,6 +20,7 @@ impl LaneRun {
         if self.lane.gate.is_held(now) {
             return Ok(());
         }
+        self.count_retries().await?;
         let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
         let mark = shared.marks.open(first, last);
@@ -52,6 +53,17 @@ impl LaneRun {
             retries::run(&lane, claimed, &jobs, mark).await;
             Finished::Retries { more }
         });
+        Ok(())
+    }
+
+    /// Counts the open retries where the number matters: at the start, and near the bound.
+    pub(super) async fn count_retries(&mut self) -> Result<(), StoreError> {
+        if !self.retries_counted || self.lane.may_have_retries_in_plenty() {
+            let rows =
+                self.lane.shared.store.open_retries(self.lane.app, self.lane.platform).await?;
+            self.lane.retries_counted(rows);
+            self.retries_counted = true;
+        }
         Ok(())
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct LaneRun {
     pub(super) open: HashMap<Id, Arc<AtomicUsize>>,
     pub(super) retries_running: bool,
     pub(super) retries_due: bool,
+    /// Whether the retries that were open at the start are counted.
+    pub(super) retries_counted: bool,
 }
 
 /// A task of a lane that came to its end.
@@ -42,6 +44,7 @@ impl LaneRun {
             open: HashMap::new(),
             retries_running: false,
             retries_due: false,
+            retries_counted: false,
         }
     }
 
@@ -89,6 +92,9 @@ impl LaneRun {
     /// Takes on what the bounds allow: adopted pages, then retries, then the next pages by turns.
     async fn take_on(&mut self) -> Result<(), StoreError> {
         self.read_inbox().await?;
+        if !self.retries_counted {
+            self.count_retries().await?;
+        }
         if self.retries_due && !self.retries_running {
             self.start_retries().await?;
         }
@@ -110,6 +116,7 @@ impl LaneRun {
     fn room(&self) -> bool {
         let config = &self.lane.shared.config;
         self.open.len() < config.lane_pages_max
+            && self.lane.parked.load(Ordering::Acquire) < config.lane_parked_max
             && self.open.values().map(|page| page.load(Ordering::Acquire)).sum::<usize>()
                 < config.lane_devices_max
     }

@@ -54,6 +54,10 @@ impl Batch {
         self.since.is_none()
     }
 
+    pub(super) fn retries(&self) -> usize {
+        self.retries.len()
+    }
+
     pub(super) fn has_retries(&self) -> bool {
         !self.retries.is_empty()
     }

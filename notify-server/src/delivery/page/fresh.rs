@@ -30,6 +30,7 @@ impl PageRun {
             let from = DeviceKey(first.0 - 1);
             let devices = shared.store.read_range(&self.job.dispatch, from, self.page.to).await?;
             self.read_at = now;
+            self.parked.not_read();
             self.take_over(devices).await?;
         }
         self.leave_out_moved().await?;

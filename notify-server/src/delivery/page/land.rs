@@ -14,16 +14,18 @@ impl PageRun {
     /// Takes in one answer.
     pub(super) fn land(&mut self, landed: Landed) {
         let shared = self.lane.shared.clone();
-        let Landed { device, version, answer } = landed;
+        let Landed { device, service, version, answer } = landed;
         let now = shared.clock.now();
         self.in_flight -= 1;
         self.lane.slots.give_back(1);
-        self.lane.heard(&answer, version, now);
+        let service = service.as_deref();
+        let heard = self.lane.heard(&answer, service, version, now);
         let past = Attempted {
             platform: self.job.dispatch.platform,
             attempts_before: 0,
             first_attempt_at: now,
             unknown_outcomes: 0,
+            service_refusals: heard.service_refusals,
             expires_at: self.job.expires_at,
             now,
             jitter: shared.jitter(),
@@ -51,12 +53,12 @@ impl PageRun {
                     unknown_outcomes,
                 });
             }
-            Next::Pause { until } => {
-                self.lane.pause(until, version);
+            Next::Pause { until, scope } => {
+                self.lane.pause(until, scope, service, version);
                 return self.wait_again(device);
             }
-            Next::Hold { reason } => {
-                self.lane.hold(&reason, version, now);
+            Next::Hold { reason, scope } => {
+                self.lane.hold(&reason, scope, service, (version, now));
                 return self.wait_again(device);
             }
         }
@@ -92,9 +94,13 @@ impl PageRun {
         let waiting_excluded =
             if self.job.names_devices() { self.queue.len() as u64 - waiting_targets } else { 0 };
         let has_retries = batch.has_retries();
+        self.lane.retries_more(batch.retries());
         let checkpoint = Checkpoint {
             page: self.page,
-            targeted: self.done + self.in_flight as u64 + waiting_targets,
+            targeted: self.done
+                + self.in_flight as u64
+                + waiting_targets
+                + self.parked.len() as u64,
             excluded: self.skipped + waiting_excluded,
             at: now,
             lease_until: now.plus_ms(shared.config.lease_ms),

@@ -7,6 +7,7 @@ use super::{Flights, Landed, Obstacle, PageRun};
 use crate::delivery::attempt::attempt;
 use crate::delivery::gate::Admission;
 use crate::delivery::job::Mode;
+use crate::delivery::lane::InService;
 use crate::providers::Reason;
 use crate::store::{DeviceKey, Settled};
 
@@ -15,16 +16,20 @@ impl PageRun {
     pub(super) async fn start_what_may_start(&mut self, flights: &mut Flights) -> Obstacle {
         let shared = self.lane.shared.clone();
         loop {
-            if self.queue.is_empty() || shared.stop.asked() {
-                // Places that nobody uses must not wait for the answers that are still to come.
-                self.slot.let_go();
-                self.credit.let_go();
-                return Obstacle::NoneLeft;
-            }
             // Ahead of all that a change of the gate may be about: one that comes in while this
             // looks ends the wait at the gate.
             self.gate_changes.mark_unchanged();
             let now = shared.clock.now();
+            self.unpark(now);
+            if self.queue.is_empty() || shared.stop.asked() {
+                // Places that nobody uses must not wait for the answers that are still to come.
+                self.slot.let_go();
+                self.credit.let_go();
+                return match self.parked.is_empty() || shared.stop.asked() {
+                    true => Obstacle::NoneLeft,
+                    false => Obstacle::Services(self.parked.until()),
+                };
+            }
             if self.must_read_again(now) {
                 if let Err(error) = self.read_again(now).await {
                     shared.storage_failed(&error).await;
@@ -49,11 +54,13 @@ impl PageRun {
             self.credit.hand_over();
             self.in_flight += 1;
             self.mark.started(self.job.dispatch.no, device.key);
+            let service = self.job.service_of(&self.lane, &device);
+            let service = service.map(|service| InService::start(service, now));
             let version = self.version;
             flights.push(
                 async move {
                     let answer = attempt(&provider, &payload, &address).await;
-                    Landed { device, version, answer }
+                    Landed { device, service, version, answer }
                 }
                 .boxed(),
             );
@@ -81,6 +88,7 @@ impl PageRun {
                     {
                         self.count(key, Settled::Expired, "credentials_refused".into());
                     }
+                    Mode::Send { .. } if self.park(mode, now) => continue,
                     Mode::Send { .. } => break,
                 }
             } else {
@@ -96,6 +104,9 @@ impl PageRun {
     pub(super) fn take_place(&mut self, now: Timestamp) -> Result<(), Obstacle> {
         if now >= self.page.lease_until {
             return Err(Obstacle::Lease);
+        }
+        if self.lane.has_retries_in_plenty() {
+            return Err(Obstacle::Retries);
         }
         self.lane.slots.set_limit(self.lane.slots_max());
         if !self.slot.has_place() {

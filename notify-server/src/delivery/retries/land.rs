@@ -12,16 +12,18 @@ impl Retries<'_> {
     /// Takes in one answer.
     pub(super) fn land(&mut self, landed: Landed) {
         let shared = self.lane.shared.clone();
-        let Landed { retry, job, version, answer } = landed;
+        let Landed { retry, job, service, version, answer } = landed;
         let now = shared.clock.now();
         self.in_flight -= 1;
         self.lane.slots.give_back(1);
-        self.lane.heard(&answer, version, now);
+        let service = service.as_deref();
+        let heard = self.lane.heard(&answer, service, version, now);
         let past = Attempted {
             platform: self.lane.platform,
             attempts_before: retry.attempts,
             first_attempt_at: retry.first_attempt_at,
             unknown_outcomes: retry.unknown_outcomes,
+            service_refusals: heard.service_refusals,
             expires_at: job.expires_at,
             now,
             jitter: shared.jitter(),
@@ -54,13 +56,13 @@ impl Retries<'_> {
             Next::Retry { due_at, reason, attempts, unknown_outcomes } => {
                 again(&retry, attempts, due_at, (reason, unknown_outcomes))
             }
-            Next::Pause { until } => {
-                self.lane.pause(until, version);
+            Next::Pause { until, scope } => {
+                self.lane.pause(until, scope, service, version);
                 let until = job.at_latest(until);
                 again(&retry, retry.attempts, until, ("throttled".into(), retry.unknown_outcomes))
             }
-            Next::Hold { reason } => {
-                self.lane.hold(&reason, version, now);
+            Next::Hold { reason, scope } => {
+                self.lane.hold(&reason, scope, service, (version, now));
                 again(&retry, retry.attempts, now, (reason, retry.unknown_outcomes))
             }
         };

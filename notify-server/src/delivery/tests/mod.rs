@@ -6,6 +6,7 @@ mod devices;
 mod meanwhile;
 mod retrying;
 mod rig;
+mod services;
 mod storm;
 mod trouble;
 mod turns;

@@ -2,7 +2,7 @@
 //! stands still.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub(super) struct FakeProvider {
     arrived: watch::Sender<usize>,
     released: watch::Sender<bool>,
     slots: usize,
+    /// Streams of one push service.
+    service_slots: AtomicUsize,
 }
 
 impl FakeProvider {
@@ -60,7 +62,13 @@ impl FakeProvider {
             arrived: watch::Sender::new(0),
             released: watch::Sender::new(false),
             slots,
+            service_slots: AtomicUsize::new(usize::MAX),
         })
+    }
+
+    /// From now on each push service takes so many streams.
+    pub(super) fn limit_services(&self, slots: usize) {
+        self.service_slots.store(slots, Ordering::SeqCst);
     }
 
     /// What is answered from now on, by token and number of attempt (from 1).
@@ -148,6 +156,10 @@ impl Provider for FakeProvider {
 
     fn slots(&self) -> usize {
         self.slots
+    }
+
+    fn service_slots(&self, _to: &Address) -> Option<usize> {
+        Some(self.service_slots.load(Ordering::SeqCst))
     }
 }
 
@@ -300,6 +312,27 @@ impl Rig {
         let now = self.clock.now();
         let valid = device.validate(now).unwrap();
         self.store.register_device(self.app, valid, now, None).await.unwrap();
+    }
+
+    /// Subscribes a browser.
+    pub(super) async fn browser(&self, name: &str, endpoint: &str) {
+        use crate::clock::Clock;
+        let now = self.clock.now();
+        // The keys of RFC 8291, appendix A.
+        let p256dh = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
+        let subscription = notify_core::PushSubscription {
+            endpoint: endpoint.into(),
+            keys: notify_core::PushKeys {
+                p256dh: p256dh.into(),
+                auth: "BTBZMqHH6r4Tts7J_aSIgg".into(),
+            },
+            ..Default::default()
+        };
+        let mut request = notify_core::Subscribe::web(subscription);
+        request.device_id = Some(name.into());
+        let made = DeviceId::new(name).unwrap();
+        let valid = request.validate(now).unwrap();
+        self.store.subscribe_device(self.app, valid, made, now, None).await.unwrap();
     }
 
     pub(super) async fn tag(&self, device: &str, name: &str, value: bool) {

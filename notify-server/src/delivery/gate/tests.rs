@@ -1,0 +1,99 @@
+//! The states of a gate.
+
+use super::*;
+
+const MINUTE_MS: i64 = 60_000;
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp(ms)
+}
+
+#[test]
+fn a_held_gate_lets_one_probe_out_a_minute() {
+    let gate = Gate::new(MINUTE_MS);
+    assert_eq!(gate.admit(at(0)), Admission::Go);
+    assert!(gate.hold(&"InvalidProviderToken".into(), at(0)));
+    assert!(!gate.hold(&"InvalidProviderToken".into(), at(1)), "the second is no news");
+    assert_eq!(gate.admit(at(59_999)), Admission::Wait(at(MINUTE_MS)));
+    assert!(gate.is_held(at(59_999)) && !gate.is_held(at(MINUTE_MS)));
+    assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Go, "the probe");
+    assert!(gate.is_held(at(MINUTE_MS)), "the probe is out");
+    assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Wait(at(2 * MINUTE_MS)), "only one");
+    gate.hold(&"InvalidProviderToken".into(), at(MINUTE_MS + 5));
+    assert_eq!(gate.admit(at(MINUTE_MS + 6)), Admission::Wait(at(2 * MINUTE_MS + 5)));
+    assert_eq!(gate.admit(at(2 * MINUTE_MS + 5)), Admission::Go);
+    gate.answered();
+    assert_eq!(gate.admit(at(2 * MINUTE_MS + 6)), Admission::Go);
+    assert_eq!(gate.admit(at(2 * MINUTE_MS + 6)), Admission::Go);
+}
+
+#[test]
+fn a_late_good_answer_does_not_open_a_held_gate() {
+    let gate = Gate::new(MINUTE_MS);
+    gate.hold(&"InvalidProviderToken".into(), at(0));
+    gate.answered();
+    assert_eq!(gate.admit(at(1)), Admission::Wait(at(MINUTE_MS)));
+}
+
+#[test]
+fn a_lost_probe_is_followed_by_another() {
+    let gate = Gate::new(MINUTE_MS);
+    gate.hold(&"invalid_grant".into(), at(0));
+    assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Go);
+    assert_eq!(gate.admit(at(2 * MINUTE_MS)), Admission::Go);
+}
+
+#[test]
+fn an_outage_is_probed_more_seldom_each_time_until_an_answer_comes() {
+    let gate = Gate::new(MINUTE_MS);
+    assert!(gate.failed(true, at(0)));
+    assert!(!gate.failed(true, at(0)), "failures of one wave count once");
+    assert_eq!(gate.admit(at(0)), Admission::Wait(at(1_000)));
+    assert_eq!(gate.admit(at(1_000)), Admission::Go, "the probe");
+    assert_eq!(gate.admit(at(1_000)), Admission::Wait(at(61_000)), "alone");
+    assert!(!gate.is_held(at(1_000)), "credentials are not in question");
+    assert!(!gate.failed(true, at(1_000)), "no news");
+    assert_eq!(gate.admit(at(1_000)), Admission::Wait(at(3_000)));
+    assert_eq!(gate.admit(at(3_000)), Admission::Go);
+    gate.answered();
+    assert_eq!(gate.admit(at(3_000)), Admission::Go);
+    gate.failed(true, at(4_000));
+    assert_eq!(gate.admit(at(4_000)), Admission::Wait(at(5_000)), "from the beginning");
+}
+
+#[test]
+fn failures_count_when_many_come_in_a_row() {
+    let gate = Gate::new(MINUTE_MS);
+    for nth in 1..FAILURES_IN_A_ROW_MAX {
+        assert!(!gate.failed(false, at(0)), "{nth}");
+    }
+    gate.answered();
+    for nth in 1..FAILURES_IN_A_ROW_MAX {
+        assert!(!gate.failed(false, at(0)), "{nth} after an answer");
+    }
+    assert_eq!(gate.admit(at(0)), Admission::Go);
+    assert!(gate.failed(false, at(0)));
+    assert_eq!(gate.admit(at(0)), Admission::Wait(at(1_000)));
+}
+
+#[test]
+fn what_is_stopped_opens_for_an_administrator_alone() {
+    let gate = Gate::new(MINUTE_MS);
+    assert!(gate.stop() && !gate.stop());
+    gate.answered();
+    gate.pause(at(5));
+    gate.hold(&"invalid_grant".into(), at(5));
+    assert!(matches!(gate.admit(at(10 * MINUTE_MS)), Admission::Wait(_)));
+    assert!(gate.is_held(at(10 * MINUTE_MS)));
+    gate.open();
+    assert_eq!(gate.admit(at(0)), Admission::Go);
+}
+
+#[test]
+fn a_pause_ends_with_its_time_and_the_longer_one_stands() {
+    let gate = Gate::new(MINUTE_MS);
+    gate.pause(at(5_000));
+    gate.pause(at(3_000));
+    assert_eq!(gate.admit(at(4_999)), Admission::Wait(at(5_000)));
+    assert_eq!(gate.admit(at(5_000)), Admission::Go);
+}

@@ -1,0 +1,122 @@
+//! What answers say of the provider as a whole, or of the service behind an address.
+
+use notify_core::Timestamp;
+
+use super::Lane;
+use super::services::Service;
+use crate::providers::{Answer, Certainty, Reason, Scope};
+
+/// What was learned from one answer beside its delivery.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Heard {
+    /// How often in a row the service refused our credentials.
+    pub(crate) service_refusals: u16,
+}
+
+impl Lane {
+    /// Takes note of what an answer says; that of a provider that was changed since says nothing of
+    /// the one that is there now.
+    pub(crate) fn heard(
+        &self,
+        answer: &Answer,
+        service: Option<&Service>,
+        version: u64,
+        now: Timestamp,
+    ) -> Heard {
+        let mut heard = Heard::default();
+        if version != self.provider_version() {
+            return heard;
+        }
+        match answer {
+            // The decision about it holds the gate.
+            Answer::Config { .. } => {}
+            Answer::ServiceRefused { .. } => {
+                heard.service_refusals = service.map_or(0, Service::refused);
+            }
+            Answer::Retry { outcome, reason, .. } => self.failed(*outcome, reason, service, now),
+            Answer::Delivered { .. }
+            | Answer::TokenDead { .. }
+            | Answer::Throttle { .. }
+            | Answer::Moved { .. }
+            | Answer::BadMessage { .. }
+            | Answer::Policy { .. }
+            | Answer::Unknown { .. } => match service {
+                Some(service) => {
+                    service.answered();
+                    self.gate.answered();
+                }
+                None => self.gate.answered(),
+            },
+        }
+        self.services_may_go();
+        heard
+    }
+
+    fn failed(
+        &self,
+        outcome: Certainty,
+        reason: &Reason,
+        service: Option<&Service>,
+        now: Timestamp,
+    ) {
+        let out_of_reach = outcome == Certainty::NotProcessed;
+        let gate = service.map_or(&self.gate, |service| &service.gate);
+        if gate.failed(out_of_reach, now) {
+            tracing::warn!(
+                app.no = self.app.0,
+                platform = %self.platform,
+                %reason,
+                out_of_reach,
+                "the provider fails; deliveries wait and are tried again"
+            );
+        }
+    }
+
+    /// Pauses what asks to slow down.
+    pub(crate) fn pause(
+        &self,
+        until: Timestamp,
+        scope: Scope,
+        service: Option<&Service>,
+        version: u64,
+    ) {
+        if version != self.provider_version() {
+            return;
+        }
+        match (scope, service) {
+            (Scope::Service, Some(service)) => service.gate.pause(until),
+            (Scope::Service | Scope::Provider | Scope::Address, _) => self.gate.pause(until),
+        }
+    }
+
+    /// Holds what refuses our credentials (B40), unless they are others by now.
+    pub(crate) fn hold(
+        &self,
+        reason: &Reason,
+        scope: Scope,
+        service: Option<&Service>,
+        (version, now): (u64, Timestamp),
+    ) {
+        // Locked until the gate is held: a change in between would be held for its predecessor.
+        let known = self.known();
+        let gate = match (scope, service) {
+            (Scope::Service, Some(service)) => &service.gate,
+            (Scope::Service | Scope::Provider | Scope::Address, _) => &self.gate,
+        };
+        if version == known.version && gate.hold(reason, now) {
+            tracing::warn!(
+                app.no = self.app.0,
+                platform = %self.platform,
+                %reason,
+                "our credentials are refused; deliveries are held"
+            );
+        }
+    }
+
+    /// Wakes pages that have set devices aside: the service behind them may take some.
+    fn services_may_go(&self) {
+        if self.has_parked() {
+            self.gate.nudge();
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What lies behind one lane: push services, or the two hosts of APNs. Each has a gate and a count
+//! of its own, so that one that refuses, fails or does not answer stops the devices behind it and
+//! no others (B40).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use notify_core::Timestamp;
+
+use crate::delivery::gate::{Admission, Gate};
+
+/// Most services that a lane tells apart: subscriptions name them, and anybody may subscribe.
+/// Further ones share one gate.
+const SERVICES_MAX: usize = 64;
+
+/// The services behind a lane.
+pub(crate) struct Services {
+    known: Mutex<HashMap<Box<str>, Arc<Service>>>,
+    probe_every_ms: i64,
+}
+
+/// One of them.
+pub(crate) struct Service {
+    pub(crate) gate: Gate,
+    in_flight: AtomicUsize,
+    refusals_in_a_row: AtomicU16,
+}
+
+impl Services {
+    pub(crate) fn new(probe_every_ms: i64) -> Self {
+        Self { known: Mutex::default(), probe_every_ms }
+    }
+
+    /// The service of that name.
+    pub(crate) fn of(&self, name: &str) -> Arc<Service> {
+        let mut known = self.known.lock().expect("no holder of the services panics");
+        if let Some(service) = known.get(name) {
+            return service.clone();
+        }
+        let name = if known.len() < SERVICES_MAX { name } else { "" };
+        let service = known.entry(name.into()).or_insert_with(|| {
+            Arc::new(Service {
+                gate: Gate::new(self.probe_every_ms),
+                in_flight: AtomicUsize::new(0),
+                refusals_in_a_row: AtomicU16::new(0),
+            })
+        });
+        service.clone()
+    }
+
+    /// Opens all of them: the provider was configured anew, or released.
+    pub(crate) fn open(&self) {
+        for service in self.known.lock().expect("no holder of the services panics").values() {
+            service.gate.open();
+            service.refusals_in_a_row.store(0, Ordering::Release);
+        }
+    }
+}
+
+impl Service {
+    /// How many deliveries more it takes now; with none, when to look again at the latest.
+    ///
+    /// # Errors
+    /// When that is known; not when all its streams are in use: one that ends has others looked for.
+    pub(crate) fn room(
+        &self,
+        slots: Option<usize>,
+        now: Timestamp,
+    ) -> Result<usize, Option<Timestamp>> {
+        if let Admission::Wait(until) = self.gate.peek(now) {
+            return Err(Some(until));
+        }
+        let in_flight = self.in_flight.load(Ordering::Acquire);
+        match slots.unwrap_or(usize::MAX).saturating_sub(in_flight) {
+            0 => Err(None),
+            room => Ok(room),
+        }
+    }
+
+    /// It refused our credentials: how often in a row now.
+    pub(crate) fn refused(&self) -> u16 {
+        self.refusals_in_a_row.fetch_add(1, Ordering::AcqRel).saturating_add(1)
+    }
+
+    /// It said something else.
+    pub(crate) fn answered(&self) {
+        self.refusals_in_a_row.store(0, Ordering::Release);
+        self.gate.answered();
+    }
+}
+
+/// One delivery under way through a service: counted there until this goes.
+pub(crate) struct InService(Arc<Service>);
+
+impl InService {
+    pub(crate) fn start(service: Arc<Service>, now: Timestamp) -> Self {
+        // Looked at just before, on the same thread: this may be the probe.
+        let _ = service.gate.admit(now);
+        service.in_flight.fetch_add(1, Ordering::AcqRel);
+        Self(service)
+    }
+}
+
+impl std::ops::Deref for InService {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        &self.0
+    }
+}
+
+impl Drop for InService {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,106 @@
+//! Push services behind one lane: one that refuses, is full or slows down stops its own devices.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify_core::{CreateNotification, NotificationId, NotificationStatus, ProviderKind};
+
+use super::rig::{FakeProvider, Rig, Told, delivered};
+use crate::providers::{Answer, Scope};
+
+/// Ten browsers at each of two push services, by turns.
+async fn rig(slots: usize) -> (Rig, Arc<FakeProvider>) {
+    let rig = Rig::new(1).await;
+    for number in 0..10 {
+        for service in ["a", "b"] {
+            let endpoint = format!("https://{service}.example/push/{number}");
+            rig.browser(&format!("{service}{number}"), &endpoint).await;
+        }
+    }
+    let provider = FakeProvider::new(slots);
+    rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
+    (rig, provider)
+}
+
+async fn broadcast(rig: &Rig) -> NotificationId {
+    rig.accept(CreateNotification {
+        text: Some("Hello".into()),
+        platforms: Some(vec!["web".into()]),
+        ..CreateNotification::default()
+    })
+    .await
+}
+
+fn at_a(endpoint: &str) -> bool {
+    endpoint.starts_with("https://a.")
+}
+
+/// B40: 401 and 403 in the number hold that push service alone, and fail nothing.
+#[tokio::test]
+async fn a_push_service_that_refuses_is_held_and_the_other_goes_on() {
+    let (mut rig, provider) = rig(1).await;
+    let refused = |endpoint: &str| match at_a(endpoint) {
+        true => Answer::ServiceRefused { reason: "http_403".into() },
+        false => delivered(),
+    };
+    provider.script(move |endpoint, _| Told::Answer(refused(endpoint)));
+    rig.start();
+    let id = broadcast(&rig).await;
+    let record = rig.until(&id, |record| record.counts.sent == 10).await;
+    assert_eq!((record.counts.pending, record.counts.failed), (10, 0));
+    let asked = provider.journal().iter().filter(|endpoint| at_a(endpoint)).count();
+    assert_eq!(asked, 5, "five in a row, then it is held");
+    let mended = FakeProvider::new(4);
+    rig.configure(ProviderKind::WebPush, Some(mended.clone())).await;
+    let over =
+        |record: &notify_core::NotificationRecord| record.status == NotificationStatus::Completed;
+    let record = rig.turning(&id, Duration::from_secs(1), over).await;
+    assert_eq!(record.counts.sent, 20);
+    assert_eq!(mended.journal().len(), 10, "each once");
+    rig.stop().await;
+}
+
+/// Trap 3: slots are per push service, so that a silent one does not bar the other.
+#[tokio::test]
+async fn a_silent_push_service_uses_its_own_streams_alone() {
+    let (mut rig, provider) = rig(6).await;
+    provider.limit_services(2);
+    provider.script(|endpoint, _| match at_a(endpoint) {
+        true => Told::Held(delivered()),
+        false => Told::Answer(delivered()),
+    });
+    rig.start();
+    let id = broadcast(&rig).await;
+    let record = rig.until(&id, |record| record.counts.sent == 10).await;
+    assert_eq!(record.counts.pending, 10);
+    assert_eq!(provider.journal().len(), 12, "two of the silent one");
+    provider.release();
+    rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(provider.journal().len(), 20, "each once");
+    rig.stop().await;
+}
+
+/// B39: a 429 pauses that push service, and is no attempt.
+#[tokio::test]
+async fn a_push_service_that_throttles_is_paused_alone() {
+    let (mut rig, provider) = rig(1).await;
+    let throttle = || Answer::Throttle {
+        reason: "http_429".into(),
+        after: Some(Duration::from_secs(30)),
+        scope: Scope::Service,
+    };
+    provider.script(move |endpoint, attempt| match at_a(endpoint) && attempt == 1 {
+        true => Told::Answer(throttle()),
+        false => Told::Answer(delivered()),
+    });
+    rig.start();
+    let id = broadcast(&rig).await;
+    rig.until(&id, |record| record.counts.sent == 10).await;
+    assert_eq!(provider.journal().len(), 11, "one was throttled");
+    let over =
+        |record: &notify_core::NotificationRecord| record.status == NotificationStatus::Completed;
+    let record = rig.turning(&id, Duration::from_secs(31), over).await;
+    assert_eq!(record.counts.sent, 20);
+    assert_eq!(rig.store.next_retry_due().await.unwrap(), None, "none became a row");
+    rig.stop().await;
+}
