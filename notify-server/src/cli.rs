@@ -79,10 +79,9 @@ pub fn command() -> Command {
                 .about("Copies the database to a new file, while the server runs or not")
                 .arg(file.value_parser(value_parser!(PathBuf)).help("File to make")),
         )
-        .subcommand(
-            Command::new("sandbox")
-                .about("Runs fake providers (--listen ADDR, 127.0.0.1:8081 by default)"),
-        )
+        .subcommand(Command::new("sandbox").about(
+            "Runs fake providers (--listen ADDR, else 127.0.0.1:8081, whatever NOTIFY_LISTEN says)",
+        ))
 }
 
 /// What the command line asks for.
