@@ -158,7 +158,7 @@ async fn first_app(store: &SqliteStore) -> anyhow::Result<AppNo> {
 pub(crate) fn registered_now(folder: &Path) -> anyhow::Result<()> {
     let file = folder.join("notify.db");
     let connection = Connection::open(&file)?;
-    connection.execute("update device_seen set registered_at = ?1", [now().as_ms()])?;
+    connection.execute("update devices set registered_at = ?1", [now().as_ms()])?;
     drop(connection);
     empty_log(&file)
 }

@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CampaignArticle, CampaignButton, CampaignFeature, CampaignFeatureData, CampaignId,
-    CampaignLayout, CampaignSettings, CampaignTemplate, ExternalOrigin, FeatureKind, FeedRef,
-    Query, Timestamp, Violations, WireCustomFeed, WireExternalContent, WireFeature,
-    query::Parameters,
+    CampaignButton, CampaignCustomFeed, CampaignExternalContent, CampaignFeature,
+    CampaignFeatureData, CampaignId, CampaignLayout, CampaignSettings, CampaignTemplate,
+    FeatureKind, FeedRef, Query, Timestamp, Violations, WireFeature, query::Parameters,
 };
 
 /// Answer of `GET /v1/enrichments/:campaign_id` (B31).
@@ -44,35 +43,25 @@ pub struct EnrichmentFeature {
 #[expect(clippy::large_enum_variant, reason = "a template holds a handful, most of them buttons")]
 pub enum EnrichmentFeatureData {
     /// Content of own feeds, resolved.
-    ContentFeed {
-        /// Newest first, as many as the layout shows.
-        items: Vec<FeedItem>,
-        /// Open external content in an external browser.
-        view_ext_on_browser: bool,
-        /// Show the title above recommendations.
-        recommendations_title: bool,
-    },
+    ContentFeed(EnrichmentContentFeed),
     /// Content of an external provider.
-    ExternalContent {
-        /// Origin.
-        #[serde(rename = "type")]
-        kind: ExternalOrigin,
-        /// Widget id.
-        ob_widget_id: String,
-        /// Open promoted content in an external browser.
-        view_ext_on_browser: bool,
-        /// Show the title above recommendations.
-        recommendations_title: bool,
-    },
+    ExternalContent(CampaignExternalContent),
     /// An action button.
     ActionButton(CampaignButton),
     /// Fixed articles.
-    CustomFeed {
-        /// The articles.
-        articles: Vec<CampaignArticle>,
-        /// Show the title above recommendations.
-        recommendations_title: bool,
-    },
+    CustomFeed(CampaignCustomFeed),
+}
+
+/// Content of own feeds, resolved (B31).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EnrichmentContentFeed {
+    /// Newest first, as many as the layout shows.
+    pub items: Vec<FeedItem>,
+    /// Open external content in an external browser.
+    pub view_ext_on_browser: bool,
+    /// Show the title above recommendations.
+    pub recommendations_title: bool,
 }
 
 /// An item of a feed (B31).
@@ -150,45 +139,25 @@ fn resolve(
     items_of: &mut impl FnMut(&[FeedRef]) -> Vec<FeedItem>,
 ) -> EnrichmentFeature {
     let data = match &feature.data {
-        CampaignFeatureData::ContentFeed { feeds, view_ext_on_browser, recommendations_title } => {
-            let mut items = items_of(feeds);
+        CampaignFeatureData::ContentFeed(feed) => {
+            let mut items = items_of(&feed.feeds);
             items.sort_by_key(|item| std::cmp::Reverse(item.published_at));
             items.truncate(shown);
-            EnrichmentFeatureData::ContentFeed {
+            EnrichmentFeatureData::ContentFeed(EnrichmentContentFeed {
                 items,
-                view_ext_on_browser: *view_ext_on_browser,
-                recommendations_title: *recommendations_title,
-            }
+                view_ext_on_browser: feed.view_ext_on_browser,
+                recommendations_title: feed.recommendations_title,
+            })
         }
-        CampaignFeatureData::ExternalContent {
-            kind,
-            ob_widget_id,
-            view_ext_on_browser,
-            recommendations_title,
-        } => EnrichmentFeatureData::ExternalContent {
-            kind: *kind,
-            ob_widget_id: ob_widget_id.clone(),
-            view_ext_on_browser: *view_ext_on_browser,
-            recommendations_title: *recommendations_title,
-        },
+        CampaignFeatureData::ExternalContent(content) => {
+            EnrichmentFeatureData::ExternalContent(content.clone())
+        }
         CampaignFeatureData::ActionButton(button) => {
             EnrichmentFeatureData::ActionButton(button.clone())
         }
-        CampaignFeatureData::CustomFeed { articles, recommendations_title } => {
-            EnrichmentFeatureData::CustomFeed {
-                articles: articles.clone(),
-                recommendations_title: *recommendations_title,
-            }
-        }
+        CampaignFeatureData::CustomFeed(feed) => EnrichmentFeatureData::CustomFeed(feed.clone()),
     };
     EnrichmentFeature { position: feature.position, data }
-}
-
-#[derive(Deserialize)]
-struct WireItems {
-    items: Vec<FeedItem>,
-    view_ext_on_browser: bool,
-    recommendations_title: bool,
 }
 
 impl TryFrom<WireFeature> for EnrichmentFeature {
@@ -198,30 +167,16 @@ impl TryFrom<WireFeature> for EnrichmentFeature {
         let text = wire.data.get();
         let data = match wire.kind {
             FeatureKind::ContentFeed => {
-                let WireItems { items, view_ext_on_browser, recommendations_title } =
-                    serde_json::from_str(text)?;
-                EnrichmentFeatureData::ContentFeed {
-                    items,
-                    view_ext_on_browser,
-                    recommendations_title,
-                }
+                EnrichmentFeatureData::ContentFeed(serde_json::from_str(text)?)
             }
             FeatureKind::ExternalContent => {
-                let data: WireExternalContent = serde_json::from_str(text)?;
-                EnrichmentFeatureData::ExternalContent {
-                    kind: data.kind,
-                    ob_widget_id: data.ob_widget_id,
-                    view_ext_on_browser: data.view_ext_on_browser,
-                    recommendations_title: data.recommendations_title,
-                }
+                EnrichmentFeatureData::ExternalContent(serde_json::from_str(text)?)
             }
             FeatureKind::ActionButton => {
                 EnrichmentFeatureData::ActionButton(serde_json::from_str(text)?)
             }
             FeatureKind::CustomFeed => {
-                let WireCustomFeed { articles, recommendations_title } =
-                    serde_json::from_str(text)?;
-                EnrichmentFeatureData::CustomFeed { articles, recommendations_title }
+                EnrichmentFeatureData::CustomFeed(serde_json::from_str(text)?)
             }
         };
         Ok(Self { position: wire.position, data })

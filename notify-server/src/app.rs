@@ -1,89 +1,37 @@
 //! The whole server in one process: the only place where storage, API and delivery meet. Usable
 //! by tests as by `main`: it prints nothing and reads no environment.
 
+mod error;
+mod master_key;
+mod storage;
+
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use notify_core::{AppId, LANGUAGE_DEFAULT, NewApp};
-use secrecy::SecretString;
+pub use error::AppError;
+pub(crate) use master_key::existing_master_key;
+pub use storage::{FirstKeys, open_store};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use uuid::Uuid;
 
-use crate::api::{self, Api, Front, Keyring, Limits, Serving, TlsError};
+use crate::api::{self, Api, Front, Keyring, Limits, Serving};
 use crate::clock::{SharedClock, SystemClock};
-use crate::config::{Config, MASTER_KEY_FILE};
+use crate::config::Config;
 use crate::delivery::{Engine, EngineConfig, Surroundings};
-use crate::keys::{KeyKind, make_key};
 use crate::provider_source::StoredProviders;
 use crate::providers::Providers;
-use crate::secrets::{MasterKey, MasterKeyError};
-use crate::store::sqlite::{OpenError, SqliteOptions, SqliteStore};
-use crate::store::{SharedStore, StoreError};
+use crate::store::SharedStore;
 use crate::telemetry::Metrics;
 
 /// How often the last use of keys is written.
 const KEYS_WRITTEN_EVERY: Duration = Duration::from_secs(60);
 /// How long connections may take to close after their last request, whatever the grace.
 const CLOSING_GRACE: Duration = Duration::from_secs(1);
-/// Name of the application of a first start.
-const FIRST_APP: &str = "default";
-
-/// Why the server did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum AppError {
-    /// The data folder cannot be made.
-    #[error("cannot make the data folder {}", path.display())]
-    DataDir {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The database cannot be opened.
-    #[error("cannot open the database")]
-    Open(#[from] OpenError),
-    /// The thread that opens the database ended early.
-    #[error("the database was not opened")]
-    Interrupted,
-    /// There is no master key.
-    #[error("cannot use the master key")]
-    MasterKey(#[from] MasterKeyError),
-    /// TLS cannot be served.
-    #[error("cannot serve TLS")]
-    Tls(#[from] TlsError),
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}; --listen takes another address")]
-    Listen {
-        /// Which.
-        address: String,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The delivery engine cannot run.
-    #[error("the delivery engine did not start")]
-    Engine(#[source] std::io::Error),
-    /// The store failed at the start.
-    #[error("the database does not answer")]
-    Store(#[from] StoreError),
-}
-
-/// The keys of a first start: shown once, kept nowhere.
-pub struct FirstKeys {
-    /// Key of the application `default`.
-    pub api_key: SecretString,
-    /// Key of the admin API.
-    pub admin_key: SecretString,
-}
-
 /// A running server.
 pub struct App {
     /// The address it listens on.
@@ -118,6 +66,7 @@ impl App {
         let address = config.listen.clone();
         let failed = |source| AppError::Listen { address: address.clone(), source };
         // The database comes first: a second server on the same file must not take the address.
+        // The address comes before the first start: a wrong one must not use up the keys' showing.
         let store = open_store(&config, true).await?;
         let listener = TcpListener::bind(&address).await.map_err(failed)?;
         Self::start_on(config, listener, store, Arc::new(SystemClock::start())).await
@@ -133,23 +82,23 @@ impl App {
         store: SharedStore,
         clock: SharedClock,
     ) -> Result<Self, AppError> {
-        let master_key = Arc::new(master_key(&config)?);
+        let master_key = Arc::new(master_key::master_key(&config, &store).await?);
         let tls = tls_acceptor(&config)?;
         let failed = |source| AppError::Listen { address: config.listen.clone(), source };
         let address = listener.local_addr().map_err(failed)?;
         let origin = api::origin(address, tls.is_some());
-        let first_keys = found(&store, &clock).await?;
         let metrics = Arc::new(Metrics::default());
         let config = Arc::new(config);
         let api = Arc::new(Api {
             store: store.clone(),
-            clock,
+            clock: clock.clone(),
             master_key,
             metrics: metrics.clone(),
             public_url: public_url(&config, address, &origin),
             config: config.clone(),
         });
         let engine = start_engine(&api).map_err(AppError::Engine)?;
+        let first_keys = storage::found(&store, &clock).await?;
         let keyring = Keyring::new(&store);
         let stopping = CancellationToken::new();
         let serving = Arc::new(Serving {
@@ -218,37 +167,6 @@ pub async fn run(
     Ok(app.stop().await)
 }
 
-/// Opens the database in the data folder; `lock` refuses a second server.
-///
-/// # Errors
-/// When the folder or the file cannot be used.
-pub async fn open_store(config: &Config, lock: bool) -> Result<Arc<SqliteStore>, AppError> {
-    make_data_dir(config)?;
-    let (path, readers) = (config.database(), config.reader_threads);
-    let opening = tokio::task::spawn_blocking(move || {
-        SqliteStore::open(&path, SqliteOptions { lock, readers })
-    });
-    Ok(opening.await.map_err(|_| AppError::Interrupted)??)
-}
-
-fn make_data_dir(config: &Config) -> Result<(), AppError> {
-    let path = &config.data_dir;
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).map_err(|source| AppError::DataDir { path: path.clone(), source })
-}
-
-fn master_key(config: &Config) -> Result<MasterKey, AppError> {
-    let file = config.master_key_file.clone();
-    Ok(match (&config.master_key, file) {
-        (Some(key), _) => MasterKey::from_base64(key)?,
-        (None, Some(file)) => MasterKey::read(&file)?,
-        (None, None) => MasterKey::read_or_make(&config.data_dir.join(MASTER_KEY_FILE))?,
-    })
-}
-
 fn tls_acceptor(config: &Config) -> Result<Option<tokio_rustls::TlsAcceptor>, AppError> {
     let pair = config.tls_cert.as_ref().zip(config.tls_key.as_ref());
     Ok(pair.map(|(certificate, key)| api::tls_acceptor(certificate, key)).transpose()?)
@@ -268,17 +186,6 @@ fn start_engine(api: &Api) -> std::io::Result<Engine> {
     };
     let limits = EngineConfig { credit: api.config.delivery_credit, ..EngineConfig::default() };
     Engine::start(around, limits)
-}
-
-/// Makes the first application and its keys when the database is empty.
-async fn found(store: &SharedStore, clock: &SharedClock) -> Result<Option<FirstKeys>, StoreError> {
-    let at = clock.now();
-    let api_key = make_key(KeyKind::Api, None, at);
-    let admin_key = make_key(KeyKind::Admin, None, at);
-    let app = NewApp { name: FIRST_APP.to_owned(), language: LANGUAGE_DEFAULT.to_owned() };
-    let id = AppId(Uuid::now_v7());
-    let is_first = store.found(id, app, api_key.stored, admin_key.stored).await?;
-    Ok(is_first.then_some(FirstKeys { api_key: api_key.secret, admin_key: admin_key.secret }))
 }
 
 fn public_url(config: &Config, address: SocketAddr, origin: &str) -> String {

@@ -30,6 +30,8 @@ pub enum Action {
         /// Where to.
         file: PathBuf,
     },
+    /// Give up the provider credentials of a lost master key.
+    ForgetCredentials,
     /// Run fake providers.
     Sandbox {
         /// Where, when it was said on the command line: the server's own address is no default.
@@ -79,6 +81,10 @@ pub fn command() -> Command {
                 .about("Copies the database to a new file, while the server runs or not")
                 .arg(file.value_parser(value_parser!(PathBuf)).help("File to make")),
         )
+        .subcommand(
+            Command::new("forget-credentials")
+                .about("Forgets the provider credentials that the master key does not open"),
+        )
         .subcommand(Command::new("sandbox").about(
             "Runs fake providers (--listen ADDR, else 127.0.0.1:8081, whatever NOTIFY_LISTEN says)",
         ))
@@ -99,6 +105,7 @@ pub fn action(matches: &ArgMatches) -> Action {
             let file = backup.get_one::<PathBuf>("file").expect("FILE is required");
             Action::Backup { file: file.clone() }
         }
+        Some(("forget-credentials", _)) => Action::ForgetCredentials,
         Some(("sandbox", sandbox)) => {
             Action::Sandbox { listen: sandbox.get_one::<String>("listen").cloned() }
         }

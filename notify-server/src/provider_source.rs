@@ -32,21 +32,21 @@ impl ProviderSource for StoredProviders {
             Ok(None) | Err(StoreError::NotFound) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let opened = self.master_key.open(app_id, provider, &row.sealed);
-        let config = opened.ok().and_then(|plain| serde_json::from_slice(&plain).ok());
-        let config = config.and_then(|config| ProviderConfig::parse(provider, &config).ok());
-        Ok(Some(match config {
-            Some(config) => Configured {
+        Ok(Some(match ProviderConfig::open(&self.master_key, app_id, &row) {
+            Ok(config) => Configured {
                 provider: self.providers.build(&config),
                 rate_per_second: config.rate_per_second(),
             },
-            None => Configured { provider: Arc::new(Unreadable), rate_per_second: None },
+            Err(error) => {
+                tracing::warn!(app = %app_id, provider = provider.as_str(), "{error}: configure it anew");
+                Configured { provider: Arc::new(Unreadable), rate_per_second: None }
+            }
         }))
     }
 }
 
-/// A configuration that cannot be opened, because the master key is another one: deliveries are
-/// held like those whose credentials are refused, until the provider is configured anew.
+/// A configuration that cannot be opened, since it was forgotten with a lost master key: deliveries
+/// are held like those whose credentials are refused, until the provider is configured anew.
 struct Unreadable;
 
 #[async_trait::async_trait]

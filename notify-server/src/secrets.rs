@@ -4,7 +4,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine;
@@ -35,22 +35,28 @@ pub(crate) enum SecretError {
     Damaged,
 }
 
-/// Why there is no master key.
+/// Why there is no master key to work with.
 #[derive(Debug, thiserror::Error)]
 pub enum MasterKeyError {
     /// The text is not one.
     #[error("the master key must be 32 bytes in base64")]
     Malformed,
     /// The file cannot be read or made.
-    #[error("cannot use the master key file {}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
+    #[error("the file cannot be used")]
+    File(#[from] std::io::Error),
+    /// There is none, and something is sealed.
+    #[error(
+        "it is missing, and the provider credentials in the database are sealed with it; {IF_LOST}"
+    )]
+    Missing,
+    /// It does not open what is sealed.
+    #[error("the provider credentials in the database are sealed with another one; {IF_LOST}")]
+    Other,
 }
+
+/// What to do without the right key.
+const IF_LOST: &str = "restore it from the backup, or, when it is lost for good, run \
+    `notify-server forget-credentials` and configure the providers anew";
 
 /// The key that seals secrets.
 pub(crate) struct MasterKey {
@@ -83,17 +89,19 @@ impl MasterKey {
         Ok(Self { id, key })
     }
 
-    /// Reads the key file.
+    /// Reads the key file; `None` when it is not there.
     ///
     /// # Errors
-    /// When it is not there, cannot be read or holds no key.
-    pub(crate) fn read(path: &Path) -> Result<Self, MasterKeyError> {
+    /// When it cannot be read or holds no key.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, MasterKeyError> {
         let mut text = Zeroizing::new(String::new());
-        let file = std::fs::File::open(path).map_err(|source| failed(path, source))?;
-        file.take(MASTER_KEY_FILE_BYTES_MAX)
-            .read_to_string(&mut text)
-            .map_err(|source| failed(path, source))?;
-        Self::from_base64(&SecretString::from(text.as_str()))
+        let file = match std::fs::File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        file.take(MASTER_KEY_FILE_BYTES_MAX).read_to_string(&mut text)?;
+        Self::from_base64(&SecretString::from(text.as_str())).map(Some)
     }
 
     /// Reads the key file, or draws a key and makes the file (mode 0600) when there is none. Of
@@ -102,8 +110,8 @@ impl MasterKey {
     /// # Errors
     /// When the file can be neither read nor made.
     pub(crate) fn read_or_make(path: &Path) -> Result<Self, MasterKeyError> {
-        if path.exists() {
-            return Self::read(path);
+        if let Some(key) = Self::read(path)? {
+            return Ok(key);
         }
         let mut bytes = Zeroizing::new([0_u8; MASTER_KEY_BYTES]);
         aws_lc_rs::rand::fill(bytes.as_mut()).expect("the operating system gives random bytes");
@@ -117,8 +125,9 @@ impl MasterKey {
             })
             .and_then(|()| sync_folder(path));
         let removed = std::fs::remove_file(&draft);
-        written.and(removed).map_err(|source| failed(path, source))?;
-        Self::read(path)
+        written.and(removed)?;
+        let made = Self::read(path)?;
+        made.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound).into())
     }
 
     /// Seals a provider's configuration.
@@ -170,10 +179,6 @@ impl MasterKey {
 /// What a sealed secret belongs to: a row copied to another place does not open.
 fn bound_to(app: AppId, provider: ProviderKind) -> String {
     format!("{app}/{provider}")
-}
-
-fn failed(path: &Path, source: std::io::Error) -> MasterKeyError {
-    MasterKeyError::File { path: path.to_owned(), source }
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {

@@ -130,6 +130,55 @@ fn the_first_application_of_an_empty_database_comes_with_an_admin_key() {
 }
 
 #[test]
+fn of_two_first_starts_at_once_one_serves_with_the_only_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut servers = [Server::start(folder.path()), Server::start(folder.path())];
+    let first = servers.each_mut().map(Server::line);
+    let winner = first.iter().position(|line| line.starts_with("api key: nk_")).unwrap();
+    assert_eq!(first[1 - winner], "", "the other one shows no key");
+    let (status, log) = servers[1 - winner].stop("-TERM");
+    assert!(status == Some(1) && log.contains("in use by another notify-server"), "{log}");
+    assert_eq!(servers[winner].stop("-TERM").0, Some(0));
+    let key = std::fs::read(folder.path().join("master.key")).unwrap();
+    assert_eq!(key.len(), 45, "32 bytes in base64 and the end of the line");
+}
+
+#[test]
+fn a_new_installation_of_a_subcommand_is_told_with_its_folder() {
+    for arguments in [["app", "create", "shop"].as_slice(), &["admin-key", "create"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let first = run(&data, arguments);
+        let words = String::from_utf8_lossy(&first.stderr).into_owned();
+        assert_eq!(words, format!("made a new installation in {}\n", data.display()));
+        assert!(first.status.success());
+        assert_eq!(run(&data, arguments).stderr, b"", "this once");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut relative = notify_server(Path::new("here"), &["app", "create", "shop"]);
+    let output = relative.current_dir(folder.path()).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    let absolute = folder.path().canonicalize().unwrap().join("here");
+    assert_eq!(words, format!("made a new installation in {}\n", absolute.display()));
+}
+
+#[test]
+fn an_address_that_cannot_be_listened_on_uses_up_no_first_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    for address in ["nowhere", "127.0.0.1:99999", &taken.local_addr().unwrap().to_string()] {
+        let refused = run(folder.path(), &["--listen", address]);
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!((refused.status.code(), &*refused.stdout), (Some(1), &b""[..]), "{words}");
+        assert!(words.starts_with(&format!("error: cannot listen on {address}: ")), "{words}");
+        assert!(!folder.path().join("master.key").exists());
+    }
+    let mut server = Server::start(folder.path());
+    assert!(server.line().starts_with("api key: nk_"), "the first start is still to come");
+    assert_eq!(server.stop("-TERM").0, Some(0));
+}
+
+#[test]
 fn a_backup_is_a_database_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(folder.path());

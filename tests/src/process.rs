@@ -91,11 +91,12 @@ impl Launch {
         Ok(ServerProcess { origin, api_key, admin_key, child })
     }
 
-    /// Starts the built binary where it must not start, and answers its status and what it said.
+    /// Runs the built binary where it ends by itself, since it is refused or the argument is a
+    /// subcommand; answers its status and what it said on standard error.
     ///
     /// # Errors
     /// When it does not end in time.
-    pub async fn refused(&self) -> Result<(ExitStatus, String)> {
+    pub async fn ended(&self) -> Result<(ExitStatus, String)> {
         let ending = self.spawn(Stdio::piped())?.wait_with_output();
         let output = tokio::time::timeout(WAIT_MAX, ending).await.context("it ends")??;
         Ok((output.status, String::from_utf8(output.stderr)?))

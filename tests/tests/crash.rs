@@ -1,4 +1,4 @@
-//! A server process that is killed where it stands (T1, B9, B36): nothing that was accepted is
+//! A server process that is killed where it stands (B9, B36): nothing that was accepted is
 //! lost, nobody is left out, and what a crash repeats is bounded and recognisable.
 
 use std::collections::{BTreeMap, HashSet};
@@ -213,7 +213,7 @@ async fn a_stop_in_the_middle_of_sending_repeats_nothing() -> Result<()> {
 async fn a_second_server_on_the_same_file_is_refused() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let first = ServerProcess::start(folder.path()).await?;
-    let (status, said) = launch(folder.path()).refused().await?;
+    let (status, said) = launch(folder.path()).ended().await?;
     assert!(!status.success(), "{status}");
     assert_eq!(said.lines().count(), 1, "one line for people: {said}");
     assert!(

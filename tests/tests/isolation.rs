@@ -1,4 +1,4 @@
-//! Tenant isolation (S12, B7): every route of the served OpenAPI document, asked with one
+//! Tenant isolation (B7): every route of the served OpenAPI document, asked with one
 //! application's key and another one's ids, answers as if those ids had never existed.
 
 use anyhow::{Context, Result};

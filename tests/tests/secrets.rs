@@ -1,4 +1,4 @@
-//! Secrets (S13): what is planted in credentials, tokens and texts is looked for in everything that
+//! Secrets: what is planted in credentials, tokens and texts is looked for in everything that
 //! leaves the server: its log at debug level, its answers, its metrics, its files.
 
 use std::path::Path;

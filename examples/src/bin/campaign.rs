@@ -76,13 +76,13 @@ fn article(name: &str) -> Article {
 
 fn describe(data: &EnrichmentFeatureData) -> String {
     match data {
-        EnrichmentFeatureData::ContentFeed { items, .. } => format!("feeds: {} items", items.len()),
-        EnrichmentFeatureData::ExternalContent { ob_widget_id, .. } => {
-            format!("external content of widget {ob_widget_id}")
+        EnrichmentFeatureData::ContentFeed(feed) => format!("feeds: {} items", feed.items.len()),
+        EnrichmentFeatureData::ExternalContent(content) => {
+            format!("external content of widget {}", content.ob_widget_id)
         }
         EnrichmentFeatureData::ActionButton(_) => "an action button".into(),
-        EnrichmentFeatureData::CustomFeed { articles, .. } => {
-            format!("articles: {} and {}", articles[0].title, articles[1].title)
+        EnrichmentFeatureData::CustomFeed(feed) => {
+            format!("articles: {} and {}", feed.articles[0].title, feed.articles[1].title)
         }
     }
 }

@@ -178,8 +178,8 @@ pub struct KeyList {
 pub struct ProviderView {
     /// Which provider.
     pub provider: ProviderKind,
-    /// What was put, secrets left out.
-    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    /// What was put, secrets left out; null when the server's master key does not open it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>, required))]
     pub config: serde_json::Value,
     /// Last change.
     pub updated_at: Timestamp,

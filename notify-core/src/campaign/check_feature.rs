@@ -1,9 +1,9 @@
 //! Checks the data of features (spec 2.5, B29).
 
 use super::{
-    Article, CampaignArticle, CampaignFeatureData, CampaignLayout, ContentFeed, CustomFeed,
-    ExternalContent, ExternalOrigin, FEEDS_MAX, FEEDS_MIN, FeatureData, FeedRef, TemplateFeed,
-    check_button,
+    Article, CampaignArticle, CampaignContentFeed, CampaignCustomFeed, CampaignExternalContent,
+    CampaignFeatureData, CampaignLayout, ContentFeed, CustomFeed, ExternalContent, ExternalOrigin,
+    FEEDS_MAX, FEEDS_MIN, FeatureData, FeedRef, TemplateFeed, check_button,
 };
 use crate::{path::Path, violations::Findings};
 
@@ -34,11 +34,11 @@ fn content_feed(at: &Path<'_>, data: ContentFeed, findings: &mut Findings) -> Ca
     for (place, feed) in data.feeds.into_iter().enumerate() {
         feeds.extend(check_feed(&feeds_path.index(place), feed, findings));
     }
-    CampaignFeatureData::ContentFeed {
+    CampaignFeatureData::ContentFeed(CampaignContentFeed {
         feeds,
         view_ext_on_browser: data.view_ext_on_browser.unwrap_or(false),
         recommendations_title: data.recommendations_title.unwrap_or(false),
-    }
+    })
 }
 
 /// A feed names either `id`, or `url` with `name` (B29).
@@ -82,12 +82,12 @@ fn external_content(
     if kind == Some(ExternalOrigin::ObSdk) && ob_widget_id.is_none() {
         findings.broken(&widget_path, "is required for type ob_sdk");
     }
-    Some(CampaignFeatureData::ExternalContent {
+    Some(CampaignFeatureData::ExternalContent(CampaignExternalContent {
         kind: kind?,
         ob_widget_id: ob_widget_id?,
         view_ext_on_browser: data.view_ext_on_browser.unwrap_or(false),
         recommendations_title: data.recommendations_title.unwrap_or(false),
-    })
+    }))
 }
 
 fn custom_feed(
@@ -109,7 +109,7 @@ fn custom_feed(
         articles.push(check_article(&articles_path.index(place), article, findings));
     }
     let recommendations_title = data.recommendations_title.unwrap_or(false);
-    CampaignFeatureData::CustomFeed { articles, recommendations_title }
+    CampaignFeatureData::CustomFeed(CampaignCustomFeed { articles, recommendations_title })
 }
 
 fn check_article(at: &Path<'_>, article: Article, findings: &mut Findings) -> CampaignArticle {

@@ -25,35 +25,50 @@ pub struct CampaignFeature {
 #[expect(clippy::large_enum_variant, reason = "a template holds a handful, most of them buttons")]
 pub enum CampaignFeatureData {
     /// Content of own feeds.
-    ContentFeed {
-        /// At least one.
-        feeds: Vec<FeedRef>,
-        /// Open external content in an external browser.
-        view_ext_on_browser: bool,
-        /// Show the title above recommendations.
-        recommendations_title: bool,
-    },
+    ContentFeed(CampaignContentFeed),
     /// Content of an external provider.
-    ExternalContent {
-        /// Origin.
-        #[serde(rename = "type")]
-        kind: ExternalOrigin,
-        /// Widget id.
-        ob_widget_id: String,
-        /// Open promoted content in an external browser.
-        view_ext_on_browser: bool,
-        /// Show the title above recommendations.
-        recommendations_title: bool,
-    },
+    ExternalContent(CampaignExternalContent),
     /// An action button.
     ActionButton(CampaignButton),
     /// Fixed articles, as many as the layout shows.
-    CustomFeed {
-        /// The articles.
-        articles: Vec<CampaignArticle>,
-        /// Show the title above recommendations.
-        recommendations_title: bool,
-    },
+    CustomFeed(CampaignCustomFeed),
+}
+
+/// Content of own feeds (spec 2.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CampaignContentFeed {
+    /// At least one.
+    pub feeds: Vec<FeedRef>,
+    /// Open external content in an external browser.
+    pub view_ext_on_browser: bool,
+    /// Show the title above recommendations.
+    pub recommendations_title: bool,
+}
+
+/// Content of an external provider (spec 2.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CampaignExternalContent {
+    /// Origin.
+    #[serde(rename = "type")]
+    pub kind: ExternalOrigin,
+    /// Widget id.
+    pub ob_widget_id: String,
+    /// Open promoted content in an external browser.
+    pub view_ext_on_browser: bool,
+    /// Show the title above recommendations.
+    pub recommendations_title: bool,
+}
+
+/// Fixed articles (spec 2.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CampaignCustomFeed {
+    /// The articles.
+    pub articles: Vec<CampaignArticle>,
+    /// Show the title above recommendations.
+    pub recommendations_title: bool,
 }
 
 /// A feed that a template names: by id, or by url and name until the store has given it an id.
@@ -121,28 +136,6 @@ pub(crate) struct WireFeature {
     pub(crate) data: Box<RawValue>,
 }
 
-#[derive(Deserialize)]
-struct WireContentFeed {
-    feeds: Vec<FeedRef>,
-    view_ext_on_browser: bool,
-    recommendations_title: bool,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct WireExternalContent {
-    #[serde(rename = "type")]
-    pub(crate) kind: ExternalOrigin,
-    pub(crate) ob_widget_id: String,
-    pub(crate) view_ext_on_browser: bool,
-    pub(crate) recommendations_title: bool,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct WireCustomFeed {
-    pub(crate) articles: Vec<CampaignArticle>,
-    pub(crate) recommendations_title: bool,
-}
-
 impl TryFrom<WireFeature> for CampaignFeature {
     type Error = serde_json::Error;
 
@@ -150,31 +143,15 @@ impl TryFrom<WireFeature> for CampaignFeature {
         let text = wire.data.get();
         let data = match wire.kind {
             FeatureKind::ContentFeed => {
-                let WireContentFeed { feeds, view_ext_on_browser, recommendations_title } =
-                    serde_json::from_str(text)?;
-                CampaignFeatureData::ContentFeed {
-                    feeds,
-                    view_ext_on_browser,
-                    recommendations_title,
-                }
+                CampaignFeatureData::ContentFeed(serde_json::from_str(text)?)
             }
             FeatureKind::ExternalContent => {
-                let data: WireExternalContent = serde_json::from_str(text)?;
-                CampaignFeatureData::ExternalContent {
-                    kind: data.kind,
-                    ob_widget_id: data.ob_widget_id,
-                    view_ext_on_browser: data.view_ext_on_browser,
-                    recommendations_title: data.recommendations_title,
-                }
+                CampaignFeatureData::ExternalContent(serde_json::from_str(text)?)
             }
             FeatureKind::ActionButton => {
                 CampaignFeatureData::ActionButton(serde_json::from_str(text)?)
             }
-            FeatureKind::CustomFeed => {
-                let WireCustomFeed { articles, recommendations_title } =
-                    serde_json::from_str(text)?;
-                CampaignFeatureData::CustomFeed { articles, recommendations_title }
-            }
+            FeatureKind::CustomFeed => CampaignFeatureData::CustomFeed(serde_json::from_str(text)?),
         };
         Ok(Self { position: wire.position, data })
     }
@@ -185,10 +162,10 @@ impl CampaignFeatureData {
     #[must_use]
     pub fn kind(&self) -> FeatureKind {
         match self {
-            Self::ContentFeed { .. } => FeatureKind::ContentFeed,
-            Self::ExternalContent { .. } => FeatureKind::ExternalContent,
+            Self::ContentFeed(_) => FeatureKind::ContentFeed,
+            Self::ExternalContent(_) => FeatureKind::ExternalContent,
             Self::ActionButton(_) => FeatureKind::ActionButton,
-            Self::CustomFeed { .. } => FeatureKind::CustomFeed,
+            Self::CustomFeed(_) => FeatureKind::CustomFeed,
         }
     }
 }

@@ -64,13 +64,13 @@ fn draft(ctx: &Ctx, id: CampaignId, template: CampaignTemplate) -> CampaignDraft
     let mut feed_ids = Vec::new();
     for feature in &template.features {
         match &feature.data {
-            CampaignFeatureData::ContentFeed { feeds, .. } => {
-                let urls = feeds.iter().filter(|feed| matches!(feed, FeedRef::Url { .. }));
+            CampaignFeatureData::ContentFeed(feed) => {
+                let urls = feed.feeds.iter().filter(|feed| matches!(feed, FeedRef::Url { .. }));
                 feed_ids.extend(urls.map(|_| FeedId(Uuid::now_v7())));
             }
-            CampaignFeatureData::ExternalContent { .. }
+            CampaignFeatureData::ExternalContent(_)
             | CampaignFeatureData::ActionButton(_)
-            | CampaignFeatureData::CustomFeed { .. } => {}
+            | CampaignFeatureData::CustomFeed(_) => {}
         }
     }
     CampaignDraft { id, template, feed_ids, at: ctx.at() }

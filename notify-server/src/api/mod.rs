@@ -1,10 +1,10 @@
 //! The HTTP face of the server: `/v1`, `/admin/v1` and what stands beside them.
 //!
 //! ```text
-//! serve (connections) -> front (id, key, limits, body) -> routes (one table) -> handlers -> store
+//! serve (connections) -> front (id, key, limits, body) -> table -> handlers -> store
 //! ```
 //!
-//! To add an endpoint: a handler in the file of its resource, and a row in [`routes`].
+//! To add a route: a handler in the file of its resource, and a line in [`routes`].
 
 mod serve;
 
@@ -12,7 +12,9 @@ mod front;
 
 mod routes;
 
-mod endpoint;
+mod route;
+
+mod table;
 
 mod ctx;
 
@@ -83,5 +85,5 @@ pub(crate) fn base_of(url: &Url) -> String {
 /// The OpenAPI document, as `/openapi.json` answers and `notify-server openapi` prints it.
 #[must_use]
 pub fn openapi_json() -> String {
-    openapi::document(&routes::endpoints())
+    openapi::document(&routes::routes())
 }

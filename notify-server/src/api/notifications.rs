@@ -6,11 +6,11 @@ use notify_core::{
 };
 use uuid::Uuid;
 
-use super::admin::providers::open_config;
 use super::ctx::{Ctx, page_request};
 use super::error::ApiError;
 use super::reply::Reply;
 use crate::payload::{self, Outgoing};
+use crate::provider_config::ProviderConfig;
 use crate::store::{Done, NewNotification, NewReport, PollDraft, StoreError};
 
 /// `POST /v1/notifications`.
@@ -112,7 +112,9 @@ async fn check_size(
 async fn fcm_enriched_as_data(ctx: &Ctx) -> Result<bool, ApiError> {
     let row = ctx.api().store.provider(ctx.app_no(), ProviderKind::Fcm).await?;
     let Some((app, row)) = row else { return Ok(false) };
-    Ok(open_config(ctx.api(), app, &row)?.enriched_as_data())
+    // What cannot be opened holds its deliveries until it is configured anew, maybe otherwise.
+    let config = ProviderConfig::open(&ctx.api().master_key, app, &row);
+    Ok(config.is_ok_and(|config| config.enriched_as_data()))
 }
 
 fn poll_draft(content: &Content) -> Option<PollDraft> {

@@ -1,4 +1,4 @@
-//! OpenAPI 3.1 out of the table of endpoints, so that the two cannot disagree.
+//! OpenAPI 3.1 out of the table of routes, so that the two cannot disagree.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use utoipa::openapi::{
     ResponseBuilder,
 };
 
-use super::endpoint::{Endpoint, placeholder, segments};
+use super::route::{Route, placeholder, segments};
 
 const JSON: &str = "application/json";
 const API_KEY: &str = "api_key";
@@ -53,18 +53,18 @@ impl Shape {
 }
 
 /// The document, as indented JSON.
-pub(crate) fn document(endpoints: &[Endpoint]) -> String {
+pub(crate) fn document(routes: &[Route]) -> String {
     let mut schemas = Named::new();
     Shape::of::<ErrorBody>().add_to(&mut schemas);
     let mut items: BTreeMap<&str, PathItem> = BTreeMap::new();
-    for endpoint in endpoints {
-        for shape in [endpoint.request, endpoint.response].into_iter().flatten() {
+    for route in routes {
+        for shape in [route.request, route.response].into_iter().flatten() {
             shape.add_to(&mut schemas);
         }
-        let item = PathItem::new(http_method(&endpoint.method), operation(endpoint));
-        match items.get_mut(endpoint.template) {
+        let item = PathItem::new(http_method(&route.method), operation(route));
+        match items.get_mut(route.template) {
             Some(known) => known.merge_operations(item),
-            None => drop(items.insert(endpoint.template, item)),
+            None => drop(items.insert(route.template, item)),
         }
     }
     let paths = items
@@ -85,35 +85,35 @@ pub(crate) fn document(endpoints: &[Endpoint]) -> String {
     document.to_pretty_json().expect("an OpenAPI document has string keys")
 }
 
-fn operation(endpoint: &Endpoint) -> OperationBuilder {
+fn operation(route: &Route) -> OperationBuilder {
     let mut operation = OperationBuilder::new()
-        .summary(Some(endpoint.summary))
-        .description((!endpoint.rows.is_empty()).then_some(endpoint.rows))
-        .tag(tag(endpoint.template))
-        .operation_id(Some(operation_id(endpoint)));
-    for name in segments(endpoint.template).filter_map(placeholder) {
+        .summary(Some(route.summary))
+        .description((!route.rows.is_empty()).then_some(route.rows))
+        .tag(tag(route.template))
+        .operation_id(Some(operation_id(route)));
+    for name in segments(route.template).filter_map(placeholder) {
         operation = operation.parameter(parameter(name, ParameterIn::Path, None));
     }
-    if endpoint.method == Method::POST && endpoint.template.starts_with("/v1/") {
+    if route.method == Method::POST && route.template.starts_with("/v1/") {
         let description = "Makes a repeat answer what the first one did (B8)";
         let key = parameter("Idempotency-Key", ParameterIn::Header, Some(&description));
         operation = operation.parameter(key);
     }
-    for (name, description) in endpoint.query {
+    for (name, description) in route.query {
         operation = operation.parameter(parameter(name, ParameterIn::Query, Some(description)));
     }
-    if let Some(shape) = endpoint.request {
+    if let Some(shape) = route.request {
         let content = ContentBuilder::new().schema(Some(shape.reference())).build();
         operation =
             operation.request_body(Some(RequestBodyBuilder::new().content(JSON, content).build()));
     }
     let mut answer = ResponseBuilder::new().description("Success");
-    if let Some(shape) = endpoint.response {
+    if let Some(shape) = route.response {
         let content = ContentBuilder::new().schema(Some(shape.reference())).build();
         answer = answer.content(JSON, content);
     }
     operation = operation.response("200", answer.build());
-    let Some(scheme) = security(endpoint.template) else { return operation };
+    let Some(scheme) = security(route.template) else { return operation };
     let error = Ref::from_schema_name(ErrorBody::name());
     let content = ContentBuilder::new().schema(Some(error)).build();
     let error = ResponseBuilder::new().description("What is wrong").content(JSON, content);
@@ -154,13 +154,13 @@ fn tag(template: &'static str) -> &'static str {
 }
 
 /// `post_v1_devices_by_device_id_tags`: unique, since method and template are.
-fn operation_id(endpoint: &Endpoint) -> String {
-    let words = segments(endpoint.template).map(|segment| match placeholder(segment) {
+fn operation_id(route: &Route) -> String {
+    let words = segments(route.template).map(|segment| match placeholder(segment) {
         Some(name) => format!("by_{name}"),
         None => segment.replace(['.', '-'], "_"),
     });
     let words: Vec<String> = words.collect();
-    format!("{}_{}", endpoint.method.as_str().to_lowercase(), words.join("_"))
+    format!("{}_{}", route.method.as_str().to_lowercase(), words.join("_"))
 }
 
 fn http_method(method: &Method) -> HttpMethod {

@@ -1,9 +1,6 @@
-//! The one table of endpoints. What is not here does not exist: 404, 405 with `Allow`, OpenAPI and
-//! the route label of the metrics all come from it.
+//! Every route there is. What is not here does not exist: 404, 405 with `Allow`, OpenAPI and the
+//! route label of the metrics all come from it.
 
-use std::sync::Arc;
-
-use http::Method;
 use notify_core::{
     AnswerPoll, AppCreated, AppList, CampaignCreated, CampaignList, CampaignRecord, CreateApp,
     CreateFeed, CreateKey, CreateNotification, Device, DeviceList, DeviceStatistics,
@@ -13,12 +10,9 @@ use notify_core::{
     RegisterDevice, ReportEvents, ReportNotification, SetCampaignStatus, SetTags, Subscribe,
     SubscriptionCreated, Success, TagList, Template, UpdateApp,
 };
-use warp::filters::BoxedFilter;
 
 use super::admin::{apps, keys, providers};
-use super::ctx::Exchange;
-use super::endpoint::{Endpoint, delete, get, patch, placeholder, post, put, raw, segments};
-use super::error::ApiError;
+use super::route::{Route, delete, get, patch, post, put, raw};
 use super::{
     campaigns, devices, docs_page, enrichments, events, feeds, notifications, polls, probes,
     statistics, subscriptions, tags,
@@ -28,17 +22,17 @@ const LIMIT: (&str, &str) = ("limit", "Page size, 1 to 1,000; 50 by default");
 const CURSOR: (&str, &str) = ("cursor", "Where the page before ended");
 const PAGE: &[(&str, &str)] = &[LIMIT, CURSOR];
 
-/// Every endpoint there is.
-pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let mut endpoints = sending();
-    endpoints.extend(audience());
-    endpoints.extend(templates());
-    endpoints.extend(administration());
-    endpoints.extend(beside());
-    endpoints
+/// Every route there is.
+pub(crate) fn routes() -> Vec<Route> {
+    let mut routes = sending();
+    routes.extend(audience());
+    routes.extend(templates());
+    routes.extend(administration());
+    routes.extend(beside());
+    routes
 }
 
-fn sending() -> Vec<Endpoint> {
+fn sending() -> Vec<Route> {
     vec![
         post::<CreateNotification, NotificationCreated>("/v1/notifications", notifications::create)
             .about("Create a notification", "spec 4.1, B12 to B17, B19"),
@@ -63,7 +57,7 @@ fn sending() -> Vec<Endpoint> {
     ]
 }
 
-fn audience() -> Vec<Endpoint> {
+fn audience() -> Vec<Route> {
     vec![
         post::<RegisterDevice, Success>("/v1/devices", devices::register)
             .about("Register or update a device", "spec 4.3, B21, B22"),
@@ -98,7 +92,7 @@ fn audience() -> Vec<Endpoint> {
     ]
 }
 
-fn templates() -> Vec<Endpoint> {
+fn templates() -> Vec<Route> {
     vec![
         post::<Template, CampaignCreated>("/v1/campaigns", campaigns::create)
             .about("Create a campaign", "spec 2.2, B27, B29"),
@@ -134,7 +128,7 @@ fn templates() -> Vec<Endpoint> {
     ]
 }
 
-fn administration() -> Vec<Endpoint> {
+fn administration() -> Vec<Route> {
     vec![
         post::<CreateApp, AppCreated>("/admin/v1/apps", apps::create)
             .about("Create an application", "interfaces"),
@@ -167,7 +161,7 @@ fn administration() -> Vec<Endpoint> {
     ]
 }
 
-fn beside() -> Vec<Endpoint> {
+fn beside() -> Vec<Route> {
     vec![
         raw("/healthz", probes::health).about("Whether the process lives", "interfaces"),
         raw("/readyz", probes::ready).about("Whether it can serve", "interfaces"),
@@ -178,174 +172,22 @@ fn beside() -> Vec<Endpoint> {
     ]
 }
 
-/// What a path and a method lead to.
-pub(crate) enum Found<'t> {
-    /// An endpoint.
-    Endpoint(&'t Row),
-    /// A path without that method; `Allow` lists those that it has.
-    OtherMethod {
-        /// The template, as the metrics' label.
-        template: &'static str,
-        /// `Allow`.
-        allow: String,
-    },
-    /// No path.
-    Nothing,
-}
-
-/// An endpoint, ready to be called.
-pub(crate) struct Row {
-    /// Its template, as the metrics' label.
-    pub(crate) template: &'static str,
-    method: Method,
-    filter: BoxedFilter<(warp::reply::Response,)>,
-}
-
-impl Row {
-    /// Runs the endpoint.
-    pub(crate) async fn call(&self, exchange: Exchange) -> warp::reply::Response {
-        let mut request = http::Request::new(http_body_util::Empty::<bytes::Bytes>::new());
-        *request.method_mut() = exchange.method.clone();
-        *request.uri_mut() = exchange.uri.clone();
-        request.extensions_mut().insert(Arc::new(exchange));
-        let Ok(response) =
-            tower::ServiceExt::oneshot(warp::service(self.filter.clone()), request).await;
-        response
-    }
-}
-
-/// The endpoints by path. Each is a boxed warp filter of its own and is called directly: the front
-/// has to know the path's methods anyway (405), and a chain of forty filters would ask each again.
-pub(crate) struct Table {
-    paths: Vec<(Vec<&'static str>, Vec<Row>)>,
-}
-
-impl Table {
-    /// The table of every endpoint.
-    pub(crate) fn new(endpoints: &[Endpoint]) -> Self {
-        let mut paths: Vec<(Vec<&'static str>, Vec<Row>)> = Vec::new();
-        for endpoint in endpoints {
-            let row = Row {
-                template: endpoint.template,
-                method: endpoint.method.clone(),
-                filter: endpoint.filter(),
-            };
-            let path: Vec<_> = segments(endpoint.template).collect();
-            match paths.iter_mut().find(|(known, _)| *known == path) {
-                Some((_, rows)) => rows.push(row),
-                None => paths.push((path, vec![row])),
-            }
-        }
-        // Words before placeholders: `/v1/notifications/notify` is not a notification's id.
-        paths.sort_by_key(|(path, _)| path.iter().any(|segment| placeholder(segment).is_some()));
-        Self { paths }
-    }
-
-    /// What a path and a method lead to; `HEAD` goes where `GET` does (B4).
-    pub(crate) fn find(&self, method: &Method, path: &str) -> Found<'_> {
-        let Some((_, rows)) = self.paths.iter().find(|(template, _)| matches(template, path))
-        else {
-            return Found::Nothing;
-        };
-        let wanted = if method == Method::HEAD { &Method::GET } else { method };
-        match rows.iter().find(|row| row.method == *wanted) {
-            Some(row) => Found::Endpoint(row),
-            None => Found::OtherMethod { template: rows[0].template, allow: allow(rows) },
-        }
-    }
-}
-
-impl Found<'_> {
-    /// The template, as the metrics' label.
-    pub(crate) fn label(&self) -> &'static str {
-        match self {
-            Self::Endpoint(row) => row.template,
-            Self::OtherMethod { template, .. } => template,
-            Self::Nothing => "unknown",
-        }
-    }
-
-    /// The endpoint, or why there is none.
-    pub(crate) fn endpoint(&self) -> Result<&Row, ApiError> {
-        match self {
-            Self::Endpoint(row) => Ok(row),
-            Self::OtherMethod { allow, .. } => {
-                Err(ApiError::MethodNotAllowed { allow: allow.clone() })
-            }
-            Self::Nothing => Err(ApiError::NotFound),
-        }
-    }
-}
-
-fn matches(template: &[&'static str], path: &str) -> bool {
-    let mut given = segments(path);
-    let fits = template.iter().all(|segment| match (placeholder(segment), given.next()) {
-        (Some(_), Some(text)) => !text.is_empty(),
-        (None, Some(text)) => text == *segment,
-        (_, None) => false,
-    });
-    // A slash at the end leaves an empty segment over: an unknown path.
-    fits && given.next().is_none()
-}
-
-fn allow(rows: &[Row]) -> String {
-    let mut methods: Vec<&str> = rows.iter().map(|row| row.method.as_str()).collect();
-    if methods.contains(&"GET") {
-        methods.push("HEAD");
-    }
-    methods.sort_unstable();
-    methods.join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn label(method: &Method, path: &str) -> String {
-        match Table::new(&endpoints()).find(method, path) {
-            Found::Endpoint(row) => row.template.to_owned(),
-            Found::OtherMethod { allow, .. } => allow,
-            Found::Nothing => "unknown".to_owned(),
-        }
-    }
-
     #[test]
-    fn paths_lead_to_their_endpoint() {
-        let (get, post, delete) = (Method::GET, Method::POST, Method::DELETE);
-        let cases = [
-            (&post, "/v1/notifications/notify", "/v1/notifications/notify"),
-            (&get, "/v1/notifications/notify", "POST"),
-            (&get, "/v1/notifications/abc", "/v1/notifications/{id}"),
-            (&Method::HEAD, "/v1/notifications/abc", "/v1/notifications/{id}"),
-            (&get, "/v1/notifications/", "unknown"),
-            (&get, "/v1/devices/", "unknown"),
-            (&get, "//v1/devices", "unknown"),
-            (&get, "/v1//devices", "unknown"),
-            (&get, "/v1/devices/a%2Fb", "/v1/devices/{device_id}"),
-            (&delete, "/v1/devices/a/tags/b", "/v1/devices/{device_id}/tags/{name}"),
-            (&Method::OPTIONS, "/v1/devices", "GET, HEAD, POST"),
-            (&Method::PATCH, "/v1/campaigns/x", "DELETE, GET, HEAD, PUT"),
-            (&get, "/v1", "unknown"),
-            (&get, "/", "unknown"),
-            (&get, "/healthz", "/healthz"),
-        ];
-        for (method, path, expected) in cases {
-            assert_eq!(label(method, path), expected, "{method} {path}");
-        }
-    }
-
-    #[test]
-    fn every_endpoint_tells_what_it_does_and_is_listed_once() {
-        let endpoints = endpoints();
+    fn every_route_tells_what_it_does_and_is_listed_once() {
+        let routes = routes();
         let mut seen = std::collections::HashSet::new();
-        for endpoint in &endpoints {
-            assert!(!endpoint.summary.is_empty() && !endpoint.rows.is_empty());
-            assert!(seen.insert((endpoint.method.clone(), endpoint.template)));
+        for route in &routes {
+            assert!(!route.summary.is_empty() && !route.rows.is_empty());
+            assert!(seen.insert((route.method.clone(), route.template)));
         }
     }
 
     #[test]
-    fn the_openapi_document_lists_exactly_the_endpoints() {
+    fn the_openapi_document_lists_exactly_the_routes() {
         let document: serde_json::Value =
             serde_json::from_str(&super::super::openapi_json()).unwrap();
         let mut listed: Vec<String> = Vec::new();
@@ -354,7 +196,7 @@ mod tests {
             listed.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
         }
         let mut expected: Vec<String> =
-            endpoints().iter().map(|row| format!("{} {}", row.method, row.template)).collect();
+            routes().iter().map(|row| format!("{} {}", row.method, row.template)).collect();
         listed.sort();
         expected.sort();
         assert_eq!(listed, expected);

@@ -6,13 +6,12 @@ use notify_core::{AppId, CreateApp, Request, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::app::open_store;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::keys::{KeyKind, make_key, reveal};
 use crate::store::{AppStore, Store};
 
-use super::print;
+use super::{open_or_make, print};
 
 /// Makes an application with a key; the first one of a database comes with an admin key.
 pub(super) async fn create_app(config: &Config, name: String, json: bool) -> anyhow::Result<()> {
@@ -22,7 +21,7 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
         Ok(app) => app,
         Err(violations) => bail!("{violations}"),
     };
-    let store = open_store(config, false).await?;
+    let store = open_or_make(config).await?;
     let id = AppId(Uuid::now_v7());
     let api_key = make_key(KeyKind::Api, None, now);
     let admin_key = make_key(KeyKind::Admin, None, now);
@@ -46,7 +45,7 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
 /// Makes an admin key.
 pub(super) async fn create_admin_key(config: &Config, json: bool) -> anyhow::Result<()> {
     let now: Timestamp = SystemClock::start().now();
-    let store = open_store(config, false).await?;
+    let store = open_or_make(config).await?;
     let key = make_key(KeyKind::Admin, None, now);
     let id = key.stored.id;
     store.add_admin_key(key.stored).await.context("the admin key was not made")?;

@@ -2,17 +2,21 @@
 //! standard error.
 
 mod backup;
+mod credentials;
 mod keys;
 mod sandbox;
 mod serve;
 mod signals;
 
 use std::io::Write;
+use std::sync::Arc;
 
 use anyhow::Context;
 
+use crate::app::open_store;
 use crate::cli::Action;
 use crate::config::Config;
+use crate::store::sqlite::SqliteStore;
 use crate::telemetry::start_log;
 
 /// Does what the command line asks for.
@@ -27,8 +31,22 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
         Action::CreateAdminKey { json } => keys::create_admin_key(&config, json).await,
         Action::OpenApi => print(&crate::openapi_json()),
         Action::Backup { file } => backup::backup(&config, file).await,
+        Action::ForgetCredentials => credentials::forget(&config).await,
         Action::Sandbox { listen } => sandbox::run(listen).await,
     }
+}
+
+/// Opens the database of the data folder, making it when it is missing: whoever meant another
+/// folder is told which one that was.
+async fn open_or_make(config: &Config) -> anyhow::Result<Arc<SqliteStore>> {
+    let is_new = !config.database().exists();
+    let store = open_store(config, false).await?;
+    if is_new {
+        let folder = std::path::absolute(&config.data_dir)?;
+        let line = format!("made a new installation in {}", folder.display());
+        writeln!(std::io::stderr(), "{line}").context("cannot write to standard error")?;
+    }
+    Ok(store)
 }
 
 /// Writes a line on standard output. A reader that went away is no error.

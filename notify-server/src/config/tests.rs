@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use toml::Table;
+
 use super::*;
 
 fn load(flags: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Config, ConfigError> {

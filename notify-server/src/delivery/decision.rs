@@ -1,5 +1,5 @@
 //! The one place with policy: what happens after an attempt, as a pure function of the answer, the
-//! delivery's past and the clock (B39, B40, protocols.md §0).
+//! delivery's past and the clock (B39, B40).
 
 use std::time::Duration;
 

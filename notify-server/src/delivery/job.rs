@@ -12,6 +12,9 @@ use crate::payload::Outgoing;
 use crate::providers::{Address, Prepared, Reason, SharedProvider};
 use crate::store::{AudienceDevice, DeviceKey, Dispatch, DispatchNo, Settled, Source, StoreError};
 
+/// How many moves of an address during one dispatch are followed back.
+const MOVES_FOLLOWED_MAX: usize = 8;
+
 /// A dispatch in memory.
 pub(crate) struct Job {
     pub(crate) dispatch: Dispatch,
@@ -118,6 +121,31 @@ impl Job {
         devices.iter().filter(|device| !self.targets(device)).count() as u64
     }
 
+    /// Devices in `(from, to]` that were named, were there when the notification became due, and are
+    /// not among these, which were read since: they were deleted before their turn (B20).
+    pub(crate) fn gone(
+        &self,
+        read: &[AudienceDevice],
+        from: DeviceKey,
+        to: DeviceKey,
+    ) -> Vec<DeviceKey> {
+        let Source::Named { keys, .. } = &self.dispatch.source else { return Vec::new() };
+        let named = keys.iter().filter(|key| from < **key && **key <= to);
+        let is_there =
+            |key: &DeviceKey| read.binary_search_by_key(key, |device| device.key).is_ok();
+        named.filter(|key| !is_there(key)).copied().collect()
+    }
+
+    /// The dispatch as if it named these devices, by which they are read one by one.
+    pub(crate) fn naming(&self, keys: Vec<DeviceKey>) -> Dispatch {
+        let tag = match &self.dispatch.source {
+            Source::Platform => None,
+            Source::Tag(tag) => Some(tag.clone()),
+            Source::Named { tag, .. } => tag.clone(),
+        };
+        Dispatch { source: Source::Named { keys, tag }, ..self.dispatch.clone() }
+    }
+
     pub(crate) fn names_devices(&self) -> bool {
         match self.dispatch.source {
             Source::Named { .. } => true,
@@ -188,15 +216,25 @@ impl Job {
         device: &AudienceDevice,
         shared: &Shared,
     ) -> Result<bool, StoreError> {
-        let Some((from, since)) = device.taken_from else { return Ok(false) };
-        if since < self.dispatch.due_at {
-            return Ok(false);
+        let mut taken_from = device.taken_from;
+        for _ in 0..MOVES_FOLLOWED_MAX {
+            let Some((from, since)) = taken_from else { return Ok(false) };
+            if since < self.dispatch.due_at {
+                return Ok(false);
+            }
+            if shared.marks.has_started(self.dispatch.no, from) {
+                return Ok(true);
+            }
+            let outcome = shared.store.delivery_outcome(self.dispatch.no, from).await?;
+            if outcome.is_some_and(|outcome| outcome.settled == Settled::Sent) {
+                return Ok(true);
+            }
+            // That device may have had it from yet another one.
+            let before = DeviceKey(from.0 - 1);
+            let read = shared.store.read_range(&self.naming(vec![from]), before, from).await?;
+            taken_from = read.first().and_then(|device| device.taken_from);
         }
-        if shared.marks.has_started(self.dispatch.no, from) {
-            return Ok(true);
-        }
-        let outcome = shared.store.delivery_outcome(self.dispatch.no, from).await?;
-        Ok(outcome.is_some_and(|outcome| outcome.settled == Settled::Sent))
+        Ok(false)
     }
 
     /// Where a device is reached; `None` without an address that this dispatch's provider has.

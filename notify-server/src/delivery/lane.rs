@@ -2,6 +2,8 @@
 //! its own, so that one that is slow or refused does not slow another; dispatches of a lane take
 //! turns page by page.
 
+mod pages;
+mod retrying;
 mod run;
 
 pub(crate) use run::LaneRun;

@@ -1,5 +1,5 @@
 //! One page at work: its devices go out over the lane's slots, and what happened is committed in
-//! checkpoints (`design.md`, idea 2).
+//! checkpoints.
 //!
 //! ```text
 //! queue ──slot, credit, gate──▶ in flight ──answer──▶ batch ──checkpoint──▶ stored
@@ -33,7 +33,7 @@ use super::lane::Lane;
 use super::marks::Mark;
 use super::slots::Claim;
 use crate::providers::Answer;
-use crate::store::{AudienceDevice, OpenPage, PageNo, PageProgress, StoreError};
+use crate::store::{AudienceDevice, DeviceKey, OpenPage, PageNo, Settled, StoreError};
 
 /// How a page's work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub(crate) struct PageRun {
 impl PageRun {
     /// A page that was just claimed, with its devices as they were read.
     pub(crate) fn fresh(lane: Arc<Lane>, job: Arc<Job>, page: OpenPage, reading: Reading) -> Self {
-        Self::resumed(lane, job, page, reading, &PageProgress::default())
+        Self::resumed(lane, job, page, reading, &[])
     }
 
     /// A page that another process left open: what it settled is skipped, by key (trap 1).
@@ -118,14 +118,13 @@ impl PageRun {
         job: Arc<Job>,
         page: OpenPage,
         reading: Reading,
-        progress: &PageProgress,
+        done: &[DeviceKey],
     ) -> Self {
         let Reading { devices, read_at, mark } = reading;
-        let queue: VecDeque<_> = devices
-            .into_iter()
-            .filter(|device| progress.done.binary_search(&device.key).is_err())
-            .collect();
-        Self {
+        let gone = job.gone(&devices, page.from, page.to);
+        let queue: VecDeque<_> =
+            devices.into_iter().filter(|device| done.binary_search(&device.key).is_err()).collect();
+        let mut run = Self {
             gate_changes: lane.gate.subscribe(),
             slot: Claim::new(&lane.slots),
             credit: Claim::new(&lane.shared.credit),
@@ -142,9 +141,13 @@ impl PageRun {
             batch: Batch::default(),
             in_flight: 0,
             committing: 0,
-            done: progress.done.len() as u64,
+            done: done.len() as u64,
             skipped: 0,
+        };
+        for key in gone.into_iter().filter(|key| done.binary_search(key).is_err()) {
+            run.count(key, Settled::Canceled, "device_deleted".into());
         }
+        run
     }
 
     /// How many devices of the page wait: it changes while the page is worked on.

@@ -6,7 +6,7 @@ use notify_core::IosEnv;
 use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
-use super::{ConfigError, Endpoint, ExtraRoots, KeyDigest, digest};
+use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
 
 /// Apple's host for apps from the store and from `TestFlight`.
 const PRODUCTION: &str = "https://api.push.apple.com";
@@ -26,9 +26,9 @@ pub(crate) struct ApnsConfig {
     /// Topic of every message: the app's bundle id.
     pub topic: String,
     /// In place of Apple's production host; alone it stands for both.
-    pub endpoint: Option<Endpoint>,
+    pub endpoint: Option<BaseUrl>,
     /// In place of Apple's development host.
-    pub sandbox_endpoint: Option<Endpoint>,
+    pub sandbox_endpoint: Option<BaseUrl>,
     /// Roots trusted beside the system's.
     pub ca_certificate: Option<ExtraRoots>,
     /// Most messages a second.
@@ -40,7 +40,7 @@ impl ApnsConfig {
     ///
     /// # Errors
     /// Every broken rule.
-    pub(crate) fn parse(body: &Value) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
         let mut fields = Fields::of_body(body);
         let team_id = fields.required_word("team_id", "_-");
         let key_id = fields.required_word("key_id", "_-");
@@ -74,13 +74,13 @@ impl ApnsConfig {
 
     /// Where devices of that environment are reached (B35).
     #[must_use]
-    pub(crate) fn endpoint_for(&self, env: IosEnv) -> Endpoint {
+    pub(crate) fn base_url_for(&self, env: IosEnv) -> BaseUrl {
         let (own, apple) = match env {
             IosEnv::Production => (self.endpoint.as_ref(), PRODUCTION),
             IosEnv::Sandbox => (self.sandbox_endpoint.as_ref().or(self.endpoint.as_ref()), SANDBOX),
         };
         own.cloned()
-            .unwrap_or_else(|| Endpoint::parse(apple).expect("Apple's hosts are written right"))
+            .unwrap_or_else(|| BaseUrl::parse(apple).expect("Apple's hosts are written right"))
     }
 
     /// Without the key.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::fields::Fields;
-use super::{ConfigError, Endpoint, ExtraRoots, KeyDigest, digest};
+use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
 
 /// Google's host.
 const GOOGLE: &str = "https://fcm.googleapis.com";
@@ -16,7 +16,7 @@ pub(crate) struct FcmConfig {
     /// Who sends.
     pub service_account: ServiceAccount,
     /// Where messages go.
-    pub endpoint: Option<Endpoint>,
+    pub endpoint: Option<BaseUrl>,
     /// Whether what is enriched goes as data alone (B34a).
     pub enriched_as_data: bool,
     /// Roots trusted beside the system's.
@@ -46,7 +46,7 @@ impl FcmConfig {
     ///
     /// # Errors
     /// Every broken rule.
-    pub(crate) fn parse(body: &Value) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
         let mut fields = Fields::of_body(body);
         let object = fields.object("service_account");
         let service_account = object.and_then(|object| {
@@ -71,10 +71,10 @@ impl FcmConfig {
 
     /// Where messages go: `endpoint`, or Google's host.
     #[must_use]
-    pub(crate) fn endpoint(&self) -> Endpoint {
+    pub(crate) fn base_url(&self) -> BaseUrl {
         self.endpoint
             .clone()
-            .unwrap_or_else(|| Endpoint::parse(GOOGLE).expect("Google's host is written right"))
+            .unwrap_or_else(|| BaseUrl::parse(GOOGLE).expect("Google's host is written right"))
     }
 
     /// Without the key.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{ConfigError, Endpoint, ExtraRoots};
+use super::{BaseUrl, ExtraRoots, ProviderConfigError};
 
 /// Longest text of a configuration, in bytes: room for a bundle of certificates.
 const TEXT_BYTES_MAX: usize = 65_536;
@@ -109,9 +109,9 @@ impl<'a> Fields<'a> {
         object
     }
 
-    pub(super) fn endpoint(&mut self, name: &'static str) -> Option<Endpoint> {
+    pub(super) fn endpoint(&mut self, name: &'static str) -> Option<BaseUrl> {
         let text = self.text(name)?;
-        Endpoint::parse(text).map_err(|rule| self.broken(name, rule)).ok()
+        BaseUrl::parse(text).map_err(|rule| self.broken(name, rule)).ok()
     }
 
     pub(super) fn ca_certificate(&mut self) -> Option<ExtraRoots> {
@@ -135,7 +135,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Ends the reading: fields that nobody asked for are broken rules too.
-    pub(super) fn finish(mut self) -> Result<(), ConfigError> {
+    pub(super) fn finish(mut self) -> Result<(), ProviderConfigError> {
         for name in self.members.into_iter().flat_map(Map::keys) {
             if self.known.contains(&name.as_str()) {
                 continue;
@@ -152,6 +152,6 @@ impl<'a> Fields<'a> {
             };
             self.broken.push(format!("{}{name}: {rule}", self.prefix));
         }
-        if self.broken.is_empty() { Ok(()) } else { Err(ConfigError::Invalid(self.broken)) }
+        if self.broken.is_empty() { Ok(()) } else { Err(ProviderConfigError::Invalid(self.broken)) }
     }
 }

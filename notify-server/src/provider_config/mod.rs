@@ -3,22 +3,25 @@
 //! output and errors never show a key.
 
 mod apns;
-mod endpoint;
+mod base_url;
 mod fcm;
 mod fields;
 mod trust;
 
 pub(crate) use apns::ApnsConfig;
-pub(crate) use endpoint::Endpoint;
+pub(crate) use base_url::BaseUrl;
 pub(crate) use fcm::{FcmConfig, ServiceAccount};
 pub(crate) use trust::ExtraRoots;
 
-use notify_core::ProviderKind;
+use notify_core::{AppId, ProviderKind};
 use serde_json::Value;
+
+use crate::secrets::{MasterKey, SecretError};
+use crate::store::ProviderRow;
 
 /// Why a configuration is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ConfigError {
+pub(crate) enum ProviderConfigError {
     /// Broken rules, each as `path: what is wrong` (B2).
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
@@ -27,7 +30,7 @@ pub(crate) enum ConfigError {
     Unsupported(ProviderKind),
 }
 
-impl ConfigError {
+impl ProviderConfigError {
     /// The lines that the API lists (B2).
     #[must_use]
     pub(crate) fn into_lines(self) -> Vec<String> {
@@ -36,6 +39,20 @@ impl ConfigError {
             Self::Unsupported(_) => vec![self.to_string()],
         }
     }
+}
+
+/// Why a stored configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnreadableConfig {
+    /// It does not open.
+    #[error("a provider's configuration cannot be opened: {0}")]
+    Sealed(#[from] SecretError),
+    /// What was sealed is no JSON.
+    #[error("a provider's configuration is damaged")]
+    Json(#[from] serde_json::Error),
+    /// What was sealed is not taken any more.
+    #[error("a provider's configuration is not taken any more: {0}")]
+    Rules(#[from] ProviderConfigError),
 }
 
 /// A checked configuration of one provider. A `PUT` replaces the whole of it.
@@ -52,14 +69,27 @@ impl ProviderConfig {
     ///
     /// # Errors
     /// Every broken rule, or that the provider is not supported.
-    pub(crate) fn parse(kind: ProviderKind, body: &Value) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(kind: ProviderKind, body: &Value) -> Result<Self, ProviderConfigError> {
         match kind {
             ProviderKind::Apns => ApnsConfig::parse(body).map(Self::Apns),
             ProviderKind::Fcm => FcmConfig::parse(body).map(Self::Fcm),
             ProviderKind::WebPush | ProviderKind::Messenger | ProviderKind::Telegram => {
-                Err(ConfigError::Unsupported(kind))
+                Err(ProviderConfigError::Unsupported(kind))
             }
         }
+    }
+
+    /// Opens what is stored of one.
+    ///
+    /// # Errors
+    /// When the master key does not open it, or it is not what was put.
+    pub(crate) fn open(
+        key: &MasterKey,
+        app: AppId,
+        row: &ProviderRow,
+    ) -> Result<Self, UnreadableConfig> {
+        let plain = key.open(app, row.provider, &row.sealed)?;
+        Ok(Self::parse(row.provider, &serde_json::from_slice(&plain)?)?)
     }
 
     /// The configuration as `GET` shows it: secrets left out.

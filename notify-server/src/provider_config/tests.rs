@@ -3,7 +3,7 @@
 use notify_core::{IosEnv, ProviderKind};
 use serde_json::{Value, json};
 
-use super::{ConfigError, ProviderConfig, test_keys as keys};
+use super::{ProviderConfig, ProviderConfigError, test_keys as keys};
 
 fn apns() -> Value {
     json!({
@@ -227,7 +227,7 @@ fn one_apns_endpoint_stands_for_both_hosts_and_none_for_apples() {
     };
     let hosts = |body: &Value| {
         let config = parse(body);
-        [IosEnv::Production, IosEnv::Sandbox].map(|env| config.endpoint_for(env).to_string())
+        [IosEnv::Production, IosEnv::Sandbox].map(|env| config.base_url_for(env).to_string())
     };
     assert_eq!(
         hosts(&apns()),
@@ -243,7 +243,7 @@ fn one_apns_endpoint_stands_for_both_hosts_and_none_for_apples() {
 fn a_provider_that_is_not_built_yet_says_so() {
     for kind in [ProviderKind::WebPush, ProviderKind::Messenger, ProviderKind::Telegram] {
         let error = ProviderConfig::parse(kind, &json!({})).unwrap_err();
-        assert_eq!(error, ConfigError::Unsupported(kind));
+        assert_eq!(error, ProviderConfigError::Unsupported(kind));
         assert_eq!(error.into_lines(), ["provider: is not supported yet"]);
     }
 }

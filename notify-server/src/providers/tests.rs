@@ -1,5 +1,6 @@
 //! Every provider against the sandbox: over real TLS and HTTP/2, each answer that it can give.
 
+pub(super) mod answers;
 mod credentials;
 
 use std::sync::Arc;

@@ -13,7 +13,8 @@ pub enum Change {
     NotificationScheduled,
     /// What is left of a notification is not to be sent.
     NotificationCanceled(NotificationNo),
-    /// Address, state or tags of a device changed, or it was erased (trap 8).
+    /// Address, state or tags of a device changed, or it was erased: pages that are open
+    /// read it again before they send.
     DeviceChanged(DeviceKey),
     /// A provider was configured, changed or removed.
     ProviderChanged(AppNo, ProviderKind),

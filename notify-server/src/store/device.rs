@@ -60,7 +60,7 @@ pub trait DeviceStore {
     ) -> Result<Page<Device>, StoreError>;
 
     /// Erases a device with all that is kept about it (B23): its deliveries still to come count as
-    /// canceled, and its id is taken out of stored requests, in the same transaction (trap 17).
+    /// canceled, and its id is taken out of stored requests, in the same transaction.
     async fn delete_device(
         &self,
         app: AppNo,

@@ -17,7 +17,7 @@ pub enum StoreError {
     /// The `Idempotency-Key` was used with another body (409).
     #[error("the idempotency key was used with another body")]
     KeyReused,
-    /// Another worker holds this page now; what was reported is not stored (trap 5).
+    /// Another worker holds this page now; what was reported is not stored.
     #[error("fenced off by another worker")]
     Fenced,
     /// Storage cannot take it now: full, busy, closed or gone (503).

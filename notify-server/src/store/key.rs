@@ -31,7 +31,7 @@ const SEQUENCE_BITS: u32 = 40;
 pub const SEQUENCE_MAX: i64 = (1 << SEQUENCE_BITS) - 1;
 
 /// Key of a device: application, platform and sequence in one integer, in that order, so that the
-/// devices of one platform of one application lie together (trap 6).
+/// devices of one platform of one application lie together.
 ///
 /// ```text
 /// 0 | application (20 bits) | platform (3 bits) | sequence (40 bits)

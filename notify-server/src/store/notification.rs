@@ -71,9 +71,10 @@ pub trait NotificationStore {
     /// when its body was another.
     async fn replay(&self, app: AppNo, once: &Once) -> Result<Option<String>, StoreError>;
 
-    /// Accepts a notification: one row and its idempotency record in one transaction (trap 19: a
-    /// campaign that is not active and an id in use are refused there). One that is due now gets
-    /// the application's highest device sequence as its audience (trap 7).
+    /// Accepts a notification: one row and its idempotency record in one transaction, which
+    /// also refuses a campaign that is not active and an id in use: looked at before, they could
+    /// change meanwhile. One that is due now gets the application's highest device sequence as its
+    /// audience, which no clock can shift.
     async fn accept_notification(
         &self,
         app: AppNo,
@@ -105,7 +106,8 @@ pub trait NotificationStore {
 
     /// Cancels what has not been sent yet; refused with the path `id` when nothing is left (B20).
     /// One without dispatches is canceled at once; the rest is counted off by the engine, whose
-    /// cursor goes on without sending (trap 10). Its retries end in this transaction.
+    /// cursor goes on without sending, so that `targeted` stays an exact sum. Its retries end in
+    /// this transaction.
     async fn cancel_notification(
         &self,
         app: AppNo,

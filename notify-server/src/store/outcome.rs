@@ -1,5 +1,5 @@
 //! Outcomes of deliveries, in the compact form in which they are kept: keyed by device sequence,
-//! never by position (trap 1).
+//! never by position, since a page that is read again after a crash may be another set of devices.
 
 use std::borrow::Cow;
 

@@ -10,7 +10,7 @@ use super::{AppNo, StoreError};
 pub struct ProviderRow {
     /// Which provider.
     pub provider: ProviderKind,
-    /// The whole configuration, sealed.
+    /// The whole configuration, sealed; empty once it was forgotten with its master key.
     pub sealed: Vec<u8>,
     /// Last change; grows with each, so that it tells versions apart.
     pub updated_at: Timestamp,
@@ -34,4 +34,8 @@ pub trait ProviderStore {
         app: AppNo,
         provider: ProviderKind,
     ) -> Result<Option<(AppId, ProviderRow)>, StoreError>;
+
+    /// One configuration of any application that was not forgotten, with the id its secrets are
+    /// bound to: what the master key of a start is tried on.
+    async fn any_sealed(&self) -> Result<Option<(AppId, ProviderRow)>, StoreError>;
 }

@@ -1,18 +1,18 @@
 //! Every endpoint once over the SDK, against a real server; the server's own metrics say that none
 //! was left out.
 
+mod administration;
+mod campaigns;
+
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result, bail};
-use notify_client::notify_core::json::JsonObject;
-use notify_client::{Client, EnrichmentAnswer, Error};
+use anyhow::Result;
+use notify_client::{Client, Error};
 use notify_core::{
-    AnswerPoll, Article, CampaignId, CampaignLayout, CampaignRef, CampaignStatus, CreateAnswer,
-    CreateApp, CreateFeed, CreateKey, CreateNotification, CreatePoll, DeviceId,
-    DeviceStatisticsQuery, Engagement, EnrichmentQuery, FeatureData, ListCampaigns, ListDevices,
-    NotificationContent, NotificationStatus, Origin, PageQuery, Platform, PushKeys,
-    PushSubscription, RegisterDevice, ReportEvent, ReportEvents, ReportNotification, SetTags,
-    StringName, Subscribe, Tag, Template, TemplateButton, TemplateFeed, Timestamp, UpdateApp,
+    AnswerPoll, CreateAnswer, CreateNotification, CreatePoll, DeviceId, DeviceStatisticsQuery,
+    Engagement, ListDevices, NotificationContent, NotificationStatus, Origin, PageQuery, Platform,
+    PushKeys, PushSubscription, RegisterDevice, ReportEvent, ReportEvents, ReportNotification,
+    SetTags, Subscribe, Tag, Timestamp,
 };
 use notify_server::sandbox::Answer;
 use notify_tests::{TestServer, android, ios, register, routes};
@@ -23,15 +23,15 @@ const POINT: &str =
     "BGsX0fLhLEJH-Lzm5WOkQPJ3A32BLeszoPShOUXYmMKWT-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU";
 
 #[tokio::test]
-async fn every_endpoint_does_its_work() -> Result<()> {
+async fn every_route_does_its_work() -> Result<()> {
     let server = TestServer::start().await?;
     let client = server.client();
     devices_and_tags(&client).await?;
     subscriptions(&client).await?;
-    campaigns_feeds_and_enrichment(&client).await?;
+    campaigns::campaigns_feeds_and_enrichment(&client).await?;
     notifications_and_events(&server).await?;
     polls(&server).await?;
-    administration(&server).await?;
+    administration::administration(&server).await?;
     none_was_left_out(&server).await?;
     server.stop().await
 }
@@ -116,104 +116,6 @@ async fn subscriptions(client: &Client) -> Result<()> {
 }
 
 /// A template with a feature of every type and a button of every kind that three allow.
-fn spring(feed: &TemplateFeed) -> Result<Template> {
-    let article = |number: u32| Article {
-        url: format!("https://a.example/{number}"),
-        title: format!("Article {number}"),
-        thumb_url: format!("https://a.example/{number}.png"),
-        is_external: (number == 2).then_some(true),
-    };
-    let event = TemplateButton {
-        kind: "cal".into(),
-        start_date: Some(1_800_000_000_000),
-        end_date: Some(1_800_000_000_000),
-        description: Some("Opening".into()),
-        ..TemplateButton::default()
-    };
-    let own = TemplateButton {
-        kind: "custom".into(),
-        title: Some("Go".into()),
-        icon: Some("go".into()),
-        data: Some(JsonObject::new(r#"{"deep": {"link": [1, 2.50]}}"#)?),
-        ..TemplateButton::default()
-    };
-    let template = Template::new("Spring", CampaignLayout::ContentWithTwo)
-        .string(StringName::SharePrefix, "Look:")
-        .feature(4, FeatureData::content_feed([feed.clone()]))
-        .feature(1, FeatureData::external_content("widget"))
-        .feature(1, FeatureData::ActionButton(TemplateButton::navigate(48.2, 16.37)))
-        .feature(2, FeatureData::ActionButton(event))
-        .feature(3, FeatureData::ActionButton(own))
-        .feature(2, FeatureData::custom_feed([article(1), article(2)]));
-    Ok(template)
-}
-
-async fn campaigns_feeds_and_enrichment(client: &Client) -> Result<()> {
-    let feed =
-        |name: &str| CreateFeed { url: format!("https://{name}.example/rss"), name: name.into() };
-    let used = client.feeds().create(&feed("used")).await?.id;
-    assert_eq!(client.feeds().create(&feed("used")).await?.id, used, "the same url");
-    let unused = client.feeds().create(&feed("unused")).await?.id;
-    client.feeds().delete(unused).await?;
-    let mut feeds = client.feeds().all(&page(1));
-    let mut names = Vec::new();
-    while let Some(feed) = feeds.next().await {
-        names.push(feed?.name);
-    }
-    assert_eq!(
-        (names.as_slice(), client.feeds().list(&page(50)).await?.feeds.len()),
-        (&["used".to_owned()][..], 1)
-    );
-
-    let template = spring(&TemplateFeed::by_id(used))?;
-    let id = client.campaigns().create(&template.clone().as_default()).await?.id;
-    let still_used = client.feeds().delete(used).await;
-    assert!(matches!(still_used, Err(Error::Rejected { status: 400, .. })), "{still_used:?}");
-    let record = client.campaigns().get(id).await?;
-    assert!(record.campaign.is_default);
-    let features = serde_json::to_value(&record.template.features)?;
-    assert_eq!(features.as_array().map(Vec::len), Some(6));
-    assert_eq!(features[4]["data"]["data"], json!({"deep": {"link": [1, 2.50]}}));
-
-    let by_name = ListCampaigns { name: Some("PRI".into()), ..ListCampaigns::default() };
-    assert_eq!(client.campaigns().list(&by_name).await?.campaigns, [record.campaign]);
-    enrichment(client, id).await?;
-
-    // The default campaign cannot be disabled; one that is not can, and then deleted.
-    let refused = client.campaigns().set_status(id, CampaignStatus::Disabled).await;
-    assert!(matches!(refused, Err(Error::Rejected { status: 400, .. })), "{refused:?}");
-    client.campaigns().replace(id, &template).await?;
-    client.campaigns().set_status(id, CampaignStatus::Disabled).await?;
-    assert_eq!(client.campaigns().list(&ListCampaigns::default()).await?.campaigns, []);
-    let all = ListCampaigns { status: Some("all".into()), ..ListCampaigns::default() };
-    assert_eq!(client.campaigns().list(&all).await?.campaigns.len(), 1);
-    client.campaigns().delete(id).await?;
-    let gone = client.campaigns().get(id).await;
-    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
-    Ok(())
-}
-
-/// The default campaign as a device asks for it, with `ETag` and 304 (B31).
-async fn enrichment(client: &Client, id: CampaignId) -> Result<()> {
-    let query = EnrichmentQuery::default();
-    let ask = async |etag: Option<&str>| {
-        client.enrichments().get(CampaignRef::Default, &query, etag).await
-    };
-    let EnrichmentAnswer::Fresh { enrichment, etag } = ask(None).await? else {
-        bail!("nothing was known yet");
-    };
-    assert_eq!(enrichment.campaign_id, id);
-    let answer = serde_json::to_value(&*enrichment)?;
-    assert_eq!(answer["strings"], json!({"share_prefix": "Look:"}));
-    let order: Vec<_> = enrichment.features.iter().map(|feature| feature.position).collect();
-    assert_eq!(order, [1, 1, 2, 2, 3, 4]);
-    assert_eq!(answer["features"][5]["data"]["items"], json!([]), "it has not been fetched");
-    let etag = etag.context("it carries an ETag")?;
-    assert_eq!(ask(Some(&etag)).await?, EnrichmentAnswer::NotModified);
-    assert!(matches!(ask(Some("\"other\"")).await?, EnrichmentAnswer::Fresh { .. }));
-    Ok(())
-}
-
 async fn notifications_and_events(server: &TestServer) -> Result<()> {
     let client = server.client();
     let report = ReportNotification {
@@ -302,50 +204,6 @@ async fn polls(server: &TestServer) -> Result<()> {
     let unknown = client.polls().answer(&id, tea, &by("ghost")).await;
     assert!(matches!(unknown, Err(Error::Rejected { status: 400, .. })), "{unknown:?}");
     server.completed(&id).await?;
-    Ok(())
-}
-
-async fn administration(server: &TestServer) -> Result<()> {
-    let client = server.client();
-    let admin = client.admin();
-    let shop = CreateApp { name: "Shop".into(), language: Some("de".into()) };
-    let app = admin.create_app(&shop).await?.id;
-    assert_eq!(admin.get_app(app).await?.language, "de");
-    let key = admin.create_key(app, &CreateKey { name: Some("backend".into()) }).await?;
-    let shop = Client::builder(server.origin()).api_key(key.api_key.as_str()).retries(0).build()?;
-    assert_eq!(shop.devices().list(&ListDevices::default()).await?.devices, []);
-
-    let change = |status: &str| UpdateApp { status: Some(status.into()), ..UpdateApp::default() };
-    admin.update_app(app, &change("suspended")).await?;
-    let locked_out = shop.devices().list(&ListDevices::default()).await;
-    assert!(matches!(locked_out, Err(Error::Unauthorized { .. })), "{locked_out:?}");
-    admin.update_app(app, &change("active")).await?;
-    shop.devices().list(&ListDevices::default()).await?;
-    let keys = admin.list_keys(app).await?.keys;
-    assert_eq!((keys.len(), keys[0].name.as_deref()), (1, Some("backend")));
-    assert!(!key.api_key.contains(&keys[0].hint) || keys[0].hint.len() < 12, "only a hint");
-    admin.revoke_key(app, key.id).await?;
-    let revoked = shop.devices().list(&ListDevices::default()).await;
-    assert!(matches!(revoked, Err(Error::Unauthorized { .. })), "{revoked:?}");
-
-    let fcm = notify_core::ProviderKind::Fcm;
-    admin.put_provider(app, fcm, &server.sandbox.fcm_config()).await?;
-    let read = admin.get_provider(app, fcm).await?;
-    assert_eq!(admin.list_providers(app).await?.providers, std::slice::from_ref(&read));
-    assert!(!read.config.to_string().contains("PRIVATE KEY"), "secrets are left out");
-    admin.delete_provider(app, fcm).await?;
-    let mut names = Vec::new();
-    let mut apps = admin.all_apps(&page(1));
-    while let Some(app) = apps.next().await {
-        names.push(app?.name);
-    }
-    assert_eq!(
-        (names.as_slice(), admin.list_apps(&page(9)).await?.apps.len()),
-        (&["default".to_owned(), "Shop".to_owned()][..], 2)
-    );
-    admin.delete_app(app).await?;
-    let gone = admin.get_app(app).await;
-    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
     Ok(())
 }
 

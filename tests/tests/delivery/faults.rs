@@ -1,5 +1,5 @@
 //! Connections that end, refuse and shrink while two thousand devices are sent to: nobody is left
-//! out, only what got no answer is repeated, and every repeat has the same identity (T7, B36).
+//! out, only what got no answer is repeated, and every repeat has the same identity (B36).
 
 use std::collections::HashSet;
 
@@ -31,6 +31,16 @@ async fn send(server: &TestServer) -> Result<(NotificationRecord, Vec<Received>)
     Ok((record, journal))
 }
 
+/// Checks that every device has the notification, that nothing came twice, and that all of it had
+/// one identity.
+#[track_caller]
+fn reached_everybody_once(journal: Vec<Received>, record: &NotificationRecord) {
+    let ledger = Ledger::of(journal);
+    assert_eq!(ledger.reached(), 2_000);
+    assert_eq!(ledger.repeated(), Vec::<&Received>::new());
+    assert_eq!(ledger.identities(), HashSet::from([record.id.to_string()]));
+}
+
 /// Lets both providers do that to a message now and then.
 fn script(server: &TestServer, action: Action) -> Result<()> {
     for provider in [Provider::Apns, Provider::Fcm] {
@@ -47,10 +57,7 @@ async fn connections_that_say_goodbye_lose_and_repeat_nothing() -> Result<()> {
     let server = server_with_a_crowd().await?;
     script(&server, Action::Goaway)?;
     let (record, journal) = send(&server).await?;
-    let ledger = Ledger::of(journal);
-    assert_eq!(ledger.reached(), 2_000);
-    assert_eq!(ledger.repeated(), Vec::<&Received>::new());
-    assert_eq!(ledger.identities(), HashSet::from([record.id.to_string()]));
+    reached_everybody_once(journal, &record);
     server.stop().await
 }
 
@@ -61,10 +68,7 @@ async fn refused_streams_lose_and_repeat_nothing() -> Result<()> {
     let (record, journal) = send(&server).await?;
     let refused = journal.iter().filter(|one| one.reason.as_deref() == Some("refuse")).count();
     assert_eq!(refused, 2 * FAULTS_AFTER.len());
-    let ledger = Ledger::of(journal);
-    assert_eq!(ledger.reached(), 2_000);
-    assert_eq!(ledger.repeated(), Vec::<&Received>::new());
-    assert_eq!(ledger.identities(), HashSet::from([record.id.to_string()]));
+    reached_everybody_once(journal, &record);
     server.stop().await
 }
 
@@ -102,9 +106,6 @@ async fn a_stream_limit_that_falls_to_one_and_rises_loses_and_repeats_nothing() 
     server.sandbox.set(Settings::default());
     let record = server.completed(&id).await?;
     assert_eq!((record.counts.targeted, record.counts.sent), (DEVICES, DEVICES), "{record:?}");
-    let ledger = Ledger::of(server.sandbox.journal());
-    assert_eq!(ledger.reached(), 2_000);
-    assert_eq!(ledger.repeated(), Vec::<&Received>::new());
-    assert_eq!(ledger.identities(), HashSet::from([id.to_string()]));
+    reached_everybody_once(server.sandbox.journal(), &record);
     server.stop().await
 }

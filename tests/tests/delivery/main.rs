@@ -1,7 +1,9 @@
 //! From a `POST` to a push provider, over the SDK and the sandbox: what arrives, what becomes of
 //! refusals, and what connections that break do not lose.
 
+mod audiences;
 mod faults;
+mod holds;
 mod outcomes;
 mod payloads;
 

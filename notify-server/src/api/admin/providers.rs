@@ -62,14 +62,14 @@ pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<ProviderView>, Api
     let wanted = provider(&ctx)?;
     let mut rows = ctx.api().store.providers(app).await?.into_iter();
     let row = rows.find(|row| row.provider == wanted).ok_or(ApiError::NotFound)?;
-    Ok(Reply::now(view(ctx.api(), app, &row)?))
+    Ok(Reply::now(view(ctx.api(), app, &row)))
 }
 
 /// `GET /admin/v1/apps/{id}/providers`.
 pub(crate) async fn list(ctx: Ctx, _: NoQuery) -> Result<Reply<ProviderList>, ApiError> {
     let app: AppId = ctx.id("id")?;
     let rows = ctx.api().store.providers(app).await?;
-    let providers = rows.iter().map(|row| view(ctx.api(), app, row)).collect::<Result<_, _>>()?;
+    let providers = rows.iter().map(|row| view(ctx.api(), app, row)).collect();
     Ok(Reply::now(ProviderList { providers }))
 }
 
@@ -79,23 +79,11 @@ pub(crate) async fn delete(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiEr
     Ok(Reply::now(Success { success: true }))
 }
 
-/// What is stored of a provider, opened.
-pub(crate) fn open_config(
-    api: &Api,
-    app: AppId,
-    row: &ProviderRow,
-) -> Result<provider_config::ProviderConfig, ApiError> {
-    let broken = |error: Box<dyn std::error::Error + Send + Sync>| ApiError::Internal(error);
-    let plain = api.master_key.open(app, row.provider, &row.sealed);
-    let plain = plain.map_err(|error| broken(error.into()))?;
-    let config = serde_json::from_slice(&plain).map_err(|error| broken(error.into()))?;
-    provider_config::ProviderConfig::parse(row.provider, &config)
-        .map_err(|error| broken(error.into()))
-}
-
-fn view(api: &Api, app: AppId, row: &ProviderRow) -> Result<ProviderView, ApiError> {
-    let config = open_config(api, app, row)?.redacted();
-    Ok(ProviderView { provider: row.provider, config, updated_at: row.updated_at })
+/// A provider without its secrets, or without its whole configuration when that cannot be opened.
+fn view(api: &Api, app: AppId, row: &ProviderRow) -> ProviderView {
+    let config = provider_config::ProviderConfig::open(&api.master_key, app, row);
+    let config = config.map_or(serde_json::Value::Null, |config| config.redacted());
+    ProviderView { provider: row.provider, config, updated_at: row.updated_at }
 }
 
 fn provider(ctx: &Ctx) -> Result<ProviderKind, ApiError> {

@@ -27,7 +27,8 @@ use self::request_id::RequestId;
 use super::Api;
 use super::ctx::{Caller, Exchange};
 use super::error::{ApiError, Cause};
-use super::routes::{Found, Table, endpoints};
+use super::routes::routes;
+use super::table::{Found, Row, Table};
 use crate::config::Config;
 use crate::keys::{KeyKind, key_hash};
 
@@ -55,7 +56,7 @@ impl Front {
         let config: &Config = &api.config;
         let throttle = Throttle::new(config.auth_failures_per_minute);
         let key_rate = KeyRate::new(config.rate_limit);
-        Self { table: Table::new(&endpoints()), keyring, throttle, key_rate, stopping, api }
+        Self { table: Table::new(&routes()), keyring, throttle, key_rate, stopping, api }
     }
 
     /// Answers a request, whatever it is. `peer` is who holds the connection.
@@ -103,20 +104,20 @@ impl Front {
         }
     }
 
-    /// Lets a request through to its endpoint, or says why not.
+    /// Lets a request through to its route, or says why not.
     async fn admit<'t>(
         &self,
         request: Request<Incoming>,
         found: &'t Found<'_>,
         peer: std::net::IpAddr,
-    ) -> Result<(Exchange, &'t super::routes::Row), ApiError> {
+    ) -> Result<(Exchange, &'t Row), ApiError> {
         let path = request.uri().path();
         if self.stopping.is_cancelled() && path != "/healthz" {
             return Err(ApiError::Stopping);
         }
         let caller = self.authenticate(request.headers(), path, peer).await?;
         check_head(&request)?;
-        let row = found.endpoint()?;
+        let row = found.row()?;
         let (parts, incoming) = request.into_parts();
         let reads_body = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
         let body = if reads_body {

@@ -8,32 +8,25 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::Lane;
 use crate::delivery::job::Job;
-use crate::delivery::page::{PageEnd, PageRun, Reading};
-use crate::delivery::retries;
-use crate::store::{
-    ClaimedRetry, DeviceKey, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim, SEQUENCE_MAX,
-    Slice, StoreError,
-};
-
-/// Dispatches whose rendered form is kept for retries.
-const JOBS_KEPT_MAX: usize = 64;
+use crate::delivery::page::PageEnd;
+use crate::store::{DispatchNo, OpenPage, StoreError};
 
 /// The work of a lane: which dispatches take turns, and what is open.
 pub(crate) struct LaneRun {
-    lane: Arc<Lane>,
-    turns: VecDeque<Arc<Job>>,
+    pub(super) lane: Arc<Lane>,
+    pub(super) turns: VecDeque<Arc<Job>>,
     /// Dispatches that wait for a turn without being held in memory.
     later: VecDeque<DispatchNo>,
-    jobs: VecDeque<Arc<Job>>,
-    running: JoinSet<Finished>,
+    pub(super) jobs: VecDeque<Arc<Job>>,
+    pub(super) running: JoinSet<Finished>,
     /// How many devices of each open page wait, by its task.
-    open: HashMap<Id, Arc<AtomicUsize>>,
-    retries_running: bool,
-    retries_due: bool,
+    pub(super) open: HashMap<Id, Arc<AtomicUsize>>,
+    pub(super) retries_running: bool,
+    pub(super) retries_due: bool,
 }
 
 /// A task of a lane that came to its end.
-enum Finished {
+pub(super) enum Finished {
     Page(PageEnd),
     Retries { more: bool },
 }
@@ -166,162 +159,5 @@ impl LaneRun {
             inbox.pages.push_front(page);
         }
         error
-    }
-
-    /// Reads and claims the next page of a dispatch. Answers whether more is to come.
-    async fn open_next_page(&mut self, job: &Arc<Job>) -> Result<bool, StoreError> {
-        let shared = self.lane.shared.clone();
-        let from = job.cursor();
-        let mark = shared.marks.open(from, job.dispatch.until);
-        let read_at = shared.clock.now();
-        let slice = shared.store.read_slice(&job.dispatch, from, shared.config.page_rows).await?;
-        let Slice { devices, to, end } = slice;
-        mark.narrow(from, to);
-        let claim = PageClaim {
-            dispatch: job.dispatch.no,
-            from,
-            to,
-            end,
-            targeted: devices.iter().filter(|device| job.targets(device)).count() as u64,
-            excluded: job.count_excluded(&devices),
-            epoch: shared.epoch,
-            lease_until: read_at.plus_ms(shared.config.lease_ms),
-            at: read_at,
-        };
-        let _claiming = shared.claims.read().await;
-        let page = match shared.store.open_page(claim).await {
-            Ok(page) => page,
-            // Somebody else moved the cursor: what is left is theirs, or is adopted.
-            Err(StoreError::Fenced) => {
-                shared.ask_for_adoption();
-                return Ok(false);
-            }
-            // Erased with its application.
-            Err(StoreError::NotFound) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        job.move_cursor(to);
-        shared.committed();
-        // One without anybody to send to was finished when it was claimed: whoever becomes eligible
-        // afterwards could be sent to but not counted.
-        if claim.targeted > 0 {
-            shared.page_opened(page.no);
-            let reading = Reading { devices, read_at, mark };
-            self.spawn_page(PageRun::fresh(self.lane.clone(), job.clone(), page, reading));
-        }
-        Ok(!end)
-    }
-
-    async fn resume(&mut self, page: OpenPage) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
-        let job = match Job::read(&shared, page.dispatch).await {
-            Ok(job) => job,
-            // Erased with its application.
-            Err(StoreError::NotFound) => {
-                shared.page_closed(page.no);
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        let progress = shared.store.page_progress(&page).await?;
-        let mark = shared.marks.open(page.from, page.to);
-        let read_at = shared.clock.now();
-        let devices = shared.store.read_range(&job.dispatch, page.from, page.to).await?;
-        let reading = Reading { devices, read_at, mark };
-        let run = PageRun::resumed(self.lane.clone(), job, page, reading, &progress);
-        self.spawn_page(run);
-        Ok(())
-    }
-
-    fn spawn_page(&mut self, run: PageRun) {
-        let (no, waiting) = (run.page_no(), run.waiting());
-        let lane = self.lane.clone();
-        let task = self.running.spawn(async move {
-            let _open = PageOpen(lane, no);
-            Finished::Page(run.run().await)
-        });
-        self.open.insert(task.id(), waiting);
-    }
-
-    async fn start_retries(&mut self) -> Result<(), StoreError> {
-        let shared = self.lane.shared.clone();
-        let now = shared.clock.now();
-        self.retries_due = false;
-        // The engine tells the lane again and again meanwhile.
-        if self.lane.gate.is_held(now) {
-            return Ok(());
-        }
-        let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
-        let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
-        let mark = shared.marks.open(first, last);
-        let claim = RetryClaim {
-            app: self.lane.app,
-            platform: self.lane.platform,
-            limit: shared.config.lane_retries_max,
-            epoch: shared.epoch,
-            lease_until: now.plus_ms(shared.config.lease_ms),
-            now,
-        };
-        let claimed = shared.store.claim_retries(claim).await.inspect_err(|_| {
-            self.retries_due = true;
-        })?;
-        if claimed.is_empty() {
-            return Ok(());
-        }
-        let keys = claimed.iter().map(|retry| retry.key);
-        if let (Some(first), Some(last)) = (keys.clone().min(), keys.max()) {
-            mark.narrow(DeviceKey(first.0 - 1), last);
-        }
-        let more = claimed.len() >= shared.config.lane_retries_max as usize;
-        let mut claimed = claimed;
-        let jobs = self.jobs_of(&claimed).await?;
-        // Those of an erased application are gone with it.
-        claimed.retain(|retry| jobs.iter().any(|job| job.dispatch.no == retry.dispatch));
-        let lane = self.lane.clone();
-        self.retries_running = true;
-        self.running.spawn(async move {
-            retries::run(&lane, claimed, &jobs, mark).await;
-            Finished::Retries { more }
-        });
-        Ok(())
-    }
-
-    /// The dispatches that claimed retries belong to, from memory where they are there.
-    async fn jobs_of(&mut self, claimed: &[ClaimedRetry]) -> Result<Vec<Arc<Job>>, StoreError> {
-        let mut jobs: Vec<Arc<Job>> = Vec::new();
-        for retry in claimed {
-            if jobs.iter().any(|job| job.dispatch.no == retry.dispatch) {
-                continue;
-            }
-            let known = self.jobs.iter().chain(&self.turns);
-            let known = known.into_iter().find(|job| job.dispatch.no == retry.dispatch).cloned();
-            if let Some(job) = known {
-                jobs.push(job);
-                continue;
-            }
-            match Job::read(&self.lane.shared, retry.dispatch).await {
-                Ok(job) => jobs.push(self.keep(job)),
-                Err(StoreError::NotFound) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(jobs)
-    }
-
-    fn keep(&mut self, job: Arc<Job>) -> Arc<Job> {
-        self.jobs.push_back(job.clone());
-        if self.jobs.len() > JOBS_KEPT_MAX {
-            self.jobs.pop_front();
-        }
-        job
-    }
-}
-
-/// Tells the engine that a page is not worked on any more, also when its task panicked.
-struct PageOpen(Arc<Lane>, PageNo);
-
-impl Drop for PageOpen {
-    fn drop(&mut self) {
-        self.0.shared.page_closed(self.1);
     }
 }

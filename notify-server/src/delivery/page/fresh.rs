@@ -1,9 +1,11 @@
 //! Keeping a page true (trap 8): addresses and states are read when their turn comes.
 
+use std::collections::VecDeque;
+
 use notify_core::Timestamp;
 
 use super::PageRun;
-use crate::store::{AudienceDevice, DeviceKey, Settled, StoreError};
+use crate::store::{AudienceDevice, DeviceKey, Settled, Source, StoreError};
 
 impl PageRun {
     pub(super) fn must_read_again(&self, now: Timestamp) -> bool {
@@ -28,26 +30,49 @@ impl PageRun {
             let from = DeviceKey(first.0 - 1);
             let devices = shared.store.read_range(&self.job.dispatch, from, self.page.to).await?;
             self.read_at = now;
-            self.take_over(devices);
+            self.take_over(devices).await?;
         }
         self.leave_out_moved().await?;
         self.fresh = true;
         Ok(())
     }
 
-    /// Takes the new state of the devices that wait. One that is gone counts as canceled (B20).
-    pub(super) fn take_over(&mut self, devices: Vec<AudienceDevice>) {
-        let mut new = devices.into_iter().peekable();
-        let mut old: Vec<AudienceDevice> = std::mem::take(&mut self.queue).into();
+    /// Takes the new state of the devices that wait. One that is gone counts as canceled (B20); one
+    /// that lost the tag is not targeted any more.
+    async fn take_over(&mut self, devices: Vec<AudienceDevice>) -> Result<(), StoreError> {
+        let mut old: Vec<AudienceDevice> = self.queue.iter().cloned().collect();
         old.sort_by_key(|device| device.key);
+        let mut new = devices.into_iter().peekable();
+        let (mut queue, mut missing) = (VecDeque::with_capacity(old.len()), Vec::new());
         for before in old {
             while new.next_if(|device| device.key < before.key).is_some() {}
             if let Some(device) = new.next_if(|device| device.key == before.key) {
-                self.queue.push_back(device);
+                queue.push_back(device);
             } else if self.job.targets(&before) {
-                self.count(before.key, Settled::Canceled, "device_deleted".into());
+                missing.push(before.key);
             }
         }
+        let untagged = self.untagged(&missing).await?;
+        self.queue = queue;
+        for key in missing {
+            if untagged.binary_search(&key).is_err() {
+                self.count(key, Settled::Canceled, "device_deleted".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of these devices that are there, without the tag by which they were found.
+    async fn untagged(&mut self, keys: &[DeviceKey]) -> Result<Vec<DeviceKey>, StoreError> {
+        let (Source::Tag(_), Some(first), Some(last)) =
+            (&self.job.dispatch.source, keys.first(), keys.last())
+        else {
+            return Ok(Vec::new());
+        };
+        let (before, last) = (DeviceKey(first.0 - 1), *last);
+        let dispatch = self.job.naming(keys.to_vec());
+        let devices = self.lane.shared.store.read_range(&dispatch, before, last).await?;
+        Ok(devices.into_iter().map(|device| device.key).collect())
     }
 
     /// Leaves out devices whose address got it already, under another device.

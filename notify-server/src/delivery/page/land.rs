@@ -64,7 +64,7 @@ impl PageRun {
         self.done += 1;
     }
 
-    /// Held and throttled devices go back to the queue; they never become rows (trap 12).
+    /// Held and throttled devices go back to the queue; they never become rows.
     pub(super) fn wait_again(&mut self, device: AudienceDevice) {
         self.lane.shared.credit.give_back(1);
         self.queue.push_front(device);

@@ -75,6 +75,12 @@ impl PageRun {
                     Mode::Send { .. } if self.job.expired(now) => {
                         self.count(key, Settled::Expired, "expired".into());
                     }
+                    // One try (B19), and there is none to be had: it does not wait for the mend.
+                    Mode::Send { .. }
+                        if self.job.expires_at.is_none() && self.lane.gate.is_held(now) =>
+                    {
+                        self.count(key, Settled::Expired, "credentials_refused".into());
+                    }
                     Mode::Send { .. } => break,
                 }
             } else {

@@ -28,7 +28,7 @@ async fn until_all_are_completed(rig: &Rig, ids: &[NotificationId]) {
     }
 }
 
-/// I6: what waits behind one provider, however much, keeps nothing of another from starting.
+/// What waits behind one provider, however much, keeps nothing of another from starting.
 #[tokio::test]
 async fn a_lane_that_is_held_does_not_stop_the_others() {
     let mut rig = Rig::new(4).await;
@@ -59,7 +59,7 @@ async fn a_lane_that_is_held_does_not_stop_the_others() {
     rig.stop().await;
 }
 
-/// I6: a provider that does not answer takes a share of the credit, not all of it.
+/// A provider that does not answer takes a share of the credit, not all of it.
 #[tokio::test]
 async fn a_lane_without_answers_leaves_credit_to_the_others() {
     let mut rig = Rig::new(100).await;
@@ -213,7 +213,7 @@ async fn silent_devices_do_not_bar_the_next_page() {
     rig.stop().await;
 }
 
-/// I1, I2: storage that fails now and then loses nothing and repeats nothing.
+/// Storage that fails now and then loses nothing and repeats nothing.
 #[tokio::test]
 async fn storage_that_fails_now_and_then_is_waited_for() {
     let mut rig = Rig::new(8).await;

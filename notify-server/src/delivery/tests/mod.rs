@@ -1,7 +1,8 @@
-//! The engine at work, against a real store and a provider that does as it is told. Tests that
-//! name a trap hold one of the traps that were found by attacking the design on paper.
+//! The engine at work, against a real store and a provider that does as it is told. Traps
+//! are numbered in `docs/delivery.md`.
 
 mod crash;
+mod devices;
 mod meanwhile;
 mod retrying;
 mod rig;

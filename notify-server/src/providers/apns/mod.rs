@@ -23,7 +23,7 @@ use super::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED, http2_post};
 use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, apns as payload};
-use crate::provider_config::{ApnsConfig, Endpoint};
+use crate::provider_config::{ApnsConfig, BaseUrl};
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 const TOPIC: HeaderName = HeaderName::from_static("apns-topic");
@@ -54,12 +54,12 @@ impl Apns {
         tokens: &ProviderTokens,
     ) -> Self {
         let host = |env| {
-            let endpoint = config.endpoint_for(env);
+            let base_url = config.base_url_for(env);
             // Apple binds a connection to the team and key that it saw first.
             let credential = format!("apns {} {}", config.team_id, config.key_id);
             let trust = config.ca_certificate.clone();
-            let pool = pools.get(&endpoint, credential, trust, Protocols::Http2);
-            Host::new(&endpoint, pool)
+            let pool = pools.get(&base_url, credential, trust, Protocols::Http2);
+            Host::new(&base_url, pool)
         };
         Self {
             clock,
@@ -79,12 +79,12 @@ impl Apns {
 }
 
 impl Host {
-    fn new(endpoint: &Endpoint, pool: Arc<Pool>) -> Self {
+    fn new(base_url: &BaseUrl, pool: Arc<Pool>) -> Self {
         Self {
             pool,
-            scheme: if endpoint.tls { Scheme::HTTPS } else { Scheme::HTTP },
-            authority: endpoint.authority.parse().expect("the authority of a URL is one"),
-            path: format!("{}/3/device/", endpoint.prefix),
+            scheme: if base_url.tls { Scheme::HTTPS } else { Scheme::HTTP },
+            authority: base_url.authority.parse().expect("the authority of a URL is one"),
+            path: format!("{}/3/device/", base_url.prefix),
         }
     }
 

@@ -10,7 +10,8 @@ use serde_json::json;
 use super::classify::{Refusal, classify};
 use super::token::{ProviderToken, ProviderTokens};
 use super::{Host, push_path_segment};
-use crate::provider_config::{ApnsConfig, Endpoint, ProviderConfig};
+use crate::provider_config::{ApnsConfig, BaseUrl, ProviderConfig};
+use crate::providers::tests::answers::{bad, config, retry, throttle, unknown};
 use crate::providers::transport::{Pools, Protocols};
 use crate::providers::{Answer, Certainty, Scope};
 
@@ -23,26 +24,6 @@ fn answer(status: u16, body: &str) -> (Answer, Refusal) {
 
 fn dead(reason: &str, ambiguous: bool, since: Option<i64>) -> Answer {
     Answer::TokenDead { reason: reason.to_owned().into(), ambiguous, since: since.map(Timestamp) }
-}
-
-fn config(reason: &str) -> Answer {
-    Answer::Config { reason: reason.to_owned().into() }
-}
-
-fn bad(reason: &str) -> Answer {
-    Answer::BadMessage { reason: reason.to_owned().into() }
-}
-
-fn retry(reason: &str) -> Answer {
-    Answer::Retry { reason: reason.to_owned().into(), after: None, outcome: Certainty::Failed }
-}
-
-fn throttle(reason: &str, scope: Scope) -> Answer {
-    Answer::Throttle { reason: reason.to_owned().into(), after: None, scope }
-}
-
-fn unknown(reason: &str) -> Answer {
-    Answer::Unknown { reason: reason.to_owned().into() }
 }
 
 #[test]
@@ -178,9 +159,9 @@ fn a_success_carries_apples_id() {
 
 #[test]
 fn a_token_becomes_a_path_whatever_it_holds() {
-    let endpoint = Endpoint::parse("https://127.0.0.1:8443/fake").unwrap();
-    let pool = Pools::default().get(&endpoint, String::new(), None, Protocols::Http2);
-    let host = Host::new(&endpoint, pool);
+    let base_url = BaseUrl::parse("https://127.0.0.1:8443/fake").unwrap();
+    let pool = Pools::default().get(&base_url, String::new(), None, Protocols::Http2);
+    let host = Host::new(&base_url, pool);
     for (token, path) in [
         ("AAbb01", "aabb01"),
         ("Good-Token_1.~", "Good-Token_1.~"),

@@ -52,9 +52,9 @@ impl Fcm {
         pools: &Pools,
         tokens: &AccessTokens,
     ) -> Self {
-        let endpoint = config.endpoint();
+        let base_url = config.base_url();
         let account = &config.service_account;
-        let url = format!("{endpoint}/v1/projects/{}/messages:send", account.project_id);
+        let url = format!("{base_url}/v1/projects/{}/messages:send", account.project_id);
         let trust = config.ca_certificate.clone();
         let credential = format!("fcm {}", account.client_email);
         let http1 = Http1::new(pools.tls(), &trust);
@@ -63,11 +63,11 @@ impl Fcm {
             clock,
             enriched_as_data: config.enriched_as_data,
             sender: Sender {
-                uri: url.parse().expect("an endpoint and a project id are checked"),
+                uri: url.parse().expect("a base url and a project id are checked"),
                 url,
-                pool: pools.get(&endpoint, credential, trust, Protocols::Http2OrHttp1),
+                pool: pools.get(&base_url, credential, trust, Protocols::Http2OrHttp1),
                 http1,
-                is_http1: AtomicBool::new(!endpoint.tls),
+                is_http1: AtomicBool::new(!base_url.tls),
             },
         }
     }

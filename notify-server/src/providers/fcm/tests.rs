@@ -7,8 +7,9 @@ use notify_core::Timestamp;
 use serde_json::{Value, json};
 
 use super::classify::classify;
+use crate::providers::tests::answers::{bad, config, retry, throttle, unknown};
 use crate::providers::transport::Reply;
-use crate::providers::{Answer, Certainty, Scope};
+use crate::providers::{Answer, Scope};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
@@ -47,26 +48,6 @@ fn error(
 
 fn dead(reason: &str, ambiguous: bool) -> Answer {
     Answer::TokenDead { reason: reason.to_owned().into(), ambiguous, since: None }
-}
-
-fn config(reason: &str) -> Answer {
-    Answer::Config { reason: reason.to_owned().into() }
-}
-
-fn bad(reason: &str) -> Answer {
-    Answer::BadMessage { reason: reason.to_owned().into() }
-}
-
-fn retry(reason: &str) -> Answer {
-    Answer::Retry { reason: reason.to_owned().into(), after: None, outcome: Certainty::Failed }
-}
-
-fn throttle(reason: &str, scope: Scope) -> Answer {
-    Answer::Throttle { reason: reason.to_owned().into(), after: None, scope }
-}
-
-fn unknown(reason: &str) -> Answer {
-    Answer::Unknown { reason: reason.to_owned().into() }
 }
 
 fn violation(field: &str) -> Value {

@@ -12,7 +12,7 @@ use tokio_rustls::client::TlsStream;
 use super::failure::Failure;
 use super::tls::{TlsConfigs, Trust};
 use super::{ADDRESS_TIMEOUT, CONNECT_TIMEOUT, TLS_TIMEOUT};
-use crate::provider_config::Endpoint;
+use crate::provider_config::BaseUrl;
 
 /// What is offered in the TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ pub(super) enum Io {
 
 /// How the connections of one pool are opened.
 pub(super) struct Dial {
-    pub(super) endpoint: Endpoint,
+    pub(super) base_url: BaseUrl,
     pub(super) trust: Trust,
     pub(super) protocols: Protocols,
     pub(super) tls: Arc<TlsConfigs>,
@@ -53,7 +53,7 @@ impl Dial {
             Ok(Err(error)) => return Err(Failure::unsent_because("connect_failed", &error)),
             Err(_) => return Err(Failure::unsent("connect_timeout")),
         };
-        if !self.endpoint.tls {
+        if !self.base_url.tls {
             return Ok(Io::Plain(tcp));
         }
         match timeout(TLS_TIMEOUT, self.handshake(tcp)).await {
@@ -64,7 +64,7 @@ impl Dial {
 
     async fn connect(&self) -> io::Result<TcpStream> {
         let mut failed = None;
-        for address in lookup_host((self.endpoint.host.as_str(), self.endpoint.port)).await? {
+        for address in lookup_host((self.base_url.host.as_str(), self.base_url.port)).await? {
             let connected = match timeout(ADDRESS_TIMEOUT, TcpStream::connect(address)).await {
                 Ok(connected) => connected,
                 Err(_) => Err(io::ErrorKind::TimedOut.into()),
@@ -85,7 +85,7 @@ impl Dial {
             .tls
             .get(&self.trust, self.protocols.alpn())
             .ok_or_else(|| Failure::unsent("no_root_certificates"))?;
-        let name = ServerName::try_from(self.endpoint.host.clone())
+        let name = ServerName::try_from(self.base_url.host.clone())
             .map_err(|error| Failure::unsent_because("tls_failed", &error))?;
         let stream = TlsConnector::from(config)
             .connect(name, tcp)

@@ -1,23 +1,25 @@
 //! Connections to one origin with one credential and one trust: few and long-lived, a new one only
 //! when the streams of all are taken.
 
+mod opening;
+
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use http::Request;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
-use super::connection::{Connection, Driver, establish};
-use super::dial::{Dial, Io, Protocols};
+use self::opening::{Connecting, open};
+use super::connection::Connection;
+use super::dial::{Dial, Protocols};
 use super::failure::Failure;
 use super::pace::Pace;
 use super::reply::{Reply, read_body};
 use super::tls::{TlsConfigs, Trust};
-use super::{CONNECTIONS_MAX, RECONNECT_INTERVAL, RESENDS_MAX, STREAMS_ASSUMED};
-use crate::provider_config::Endpoint;
+use super::{CONNECTIONS_MAX, RESENDS_MAX, STREAMS_ASSUMED};
+use crate::provider_config::BaseUrl;
 use crate::providers::shared::Shared;
 
 /// What connections may be shared by: a provider binds a connection to the
@@ -49,18 +51,18 @@ impl Pools {
         &self.tls
     }
 
-    /// The pool for that endpoint, an existing one where somebody uses it.
+    /// The pool for that base url, an existing one where somebody uses it.
     pub(crate) fn get(
         &self,
-        endpoint: &Endpoint,
+        base_url: &BaseUrl,
         credential: String,
         trust: Trust,
         protocols: Protocols,
     ) -> Arc<Pool> {
-        let key = PoolKey { origin: endpoint.origin(), credential, trust, protocols };
+        let key = PoolKey { origin: base_url.origin(), credential, trust, protocols };
         self.pools.get(key, |key| Pool {
             dial: Arc::new(Dial {
-                endpoint: endpoint.clone(),
+                base_url: base_url.clone(),
                 trust: key.trust.clone(),
                 protocols,
                 tls: Arc::clone(&self.tls),
@@ -214,7 +216,7 @@ impl Pool {
                 }
                 if state.wants_connection() {
                     state.is_connecting = true;
-                    tokio::spawn(open(Connecting(Arc::downgrade(self))));
+                    tokio::spawn(open(Connecting::of(self)));
                 }
             }
             changed.await;
@@ -244,81 +246,4 @@ impl Pool {
     pub(super) fn connections(&self) -> usize {
         self.state().connections.len()
     }
-}
-
-/// The one connection that is being opened; gives the place back whatever becomes of it, also when
-/// its runtime ends.
-struct Connecting(Weak<Pool>);
-
-impl Drop for Connecting {
-    fn drop(&mut self) {
-        if let Some(pool) = self.0.upgrade() {
-            pool.state().is_connecting = false;
-            pool.changed.notify_waiters();
-        }
-    }
-}
-
-/// Opens a connection when the origin's pace allows, and drives it to its end.
-async fn open(connecting: Connecting) {
-    let Some(pool) = connecting.0.upgrade() else { return };
-    let (dial, pace) = (Arc::clone(&pool.dial), Arc::clone(&pool.pace));
-    drop(pool);
-    sleep_until(pace.reserve(Instant::now())).await;
-    let opened = match dial.open().await {
-        Ok(Io::Plain(io)) => settle(io, connecting, &pace).await,
-        Ok(Io::Tls(io)) => settle(io, connecting, &pace).await,
-        Err(failure) => Err((connecting, failure)),
-    };
-    if let Err((connecting, failure)) = opened {
-        pace.failed(Instant::now());
-        if let Some(pool) = connecting.0.upgrade() {
-            let mut state = pool.state();
-            state.failures += 1;
-            state.last_failure = Some(failure);
-        }
-    }
-}
-
-/// Takes a byte stream into the pool and drives it.
-async fn settle<T>(io: T, connecting: Connecting, pace: &Pace) -> Result<(), (Connecting, Failure)>
-where
-    T: AsyncRead + AsyncWrite + Unpin,
-{
-    let (send, driver) = match establish(io).await {
-        Ok(established) => established,
-        Err(failure) => return Err((connecting, failure)),
-    };
-    pace.succeeded();
-    let weak = Weak::clone(&connecting.0);
-    let Some(pool) = weak.upgrade() else { return Ok(()) };
-    let id = {
-        let mut state = pool.state();
-        state.connections_made += 1;
-        let id = state.connections_made;
-        state.connections.push(Arc::new(Connection { id, send, load: driver.load() }));
-        id
-    };
-    drop(connecting);
-    drop(pool);
-    drive(driver, &weak, id, pace).await;
-    Ok(())
-}
-
-async fn drive<T>(driver: Driver<T>, pool: &Weak<Pool>, id: u64, pace: &Pace)
-where
-    T: AsyncRead + AsyncWrite + Unpin,
-{
-    let born = Instant::now();
-    let limit_changed = || {
-        if let Some(pool) = pool.upgrade() {
-            pool.changed.notify_waiters();
-        }
-    };
-    driver.run(limit_changed).await;
-    let Some(pool) = pool.upgrade() else { return };
-    if born.elapsed() < RECONNECT_INTERVAL {
-        pace.failed(Instant::now());
-    }
-    pool.retire(id);
 }

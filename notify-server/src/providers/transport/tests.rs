@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{Failure, Pool, Pools, Protocols, Reply};
-use crate::provider_config::Endpoint;
+use crate::provider_config::BaseUrl;
 use crate::providers::{ANSWER_BYTES_MAX, Certainty};
 use peer::{BAD_REQUEST, OK, Peer, body};
 
@@ -38,8 +38,8 @@ async fn fixture() -> Fixture {
 
 fn pool_of(pools: &Pools, listener: &TcpListener, credential: &str) -> Arc<Pool> {
     let address = listener.local_addr().unwrap();
-    let endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
-    pools.get(&endpoint, credential.to_owned(), None, Protocols::Http2)
+    let base_url = BaseUrl::parse(&format!("http://{address}")).unwrap();
+    pools.get(&base_url, credential.to_owned(), None, Protocols::Http2)
 }
 
 fn request() -> Request<()> {
@@ -64,6 +64,24 @@ impl Fixture {
 
     async fn accept(&self, max_streams: u32) -> Peer {
         Peer::accept(&self.listener, Some(max_streams)).await
+    }
+
+    /// A request that has reached the peer on the first connection, and its stream.
+    async fn sent(&self) -> (JoinHandle<Result<Reply, Failure>>, Peer, u32) {
+        let sent = self.send();
+        let mut peer = self.accept(100).await;
+        let stream = peer.request().await;
+        (sent, peer, stream)
+    }
+
+    /// The peer of the first connection, once it has answered a request.
+    async fn warm(&self, max_streams: u32) -> Peer {
+        let warm = self.send();
+        let mut peer = self.accept(max_streams).await;
+        let stream = peer.request().await;
+        peer.answer(stream, OK).await;
+        warm.await.unwrap().unwrap();
+        peer
     }
 }
 
@@ -126,9 +144,7 @@ async fn a_peer_that_sends_everything_away_ends_as_not_processed() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_stream_is_sent_again_at_once() {
     let fixture = fixture().await;
-    let sent = fixture.send();
-    let mut peer = fixture.accept(100).await;
-    let stream = peer.request().await;
+    let (sent, mut peer, stream) = fixture.sent().await;
     peer.reset(stream, REFUSED_STREAM).await;
     let again = peer.request().await;
     assert_ne!(stream, again);
@@ -151,9 +167,7 @@ async fn a_stream_that_is_always_refused_ends_as_not_processed() {
 #[tokio::test(start_paused = true)]
 async fn any_other_reset_leaves_the_outcome_unknown() {
     let fixture = fixture().await;
-    let sent = fixture.send();
-    let mut peer = fixture.accept(100).await;
-    let stream = peer.request().await;
+    let (sent, mut peer, stream) = fixture.sent().await;
     peer.reset(stream, 2).await;
     assert_eq!(outcome(sent).await, ("reset: INTERNAL_ERROR".to_owned(), Certainty::Unknown));
 }
@@ -173,9 +187,7 @@ async fn a_cut_after_the_body_leaves_the_outcome_unknown() {
 #[tokio::test(start_paused = true)]
 async fn a_broken_frame_ends_the_connection_with_an_unknown_outcome() {
     let fixture = fixture().await;
-    let sent = fixture.send();
-    let mut peer = fixture.accept(100).await;
-    let stream = peer.request().await;
+    let (sent, mut peer, stream) = fixture.sent().await;
     peer.send(peer::HEADERS, 5, stream, &[0xff; 40]).await;
     let (reason, certainty) = outcome(sent).await;
     assert!(reason.starts_with("protocol_error: "), "{reason}");
@@ -199,11 +211,7 @@ async fn a_stream_that_is_never_answered_ends_after_thirty_seconds() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_whose_peer_is_gone_is_dropped_after_an_unanswered_ping() {
     let fixture = fixture().await;
-    let warm = fixture.send();
-    let mut peer = fixture.accept(100).await;
-    let stream = peer.request().await;
-    peer.answer(stream, OK).await;
-    warm.await.unwrap().unwrap();
+    let mut peer = fixture.warm(100).await;
     tokio::time::advance(Duration::from_secs(10)).await;
 
     let began = Instant::now();
@@ -219,11 +227,7 @@ async fn a_connection_whose_peer_is_gone_is_dropped_after_an_unanswered_ping() {
 #[tokio::test(start_paused = true)]
 async fn an_idle_connection_is_asked_for_a_sign_of_life_once_an_hour() {
     let fixture = fixture().await;
-    let warm = fixture.send();
-    let mut peer = fixture.accept(100).await;
-    let stream = peer.request().await;
-    peer.answer(stream, OK).await;
-    warm.await.unwrap().unwrap();
+    let mut peer = fixture.warm(100).await;
     let began = Instant::now();
     while let Some(frame) = peer.frame().await {
         if frame.kind == peer::PING {
@@ -237,9 +241,7 @@ async fn an_idle_connection_is_asked_for_a_sign_of_life_once_an_hour() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_without_end_is_read_up_to_the_limit_and_cancelled() {
     let fixture = fixture().await;
-    let sent = fixture.send();
-    let mut peer = fixture.accept(100).await;
-    let stream = peer.request().await;
+    let (sent, mut peer, stream) = fixture.sent().await;
     // `content-length: 1000000000`, literal, by its index in the static table.
     let mut head = vec![BAD_REQUEST, 0x0f, 0x0d, 10];
     head.extend(b"1000000000");
@@ -261,9 +263,7 @@ async fn an_answer_without_end_is_read_up_to_the_limit_and_cancelled() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_whose_body_breaks_off_still_tells_its_status() {
     let fixture = fixture().await;
-    let sent = fixture.send();
-    let mut peer = fixture.accept(100).await;
-    let stream = peer.request().await;
+    let (sent, mut peer, stream) = fixture.sent().await;
     peer.answer_with(stream, BAD_REQUEST, b"{\"reas", false).await;
     peer.reset(stream, 2).await;
     let reply = sent.await.unwrap().unwrap();

@@ -70,7 +70,7 @@ pub(super) fn check(
     let topic = check_topic(scene, headers, push_type)?;
     check_payload(call, push_type)?;
 
-    // One app a connection, as its first request names it (protocols: one pool per team and key).
+    // One app a connection, as its first request names it: Apple ties connections to a key.
     let bound = memory.topic.get_or_insert_with(|| topic.to_owned());
     if bound != topic {
         return Err(Reason::UNRELATED_KEY_ID_IN_TOKEN);

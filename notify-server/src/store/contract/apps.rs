@@ -149,6 +149,24 @@ pub async fn providers_are_kept_sealed_and_tell_versions_apart(store: &dyn Store
     assert!(is_unknown(&store.put_provider(AppId(Uuid::now_v7()), rows[0].clone()).await));
 }
 
+pub async fn what_was_forgotten_is_not_sealed(store: &dyn Store) {
+    let (id, _) = given::named_app(store, "Shop").await;
+    let row = |sealed: &[u8]| ProviderRow {
+        provider: ProviderKind::Fcm,
+        sealed: sealed.to_vec(),
+        updated_at: NOW,
+    };
+    assert_eq!(store.any_sealed().await.unwrap(), None);
+    store.put_provider(id, row(b"one")).await.unwrap();
+    assert_eq!(store.any_sealed().await.unwrap(), Some((id, row(b"one"))));
+    store.put_provider(id, row(b"")).await.unwrap();
+    assert_eq!(store.any_sealed().await.unwrap(), None);
+    store.put_provider(id, row(b"two")).await.unwrap();
+    assert!(store.any_sealed().await.unwrap().is_some());
+    store.delete_app(id).await.unwrap();
+    assert_eq!(store.any_sealed().await.unwrap(), None);
+}
+
 /// Keeps what it hears.
 #[derive(Default)]
 struct Heard(Mutex<Vec<Change>>);

@@ -1,8 +1,9 @@
 //! Campaigns (B27, B28).
 
 use notify_core::{
-    CampaignFeature, CampaignFeatureData, CampaignFilter, CampaignId, CampaignLayout, CampaignPage,
-    CampaignRef, CampaignSettings, CampaignStatus, CampaignTemplate, FeedId, FeedRef, Timestamp,
+    CampaignContentFeed, CampaignFeature, CampaignFeatureData, CampaignFilter, CampaignId,
+    CampaignLayout, CampaignPage, CampaignRef, CampaignSettings, CampaignStatus, CampaignTemplate,
+    FeedId, FeedRef, Timestamp,
 };
 use uuid::Uuid;
 
@@ -28,11 +29,11 @@ fn template(name: &str) -> CampaignTemplate {
 }
 
 fn with_feeds(name: &str, feeds: Vec<FeedRef>) -> CampaignTemplate {
-    let data = CampaignFeatureData::ContentFeed {
+    let data = CampaignFeatureData::ContentFeed(CampaignContentFeed {
         feeds,
         view_ext_on_browser: true,
         recommendations_title: false,
-    };
+    });
     CampaignTemplate { features: vec![CampaignFeature { position: 1, data }], ..template(name) }
 }
 

@@ -1,4 +1,4 @@
-//! Disabling devices whose addresses are dead, and sparing all others (traps 6 and 9, B22).
+//! Disabling devices whose addresses are dead, and sparing all others (B22).
 
 use notify_core::{Endpoint, IosEnv, Platform, Timestamp};
 
@@ -16,7 +16,7 @@ pub(super) fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) ->
     }
 }
 
-/// Trap 6: a device that has another token by now is spared; B22: the same token stays dead.
+/// A device that has another token by now is spared; B22: the same token stays dead.
 pub async fn a_dead_address_disables_the_device_that_still_has_it(store: &dyn Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
@@ -67,7 +67,7 @@ pub async fn a_device_that_has_another_host_by_now_is_spared(store: &dyn Store) 
     assert!(!store.device(app, id("d001")).await.unwrap().enabled, "the host it has now");
 }
 
-/// Trap 9: compared with the last registration, written or not.
+/// Compared with the last registration, written or not.
 pub async fn a_later_registration_spares_a_device(store: &dyn Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;

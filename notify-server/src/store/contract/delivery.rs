@@ -1,13 +1,10 @@
-//! Dispatches, pages and checkpoints. The traps named are those of `design.md`.
+//! What becomes due, and reading its audience.
 
-use notify_core::{Counts, Endpoint, NotificationStatus, Platform, Schedule};
+use notify_core::{Endpoint, NotificationStatus, Platform, Schedule};
 
-use super::dead::report;
-use super::given::{self, EPOCH, LEASE, NOW, android, id};
+use super::given::{self, NOW, android};
 use super::is_unknown;
-use crate::store::{
-    Checkpoint, DeviceKey, DispatchNo, Epoch, PageClaim, Settled, Source, Store, StoreError,
-};
+use crate::store::{Checkpoint, DispatchNo, Source, Store};
 
 pub async fn what_is_due_is_started_oldest_first_within_the_limit(store: &dyn Store) {
     let app = given::app(store).await;
@@ -35,7 +32,7 @@ pub async fn what_is_due_is_started_oldest_first_within_the_limit(store: &dyn St
     assert!(is_unknown(&store.dispatch(DispatchNo(9_999)).await));
 }
 
-/// Trap 7: by sequence, when it is due, not by time.
+/// By sequence, when it is due, not by time.
 pub async fn the_audience_is_fixed_when_a_notification_becomes_due(store: &dyn Store) {
     let app = given::app(store).await;
     let mut later = given::broadcast(&[Platform::Android]);
@@ -103,7 +100,7 @@ pub async fn named_ids_are_resolved_and_the_unknown_counted(store: &dyn Store) {
     assert_eq!((of_ios.platform, of_ios.counts.unknown), (Platform::Ios, 1));
 }
 
-/// Trap 14: what is read is bounded, whatever matches.
+/// What is read is bounded, whatever matches.
 pub async fn a_slice_bounds_the_rows_it_reads(store: &dyn Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, other, 2).await;
@@ -157,163 +154,7 @@ pub async fn a_tag_is_read_over_its_own_devices(store: &dyn Store) {
     assert_eq!(eligible, [false, true, false]);
 }
 
-pub async fn a_cursor_moves_once(store: &dyn Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 4).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let slice = store.read_slice(&dispatch, dispatch.cursor, 2).await.unwrap();
-    let claim = PageClaim { targeted: 2, ..given::claim(&dispatch, slice.to, false) };
-    let page = store.open_page(claim).await.unwrap();
-    assert_eq!((page.from, page.to, page.epoch), (dispatch.cursor, slice.to, EPOCH));
-    assert_eq!((page.checkpoint_no, page.lease_until), (0, LEASE));
-    let second = PageClaim { epoch: Epoch(99), ..claim };
-    assert!(matches!(store.open_page(second).await, Err(StoreError::Fenced)));
-    let moved = store.dispatch(dispatch.no).await.unwrap();
-    assert_eq!((moved.cursor, moved.scan_done), (slice.to, false));
-    let rest = PageClaim { targeted: 2, ..given::claim(&moved, moved.until, true) };
-    store.open_page(rest).await.unwrap();
-    assert!(store.dispatch(dispatch.no).await.unwrap().scan_done);
-    let over = given::claim(&store.dispatch(dispatch.no).await.unwrap(), moved.until, true);
-    assert!(matches!(store.open_page(over).await, Err(StoreError::Fenced)));
-}
-
-pub async fn a_page_without_anybody_to_send_to_is_finished_at_once(store: &dyn Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
-    let mut off = android("d000");
-    off.push_disabled = true;
-    given::registered(store, app, off).await;
-    let dispatch = given::dispatch(store, app, given::direct(&["d000"], &[])).await;
-    let claim = PageClaim { excluded: 1, ..given::claim(&dispatch, dispatch.until, true) };
-    let page = store.open_page(claim).await.unwrap();
-    let record = store.notification(app, dispatch.notification_id.clone()).await.unwrap();
-    assert_eq!(record.status, NotificationStatus::Completed);
-    assert_eq!(record.counts, Counts { excluded: 1, ..Counts::default() });
-    let again = Checkpoint { finished: true, excluded: 1, ..given::checkpoint(page, 0) };
-    store.checkpoint(again).await.unwrap();
-    let twice = store.notification(app, dispatch.notification_id).await.unwrap();
-    assert_eq!(twice, record, "finishing it again changes nothing");
-}
-
-/// Trap 11: the change that leaves nothing open ends the dispatch, the last dispatch the rest.
-pub async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &dyn Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 5).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let counts =
-        || async { store.notification(app, dispatch.notification_id.clone()).await.unwrap() };
-    assert_eq!(counts().await.counts, Counts { targeted: 5, pending: 5, ..Counts::default() });
-    let first = Checkpoint {
-        settled: vec![
-            given::sent(keys[0]),
-            given::outcome(keys[1], Settled::Failed, Some("PayloadTooLarge")),
-        ],
-        ..given::checkpoint(page, 5)
-    };
-    let page = store.checkpoint(first).await.unwrap();
-    assert_eq!(page.checkpoint_no, 1);
-    let open = counts().await;
-    assert_eq!(open.status, NotificationStatus::Sending);
-    let so_far = Counts { targeted: 5, sent: 1, failed: 1, pending: 3, ..Counts::default() };
-    assert_eq!(open.counts, so_far);
-    let last = Checkpoint {
-        settled: vec![
-            given::outcome(keys[4], Settled::Canceled, None),
-            given::outcome(keys[2], Settled::Unregistered, Some("Unregistered")),
-            given::outcome(keys[3], Settled::Expired, Some("expired")),
-        ],
-        at: NOW.plus_ms(70),
-        finished: true,
-        ..given::checkpoint(page, 5)
-    };
-    store.checkpoint(last).await.unwrap();
-    let done = counts().await;
-    assert_eq!(done.status, NotificationStatus::Completed);
-    assert_eq!(done.completed_at, Some(NOW.plus_ms(70)));
-    let each = Counts {
-        targeted: 5,
-        sent: 1,
-        failed: 1,
-        unregistered: 1,
-        expired: 1,
-        canceled: 1,
-        ..Counts::default()
-    };
-    assert_eq!((done.counts, done.by_platform[0].counts), (each, each));
-}
-
-/// Trap 5: a compare-and-set on epoch and checkpoint number.
-pub async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &dyn Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let with =
-        |page, key| Checkpoint { settled: vec![given::sent(key)], ..given::checkpoint(page, 2) };
-    let next = store.checkpoint(with(page, keys[0])).await.unwrap();
-    let mut stale = with(page, keys[1]);
-    stale.dead.push(report(keys[1], "token-d001", None));
-    assert!(matches!(store.checkpoint(stale).await, Err(StoreError::Fenced)));
-    let adopted = store.adopt(Epoch(12), LEASE).await.unwrap();
-    assert_eq!(adopted.pages.len(), 1);
-    assert!(matches!(store.checkpoint(with(next, keys[1])).await, Err(StoreError::Fenced)));
-    let record = store.notification(app, dispatch.notification_id.clone()).await.unwrap();
-    assert_eq!(record.counts, Counts { targeted: 2, sent: 1, pending: 1, ..Counts::default() });
-    assert_eq!(store.delivery_outcome(dispatch.no, keys[1]).await.unwrap(), None);
-    assert!(store.device(app, id("d001")).await.unwrap().enabled);
-    store.checkpoint(with(adopted.pages[0], keys[1])).await.unwrap();
-}
-
-/// Trap 1: by sequence, whoever is erased meanwhile.
-pub async fn outcomes_stay_with_their_devices(store: &dyn Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 4).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    store.delete_device(app, id("d001"), NOW).await.unwrap();
-    let failed = crate::store::DeviceOutcome {
-        attempts: 3,
-        ..given::outcome(keys[2], Settled::Failed, Some("TopicDisallowed"))
-    };
-    let first = Checkpoint {
-        settled: vec![failed.clone(), given::sent(keys[0])],
-        ..given::checkpoint(page, 4)
-    };
-    let page = store.checkpoint(first).await.unwrap();
-    let progress = store.page_progress(&page).await.unwrap();
-    assert_eq!((progress.done, progress.excluded), (vec![keys[0], keys[2]], 0));
-    let left = store.read_range(&dispatch, page.from, page.to).await.unwrap();
-    let left: Vec<DeviceKey> = left.iter().map(|device| device.key).collect();
-    assert_eq!(left, [keys[0], keys[2], keys[3]]);
-    let outcome = |key| store.delivery_outcome(dispatch.no, key);
-    assert_eq!(outcome(keys[0]).await.unwrap(), Some(given::sent(keys[0])));
-    assert_eq!(outcome(keys[2]).await.unwrap(), Some(failed));
-    assert_eq!(outcome(keys[1]).await.unwrap(), None);
-    assert_eq!(outcome(keys[3]).await.unwrap(), None);
-}
-
-pub async fn failures_are_counted_by_reason(store: &dyn Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 5).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let settled = vec![
-        given::outcome(keys[0], Settled::Failed, Some("one")),
-        given::outcome(keys[1], Settled::Unregistered, Some("two")),
-        given::outcome(keys[2], Settled::Unregistered, Some("two")),
-        given::outcome(keys[3], Settled::Expired, Some("three")),
-        given::sent(keys[4]),
-    ];
-    let done = Checkpoint { settled, finished: true, ..given::checkpoint(page, 5) };
-    store.checkpoint(done).await.unwrap();
-    let record = store.notification(app, dispatch.notification_id).await.unwrap();
-    let failures: Vec<_> =
-        record.failures.iter().map(|row| (row.reason.as_str(), row.count)).collect();
-    assert_eq!(failures, [("two", 2), ("one", 1)]);
-}
-
-/// Trap 8: the engine can tell that a token was sent to under another device.
+/// The engine can tell that a token was sent to under another device.
 pub async fn a_moved_token_names_where_it_was(store: &dyn Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
@@ -325,23 +166,4 @@ pub async fn a_moved_token_names_where_it_was(store: &dyn Store) {
     assert_eq!((devices[0].address.as_deref(), devices[0].taken_from), (None, None));
     assert_eq!(devices[1].address.as_deref(), Some("token-d000"));
     assert_eq!(devices[1].taken_from, Some((devices[0].key, NOW.plus_ms(9))));
-}
-
-/// Trap 1 again: a tag that is removed takes a device out of the range, and moves no outcome.
-pub async fn a_tag_removed_meanwhile_shifts_nothing(store: &dyn Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
-    for device in ["d000", "d001", "d002"] {
-        given::tagged(store, app, device, "vip", true).await;
-    }
-    let mut new = given::broadcast(&[Platform::Android]);
-    new.tag = Some("vip".into());
-    let dispatch = given::dispatch(store, app, new).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let first = Checkpoint { settled: vec![given::sent(keys[1])], ..given::checkpoint(page, 3) };
-    let page = store.checkpoint(first).await.unwrap();
-    store.remove_tag(app, id("d000"), "vip".into()).await.unwrap();
-    let left = store.read_range(&dispatch, page.from, page.to).await.unwrap();
-    assert_eq!(left.iter().map(|device| device.key).collect::<Vec<_>>(), keys[1..]);
-    assert_eq!(store.page_progress(&page).await.unwrap().done, [keys[1]]);
 }

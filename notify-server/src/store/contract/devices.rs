@@ -240,7 +240,7 @@ pub async fn an_erase_takes_the_id_out_of_stored_requests(store: &dyn Store) {
     assert_eq!(started.len(), 1, "an audience that an erase emptied ends at once");
 }
 
-/// Trap 6: a plain row number would be given again after the deletion of the highest.
+/// A plain row number would be given again after the deletion of the highest.
 pub async fn an_id_is_never_given_twice(store: &dyn Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;

@@ -14,6 +14,7 @@ pub mod feeds;
 pub mod given;
 pub mod idempotency;
 pub mod notifications;
+pub mod pages;
 pub mod polls;
 pub mod resuming;
 pub mod retries;
@@ -54,7 +55,7 @@ macro_rules! store_contract {
                 a_key_opens_its_application_until_it_is_revoked, keys_of_another_application_stay,
                 admin_keys_open_no_application, the_last_use_of_a_key_never_goes_back,
                 a_deleted_application_is_unknown_and_leaves_others_alone,
-                providers_are_kept_sealed_and_tell_versions_apart,
+                providers_are_kept_sealed_and_tell_versions_apart, what_was_forgotten_is_not_sealed,
                 listeners_hear_of_a_change_before_its_caller;
             devices: a_device_reads_back_as_it_was_registered, registering_again_replaces_every_field,
                 an_unchanged_registration_keeps_everything_but_its_time,
@@ -81,18 +82,19 @@ macro_rules! store_contract {
                 the_audience_is_fixed_when_a_notification_becomes_due,
                 every_platform_of_the_target_has_its_dispatch,
                 named_ids_are_resolved_and_the_unknown_counted, a_slice_bounds_the_rows_it_reads,
-                a_tag_is_read_over_its_own_devices, a_cursor_moves_once,
+                a_tag_is_read_over_its_own_devices, a_moved_token_names_where_it_was;
+            pages: a_cursor_moves_once,
                 a_page_without_anybody_to_send_to_is_finished_at_once,
                 a_checkpoint_counts_and_the_last_one_ends_everything,
                 a_checkpoint_that_lost_its_page_stores_nothing,
                 outcomes_stay_with_their_devices, failures_are_counted_by_reason,
-                a_moved_token_names_where_it_was, a_tag_removed_meanwhile_shifts_nothing;
+                a_tag_removed_meanwhile_shifts_nothing;
             dead: a_dead_address_disables_the_device_that_still_has_it,
                 a_device_that_has_another_host_by_now_is_spared,
                 a_later_registration_spares_a_device;
             retries: a_retry_is_claimed_when_it_is_due_by_one,
                 a_claim_that_ran_out_is_claimed_again, a_retry_that_is_settled_ends_the_dispatch,
-                a_retry_that_failed_again_waits_anew, an_erased_device_ends_its_retries,
+                a_retry_that_failed_again_waits_anew, a_retry_that_is_put_off_stays_as_it_was, an_erased_device_ends_its_retries,
                 a_settled_retry_is_left_as_it_is, lanes_are_those_with_something_due;
             campaigns: a_campaign_reads_back_with_its_feeds_by_id,
                 a_feed_that_is_not_there_is_refused_with_its_path,

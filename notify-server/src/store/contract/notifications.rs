@@ -40,7 +40,7 @@ pub async fn an_id_is_used_once_within_an_application(store: &dyn Store) {
     given::accepted(store, other, new).await;
 }
 
-/// Trap 19: what decides acceptance is looked at inside the transaction.
+/// What decides acceptance is looked at inside the transaction.
 pub async fn a_campaign_must_be_active(store: &dyn Store) {
     let app = given::app(store).await;
     let campaign = campaigns::made(store, app, "Summer").await;

@@ -22,7 +22,7 @@ pub async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
     assert_eq!(store.start_due(NOW, 10).await.unwrap().0.len(), 1);
 }
 
-/// Trap 1: what is settled is known by device, and the rest is read as it is now.
+/// What is settled is known by device, and the rest is read as it is now.
 pub async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     let store = backend.open().await;
     let app = given::app(&*store).await;
@@ -45,7 +45,7 @@ pub async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     let [page] = adopted.pages[..] else { panic!("{adopted:?}") };
     assert_eq!((page.epoch, page.checkpoint_no, adopted.dispatches), (NEXT, 1, vec![dispatch.no]));
     store.delete_device(app, id("d001"), NOW).await.unwrap();
-    assert_eq!(store.page_progress(&page).await.unwrap().done, [keys[0], keys[2]]);
+    assert_eq!(store.page_done(&page).await.unwrap(), [keys[0], keys[2]]);
     let rest = Checkpoint {
         settled: vec![
             given::sent(keys[3]),
@@ -91,7 +91,7 @@ pub async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
     assert_eq!(done, Done::Before(r#"{"success":true}"#.to_owned()));
 }
 
-/// Trap 9: an unchanged registration is held back, and written when the store is closed.
+/// An unchanged registration is held back, and written when the store is closed.
 pub async fn a_held_registration_is_written_at_the_end(backend: &dyn Backend) {
     let store = backend.open().await;
     let app = given::app(&*store).await;

@@ -89,7 +89,20 @@ pub async fn a_retry_that_failed_again_waits_anew(store: &dyn Store) {
     assert_eq!((claimed[0].attempts, claimed[0].unknown_outcomes), (2, 1));
 }
 
-/// Trap 17: in the transaction of the erase.
+/// B39: a pause is no attempt, and says nothing of the last one.
+pub async fn a_retry_that_is_put_off_stays_as_it_was(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::retried(store, app, 1).await;
+    let before = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let due_at = NOW.plus_ms(10_000);
+    let later = RetryOutcome { no: before[0].no, step: RetryStep::Later { due_at }, dead: None };
+    store.settle_retries(EPOCH, vec![later], NOW).await.unwrap();
+    assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap(), []);
+    let then = RetryClaim { now: due_at, ..given::retry_claim(app) };
+    assert_eq!(store.claim_retries(then).await.unwrap(), before);
+}
+
+/// In the transaction of the erase.
 pub async fn an_erased_device_ends_its_retries(store: &dyn Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 2).await;

@@ -1,21 +1,19 @@
 //! Applications and keys.
 
 mod erase;
+mod row;
 
 use async_trait::async_trait;
 use notify_core::{App, AppChange, AppId, Key, KeyId, NewApp, Timestamp};
-use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 pub(super) use self::erase::resume_erasing;
+use self::row::{APP, app_of, insert_admin_key, insert_app, insert_key, key_of};
 use super::SqliteStore;
 use super::cursor::{Listing, rows_wanted};
-use super::row::{app_status, unknown_value, uuid_at};
-use super::writer::WriteTx;
+use super::row::uuid_at;
 use crate::store::{AppAccess, AppNo, AppStore, Change, NewKey, Page, PageRequest, StoreError};
 
-/// Columns of an application as `app_of` reads them.
-const APP: &str = "a.no, a.id, a.name, a.language, a.status, a.created_at";
 const APPS: Listing = Listing { name: "apps", app: 0 };
 
 #[async_trait]
@@ -213,70 +211,4 @@ pub(super) fn app_no(connection: &Connection, id: AppId) -> Result<AppNo, StoreE
         .query_row([id.0.as_bytes()], |row| row.get(0).map(AppNo))
         .optional()?
         .ok_or(StoreError::NotFound)
-}
-
-fn app_of(row: &Row<'_>) -> rusqlite::Result<(AppNo, App)> {
-    let status: String = row.get(4)?;
-    let app = App {
-        id: AppId(uuid_at(row, 1)?),
-        name: row.get(2)?,
-        language: row.get(3)?,
-        status: app_status(&status).ok_or_else(|| unknown_value(4, Type::Text))?,
-        created_at: Timestamp(row.get(5)?),
-    };
-    Ok((AppNo(row.get(0)?), app))
-}
-
-fn key_of(row: &Row<'_>) -> rusqlite::Result<Key> {
-    Ok(Key {
-        id: KeyId(uuid_at(row, 0)?),
-        name: row.get(1)?,
-        hint: row.get(2)?,
-        created_at: Timestamp(row.get(3)?),
-        last_used_at: row.get::<_, Option<i64>>(4)?.map(Timestamp),
-    })
-}
-
-fn insert_app(
-    tx: &WriteTx<'_>,
-    id: AppId,
-    app: &NewApp,
-    at: Timestamp,
-) -> Result<AppNo, StoreError> {
-    tx.prepare_cached(
-        "insert into apps (id, name, language, status, created_at)
-         values (?1, ?2, ?3, 'active', ?4)",
-    )?
-    .execute(params![id.0.as_bytes(), app.name, app.language, at.as_ms()])?;
-    Ok(AppNo(tx.last_insert_rowid()))
-}
-
-fn insert_key(tx: &WriteTx<'_>, app: AppNo, key: &NewKey) -> Result<(), StoreError> {
-    tx.prepare_cached(
-        "insert into api_keys (app_no, id, hash, hint, name, created_at)
-         values (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?
-    .execute(params![
-        app.0,
-        key.id.0.as_bytes(),
-        key.hash,
-        key.hint,
-        key.name,
-        key.created_at.as_ms()
-    ])?;
-    Ok(())
-}
-
-fn insert_admin_key(tx: &WriteTx<'_>, key: &NewKey) -> Result<(), StoreError> {
-    tx.prepare_cached(
-        "insert into admin_keys (id, hash, hint, name, created_at) values (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute(params![
-        key.id.0.as_bytes(),
-        key.hash,
-        key.hint,
-        key.name,
-        key.created_at.as_ms()
-    ])?;
-    Ok(())
 }

@@ -1,17 +1,18 @@
 //! Campaigns (B27, B28). A stored template names every feed by id.
 
+mod feeds;
+
 use async_trait::async_trait;
 use notify_core::{
-    Campaign, CampaignCreated, CampaignFeatureData, CampaignFilter, CampaignId, CampaignPage,
-    CampaignRecord, CampaignRef, CampaignStatus, CampaignTemplate, FeedId, FeedRef, NewFeed,
-    Timestamp,
+    Campaign, CampaignCreated, CampaignFilter, CampaignId, CampaignPage, CampaignRecord,
+    CampaignRef, CampaignStatus, CampaignTemplate, Timestamp,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use self::feeds::{link_feeds, resolve_feeds};
 use super::SqliteStore;
 use super::row::{campaign_status, folded, live_app, unknown_value, uuid_at};
-use super::{error::broken, feed};
 use crate::store::{AppNo, CampaignDraft, CampaignStore, Done, Once, StoreError};
 
 /// Columns as [`campaign_of`] reads them.
@@ -219,53 +220,6 @@ fn clear_default(tx: &Connection, app: AppNo) -> Result<(), StoreError> {
     tx.prepare_cached("update campaigns set is_default = 0 where app_no = ?1 and is_default = 1")?
         .execute([app.0])?;
     Ok(())
-}
-
-fn link_feeds(tx: &Connection, campaign: i64, feeds: &[i64]) -> Result<(), StoreError> {
-    let mut link = tx.prepare_cached(
-        "insert or ignore into campaign_feeds (campaign_no, feed_no) values (?1, ?2)",
-    )?;
-    for feed in feeds {
-        link.execute([campaign, *feed])?;
-    }
-    Ok(())
-}
-
-/// The template with every feed named by id, and the numbers of these feeds. Feeds named by url are
-/// made, or reused as they are (B29). Feeds that are not there are refused with the rules broken before (B2).
-fn resolve_feeds(
-    tx: &Connection,
-    app: AppNo,
-    draft: &CampaignDraft,
-    mut broken_rules: Vec<String>,
-) -> Result<(CampaignTemplate, Vec<i64>), StoreError> {
-    let mut template = draft.template.clone();
-    let mut ids = draft.feed_ids.iter();
-    let mut numbers = Vec::new();
-    for (place, feature) in template.features.iter_mut().enumerate() {
-        let CampaignFeatureData::ContentFeed { feeds, .. } = &mut feature.data else { continue };
-        for (index, named) in feeds.iter_mut().enumerate() {
-            let (no, id) = match named {
-                FeedRef::Id { id } => match feed::number_of(tx, app, *id)? {
-                    Some(no) => (no, *id),
-                    None => {
-                        let path = format!("features[{place}].data.feeds[{index}].id");
-                        broken_rules.push(format!("{path}: names no feed"));
-                        continue;
-                    }
-                },
-                FeedRef::Url { url, name } => {
-                    let id: FeedId = *ids.next().ok_or_else(|| broken("a feed without an id"))?;
-                    let new = NewFeed { url: url.clone(), name: name.clone() };
-                    feed::make(tx, app, (id, &new), draft.at)?
-                }
-            };
-            *named = FeedRef::Id { id };
-            numbers.push(no);
-        }
-    }
-    StoreError::refused_if(broken_rules)?;
-    Ok((template, numbers))
 }
 
 fn record(

@@ -13,10 +13,10 @@ use rusqlite::hooks::Wal;
 use super::connection::open_writer;
 
 /// Pages of the log from which it is carried over.
-const CHECKPOINT_PAGES: i32 = 4_000;
+const CHECKPOINT_PAGES: i32 = 16_000;
 /// Pages of the log from which the writer itself carries the rest over, after it has answered
 /// everybody: only while nobody writes can the log begin anew, and without that it grows for ever.
-const LOG_PAGES_MAX: i32 = 16_000;
+pub(super) const LOG_PAGES_MAX: i32 = 32_000;
 
 /// The writer's side.
 pub(super) struct Checkpoints {

@@ -21,8 +21,8 @@ pub(super) use self::settle::{
 use super::SqliteStore;
 use crate::store::{
     Adopted, AppNo, AudienceDevice, Checkpoint, ClaimedRetry, DeliveryStore, DeviceKey,
-    DeviceOutcome, Dispatch, DispatchNo, Epoch, OpenPage, PageClaim, PageProgress, RetryClaim,
-    RetryOutcome, Slice, StoreError,
+    DeviceOutcome, Dispatch, DispatchNo, Epoch, OpenPage, PageClaim, RetryClaim, RetryOutcome,
+    Slice, StoreError,
 };
 
 #[async_trait]
@@ -71,9 +71,9 @@ impl DeliveryStore for SqliteStore {
         self.write(move |tx| page::open(tx, &claim)).await
     }
 
-    async fn page_progress(&self, page: &OpenPage) -> Result<PageProgress, StoreError> {
+    async fn page_done(&self, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
         let page = *page;
-        self.read(move |connection| page::progress(connection, &page)).await
+        self.read(move |connection| page::done(connection, &page)).await
     }
 
     async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<OpenPage, StoreError> {

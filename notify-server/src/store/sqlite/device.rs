@@ -2,6 +2,7 @@
 
 mod counts;
 mod erase;
+mod lately;
 mod read;
 mod register;
 mod row;
@@ -18,6 +19,7 @@ use notify_core::{
 };
 
 pub(super) use self::counts::count_dead;
+pub(super) use self::lately::Lately;
 use self::row::Wanted;
 pub(super) use self::row::key_by_id;
 pub(super) use self::scrub::Named;
@@ -40,20 +42,27 @@ impl DeviceStore for SqliteStore {
         once: Option<Once>,
     ) -> Result<Done<Success>, StoreError> {
         let wanted = Arc::new(Wanted::of_registration(app, registration)?);
-        if once.is_none() {
-            // Most registrations change nothing, and reading that is far cheaper than a commit.
+        if once.is_none() && self.lately.looks_unchanged() {
+            // Reading that nothing changes is far cheaper than a commit.
             let asked = Arc::clone(&wanted);
-            let unchanged = self.read(move |tx| register::unchanged(tx, app, &asked)).await?;
+            let unchanged =
+                self.readers.read_once(move |tx| register::unchanged(tx, app, &asked)).await?;
             if let Some((key, registered_at)) = unchanged {
                 self.seen.note(key, at);
+                self.lately.note(false);
                 if at.ms_since(registered_at) < REGISTRATION_WRITTEN_EVERY_MS {
                     self.write_seen_when_many().await?;
                     return Ok(Done::Now(Success { success: true }));
                 }
             }
         }
+        let (seen, lately) = (Arc::clone(&self.seen), Arc::clone(&self.lately));
         self.write_once(app, once, move |tx| {
-            register::register(tx, app, &wanted, at)?;
+            let registered = register::register(tx, app, &wanted, at)?;
+            lately.note(registered == register::Registered::Changed);
+            if let register::Registered::Unchanged(key) = registered {
+                seen.note(key, at);
+            }
             Ok(Success { success: true })
         })
         .await

@@ -40,7 +40,7 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use self::checkpoint::Checkpoints;
-use self::device::Seen;
+use self::device::{Lately, Seen};
 use self::readers::Readers;
 use self::writer::{Listeners, WriteTx, Writer};
 use crate::store::{AppNo, ChangeListener, Done, Once, Store, StoreError};
@@ -51,6 +51,7 @@ pub struct SqliteStore {
     writer: Arc<Writer>,
     readers: Arc<Readers>,
     seen: Arc<Seen>,
+    lately: Arc<Lately>,
     listeners: Listeners,
     lock: Mutex<Option<File>>,
 }
@@ -87,6 +88,7 @@ impl SqliteStore {
             writer: Arc::new(writer),
             readers: Arc::new(readers),
             seen: Arc::new(Seen::default()),
+            lately: Arc::new(Lately::default()),
             listeners,
             lock: Mutex::new(opened.lock),
         }))

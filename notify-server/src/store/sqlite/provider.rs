@@ -75,14 +75,31 @@ impl ProviderStore for SqliteStore {
                      from providers p join apps a on a.no = p.app_no
                      where p.app_no = ?1 and p.provider = ?2 and a.status <> 'erasing'",
                 )?
-                .query_row(params![app.0, provider.as_str()], |row| {
-                    Ok((AppId(uuid_at(row, 3)?), provider_of(row)?))
-                })
+                .query_row(params![app.0, provider.as_str()], provider_with_app)
                 .optional()?;
             Ok(row)
         })
         .await
     }
+
+    async fn any_sealed(&self) -> Result<Option<(AppId, ProviderRow)>, StoreError> {
+        self.read(|connection| {
+            let row = connection
+                .prepare_cached(
+                    "select p.provider, p.sealed, p.updated_at, a.id
+                     from providers p join apps a on a.no = p.app_no
+                     where p.sealed <> x'' and a.status <> 'erasing' limit 1",
+                )?
+                .query_row([], provider_with_app)
+                .optional()?;
+            Ok(row)
+        })
+        .await
+    }
+}
+
+fn provider_with_app(row: &Row<'_>) -> rusqlite::Result<(AppId, ProviderRow)> {
+    Ok((AppId(uuid_at(row, 3)?), provider_of(row)?))
 }
 
 fn provider_of(row: &Row<'_>) -> rusqlite::Result<ProviderRow> {

@@ -3,10 +3,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -21,19 +21,18 @@ type Job = Box<dyn FnOnce(&Connection) + Send>;
 
 /// The way to the connections.
 pub(super) struct Readers {
-    jobs: RwLock<Option<SyncSender<Job>>>,
+    jobs: RwLock<Option<Sender<Job>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Readers {
     /// Opens that many connections.
     pub(super) fn start(path: &Path, connections: usize) -> Result<Self, ReadersError> {
-        let (jobs, waiting) = sync_channel::<Job>(READS_WAITING_MAX);
-        let waiting = Arc::new(Mutex::new(waiting));
+        let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
         let mut threads = Vec::new();
         for _ in 0..connections.max(1) {
             let connection = open_reader(path)?;
-            let waiting = Arc::clone(&waiting);
+            let waiting = waiting.clone();
             let thread = std::thread::Builder::new()
                 .name("store-reader".to_owned())
                 .spawn(move || serve(&connection, &waiting))?;
@@ -48,9 +47,18 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
+        self.read_once(move |connection| in_transaction(connection, work)).await
+    }
+
+    /// Runs a read of one statement, which is a snapshot by itself.
+    pub(super) async fn read_once<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
         let (caller, answer) = oneshot::channel();
         self.send(Box::new(move |connection| {
-            let result = catch_unwind(AssertUnwindSafe(|| in_transaction(connection, work)))
+            let result = catch_unwind(AssertUnwindSafe(|| work(connection)))
                 .unwrap_or_else(|_| Err(broken("a read panicked")));
             // The caller may have gone away.
             let _ = caller.send(result);
@@ -93,10 +101,8 @@ pub(super) enum ReadersError {
     Thread(#[from] std::io::Error),
 }
 
-fn serve(connection: &Connection, waiting: &Mutex<Receiver<Job>>) {
-    loop {
-        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = next else { return };
+fn serve(connection: &Connection, waiting: &Receiver<Job>) {
+    while let Ok(job) = waiting.recv() {
         job(connection);
         if !connection.is_autocommit() {
             // A read that panicked; should even this fail, the next begin says so.

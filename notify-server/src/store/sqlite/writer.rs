@@ -16,8 +16,8 @@ use super::error::{broken, unavailable};
 use super::fault::Faults;
 use crate::store::{Change, ChangeListener, StoreError};
 
-/// Most writes of one commit. At 256 rows a commit the fsync is a small part of the work
-/// (performance.md, 2a); more would only make the first ones wait longer.
+/// Most writes of one commit. At 256 rows a commit the fsync is a small part of the work (35,600
+/// devices a second; 1,024 rows came to 38,100); more would only make the first ones wait longer.
 pub const WRITES_PER_COMMIT_MAX: usize = 256;
 /// Most writes that wait for the writer; further ones are refused, so that a stalled disk shows.
 pub const WRITES_WAITING_MAX: usize = 8_192;
@@ -195,7 +195,7 @@ impl Work {
                 }
             }
             Err(cause) => {
-                // What a failed commit or fsync left in this connection cannot be trusted (trap 2).
+                // What a failed commit or fsync left in this connection cannot be trusted.
                 self.connection = None;
                 let cause = cause.to_string();
                 batch.into_iter().for_each(|job| job.answer(Some(&cause)));

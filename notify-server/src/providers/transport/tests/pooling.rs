@@ -54,11 +54,7 @@ async fn nothing_is_sent_before_the_stream_limit_is_known_and_the_first_answer_r
 #[tokio::test(start_paused = true)]
 async fn a_second_connection_is_opened_when_the_streams_of_the_first_are_used_up() {
     let fixture = fixture().await;
-    let warm = fixture.send();
-    let mut first = fixture.accept(2).await;
-    let stream = first.request().await;
-    first.answer(stream, OK).await;
-    warm.await.unwrap().unwrap();
+    let mut first = fixture.warm(2).await;
 
     let sent = fixture.send_many(3);
     let streams = first.requests(2).await;

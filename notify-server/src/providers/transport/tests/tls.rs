@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Pools, Protocols, body, request};
-use crate::provider_config::{Endpoint, ExtraRoots};
+use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::Certainty;
 use crate::providers::transport::{Failure, Reply};
 use tokio::time::{Duration, Instant};
@@ -52,9 +52,9 @@ async fn send_to(
     pem: Option<&str>,
     protocols: Protocols,
 ) -> Result<Reply, Failure> {
-    let endpoint = Endpoint::parse(&format!("https://{host}:{port}")).unwrap();
+    let base_url = BaseUrl::parse(&format!("https://{host}:{port}")).unwrap();
     let trust = pem.map(|pem| ExtraRoots::parse(pem).unwrap());
-    let pool = Pools::default().get(&endpoint, "one".to_owned(), trust, protocols);
+    let pool = Pools::default().get(&base_url, "one".to_owned(), trust, protocols);
     pool.send(request, body(), Instant::now() + Duration::from_secs(30)).await
 }
 

@@ -1,5 +1,5 @@
 //! Checkpoints: what happened on a page since its last one, committed as one and fenced by epoch
-//! and checkpoint number (trap 5).
+//! and checkpoint number, so that a worker that lost its page overwrites nothing.
 
 use std::collections::BTreeMap;
 

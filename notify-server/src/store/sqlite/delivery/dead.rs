@@ -8,8 +8,8 @@ use super::super::row::env_code;
 use super::super::writer::WriteTx;
 use crate::store::{Change, DeadAddress, StoreError};
 
-/// Disables the device, unless it has another address or host now or registered after the report's time
-/// (traps 6 and 9).
+/// Disables the device, unless it has another address or host now, or registered after the report's
+/// time: the report is about what was sent to, not about what the device has become (B22).
 pub(super) fn disable(
     tx: &mut WriteTx<'_>,
     seen: &Seen,

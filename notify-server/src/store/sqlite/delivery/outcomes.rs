@@ -1,5 +1,5 @@
 //! The compact form in which outcomes are kept: a device that was sent to takes one or two bytes.
-//! Keyed by sequence, never by position (trap 1).
+//! Keyed by sequence, never by position: a page that is read again after a crash is another set.
 //!
 //! ```text
 //! chunk  = words entry*            words = count (length bytes)*       all numbers are LEB128

@@ -7,12 +7,12 @@ use notify_core::Timestamp;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::super::row::{count, count_at, unknown_value};
+use super::super::row::{count, unknown_value};
 use super::outcomes;
 use super::settle::{self, Moved};
 use crate::store::{
-    Adopted, DeviceKey, DeviceOutcome, DispatchNo, Epoch, OpenPage, PageClaim, PageNo,
-    PageProgress, Settled, StoreError,
+    Adopted, DeviceKey, DeviceOutcome, DispatchNo, Epoch, OpenPage, PageClaim, PageNo, Settled,
+    StoreError,
 };
 
 /// Takes over the open pages, and frees the retries that other processes had claimed.
@@ -92,15 +92,7 @@ pub(super) fn open(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, Store
 }
 
 /// What of a page is settled or waits to be tried again.
-pub(super) fn progress(
-    connection: &Connection,
-    page: &OpenPage,
-) -> Result<PageProgress, StoreError> {
-    let excluded = connection
-        .prepare_cached("select excluded from pages where no = ?1")?
-        .query_row([page.no.0], |row| count_at(row, 0))
-        .optional()?
-        .ok_or(StoreError::NotFound)?;
+pub(super) fn done(connection: &Connection, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
     let settled = outcomes_of(connection, page.no, page.from)?;
     let mut done: Vec<DeviceKey> = settled.into_iter().map(|outcome| outcome.key).collect();
     let mut retries =
@@ -110,7 +102,7 @@ pub(super) fn progress(
     }
     done.sort_unstable();
     done.dedup();
-    Ok(PageProgress { done, excluded })
+    Ok(done)
 }
 
 /// The outcome of one device.

@@ -143,6 +143,14 @@ pub(super) fn settle(
             }
             settle::moved(tx, dispatch, Moved { retries: -1, ..Moved::default() }, at)
         }
+        RetryStep::Later { due_at } => {
+            tx.prepare_cached(
+                "update retries set due_at = ?3, claimable_at = ?3, epoch = null
+                 where no = ?1 and epoch = ?2 and outcome is null",
+            )?
+            .execute([outcome.no.0, epoch.0, due_at.as_ms()])?;
+            Ok(())
+        }
         RetryStep::Again { attempts, due_at, reason, unknown_outcomes } => {
             tx.prepare_cached(
                 "update retries set attempts = ?3, due_at = ?4, claimable_at = ?4, reason = ?5,

@@ -1,5 +1,6 @@
 //! Ending what nothing is left of: retries, dispatches and at last the notification. Seen by
-//! counting down what is open, never by looking whether others are done (trap 11).
+//! counting down what is open, never by looking whether others are done, which two that
+//! end at once would both deny.
 
 use std::collections::BTreeMap;
 
@@ -135,7 +136,7 @@ pub(super) fn count_failures(
     Ok(())
 }
 
-/// Ends the open retries of a device that is no more, as canceled (trap 17).
+/// Ends the open retries of a device that is no more, as canceled: nothing of it is sent later.
 pub(crate) fn cancel_retries_of_device(
     tx: &Connection,
     key: DeviceKey,

@@ -1,4 +1,4 @@
-//! Erasing a device with all that is kept about it (B23, trap 17).
+//! Erasing a device with all that is kept about it (B23).
 
 use notify_core::{DeviceId, Timestamp};
 

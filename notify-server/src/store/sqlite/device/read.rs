@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use super::super::cursor::{Listing, rows_wanted};
 use super::super::error::broken;
 use super::super::row::live_app;
-use super::row::{DEVICE, DeviceRow, by_id};
+use super::row::{DEVICE, DEVICES, DeviceRow, by_id};
 use super::seen::Seen;
 use crate::store::{AppNo, DeviceFilter, DeviceKey, Page, PageRequest, SEQUENCE_MAX, StoreError};
 
@@ -42,7 +42,7 @@ pub(super) fn list(
     let rows = match &filter.tag {
         None => {
             let sql = format!(
-                "select {DEVICE} from devices d join device_seen s on s.key = d.key
+                "select {DEVICE} from {DEVICES}
                  where d.key > ?1 and d.key <= ?2 order by d.key limit ?3"
             );
             connection
@@ -52,11 +52,10 @@ pub(super) fn list(
         }
         Some(tag) => {
             let sql = format!(
-                "select {DEVICE} from tags t cross join device_tags dt cross join devices d
-                 cross join device_seen s
+                "select {DEVICE} from tags t cross join device_tags dt cross join {DEVICES}
                  where t.app_no = ?4 and t.name = ?5 and dt.tag_no = t.no and dt.value = 1
                  and dt.device_key > ?1 and dt.device_key <= ?2
-                 and d.key = dt.device_key and s.key = d.key order by dt.device_key limit ?3"
+                 and d.key = dt.device_key order by dt.device_key limit ?3"
             );
             connection
                 .prepare_cached(&sql)?

@@ -27,34 +27,42 @@ fn is_unchanged(row: &DeviceRow, wanted: &Wanted) -> bool {
     row.key.platform() == wanted.platform && row.fields == wanted.fields
 }
 
+/// What a registration came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Registered {
+    /// Something is not as it was.
+    Changed,
+    /// Nothing but the time of the registration, which may be written or not.
+    Unchanged(DeviceKey),
+}
+
 /// Registers a device, or replaces every field of it.
 pub(super) fn register(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     wanted: &Wanted,
     at: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<Registered, StoreError> {
     live_app(tx, app)?;
     let key = match by_id(tx, app, &wanted.device_id)? {
         Some(row) if is_unchanged(&row, wanted) => {
             if at.ms_since(row.registered_at) >= REGISTRATION_WRITTEN_EVERY_MS {
                 write_seen(tx, row.key, at)?;
             }
-            return Ok(());
+            return Ok(Registered::Unchanged(row.key));
         }
         Some(row) if row.key.platform() == wanted.platform => replace(tx, &row, wanted, at)?,
         Some(row) => change_platform(tx, app, &row, (wanted, at))?,
         None => {
             let key = next_key(tx, app, wanted)?;
             let taken = take_address(tx, app, wanted, (key, at))?;
-            insert(tx, (key, taken), wanted, at)?;
-            write_seen(tx, key, at)?;
+            insert(tx, (key, taken), wanted, (at, at))?;
             counts::changed(tx, None, Some(State::of_wanted(key, wanted, at)))?;
             key
         }
     };
     tx.changed(Change::DeviceChanged(key));
-    Ok(())
+    Ok(Registered::Changed)
 }
 
 /// The same for the platforms of B25: an id of a device of another platform is refused.
@@ -69,7 +77,7 @@ pub(super) fn subscribe(
     {
         return Err(StoreError::refused("device_id", "is in use by a device of another platform"));
     }
-    register(tx, app, wanted, at)
+    register(tx, app, wanted, at).map(drop)
 }
 
 /// The device that has the wanted address.
@@ -115,7 +123,7 @@ fn take_address(
         if holder != key {
             tx.prepare_cached(
                 "update devices set address = null, address_hash = null, p256dh = null,
-                 auth = null, moved_from = null, moved_at = null where key = ?1",
+                 auth = null where key = ?1",
             )?
             .execute([holder.0])?;
             tx.changed(Change::DeviceChanged(holder));
@@ -128,7 +136,7 @@ fn take_address(
     Ok(taken)
 }
 
-/// The next key of the application (trap 6).
+/// The next key of the application: never one that an erased device had.
 fn next_key(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<DeviceKey, StoreError> {
     let sequence: Option<i64> = tx
         .prepare_cached(
@@ -147,13 +155,14 @@ fn insert(
     tx: &Connection,
     (key, taken): (DeviceKey, Option<(DeviceKey, Timestamp)>),
     wanted: &Wanted,
-    created_at: Timestamp,
+    (created_at, at): (Timestamp, Timestamp),
 ) -> Result<(), StoreError> {
     let fields = &wanted.fields;
     tx.prepare_cached(
         "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
-         push_disabled, utc_offset_minutes, details, p256dh, auth, moved_from, moved_at, created_at)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+         push_disabled, utc_offset_minutes, details, p256dh, auth, moved_from, moved_at, created_at,
+         registered_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?
     .execute(params![
         key.0,
@@ -170,6 +179,7 @@ fn insert(
         taken.map(|(from, _)| from.0),
         taken.map(|(_, at)| at.as_ms()),
         created_at.as_ms(),
+        at.as_ms(),
     ])?;
     Ok(())
 }
@@ -212,7 +222,7 @@ fn replace(
     }
     tx.prepare_cached(
         "update devices set ios_env = ?2, utc_offset_minutes = ?3, details = ?4, p256dh = ?5,
-         auth = ?6 where key = ?1",
+         auth = ?6, registered_at = max(registered_at, ?7) where key = ?1",
     )?
     .execute(params![
         key.0,
@@ -220,9 +230,9 @@ fn replace(
         fields.utc_offset_minutes,
         fields.details,
         fields.p256dh,
-        fields.auth
+        fields.auth,
+        at.as_ms()
     ])?;
-    write_seen(tx, key, at)?;
     let enabled = !fields.push_disabled && (revived || !row.dead);
     counts::changed(
         tx,
@@ -247,8 +257,7 @@ fn change_platform(
     }
     tx.changed(Change::DeviceChanged(row.key));
     let taken = take_address(tx, app, wanted, (key, at))?;
-    insert(tx, (key, taken), wanted, row.created_at)?;
-    write_seen(tx, key, at)?;
+    insert(tx, (key, taken), wanted, (row.created_at, at))?;
     for sql in [
         "update device_tags set device_key = ?2 where device_key = ?1",
         "update engagement set device_key = ?2 where device_key = ?1",
@@ -264,10 +273,12 @@ fn change_platform(
     Ok(key)
 }
 
-/// Writes the time of a registration; never an older one, never for a device that is gone.
+/// Writes the time of a registration that changed nothing; never an older one, never for a device
+/// that is gone.
 pub(super) fn write_seen(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<(), StoreError> {
     tx.prepare_cached(
-        "insert into device_seen (key, registered_at) select key, ?2 from devices where key = ?1
+        "insert into device_seen (key, registered_at) select key, ?2 from devices
+         where key = ?1 and registered_at < ?2
          on conflict do update set registered_at = max(registered_at, excluded.registered_at)",
     )?
     .execute([key.0, at.as_ms()])?;

@@ -44,9 +44,14 @@ pub(super) struct DeviceRow {
     pub(super) registered_at: Timestamp,
 }
 
-/// Columns as [`DeviceRow::read`] reads them, of `devices d` and `device_seen s`.
+/// Columns as [`DeviceRow::read`] reads them, of [`DEVICES`].
 pub(super) const DEVICE: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
-    d.dead_at, d.utc_offset_minutes, d.details, d.p256dh, d.auth, d.created_at, s.registered_at";
+    d.dead_at, d.utc_offset_minutes, d.details, d.p256dh, d.auth, d.created_at, \
+    max(d.registered_at, coalesce(s.registered_at, 0))";
+/// The last registration that is written, of [`DEVICES`].
+pub(super) const REGISTERED: &str = "max(d.registered_at, coalesce(s.registered_at, 0))";
+/// The tables of a device; most have no row in the second.
+pub(super) const DEVICES: &str = "devices d left join device_seen s on s.key = d.key";
 
 impl DeviceRow {
     /// Enabled as B22 says.
@@ -86,7 +91,7 @@ pub(super) fn by_id(
 ) -> Result<Option<DeviceRow>, StoreError> {
     let row = connection
         .prepare_cached(&format!(
-            "select {DEVICE} from devices d join device_seen s on s.key = d.key
+            "select {DEVICE} from {DEVICES}
              where d.app_no = ?1 and d.device_id = ?2"
         ))?
         .query_row(params![app.0, id.as_str()], DeviceRow::read)

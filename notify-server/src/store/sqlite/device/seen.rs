@@ -1,4 +1,4 @@
-//! Registrations that changed nothing, held back so that they cost no commit (trap 9). Lost in a
+//! Registrations that changed nothing, held back so that they cost no commit. Lost in a
 //! crash they are at most an hour old; the newest of this and the table is the truth.
 
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use notify_core::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::row::{DEVICES, REGISTERED};
 use crate::store::{DeviceKey, StoreError};
 
 /// Registrations held back, from which on they are written part by part. So many that the devices
@@ -109,7 +110,7 @@ pub(crate) fn last_registration(
     key: DeviceKey,
 ) -> Result<Option<Timestamp>, StoreError> {
     let at = tx
-        .prepare_cached("select registered_at from device_seen where key = ?1")?
+        .prepare_cached(&format!("select {REGISTERED} from {DEVICES} where d.key = ?1"))?
         .query_row([key.0], |row| row.get(0).map(Timestamp))
         .optional()?;
     Ok(at)

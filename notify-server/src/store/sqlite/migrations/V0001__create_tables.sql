@@ -9,7 +9,7 @@ create table apps (
     language text not null check (language <> ''),
     status text not null check (status in ('active', 'suspended', 'erasing')),
     created_at integer not null,
-    -- The last sequence given to a device. Grows only (trap 6).
+    -- The last sequence given to a device. Grows only: a key that was erased is not given again.
     device_sequence integer not null default 0 check (device_sequence between 0 and 1099511627775)
 ) strict;
 
@@ -58,10 +58,12 @@ create table devices (
     details text not null,
     p256dh text,
     auth text,
-    -- The device that had this address before, and since when it has not (trap 8).
+    -- The device that had this address before, and since when it has not.
     moved_from integer,
     moved_at integer,
     created_at integer not null,
+    -- The last registration that changed something.
+    registered_at integer not null,
     check (key >> 43 = app_no),
     check ((address is null) = (address_hash is null)),
     check ((dead_reason is null) = (dead_at is null)),
@@ -72,7 +74,8 @@ create index devices_by_address on devices (address_hash) where address_hash is 
 -- The state too, so that part of an hour is counted without reading a row (B26).
 create index devices_by_creation on devices (app_no, created_at, push_disabled, dead_at);
 
--- The last registration, apart from the wide row so that an unchanged one is cheap (trap 9).
+-- Later registrations that changed nothing, apart from the wide row so that they are cheap. The
+-- newer of the two is the last one.
 create table device_seen (
     key integer primary key,
     registered_at integer not null
@@ -166,7 +169,7 @@ create table notifications (
     tag text,
     ttl_seconds integer not null,
     campaign_id blob check (length(campaign_id) = 16),
-    -- The highest device sequence when it was due (trap 7).
+    -- The highest device sequence when it was due.
     audience_until integer,
     open_dispatches integer not null default 0 check (open_dispatches >= 0),
     cancel_requested_at integer,
@@ -190,7 +193,7 @@ create table dispatches (
     until integer not null,
     scan_done integer not null default 0 check (scan_done in (0, 1)),
     is_canceled integer not null default 0 check (is_canceled in (0, 1)),
-    -- Completion is seen by counting down, never by looking whether others are done (trap 11).
+    -- Completion is seen by counting down, never by looking whether others are done.
     open_pages integer not null default 0 check (open_pages >= 0),
     open_retries integer not null default 0 check (open_retries >= 0),
     unknown integer not null default 0,

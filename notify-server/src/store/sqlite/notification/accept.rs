@@ -1,5 +1,5 @@
 //! Accepting a notification, or recording a report: one row, whatever its audience. What decides
-//! whether it is accepted is looked at in the same transaction (trap 19).
+//! whether it is accepted is looked at in the same transaction, so that nothing changes between.
 
 use notify_core::{
     CampaignRef, NotificationId, NotificationStatus, Origin, Schedule, Target, Timestamp,
@@ -64,7 +64,7 @@ pub(super) fn notification(
             tag: new.tag.as_deref(),
             ttl_seconds: new.ttl_seconds,
             campaign: new.campaign,
-            // What is due later gets its audience when it is (trap 7).
+            // What is due later gets its audience when it is.
             audience_until: due.then_some(sequence),
         },
     )?;

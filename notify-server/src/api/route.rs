@@ -1,4 +1,4 @@
-//! One endpoint: a handler with what it reads and what it answers. The only place that knows warp.
+//! One route: a handler with what it reads and what it answers. The only place that knows warp.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -38,7 +38,7 @@ where
 }
 
 /// A row of the table: method, path template, handler, and what OpenAPI tells about it.
-pub(crate) struct Endpoint {
+pub(crate) struct Route {
     /// Method.
     pub(crate) method: Method,
     /// Path with `{placeholders}`.
@@ -56,7 +56,7 @@ pub(crate) struct Endpoint {
     run: Run,
 }
 
-impl Endpoint {
+impl Route {
     /// Says what it does and which rows fix it.
     pub(crate) fn about(mut self, summary: &'static str, rows: &'static str) -> Self {
         self.summary = summary;
@@ -70,7 +70,7 @@ impl Endpoint {
         self
     }
 
-    /// The endpoint as a warp filter: path, method, then the exchange that the front attached.
+    /// The route as a warp filter: path, method, then the exchange that the front attached.
     pub(crate) fn filter(&self) -> BoxedFilter<(warp::reply::Response,)> {
         let run = self.run.clone();
         path(self.template)
@@ -97,74 +97,71 @@ impl Endpoint {
     }
 }
 
-/// An endpoint that reads its query alone.
-pub(crate) fn get<Q, Res>(template: &'static str, handler: impl Handler<Q::Valid, Res>) -> Endpoint
-where
-    Q: Query<Valid: Send> + 'static,
-    Res: Serialize + ToSchema + 'static,
-{
+/// A query that a route reads.
+pub(crate) trait Asked: Query<Valid: Send> + 'static {}
+impl<Q: Query<Valid: Send> + 'static> Asked for Q {}
+
+/// A body that a route reads.
+pub(crate) trait Body: Request<Valid: Send> + ToSchema + 'static {}
+impl<R: Request<Valid: Send> + ToSchema + 'static> Body for R {}
+
+/// What a route answers.
+pub(crate) trait Answered: Serialize + ToSchema + 'static {}
+impl<Res: Serialize + ToSchema + 'static> Answered for Res {}
+
+/// A route that reads its query alone.
+pub(crate) fn get<Q: Asked, Res: Answered>(
+    template: &'static str,
+    handler: impl Handler<Q::Valid, Res>,
+) -> Route {
     without_body::<Q, Res>(Method::GET, template, handler)
 }
 
-/// An endpoint that deletes what its path names.
-pub(crate) fn delete<Q, Res>(
+/// A route that deletes what its path names.
+pub(crate) fn delete<Q: Asked, Res: Answered>(
     template: &'static str,
     handler: impl Handler<Q::Valid, Res>,
-) -> Endpoint
-where
-    Q: Query<Valid: Send> + 'static,
-    Res: Serialize + ToSchema + 'static,
-{
+) -> Route {
     without_body::<Q, Res>(Method::DELETE, template, handler)
 }
 
-/// An endpoint that reads a body; under `/v1` with `Idempotency-Key` (B8).
-pub(crate) fn post<R, Res>(template: &'static str, handler: impl Handler<R::Valid, Res>) -> Endpoint
-where
-    R: Request<Valid: Send> + ToSchema + 'static,
-    Res: Serialize + ToSchema + 'static,
-{
+/// A route that reads a body; under `/v1` with `Idempotency-Key` (B8).
+pub(crate) fn post<R: Body, Res: Answered>(
+    template: &'static str,
+    handler: impl Handler<R::Valid, Res>,
+) -> Route {
     with_body::<R, Res>(Method::POST, template, handler)
 }
 
-/// An endpoint that replaces what its path names.
-pub(crate) fn put<R, Res>(template: &'static str, handler: impl Handler<R::Valid, Res>) -> Endpoint
-where
-    R: Request<Valid: Send> + ToSchema + 'static,
-    Res: Serialize + ToSchema + 'static,
-{
+/// A route that replaces what its path names.
+pub(crate) fn put<R: Body, Res: Answered>(
+    template: &'static str,
+    handler: impl Handler<R::Valid, Res>,
+) -> Route {
     with_body::<R, Res>(Method::PUT, template, handler)
 }
 
-/// An endpoint that changes what its path names.
-pub(crate) fn patch<R, Res>(
+/// A route that changes what its path names.
+pub(crate) fn patch<R: Body, Res: Answered>(
     template: &'static str,
     handler: impl Handler<R::Valid, Res>,
-) -> Endpoint
-where
-    R: Request<Valid: Send> + ToSchema + 'static,
-    Res: Serialize + ToSchema + 'static,
-{
+) -> Route {
     with_body::<R, Res>(Method::PATCH, template, handler)
 }
 
 /// A page or text for people and machines beside the API.
-pub(crate) fn raw<Fut>(template: &'static str, handler: fn(Ctx) -> Fut) -> Endpoint
+pub(crate) fn raw<Fut>(template: &'static str, handler: fn(Ctx) -> Fut) -> Route
 where
     Fut: Future<Output = http::Response<Bytes>> + Send + 'static,
 {
-    Endpoint::new(Method::GET, template, Arc::new(move |ctx| Box::pin(handler(ctx))))
+    Route::new(Method::GET, template, Arc::new(move |ctx| Box::pin(handler(ctx))))
 }
 
-fn without_body<Q, Res>(
+fn without_body<Q: Asked, Res: Answered>(
     method: Method,
     template: &'static str,
     handler: impl Handler<Q::Valid, Res>,
-) -> Endpoint
-where
-    Q: Query<Valid: Send> + 'static,
-    Res: Serialize + ToSchema + 'static,
-{
+) -> Route {
     let run: Run = Arc::new(move |ctx| {
         let handler = handler.clone();
         Box::pin(async move {
@@ -175,20 +172,16 @@ where
             outcome.await.map_or_else(ApiError::into_response, Reply::into_response)
         })
     });
-    let mut endpoint = Endpoint::new(method, template, run);
-    endpoint.response = Some(Shape::of::<Res>());
-    endpoint
+    let mut route = Route::new(method, template, run);
+    route.response = Some(Shape::of::<Res>());
+    route
 }
 
-fn with_body<R, Res>(
+fn with_body<R: Body, Res: Answered>(
     method: Method,
     template: &'static str,
     handler: impl Handler<R::Valid, Res>,
-) -> Endpoint
-where
-    R: Request<Valid: Send> + ToSchema + 'static,
-    Res: Serialize + ToSchema + 'static,
-{
+) -> Route {
     let run: Run = Arc::new(move |ctx| {
         let handler = handler.clone();
         Box::pin(async move {
@@ -207,10 +200,10 @@ where
             outcome.await.unwrap_or_else(ApiError::into_response)
         })
     });
-    let mut endpoint = Endpoint::new(method, template, run);
-    endpoint.request = Some(Shape::of::<R>());
-    endpoint.response = Some(Shape::of::<Res>());
-    endpoint
+    let mut route = Route::new(method, template, run);
+    route.request = Some(Shape::of::<R>());
+    route.response = Some(Shape::of::<Res>());
+    route
 }
 
 /// The name of a placeholder, if the segment of a template is one.

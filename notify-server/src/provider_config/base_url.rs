@@ -5,7 +5,7 @@ use url::{Host, Url};
 /// An origin with an optional path prefix. It comes from an administrator, so it may be `http` and
 /// private.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Endpoint {
+pub(crate) struct BaseUrl {
     /// Whether TLS is spoken.
     pub tls: bool,
     /// Host to resolve and to verify, without brackets.
@@ -18,7 +18,7 @@ pub(crate) struct Endpoint {
     pub prefix: String,
 }
 
-impl Endpoint {
+impl BaseUrl {
     /// Reads an address.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Endpoint {
     }
 }
 
-impl std::fmt::Display for Endpoint {
+impl std::fmt::Display for BaseUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}{}", self.origin(), self.prefix)
     }

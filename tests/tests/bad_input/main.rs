@@ -1,94 +1,25 @@
 //! What bad input gets, on every route that takes a body: a clear list of errors, nothing stored,
-//! never a 5xx, and a server that goes on (issue: "What bad input gets"; T16).
+//! never a 5xx, and a server that goes on.
+
+mod mutation;
+mod target;
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use http::Method;
-use notify_tests::{Caller, Reply, Route, ServerProcess, World, body, routes};
+use notify_tests::{Route, body, routes};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// Most that the server may grow by while it is fed bad input, in bytes. A megabyte of keys costs
-/// some twenty times its size on each thread that reads such a body; what grows without end, or
-/// with 10 MB bodies, goes far beyond.
-const MEMORY_GROWTH_MAX: u64 = 128 * 1_048_576;
+use crate::mutation::{change, mutated};
+use crate::target::Target;
+
 /// Levels of nesting that no reader may follow.
 const DEPTH: usize = 100_000;
 /// Mutated bodies that are tried in all.
 const CASES: u32 = 4_000;
-
-/// A server process with an application, an administrator, and one of everything.
-struct Target {
-    server: ServerProcess,
-    app: Caller,
-    admin: Caller,
-    world: World,
-    routes: Vec<Route>,
-    _folder: tempfile::TempDir,
-}
-
-impl Target {
-    async fn start() -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let server = ServerProcess::start(folder.path()).await?;
-        let app = Caller::app(&server.origin, server.api_key.as_deref().context("a key")?)?;
-        let admin = Caller::admin(&server.origin, server.admin_key.as_deref().context("a key")?)?;
-        let mut world = World::make(&app, "phone").await?;
-        // An application apart, so that suspending it does not lock the caller out.
-        let apart = admin.post("/admin/v1/apps", &json!({"name": "apart"})).await?;
-        world.app = apart["id"].as_str().context("an id")?.to_owned();
-        let routes = routes(&app).await?.into_iter().filter(|route| body(route).is_some());
-        let routes = routes.collect();
-        Ok(Self { server, app, admin, world, routes, _folder: folder })
-    }
-
-    fn caller(&self, route: &Route) -> &Caller {
-        if route.template.starts_with("/admin") { &self.admin } else { &self.app }
-    }
-
-    async fn send(&self, route: &Route, body: impl Into<reqwest::Body>) -> Result<Reply> {
-        let path = self.world.path(&route.template);
-        self.caller(route).send(&route.method, &path, body).await
-    }
-
-    /// What is stored, as the listings tell it.
-    async fn stored(&self) -> Result<BTreeMap<String, Value>> {
-        let mut stored = BTreeMap::new();
-        for path in [
-            "/v1/notifications?limit=1000",
-            "/v1/devices?limit=1000",
-            "/v1/tags?limit=1000",
-            "/v1/feeds?limit=1000",
-            "/v1/campaigns?status=all&limit=1000",
-            "/v1/statistics/devices",
-        ] {
-            stored.insert(path.to_owned(), self.app.get(path).await?);
-        }
-        let app = &self.world.app;
-        for path in [
-            "/admin/v1/apps".to_owned(),
-            format!("/admin/v1/apps/{app}/keys"),
-            format!("/admin/v1/apps/{app}/providers"),
-            format!("/admin/v1/apps/{app}"),
-        ] {
-            stored.insert(path.clone(), self.admin.get(&path).await?);
-        }
-        let poll = format!("/v1/polls/{}", self.world.poll);
-        stored.insert(poll.clone(), self.app.get(&poll).await?);
-        Ok(stored)
-    }
-
-    /// The server lives, and has not swallowed what it was fed.
-    async fn is_well(&self, memory_before: u64) -> Result<()> {
-        self.app.get("/readyz").await?;
-        let grown = self.server.memory_peak()?.saturating_sub(memory_before);
-        assert!(grown < MEMORY_GROWTH_MAX, "grew by {} MiB", grown / 1_048_576);
-        Ok(())
-    }
-}
 
 /// Bodies that no route accepts, with the statuses that they may get.
 fn bad_bodies(route: &Route) -> Vec<(&'static str, Vec<u8>, u16)> {
@@ -210,129 +141,6 @@ async fn methods_ids_and_heads_that_cannot_be_get_their_errors() -> Result<()> {
     assert_eq!(target.stored().await?, before, "nothing is stored");
     target.is_well(memory).await?;
     target.server.kill().await
-}
-
-/// One change to a body.
-#[derive(Debug, Clone)]
-enum Change {
-    /// The value at the place becomes this one.
-    Replace(usize, Value),
-    /// The member or element at the place goes.
-    Remove(usize),
-    /// The value at the place goes into a list, so many deep.
-    Wrap(usize, usize),
-    /// A byte of the text becomes another one.
-    Byte(usize, u8),
-    /// The text ends there.
-    Cut(usize),
-    /// The member at the place gets another name.
-    Rename(usize, String),
-}
-
-/// Values that something may stumble over.
-fn hostile() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        prop_oneof![Just(0_u64), Just(u64::MAX), Just(253_402_300_800_000), Just(1 << 53)]
-            .prop_map(Value::from),
-        ".{0,20}".prop_map(Value::from),
-        "(default|notify|\\.\\.|%00|GMT[+-][0-9]{2}:[0-9]{2}|https?://.{0,9}|[a-z]+://.{0,9})"
-            .prop_map(Value::from),
-        (1_usize..5_000).prop_map(|length| Value::from("ä".repeat(length))),
-        (0_usize..1_200).prop_map(|length| json!(vec!["a"; length])),
-        Just(json!({})),
-        Just(json!({"aps": {"alert": "a", "badge": 1, "sound": "s"}, "from": "x"})),
-    ]
-}
-
-fn change() -> impl Strategy<Value = Change> {
-    let place = 0_usize..64;
-    prop_oneof![
-        6 => (place.clone(), hostile()).prop_map(|(place, value)| Change::Replace(place, value)),
-        1 => place.clone().prop_map(Change::Remove),
-        1 => (place.clone(), 1_usize..100).prop_map(|(place, depth)| Change::Wrap(place, depth)),
-        2 => (0_usize..4_096, any::<u8>()).prop_map(|(place, byte)| Change::Byte(place, byte)),
-        1 => (0_usize..4_096).prop_map(Change::Cut),
-        1 => (place, ".{0,12}").prop_map(|(place, name)| Change::Rename(place, name)),
-    ]
-}
-
-/// The value at a place, counted in reading order.
-fn at<'v>(value: &'v mut Value, place: &mut usize) -> Option<&'v mut Value> {
-    if *place == 0 {
-        return Some(value);
-    }
-    *place -= 1;
-    match value {
-        Value::Array(elements) => elements.iter_mut().find_map(|element| at(element, place)),
-        Value::Object(members) => members.values_mut().find_map(|member| at(member, place)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-    }
-}
-
-fn count(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(elements) => elements.iter().map(count).sum(),
-        Value::Object(members) => members.values().map(count).sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-    }
-}
-
-fn mutated(mut body: Value, changes: &[Change]) -> Vec<u8> {
-    for change in changes {
-        let (Change::Replace(place, _)
-        | Change::Remove(place)
-        | Change::Wrap(place, _)
-        | Change::Byte(place, _)
-        | Change::Cut(place)
-        | Change::Rename(place, _)) = change;
-        let mut place = place % count(&body);
-        let Some(found) = at(&mut body, &mut place) else { continue };
-        match change {
-            Change::Replace(_, value) => *found = value.clone(),
-            Change::Wrap(_, depth) => {
-                *found = (0..*depth).fold(found.take(), |inner, _| json!([inner]));
-            }
-            Change::Remove(_) => match found {
-                Value::Array(elements) => drop(elements.pop()),
-                Value::Object(members) => {
-                    let first = members.keys().next().cloned();
-                    first.and_then(|name| members.remove(&name));
-                }
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                    *found = Value::Null;
-                }
-            },
-            Change::Rename(_, name) => {
-                if let Value::Object(members) = found
-                    && let Some(first) = members.keys().next().cloned()
-                    && let Some(value) = members.remove(&first)
-                {
-                    members.insert(name.clone(), value);
-                }
-            }
-            Change::Byte(..) | Change::Cut(_) => {}
-        }
-    }
-    let mut text = body.to_string().into_bytes();
-    for change in changes {
-        match change {
-            Change::Byte(place, byte) if !text.is_empty() => {
-                let place = place % text.len();
-                text[place] = *byte;
-            }
-            Change::Cut(place) => text.truncate(place % (text.len() + 1)),
-            Change::Byte(..)
-            | Change::Replace(..)
-            | Change::Remove(_)
-            | Change::Wrap(..)
-            | Change::Rename(..) => {}
-        }
-    }
-    text
 }
 
 #[test]

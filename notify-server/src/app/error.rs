@@ -1,0 +1,55 @@
+//! Why the server did not start.
+
+use std::path::PathBuf;
+
+use crate::api::TlsError;
+use crate::secrets::MasterKeyError;
+use crate::store::StoreError;
+use crate::store::sqlite::OpenError;
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The data folder cannot be made.
+    #[error("cannot make the data folder {}", path.display())]
+    DataDir {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The database cannot be opened.
+    #[error("cannot open the database")]
+    Open(#[from] OpenError),
+    /// The thread that opens the database ended early.
+    #[error("the database was not opened")]
+    Interrupted,
+    /// There is no master key, or it is another one.
+    #[error("cannot use the master key in {place}")]
+    MasterKey {
+        /// The variable or file that holds it.
+        place: String,
+        /// Why.
+        #[source]
+        source: MasterKeyError,
+    },
+    /// TLS cannot be served.
+    #[error("cannot serve TLS")]
+    Tls(#[from] TlsError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}; --listen takes another address")]
+    Listen {
+        /// Which.
+        address: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The delivery engine cannot run.
+    #[error("the delivery engine did not start")]
+    Engine(#[source] std::io::Error),
+    /// The store failed at the start.
+    #[error("the database does not answer")]
+    Store(#[from] StoreError),
+}

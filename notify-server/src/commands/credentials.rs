@@ -1,0 +1,61 @@
+//! `notify-server forget-credentials`: the way on when the master key is lost. What it sealed is
+//! given up; which providers there were stays known, so that messages wait for new credentials in
+//! place of failing without a provider.
+
+use anyhow::ensure;
+use notify_core::App;
+
+use crate::app::{existing_master_key, open_store};
+use crate::clock::{Clock, SystemClock};
+use crate::config::Config;
+use crate::secrets::MasterKey;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{AppStore, PageRequest, ProviderRow, ProviderStore, Store};
+
+use super::print;
+
+/// Applications that are read at a time.
+const APPS_PER_PAGE: u32 = 100;
+
+/// Forgets the credentials that the master key, when there is one, does not open.
+pub(super) async fn forget(config: &Config) -> anyhow::Result<()> {
+    let database = config.database();
+    ensure!(database.exists(), "there is no database at {}", database.display());
+    let store = open_store(config, true).await?;
+    let key = existing_master_key(config)?;
+    let mut forgotten = 0;
+    let mut cursor = None;
+    loop {
+        let page = store.list_apps(PageRequest { limit: APPS_PER_PAGE, cursor }).await?;
+        for app in page.rows {
+            forgotten += forget_of(&store, key.as_ref(), &app).await?;
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    store.close().await;
+    print(&format!("forgot the credentials of {forgotten} providers; the others are as they were"))
+}
+
+/// Forgets those of one application; answers how many.
+async fn forget_of(
+    store: &SqliteStore,
+    key: Option<&MasterKey>,
+    app: &App,
+) -> anyhow::Result<usize> {
+    let mut forgotten = 0;
+    for row in store.providers(app.id).await? {
+        let opens = key.is_some_and(|key| key.open(app.id, row.provider, &row.sealed).is_ok());
+        if opens || row.sealed.is_empty() {
+            continue;
+        }
+        let (provider, updated_at) = (row.provider, SystemClock::start().now());
+        let empty = ProviderRow { provider, sealed: Vec::new(), updated_at };
+        store.put_provider(app.id, empty).await?;
+        print(&format!("forgot {} of {} ({})", provider.as_str(), app.name, app.id))?;
+        forgotten += 1;
+    }
+    Ok(forgotten)
+}

@@ -1,0 +1,96 @@
+//! Dispatches, and the audience that they are sent to.
+
+use notify_core::{AppId, IosEnv, NotificationId, Platform, Timestamp};
+
+use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo};
+
+/// One notification on one platform.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dispatch {
+    /// Number.
+    pub no: DispatchNo,
+    /// Its notification.
+    pub notification: NotificationNo,
+    /// Its notification's id.
+    pub notification_id: NotificationId,
+    /// Its application.
+    pub app: AppNo,
+    /// Its application's id.
+    pub app_id: AppId,
+    /// Its application's name, the title of what names none (B34).
+    pub app_name: String,
+    /// Platform.
+    pub platform: Platform,
+    /// The body of the request, from which the payload is rendered.
+    pub request: String,
+    /// Public address of its poll.
+    pub poll_public_id: Option<uuid::Uuid>,
+    /// What its devices are drawn from.
+    pub source: Source,
+    /// The last key claimed by a page.
+    pub cursor: DeviceKey,
+    /// The last key of the audience: who registers later is not in it, whatever the clock says.
+    pub until: DeviceKey,
+    /// Whether every key up to `until` is claimed.
+    pub scan_done: bool,
+    /// Whether it was canceled by request: what is left is counted, not sent.
+    pub canceled: bool,
+    /// When it was due.
+    pub due_at: Timestamp,
+    /// `ttl_seconds` of B19; counted from `due_at`.
+    pub ttl_seconds: u32,
+}
+
+/// What the devices of a dispatch are drawn from. Each bounds what is read, not what matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Every device of the platform.
+    Platform,
+    /// The devices that have this tag, over the tag's own index.
+    Tag(String),
+    /// These devices, resolved from ids and sorted; of them those with the tag, if one is named.
+    Named {
+        /// Keys in order.
+        keys: Vec<DeviceKey>,
+        /// Only those that have this tag.
+        tag: Option<String>,
+    },
+}
+
+/// A device as the engine sees it when its turn comes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AudienceDevice {
+    /// Key.
+    pub key: DeviceKey,
+    /// Push token or other address; `None`: without an address.
+    pub address: Option<Box<str>>,
+    /// APNs host.
+    pub ios_env: IosEnv,
+    /// Enabled (B22) and, where a tag is named, having it.
+    pub eligible: bool,
+    /// The device that had this address before, and since when it has not: one
+    /// that was sent to there in this dispatch is not sent to twice.
+    pub taken_from: Option<(DeviceKey, Timestamp)>,
+}
+
+impl std::fmt::Debug for AudienceDevice {
+    /// Never shows the address.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AudienceDevice")
+            .field("key", &self.key)
+            .field("has_address", &self.address.is_some())
+            .field("eligible", &self.eligible)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The next part of an audience.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slice {
+    /// Every device read, in key order, eligible or not.
+    pub devices: Vec<AudienceDevice>,
+    /// The last key that this part covers, whether or not a device has it.
+    pub to: DeviceKey,
+    /// Whether the audience ends here.
+    pub end: bool,
+}

@@ -1,0 +1,52 @@
+//! Applications, keys and providers.
+
+use anyhow::Result;
+use notify_client::{Client, Error};
+use notify_core::{CreateApp, CreateKey, ListDevices, UpdateApp};
+use notify_tests::TestServer;
+
+use super::page;
+
+pub(super) async fn administration(server: &TestServer) -> Result<()> {
+    let client = server.client();
+    let admin = client.admin();
+    let shop = CreateApp { name: "Shop".into(), language: Some("de".into()) };
+    let app = admin.create_app(&shop).await?.id;
+    assert_eq!(admin.get_app(app).await?.language, "de");
+    let key = admin.create_key(app, &CreateKey { name: Some("backend".into()) }).await?;
+    let shop = Client::builder(server.origin()).api_key(key.api_key.as_str()).retries(0).build()?;
+    assert_eq!(shop.devices().list(&ListDevices::default()).await?.devices, []);
+
+    let change = |status: &str| UpdateApp { status: Some(status.into()), ..UpdateApp::default() };
+    admin.update_app(app, &change("suspended")).await?;
+    let locked_out = shop.devices().list(&ListDevices::default()).await;
+    assert!(matches!(locked_out, Err(Error::Unauthorized { .. })), "{locked_out:?}");
+    admin.update_app(app, &change("active")).await?;
+    shop.devices().list(&ListDevices::default()).await?;
+    let keys = admin.list_keys(app).await?.keys;
+    assert_eq!((keys.len(), keys[0].name.as_deref()), (1, Some("backend")));
+    assert!(!key.api_key.contains(&keys[0].hint) || keys[0].hint.len() < 12, "only a hint");
+    admin.revoke_key(app, key.id).await?;
+    let revoked = shop.devices().list(&ListDevices::default()).await;
+    assert!(matches!(revoked, Err(Error::Unauthorized { .. })), "{revoked:?}");
+
+    let fcm = notify_core::ProviderKind::Fcm;
+    admin.put_provider(app, fcm, &server.sandbox.fcm_config()).await?;
+    let read = admin.get_provider(app, fcm).await?;
+    assert_eq!(admin.list_providers(app).await?.providers, std::slice::from_ref(&read));
+    assert!(!read.config.to_string().contains("PRIVATE KEY"), "secrets are left out");
+    admin.delete_provider(app, fcm).await?;
+    let mut names = Vec::new();
+    let mut apps = admin.all_apps(&page(1));
+    while let Some(app) = apps.next().await {
+        names.push(app?.name);
+    }
+    assert_eq!(
+        (names.as_slice(), admin.list_apps(&page(9)).await?.apps.len()),
+        (&["default".to_owned(), "Shop".to_owned()][..], 2)
+    );
+    admin.delete_app(app).await?;
+    let gone = admin.get_app(app).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! What is fed: a server process, and what it holds before and after.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use notify_tests::{Caller, Reply, Route, ServerProcess, World, body, routes};
+use serde_json::{Value, json};
+
+/// Most that the server may grow by while it is fed bad input, in bytes. A megabyte of keys costs
+/// some twenty times its size on each thread that reads such a body; what grows without end, or
+/// with 10 MB bodies, goes far beyond.
+const MEMORY_GROWTH_MAX: u64 = 128 * 1_048_576;
+
+/// A server process with an application, an administrator, and one of everything.
+pub(crate) struct Target {
+    /// The process.
+    pub(crate) server: ServerProcess,
+    /// Calls as the application.
+    pub(crate) app: Caller,
+    /// Calls as an administrator.
+    pub(crate) admin: Caller,
+    /// One of everything.
+    pub(crate) world: World,
+    /// The routes that take a body.
+    pub(crate) routes: Vec<Route>,
+    _folder: tempfile::TempDir,
+}
+
+impl Target {
+    pub(crate) async fn start() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let server = ServerProcess::start(folder.path()).await?;
+        let app = Caller::app(&server.origin, server.api_key.as_deref().context("a key")?)?;
+        let admin = Caller::admin(&server.origin, server.admin_key.as_deref().context("a key")?)?;
+        let mut world = World::make(&app, "phone").await?;
+        // An application apart, so that suspending it does not lock the caller out.
+        let apart = admin.post("/admin/v1/apps", &json!({"name": "apart"})).await?;
+        world.app = apart["id"].as_str().context("an id")?.to_owned();
+        let routes = routes(&app).await?.into_iter().filter(|route| body(route).is_some());
+        let routes = routes.collect();
+        Ok(Self { server, app, admin, world, routes, _folder: folder })
+    }
+
+    pub(crate) fn caller(&self, route: &Route) -> &Caller {
+        if route.template.starts_with("/admin") { &self.admin } else { &self.app }
+    }
+
+    pub(crate) async fn send(
+        &self,
+        route: &Route,
+        body: impl Into<reqwest::Body>,
+    ) -> Result<Reply> {
+        let path = self.world.path(&route.template);
+        self.caller(route).send(&route.method, &path, body).await
+    }
+
+    /// What is stored, as the listings tell it.
+    pub(crate) async fn stored(&self) -> Result<BTreeMap<String, Value>> {
+        let mut stored = BTreeMap::new();
+        for path in [
+            "/v1/notifications?limit=1000",
+            "/v1/devices?limit=1000",
+            "/v1/tags?limit=1000",
+            "/v1/feeds?limit=1000",
+            "/v1/campaigns?status=all&limit=1000",
+            "/v1/statistics/devices",
+        ] {
+            stored.insert(path.to_owned(), self.app.get(path).await?);
+        }
+        let app = &self.world.app;
+        for path in [
+            "/admin/v1/apps".to_owned(),
+            format!("/admin/v1/apps/{app}/keys"),
+            format!("/admin/v1/apps/{app}/providers"),
+            format!("/admin/v1/apps/{app}"),
+        ] {
+            stored.insert(path.clone(), self.admin.get(&path).await?);
+        }
+        let poll = format!("/v1/polls/{}", self.world.poll);
+        stored.insert(poll.clone(), self.app.get(&poll).await?);
+        Ok(stored)
+    }
+
+    /// The server lives, and has not swallowed what it was fed.
+    pub(crate) async fn is_well(&self, memory_before: u64) -> Result<()> {
+        self.app.get("/readyz").await?;
+        let grown = self.server.memory_peak()?.saturating_sub(memory_before);
+        assert!(grown < MEMORY_GROWTH_MAX, "grew by {} MiB", grown / 1_048_576);
+        Ok(())
+    }
+}

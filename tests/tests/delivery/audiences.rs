@@ -1,0 +1,99 @@
+//! Who gets a notification, and over which host.
+
+use anyhow::Result;
+use notify_core::{CreateNotification, IosEnv, Platform, SetTags, Tag};
+use notify_server::sandbox::{Answer, Environment, Received};
+use notify_tests::{TestServer, android, ios, register};
+
+use crate::{BOTH, send};
+
+#[tokio::test]
+async fn named_devices_and_a_tag_narrow_who_gets_it() -> Result<()> {
+    let server = TestServer::start().await?;
+    let client = server.client();
+    let ok = Answer::ok();
+    register(&client, (1..=4).flat_map(|seed| [android(seed, &ok), ios(seed, &ok)])).await?;
+    let mut silent = android(5, &ok);
+    silent.push_disabled = Some(true);
+    let mut nowhere = ios(5, &ok);
+    nowhere.push_token = None;
+    register(&client, [silent, nowhere]).await?;
+    let vip = SetTags { tags: vec![Tag::new("vip", true)] };
+    for id in ["a1", "i1", "i2", "a5"] {
+        client.devices().set_tags(&device(id)?, &vip).await?;
+    }
+    let not = SetTags { tags: vec![Tag::new("vip", false)] };
+    client.devices().set_tags(&device("a2")?, &not).await?;
+
+    let tokens = |received: &[Received]| {
+        let mut tokens: Vec<_> = received.iter().filter_map(|one| one.token.clone()).collect();
+        tokens.sort();
+        tokens
+    };
+    let expected = |devices: &[&str]| {
+        let mut tokens: Vec<_> = devices.iter().map(|id| token(id)).collect();
+        tokens.sort();
+        tokens
+    };
+    let tagged = CreateNotification::to_platforms(BOTH, "t").tag("vip");
+    let (record, received) = send(&server, &tagged).await?;
+    assert_eq!(tokens(&received), expected(&["a1", "i1", "i2"]));
+    assert_eq!((record.counts.targeted, record.counts.excluded), (3, 0));
+
+    // The platforms do not matter beside ids, duplicates count once, unknown ids are counted.
+    let mut named = CreateNotification::to_devices(
+        ["a1", "a1", "a2", "a5", "ghost", "i1"],
+        ["i1", "i3", "i5"],
+        "t",
+    )?;
+    named.platforms = Some(vec!["web".into(), "toaster".into()]);
+    let (record, received) = send(&server, &named).await?;
+    assert_eq!(tokens(&received), expected(&["a1", "a2", "i1", "i3"]));
+    let counts = &record.counts;
+    assert_eq!((counts.targeted, counts.sent, counts.unknown, counts.excluded), (4, 4, 2, 2));
+
+    let (record, received) = send(&server, &named.tag("vip")).await?;
+    assert_eq!(tokens(&received), expected(&["a1", "i1"]));
+    assert_eq!((record.counts.targeted, record.counts.excluded), (2, 4), "{record:?}");
+
+    let nobody = CreateNotification::to_platforms([Platform::Ios], "t").tag("unheard-of");
+    let (record, received) = send(&server, &nobody).await?;
+    assert_eq!((record.counts.targeted, received.len()), (0, 0));
+    server.stop().await
+}
+
+#[tokio::test]
+async fn the_environment_of_a_device_picks_the_host_of_apns() -> Result<()> {
+    let server = TestServer::start().await?;
+    let ok = Answer::ok();
+    let devices = [
+        ios(1, &ok).ios_env(IosEnv::Sandbox),
+        ios(2, &ok).ios_env(IosEnv::Production),
+        ios(3, &ok),
+    ];
+    register(&server.client(), devices).await?;
+    let notification = CreateNotification::to_platforms([Platform::Ios], "x");
+    let (_, received) = send(&server, &notification).await?;
+    let mut hosts: Vec<_> =
+        received.iter().map(|one| (one.token.clone(), one.environment)).collect();
+    hosts.sort_by(|left, right| left.0.cmp(&right.0));
+    let expected = [
+        (Some(token("i1")), Some(Environment::Sandbox)),
+        (Some(token("i2")), Some(Environment::Production)),
+        (Some(token("i3")), Some(Environment::Production)),
+    ];
+    assert_eq!(hosts, expected);
+    server.stop().await
+}
+
+fn device(id: &str) -> Result<notify_core::DeviceId> {
+    notify_core::DeviceId::new(id).map_err(anyhow::Error::msg)
+}
+
+/// The token of a reachable device of the kit.
+fn token(id: &str) -> String {
+    let seed = id[1..].parse().expect("devices are numbered");
+    let device =
+        if id.starts_with('a') { android(seed, &Answer::ok()) } else { ios(seed, &Answer::ok()) };
+    device.push_token.expect("devices of the kit have tokens")
+}
