@@ -29,6 +29,7 @@ pub(crate) async fn create(
         tag: notification.audience.tag,
         schedule: notification.schedule,
         ttl_seconds: notification.ttl_seconds,
+        collapse_key: notification.collapse_key,
         poll,
         at: ctx.at(),
     };

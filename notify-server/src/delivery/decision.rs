@@ -86,6 +86,15 @@ pub enum Next {
         /// Since when the address is dead; a device registered later is spared.
         since: Option<Timestamp>,
     },
+    /// The address is another one: it is kept, and the delivery tried again there.
+    Move {
+        /// The new address.
+        to: Box<str>,
+        /// When it is tried.
+        due_at: Timestamp,
+        /// Attempts that count.
+        attempts: u16,
+    },
     /// The delivery is tried again.
     Retry {
         /// When.
@@ -120,7 +129,7 @@ pub enum Next {
 pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
     match answer {
         Answer::Delivered { .. } => Next::End { settled: Settled::Sent, reason: None },
-        Answer::TokenDead { reason, since, .. } => Next::Disable { reason, since },
+        Answer::TokenDead { reason, since, ambiguous: _ } => Next::Disable { reason, since },
         Answer::BadMessage { reason } | Answer::Policy { reason } => {
             Next::End { settled: Settled::Failed, reason: Some(reason) }
         }
@@ -143,7 +152,7 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
             }
             retry(reason, after, unknown_outcomes, past, policy)
         }
-        Answer::Moved { .. } => retry("moved".into(), None, past.unknown_outcomes, past, policy),
+        Answer::Moved { to } => moved(to, past, policy),
         Answer::Unknown { reason } | Answer::ServiceRefused { reason } => {
             if past.attempts_before + 1 >= policy.unknown_attempts_max {
                 return Next::End { settled: Settled::Failed, reason: Some(reason) };
@@ -158,6 +167,17 @@ fn recognises_repeats(platform: Platform) -> bool {
     match platform {
         Platform::Android | Platform::Ios | Platform::Web => true,
         Platform::FbMessenger | Platform::ChatApp => false,
+    }
+}
+
+/// At once the first time; a provider that goes on sending us elsewhere is another failure.
+fn moved(to: Box<str>, past: &Attempted, policy: &RetryPolicy) -> Next {
+    if past.attempts_before == 0 && past.expires_at.is_some() {
+        return Next::Move { to, due_at: past.now, attempts: 1 };
+    }
+    match retry("moved".into(), None, past.unknown_outcomes, past, policy) {
+        Next::Retry { due_at, attempts, .. } => Next::Move { to, due_at, attempts },
+        ended => ended,
     }
 }
 

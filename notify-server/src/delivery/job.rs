@@ -83,6 +83,12 @@ impl Job {
         job
     }
 
+    /// Whether the caller named a `collapse_key`, by which one notification replaces another.
+    pub(crate) fn replaces_others(&self) -> bool {
+        let notification = self.notification.as_ref();
+        notification.is_some_and(|notification| notification.collapse_key.is_some())
+    }
+
     pub(crate) fn cursor(&self) -> DeviceKey {
         DeviceKey(self.cursor.load(Ordering::Acquire))
     }

@@ -4,10 +4,12 @@
 
 mod hearing;
 mod pages;
+mod purge;
 mod retrying;
 mod run;
 mod services;
 
+pub(crate) use purge::Death;
 pub(crate) use run::LaneRun;
 pub(crate) use services::{InService, Service};
 
@@ -18,14 +20,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use notify_core::{Platform, Timestamp};
 use tokio::sync::Notify;
 
+use self::purge::PurgeWindow;
 use self::services::Services;
 use super::gate::{Admission, Gate};
 use super::job::Job;
-use super::pace::Pace;
+use super::pace::{ChatPace, Pace};
 use super::shared::Shared;
 use super::slots::Slots;
-use crate::providers::SharedProvider;
-use crate::store::{AppNo, Change, OpenPage, StoreError};
+use crate::providers::{Allowance, SharedProvider};
+use crate::store::{AppNo, Change, DeviceKey, OpenPage, StoreError};
 
 /// Streams assumed of a lane without a provider: what it settles does not go out.
 const SLOTS_WITHOUT_PROVIDER: usize = 1;
@@ -54,7 +57,13 @@ pub(crate) struct Lane {
     pub(crate) platform: Platform,
     pub(crate) gate: Gate,
     pub(crate) services: Services,
+    /// What an administrator set.
     pace: Pace,
+    /// What the provider itself takes.
+    own_pace: Pace,
+    chats: ChatPace,
+    /// Addresses that look dead, of production and sandbox.
+    purge: Mutex<[PurgeWindow; 2]>,
     /// Devices of all pages that wait for a service.
     parked: AtomicUsize,
     /// Retries that are open, as far as this process knows.
@@ -83,6 +92,9 @@ impl Lane {
             gate: Gate::new(shared.config.retry.probe_every_ms),
             services: Services::new(shared.config.retry.probe_every_ms),
             pace: Pace::default(),
+            own_pace: Pace::default(),
+            chats: ChatPace::default(),
+            purge: Mutex::default(),
             parked: AtomicUsize::new(0),
             retry_rows: AtomicU64::new(0),
             slots: Slots::new(SLOTS_WITHOUT_PROVIDER),
@@ -116,6 +128,7 @@ impl Lane {
         // held still.
         self.gate.open();
         self.services.open();
+        *self.purge.lock().expect("no holder of the windows panics") = Default::default();
         drop(known);
         self.tell(|inbox| inbox.provider_changed = true);
     }
@@ -156,12 +169,40 @@ impl Lane {
         self.provider.lock().expect("no holder of the provider panics")
     }
 
-    /// Asks gate and pace for one delivery to go out.
+    /// Asks gate, pace and the provider's own limits for one delivery to go out.
     pub(crate) fn admit(&self, now: Timestamp) -> Admission {
-        // The pace first: what it takes back is nothing, what the gate gives may be the probe.
-        match self.pace.admit(now) {
+        // The gate last: what it gives may be the probe.
+        if let Admission::Wait(until) = self.gate.peek(now) {
+            return Admission::Wait(until);
+        }
+        match self.allowed(now).and_then(|()| self.pace.admit(now)) {
             Ok(()) => self.gate.admit(now),
             Err(until) => Admission::Wait(until),
+        }
+    }
+
+    /// What the provider's own limits say.
+    fn allowed(&self, now: Timestamp) -> Result<(), Timestamp> {
+        let allowance = match &self.known().provider {
+            LaneProvider::Ready(provider) => provider.allowance(now),
+            LaneProvider::Missing | LaneProvider::Unknown => Allowance::Unlimited,
+        };
+        match allowance {
+            Allowance::Unlimited => Ok(()),
+            Allowance::PerSecond(rate) => {
+                self.own_pace.set_rate(Some(rate));
+                self.own_pace.admit(now)
+            }
+            Allowance::Closed { until } => Err(until),
+        }
+    }
+
+    /// Until when a device was sent to so lately that the platform would refuse another message to
+    /// it; else takes note that it is sent to now.
+    pub(crate) fn chat_pace(&self, key: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
+        match self.platform {
+            Platform::ChatApp => self.chats.admit(key, now),
+            Platform::Android | Platform::Ios | Platform::Web | Platform::FbMessenger => Ok(()),
         }
     }
 
@@ -191,16 +232,27 @@ impl Lane {
 
     /// How many retries are open, counted in the store.
     pub(crate) fn retries_counted(&self, rows: u64) {
-        let was_in_plenty = self.has_retries_in_plenty();
-        self.retry_rows.store(rows, Ordering::Release);
-        if was_in_plenty && !self.has_retries_in_plenty() {
+        let before = self.retry_rows.swap(rows, Ordering::AcqRel);
+        self.retries_went(before);
+    }
+
+    /// Retries ended.
+    pub(crate) fn retries_fewer(&self, rows: u64) {
+        let fewer = |before: u64| Some(before.saturating_sub(rows));
+        let before = self.retry_rows.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+        self.retries_went(before.unwrap_or_default());
+    }
+
+    /// Wakes pages that waited for retries to end.
+    fn retries_went(&self, before: u64) {
+        if before >= self.shared.config.lane_retry_rows_max && !self.has_retries_in_plenty() {
             self.gate.nudge();
         }
     }
 
     /// Deliveries became rows of their own.
-    pub(crate) fn retries_more(&self, rows: usize) {
-        self.retry_rows.fetch_add(rows as u64, Ordering::AcqRel);
+    pub(crate) fn retries_more(&self, rows: u64) {
+        self.retry_rows.fetch_add(rows, Ordering::AcqRel);
     }
 
     /// Has the lane look for what it can take on.
@@ -228,8 +280,12 @@ pub(crate) fn hear(lane: &Lane, change: Change) {
             lane.provider_changed();
         }
         Change::AppChanged(app) if app == lane.app => lane.provider_changed(),
+        Change::PurgeStopped(app, platform) if (app, platform) == (lane.app, lane.platform) => {
+            lane.stop_sending();
+        }
         Change::ProviderChanged(..)
         | Change::AppChanged(_)
+        | Change::PurgeStopped(..)
         | Change::NotificationDue
         | Change::NotificationScheduled
         | Change::NotificationCanceled(_)

@@ -1,9 +1,12 @@
 //! The pace of a lane: at most so many deliveries a second, as an administrator set it
 //! (`rate_per_second`). A token bucket that holds a tenth of a second.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use notify_core::Timestamp;
+
+use crate::store::DeviceKey;
 
 /// How far deliveries may come ahead of their even spacing, in microseconds.
 const BURST_US: i64 = 100_000;
@@ -48,6 +51,32 @@ impl Pace {
     }
 }
 
+/// Least time between two messages to one chat, in milliseconds: Telegram takes about one a second.
+const CHAT_SPACING_MS: i64 = 1_000;
+/// Chats that were sent to within that time; more are not told apart, and may be throttled.
+const CHATS_MAX: usize = 10_000;
+
+/// The pace of single chats.
+#[derive(Debug, Default)]
+pub(crate) struct ChatPace(Mutex<HashMap<DeviceKey, Timestamp>>);
+
+impl ChatPace {
+    /// Lets one message to a chat go, or says when to ask again.
+    pub(crate) fn admit(&self, chat: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
+        let mut next = self.0.lock().expect("no holder of the chats panics");
+        if let Some(at) = next.get(&chat).copied().filter(|at| *at > now) {
+            return Err(at);
+        }
+        if next.len() >= CHATS_MAX {
+            next.retain(|_, at| *at > now);
+        }
+        if next.len() < CHATS_MAX {
+            next.insert(chat, now.plus_ms(CHAT_SPACING_MS));
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +112,14 @@ mod tests {
         assert_eq!(pace.admit(Timestamp(5)), Err(Timestamp(1_005)));
         pace.set_rate(None);
         assert!(pace.admit(Timestamp(5)).is_ok());
+    }
+
+    #[test]
+    fn a_chat_gets_one_message_a_second() {
+        let chats = ChatPace::default();
+        assert!(chats.admit(DeviceKey(1), Timestamp(0)).is_ok());
+        assert_eq!(chats.admit(DeviceKey(1), Timestamp(400)), Err(Timestamp(1_000)));
+        assert!(chats.admit(DeviceKey(2), Timestamp(400)).is_ok(), "another chat");
+        assert!(chats.admit(DeviceKey(1), Timestamp(1_000)).is_ok());
     }
 }

@@ -251,7 +251,7 @@ impl PageRun {
             },
             Obstacle::Retries => tokio::select! {
                 _ = self.gate_changes.changed() => {}
-                () = tokio::time::sleep(RETRIES_LOOK_EVERY) => {}
+                () = tokio::time::sleep(RETRIES_LOOK_EVERY) => self.lane.look_again(),
                 () = shared.stop.told() => {}
             },
             Obstacle::Services(None) => tokio::select! {

@@ -113,13 +113,17 @@ impl Retries<'_> {
                 None if reached_before(retry, &job, &self.lane).await? => {
                     Some((Settled::Failed, "sent_under_another_device".into()))
                 }
+                // A newer one is shown in its place: this one would overwrite it.
+                None if is_overtaken(retry, &job, &self.lane).await? => {
+                    Some((Settled::Expired, "overtaken".into()))
+                }
                 ends => ends,
             };
             if let Some((settled, reason)) = ends {
                 let retry = self.queue.pop_front().expect("the front was just looked at");
                 let attempts = retry.attempts;
                 let step = RetryStep::Settled { settled, reason: Some(reason), attempts };
-                self.note(RetryOutcome { no: retry.no, step, dead: None });
+                self.note(RetryOutcome { no: retry.no, step, dead: None, moved: None });
                 continue;
             }
             if let Some(until) = self.service_full_until(retry, &job, &mode, now) {
@@ -140,6 +144,11 @@ impl Retries<'_> {
                 // mended; the lane does not claim it before.
                 let is_held = self.lane.gate.is_held(now);
                 self.postpone_all(if is_held { now } else { until });
+                continue;
+            }
+            if let Err(until) = self.lane.chat_pace(retry.key, now) {
+                let retry = self.queue.pop_front().expect("the front was just looked at");
+                self.postpone(&retry, until);
                 continue;
             }
             self.slot.hand_over();
@@ -190,7 +199,7 @@ impl Retries<'_> {
     fn postpone(&mut self, retry: &ClaimedRetry, until: Timestamp) {
         let until = self.job_of(retry).at_latest(until);
         let step = RetryStep::Later { due_at: until };
-        self.note(RetryOutcome { no: retry.no, step, dead: None });
+        self.note(RetryOutcome { no: retry.no, step, dead: None, moved: None });
     }
 }
 
@@ -230,6 +239,11 @@ fn ends_without_trying(
 async fn reached_before(retry: &ClaimedRetry, job: &Job, lane: &Lane) -> Result<bool, StoreError> {
     let Some(device) = &retry.device else { return Ok(false) };
     job.reached_before(device, &lane.shared).await
+}
+
+/// Whether a newer notification with the same `collapse_key` went to the device meanwhile.
+async fn is_overtaken(retry: &ClaimedRetry, job: &Job, lane: &Lane) -> Result<bool, StoreError> {
+    Ok(job.replaces_others() && lane.shared.store.overtaken(retry.dispatch, retry.key).await?)
 }
 
 fn fly(

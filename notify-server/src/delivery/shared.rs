@@ -202,7 +202,7 @@ impl ChangeListener for Shared {
                 }
                 self.wake.notify_one();
             }
-            Change::ProviderChanged(..) | Change::AppChanged(_) => {
+            Change::ProviderChanged(..) | Change::AppChanged(_) | Change::PurgeStopped(..) => {
                 for lane in self.lanes.lock().expect("no holder panics").values() {
                     hear(lane, change);
                 }

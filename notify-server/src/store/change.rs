@@ -1,6 +1,6 @@
 //! What the rest of the process hears of a commit, at once.
 
-use notify_core::ProviderKind;
+use notify_core::{Platform, ProviderKind};
 
 use super::{AppNo, DeviceKey, NotificationNo};
 
@@ -18,6 +18,9 @@ pub enum Change {
     DeviceChanged(DeviceKey),
     /// A provider was configured, changed or removed.
     ProviderChanged(AppNo, ProviderKind),
+    /// So many addresses of an application looked dead at once that nothing more is sent to that
+    /// platform before an administrator says so (B40).
+    PurgeStopped(AppNo, Platform),
     /// An application was renamed, suspended or removed.
     AppChanged(AppNo),
     /// An API key or admin key was revoked.

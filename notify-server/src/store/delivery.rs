@@ -108,6 +108,14 @@ pub trait DeliveryStore {
         at: Timestamp,
     ) -> Result<(), StoreError>;
 
+    /// Whether a newer notification with the same `collapse_key` went to that device: a retry of
+    /// this one would overwrite it.
+    async fn overtaken(&self, dispatch: DispatchNo, key: DeviceKey) -> Result<bool, StoreError>;
+
+    /// Whether so many addresses of an application looked dead at once that nothing is sent before
+    /// an administrator says so (B40).
+    async fn purge_stopped(&self, app: AppNo, platform: Platform) -> Result<bool, StoreError>;
+
     /// How the delivery of a dispatch to one device ended or stands: its outcome, if it has one.
     async fn delivery_outcome(
         &self,

@@ -23,6 +23,8 @@ pub struct NewNotification {
     pub schedule: Schedule,
     /// `ttl_seconds` of B19.
     pub ttl_seconds: u32,
+    /// The caller's own key of replacement (B19, B36).
+    pub collapse_key: Option<String>,
     /// A campaign that must exist and be active (B17); checked inside the transaction.
     pub campaign: Option<CampaignRef>,
     /// A poll to keep beside it, with the ids of its answers in order (B14).

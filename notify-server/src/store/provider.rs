@@ -25,6 +25,10 @@ pub trait ProviderStore {
     /// Removes a provider; [`StoreError::NotFound`] when it was not configured.
     async fn delete_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError>;
 
+    /// Releases what is held of a provider, the stop after many dead addresses included;
+    /// [`StoreError::NotFound`] when it is not configured.
+    async fn release_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError>;
+
     /// The providers of an application, by name.
     async fn providers(&self, app: AppId) -> Result<Vec<ProviderRow>, StoreError>;
 

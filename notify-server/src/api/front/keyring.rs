@@ -117,7 +117,8 @@ impl ChangeListener for Ear {
             | Change::NotificationScheduled
             | Change::NotificationCanceled(_)
             | Change::DeviceChanged(_)
-            | Change::ProviderChanged(..) => {}
+            | Change::ProviderChanged(..)
+            | Change::PurgeStopped(..) => {}
         }
     }
 }

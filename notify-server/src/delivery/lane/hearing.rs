@@ -1,8 +1,9 @@
 //! What answers say of the provider as a whole, or of the service behind an address.
 
-use notify_core::Timestamp;
+use notify_core::{IosEnv, Timestamp};
 
 use super::Lane;
+use super::purge::Death;
 use super::services::Service;
 use crate::providers::{Answer, Certainty, Reason, Scope};
 
@@ -11,6 +12,18 @@ use crate::providers::{Answer, Certainty, Reason, Scope};
 pub(crate) struct Heard {
     /// How often in a row the service refused our credentials.
     pub(crate) service_refusals: u16,
+    /// What an address that looks dead comes to, where a wrong key or host would look the same.
+    pub(crate) death: Option<Death>,
+}
+
+impl Heard {
+    /// Answers since the last address that looked dead, for the store to count.
+    pub(crate) fn reported(self) -> Option<u32> {
+        match self.death? {
+            Death::Reported(answers_before) => Some(answers_before),
+            Death::Doubted => None,
+        }
+    }
 }
 
 impl Lane {
@@ -19,7 +32,7 @@ impl Lane {
     pub(crate) fn heard(
         &self,
         answer: &Answer,
-        service: Option<&Service>,
+        (service, env): (Option<&Service>, IosEnv),
         version: u64,
         now: Timestamp,
     ) -> Heard {
@@ -27,6 +40,8 @@ impl Lane {
         if version != self.provider_version() {
             return heard;
         }
+        heard.death =
+            self.count_death(matches!(answer, Answer::TokenDead { ambiguous: true, .. }), env);
         match answer {
             // The decision about it holds the gate.
             Answer::Config { .. } => {}
@@ -50,6 +65,38 @@ impl Lane {
         }
         self.services_may_go();
         heard
+    }
+
+    /// Counts an answer for the guard against disabling an audience by mistake.
+    fn count_death(&self, looks_dead: bool, env: IosEnv) -> Option<Death> {
+        let mut windows = self.purge.lock().expect("no holder of the windows panics");
+        let window = &mut windows[usize::from(env == IosEnv::Sandbox)];
+        if !looks_dead {
+            window.answered();
+            return None;
+        }
+        let death = window.died();
+        let stopped = window.is_stopped();
+        drop(windows);
+        if stopped {
+            self.stop_sending();
+        }
+        Some(death)
+    }
+
+    /// Stops the lane until an administrator releases it (B40).
+    pub(crate) fn stop_sending(&self) {
+        for window in &mut *self.purge.lock().expect("no holder of the windows panics") {
+            window.stop();
+        }
+        if self.gate.stop() {
+            tracing::error!(
+                app.no = self.app.0,
+                platform = %self.platform,
+                "so many addresses look dead at once that credentials, topic or host may be wrong; \
+                 nothing is disabled or sent before the provider is released or configured anew"
+            );
+        }
     }
 
     fn failed(

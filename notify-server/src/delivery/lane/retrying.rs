@@ -58,11 +58,10 @@ impl LaneRun {
 
     /// Counts the open retries where the number matters: at the start, and near the bound.
     pub(super) async fn count_retries(&mut self) -> Result<(), StoreError> {
-        if !self.retries_counted || self.lane.may_have_retries_in_plenty() {
+        if !self.begun || self.lane.may_have_retries_in_plenty() {
             let rows =
                 self.lane.shared.store.open_retries(self.lane.app, self.lane.platform).await?;
             self.lane.retries_counted(rows);
-            self.retries_counted = true;
         }
         Ok(())
     }

@@ -23,8 +23,8 @@ pub(crate) struct LaneRun {
     pub(super) open: HashMap<Id, Arc<AtomicUsize>>,
     pub(super) retries_running: bool,
     pub(super) retries_due: bool,
-    /// Whether the retries that were open at the start are counted.
-    pub(super) retries_counted: bool,
+    /// Whether it knows what stood before it.
+    pub(super) begun: bool,
 }
 
 /// A task of a lane that came to its end.
@@ -44,7 +44,7 @@ impl LaneRun {
             open: HashMap::new(),
             retries_running: false,
             retries_due: false,
-            retries_counted: false,
+            begun: false,
         }
     }
 
@@ -91,8 +91,12 @@ impl LaneRun {
 
     /// Takes on what the bounds allow: adopted pages, then retries, then the next pages by turns.
     async fn take_on(&mut self) -> Result<(), StoreError> {
+        if !self.begun {
+            self.begin().await?;
+        }
         self.read_inbox().await?;
-        if !self.retries_counted {
+        // Some ended without being tried: canceled, or erased with their device.
+        if self.lane.has_retries_in_plenty() {
             self.count_retries().await?;
         }
         if self.retries_due && !self.retries_running {
@@ -110,6 +114,21 @@ impl LaneRun {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Learns what stood before this process: whether the lane is stopped, and how many retries are
+    /// open. Ahead of everything else, so that nothing goes out of a lane that is stopped.
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        let shared = self.lane.shared.clone();
+        let version = self.lane.provider_version();
+        let stopped = shared.store.purge_stopped(self.lane.app, self.lane.platform).await?;
+        // One released meanwhile is not stopped again.
+        if stopped && version == self.lane.provider_version() {
+            self.lane.stop_sending();
+        }
+        self.count_retries().await?;
+        self.begun = true;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::providers::Reason;
 use crate::store::{
-    Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, NewRetry, OpenPage, Settled,
+    Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, MovedAddress, NewRetry, OpenPage, Settled,
 };
 
 /// Outcomes that wait for a checkpoint.
@@ -15,6 +15,7 @@ pub(super) struct Batch {
     settled: Vec<DeviceOutcome>,
     retries: Vec<NewRetry>,
     dead: Vec<DeadAddress>,
+    moved: Vec<MovedAddress>,
     credits: usize,
     since: Option<Instant>,
     forced: bool,
@@ -41,6 +42,10 @@ impl Batch {
         self.dead.push(dead);
     }
 
+    pub(super) fn move_to(&mut self, moved: MovedAddress) {
+        self.moved.push(moved);
+    }
+
     /// The delivery just added holds its credit until it is committed (trap 4).
     pub(super) fn owe_credit(&mut self) {
         self.credits += 1;
@@ -52,10 +57,6 @@ impl Batch {
 
     pub(super) fn is_empty(&self) -> bool {
         self.since.is_none()
-    }
-
-    pub(super) fn retries(&self) -> usize {
-        self.retries.len()
     }
 
     pub(super) fn has_retries(&self) -> bool {
@@ -84,6 +85,7 @@ impl Batch {
             settled: self.settled,
             retries: self.retries,
             dead: self.dead,
+            moved: self.moved,
             targeted: 0,
             excluded: 0,
             at: page.lease_until,

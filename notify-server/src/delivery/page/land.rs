@@ -5,9 +5,10 @@ use notify_core::Timestamp;
 
 use super::{Commit, Landed, Obstacle, PageRun};
 use crate::delivery::decision::{Attempted, Next, decide};
+use crate::delivery::lane::Death;
 use crate::delivery::shared::Shared;
 use crate::store::{
-    AudienceDevice, Checkpoint, DeadAddress, NewRetry, OpenPage, Settled, StoreError,
+    AudienceDevice, Checkpoint, DeadAddress, MovedAddress, NewRetry, OpenPage, Settled, StoreError,
 };
 
 impl PageRun {
@@ -19,7 +20,7 @@ impl PageRun {
         self.in_flight -= 1;
         self.lane.slots.give_back(1);
         let service = service.as_deref();
-        let heard = self.lane.heard(&answer, service, version, now);
+        let heard = self.lane.heard(&answer, (service, device.ios_env), version, now);
         let past = Attempted {
             platform: self.job.dispatch.platform,
             attempts_before: 0,
@@ -37,14 +38,38 @@ impl PageRun {
         }
         match next {
             Next::End { settled, reason } => self.batch.settle(key, settled, reason, 1),
+            Next::Disable { .. } if heard.death == Some(Death::Doubted) => {
+                return self.wait_again(device);
+            }
             Next::Disable { reason, since } => {
                 let address = device.address.expect("a device that was sent to has an address");
                 self.batch.settle(key, Settled::Unregistered, Some(reason.clone()), 1);
                 let ios_env = device.ios_env;
-                self.batch.bury(DeadAddress { key, address, ios_env, reason, since, at: now });
+                let ambiguous = heard.reported();
+                self.batch.bury(DeadAddress {
+                    key,
+                    address,
+                    ios_env,
+                    reason,
+                    since,
+                    at: now,
+                    ambiguous,
+                });
+            }
+            Next::Move { to, due_at, attempts } => {
+                let from = device.address.expect("a device that was sent to has an address");
+                self.batch.move_to(MovedAddress { key, from, to, at: now });
+                self.try_again(NewRetry {
+                    key,
+                    attempts,
+                    first_attempt_at: now,
+                    due_at,
+                    reason: "moved".into(),
+                    unknown_outcomes: 0,
+                });
             }
             Next::Retry { due_at, reason, attempts, unknown_outcomes } => {
-                self.batch.retry(NewRetry {
+                self.try_again(NewRetry {
                     key,
                     attempts,
                     first_attempt_at: now,
@@ -64,6 +89,13 @@ impl PageRun {
         }
         self.batch.owe_credit();
         self.done += 1;
+    }
+
+    /// A delivery becomes a row of its own.
+    pub(super) fn try_again(&mut self, retry: NewRetry) {
+        // Counted from here on, not from the commit on: what is in flight must not pass the bound.
+        self.lane.retries_more(1);
+        self.batch.retry(retry);
     }
 
     /// Held and throttled devices go back to the queue; they never become rows.
@@ -94,7 +126,6 @@ impl PageRun {
         let waiting_excluded =
             if self.job.names_devices() { self.queue.len() as u64 - waiting_targets } else { 0 };
         let has_retries = batch.has_retries();
-        self.lane.retries_more(batch.retries());
         let checkpoint = Checkpoint {
             page: self.page,
             targeted: self.done

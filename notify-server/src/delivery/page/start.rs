@@ -9,7 +9,7 @@ use crate::delivery::gate::Admission;
 use crate::delivery::job::Mode;
 use crate::delivery::lane::InService;
 use crate::providers::Reason;
-use crate::store::{DeviceKey, Settled};
+use crate::store::{DeviceKey, NewRetry, Settled};
 
 impl PageRun {
     /// Starts devices until something stands in the way, and says what.
@@ -50,6 +50,10 @@ impl PageRun {
                 self.count(device.key, Settled::Failed, "no_address".into());
                 continue;
             };
+            if let Err(due_at) = self.lane.chat_pace(device.key, now) {
+                self.put_off(device.key, due_at, now);
+                continue;
+            }
             self.slot.hand_over();
             self.credit.hand_over();
             self.in_flight += 1;
@@ -123,6 +127,19 @@ impl PageRun {
                 Err(Obstacle::Gate(until))
             }
         }
+    }
+
+    /// A delivery that becomes a row of its own without having been tried.
+    fn put_off(&mut self, key: DeviceKey, due_at: Timestamp, now: Timestamp) {
+        self.try_again(NewRetry {
+            key,
+            attempts: 0,
+            first_attempt_at: now,
+            due_at,
+            reason: "paced".into(),
+            unknown_outcomes: 0,
+        });
+        self.done += 1;
     }
 
     /// A delivery that ends without being sent.

@@ -1,12 +1,13 @@
 //! Taking in the answers of retries, and committing what they came to.
 
-use notify_core::Timestamp;
+use notify_core::{IosEnv, Timestamp};
 use tokio::time::Instant;
 
 use super::{Landed, Retries};
 use crate::delivery::decision::{Attempted, Next, decide};
+use crate::delivery::lane::Death;
 use crate::providers::Reason;
-use crate::store::{ClaimedRetry, DeadAddress, RetryOutcome, RetryStep, Settled};
+use crate::store::{ClaimedRetry, DeadAddress, MovedAddress, RetryOutcome, RetryStep, Settled};
 
 impl Retries<'_> {
     /// Takes in one answer.
@@ -17,7 +18,8 @@ impl Retries<'_> {
         self.in_flight -= 1;
         self.lane.slots.give_back(1);
         let service = service.as_deref();
-        let heard = self.lane.heard(&answer, service, version, now);
+        let env = retry.device.as_ref().map_or_else(IosEnv::default, |device| device.ios_env);
+        let heard = self.lane.heard(&answer, (service, env), version, now);
         let past = Attempted {
             platform: self.lane.platform,
             attempts_before: retry.attempts,
@@ -36,7 +38,11 @@ impl Retries<'_> {
         let outcome = match next {
             Next::End { settled, reason } => {
                 let step = RetryStep::Settled { settled, reason, attempts: made };
-                RetryOutcome { no: retry.no, step, dead: None }
+                RetryOutcome { no: retry.no, step, dead: None, moved: None }
+            }
+            Next::Disable { .. } if heard.death == Some(Death::Doubted) => {
+                let step = RetryStep::Later { due_at: now };
+                RetryOutcome { no: retry.no, step, dead: None, moved: None }
             }
             Next::Disable { reason, since } => {
                 let device = retry.device.expect("a retry that was sent has its device");
@@ -48,10 +54,18 @@ impl Retries<'_> {
                     reason: reason.clone(),
                     since,
                     at: now,
+                    ambiguous: heard.reported(),
                 };
                 let settled = Settled::Unregistered;
                 let step = RetryStep::Settled { settled, reason: Some(reason), attempts: made };
-                RetryOutcome { no: retry.no, step, dead: Some(dead) }
+                RetryOutcome { no: retry.no, step, dead: Some(dead), moved: None }
+            }
+            Next::Move { to, due_at, attempts } => {
+                let device = retry.device.as_ref().expect("a retry that was sent has its device");
+                let from = device.address.clone().expect("it was sent to an address");
+                let moved = MovedAddress { key: retry.key, from, to, at: now };
+                let past = ("moved".into(), retry.unknown_outcomes);
+                RetryOutcome { moved: Some(moved), ..again(&retry, attempts, due_at, past) }
             }
             Next::Retry { due_at, reason, attempts, unknown_outcomes } => {
                 again(&retry, attempts, due_at, (reason, unknown_outcomes))
@@ -87,7 +101,12 @@ impl Retries<'_> {
         while !outcomes.is_empty() {
             let now = shared.clock.now();
             match shared.store.settle_retries(shared.epoch, outcomes.clone(), now).await {
-                Ok(()) => break,
+                Ok(()) => {
+                    let is_over =
+                        |outcome: &&RetryOutcome| matches!(outcome.step, RetryStep::Settled { .. });
+                    self.lane.retries_fewer(outcomes.iter().filter(is_over).count() as u64);
+                    break;
+                }
                 Err(error) => shared.storage_failed(&error).await,
             }
         }
@@ -105,5 +124,5 @@ fn again(
     (reason, unknown_outcomes): (Reason, u16),
 ) -> RetryOutcome {
     let step = RetryStep::Again { attempts, due_at, reason, unknown_outcomes };
-    RetryOutcome { no: retry.no, step, dead: None }
+    RetryOutcome { no: retry.no, step, dead: None, moved: None }
 }

@@ -3,6 +3,7 @@
 
 mod crash;
 mod devices;
+mod guard;
 mod meanwhile;
 mod retrying;
 mod rig;

@@ -362,6 +362,7 @@ impl Rig {
             tag: valid.audience.tag,
             schedule: valid.schedule,
             ttl_seconds: valid.ttl_seconds,
+            collapse_key: valid.collapse_key,
             campaign: None,
             poll: None,
             at: now,

@@ -3,7 +3,7 @@
 use notify_core::{Endpoint, IosEnv, Platform, Timestamp};
 
 use super::given::{self, NOW, android, id};
-use crate::store::{Checkpoint, DeadAddress, DeviceKey, Store};
+use crate::store::{Checkpoint, DeadAddress, DeviceKey, MovedAddress, Store, StoreError};
 
 pub(super) fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) -> DeadAddress {
     DeadAddress {
@@ -13,6 +13,7 @@ pub(super) fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) ->
         reason: "Unregistered".into(),
         since,
         at: NOW,
+        ambiguous: None,
     }
 }
 
@@ -83,4 +84,79 @@ pub async fn a_later_registration_spares_a_device(store: &dyn Store) {
     for (device, enabled) in [("d000", true), ("d001", true), ("d002", false)] {
         assert_eq!(store.device(app, id(device)).await.unwrap().enabled, enabled, "{device}");
     }
+}
+
+/// B40: what a wrong key or host would look like is applied one by one, and undone once it comes en
+/// masse; an administrator goes on from there.
+pub async fn addresses_that_look_dead_en_masse_stay_enabled(store: &dyn Store) {
+    let (app_id, app) = given::named_app(store, "Shop").await;
+    given::devices(store, app, 30).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, mut page) = given::whole_page(store, &dispatch).await;
+    let looks_dead = |nth: usize| DeadAddress {
+        ambiguous: Some(0),
+        ..report(keys[nth], &format!("token-d{nth:03}"), None)
+    };
+    let disabled = async || store.count_devices(app, None, NOW, NOW).await.unwrap()[0].disabled;
+    for nth in 0..20 {
+        let dead = vec![looks_dead(nth)];
+        page = store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 30) }).await.unwrap();
+    }
+    assert_eq!(disabled().await, 20, "2 % of a thousand answers may be");
+    assert!(!store.purge_stopped(app, Platform::Android).await.unwrap());
+    let dead = vec![looks_dead(20), looks_dead(21)];
+    page = store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 30) }).await.unwrap();
+    assert_eq!(disabled().await, 0, "all of them are enabled again");
+    assert!(store.device(app, id("d000")).await.unwrap().enabled);
+    assert!(store.purge_stopped(app, Platform::Android).await.unwrap());
+    assert!(!store.purge_stopped(app, Platform::Ios).await.unwrap());
+
+    let kind = notify_core::ProviderKind::Fcm;
+    assert!(matches!(store.release_provider(app_id, kind).await, Err(StoreError::NotFound)));
+    given::provider(store, app_id, kind).await;
+    store.release_provider(app_id, kind).await.unwrap();
+    assert!(!store.purge_stopped(app, Platform::Android).await.unwrap());
+    let dead = vec![looks_dead(22)];
+    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 30) }).await.unwrap();
+    assert_eq!(disabled().await, 1, "counted from the beginning");
+}
+
+/// Answers of another kind in between make room.
+pub async fn addresses_that_look_dead_now_and_then_are_disabled(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 40).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, mut page) = given::whole_page(store, &dispatch).await;
+    for (nth, key) in keys.iter().enumerate() {
+        let mut looks_dead = report(*key, &format!("token-d{nth:03}"), None);
+        looks_dead.ambiguous = Some(60);
+        let dead = vec![looks_dead];
+        page = store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 40) }).await.unwrap();
+    }
+    let counts = store.count_devices(app, None, NOW, NOW).await.unwrap();
+    assert_eq!(counts[0].disabled, 40);
+}
+
+/// The address that a provider names takes the place of the one that was sent to.
+pub async fn an_address_that_moved_is_kept(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 3).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let moved = |nth: usize, from: &str, to: &str| MovedAddress {
+        key: keys[nth],
+        from: from.into(),
+        to: to.into(),
+        at: NOW,
+    };
+    let all = vec![
+        moved(0, "token-d000", "chat-2"),
+        moved(1, "token-of-before", "chat-3"),
+        moved(2, "token-d002", "token-d001"),
+    ];
+    store.checkpoint(Checkpoint { moved: all, ..given::checkpoint(page, 3) }).await.unwrap();
+    let read = store.read_range(&dispatch, dispatch.cursor, dispatch.until).await.unwrap();
+    let addresses: Vec<_> = read.iter().map(|device| device.address.as_deref()).collect();
+    assert_eq!(addresses, [Some("chat-2"), None, Some("token-d001")]);
+    assert_eq!(read[2].taken_from.map(|(from, _)| from), Some(keys[1]), "B22: one device has it");
 }

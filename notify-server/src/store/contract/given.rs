@@ -2,13 +2,14 @@
 
 use notify_core::{
     AppId, DeviceDetails, DeviceId, Endpoint, KeyId, NewApp, NewPoll, NotificationId, Platform,
-    PollLayout, Registration, Schedule, Tag, TagType, Target, Timestamp,
+    PollLayout, ProviderKind, Registration, Schedule, Tag, TagType, Target, Timestamp,
 };
 use uuid::Uuid;
 
 use crate::store::{
     AppNo, Checkpoint, DeviceKey, DeviceOutcome, Dispatch, Done, Epoch, NewKey, NewNotification,
-    NewRetry, Once, OpenPage, PageClaim, PageRequest, PollDraft, RetryClaim, Settled, Store,
+    NewRetry, Once, OpenPage, PageClaim, PageRequest, PollDraft, ProviderRow, RetryClaim, Settled,
+    Store,
 };
 
 /// Now, in every check: on no edge of an hour.
@@ -28,6 +29,12 @@ pub async fn named_app(store: &dyn Store, name: &str) -> (AppId, AppNo) {
     let id = AppId(Uuid::now_v7());
     let no = store.create_app(id, new_app(name), None, NOW).await.unwrap();
     (id, no)
+}
+
+/// Configures a provider.
+pub async fn provider(store: &dyn Store, app: AppId, provider: ProviderKind) {
+    let row = ProviderRow { provider, sealed: vec![1], updated_at: NOW };
+    store.put_provider(app, row).await.unwrap();
 }
 
 pub fn new_app(name: &str) -> NewApp {
@@ -125,6 +132,7 @@ fn notification(target: Target, request: String) -> NewNotification {
         tag: None,
         schedule: Schedule::Now,
         ttl_seconds: 600,
+        collapse_key: None,
         campaign: None,
         poll: None,
         at: NOW,
@@ -213,6 +221,7 @@ pub fn checkpoint(page: OpenPage, targeted: usize) -> Checkpoint {
         settled: Vec::new(),
         retries: Vec::new(),
         dead: Vec::new(),
+        moved: Vec::new(),
         targeted: targeted as u64,
         excluded: 0,
         at: NOW,

@@ -92,11 +92,13 @@ macro_rules! store_contract {
                 a_tag_removed_meanwhile_shifts_nothing;
             dead: a_dead_address_disables_the_device_that_still_has_it,
                 a_device_that_has_another_host_by_now_is_spared,
-                a_later_registration_spares_a_device;
+                a_later_registration_spares_a_device, addresses_that_look_dead_en_masse_stay_enabled,
+                addresses_that_look_dead_now_and_then_are_disabled, an_address_that_moved_is_kept;
             retries: a_retry_is_claimed_when_it_is_due_by_one,
                 a_claim_that_ran_out_is_claimed_again, a_retry_that_is_settled_ends_the_dispatch,
                 a_retry_that_failed_again_waits_anew, a_retry_that_is_put_off_stays_as_it_was, an_erased_device_ends_its_retries,
-                a_settled_retry_is_left_as_it_is, lanes_are_those_with_something_due;
+                a_settled_retry_is_left_as_it_is, lanes_are_those_with_something_due,
+                a_newer_notification_of_the_same_key_overtakes;
             campaigns: a_campaign_reads_back_with_its_feeds_by_id,
                 a_feed_that_is_not_there_is_refused_with_its_path,
                 one_campaign_is_the_default, a_default_is_neither_disabled_nor_deleted,

@@ -3,11 +3,11 @@
 use notify_core::{Counts, NotificationStatus, Platform};
 
 use super::given::{self, EPOCH, LEASE, NOW, id};
-use crate::store::{AppNo, Epoch, RetryClaim, RetryOutcome, RetryStep, Settled, Store};
+use crate::store::{AppNo, Checkpoint, Epoch, RetryClaim, RetryOutcome, RetryStep, Settled, Store};
 
 fn settled(no: crate::store::RetryNo, settled: Settled) -> RetryOutcome {
     let step = RetryStep::Settled { settled, reason: Some("said".into()), attempts: 2 };
-    RetryOutcome { no, step, dead: None }
+    RetryOutcome { no, step, dead: None, moved: None }
 }
 
 async fn open(store: &dyn Store, app: AppNo) -> u64 {
@@ -80,7 +80,7 @@ pub async fn a_retry_that_failed_again_waits_anew(store: &dyn Store) {
     let due_at = NOW.plus_ms(10_000);
     let step =
         RetryStep::Again { attempts: 2, due_at, reason: "later".into(), unknown_outcomes: 1 };
-    let again = RetryOutcome { no: claimed[0].no, step, dead: None };
+    let again = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None };
     store.settle_retries(EPOCH, vec![again], NOW).await.unwrap();
     assert_eq!(store.next_retry_due().await.unwrap(), Some(due_at));
     assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap(), []);
@@ -95,7 +95,12 @@ pub async fn a_retry_that_is_put_off_stays_as_it_was(store: &dyn Store) {
     given::retried(store, app, 1).await;
     let before = store.claim_retries(given::retry_claim(app)).await.unwrap();
     let due_at = NOW.plus_ms(10_000);
-    let later = RetryOutcome { no: before[0].no, step: RetryStep::Later { due_at }, dead: None };
+    let later = RetryOutcome {
+        no: before[0].no,
+        step: RetryStep::Later { due_at },
+        dead: None,
+        moved: None,
+    };
     store.settle_retries(EPOCH, vec![later], NOW).await.unwrap();
     assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap(), []);
     let then = RetryClaim { now: due_at, ..given::retry_claim(app) };
@@ -147,4 +152,33 @@ pub async fn lanes_are_those_with_something_due(store: &dyn Store) {
     store.claim_retries(given::retry_claim(app)).await.unwrap();
     assert_eq!(store.retry_lanes(due).await.unwrap(), lanes[1..]);
     assert_eq!((open(store, app).await, open(store, other).await), (3, 2));
+}
+
+/// Under an explicit `collapse_key` a newer notification replaces what an older retry would show.
+pub async fn a_newer_notification_of_the_same_key_overtakes(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let with_key = |key: &str| crate::store::NewNotification {
+        collapse_key: Some(key.to_owned()),
+        ..given::broadcast(&[Platform::Android])
+    };
+    let old = given::dispatch(store, app, with_key("score")).await;
+    let (keys, _) = given::whole_page(store, &old).await;
+    let overtaken = |key| store.overtaken(old.no, key);
+    for other in [with_key("weather"), given::broadcast(&[Platform::Android])] {
+        let other = given::dispatch(store, app, other).await;
+        let (_, page) = given::whole_page(store, &other).await;
+        let settled = vec![given::sent(keys[0])];
+        let done = Checkpoint { settled, ..given::checkpoint(page, 2) };
+        store.checkpoint(done).await.unwrap();
+    }
+    assert!(!overtaken(keys[0]).await.unwrap(), "of another key, or of none");
+    let newer = given::dispatch(store, app, with_key("score")).await;
+    let (_, page) = given::whole_page(store, &newer).await;
+    assert!(!overtaken(keys[0]).await.unwrap(), "it has not been sent yet");
+    let settled = vec![given::sent(keys[0])];
+    store.checkpoint(Checkpoint { settled, ..given::checkpoint(page, 2) }).await.unwrap();
+    assert!(overtaken(keys[0]).await.unwrap());
+    assert!(!overtaken(keys[1]).await.unwrap(), "the other device did not get it");
+    assert!(!store.overtaken(newer.no, keys[0]).await.unwrap(), "nothing is newer");
 }

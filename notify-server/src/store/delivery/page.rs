@@ -64,6 +64,29 @@ pub struct DeadAddress {
     pub since: Option<Timestamp>,
     /// When the report came.
     pub at: Timestamp,
+    /// For a report that a wrong key or host looks the same as: answers since the last such one. Many
+    /// of them within a thousand answers stop disabling (B40).
+    pub ambiguous: Option<u32>,
+}
+
+/// A provider's report that an address is another one now.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MovedAddress {
+    /// The device.
+    pub key: DeviceKey,
+    /// The address that was sent to: a device that has another one now keeps it.
+    pub from: Box<str>,
+    /// The new one.
+    pub to: Box<str>,
+    /// When the report came.
+    pub at: Timestamp,
+}
+
+impl std::fmt::Debug for MovedAddress {
+    /// Never shows the addresses.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MovedAddress").field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for DeadAddress {
@@ -84,6 +107,8 @@ pub struct Checkpoint {
     pub retries: Vec<NewRetry>,
     /// Addresses to disable.
     pub dead: Vec<DeadAddress>,
+    /// Addresses to replace.
+    pub moved: Vec<MovedAddress>,
     /// Devices known now to be targeted on this page, settled and retried ones included.
     pub targeted: u64,
     /// Named devices of this page that were left out (B20).

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use notify_core::{Platform, Timestamp};
 
-use super::{AudienceDevice, DeadAddress, Epoch};
+use super::{AudienceDevice, DeadAddress, Epoch, MovedAddress};
 use crate::store::{AppNo, DeviceKey, DispatchNo, RetryNo, Settled};
 
 /// A delivery that is to be tried again.
@@ -99,4 +99,6 @@ pub struct RetryOutcome {
     pub step: RetryStep,
     /// The address to disable.
     pub dead: Option<DeadAddress>,
+    /// The address to replace.
+    pub moved: Option<MovedAddress>,
 }

@@ -3,6 +3,7 @@
 mod checkpoint;
 mod dead;
 mod dispatch;
+pub(super) mod guard;
 mod outcomes;
 mod page;
 mod retry;
@@ -116,6 +117,14 @@ impl DeliveryStore for SqliteStore {
             outcomes.iter().try_for_each(|outcome| retry::settle(tx, &seen, (epoch, outcome), at))
         })
         .await
+    }
+
+    async fn overtaken(&self, dispatch: DispatchNo, key: DeviceKey) -> Result<bool, StoreError> {
+        self.read(move |connection| page::overtaken(connection, dispatch, key)).await
+    }
+
+    async fn purge_stopped(&self, app: AppNo, platform: Platform) -> Result<bool, StoreError> {
+        self.read(move |connection| guard::is_stopped(connection, app, platform)).await
     }
 
     async fn delivery_outcome(

@@ -18,8 +18,9 @@ use notify_core::{
     TagSummary, Timestamp,
 };
 
-pub(super) use self::counts::count_dead;
+pub(super) use self::counts::{count_dead, count_revived};
 pub(super) use self::lately::Lately;
+pub(super) use self::register::move_address;
 use self::row::Wanted;
 pub(super) use self::row::key_by_id;
 pub(super) use self::scrub::Named;

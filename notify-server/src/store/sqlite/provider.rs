@@ -7,6 +7,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::SqliteStore;
 use super::app::app_no;
+use super::delivery::guard;
 use super::row::{unknown_value, uuid_at};
 use crate::store::{AppNo, Change, ProviderRow, ProviderStore, StoreError};
 
@@ -27,6 +28,7 @@ impl ProviderStore for SqliteStore {
                 row.sealed,
                 row.updated_at.as_ms()
             ])?;
+            guard::release(tx, no, row.provider)?;
             tx.changed(Change::ProviderChanged(no, row.provider));
             Ok(())
         })
@@ -42,6 +44,22 @@ impl ProviderStore for SqliteStore {
             if deleted == 0 {
                 return Err(StoreError::NotFound);
             }
+            tx.changed(Change::ProviderChanged(no, provider));
+            Ok(())
+        })
+        .await
+    }
+
+    async fn release_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            let no = app_no(tx, app)?;
+            let configured = tx
+                .prepare_cached("select 1 from providers where app_no = ?1 and provider = ?2")?
+                .exists(params![no.0, provider.as_str()])?;
+            if !configured {
+                return Err(StoreError::NotFound);
+            }
+            guard::release(tx, no, provider)?;
             tx.changed(Change::ProviderChanged(no, provider));
             Ok(())
         })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::super::device::Seen;
+use super::super::device::{Seen, move_address};
 use super::super::row::count;
 use super::super::writer::WriteTx;
 use super::settle::{self, Moved};
@@ -62,6 +62,9 @@ pub(super) fn commit(
         count_failures(tx, page.dispatch, &checkpoint.settled)?;
     }
     insert_retries(tx, &page, &checkpoint.retries)?;
+    for report in &checkpoint.moved {
+        move_address(tx, report)?;
+    }
     for report in &checkpoint.dead {
         dead::disable(tx, seen, report)?;
     }

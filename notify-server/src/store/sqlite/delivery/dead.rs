@@ -6,6 +6,7 @@ use rusqlite::{OptionalExtension, params};
 use super::super::device::{Seen, count_dead, registered_at};
 use super::super::row::env_code;
 use super::super::writer::WriteTx;
+use super::guard;
 use crate::store::{Change, DeadAddress, StoreError};
 
 /// Disables the device, unless it has another address or host now, or registered after the report's
@@ -17,6 +18,11 @@ pub(super) fn disable(
 ) -> Result<(), StoreError> {
     if let Some(since) = dead.since
         && registered_at(tx, seen, dead.key)?.is_some_and(|registered| registered > since)
+    {
+        return Ok(());
+    }
+    if let Some(answers_before) = dead.ambiguous
+        && !guard::allows(tx, dead, answers_before)?
     {
         return Ok(());
     }

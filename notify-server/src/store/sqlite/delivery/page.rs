@@ -91,6 +91,9 @@ pub(super) fn open(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, Store
     })
 }
 
+/// How many newer notifications with the same key are looked at, the newest first.
+const OVERTAKING_MAX: i64 = 16;
+
 /// What of a page is settled or waits to be tried again.
 pub(super) fn done(connection: &Connection, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
     let settled = outcomes_of(connection, page.no, page.from)?;
@@ -138,6 +141,30 @@ pub(super) fn outcome(
         .optional()?;
     let Some((no, from)) = page.filter(|(_, from)| *from < key) else { return Ok(None) };
     Ok(outcomes_of(connection, no, from)?.into_iter().find(|outcome| outcome.key == key))
+}
+
+/// Whether a newer notification with the same key of replacement went to that device.
+pub(super) fn overtaken(
+    connection: &Connection,
+    dispatch: DispatchNo,
+    key: DeviceKey,
+) -> Result<bool, StoreError> {
+    let newer = connection
+        .prepare_cached(
+            "select later.no from dispatches d join notifications n on n.no = d.notification_no
+             cross join notifications other cross join dispatches later
+             where d.no = ?1 and other.app_no = n.app_no and other.collapse_key = n.collapse_key
+             and other.no > n.no and later.notification_no = other.no
+             and later.platform = d.platform order by other.no desc limit ?2",
+        )?
+        .query_map([dispatch.0, OVERTAKING_MAX], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for later in newer {
+        if outcome(connection, later, key)?.is_some_and(|found| found.settled == Settled::Sent) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn outcomes_of(

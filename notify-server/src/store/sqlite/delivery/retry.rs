@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use notify_core::{Platform, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::super::device::Seen;
+use super::super::device::{Seen, move_address};
 use super::super::row::count_at;
 use super::super::writer::WriteTx;
 use super::settle::{self, Moved};
@@ -120,6 +120,9 @@ pub(super) fn settle(
     (epoch, outcome): (Epoch, &RetryOutcome),
     at: Timestamp,
 ) -> Result<(), StoreError> {
+    if let Some(report) = &outcome.moved {
+        move_address(tx, report)?;
+    }
     if let Some(report) = &outcome.dead {
         dead::disable(tx, seen, report)?;
     }

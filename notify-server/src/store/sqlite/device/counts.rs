@@ -62,6 +62,16 @@ pub(crate) fn count_dead(
     changed(tx, Some(before), Some(State { enabled: false, ..before }))
 }
 
+/// Counts a device that was reported dead by mistake.
+pub(crate) fn count_revived(
+    tx: &Connection,
+    key: DeviceKey,
+    created_at: Timestamp,
+) -> Result<(), StoreError> {
+    let before = State { key, enabled: false, created_at };
+    changed(tx, Some(before), Some(State { enabled: true, ..before }))
+}
+
 fn add(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     let (app, platform) = (state.key.app(), state.key.platform());
     let hour = state.created_at.as_ms().div_euclid(HOUR_MS);

@@ -83,6 +83,19 @@ create table device_seen (
     registered_at integer not null
 ) strict;
 
+-- Addresses that looked dead, where a wrong key or host looks the same: the latest of them, and
+-- whether there were so many that nothing is disabled or sent before somebody looked (B40).
+create table purge_guards (
+    app_no integer not null references apps (no),
+    platform integer not null,
+    ios_env integer not null,
+    answers integer not null,
+    -- Pairs of eight bytes: number of the answer, key of the device.
+    latest blob not null,
+    stopped_at integer,
+    primary key (app_no, platform, ios_env)
+) strict, without rowid;
+
 -- Devices by the hour of their creation and their state now (B26).
 create table device_counts (
     app_no integer not null references apps (no),
@@ -170,6 +183,7 @@ create table notifications (
     names_devices integer not null check (names_devices in (0, 1)),
     tag text,
     ttl_seconds integer not null,
+    collapse_key text,
     campaign_id blob check (length(campaign_id) = 16),
     -- The highest device sequence when it was due.
     audience_until integer,
@@ -182,6 +196,8 @@ create table notifications (
 create index notifications_by_app on notifications (app_no);
 create index notifications_due on notifications (due_at) where status in ('scheduled', 'queued');
 create index notifications_naming on notifications (app_no) where names_devices = 1;
+create index notifications_by_collapse_key on notifications (app_no, collapse_key, no)
+    where collapse_key is not null;
 create index notifications_by_campaign on notifications (app_no, campaign_id)
     where campaign_id is not null;
 

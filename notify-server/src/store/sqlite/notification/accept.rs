@@ -30,6 +30,7 @@ struct Row<'a> {
     names_devices: bool,
     tag: Option<&'a str>,
     ttl_seconds: u32,
+    collapse_key: Option<&'a str>,
     campaign: Option<CampaignRef>,
     audience_until: Option<i64>,
 }
@@ -63,6 +64,7 @@ pub(super) fn notification(
             names_devices: matches!(new.target, Target::Devices { .. }),
             tag: new.tag.as_deref(),
             ttl_seconds: new.ttl_seconds,
+            collapse_key: new.collapse_key.as_deref(),
             campaign: new.campaign,
             // What is due later gets its audience when it is.
             audience_until: due.then_some(sequence),
@@ -93,6 +95,7 @@ pub(super) fn report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Resul
             names_devices: false,
             tag: new.report.tag.as_deref(),
             ttl_seconds: 0,
+            collapse_key: None,
             campaign: new.report.content.campaign(),
             audience_until: None,
         },
@@ -126,8 +129,9 @@ fn insert(tx: &WriteTx<'_>, app: AppNo, row: &Row<'_>) -> Result<NotificationNo,
     let inserted = tx
         .prepare_cached(
             "insert into notifications (app_no, id, origin, status, created_at, due_at, local_time,
-             request, platforms, names_devices, tag, ttl_seconds, campaign_id, audience_until)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+             request, platforms, names_devices, tag, ttl_seconds, campaign_id, audience_until,
+             collapse_key)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
              on conflict (app_no, id) do nothing",
         )?
         .execute(params![
@@ -148,6 +152,7 @@ fn insert(tx: &WriteTx<'_>, app: AppNo, row: &Row<'_>) -> Result<NotificationNo,
             row.ttl_seconds,
             campaign.as_ref().map(|id| id.0.as_bytes()),
             row.audience_until,
+            row.collapse_key,
         ])?;
     if inserted == 0 {
         return Err(StoreError::refused("id", ID_IN_USE));

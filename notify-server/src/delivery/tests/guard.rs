@@ -1,0 +1,137 @@
+//! Addresses that look dead en masse, that moved, and notifications that replace each other.
+
+use std::time::Duration;
+
+use notify_core::{CreateNotification, NotificationRecord, NotificationStatus, ProviderKind};
+
+use super::rig::{FakeProvider, Rig, Told, delivered};
+use crate::providers::{Answer, Certainty};
+
+fn looks_dead() -> Answer {
+    Answer::TokenDead { reason: "BadDeviceToken".into(), ambiguous: true, since: None }
+}
+
+fn over(record: &NotificationRecord) -> bool {
+    record.status == NotificationStatus::Completed
+}
+
+/// B40: the wrong host makes every token look dead. Nothing stays disabled, and what was not sent
+/// waits for an administrator.
+#[tokio::test]
+async fn tokens_that_look_dead_en_masse_stop_the_lane_and_stay_enabled() {
+    let mut rig = Rig::new(8).await;
+    rig.config.checkpoint_outcomes = 5;
+    rig.devices(500).await;
+    rig.provider.script(|_, _| Told::Answer(looks_dead()));
+    rig.start();
+    let id = rig.broadcast().await;
+    let stopped = |record: &NotificationRecord| record.counts.unregistered > 20;
+    let record = rig.until(&id, stopped).await;
+    assert_eq!(record.counts.unregistered, 21, "the one too many is reported, the rest waits");
+    assert_eq!(record.counts.pending, record.counts.targeted - 21);
+    assert!(rig.provider.journal().len() < 40, "those in flight came on top");
+    let counted =
+        rig.store.count_devices(rig.app, None, super::rig::START, super::rig::START).await;
+    assert_eq!(counted.unwrap()[0].disabled, 0, "nobody is disabled");
+
+    let asked = rig.provider.journal().len();
+    rig.crash().await;
+    rig.start();
+    let ios = rig.accept(CreateNotification {
+        text: Some("Hello".into()),
+        platforms: Some(vec!["ios".into()]),
+        ..CreateNotification::default()
+    });
+    rig.until(&ios.await, over).await;
+    rig.clock.advance(Duration::from_secs(3_600));
+    assert_eq!(rig.provider.journal().len(), asked, "the stop outlived the crash");
+    let other = FakeProvider::new(8);
+    rig.configure(ProviderKind::Fcm, Some(other.clone())).await;
+    let record = rig.turning(&id, Duration::from_secs(1), over).await;
+    assert_eq!((record.counts.sent, record.counts.unregistered), (479, 21));
+    assert_eq!(other.journal().len(), 479, "each once");
+    rig.stop().await;
+}
+
+/// A group that became another chat is kept under its new address, and gets the message there.
+#[tokio::test]
+async fn an_address_that_moved_is_sent_to_at_once() {
+    let mut rig = Rig::new(4).await;
+    rig.devices(3).await;
+    rig.provider.script(|token, _| match token {
+        "token-d00001" => Told::Answer(Answer::Moved { to: "elsewhere".into() }),
+        _ => Told::Answer(delivered()),
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    let record = rig.until(&id, over).await;
+    assert_eq!((record.counts.targeted, record.counts.sent), (3, 3));
+    let next = rig.broadcast().await;
+    rig.until(&next, over).await;
+    let journal = rig.provider.journal();
+    let times = |token: &str| journal.iter().filter(|sent| *sent == token).count();
+    assert_eq!((times("token-d00001"), times("elsewhere")), (1, 2));
+    rig.stop().await;
+}
+
+/// Under an explicit `collapse_key` a retry that a newer notification has overtaken ends.
+#[tokio::test]
+async fn a_retry_does_not_overwrite_a_newer_notification() {
+    let mut rig = Rig::new(4).await;
+    rig.device("phone").await;
+    let unavailable =
+        || Answer::Retry { reason: "UNAVAILABLE".into(), after: None, outcome: Certainty::Failed };
+    rig.provider.script(move |_, attempt| match attempt {
+        1 => Told::Answer(unavailable()),
+        _ => Told::Answer(delivered()),
+    });
+    rig.start();
+    let score = |text: &str| CreateNotification {
+        text: Some(text.into()),
+        platforms: Some(vec!["android".into()]),
+        collapse_key: Some("score".into()),
+        ..CreateNotification::default()
+    };
+    let old = rig.accept(score("1:0")).await;
+    rig.provider.arrived(1).await;
+    rig.until(&old, |record| record.counts.pending == 1).await;
+    let new = rig.accept(score("1:1")).await;
+    rig.until(&new, over).await;
+    let record = rig.turning(&old, Duration::from_secs(1), over).await;
+    assert_eq!((record.counts.expired, record.counts.sent), (1, 0));
+    assert_eq!(rig.provider.journal().len(), 2, "the old one, and the new one");
+    rig.stop().await;
+}
+
+/// So many retries are open that nothing new goes out before some of them ended.
+#[tokio::test]
+async fn retries_are_bounded_and_go_first() {
+    let mut rig = Rig::new(4).await;
+    rig.config.lane_retry_rows_max = 20;
+    rig.config.checkpoint_outcomes = 5;
+    rig.devices(200).await;
+    let unavailable = || Answer::Throttle {
+        reason: "busy".into(),
+        after: None,
+        scope: crate::providers::Scope::Address,
+    };
+    rig.provider.script(move |_, attempt| match attempt {
+        1 => Told::Answer(unavailable()),
+        _ => Told::Answer(delivered()),
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(20).await;
+    for _ in 0..50 {
+        let open = rig.store.open_retries(rig.app, notify_core::Platform::Android).await.unwrap();
+        let asked = rig.provider.journal().len();
+        assert!(
+            open <= 24 && asked <= 24,
+            "twenty, and four in flight: {open} open, {asked} asked"
+        );
+    }
+    let record = rig.turning(&id, Duration::from_millis(500), over).await;
+    assert_eq!(record.counts.sent, 200);
+    assert_eq!(rig.provider.journal().len(), 400, "each once more");
+    rig.stop().await;
+}
