@@ -7,6 +7,7 @@ use super::{Commit, Landed, Obstacle, PageRun};
 use crate::delivery::decision::{Attempted, Next, decide};
 use crate::delivery::lane::Death;
 use crate::delivery::shared::Shared;
+use crate::providers::Reason;
 use crate::store::{
     AudienceDevice, Checkpoint, DeadAddress, MovedAddress, NewRetry, OpenPage, Settled, StoreError,
 };
@@ -42,23 +43,10 @@ impl PageRun {
                 return self.wait_again(device);
             }
             Next::Disable { reason, since } => {
-                let address = device.address.expect("a device that was sent to has an address");
-                self.batch.settle(key, Settled::Unregistered, Some(reason.clone()), 1);
-                let ios_env = device.ios_env;
-                let ambiguous = heard.reported();
-                self.batch.bury(DeadAddress {
-                    key,
-                    address,
-                    ios_env,
-                    reason,
-                    since,
-                    at: now,
-                    ambiguous,
-                });
+                self.bury(device, reason, (since, now), heard.reported());
             }
             Next::Move { to, due_at, attempts } => {
-                let from = device.address.expect("a device that was sent to has an address");
-                self.batch.move_to(MovedAddress { key, from, to, at: now });
+                self.move_to(device, to, now);
                 self.try_again(NewRetry {
                     key,
                     attempts,
@@ -89,6 +77,26 @@ impl PageRun {
         }
         self.batch.owe_credit();
         self.done += 1;
+    }
+
+    /// Ends a delivery whose address is dead.
+    fn bury(
+        &mut self,
+        device: AudienceDevice,
+        reason: Reason,
+        (since, at): (Option<Timestamp>, Timestamp),
+        ambiguous: Option<u32>,
+    ) {
+        let AudienceDevice { key, address, ios_env, .. } = device;
+        let address = address.expect("a device that was sent to has an address");
+        self.batch.settle(key, Settled::Unregistered, Some(reason.clone()), 1);
+        self.batch.bury(DeadAddress { key, address, ios_env, reason, since, at, ambiguous });
+    }
+
+    /// Keeps the address that the provider named.
+    fn move_to(&mut self, device: AudienceDevice, to: Box<str>, at: Timestamp) {
+        let from = device.address.expect("a device that was sent to has an address");
+        self.batch.move_to(MovedAddress { key: device.key, from, to, at });
     }
 
     /// A delivery becomes a row of its own.
