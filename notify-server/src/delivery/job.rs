@@ -267,6 +267,23 @@ impl Job {
         }
     }
 
+    /// Whether a device that changed its zone meanwhile had its turn in the other one (B19).
+    pub(crate) async fn had_in_another_zone(
+        &self,
+        device: &AudienceDevice,
+        shared: &Shared,
+    ) -> Result<bool, StoreError> {
+        if !device.zone_changed {
+            return Ok(false);
+        }
+        let (no, key) = (self.dispatch.no, device.key);
+        let others = shared.store.other_zones(no).await?;
+        if others.iter().any(|other| shared.marks.has_started(*other, key)) {
+            return Ok(true);
+        }
+        shared.store.had_in_another_zone(no, key).await
+    }
+
     /// Where a device is reached; `None` without an address that this dispatch's provider has.
     pub(crate) fn address(&self, device: &AudienceDevice) -> Option<Address> {
         let token = device.address.clone()?;

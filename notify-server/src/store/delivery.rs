@@ -108,6 +108,17 @@ pub trait DeliveryStore {
         at: Timestamp,
     ) -> Result<(), StoreError>;
 
+    /// Whether a device has an outcome, or waits to be tried again, in another zone of the same
+    /// notification: it changed its zone meanwhile (B19).
+    async fn had_in_another_zone(
+        &self,
+        dispatch: DispatchNo,
+        key: DeviceKey,
+    ) -> Result<bool, StoreError>;
+
+    /// The other dispatches of the same notification on the same platform.
+    async fn other_zones(&self, dispatch: DispatchNo) -> Result<Vec<DispatchNo>, StoreError>;
+
     /// Whether a newer notification with the same `collapse_key` went to that device: a retry of
     /// this one would overwrite it.
     async fn overtaken(&self, dispatch: DispatchNo, key: DeviceKey) -> Result<bool, StoreError>;

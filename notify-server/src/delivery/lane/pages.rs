@@ -44,6 +44,9 @@ impl LaneRun {
         };
         job.move_cursor(to);
         shared.committed();
+        if end {
+            shared.wake.notify_one();
+        }
         // One without anybody to send to was finished when it was claimed: whoever becomes eligible
         // afterwards could be sent to but not counted.
         if claim.targeted > 0 {

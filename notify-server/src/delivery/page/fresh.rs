@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use notify_core::Timestamp;
 
 use super::PageRun;
-use crate::store::{AudienceDevice, DeviceKey, Settled, Source, StoreError};
+use crate::store::{AudienceDevice, DeviceKey, Settled, Source, StoreError, Zone};
 
 impl PageRun {
     pub(super) fn must_read_again(&self, now: Timestamp) -> bool {
@@ -39,7 +39,7 @@ impl PageRun {
     }
 
     /// Takes the new state of the devices that wait. One that is gone counts as canceled (B20); one
-    /// that lost the tag is not targeted any more.
+    /// that lost the tag, or left the zone, is not targeted any more.
     async fn take_over(&mut self, devices: Vec<AudienceDevice>) -> Result<(), StoreError> {
         let mut old: Vec<AudienceDevice> = self.queue.iter().cloned().collect();
         old.sort_by_key(|device| device.key);
@@ -63,13 +63,17 @@ impl PageRun {
         Ok(())
     }
 
-    /// Those of these devices that are there, without the tag by which they were found.
+    /// Those of these devices that are there, without the tag or the zone by which they were found.
     async fn untagged(&mut self, keys: &[DeviceKey]) -> Result<Vec<DeviceKey>, StoreError> {
-        let (Source::Tag(_), Some(first), Some(last)) =
-            (&self.job.dispatch.source, keys.first(), keys.last())
-        else {
+        let (Some(first), Some(last)) = (keys.first(), keys.last()) else {
             return Ok(Vec::new());
         };
+        match (&self.job.dispatch.source, self.job.dispatch.zone) {
+            (Source::Platform, Zone::Everybody) | (Source::Named { .. }, _) => {
+                return Ok(Vec::new());
+            }
+            (Source::Tag(_), _) | (Source::Platform, Zone::Offset(_) | Zone::Sweep) => {}
+        }
         let (before, last) = (DeviceKey(first.0 - 1), *last);
         let dispatch = self.job.naming(keys.to_vec());
         let devices = self.lane.shared.store.read_range(&dispatch, before, last).await?;
@@ -80,7 +84,8 @@ impl PageRun {
     pub(super) async fn leave_out_moved(&mut self) -> Result<(), StoreError> {
         for device in &mut self.queue {
             if self.job.targets(device)
-                && self.job.reached_before(device, &self.lane.shared).await?
+                && (self.job.reached_before(device, &self.lane.shared).await?
+                    || self.job.had_in_another_zone(device, &self.lane.shared).await?)
             {
                 device.eligible = false;
             }

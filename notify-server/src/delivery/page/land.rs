@@ -149,7 +149,8 @@ impl PageRun {
         async move {
             let committed = commit_at_last(&shared, checkpoint).await;
             shared.committed();
-            if has_retries {
+            // The end of a zone may be the time for the next look at the notification.
+            if has_retries || finished {
                 shared.wake.notify_one();
             }
             committed

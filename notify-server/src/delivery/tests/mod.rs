@@ -4,6 +4,7 @@
 mod crash;
 mod devices;
 mod guard;
+mod local;
 mod meanwhile;
 mod retrying;
 mod rig;

@@ -39,6 +39,43 @@ pub struct Dispatch {
     pub due_at: Timestamp,
     /// `ttl_seconds` of B19; counted from `due_at`.
     pub ttl_seconds: u32,
+    /// Which devices it is for, by their offset from UTC (B19).
+    pub zone: Zone,
+    /// When the first dispatch of the notification was made.
+    pub started_at: Timestamp,
+}
+
+/// Which devices a dispatch is for, by their offset from UTC (`send_at_local`, B19).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Zone {
+    /// All of them.
+    Everybody,
+    /// Those of that offset, in minutes.
+    Offset(i64),
+    /// Those whose offset changed since the first zone was due, and that got nothing.
+    Sweep,
+}
+
+impl Zone {
+    /// How it is written in tables. Never renumbered; offsets are themselves.
+    #[must_use]
+    pub fn code(self) -> i64 {
+        match self {
+            Self::Everybody => 32_767,
+            Self::Offset(minutes) => minutes,
+            Self::Sweep => 32_766,
+        }
+    }
+
+    /// The zone of that code.
+    #[must_use]
+    pub fn from_code(code: i64) -> Self {
+        match code {
+            32_767 => Self::Everybody,
+            32_766 => Self::Sweep,
+            minutes => Self::Offset(minutes),
+        }
+    }
 }
 
 /// What the devices of a dispatch are drawn from. Each bounds what is read, not what matches.
@@ -73,6 +110,9 @@ pub struct AudienceDevice {
     pub taken_from: Option<(DeviceKey, Timestamp)>,
     /// What messages to a browser are encrypted for; `None` on other platforms.
     pub web_keys: Option<Box<WebKeys>>,
+    /// Whether its offset from UTC changed since the first zone of its dispatch's notification was
+    /// due: it may have got the notification in another zone.
+    pub zone_changed: bool,
     /// When the person last wrote to us, on platforms where that opens a window for messages.
     pub last_inbound_at: Option<Timestamp>,
 }

@@ -10,6 +10,7 @@ mod retry;
 mod settle;
 mod slice;
 mod start;
+mod zones;
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use async_trait::async_trait;
 use notify_core::{Platform, Timestamp};
 
 pub(super) use self::settle::{
-    cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far,
+    cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
 };
 use super::SqliteStore;
 use crate::store::{
@@ -117,6 +118,18 @@ impl DeliveryStore for SqliteStore {
             outcomes.iter().try_for_each(|outcome| retry::settle(tx, &seen, (epoch, outcome), at))
         })
         .await
+    }
+
+    async fn had_in_another_zone(
+        &self,
+        dispatch: DispatchNo,
+        key: DeviceKey,
+    ) -> Result<bool, StoreError> {
+        self.read(move |connection| page::had_in_another_zone(connection, dispatch, key)).await
+    }
+
+    async fn other_zones(&self, dispatch: DispatchNo) -> Result<Vec<DispatchNo>, StoreError> {
+        self.read(move |connection| page::other_zones(connection, dispatch)).await
     }
 
     async fn overtaken(&self, dispatch: DispatchNo, key: DeviceKey) -> Result<bool, StoreError> {

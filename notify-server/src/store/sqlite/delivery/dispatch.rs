@@ -5,8 +5,9 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::row::{unknown_value, uuid_at};
+use super::start::keys_of;
 use crate::store::{
-    AppNo, DeviceKey, Dispatch, DispatchNo, NotificationNo, Source, StoreError, platform_of,
+    AppNo, DeviceKey, Dispatch, DispatchNo, NotificationNo, Source, StoreError, Zone, platform_of,
 };
 
 /// Reads a dispatch.
@@ -14,8 +15,8 @@ pub(super) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, 
     connection
         .prepare_cached(
             "select d.no, d.notification_no, n.id, n.app_no, a.id, a.name, d.platform, n.request,
-             p.public_id, d.named, n.tag, d.cursor, d.until, d.scan_done, d.is_canceled, n.due_at,
-             n.ttl_seconds
+             p.public_id, d.named, n.tag, d.cursor, d.until, d.scan_done, d.is_canceled, d.due_at,
+             n.ttl_seconds, d.zone, n.started_at
              from dispatches d join notifications n on n.no = d.notification_no
              join apps a on a.no = n.app_no
              left join polls p on p.notification_no = n.no
@@ -52,11 +53,7 @@ fn dispatch_of(row: &Row<'_>) -> rusqlite::Result<Dispatch> {
         canceled: row.get(14)?,
         due_at: Timestamp(row.get(15)?),
         ttl_seconds: row.get(16)?,
+        zone: Zone::from_code(row.get(17)?),
+        started_at: Timestamp(row.get(18)?),
     })
-}
-
-/// Keys as `start.rs` wrote them.
-fn keys_of(bytes: &[u8]) -> Vec<DeviceKey> {
-    let (keys, _) = bytes.as_chunks::<8>();
-    keys.iter().map(|key| DeviceKey(i64::from_be_bytes(*key))).collect()
 }

@@ -143,6 +143,38 @@ pub(super) fn outcome(
     Ok(outcomes_of(connection, no, from)?.into_iter().find(|outcome| outcome.key == key))
 }
 
+/// Whether a device was dealt with in another zone of the same notification.
+pub(super) fn had_in_another_zone(
+    connection: &Connection,
+    dispatch: DispatchNo,
+    key: DeviceKey,
+) -> Result<bool, StoreError> {
+    for other in other_zones(connection, dispatch)? {
+        let retried = connection
+            .prepare_cached("select 1 from retries where dispatch_no = ?1 and device_key = ?2")?
+            .exists([other.0, key.0])?;
+        if retried || outcome(connection, other, key)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The other dispatches of the same notification on the same platform.
+pub(super) fn other_zones(
+    connection: &Connection,
+    dispatch: DispatchNo,
+) -> Result<Vec<DispatchNo>, StoreError> {
+    let others = connection
+        .prepare_cached(
+            "select o.no from dispatches d join dispatches o on o.notification_no = d.notification_no
+             where d.no = ?1 and o.platform = d.platform and o.no <> d.no",
+        )?
+        .query_map([dispatch.0], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(others)
+}
+
 /// Whether a newer notification with the same key of replacement went to that device.
 pub(super) fn overtaken(
     connection: &Connection,

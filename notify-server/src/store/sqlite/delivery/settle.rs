@@ -48,18 +48,41 @@ fn complete(tx: &Connection, dispatch: DispatchNo, at: Timestamp) -> Result<(), 
              where no = ?1 returning notification_no",
         )?
         .query_row([dispatch.0, at.as_ms()], |row| row.get(0))?;
-    let (left, requested, before): (i64, bool, i64) = tx
+    let (left, is_local): (i64, bool) = tx
         .prepare_cached(
             "update notifications set open_dispatches = open_dispatches - 1 where no = ?1
-             returning open_dispatches, cancel_requested_at is not null, canceled_before",
+             returning open_dispatches, local_time is not null and cancel_requested_at is null",
         )?
-        .query_row([notification], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        .query_row([notification], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if left > 0 {
         return Ok(());
     }
-    // What was deleted before the request was not canceled by it (B20).
     let notification = NotificationNo(notification);
-    let by_request = requested && canceled_so_far(tx, notification)? > before;
+    if is_local {
+        // Zones may be to come, and then a sweep: whoever looks at them ends it.
+        tx.prepare_cached(
+            "update notifications set next_zone_at = coalesce(next_zone_at, ?2) where no = ?1",
+        )?
+        .execute([notification.0, at.as_ms()])?;
+        return Ok(());
+    }
+    end_canceled_or_not(tx, notification, at)
+}
+
+/// Ends a notification, as canceled when something of it was canceled by request (B20).
+pub(crate) fn end_canceled_or_not(
+    tx: &Connection,
+    notification: NotificationNo,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let (requested, zones, before): (bool, bool, i64) = tx
+        .prepare_cached(
+            "select cancel_requested_at is not null, zones_canceled, canceled_before
+             from notifications where no = ?1",
+        )?
+        .query_row([notification.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    // What was deleted before the request was not canceled by it.
+    let by_request = requested && (zones || canceled_so_far(tx, notification)? > before);
     end(tx, notification, by_request, at)
 }
 

@@ -7,26 +7,60 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::row::{env_of, unknown_value};
 use crate::store::{
-    AppNo, AudienceDevice, DeviceKey, Dispatch, Slice, Source, StoreError, WebKeys,
+    AppNo, AudienceDevice, DeviceKey, Dispatch, Slice, Source, StoreError, WebKeys, Zone,
 };
 
 /// Columns as [`device_of`] reads them.
 const AUDIENCE: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.dead_at is null, \
-    d.moved_from, d.moved_at, d.p256dh, d.auth, d.last_inbound_at";
+    d.moved_from, d.moved_at, d.p256dh, d.auth, d.last_inbound_at, d.utc_offset_minutes, \
+    d.zone_changed_at";
 /// How many columns these are.
-const AUDIENCE_COLUMNS: usize = 9;
+const AUDIENCE_COLUMNS: usize = 11;
 
 /// What the devices of a dispatch are drawn from, and how far.
 pub(super) struct Draw {
     app: AppNo,
     until: DeviceKey,
     source: Source,
+    zone: Zone,
+    /// When the first zone was due.
+    started_at: Timestamp,
 }
 
 impl Draw {
     pub(super) fn of(dispatch: &Dispatch) -> Self {
-        Self { app: dispatch.app, until: dispatch.until, source: dispatch.source.clone() }
+        Self {
+            app: dispatch.app,
+            until: dispatch.until,
+            source: dispatch.source.clone(),
+            zone: dispatch.zone,
+            started_at: dispatch.started_at,
+        }
     }
+
+    /// Whether a device is of the zone; of a list of names everybody is, by being on it.
+    fn takes(&self, read: &Read) -> bool {
+        match (&self.source, self.zone) {
+            (Source::Named { .. }, _) | (_, Zone::Everybody) => true,
+            (_, Zone::Offset(minutes)) => read.offset == minutes,
+            (_, Zone::Sweep) => read.device.zone_changed,
+        }
+    }
+
+    fn device_of(&self, row: &Row<'_>) -> rusqlite::Result<Read> {
+        let mut device = device_of(row)?;
+        let changed_at = row.get::<_, Option<i64>>(10)?.map(Timestamp);
+        device.zone_changed = self.zone != Zone::Everybody
+            && changed_at.is_some_and(|changed_at| changed_at >= self.started_at);
+        Ok(Read { device, offset: row.get(9)? })
+    }
+}
+
+/// A device as it was read, of the zone or not.
+struct Read {
+    device: AudienceDevice,
+    /// Offset from UTC, in minutes.
+    offset: i64,
 }
 
 /// Reads the devices after `after`, at most that many rows.
@@ -46,22 +80,35 @@ pub(super) fn next(
         let devices = range(connection, draw, (after, to), None)?;
         return Ok(Slice { devices, to, end });
     }
-    let devices = range(connection, draw, (after, draw.until), Some(rows_max))?;
-    let full = devices.len() >= usize::try_from(rows_max).unwrap_or(usize::MAX);
-    let to = match devices.last() {
-        Some(last) if full => last.key,
+    let read = rows(connection, draw, (after, draw.until), Some(rows_max))?;
+    let full = read.len() >= usize::try_from(rows_max).unwrap_or(usize::MAX);
+    let to = match read.last() {
+        Some(last) if full => last.device.key,
         Some(_) | None => draw.until,
     };
-    Ok(Slice { devices, to, end: to >= draw.until })
+    Ok(Slice { devices: of_zone(draw, read), to, end: to >= draw.until })
 }
 
 /// Reads the devices of a range of keys.
 pub(super) fn range(
     connection: &Connection,
     draw: &Draw,
-    (from, to): (DeviceKey, DeviceKey),
+    range: (DeviceKey, DeviceKey),
     rows_max: Option<u32>,
 ) -> Result<Vec<AudienceDevice>, StoreError> {
+    Ok(of_zone(draw, rows(connection, draw, range, rows_max)?))
+}
+
+fn of_zone(draw: &Draw, read: Vec<Read>) -> Vec<AudienceDevice> {
+    read.into_iter().filter(|read| draw.takes(read)).map(|read| read.device).collect()
+}
+
+fn rows(
+    connection: &Connection,
+    draw: &Draw,
+    (from, to): (DeviceKey, DeviceKey),
+    rows_max: Option<u32>,
+) -> Result<Vec<Read>, StoreError> {
     let rows_max = rows_max.map_or(-1, i64::from);
     match &draw.source {
         Source::Platform => {
@@ -71,7 +118,7 @@ pub(super) fn range(
             );
             let devices = connection
                 .prepare_cached(&sql)?
-                .query_map([from.0, to.0, rows_max], device_of)?
+                .query_map([from.0, to.0, rows_max], |row| draw.device_of(row))?
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(devices)
         }
@@ -86,9 +133,9 @@ pub(super) fn range(
             let devices = connection
                 .prepare_cached(&sql)?
                 .query_map(params![from.0, to.0, rows_max, draw.app.0, tag], |row| {
-                    let mut device = device_of(row)?;
-                    device.eligible &= row.get::<_, bool>(AUDIENCE_COLUMNS)?;
-                    Ok(device)
+                    let mut read = draw.device_of(row)?;
+                    read.device.eligible &= row.get::<_, bool>(AUDIENCE_COLUMNS)?;
+                    Ok(read)
                 })?
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(devices)
@@ -101,7 +148,7 @@ pub(super) fn range(
             for key in keys {
                 devices.extend(device(connection, *key, tag.as_deref())?);
             }
-            Ok(devices)
+            Ok(devices.into_iter().map(|device| Read { device, offset: 0 }).collect())
         }
     }
 }
@@ -141,6 +188,7 @@ fn device_of(row: &Row<'_>) -> rusqlite::Result<AudienceDevice> {
         eligible: row.get(3)?,
         taken_from: moved_from.zip(moved_at),
         web_keys: web_keys(row)?,
+        zone_changed: false,
         last_inbound_at: row.get::<_, Option<i64>>(8)?.map(Timestamp),
     })
 }

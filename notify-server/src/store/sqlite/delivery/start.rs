@@ -8,23 +8,38 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::super::device::{Named, key_by_id};
 use super::super::row::platforms_of;
 use super::settle::{self, Moved};
-use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, platform_code};
+use super::zones;
+use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zone, platform_code};
 
 /// A notification that is due.
-struct Due {
-    no: NotificationNo,
-    app: AppNo,
-    platforms: i64,
+pub(super) struct Due {
+    pub(super) no: NotificationNo,
+    pub(super) app: AppNo,
+    pub(super) platforms: i64,
     /// The request, when it names devices.
-    naming: Option<String>,
+    pub(super) naming: Option<String>,
     /// The last device sequence of its audience.
-    audience: i64,
+    pub(super) audience: i64,
+    pub(super) due_at: Timestamp,
 }
 
-/// The devices that one platform's list names.
-struct Resolved {
-    keys: Vec<DeviceKey>,
-    unknown: i64,
+/// What of an audience one dispatch sends to.
+pub(super) struct Part {
+    pub(super) platform: Platform,
+    /// The devices that the platform's list names, sorted; `None` when the platform is scanned.
+    pub(super) named: Option<Vec<DeviceKey>>,
+    /// Ids of the list that name no device.
+    pub(super) unknown: i64,
+}
+
+impl Part {
+    pub(super) fn scanned(platform: Platform) -> Self {
+        Self { platform, named: None, unknown: 0 }
+    }
+
+    pub(super) fn named(platform: Platform) -> Self {
+        Self { platform, named: Some(Vec::new()), unknown: 0 }
+    }
 }
 
 /// Starts what is due, oldest first; the dispatches made and whether more is due.
@@ -37,7 +52,7 @@ pub(super) fn due(
     let mut due = tx
         .prepare_cached(
             "select n.no, n.app_no, n.platforms, iif(n.names_devices, n.request, null),
-             coalesce(n.audience_until, a.device_sequence)
+             coalesce(n.audience_until, a.device_sequence), n.due_at
              from notifications n indexed by notifications_due cross join apps a
              where n.status in ('scheduled', 'queued') and n.due_at <= ?1
              and a.no = n.app_no and a.status <> 'erasing' order by n.due_at limit ?2",
@@ -51,6 +66,7 @@ pub(super) fn due(
                     platforms: row.get(2)?,
                     naming: row.get(3)?,
                     audience: row.get(4)?,
+                    due_at: Timestamp(row.get(5)?),
                 })
             },
         )?
@@ -61,7 +77,8 @@ pub(super) fn due(
     for notification in &due {
         start(tx, notification, now, &mut dispatches)?;
     }
-    Ok((dispatches, more))
+    let more_zones = zones::due(tx, now, limit, &mut dispatches)?;
+    Ok((dispatches, more || more_zones))
 }
 
 /// When the next notification is due. One of an application that is being erased never starts, and
@@ -75,7 +92,8 @@ pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, Sto
         )?
         .query_row([], |row| row.get(0).map(Timestamp))
         .optional()?;
-    Ok(due)
+    let zone = zones::next_due(connection)?;
+    Ok(due.into_iter().chain(zone).min())
 }
 
 fn start(
@@ -84,8 +102,8 @@ fn start(
     now: Timestamp,
     dispatches: &mut Vec<DispatchNo>,
 ) -> Result<(), StoreError> {
-    let parts: Vec<(Platform, Option<Resolved>)> = match &due.naming {
-        None => platforms_of(due.platforms).into_iter().map(|platform| (platform, None)).collect(),
+    let parts: Vec<Part> = match &due.naming {
+        None => platforms_of(due.platforms).into_iter().map(Part::scanned).collect(),
         Some(request) => resolve(tx, due, request)?,
     };
     tx.prepare_cached(
@@ -101,9 +119,9 @@ fn start(
     if parts.is_empty() {
         return settle::end(tx, due.no, false, now);
     }
-    for (platform, named) in &parts {
-        let no = insert(tx, due, *platform, named.as_ref())?;
-        if named.as_ref().is_some_and(|named| named.keys.is_empty()) {
+    for part in &parts {
+        let no = insert(tx, due, part, (Zone::Everybody, due.due_at))?;
+        if part.named.as_ref().is_some_and(Vec::is_empty) {
             settle::moved(tx, no, Moved { scan_done: true, ..Moved::default() }, now)?;
         } else {
             dispatches.push(no);
@@ -113,11 +131,7 @@ fn start(
 }
 
 /// Looks the named ids up, platform by platform. Lists that an erase emptied are left out.
-fn resolve(
-    tx: &Connection,
-    due: &Due,
-    request: &str,
-) -> Result<Vec<(Platform, Option<Resolved>)>, StoreError> {
+pub(super) fn resolve(tx: &Connection, due: &Due, request: &str) -> Result<Vec<Part>, StoreError> {
     let named: Named = serde_json::from_str(request)?;
     let lists = [
         (Platform::Android, named.android_device_ids.unwrap_or_default()),
@@ -129,40 +143,50 @@ fn resolve(
         if ids.is_empty() {
             continue;
         }
-        let mut resolved = Resolved { keys: Vec::new(), unknown: 0 };
+        let (mut keys, mut unknown) = (Vec::new(), 0);
         for id in &ids {
             let key = key_by_id(tx, due.app, id)?
                 .filter(|key| key.platform() == platform && key.sequence() <= due.audience);
             match key {
-                Some(key) => resolved.keys.push(key),
-                None => resolved.unknown += 1,
+                Some(key) => keys.push(key),
+                None => unknown += 1,
             }
         }
-        resolved.keys.sort_unstable();
-        parts.push((platform, Some(resolved)));
+        keys.sort_unstable();
+        parts.push(Part { platform, named: Some(keys), unknown });
     }
     Ok(parts)
 }
 
-fn insert(
+/// Writes a dispatch.
+pub(super) fn insert(
     tx: &Connection,
     due: &Due,
-    platform: Platform,
-    named: Option<&Resolved>,
+    part: &Part,
+    (zone, due_at): (Zone, Timestamp),
 ) -> Result<DispatchNo, StoreError> {
-    let keys = named
-        .map(|named| named.keys.iter().flat_map(|key| key.0.to_be_bytes()).collect::<Vec<u8>>());
+    let keys = part.named.as_ref();
+    let keys =
+        keys.map(|keys| keys.iter().flat_map(|key| key.0.to_be_bytes()).collect::<Vec<u8>>());
     tx.prepare_cached(
-        "insert into dispatches (notification_no, platform, named, cursor, until, unknown)
-         values (?1, ?2, ?3, ?4, ?5, ?6)",
+        "insert into dispatches (notification_no, platform, named, cursor, until, unknown, zone,
+         due_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?
     .execute(params![
         due.no.0,
-        platform_code(platform),
+        platform_code(part.platform),
         keys,
-        DeviceKey::before_first(due.app, platform).0,
-        DeviceKey::new(due.app, platform, due.audience).0,
-        named.map_or(0, |named| named.unknown),
+        DeviceKey::before_first(due.app, part.platform).0,
+        DeviceKey::new(due.app, part.platform, due.audience).0,
+        part.unknown,
+        zone.code(),
+        due_at.as_ms(),
     ])?;
     Ok(DispatchNo(tx.last_insert_rowid()))
+}
+
+/// Keys as [`insert`] writes them.
+pub(super) fn keys_of(bytes: &[u8]) -> Vec<DeviceKey> {
+    let (keys, _) = bytes.as_chunks::<8>();
+    keys.iter().map(|key| DeviceKey(i64::from_be_bytes(*key))).collect()
 }

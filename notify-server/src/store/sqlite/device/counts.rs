@@ -17,15 +17,23 @@ pub(super) struct State {
     pub(super) key: DeviceKey,
     pub(super) enabled: bool,
     pub(super) created_at: Timestamp,
+    /// Offset from UTC, in minutes.
+    pub(super) zone: i32,
 }
 
 impl State {
     pub(super) fn of_row(row: &DeviceRow) -> Self {
-        Self { key: row.key, enabled: row.enabled(), created_at: row.created_at }
+        Self {
+            key: row.key,
+            enabled: row.enabled(),
+            created_at: row.created_at,
+            zone: row.fields.utc_offset_minutes,
+        }
     }
 
     pub(super) fn of_wanted(key: DeviceKey, wanted: &Wanted, created_at: Timestamp) -> Self {
-        Self { key, enabled: !wanted.fields.push_disabled, created_at }
+        let enabled = !wanted.fields.push_disabled;
+        Self { key, enabled, created_at, zone: wanted.fields.utc_offset_minutes }
     }
 }
 
@@ -35,6 +43,11 @@ pub(super) fn changed(
     before: Option<State>,
     after: Option<State>,
 ) -> Result<(), StoreError> {
+    let zone = |state: State| (state.key.platform(), state.zone);
+    if before.map(zone) != after.map(zone) {
+        before.map_or(Ok(()), |before| add_zone(tx, before, -1))?;
+        after.map_or(Ok(()), |after| add_zone(tx, after, 1))?;
+    }
     let same = |a: State, b: State| {
         (a.key.platform(), a.enabled, a.created_at) == (b.key.platform(), b.enabled, b.created_at)
     };
@@ -58,7 +71,7 @@ pub(crate) fn count_dead(
     key: DeviceKey,
     created_at: Timestamp,
 ) -> Result<(), StoreError> {
-    let before = State { key, enabled: true, created_at };
+    let before = State { key, enabled: true, created_at, zone: 0 };
     changed(tx, Some(before), Some(State { enabled: false, ..before }))
 }
 
@@ -68,7 +81,7 @@ pub(crate) fn count_revived(
     key: DeviceKey,
     created_at: Timestamp,
 ) -> Result<(), StoreError> {
-    let before = State { key, enabled: false, created_at };
+    let before = State { key, enabled: false, created_at, zone: 0 };
     changed(tx, Some(before), Some(State { enabled: true, ..before }))
 }
 
@@ -83,6 +96,22 @@ fn add(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
          on conflict do update set count = count + ?5",
     )?
     .execute(place)?;
+    Ok(())
+}
+
+/// Counts a device to its zone, or out of it.
+fn add_zone(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "insert into device_zones (app_no, platform, utc_offset_minutes, devices)
+         values (?1, ?2, ?3, max(?4, 0))
+         on conflict do update set devices = devices + ?4",
+    )?
+    .execute(params![
+        state.key.app().0,
+        platform_code(state.key.platform()),
+        state.zone,
+        by
+    ])?;
     Ok(())
 }
 

@@ -267,7 +267,8 @@ fn replace(
     }
     tx.prepare_cached(
         "update devices set ios_env = ?2, utc_offset_minutes = ?3, details = ?4, p256dh = ?5,
-         auth = ?6, registered_at = max(registered_at, ?7) where key = ?1",
+         auth = ?6, registered_at = max(registered_at, ?7),
+         zone_changed_at = iif(utc_offset_minutes = ?3, zone_changed_at, ?7) where key = ?1",
     )?
     .execute(params![
         key.0,
@@ -282,7 +283,7 @@ fn replace(
     counts::changed(
         tx,
         Some(State::of_row(row)),
-        Some(State { key, enabled, created_at: row.created_at }),
+        Some(State { key, enabled, created_at: row.created_at, zone: fields.utc_offset_minutes }),
     )?;
     Ok(key)
 }

@@ -63,6 +63,8 @@ create table devices (
     moved_at integer,
     -- When the person last wrote to us, where that opens a window for messages.
     last_inbound_at integer,
+    -- When the offset changed last.
+    zone_changed_at integer,
     created_at integer not null,
     -- The last registration that changed something.
     registered_at integer not null,
@@ -104,6 +106,15 @@ create table device_counts (
     enabled integer not null check (enabled in (0, 1)),
     count integer not null check (count >= 0),
     primary key (app_no, hour, platform, enabled)
+) strict, without rowid;
+
+-- Devices by their offset from UTC (B19).
+create table device_zones (
+    app_no integer not null references apps (no),
+    platform integer not null,
+    utc_offset_minutes integer not null,
+    devices integer not null check (devices >= 0),
+    primary key (app_no, platform, utc_offset_minutes)
 ) strict, without rowid;
 
 create table tags (
@@ -174,6 +185,8 @@ create table notifications (
     due_at integer,
     -- Wall-clock time of each device, as if it were UTC.
     local_time integer,
+    -- When zones of that time are to be looked at next; null when none is to come.
+    next_zone_at integer,
     started_at integer,
     completed_at integer,
     -- The body as it was sent; named ids are kept here alone, so that an erase finds them.
@@ -191,10 +204,13 @@ create table notifications (
     cancel_requested_at integer,
     -- Deliveries canceled before that, which were not canceled by request.
     canceled_before integer not null default 0,
+    -- Whether zones to come were canceled by request.
+    zones_canceled integer not null default 0 check (zones_canceled in (0, 1)),
     unique (app_no, id)
 ) strict;
 create index notifications_by_app on notifications (app_no);
 create index notifications_due on notifications (due_at) where status in ('scheduled', 'queued');
+create index notifications_zones on notifications (next_zone_at) where next_zone_at is not null;
 create index notifications_naming on notifications (app_no) where names_devices = 1;
 create index notifications_by_collapse_key on notifications (app_no, collapse_key, no)
     where collapse_key is not null;
@@ -205,6 +221,9 @@ create table dispatches (
     no integer primary key autoincrement,
     notification_no integer not null references notifications (no),
     platform integer not null,
+    -- Offset from UTC in minutes of its devices; 32767: of everybody, 32766: of who changed it.
+    zone integer not null,
+    due_at integer not null,
     -- Keys of named devices, eight bytes each, sorted; null when a platform or tag is scanned.
     named blob,
     cursor integer not null,
@@ -224,7 +243,7 @@ create table dispatches (
     canceled integer not null default 0,
     excluded integer not null default 0,
     completed_at integer,
-    unique (notification_no, platform),
+    unique (notification_no, platform, zone),
     check (cursor <= until)
 ) strict;
 create index dispatches_unread on dispatches (no) where scan_done = 0;

@@ -73,7 +73,11 @@ pub(super) fn notification(
     if let Some(poll) = &new.poll {
         insert_poll(tx, app, no, (poll, new.at))?;
     }
-    tx.changed(if due { Change::NotificationDue } else { Change::NotificationScheduled });
+    tx.changed(if due || local_time.is_some() {
+        Change::NotificationDue
+    } else {
+        Change::NotificationScheduled
+    });
     Ok(())
 }
 
@@ -130,8 +134,8 @@ fn insert(tx: &WriteTx<'_>, app: AppNo, row: &Row<'_>) -> Result<NotificationNo,
         .prepare_cached(
             "insert into notifications (app_no, id, origin, status, created_at, due_at, local_time,
              request, platforms, names_devices, tag, ttl_seconds, campaign_id, audience_until,
-             collapse_key)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+             collapse_key, next_zone_at)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
              on conflict (app_no, id) do nothing",
         )?
         .execute(params![
@@ -153,6 +157,8 @@ fn insert(tx: &WriteTx<'_>, app: AppNo, row: &Row<'_>) -> Result<NotificationNo,
             campaign.as_ref().map(|id| id.0.as_bytes()),
             row.audience_until,
             row.collapse_key,
+            // Looked at as soon as it is accepted: some zones may be due.
+            row.local_time.map(|_| row.at.as_ms()),
         ])?;
     if inserted == 0 {
         return Err(StoreError::refused("id", ID_IN_USE));

@@ -4,7 +4,7 @@ use notify_core::{NotificationId, NotificationStatus, Timestamp};
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, params};
 
-use super::super::delivery::{cancel_retries_of_dispatch, canceled_so_far};
+use super::super::delivery::{cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not};
 use super::super::row::{live_app, unknown_value};
 use super::super::writer::WriteTx;
 use crate::store::{AppNo, Change, DispatchNo, NotificationNo, StoreError};
@@ -34,7 +34,7 @@ pub(super) fn notification(
         NotificationStatus::Scheduled | NotificationStatus::Queued => {
             tx.prepare_cached(
                 "update notifications set status = 'canceled', cancel_requested_at = ?2,
-                 completed_at = ?2 where no = ?1",
+                 completed_at = ?2, next_zone_at = null where no = ?1",
             )?
             .execute([no.0, at.as_ms()])?;
         }
@@ -58,7 +58,8 @@ fn cancel_dispatches(
 ) -> Result<(), StoreError> {
     let before = canceled_so_far(tx, no)?;
     tx.prepare_cached(
-        "update notifications set cancel_requested_at = ?2, canceled_before = ?3 where no = ?1",
+        "update notifications set cancel_requested_at = ?2, canceled_before = ?3,
+         zones_canceled = next_zone_at is not null, next_zone_at = null where no = ?1",
     )?
     .execute([no.0, at.as_ms(), before])?;
     let dispatches = tx
@@ -68,5 +69,9 @@ fn cancel_dispatches(
         )?
         .query_map([no.0], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
+    if dispatches.is_empty() {
+        // Between two zones: nothing else ends it.
+        return end_canceled_or_not(tx, no, at);
+    }
     dispatches.into_iter().try_for_each(|dispatch| cancel_retries_of_dispatch(tx, dispatch, at))
 }

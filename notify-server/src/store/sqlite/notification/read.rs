@@ -109,7 +109,7 @@ fn record(connection: &Connection, found: Found) -> Result<NotificationRecord, S
         .collect();
     for (platform, counts) in dispatch_counts(connection, found.no)? {
         match by_platform.iter_mut().find(|row| row.platform == platform) {
-            Some(row) => row.counts = counts,
+            Some(row) => row.counts.add(&counts),
             None => by_platform.push(PlatformCounts { platform, counts }),
         }
     }
@@ -186,9 +186,10 @@ fn counts_of(row: &Row<'_>) -> rusqlite::Result<Counts> {
 fn failures(connection: &Connection, notification: i64) -> Result<Vec<FailureCount>, StoreError> {
     let rows = connection
         .prepare_cached(
-            "select d.platform, f.reason, f.count from dispatches d
+            "select d.platform, f.reason, sum(f.count) from dispatches d
              join failures f on f.dispatch_no = d.no where d.notification_no = ?1
-             order by f.count desc, d.platform, f.reason limit ?2",
+             group by d.platform, f.reason
+             order by sum(f.count) desc, d.platform, f.reason limit ?2",
         )?
         .query_map([notification, FAILURES_LISTED_MAX], |row| {
             Ok(FailureCount {

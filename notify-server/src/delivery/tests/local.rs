@@ -1,0 +1,156 @@
+//! Notifications at a wall-clock time of each device (B19).
+
+use std::time::Duration;
+
+use notify_core::{CreateNotification, NotificationId, NotificationStatus, RegisterDevice};
+
+use super::rig::{Rig, START};
+use crate::clock::Clock;
+
+/// Eight in the morning of the day after [`START`], 2026-05-28T20:26:40Z.
+const MORNING: &str = "2026-05-29T08:00";
+const HOUR: Duration = Duration::from_secs(3_600);
+
+async fn in_zone(rig: &Rig, name: &str, minutes: i32) {
+    let mut device = RegisterDevice::android(name, format!("token-{name}"));
+    device.utc_offset = Some(minutes.to_string());
+    rig.register(device).await;
+}
+
+fn in_the_morning() -> CreateNotification {
+    CreateNotification {
+        text: Some("Good morning".into()),
+        platforms: Some(vec!["android".into()]),
+        send_at_local: Some(MORNING.into()),
+        ..CreateNotification::default()
+    }
+}
+
+/// Turns the clock to that hour of the day of [`MORNING`], as UTC has it.
+fn turn_to(rig: &Rig, hour: i64) {
+    let midnight = START.as_ms() - START.as_ms().rem_euclid(86_400_000) + 86_400_000;
+    let wait_ms = midnight + hour * 3_600_000 - rig.clock.now().as_ms();
+    rig.clock.advance(Duration::from_millis(wait_ms.unsigned_abs()));
+}
+
+async fn sent(rig: &Rig, id: &NotificationId, count: u64) {
+    rig.until(id, |record| record.counts.sent == count).await;
+}
+
+#[tokio::test]
+async fn each_zone_gets_it_at_its_own_time_and_no_device_twice() {
+    let mut rig = Rig::new(4).await;
+    for (name, hours) in [("tokyo", 9), ("berlin", 2), ("utc", 0), ("new-york", -4)] {
+        in_zone(&rig, name, hours * 60).await;
+    }
+    in_zone(&rig, "eastward", -4 * 60).await;
+    in_zone(&rig, "westward", 9 * 60).await;
+    rig.start();
+    let id = rig.accept(in_the_morning()).await;
+    turn_to(&rig, -2);
+    let record = rig.read(&id).await;
+    assert_eq!((record.status, record.counts.targeted), (NotificationStatus::Scheduled, 0));
+
+    turn_to(&rig, -1);
+    sent(&rig, &id, 2).await;
+    assert_eq!(rig.read(&id).await.status, NotificationStatus::Sending, "until the last is done");
+    // One has its turn behind it already and gets another; one leaves for a zone that is over.
+    in_zone(&rig, "westward", -4 * 60).await;
+    in_zone(&rig, "eastward", 9 * 60).await;
+    in_zone(&rig, "late-in-berlin", 2 * 60).await;
+    in_zone(&rig, "late-in-tokyo", 9 * 60 + 30).await;
+
+    turn_to(&rig, 6);
+    let journal_after_berlin =
+        ["token-berlin", "token-late-in-berlin", "token-tokyo", "token-westward"];
+    rig.until(&id, |record| record.counts.sent >= 4).await;
+    turn_to(&rig, 8);
+    rig.until(&id, |record| record.counts.sent >= 5).await;
+    let mut journal = rig.provider.journal();
+    journal.sort();
+    assert!(journal_after_berlin.iter().all(|token| journal.contains(&(*token).to_owned())));
+    assert!(!journal.contains(&"token-new-york".to_owned()));
+
+    turn_to(&rig, 12);
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    let mut journal = rig.provider.journal();
+    journal.sort();
+    let each_once = [
+        "token-berlin",
+        "token-eastward",
+        "token-late-in-berlin",
+        "token-late-in-tokyo",
+        "token-new-york",
+        "token-tokyo",
+        "token-utc",
+        "token-westward",
+    ];
+    assert_eq!(journal, each_once);
+    assert_eq!((record.counts.targeted, record.counts.sent), (8, 8));
+    rig.stop().await;
+}
+
+/// Where the time has passed already, at once; named devices each at their own.
+#[tokio::test]
+async fn named_devices_have_their_own_time_and_a_time_that_passed_is_now() {
+    let mut rig = Rig::new(4).await;
+    in_zone(&rig, "kiritimati", 14 * 60).await;
+    in_zone(&rig, "berlin", 2 * 60).await;
+    in_zone(&rig, "unnamed", 14 * 60).await;
+    turn_to(&rig, -3);
+    rig.start();
+    let named = ["kiritimati", "berlin", "nobody"].map(String::from).to_vec();
+    let request =
+        CreateNotification { platforms: None, android_device_ids: Some(named), ..in_the_morning() };
+    let id = rig.accept(request).await;
+    sent(&rig, &id, 1).await;
+    assert_eq!(rig.provider.journal(), ["token-kiritimati"]);
+    turn_to(&rig, 6);
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(rig.provider.journal(), ["token-kiritimati", "token-berlin"]);
+    let counts = &record.counts;
+    assert_eq!((counts.targeted, counts.sent, counts.unknown, counts.excluded), (2, 2, 1, 0));
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn zones_to_come_are_canceled_with_the_notification() {
+    let mut rig = Rig::new(4).await;
+    in_zone(&rig, "tokyo", 9 * 60).await;
+    in_zone(&rig, "berlin", 2 * 60).await;
+    rig.start();
+    let id = rig.accept(in_the_morning()).await;
+    turn_to(&rig, -1);
+    sent(&rig, &id, 1).await;
+    let is_idle = async || rig.store.next_due().await.unwrap().is_some();
+    assert!(is_idle().await, "Berlin is to come");
+    rig.store.cancel_notification(rig.app, id.clone(), rig.clock.now()).await.unwrap();
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Canceled).await;
+    assert_eq!((record.counts.sent, record.counts.pending), (1, 0));
+    turn_to(&rig, 9);
+    let next = rig.broadcast().await;
+    rig.until(&next, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(rig.provider.journal().len(), 3, "Tokyo, and both of the next one");
+    rig.stop().await;
+}
+
+/// Nobody is there: it ends when the time of UTC is over; a crash in between changes nothing.
+#[tokio::test]
+async fn zones_go_on_after_a_crash_and_nobody_is_waited_for_until_utc() {
+    let mut rig = Rig::new(4).await;
+    rig.start();
+    let empty = rig.accept(in_the_morning()).await;
+    turn_to(&rig, 7);
+    let quarter = Duration::from_secs(900);
+    rig.turning(&empty, quarter, |record| record.status == NotificationStatus::Completed).await;
+    assert!(rig.clock.now().ms_since(START) >= 11 * HOUR.as_millis() as i64, "not before");
+
+    in_zone(&rig, "honolulu", -10 * 60).await;
+    let id = rig.accept(in_the_morning()).await;
+    rig.crash().await;
+    rig.start();
+    turn_to(&rig, 18);
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!(record.counts.sent, 1);
+    rig.stop().await;
+}
