@@ -3,6 +3,7 @@
 
 pub mod apns;
 pub(crate) mod fcm;
+pub(crate) mod poll_button;
 mod web_push;
 
 mod collapse;
