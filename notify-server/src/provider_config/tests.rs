@@ -160,6 +160,68 @@ fn fcm_names_every_broken_rule_with_its_path() {
     }
 }
 
+fn messenger() -> Value {
+    json!({
+        "page_access_token": "EAAG-planted-page-token",
+        "app_secret": "planted-app-secret",
+        "verify_token": "planted verify token",
+    })
+}
+
+fn telegram() -> Value {
+    json!({"bot_token": "123456:planted-bot-token", "webhook_secret": "planted-webhook-secret"})
+}
+
+#[test]
+fn messenger_and_telegram_name_every_broken_rule_with_its_path() {
+    let secret_rule = "webhook_secret: must be 1 to 256 letters and digits of ASCII or any of `_-`";
+    let rows: Vec<(ProviderKind, &str, Option<Value>, &str)> = vec![
+        (ProviderKind::Messenger, "/page_access_token", None, "page_access_token: is required"),
+        (
+            ProviderKind::Messenger,
+            "/page_access_token",
+            Some(json!("two words")),
+            "page_access_token: must be visible ASCII",
+        ),
+        (ProviderKind::Messenger, "/app_secret", Some(json!(7)), "app_secret: expected a string"),
+        (
+            ProviderKind::Messenger,
+            "/verify_tokens",
+            Some(json!("x")),
+            "verify_tokens: unknown field, did you mean `verify_token`?",
+        ),
+        (ProviderKind::Telegram, "/bot_token", None, "bot_token: is required"),
+        (
+            ProviderKind::Telegram,
+            "/bot_token",
+            Some(json!("1/../2")),
+            "bot_token: must be 1 to 255 letters and digits of ASCII or any of `:_-`",
+        ),
+        (ProviderKind::Telegram, "/webhook_secret", Some(json!("a b")), secret_rule),
+        (ProviderKind::Telegram, "/webhook_secret", Some(json!("a".repeat(257))), secret_rule),
+        (ProviderKind::Telegram, "/chat", Some(json!("x")), "chat: unknown field"),
+    ];
+    for (kind, pointer, value, expected) in rows {
+        let body = if kind == ProviderKind::Messenger { messenger() } else { telegram() };
+        let body = with(body, pointer, value.clone());
+        assert_eq!(errors(kind, &body), [expected], "{pointer} = {value:?}");
+    }
+}
+
+#[test]
+fn messenger_and_telegram_read_back_without_their_secrets() {
+    for (kind, body) in
+        [(ProviderKind::Messenger, messenger()), (ProviderKind::Telegram, telegram())]
+    {
+        let body = with(body, "/endpoint", Some(json!("https://127.0.0.1:8443/x/")));
+        let body = with(body, "/rate_per_second", Some(json!(30)));
+        let config = ProviderConfig::parse(kind, &body).unwrap();
+        let shown = json!({"endpoint": "https://127.0.0.1:8443/x", "rate_per_second": 30});
+        assert_eq!(config.redacted(), shown, "{kind}");
+        assert!(!format!("{config:?}").contains("planted"), "{kind}");
+    }
+}
+
 #[test]
 fn a_configuration_reads_back_without_its_secrets() {
     let certificate = keys::certificate_pem();
@@ -223,7 +285,9 @@ fn debug_output_shows_no_key() {
 fn one_apns_endpoint_stands_for_both_hosts_and_none_for_apples() {
     let parse = |body: &Value| match ProviderConfig::parse(ProviderKind::Apns, body).unwrap() {
         ProviderConfig::Apns(config) => config,
-        ProviderConfig::Fcm(_) => unreachable!("asked for APNs"),
+        ProviderConfig::Fcm(_) | ProviderConfig::Messenger(_) | ProviderConfig::Telegram(_) => {
+            unreachable!("asked for APNs")
+        }
     };
     let hosts = |body: &Value| {
         let config = parse(body);
@@ -241,9 +305,8 @@ fn one_apns_endpoint_stands_for_both_hosts_and_none_for_apples() {
 
 #[test]
 fn a_provider_that_is_not_built_yet_says_so() {
-    for kind in [ProviderKind::WebPush, ProviderKind::Messenger, ProviderKind::Telegram] {
-        let error = ProviderConfig::parse(kind, &json!({})).unwrap_err();
-        assert_eq!(error, ProviderConfigError::Unsupported(kind));
-        assert_eq!(error.into_lines(), ["provider: is not supported yet"]);
-    }
+    let kind = ProviderKind::WebPush;
+    let error = ProviderConfig::parse(kind, &json!({})).unwrap_err();
+    assert_eq!(error, ProviderConfigError::Unsupported(kind));
+    assert_eq!(error.into_lines(), ["provider: is not supported yet"]);
 }

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use super::SharedProvider;
 use super::apns::{Apns, ProviderTokens};
 use super::fcm::{AccessTokens, Fcm};
 use super::transport::Pools;
+use super::{Address, Answer, Prepared, PreparedBody, Provider, SharedProvider};
 use crate::clock::SharedClock;
+use crate::payload::{Outgoing, TooLarge};
 use crate::provider_config::ProviderConfig;
 
 /// Where every provider of the server comes from.
@@ -42,6 +43,26 @@ impl Providers {
             ProviderConfig::Fcm(config) => {
                 Arc::new(Fcm::new(config, clock, &self.pools, &self.access_tokens))
             }
+            ProviderConfig::Messenger(_) | ProviderConfig::Telegram(_) => Arc::new(Silent),
         }
+    }
+}
+
+/// A provider whose people are heard and not yet spoken to: what is for them waits until it expires.
+struct Silent;
+
+#[async_trait::async_trait]
+impl Provider for Silent {
+    fn prepare(&self, _message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
+        let body = PreparedBody::Whole(bytes::Bytes::new());
+        Ok(Prepared { headers: http::HeaderMap::new(), body })
+    }
+
+    async fn attempt(&self, _prepared: &Prepared, _to: &Address) -> Answer {
+        Answer::Config { reason: "provider_cannot_send_yet".into() }
+    }
+
+    fn slots(&self) -> usize {
+        1
     }
 }

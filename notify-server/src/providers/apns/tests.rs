@@ -186,7 +186,9 @@ fn apns_config(key: &rcgen::KeyPair) -> ApnsConfig {
     });
     match ProviderConfig::parse(ProviderKind::Apns, &body).unwrap() {
         ProviderConfig::Apns(config) => config,
-        ProviderConfig::Fcm(_) => unreachable!("asked for APNs"),
+        ProviderConfig::Fcm(_) | ProviderConfig::Messenger(_) | ProviderConfig::Telegram(_) => {
+            unreachable!("asked for APNs")
+        }
     }
 }
 
