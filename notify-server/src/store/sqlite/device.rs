@@ -2,6 +2,7 @@
 
 mod counts;
 mod erase;
+pub(super) mod inbound;
 mod lately;
 mod read;
 mod register;

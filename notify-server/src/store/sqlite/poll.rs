@@ -10,7 +10,9 @@ use super::SqliteStore;
 use super::device::key_by_id;
 use super::notification::number_of;
 use super::row::{count_at, layout_of, live_app, unknown_value, uuid_at};
-use crate::store::{AnswerRow, AppNo, Done, NotificationNo, Once, PollRow, PollStore, StoreError};
+use crate::store::{
+    AnswerRow, AppNo, DeviceKey, Done, NotificationNo, Once, PollRow, PollStore, StoreError,
+};
 
 #[async_trait]
 impl PollStore for SqliteStore {
@@ -94,18 +96,61 @@ fn count_vote(
     if !known {
         return Err(StoreError::NotFound);
     }
-    if let Some(device) = &vote.device_id {
-        let key = key_by_id(tx, app, device.as_str())?
-            .ok_or_else(|| StoreError::refused("device_id", "names no device"))?;
-        let first = tx
-            .prepare_cached(
-                "insert or ignore into poll_votes (notification_no, device_key) values (?1, ?2)",
-            )?
-            .execute([no.0, key.0])?;
-        if first == 0 {
-            return Ok(());
+    match &vote.device_id {
+        Some(device) => {
+            let key = key_by_id(tx, app, device.as_str())?
+                .ok_or_else(|| StoreError::refused("device_id", "names no device"))?;
+            count_vote_of(tx, (no, answer), key)
         }
+        None => count_click(tx, (no, answer)),
     }
+}
+
+/// Counts the answer of a device, unless it has answered already.
+pub(super) fn count_vote_of(
+    tx: &Connection,
+    (no, answer): (NotificationNo, AnswerId),
+    key: DeviceKey,
+) -> Result<(), StoreError> {
+    let first = tx
+        .prepare_cached(
+            "insert or ignore into poll_votes (notification_no, device_key) values (?1, ?2)",
+        )?
+        .execute([no.0, key.0])?;
+    if first == 0 { Ok(()) } else { count_click(tx, (no, answer)) }
+}
+
+/// Whether a device has answered.
+pub(super) fn has_voted(
+    connection: &Connection,
+    no: NotificationNo,
+    key: DeviceKey,
+) -> Result<bool, StoreError> {
+    let voted = connection
+        .prepare_cached("select 1 from poll_votes where notification_no = ?1 and device_key = ?2")?
+        .exists([no.0, key.0])?;
+    Ok(voted)
+}
+
+/// The answer at a place of a poll, from 0.
+pub(super) fn answer_at(
+    connection: &Connection,
+    app: AppNo,
+    (poll, place): (&NotificationId, usize),
+) -> Result<Option<(NotificationNo, AnswerId)>, StoreError> {
+    let Some(no) = number_of(connection, app, poll)? else { return Ok(None) };
+    let place = i64::try_from(place).unwrap_or(i64::MAX);
+    let answer = connection
+        .prepare_cached("select id from poll_answers where notification_no = ?1 and place = ?2")?
+        .query_row([no.0, place], |row| uuid_at(row, 0).map(AnswerId))
+        .optional()?;
+    Ok(answer.map(|answer| (no, answer)))
+}
+
+fn count_click(
+    tx: &Connection,
+    (no, answer): (NotificationNo, AnswerId),
+) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update poll_answers set clicks = clicks + 1 where notification_no = ?1 and id = ?2",
     )?

@@ -56,7 +56,7 @@ pub(super) fn register(
         None => {
             let key = next_key(tx, app, wanted)?;
             let taken = take_address(tx, app, wanted, (key, at))?;
-            insert(tx, (key, taken), wanted, (at, at))?;
+            insert(tx, (key, taken.as_ref()), wanted, (at, at))?;
             counts::changed(tx, None, Some(State::of_wanted(key, wanted, at)))?;
             key
         }
@@ -86,25 +86,38 @@ pub(super) fn device_at(
     app: AppNo,
     wanted: &Wanted,
 ) -> Result<Option<DeviceId>, StoreError> {
-    let Some(holder) = holders(tx, app, wanted)?.into_iter().next() else { return Ok(None) };
+    let Some((holder, _)) = holders(tx, app, wanted)?.into_iter().next() else { return Ok(None) };
     let id: String = tx
         .prepare_cached("select device_id from devices where key = ?1")?
         .query_row([holder.0], |row| row.get(0))?;
     DeviceId::new(id).map(Some).map_err(broken)
 }
 
-/// The devices that have the wanted address: one, or none.
-fn holders(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<Vec<DeviceKey>, StoreError> {
+/// The devices that have the wanted address, one or none, and when its person last wrote.
+fn holders(
+    tx: &Connection,
+    app: AppNo,
+    wanted: &Wanted,
+) -> Result<Vec<(DeviceKey, Option<i64>)>, StoreError> {
     let keys = tx
         .prepare_cached(
-            "select key from devices where address_hash = ?1 and address = ?2 and app_no = ?3",
+            "select key, last_inbound_at from devices
+             where address_hash = ?1 and address = ?2 and app_no = ?3",
         )?
         .query_map(params![wanted.address_hash, wanted.fields.address, app.0], |row| {
-            row.get(0).map(DeviceKey)
+            Ok((DeviceKey(row.get(0)?), row.get(1)?))
         })?
         .collect::<Result<Vec<_>, _>>()?;
     let space = address_space(wanted.platform);
-    Ok(keys.into_iter().filter(|key| address_space(key.platform()) == space).collect())
+    Ok(keys.into_iter().filter(|(key, _)| address_space(key.platform()) == space).collect())
+}
+
+/// An address that was another device's.
+struct Taken {
+    from: DeviceKey,
+    at: Timestamp,
+    /// What is known of its person comes along.
+    last_inbound_at: Option<i64>,
 }
 
 /// Takes the wanted address from whichever other device has it (B22); the one of the same platform
@@ -114,22 +127,22 @@ fn take_address(
     app: AppNo,
     wanted: &Wanted,
     (key, at): (DeviceKey, Timestamp),
-) -> Result<Option<(DeviceKey, Timestamp)>, StoreError> {
+) -> Result<Option<Taken>, StoreError> {
     if wanted.address_hash.is_none() {
         return Ok(None);
     }
     let mut taken = None;
-    for holder in holders(tx, app, wanted)? {
+    for (holder, last_inbound_at) in holders(tx, app, wanted)? {
         if holder != key {
             tx.prepare_cached(
                 "update devices set address = null, address_hash = null, p256dh = null,
-                 auth = null where key = ?1",
+                 auth = null, last_inbound_at = null where key = ?1",
             )?
             .execute([holder.0])?;
             tx.changed(Change::DeviceChanged(holder));
             // Another platform's dispatch never sent to it through this one's provider.
             if holder.platform() == key.platform() {
-                taken = Some((holder, at));
+                taken = Some(Taken { from: holder, at, last_inbound_at });
             }
         }
     }
@@ -153,16 +166,16 @@ fn next_key(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<DeviceKey, S
 /// Writes a new row. `created_at` is a time of before when the device only changes its platform.
 fn insert(
     tx: &Connection,
-    (key, taken): (DeviceKey, Option<(DeviceKey, Timestamp)>),
+    (key, taken): (DeviceKey, Option<&Taken>),
     wanted: &Wanted,
     (created_at, at): (Timestamp, Timestamp),
 ) -> Result<(), StoreError> {
     let fields = &wanted.fields;
     tx.prepare_cached(
         "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
-         push_disabled, utc_offset_minutes, details, p256dh, auth, moved_from, moved_at, created_at,
-         registered_at)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+         push_disabled, utc_offset_minutes, details, p256dh, auth, moved_from, moved_at,
+         last_inbound_at, created_at, registered_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?
     .execute(params![
         key.0,
@@ -176,8 +189,9 @@ fn insert(
         fields.details,
         fields.p256dh,
         fields.auth,
-        taken.map(|(from, _)| from.0),
-        taken.map(|(_, at)| at.as_ms()),
+        taken.map(|taken| taken.from.0),
+        taken.map(|taken| taken.at.as_ms()),
+        taken.and_then(|taken| taken.last_inbound_at),
         created_at.as_ms(),
         at.as_ms(),
     ])?;
@@ -200,15 +214,16 @@ fn replace(
     if moved {
         let taken = take_address(tx, key.app(), wanted, (key, at))?;
         tx.prepare_cached(
-            "update devices set address = ?2, address_hash = ?3, moved_from = ?4, moved_at = ?5
-             where key = ?1",
+            "update devices set address = ?2, address_hash = ?3, moved_from = ?4, moved_at = ?5,
+             last_inbound_at = ?6 where key = ?1",
         )?
         .execute(params![
             key.0,
             fields.address,
             wanted.address_hash,
-            taken.map(|(from, _)| from.0),
-            taken.map(|(_, at)| at.as_ms())
+            taken.as_ref().map(|taken| taken.from.0),
+            taken.as_ref().map(|taken| taken.at.as_ms()),
+            taken.as_ref().and_then(|taken| taken.last_inbound_at)
         ])?;
     }
     // Apart from what most registrations change: naming an indexed column writes its index.
@@ -257,7 +272,7 @@ fn change_platform(
     }
     tx.changed(Change::DeviceChanged(row.key));
     let taken = take_address(tx, app, wanted, (key, at))?;
-    insert(tx, (key, taken), wanted, (row.created_at, at))?;
+    insert(tx, (key, taken.as_ref()), wanted, (row.created_at, at))?;
     for sql in [
         "update device_tags set device_key = ?2 where device_key = ?1",
         "update engagement set device_key = ?2 where device_key = ?1",
