@@ -1,0 +1,157 @@
+//! A row for each update that is understood, and for what is not.
+
+use serde_json::json;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp(1_795_219_200_500);
+/// Five seconds ago, as Telegram tells it and as it is taken.
+const DATE: i64 = NOW.0 / 1_000 - 5;
+const AT: Timestamp = Timestamp(DATE * 1_000 + 999);
+const POLL: &str = "01a1fcca-b631-719b-823d-823843478e58";
+const BROUGHT: &str = "0190a7c0-0000-4000-8000-00000000ffff";
+
+fn made() -> DeviceId {
+    DeviceId::new("made").unwrap()
+}
+
+fn wrote(brought: Option<&str>, language: Option<&str>) -> Act {
+    let brought = brought.map(|id| DeviceId::new(id).unwrap());
+    Act::Wrote(Newcomer { made: made(), brought, language: language.map(str::to_owned) })
+}
+
+fn voted(place: usize) -> Act {
+    Act::Voted { poll: notify_core::NotificationId::new(POLL).unwrap(), place }
+}
+
+fn private() -> Value {
+    json!({"id": 42, "type": "private", "first_name": "Ann"})
+}
+
+fn group() -> Value {
+    json!({"id": -1_001_234_567_890_i64, "type": "supergroup", "title": "Tea"})
+}
+
+fn message(chat: &Value, text: &str) -> Value {
+    json!({"update_id": 1, "message": {"message_id": 1, "date": DATE, "chat": chat, "text": text,
+        "from": {"id": 42, "is_bot": false, "language_code": "de"}}})
+}
+
+fn press(chat: &Value, data: &str) -> Value {
+    json!({"update_id": 1, "callback_query": {"id": "q1", "data": data,
+        "from": {"id": 42, "is_bot": false, "language_code": "de"},
+        "message": {"message_id": 1, "date": DATE, "chat": chat}}})
+}
+
+fn member(chat: &Value, status: &Value) -> Value {
+    json!({"update_id": 1, "my_chat_member": {"chat": chat, "date": DATE, "from": {"id": 42},
+        "old_chat_member": {"status": "member"}, "new_chat_member": status}})
+}
+
+fn with(mut update: Value, pointer: &str, value: &Value) -> Value {
+    *update.pointer_mut(pointer).unwrap() = value.clone();
+    update
+}
+
+#[test]
+fn each_update_is_what_its_person_did() {
+    let german = || wrote(None, Some("de"));
+    let pressed = format!("poll:{POLL}:1");
+    let start = |rest: &str| message(&private(), &format!("/start{rest}"));
+    let rows: Vec<(&str, Value, Vec<Act>)> = vec![
+        ("a start", start(""), vec![german()]),
+        (
+            "a start out of a link",
+            start(&format!(" {BROUGHT}")),
+            vec![wrote(Some(BROUGHT), Some("de"))],
+        ),
+        ("a start that brings no id", start(" user-7"), vec![german()]),
+        ("a message", message(&private(), "hi"), vec![german()]),
+        ("a message about it", message(&private(), &format!("/started {BROUGHT}")), vec![german()]),
+        ("a picture", with(start(""), "/message/text", &json!(null)), vec![german()]),
+        (
+            "no language",
+            with(start(""), "/message/from/language_code", &json!("d\u{0}e")),
+            vec![wrote(None, None)],
+        ),
+        ("a bot", with(start(""), "/message/from/is_bot", &json!(true)), vec![]),
+        ("a start in a group", message(&group(), "/start"), vec![wrote(None, None)]),
+        (
+            "a start in a group, by name",
+            message(&group(), &format!("/start@tea_bot {BROUGHT}")),
+            vec![wrote(Some(BROUGHT), None)],
+        ),
+        ("a message in a group", message(&group(), "hi"), vec![]),
+        ("blocked", member(&private(), &json!({"status": "kicked"})), vec![Act::Left]),
+        ("put out of a group", member(&group(), &json!({"status": "left"})), vec![Act::Left]),
+        (
+            "restricted until it is out",
+            member(&group(), &json!({"status": "restricted", "is_member": false})),
+            vec![Act::Left],
+        ),
+        ("let in again", member(&private(), &json!({"status": "member"})), vec![Act::Returned]),
+        ("raised", member(&group(), &json!({"status": "administrator"})), vec![Act::Returned]),
+        (
+            "restricted",
+            member(&group(), &json!({"status": "restricted", "is_member": true})),
+            vec![Act::Returned],
+        ),
+        ("a status that is new", member(&group(), &json!({"status": "guest"})), vec![]),
+        ("no status", member(&group(), &json!({})), vec![]),
+        ("no chat", with(start(""), "/message/chat", &json!(null)), vec![]),
+        ("a chat of a text", with(start(""), "/message/chat/id", &json!("42")), vec![]),
+        ("an edit", json!({"update_id": 1, "edited_message": start("")["message"]}), vec![]),
+        ("a post", json!({"update_id": 1, "channel_post": start("")["message"]}), vec![]),
+        ("a list", json!([]), vec![]),
+        ("nothing", json!(null), vec![]),
+    ];
+    for (what, update, expected) in rows {
+        let acts: Vec<_> = read(&update, NOW, made)
+            .into_iter()
+            .map(|inbound| {
+                assert_eq!(inbound.at, Some(AT), "{what}");
+                assert!(["42", "-1001234567890"].contains(&inbound.who.address()), "{what}");
+                inbound.act
+            })
+            .collect();
+        assert_eq!(acts, expected, "{what}");
+        assert_eq!(callback_query_id(&update), None, "{what}");
+    }
+    let presses: Vec<(&str, Value, Vec<Act>)> = vec![
+        ("of an answer", press(&private(), &pressed), vec![german(), voted(1)]),
+        ("of another button", press(&private(), "more"), vec![german()]),
+        ("in a group", press(&group(), &pressed), vec![voted(1)]),
+        (
+            "of a message that is gone",
+            with(press(&private(), &pressed), "/callback_query/message", &json!(null)),
+            vec![],
+        ),
+    ];
+    for (what, update, expected) in presses {
+        let acts: Vec<_> = read(&update, NOW, made)
+            .into_iter()
+            .map(|inbound| {
+                assert_eq!(inbound.at, None, "{what}: an update does not say when");
+                inbound.act
+            })
+            .collect();
+        assert_eq!(acts, expected, "a press {what}");
+        assert_eq!(callback_query_id(&update).as_deref(), Some("q1"), "a press {what}");
+    }
+}
+
+#[test]
+fn a_date_is_the_end_of_its_second_and_never_in_the_future() {
+    for (date, expected) in [
+        (json!(DATE), Some(AT)),
+        (json!(NOW.0 / 1_000), Some(NOW)),
+        (json!(NOW.0 / 1_000 + 60), Some(NOW)),
+        (json!(i64::MAX), None),
+        (json!(0), None),
+        (json!("5"), None),
+        (json!(null), None),
+    ] {
+        let update = with(message(&private(), "hi"), "/message/date", &date);
+        assert_eq!(read(&update, NOW, made)[0].at, expected, "{date}");
+    }
+}
