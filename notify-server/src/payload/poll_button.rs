@@ -1,85 +1,82 @@
-//! What the button of a poll's answer carries on Messenger and in the chat app, and what a press
-//! of it brings back (B32): `poll:<poll id>:<place of the answer>`. The place instead of the
-//! answer's id, since the two ids together are longer than a Telegram button takes.
+//! What a poll's button carries, so that a press names its answer: written into messages, read from
+//! what comes back.
 
-use notify_core::{NotificationId, POLL_ANSWERS_MAX};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use notify_core::{AnswerId, NotificationId};
+use uuid::Uuid;
 
-/// Most bytes of what a Telegram button carries (Bot API, `callback_data`); Messenger takes 1,000.
-const BUTTON_BYTES_MAX: usize = 64;
-/// How ours begin.
 const PREFIX: &str = "poll:";
 
-/// What the button of an answer carries; `place` is its place in the poll, from 0. `None` for an
-/// id that is too long: a caller's own, of a report, which is never sent from here (B18).
-#[cfg_attr(not(test), expect(dead_code, reason = "the buttons come with their providers"))]
-pub(crate) fn encode(poll: &NotificationId, place: usize) -> Option<String> {
-    let text = format!("{PREFIX}{poll}:{place}");
-    (text.len() <= BUTTON_BYTES_MAX && place < POLL_ANSWERS_MAX).then_some(text)
+/// `poll:<poll id>:<answer id>`, for a postback of Messenger (at most 1,000 characters).
+#[must_use]
+pub(crate) fn long(poll: &NotificationId, answer: AnswerId) -> String {
+    format!("{PREFIX}{poll}:{answer}")
 }
 
-/// The poll and the place of the answer that a pressed button stands for; `None` for what
-/// [`encode`] never wrote.
-pub(crate) fn decode(text: &str) -> Option<(NotificationId, usize)> {
-    if text.len() > BUTTON_BYTES_MAX {
-        return None;
+/// The same with both ids as the base64url of their 16 bytes, 50 bytes in all: Telegram's
+/// `callback_data` holds 64. `None` for an id that the server did not make.
+#[must_use]
+pub(crate) fn short(poll: &NotificationId, answer: AnswerId) -> Option<String> {
+    let poll = Uuid::try_parse(poll.as_str()).ok()?;
+    let [poll, answer] = [poll, answer.0].map(|id| URL_SAFE_NO_PAD.encode(id));
+    Some(format!("{PREFIX}{poll}:{answer}"))
+}
+
+/// Reads either form; `None` for what is no button of ours.
+#[must_use]
+pub(crate) fn read(text: &str) -> Option<(NotificationId, AnswerId)> {
+    let (poll, answer) = text.strip_prefix(PREFIX)?.split_once(':')?;
+    let (poll, answer) = (id(poll)?, id(answer)?);
+    let poll = NotificationId::new(poll.hyphenated().to_string()).ok()?;
+    Some((poll, AnswerId(answer)))
+}
+
+fn id(text: &str) -> Option<Uuid> {
+    if let Ok(bytes) = URL_SAFE_NO_PAD.decode(text)
+        && let Ok(id) = Uuid::from_slice(&bytes)
+    {
+        return Some(id);
     }
-    let (poll, digits) = text.strip_prefix(PREFIX)?.rsplit_once(':')?;
-    let place: usize = digits.parse().ok()?;
-    // One way to write a number: `+1` and `01` read as numbers too.
-    let is_ours = place < POLL_ANSWERS_MAX && place.to_string() == digits;
-    is_ours.then_some(())?;
-    Some((NotificationId::new(poll).ok()?, place))
+    Uuid::try_parse(text).ok().filter(|id| id.hyphenated().to_string() == text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const POLL: &str = "01a1fcca-b631-719b-823d-823843478e58";
-
-    fn id(text: &str) -> NotificationId {
-        NotificationId::new(text).unwrap()
-    }
-
     #[test]
-    fn what_a_button_carries_is_read_back_and_fits_a_telegram_button() {
-        for place in 0..POLL_ANSWERS_MAX {
-            let text = encode(&id(POLL), place).unwrap();
-            assert_eq!(text, format!("poll:{POLL}:{place}"));
-            assert!(text.len() <= BUTTON_BYTES_MAX);
-            assert_eq!(decode(&text), Some((id(POLL), place)));
+    fn a_button_is_read_as_it_was_written_and_fits_telegram() {
+        let poll = NotificationId::new("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
+        let answer = AnswerId(Uuid::from_u128(0x0189_0a5d_ac96_774b_bcce_b302_099a_8058));
+        let long = long(&poll, answer);
+        let short = short(&poll, answer).unwrap();
+        assert_eq!(
+            long,
+            "poll:01890a5d-ac96-774b-bcce-b302099a8057:01890a5d-ac96-774b-bcce-b302099a8058"
+        );
+        assert_eq!(short, "poll:AYkKXayWd0u8zrMCCZqAVw:AYkKXayWd0u8zrMCCZqAWA");
+        assert!(short.len() <= 64);
+        for text in [long, short] {
+            assert_eq!(read(&text), Some((poll.clone(), answer)), "{text}");
         }
-        assert_eq!(decode("poll:own:1:7"), Some((id("own:1"), 7)), "a caller's id may hold colons");
+        let own = NotificationId::new("my-own").unwrap();
+        assert_eq!(super::short(&own, answer), None);
     }
 
     #[test]
-    fn what_does_not_fit_gets_no_button() {
-        assert_eq!(encode(&id(POLL), POLL_ANSWERS_MAX), None);
-        assert_eq!(encode(&id(&"a".repeat(57)), 1), Some(format!("poll:{}:1", "a".repeat(57))));
-        assert_eq!(encode(&id(&"a".repeat(58)), 1), None);
-    }
-
-    #[test]
-    fn what_no_button_of_ours_carries_is_nothing() {
+    fn what_is_no_button_of_ours_is_none() {
         for text in [
             "",
             "poll:",
-            "poll::1",
-            "poll:a",
-            "poll:a:",
-            "poll:a:x",
-            "poll:a:-1",
-            "poll:a:+1",
-            "poll:a:01",
-            "poll:a:100",
-            "poll:a:99999999999999999999999",
-            "poll:.:1",
-            "poll:a\u{7}b:1",
-            "Poll:a:1",
-            "GET_STARTED",
-            &format!("poll:{}:1", "a".repeat(58)),
+            "poll::",
+            "poll:1:2",
+            "vote:AYkKXayWd0u8zrMCCZqAVw:AYkKXayWd0u8zrMCCZqAWA",
+            "poll:AYkKXayWd0u8zrMCCZqAVw",
+            "poll:AYkKXayWd0u8zrMCCZqAVw:AYkKXayWd0u8zrMCCZqAWA:x",
+            "poll:01890A5D-AC96-774B-BCCE-B302099A8057:AYkKXayWd0u8zrMCCZqAWA",
         ] {
-            assert_eq!(decode(text), None, "{text}");
+            assert_eq!(read(text), None, "{text}");
         }
     }
 }

@@ -1,20 +1,23 @@
-//! Configuration of Messenger: the page that speaks, and how its webhook is recognised.
+//! Configuration of Messenger: a page's access token (Meta, "Send API").
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
-use super::{BaseUrl, ExtraRoots, ProviderConfigError};
+use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
 
-/// How one application reaches the people who write to its page, and hears of them.
+/// Meta's host.
+const META: &str = "https://graph.facebook.com";
+
+/// How one application reaches people on Messenger. Debug output shows no secret.
 #[derive(Debug, Clone)]
 pub(crate) struct MessengerConfig {
-    /// Token of the page.
-    #[expect(dead_code, reason = "what sends comes with the provider")]
+    /// Who sends: the page's token.
     pub page_access_token: SecretString,
-    /// Secret of the app: what webhooks are signed with. Without it none is taken.
+    pub(crate) token_digest: KeyDigest,
+    /// Proves that calls come from the app's own servers, and signs the webhook.
     pub app_secret: Option<SecretString>,
-    /// What Meta shows when a webhook is set up. Without it none can be.
+    /// What Meta repeats when it first calls the webhook.
     pub verify_token: Option<SecretString>,
     /// In place of Meta's host.
     pub endpoint: Option<BaseUrl>,
@@ -31,26 +34,32 @@ impl MessengerConfig {
     /// Every broken rule.
     pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
         let mut fields = Fields::of_body(body);
-        let page_access_token = fields.required_text("page_access_token");
-        if page_access_token.is_some_and(|token| !token.bytes().all(|b| b.is_ascii_graphic())) {
-            fields.broken("page_access_token", "must be visible ASCII");
-        }
-        let app_secret = fields.text("app_secret").map(SecretString::from);
-        let verify_token = fields.text("verify_token").map(SecretString::from);
+        let page_access_token = fields.required_secret("page_access_token");
+        let app_secret = fields.secret("app_secret");
+        let verify_token = fields.secret("verify_token");
         let endpoint = fields.endpoint("endpoint");
         let ca_certificate = fields.ca_certificate();
         let rate_per_second = fields.rate_per_second();
         fields.finish()?;
+        let page_access_token =
+            page_access_token.expect("a required field that is missing is a broken rule");
         Ok(Self {
-            page_access_token: page_access_token
-                .expect("a required field that is missing is a broken rule")
-                .into(),
+            token_digest: digest(page_access_token.expose_secret()),
+            page_access_token,
             app_secret,
             verify_token,
             endpoint,
             ca_certificate,
             rate_per_second,
         })
+    }
+
+    /// Where messages go: `endpoint`, or Meta's host.
+    #[must_use]
+    pub(crate) fn base_url(&self) -> BaseUrl {
+        self.endpoint
+            .clone()
+            .unwrap_or_else(|| BaseUrl::parse(META).expect("Meta's host is written right"))
     }
 
     /// Without the secrets.

@@ -66,9 +66,9 @@ pub(crate) enum ProviderConfig {
     Apns(ApnsConfig),
     /// Firebase Cloud Messaging.
     Fcm(FcmConfig),
-    /// Facebook Messenger.
+    /// Facebook Messenger Send API.
     Messenger(MessengerConfig),
-    /// The chat app, which is Telegram.
+    /// Telegram Bot API.
     Telegram(TelegramConfig),
 }
 
@@ -81,9 +81,9 @@ impl ProviderConfig {
         match kind {
             ProviderKind::Apns => ApnsConfig::parse(body).map(Self::Apns),
             ProviderKind::Fcm => FcmConfig::parse(body).map(Self::Fcm),
-            ProviderKind::WebPush => Err(ProviderConfigError::Unsupported(kind)),
             ProviderKind::Messenger => MessengerConfig::parse(body).map(Self::Messenger),
             ProviderKind::Telegram => TelegramConfig::parse(body).map(Self::Telegram),
+            ProviderKind::WebPush => Err(ProviderConfigError::Unsupported(kind)),
         }
     }
 

@@ -1,21 +1,23 @@
-//! Configuration of the chat app: the bot that speaks, and how its webhook is recognised.
+//! Configuration of the chat app: a bot's token (Telegram, "Bot API").
 
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
-use super::{BaseUrl, ExtraRoots, ProviderConfigError};
+use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
 
-/// Longest secret that Telegram takes for a webhook (Bot API, `setWebhook`).
+/// Telegram's host.
+const TELEGRAM: &str = "https://api.telegram.org";
+/// Longest `secret_token` of a webhook, in characters (Telegram, `setWebhook`).
 const WEBHOOK_SECRET_CHARS_MAX: usize = 256;
 
-/// How one application reaches the chats of its bot, and hears of them.
+/// How one application reaches chats. Debug output shows no secret.
 #[derive(Debug, Clone)]
 pub(crate) struct TelegramConfig {
-    /// Token of the bot.
-    #[expect(dead_code, reason = "what sends comes with the provider")]
+    /// Who sends; it is part of every path.
     pub bot_token: SecretString,
-    /// What Telegram sends with each update. Without it none is taken.
+    pub(crate) token_digest: KeyDigest,
+    /// What Telegram repeats in every call of the webhook.
     pub webhook_secret: Option<SecretString>,
     /// In place of Telegram's host.
     pub endpoint: Option<BaseUrl>,
@@ -33,24 +35,28 @@ impl TelegramConfig {
     pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
         let mut fields = Fields::of_body(body);
         let bot_token = fields.required_word("bot_token", ":_-");
-        let webhook_secret = fields.text("webhook_secret");
-        if webhook_secret.is_some_and(|secret| !is_webhook_secret(secret)) {
-            let rule = format_args!(
-                "must be 1 to {WEBHOOK_SECRET_CHARS_MAX} letters and digits of ASCII or any of `_-`"
-            );
-            fields.broken("webhook_secret", rule);
-        }
+        let webhook_secret = webhook_secret(&mut fields);
         let endpoint = fields.endpoint("endpoint");
         let ca_certificate = fields.ca_certificate();
         let rate_per_second = fields.rate_per_second();
         fields.finish()?;
+        let bot_token = bot_token.expect("a required field that is missing is a broken rule");
         Ok(Self {
-            bot_token: bot_token.expect("a required field that is missing is a broken rule").into(),
-            webhook_secret: webhook_secret.map(SecretString::from),
+            bot_token: bot_token.into(),
+            token_digest: digest(bot_token),
+            webhook_secret,
             endpoint,
             ca_certificate,
             rate_per_second,
         })
+    }
+
+    /// Where messages go: `endpoint`, or Telegram's host.
+    #[must_use]
+    pub(crate) fn base_url(&self) -> BaseUrl {
+        self.endpoint
+            .clone()
+            .unwrap_or_else(|| BaseUrl::parse(TELEGRAM).expect("Telegram's host is written right"))
     }
 
     /// Without the secrets.
@@ -70,8 +76,16 @@ impl TelegramConfig {
     }
 }
 
-/// Whether `setWebhook` would take it.
-fn is_webhook_secret(text: &str) -> bool {
+/// What `setWebhook` would take; anything else could never be repeated by Telegram.
+fn webhook_secret(fields: &mut Fields<'_>) -> Option<SecretString> {
+    let text = fields.text("webhook_secret")?;
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    text.len() <= WEBHOOK_SECRET_CHARS_MAX && text.bytes().all(allowed)
+    if text.len() <= WEBHOOK_SECRET_CHARS_MAX && text.bytes().all(allowed) {
+        return Some(text.into());
+    }
+    let rule = format_args!(
+        "must be 1 to {WEBHOOK_SECRET_CHARS_MAX} letters and digits of ASCII or any of `_-`"
+    );
+    fields.broken("webhook_secret", rule);
+    None
 }

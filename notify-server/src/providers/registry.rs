@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
+use super::SharedProvider;
 use super::apns::{Apns, ProviderTokens};
 use super::fcm::{AccessTokens, Fcm};
+use super::messenger::{Messenger, Quotas};
+use super::telegram::{Floods, Telegram};
 use super::transport::Pools;
-use super::{Address, Answer, Prepared, PreparedBody, Provider, SharedProvider};
 use crate::clock::SharedClock;
-use crate::payload::{Outgoing, TooLarge};
 use crate::provider_config::ProviderConfig;
 
 /// Where every provider of the server comes from.
@@ -17,6 +18,8 @@ pub(crate) struct Providers {
     pools: Pools,
     provider_tokens: ProviderTokens,
     access_tokens: AccessTokens,
+    page_quotas: Quotas,
+    bot_floods: Floods,
 }
 
 impl Providers {
@@ -28,6 +31,8 @@ impl Providers {
             pools: Pools::default(),
             provider_tokens: ProviderTokens::default(),
             access_tokens: AccessTokens::default(),
+            page_quotas: Quotas::default(),
+            bot_floods: Floods::default(),
         }
     }
 
@@ -43,26 +48,12 @@ impl Providers {
             ProviderConfig::Fcm(config) => {
                 Arc::new(Fcm::new(config, clock, &self.pools, &self.access_tokens))
             }
-            ProviderConfig::Messenger(_) | ProviderConfig::Telegram(_) => Arc::new(Silent),
+            ProviderConfig::Messenger(config) => {
+                Arc::new(Messenger::new(config, clock, &self.pools, &self.page_quotas))
+            }
+            ProviderConfig::Telegram(config) => {
+                Arc::new(Telegram::new(config, clock, &self.pools, &self.bot_floods))
+            }
         }
-    }
-}
-
-/// A provider whose people are heard and not yet spoken to: what is for them waits until it expires.
-struct Silent;
-
-#[async_trait::async_trait]
-impl Provider for Silent {
-    fn prepare(&self, _message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
-        let body = PreparedBody::Whole(bytes::Bytes::new());
-        Ok(Prepared { headers: http::HeaderMap::new(), body })
-    }
-
-    async fn attempt(&self, _prepared: &Prepared, _to: &Address) -> Answer {
-        Answer::Config { reason: "provider_cannot_send_yet".into() }
-    }
-
-    fn slots(&self) -> usize {
-        1
     }
 }

@@ -2,7 +2,7 @@
 //! B40).
 
 use async_trait::async_trait;
-use notify_core::{DeviceId, Endpoint, NotificationId, Platform, Timestamp};
+use notify_core::{AnswerId, DeviceId, Endpoint, NotificationId, Platform, Timestamp};
 
 use super::{AppNo, StoreError};
 
@@ -73,8 +73,8 @@ pub enum Act {
     Voted {
         /// The poll.
         poll: NotificationId,
-        /// The answer's place in it, from 0.
-        place: usize,
+        /// The answer.
+        answer: AnswerId,
     },
 }
 

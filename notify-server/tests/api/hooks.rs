@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::kit::{Answer, Caller, NOW, TestServer};
 
 const APP_SECRET: &str = "planted-app-secret";
-const VERIFY_TOKEN: &str = "planted verify token";
+const VERIFY_TOKEN: &str = "planted&verify=token";
 const WEBHOOK_SECRET: &str = "planted-webhook-secret";
 
 fn messenger_config() -> Value {

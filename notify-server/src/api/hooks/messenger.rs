@@ -58,10 +58,8 @@ async fn take(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
 }
 
 fn configuration(hook: &Hook) -> Result<&MessengerConfig, ApiError> {
-    match &hook.config {
-        ProviderConfig::Messenger(config) => Ok(config),
-        ProviderConfig::Apns(_) | ProviderConfig::Fcm(_) | ProviderConfig::Telegram(_) => {
-            Err(ApiError::HookUnauthorized)
-        }
-    }
+    let ProviderConfig::Messenger(config) = &hook.config else {
+        return Err(ApiError::HookUnauthorized);
+    };
+    Ok(config)
 }

@@ -51,10 +51,8 @@ async fn take(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
 }
 
 fn configuration(hook: &Hook) -> Result<&TelegramConfig, ApiError> {
-    match &hook.config {
-        ProviderConfig::Telegram(config) => Ok(config),
-        ProviderConfig::Apns(_) | ProviderConfig::Fcm(_) | ProviderConfig::Messenger(_) => {
-            Err(ApiError::HookUnauthorized)
-        }
-    }
+    let ProviderConfig::Telegram(config) = &hook.config else {
+        return Err(ApiError::HookUnauthorized);
+    };
+    Ok(config)
 }

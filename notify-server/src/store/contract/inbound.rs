@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use notify_core::{
-    DeviceDetails, DeviceId, DisabledReason, Endpoint, NotificationId, Platform, Subscription,
-    Timestamp,
+    AnswerId, DeviceDetails, DeviceId, DisabledReason, Endpoint, NotificationId, Platform,
+    Subscription, Timestamp,
 };
 
 use super::given::{self, NOW, id};
@@ -44,8 +44,8 @@ fn returned(who: Recipient, at: Timestamp) -> Inbound {
     Inbound { who, at: Some(at), act: Act::Returned }
 }
 
-fn voted(who: Recipient, poll: &NotificationId, place: usize) -> Inbound {
-    Inbound { who, at: None, act: Act::Voted { poll: poll.clone(), place } }
+fn voted(who: Recipient, (poll, answer): (&NotificationId, AnswerId)) -> Inbound {
+    Inbound { who, at: None, act: Act::Voted { poll: poll.clone(), answer } }
 }
 
 async fn take(store: &dyn Store, app: AppNo, inbound: impl Into<Vec<Inbound>>) {
@@ -261,10 +261,13 @@ pub async fn who_leaves_is_disabled_until_they_return(store: &dyn Store) {
     assert_eq!(devices(store, app).await, [pair("d1", "1")]);
 }
 
-async fn poll(store: &dyn Store, app: AppNo) -> NotificationId {
+/// A poll with its two answers.
+async fn poll(store: &dyn Store, app: AppNo) -> (NotificationId, [AnswerId; 2]) {
+    let draft = given::poll();
+    let answers = [draft.answers[0], draft.answers[1]];
     let mut new = given::broadcast(&[Platform::ChatApp]);
-    new.poll = Some(given::poll());
-    given::accepted(store, app, new).await
+    new.poll = Some(draft);
+    (given::accepted(store, app, new).await, answers)
 }
 
 async fn clicks(store: &dyn Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
@@ -274,38 +277,39 @@ async fn clicks(store: &dyn Store, app: AppNo, poll: &NotificationId) -> Vec<u64
 
 pub async fn a_press_counts_once_per_device(store: &dyn Store) {
     let app = given::app(store).await;
-    let (first, second) = (poll(store, app).await, poll(store, app).await);
+    let (first, [yes, no]) = poll(store, app).await;
+    let (second, [also_yes, _]) = poll(store, app).await;
     take(
         store,
         app,
         [
             wrote(chat("1"), made("d1"), NOW),
-            voted(chat("1"), &first, 1),
-            voted(chat("1"), &first, 1),
-            voted(chat("1"), &first, 0),
+            voted(chat("1"), (&first, no)),
+            voted(chat("1"), (&first, no)),
+            voted(chat("1"), (&first, yes)),
             wrote(person("1"), made("d2"), NOW),
-            voted(person("1"), &first, 0),
+            voted(person("1"), (&first, yes)),
         ],
     )
     .await;
-    take(store, app, [voted(chat("1"), &first, 0), voted(chat("1"), &second, 0)]).await;
+    take(store, app, [voted(chat("1"), (&first, yes)), voted(chat("1"), (&second, also_yes))])
+        .await;
     assert_eq!(clicks(store, app, &first).await, [1, 1]);
     assert_eq!(clicks(store, app, &second).await, [1, 0]);
     // The page and the API know the device too.
-    let row = store.poll(app, first.clone()).await.unwrap();
     let vote = notify_core::PollVote { device_id: Some(DeviceId::new("d1").unwrap()) };
-    store.answer_poll(app, first.clone(), row.answers[0].id, vote, (NOW, None)).await.unwrap();
+    store.answer_poll(app, first.clone(), yes, vote, (NOW, None)).await.unwrap();
     assert_eq!(clicks(store, app, &first).await, [1, 1]);
 }
 
 pub async fn presses_at_once_count_once_per_device(store: &dyn Store) {
     const DEVICES: usize = 10;
     let app = given::app(store).await;
-    let poll = poll(store, app).await;
+    let (poll, answers) = poll(store, app).await;
     let presses = (0..8 * DEVICES).map(|nth| {
         let who = chat(&(nth % DEVICES).to_string());
         let began = wrote(who.clone(), made(&format!("d{nth}")), NOW);
-        take(store, app, [began, voted(who, &poll, nth / DEVICES % 2)])
+        take(store, app, [began, voted(who, (&poll, answers[nth / DEVICES % 2]))])
     });
     join_all(presses).await;
     assert_eq!(clicks(store, app, &poll).await.iter().sum::<u64>(), DEVICES as u64);
@@ -314,22 +318,23 @@ pub async fn presses_at_once_count_once_per_device(store: &dyn Store) {
 
 pub async fn what_is_unknown_is_passed_over(store: &dyn Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
-    let (ours, theirs) = (poll(store, app).await, poll(store, other).await);
+    let (ours, [yes, _]) = poll(store, app).await;
+    let (theirs, [their_yes, _]) = poll(store, other).await;
     let message = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
     let unheard = NotificationId::new("unheard").unwrap();
     take(
         store,
         app,
         [
-            voted(chat("2"), &ours, 0),
+            voted(chat("2"), (&ours, yes)),
             left(chat("2"), NOW),
             returned(chat("2"), NOW),
             wrote(chat("1"), made("d1"), NOW),
-            voted(chat("1"), &ours, 2),
-            voted(chat("1"), &ours, usize::MAX),
-            voted(chat("1"), &theirs, 0),
-            voted(chat("1"), &message, 0),
-            voted(chat("1"), &unheard, 0),
+            voted(chat("1"), (&ours, AnswerId(uuid::Uuid::now_v7()))),
+            voted(chat("1"), (&ours, their_yes)),
+            voted(chat("1"), (&theirs, their_yes)),
+            voted(chat("1"), (&message, yes)),
+            voted(chat("1"), (&unheard, yes)),
         ],
     )
     .await;

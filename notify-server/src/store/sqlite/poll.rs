@@ -89,11 +89,7 @@ fn count_vote(
     (no, answer): (NotificationNo, AnswerId),
     vote: &PollVote,
 ) -> Result<(), StoreError> {
-    let place = params![no.0, answer.0.as_bytes()];
-    let known = tx
-        .prepare_cached("select 1 from poll_answers where notification_no = ?1 and id = ?2")?
-        .exists(place)?;
-    if !known {
+    if !has_answer(tx, (no, answer))? {
         return Err(StoreError::NotFound);
     }
     match &vote.device_id {
@@ -132,19 +128,24 @@ pub(super) fn has_voted(
     Ok(voted)
 }
 
-/// The answer at a place of a poll, from 0.
-pub(super) fn answer_at(
+/// The poll that has this answer.
+pub(super) fn with_answer(
     connection: &Connection,
     app: AppNo,
-    (poll, place): (&NotificationId, usize),
-) -> Result<Option<(NotificationNo, AnswerId)>, StoreError> {
+    (poll, answer): (&NotificationId, AnswerId),
+) -> Result<Option<NotificationNo>, StoreError> {
     let Some(no) = number_of(connection, app, poll)? else { return Ok(None) };
-    let place = i64::try_from(place).unwrap_or(i64::MAX);
-    let answer = connection
-        .prepare_cached("select id from poll_answers where notification_no = ?1 and place = ?2")?
-        .query_row([no.0, place], |row| uuid_at(row, 0).map(AnswerId))
-        .optional()?;
-    Ok(answer.map(|answer| (no, answer)))
+    Ok(has_answer(connection, (no, answer))?.then_some(no))
+}
+
+fn has_answer(
+    connection: &Connection,
+    (no, answer): (NotificationNo, AnswerId),
+) -> Result<bool, StoreError> {
+    let known = connection
+        .prepare_cached("select 1 from poll_answers where notification_no = ?1 and id = ?2")?
+        .exists(params![no.0, answer.0.as_bytes()])?;
+    Ok(known)
 }
 
 fn count_click(

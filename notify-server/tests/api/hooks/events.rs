@@ -17,6 +17,12 @@ async fn poll(server: &TestServer) -> String {
     server.caller().post("/v1/notifications", &body).await.id()
 }
 
+/// What the button of each answer carries, as `POST /v1/notifications` sends it.
+async fn buttons(server: &TestServer, poll: &str) -> [String; 2] {
+    let read = server.caller().get(&format!("/v1/polls/{poll}")).await.ok();
+    [0, 1].map(|place| format!("poll:{poll}:{}", read["answers"][place]["id"].as_str().unwrap()))
+}
+
 async fn clicks(server: &TestServer, poll: &str) -> Vec<u64> {
     let poll = server.caller().get(&format!("/v1/polls/{poll}")).await.ok();
     let answers = poll["answers"].as_array().unwrap().iter();
@@ -100,16 +106,17 @@ async fn a_chat_that_blocks_the_bot_is_disabled_until_it_starts_it_again() {
 async fn a_press_counts_and_its_button_is_answered() {
     let (server, app) = hooked().await;
     let poll = poll(&server).await;
-    let yes = press(42, &format!("poll:{poll}:0"));
+    let [yes, no] = buttons(&server, &poll).await;
+    let yes = press(42, &yes);
     let answered = json!({"method": "answerCallbackQuery", "callback_query_id": "q-1"});
     for _ in 0..2 {
         assert_eq!(from_telegram(&server, &app, yes.clone()).await.ok(), answered);
     }
-    for data in [format!("poll:{poll}:1"), format!("poll:{poll}:2"), "more".to_owned()] {
+    for data in [no.clone(), format!("poll:{poll}:{poll}"), "more".to_owned()] {
         assert_eq!(from_telegram(&server, &app, press(42, &data)).await.ok(), answered, "{data}");
     }
     assert_eq!(clicks(&server, &poll).await, [1, 0], "one answer a device");
-    let no = event("7", &json!({"postback": {"payload": format!("poll:{poll}:1")}}));
+    let no = event("7", &json!({"postback": {"payload": no}}));
     from_meta(&server, &app, call(&[no.clone(), no])).await.ok();
     assert_eq!(clicks(&server, &poll).await, [1, 1]);
     // The same device through the API has answered already.
@@ -125,13 +132,14 @@ async fn presses_at_once_count_once_a_device() {
     const PEOPLE: i64 = 6;
     let (server, app) = hooked().await;
     let poll = poll(&server).await;
+    let buttons = buttons(&server, &poll).await;
     let presses = (0..6 * PEOPLE).map(|nth| {
-        let (server, app, poll) = (&server, &app, &poll);
+        let (server, app, buttons) = (&server, &app, &buttons);
         async move {
-            let (person, place) = (nth % PEOPLE, nth / PEOPLE % 2);
-            let data = format!("poll:{poll}:{place}");
+            let person = nth % PEOPLE;
+            let data = if nth / PEOPLE % 2 == 0 { &buttons[0] } else { &buttons[1] };
             if person % 2 == 0 {
-                from_telegram(server, app, press(person, &data)).await.ok();
+                from_telegram(server, app, press(person, data)).await.ok();
             } else {
                 let press = json!({"postback": {"payload": data}});
                 from_meta(server, app, call(&[event(&person.to_string(), &press)])).await.ok();
@@ -200,11 +208,12 @@ async fn another_application_hears_nothing_of_it() {
     let (other, caller) = server.another_app().await;
     super::configure(&server.admin(), &other, "telegram", &super::telegram_config()).await;
     let poll = poll(&server).await;
-    from_telegram(&server, &other, press(42, &format!("poll:{poll}:0"))).await.ok();
+    let [yes, _] = buttons(&server, &poll).await;
+    from_telegram(&server, &other, press(42, &yes)).await.ok();
     assert_eq!(clicks(&server, &poll).await, [0, 0]);
     assert_eq!(devices(&server).await, Vec::<Value>::new());
     let theirs = caller.get("/v1/devices").await.ok();
     assert_eq!(theirs["devices"].as_array().unwrap().len(), 1);
-    from_telegram(&server, &app, press(42, &format!("poll:{poll}:0"))).await.ok();
+    from_telegram(&server, &app, press(42, &yes)).await.ok();
     assert_eq!(clicks(&server, &poll).await, [1, 0]);
 }

@@ -43,7 +43,7 @@ async fn another(server: &TestServer, providers: &[(&str, Value)], suspended: bo
 #[tokio::test]
 async fn meta_gets_its_challenge_back_for_the_verify_token() {
     let (server, app) = hooked().await;
-    let token = VERIFY_TOKEN.replace(' ', "%20");
+    let token = VERIFY_TOKEN.replace('&', "%26").replace('=', "%3D");
     let path = format!(
         "/hooks/messenger/{app}?hub.mode=subscribe&hub.challenge=%3Cb%3E1158201444&hub.verify_token={token}"
     );
@@ -55,7 +55,7 @@ async fn meta_gets_its_challenge_back_for_the_verify_token() {
 #[tokio::test]
 async fn a_challenge_without_the_verify_token_is_refused_the_same_way_whatever_is_wrong() {
     let (server, app) = hooked().await;
-    let good = "hub.mode=subscribe&hub.challenge=1&hub.verify_token=planted%20verify%20token";
+    let good = "hub.mode=subscribe&hub.challenge=1&hub.verify_token=planted%26verify%3Dtoken";
     let bare = json!({"page_access_token": "EAAG"});
     let without_token = another(&server, &[("messenger", bare)], false).await;
     let suspended = another(&server, &[("messenger", messenger_config())], true).await;
@@ -65,10 +65,10 @@ async fn a_challenge_without_the_verify_token_is_refused_the_same_way_whatever_i
         (&*app, "hub.mode=subscribe&hub.challenge=1&hub.verify_token=wrong"),
         (&*app, "hub.mode=subscribe&hub.challenge=1&hub.verify_token="),
         (&*app, "hub.mode=subscribe&hub.challenge=1"),
-        (&*app, "hub.challenge=1&hub.verify_token=planted%20verify%20token"),
-        (&*app, "hub.mode=unsubscribe&hub.challenge=1&hub.verify_token=planted%20verify%20token"),
-        (&*app, "hub.mode=subscribe&hub.verify_token=planted%20verify%20token"),
-        (&*app, "hub.mode=subscribe&hub.challenge=%FF&hub.verify_token=planted%20verify%20token"),
+        (&*app, "hub.challenge=1&hub.verify_token=planted%26verify%3Dtoken"),
+        (&*app, "hub.mode=unsubscribe&hub.challenge=1&hub.verify_token=planted%26verify%3Dtoken"),
+        (&*app, "hub.mode=subscribe&hub.verify_token=planted%26verify%3Dtoken"),
+        (&*app, "hub.mode=subscribe&hub.challenge=%FF&hub.verify_token=planted%26verify%3Dtoken"),
         (&*app, ""),
         (&*without_token, good),
         (&*without_token, "hub.mode=subscribe&hub.challenge=1&hub.verify_token="),

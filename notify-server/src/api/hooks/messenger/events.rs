@@ -39,8 +39,8 @@ fn read_event(
     let at = event["timestamp"].as_i64().filter(|ms| *ms > 0).map(|ms| Timestamp(ms).min(now));
     let brought = brought.and_then(link::device_id);
     let newcomer = Newcomer { made: make_id(), brought, language: None };
-    let voted = pressed.and_then(poll_button::decode);
-    let voted = voted.map(|(poll, place)| Act::Voted { poll, place });
+    let voted = pressed.and_then(poll_button::read);
+    let voted = voted.map(|(poll, answer)| Act::Voted { poll, answer });
     let acts = [Some(Act::Wrote(newcomer)), voted].into_iter().flatten();
     Some(acts.map(move |act| Inbound { who: who.clone(), at, act }))
 }

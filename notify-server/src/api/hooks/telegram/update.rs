@@ -55,8 +55,8 @@ fn read_press(query: &Value, make_id: fn() -> DeviceId) -> Vec<Inbound> {
         let language = language(&query["from"]);
         Act::Wrote(Newcomer { made: make_id(), brought: None, language })
     });
-    let voted = query["data"].as_str().and_then(poll_button::decode);
-    let voted = voted.map(|(poll, place)| Act::Voted { poll, place });
+    let voted = query["data"].as_str().and_then(poll_button::read);
+    let voted = voted.map(|(poll, answer)| Act::Voted { poll, answer });
     let acts = [began, voted].into_iter().flatten();
     acts.map(|act| Inbound { who: who.clone(), at: None, act }).collect()
 }

@@ -73,11 +73,12 @@ impl Plan {
         match act {
             Act::Wrote(_) | Act::Returned => Ok(Known::read(connection, key)?.seen(*at)),
             Act::Left => Ok(Known::read(connection, key)?.left(*at)),
-            Act::Voted { poll, place } => {
-                let answer = poll::answer_at(connection, app, (poll, *place))?;
-                let Some((no, answer)) = answer else { return Ok(Self::Nothing) };
+            Act::Voted { poll, answer } => {
+                let Some(no) = poll::with_answer(connection, app, (poll, *answer))? else {
+                    return Ok(Self::Nothing);
+                };
                 let voted = poll::has_voted(connection, no, key)?;
-                Ok(if voted { Self::Nothing } else { Self::Vote((no, answer), key) })
+                Ok(if voted { Self::Nothing } else { Self::Vote((no, *answer), key) })
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::store::Recipient;
 const NOW: Timestamp = Timestamp(1_795_219_200_000);
 const AT: i64 = NOW.0 - 5_000;
 const POLL: &str = "01a1fcca-b631-719b-823d-823843478e58";
+const ANSWER: &str = "01a1fcca-b631-719b-823d-823a538fb389";
 const BROUGHT: &str = "0190a7c0-0000-4000-8000-00000000ffff";
 
 fn made() -> DeviceId {
@@ -19,8 +20,9 @@ fn wrote(brought: Option<&str>) -> Act {
     Act::Wrote(Newcomer { made: made(), brought, language: None })
 }
 
-fn voted(place: usize) -> Act {
-    Act::Voted { poll: notify_core::NotificationId::new(POLL).unwrap(), place }
+fn voted() -> Act {
+    let poll = notify_core::NotificationId::new(POLL).unwrap();
+    Act::Voted { poll, answer: ANSWER.parse().unwrap() }
 }
 
 fn call(events: &[Value]) -> Value {
@@ -38,7 +40,7 @@ fn event(members: &Value) -> Value {
 
 #[test]
 fn each_event_is_what_its_person_did() {
-    let pressed = format!("poll:{POLL}:1");
+    let pressed = format!("poll:{POLL}:{ANSWER}");
     let rows: Vec<(&str, Value, Vec<Act>)> = vec![
         ("a message", json!({"message": {"mid": "m", "text": "hi"}}), vec![wrote(None)]),
         ("a picture", json!({"message": {"attachments": [{}]}}), vec![wrote(None)]),
@@ -50,9 +52,9 @@ fn each_event_is_what_its_person_did() {
         (
             "a quick reply",
             json!({"message": {"text": "yes", "quick_reply": {"payload": pressed}}}),
-            vec![wrote(None), voted(1)],
+            vec![wrote(None), voted()],
         ),
-        ("a button", json!({"postback": {"payload": pressed}}), vec![wrote(None), voted(1)]),
+        ("a button", json!({"postback": {"payload": pressed}}), vec![wrote(None), voted()]),
         (
             "Get Started out of a link",
             json!({"postback": {"payload": "GET_STARTED", "referral": {"ref": BROUGHT}}}),

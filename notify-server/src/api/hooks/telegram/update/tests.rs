@@ -9,6 +9,7 @@ const NOW: Timestamp = Timestamp(1_795_219_200_500);
 const DATE: i64 = NOW.0 / 1_000 - 5;
 const AT: Timestamp = Timestamp(DATE * 1_000 + 999);
 const POLL: &str = "01a1fcca-b631-719b-823d-823843478e58";
+const ANSWER: &str = "01a1fcca-b631-719b-823d-823a538fb389";
 const BROUGHT: &str = "0190a7c0-0000-4000-8000-00000000ffff";
 
 fn made() -> DeviceId {
@@ -20,8 +21,9 @@ fn wrote(brought: Option<&str>, language: Option<&str>) -> Act {
     Act::Wrote(Newcomer { made: made(), brought, language: language.map(str::to_owned) })
 }
 
-fn voted(place: usize) -> Act {
-    Act::Voted { poll: notify_core::NotificationId::new(POLL).unwrap(), place }
+fn voted() -> Act {
+    let poll = notify_core::NotificationId::new(POLL).unwrap();
+    Act::Voted { poll, answer: ANSWER.parse().unwrap() }
 }
 
 fn private() -> Value {
@@ -56,7 +58,8 @@ fn with(mut update: Value, pointer: &str, value: &Value) -> Value {
 #[test]
 fn each_update_is_what_its_person_did() {
     let german = || wrote(None, Some("de"));
-    let pressed = format!("poll:{POLL}:1");
+    let poll = notify_core::NotificationId::new(POLL).unwrap();
+    let pressed = poll_button::short(&poll, ANSWER.parse().unwrap()).unwrap();
     let start = |rest: &str| message(&private(), &format!("/start{rest}"));
     let rows: Vec<(&str, Value, Vec<Act>)> = vec![
         ("a start", start(""), vec![german()]),
@@ -118,9 +121,9 @@ fn each_update_is_what_its_person_did() {
         assert_eq!(callback_query_id(&update), None, "{what}");
     }
     let presses: Vec<(&str, Value, Vec<Act>)> = vec![
-        ("of an answer", press(&private(), &pressed), vec![german(), voted(1)]),
+        ("of an answer", press(&private(), &pressed), vec![german(), voted()]),
         ("of another button", press(&private(), "more"), vec![german()]),
-        ("in a group", press(&group(), &pressed), vec![voted(1)]),
+        ("in a group", press(&group(), &pressed), vec![voted()]),
         (
             "of a message that is gone",
             with(press(&private(), &pressed), "/callback_query/message", &json!(null)),
