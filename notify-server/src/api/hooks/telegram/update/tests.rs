@@ -55,19 +55,31 @@ fn with(mut update: Value, pointer: &str, value: &Value) -> Value {
     update
 }
 
+/// Reads each row's update: its acts, each of which has that time.
+fn assert_acts(rows: Vec<(&str, Value, Vec<Act>)>, at: Option<Timestamp>, pressed: Option<&str>) {
+    for (what, update, expected) in rows {
+        let acts: Vec<_> = read(&update, NOW, made)
+            .into_iter()
+            .map(|inbound| {
+                assert_eq!(inbound.at, at, "{what}");
+                assert!(["42", "-1001234567890"].contains(&inbound.who.address()), "{what}");
+                inbound.act
+            })
+            .collect();
+        assert_eq!(acts, expected, "{what}");
+        assert_eq!(callback_query_id(&update).as_deref(), pressed, "{what}");
+    }
+}
+
 #[test]
-fn each_update_is_what_its_person_did() {
+fn a_message_to_the_bot_is_somebody_who_writes() {
     let german = || wrote(None, Some("de"));
-    let poll = notify_core::NotificationId::new(POLL).unwrap();
-    let pressed = poll_button::short(&poll, ANSWER.parse().unwrap()).unwrap();
     let start = |rest: &str| message(&private(), &format!("/start{rest}"));
-    let rows: Vec<(&str, Value, Vec<Act>)> = vec![
+    let by_name = format!("/start@tea_bot {BROUGHT}");
+    let brought = start(&format!(" {BROUGHT}"));
+    let rows = vec![
         ("a start", start(""), vec![german()]),
-        (
-            "a start out of a link",
-            start(&format!(" {BROUGHT}")),
-            vec![wrote(Some(BROUGHT), Some("de"))],
-        ),
+        ("a start out of a link", brought, vec![wrote(Some(BROUGHT), Some("de"))]),
         ("a start that brings no id", start(" user-7"), vec![german()]),
         ("a message", message(&private(), "hi"), vec![german()]),
         ("a message about it", message(&private(), &format!("/started {BROUGHT}")), vec![german()]),
@@ -79,68 +91,61 @@ fn each_update_is_what_its_person_did() {
         ),
         ("a bot", with(start(""), "/message/from/is_bot", &json!(true)), vec![]),
         ("a start in a group", message(&group(), "/start"), vec![wrote(None, None)]),
-        (
-            "a start in a group, by name",
-            message(&group(), &format!("/start@tea_bot {BROUGHT}")),
-            vec![wrote(Some(BROUGHT), None)],
-        ),
+        ("one by name", message(&group(), &by_name), vec![wrote(Some(BROUGHT), None)]),
         ("a message in a group", message(&group(), "hi"), vec![]),
-        ("blocked", member(&private(), &json!({"status": "kicked"})), vec![Act::Left]),
-        ("put out of a group", member(&group(), &json!({"status": "left"})), vec![Act::Left]),
-        (
-            "restricted until it is out",
-            member(&group(), &json!({"status": "restricted", "is_member": false})),
-            vec![Act::Left],
-        ),
-        ("let in again", member(&private(), &json!({"status": "member"})), vec![Act::Returned]),
-        ("raised", member(&group(), &json!({"status": "administrator"})), vec![Act::Returned]),
-        (
-            "restricted",
-            member(&group(), &json!({"status": "restricted", "is_member": true})),
-            vec![Act::Returned],
-        ),
-        ("a status that is new", member(&group(), &json!({"status": "guest"})), vec![]),
-        ("no status", member(&group(), &json!({})), vec![]),
-        ("no chat", with(start(""), "/message/chat", &json!(null)), vec![]),
-        ("a chat of a text", with(start(""), "/message/chat/id", &json!("42")), vec![]),
-        ("an edit", json!({"update_id": 1, "edited_message": start("")["message"]}), vec![]),
-        ("a post", json!({"update_id": 1, "channel_post": start("")["message"]}), vec![]),
-        ("a list", json!([]), vec![]),
-        ("nothing", json!(null), vec![]),
     ];
-    for (what, update, expected) in rows {
-        let acts: Vec<_> = read(&update, NOW, made)
-            .into_iter()
-            .map(|inbound| {
-                assert_eq!(inbound.at, Some(AT), "{what}");
-                assert!(["42", "-1001234567890"].contains(&inbound.who.address()), "{what}");
-                inbound.act
-            })
-            .collect();
-        assert_eq!(acts, expected, "{what}");
-        assert_eq!(callback_query_id(&update), None, "{what}");
-    }
-    let presses: Vec<(&str, Value, Vec<Act>)> = vec![
+    assert_acts(rows, Some(AT), None);
+}
+
+#[test]
+fn what_the_bot_may_do_tells_who_left_and_who_returned() {
+    let in_group = group();
+    let private = |status: &str| member(&private(), &json!({"status": status}));
+    let group = |status: &str| member(&in_group, &json!({"status": status}));
+    let restricted = |is_member: bool| {
+        member(&in_group, &json!({"status": "restricted", "is_member": is_member}))
+    };
+    let rows = vec![
+        ("blocked", private("kicked"), vec![Act::Left]),
+        ("put out of a group", group("left"), vec![Act::Left]),
+        ("restricted until it is out", restricted(false), vec![Act::Left]),
+        ("let in again", private("member"), vec![Act::Returned]),
+        ("raised", group("administrator"), vec![Act::Returned]),
+        ("restricted", restricted(true), vec![Act::Returned]),
+        ("a status that is new", group("guest"), vec![]),
+        ("no status", member(&in_group, &json!({})), vec![]),
+    ];
+    assert_acts(rows, Some(AT), None);
+}
+
+/// An update does not say when a button was pressed.
+#[test]
+fn a_press_answers_for_the_chat_it_was_made_in() {
+    let german = || wrote(None, Some("de"));
+    let poll = notify_core::NotificationId::new(POLL).unwrap();
+    let pressed = poll_button::short(&poll, ANSWER.parse().unwrap()).unwrap();
+    let gone = with(press(&private(), &pressed), "/callback_query/message", &json!(null));
+    let rows = vec![
         ("of an answer", press(&private(), &pressed), vec![german(), voted()]),
         ("of another button", press(&private(), "more"), vec![german()]),
         ("in a group", press(&group(), &pressed), vec![voted()]),
-        (
-            "of a message that is gone",
-            with(press(&private(), &pressed), "/callback_query/message", &json!(null)),
-            vec![],
-        ),
+        ("of a message that is gone", gone, vec![]),
     ];
-    for (what, update, expected) in presses {
-        let acts: Vec<_> = read(&update, NOW, made)
-            .into_iter()
-            .map(|inbound| {
-                assert_eq!(inbound.at, None, "{what}: an update does not say when");
-                inbound.act
-            })
-            .collect();
-        assert_eq!(acts, expected, "a press {what}");
-        assert_eq!(callback_query_id(&update).as_deref(), Some("q1"), "a press {what}");
-    }
+    assert_acts(rows, None, Some("q1"));
+}
+
+#[test]
+fn what_is_no_act_is_passed_over() {
+    let start = || message(&private(), "/start");
+    let rows = vec![
+        ("no chat", with(start(), "/message/chat", &json!(null)), vec![]),
+        ("a chat of a text", with(start(), "/message/chat/id", &json!("42")), vec![]),
+        ("an edit", json!({"update_id": 1, "edited_message": start()["message"]}), vec![]),
+        ("a post", json!({"update_id": 1, "channel_post": start()["message"]}), vec![]),
+        ("a list", json!([]), vec![]),
+        ("nothing", json!(null), vec![]),
+    ];
+    assert_acts(rows, None, None);
 }
 
 #[test]
