@@ -26,6 +26,10 @@ pub(crate) enum ApiError {
     /// The same for the admin API.
     #[error("missing or invalid admin key")]
     AdminUnauthorized,
+    /// The webhook's signature is missing or wrong, or there is no such webhook. One text for all of
+    /// them, for the same reason.
+    #[error("missing or invalid signature")]
+    HookUnauthorized,
     /// An unknown path, or an id that names nothing.
     #[error("not found")]
     NotFound,
@@ -78,7 +82,9 @@ impl ApiError {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Invalid(_) | Self::TooSlow => StatusCode::BAD_REQUEST,
-            Self::Unauthorized | Self::AdminUnauthorized => StatusCode::UNAUTHORIZED,
+            Self::Unauthorized | Self::AdminUnauthorized | Self::HookUnauthorized => {
+                StatusCode::UNAUTHORIZED
+            }
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -116,6 +122,7 @@ impl ApiError {
             Self::Invalid(errors) => errors,
             Self::Unauthorized
             | Self::AdminUnauthorized
+            | Self::HookUnauthorized
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
             | Self::TooLarge { .. }
@@ -135,6 +142,9 @@ impl ApiError {
             }
             Self::AdminUnauthorized => {
                 Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
+            }
+            Self::HookUnauthorized => {
+                Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Signature")))
             }
             Self::MethodNotAllowed { allow } => {
                 let allow = HeaderValue::from_str(allow).expect("methods are visible ASCII");
@@ -160,6 +170,7 @@ impl ApiError {
             Self::Invalid(_)
             | Self::Unauthorized
             | Self::AdminUnauthorized
+            | Self::HookUnauthorized
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
             | Self::TooLarge { .. }

@@ -31,6 +31,7 @@ mod docs_page;
 mod enrichments;
 mod events;
 mod feeds;
+mod hooks;
 mod network;
 mod notifications;
 mod polls;

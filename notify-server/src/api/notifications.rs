@@ -86,6 +86,7 @@ async fn check_size(
         app_name: &ctx.app().name,
         content: &notification.content,
         poll_url: poll_url.as_deref(),
+        poll_answers: poll.map_or(&[], |poll| poll.answers.as_slice()),
         priority: notification.priority,
         collapse_key: notification.collapse_key.as_deref(),
         // The instant of expiry is no part of any payload's size.

@@ -12,9 +12,9 @@ use notify_core::{
 };
 
 use super::admin::{apps, keys, providers};
-use super::route::{Route, delete, get, patch, post, put, raw};
+use super::route::{Route, delete, get, hook, patch, post, put, raw};
 use super::{
-    campaigns, devices, docs_page, enrichments, events, feeds, notifications, polls, probes,
+    campaigns, devices, docs_page, enrichments, events, feeds, hooks, notifications, polls, probes,
     statistics, subscriptions, tags,
 };
 
@@ -29,6 +29,7 @@ pub(crate) fn routes() -> Vec<Route> {
     routes.extend(templates());
     routes.extend(administration());
     routes.extend(beside());
+    routes.extend(webhooks());
     routes
 }
 
@@ -169,6 +170,22 @@ fn beside() -> Vec<Route> {
         raw("/openapi.json", probes::openapi).about("This document", "interfaces"),
         raw("/docs", docs_page::page).about("Reference page", "interfaces"),
         raw("/docs/{file}", docs_page::file).about("Part of the reference page", "interfaces"),
+    ]
+}
+
+fn webhooks() -> Vec<Route> {
+    vec![
+        raw("/hooks/messenger/{app_id}", hooks::messenger::verify)
+            .about("Confirm the webhook to Meta", "interfaces")
+            .query(&[
+                ("hub.mode", "`subscribe`"),
+                ("hub.verify_token", "The `verify_token` of the provider `messenger`"),
+                ("hub.challenge", "What is answered"),
+            ]),
+        hook("/hooks/messenger/{app_id}", hooks::messenger::receive)
+            .about("Hear from Messenger what people did", "interfaces, B25, B32"),
+        hook("/hooks/telegram/{app_id}", hooks::telegram::receive)
+            .about("Hear from Telegram what people did", "interfaces, B25, B32, B40"),
     ]
 }
 

@@ -202,6 +202,7 @@ impl Job {
             app_name: &self.dispatch.app_name,
             content: &notification.content,
             poll_url: poll_url.as_deref(),
+            poll_answers: &self.dispatch.poll_answers,
             priority: notification.priority,
             collapse_key: notification.collapse_key.as_deref(),
             expires_at: self.expires_at,

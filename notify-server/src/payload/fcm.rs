@@ -10,33 +10,15 @@ use serde::{Serialize, Serializer};
 
 use super::shown::{Shown, fit_title};
 use super::size::FCM_BYTES_MAX;
-use super::{Outgoing, TooLarge, collapse};
+use super::{Around, Outgoing, TooLarge, collapse};
 
 /// A rendered message.
 #[derive(Debug, Clone)]
 pub(crate) struct Payload {
-    /// Up to and with the token's opening quote.
-    pub before: Bytes,
-    /// From the token's closing quote on.
-    pub after: Bytes,
+    /// The body around the token.
+    pub body: Around,
     /// What the limit counts: see [`render`].
     pub counted: usize,
-}
-
-/// Puts a registration token between the two parts of a body, as the inside of a JSON string.
-#[must_use]
-pub(crate) fn put_token(before: &[u8], token: &str, after: &[u8]) -> Bytes {
-    let mut body = BytesMut::with_capacity(before.len() + token.len() + after.len());
-    body.put_slice(before);
-    let plain = token.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
-    if plain {
-        body.put_slice(token.as_bytes());
-    } else {
-        let quoted = serde_json::to_vec(token).expect("a text is valid JSON");
-        body.put_slice(&quoted[1..quoted.len() - 1]);
-    }
-    body.put_slice(after);
-    body.freeze()
 }
 
 /// Renders a notification. With `enriched_as_data` one that has a campaign or a poll goes as data
@@ -140,8 +122,10 @@ impl<'a> Message<'a> {
         after.put_slice(&json[1..]);
         after.put_slice(b"}");
         Payload {
-            before: Bytes::from_static(br#"{"message":{"token":""#),
-            after: after.freeze(),
+            body: Around {
+                before: Bytes::from_static(br#"{"message":{"token":""#),
+                after: after.freeze(),
+            },
             counted: self.counted(),
         }
     }

@@ -3,17 +3,23 @@
 
 pub mod apns;
 pub(crate) mod fcm;
+pub(crate) mod messenger;
+pub(crate) mod telegram;
 mod web_push;
 
+mod around;
+mod buttons;
 mod collapse;
+pub(crate) mod poll_button;
 mod shown;
 mod size;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use around::Around;
 pub(crate) use size::check_size;
 
-use notify_core::{Content, NotificationId, Platform, Priority, Timestamp};
+use notify_core::{AnswerId, Content, NotificationId, Platform, Priority, Timestamp};
 
 /// What every payload is made from: one notification, as the engine or the API sees it.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +32,8 @@ pub struct Outgoing<'a> {
     pub content: &'a Content,
     /// Public page of the poll, when the content is one (B34).
     pub poll_url: Option<&'a str>,
+    /// Ids of the poll's answers, in their order; empty unless the content is a poll.
+    pub poll_answers: &'a [AnswerId],
     /// How soon to deliver.
     pub priority: Priority,
     /// The caller's own key of replacement (B36).

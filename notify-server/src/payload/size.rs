@@ -37,17 +37,23 @@ fn check_platform(
     platform: Platform,
     fcm_enriched_as_data: bool,
 ) -> Result<(), TooLarge> {
-    let text = |limit: usize| {
-        let chars = Shown::of(outgoing).text.chars().count();
-        if chars <= limit { Ok(()) } else { Err(TooLarge { platform, bytes: chars, limit }) }
-    };
     match platform {
         Platform::Ios => apns::render(outgoing).map(drop),
         Platform::Android => fcm::render(outgoing, fcm_enriched_as_data).map(drop),
         Platform::Web => web_push::render(outgoing).map(drop),
-        Platform::FbMessenger => text(MESSENGER_CHARS_MAX),
-        Platform::ChatApp => text(TELEGRAM_CHARS_MAX),
+        Platform::FbMessenger => check_text(outgoing, platform, MESSENGER_CHARS_MAX),
+        Platform::ChatApp => check_text(outgoing, platform, TELEGRAM_CHARS_MAX),
     }
+}
+
+/// Checks a limit that is one of the text, in Unicode characters.
+pub(super) fn check_text(
+    outgoing: &Outgoing<'_>,
+    platform: Platform,
+    limit: usize,
+) -> Result<(), TooLarge> {
+    let chars = Shown::of(outgoing).text.chars().count();
+    if chars <= limit { Ok(()) } else { Err(TooLarge { platform, bytes: chars, limit }) }
 }
 
 /// What the limit of a platform counts.

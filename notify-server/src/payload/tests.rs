@@ -2,10 +2,12 @@
 
 mod apns;
 mod fcm;
+mod messenger;
+mod telegram;
 
 use notify_core::json::JsonObject;
 use notify_core::{
-    ActionButton, CampaignRef, Content, Extra, IosAlert, Message, NewAnswer, NewPoll,
+    ActionButton, AnswerId, CampaignRef, Content, Extra, IosAlert, Message, NewAnswer, NewPoll,
     NotificationId, Platform, PollLayout, Priority, Timestamp,
 };
 use serde_json::{Value, json};
@@ -14,11 +16,17 @@ use super::{Outgoing, TooLarge, apns as to_apns, check_size, fcm as to_fcm, web_
 
 const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
+/// The id of a poll's answer by its number.
+fn answer_id(number: u128) -> AnswerId {
+    AnswerId(uuid::Uuid::from_u128(number))
+}
+
 /// A notification to render, with everything that an [`Outgoing`] borrows.
 struct Given {
     id: NotificationId,
     app_name: String,
     content: Content,
+    poll_answers: Vec<AnswerId>,
     priority: Priority,
     collapse_key: Option<&'static str>,
     ttl_seconds: u32,
@@ -29,6 +37,10 @@ impl Given {
         Self {
             id: NotificationId::new(ID).unwrap(),
             app_name: "Shop".to_owned(),
+            poll_answers: match &content {
+                Content::Message(_) => Vec::new(),
+                Content::Poll(poll) => (1..).take(poll.answers.len()).map(answer_id).collect(),
+            },
             content,
             priority: Priority::High,
             collapse_key: None,
@@ -49,6 +61,7 @@ impl Given {
             id: &self.id,
             app_name: &self.app_name,
             content: &self.content,
+            poll_answers: &self.poll_answers,
             poll_url: matches!(self.content, Content::Poll(_)).then_some("https://n.example/p/1"),
             priority: self.priority,
             collapse_key: self.collapse_key,
@@ -63,8 +76,7 @@ impl Given {
 
     fn fcm(&self, enriched_as_data: bool) -> Value {
         let payload = to_fcm::render(&self.outgoing(), enriched_as_data).unwrap();
-        serde_json::from_slice(&to_fcm::put_token(&payload.before, "t0ken", &payload.after))
-            .unwrap()
+        serde_json::from_slice(&payload.body.put("t0ken")).unwrap()
     }
 
     fn web(&self) -> Value {

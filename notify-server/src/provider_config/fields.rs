@@ -1,5 +1,6 @@
 //! Reads a configuration object field by field, collecting every broken rule with its path (B1, B2).
 
+use secrecy::SecretString;
 use serde_json::{Map, Value};
 
 use super::{BaseUrl, ExtraRoots, ProviderConfigError};
@@ -84,6 +85,27 @@ impl<'a> Fields<'a> {
             ),
         );
         None
+    }
+
+    /// A secret that goes into a header: visible ASCII of bounded length.
+    pub(super) fn secret(&mut self, name: &'static str) -> Option<SecretString> {
+        const SECRET_CHARS_MAX: usize = 4_096;
+        let text = self.text(name)?;
+        if text.len() <= SECRET_CHARS_MAX && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Some(text.into());
+        }
+        let rule = format_args!("must be 1 to {SECRET_CHARS_MAX} visible characters of ASCII");
+        self.broken(name, rule);
+        None
+    }
+
+    /// A secret that must be there. `None` after a broken rule was noted.
+    pub(super) fn required_secret(&mut self, name: &'static str) -> Option<SecretString> {
+        if self.set(name).is_none() && self.members.is_some() {
+            self.broken(name, "is required");
+            return None;
+        }
+        self.secret(name)
     }
 
     pub(super) fn flag(&mut self, name: &'static str) -> Option<bool> {

@@ -6,11 +6,15 @@ mod apns;
 mod base_url;
 mod fcm;
 mod fields;
+mod messenger;
+mod telegram;
 mod trust;
 
 pub(crate) use apns::ApnsConfig;
 pub(crate) use base_url::BaseUrl;
 pub(crate) use fcm::{FcmConfig, ServiceAccount};
+pub(crate) use messenger::MessengerConfig;
+pub(crate) use telegram::TelegramConfig;
 pub(crate) use trust::ExtraRoots;
 
 use notify_core::{AppId, ProviderKind};
@@ -62,6 +66,10 @@ pub(crate) enum ProviderConfig {
     Apns(ApnsConfig),
     /// Firebase Cloud Messaging.
     Fcm(FcmConfig),
+    /// Facebook Messenger Send API.
+    Messenger(MessengerConfig),
+    /// Telegram Bot API.
+    Telegram(TelegramConfig),
 }
 
 impl ProviderConfig {
@@ -73,9 +81,9 @@ impl ProviderConfig {
         match kind {
             ProviderKind::Apns => ApnsConfig::parse(body).map(Self::Apns),
             ProviderKind::Fcm => FcmConfig::parse(body).map(Self::Fcm),
-            ProviderKind::WebPush | ProviderKind::Messenger | ProviderKind::Telegram => {
-                Err(ProviderConfigError::Unsupported(kind))
-            }
+            ProviderKind::Messenger => MessengerConfig::parse(body).map(Self::Messenger),
+            ProviderKind::Telegram => TelegramConfig::parse(body).map(Self::Telegram),
+            ProviderKind::WebPush => Err(ProviderConfigError::Unsupported(kind)),
         }
     }
 
@@ -98,6 +106,8 @@ impl ProviderConfig {
         match self {
             Self::Apns(config) => config.redacted(),
             Self::Fcm(config) => config.redacted(),
+            Self::Messenger(config) => config.redacted(),
+            Self::Telegram(config) => config.redacted(),
         }
     }
 
@@ -107,6 +117,8 @@ impl ProviderConfig {
         match self {
             Self::Apns(config) => config.rate_per_second,
             Self::Fcm(config) => config.rate_per_second,
+            Self::Messenger(config) => config.rate_per_second,
+            Self::Telegram(config) => config.rate_per_second,
         }
     }
 
@@ -114,7 +126,7 @@ impl ProviderConfig {
     #[must_use]
     pub(crate) fn enriched_as_data(&self) -> bool {
         match self {
-            Self::Apns(_) => false,
+            Self::Apns(_) | Self::Messenger(_) | Self::Telegram(_) => false,
             Self::Fcm(config) => config.enriched_as_data,
         }
     }

@@ -28,6 +28,14 @@ fn fcm() -> Value {
     })
 }
 
+fn messenger() -> Value {
+    json!({"page_access_token": "EAAG0page0token", "app_secret": "5ec2e7", "verify_token": "v3rify"})
+}
+
+fn telegram() -> Value {
+    json!({"bot_token": "110201543:AAHdqTcvCH1vGWJxf", "webhook_secret": "hook-5ecret"})
+}
+
 fn errors(kind: ProviderKind, body: &Value) -> Vec<String> {
     match ProviderConfig::parse(kind, body) {
         Ok(_) => Vec::new(),
@@ -161,6 +169,87 @@ fn fcm_names_every_broken_rule_with_its_path() {
 }
 
 #[test]
+fn messenger_names_every_broken_rule_with_its_path() {
+    let visible = "must be 1 to 4096 visible characters of ASCII";
+    let rows: Vec<(&str, Option<Value>, String)> = vec![
+        ("/page_access_token", None, "page_access_token: is required".into()),
+        ("/page_access_token", Some(json!("")), "page_access_token: is required".into()),
+        ("/page_access_token", Some(json!(7)), "page_access_token: expected a string".into()),
+        ("/page_access_token", Some(json!("a b")), format!("page_access_token: {visible}")),
+        ("/page_access_token", Some(json!("ä")), format!("page_access_token: {visible}")),
+        (
+            "/page_access_token",
+            Some(json!("x".repeat(4_097))),
+            format!("page_access_token: {visible}"),
+        ),
+        ("/app_secret", Some(json!("a\nb")), format!("app_secret: {visible}")),
+        ("/verify_token", Some(json!([])), "verify_token: expected a string".into()),
+        (
+            "/endpoint",
+            Some(json!("graph.facebook.com")),
+            "endpoint: must be an http or https origin with an optional path".into(),
+        ),
+        (
+            "/rate_per_second",
+            Some(json!(0)),
+            "rate_per_second: must be a whole number from 1 to 1000000".into(),
+        ),
+        (
+            "/app_secrets",
+            Some(json!("x")),
+            "app_secrets: unknown field, did you mean `app_secret`?".into(),
+        ),
+        ("/bot_token", Some(json!("x")), "bot_token: unknown field".into()),
+    ];
+    for (pointer, value, expected) in rows {
+        let body = with(messenger(), pointer, value.clone());
+        assert_eq!(errors(ProviderKind::Messenger, &body), [expected], "{pointer} = {value:?}");
+    }
+}
+
+#[test]
+fn telegram_names_every_broken_rule_with_its_path() {
+    let word = "must be 1 to 255 letters and digits of ASCII or any of `:_-`";
+    let secret = "must be 1 to 256 letters and digits of ASCII or any of `_-`";
+    let rows: Vec<(&str, Option<Value>, String)> = vec![
+        ("/bot_token", None, "bot_token: is required".into()),
+        ("/bot_token", Some(json!(null)), "bot_token: is required".into()),
+        ("/bot_token", Some(json!("1:a/../b")), format!("bot_token: {word}")),
+        ("/bot_token", Some(json!("1:a?b")), format!("bot_token: {word}")),
+        ("/webhook_secret", Some(json!("a b")), format!("webhook_secret: {secret}")),
+        ("/webhook_secret", Some(json!("a:b")), format!("webhook_secret: {secret}")),
+        ("/webhook_secret", Some(json!("x".repeat(257))), format!("webhook_secret: {secret}")),
+        (
+            "/endpoint",
+            Some(json!("https://u:p@x")),
+            "endpoint: must not have a query, a fragment or credentials".into(),
+        ),
+        ("/token", Some(json!("x")), "token: unknown field".into()),
+    ];
+    for (pointer, value, expected) in rows {
+        let body = with(telegram(), pointer, value.clone());
+        assert_eq!(errors(ProviderKind::Telegram, &body), [expected], "{pointer} = {value:?}");
+    }
+}
+
+#[test]
+fn without_an_endpoint_it_is_the_provider_s_own() {
+    let base_url = |kind, body: &Value| match ProviderConfig::parse(kind, body).unwrap() {
+        ProviderConfig::Messenger(config) => config.base_url().to_string(),
+        ProviderConfig::Telegram(config) => config.base_url().to_string(),
+        _ => unreachable!("not asked for"),
+    };
+    for (kind, body, own) in [
+        (ProviderKind::Messenger, messenger(), "https://graph.facebook.com"),
+        (ProviderKind::Telegram, telegram(), "https://api.telegram.org"),
+    ] {
+        assert_eq!(base_url(kind, &body), own);
+        let other = with(body, "/endpoint", Some(json!("http://127.0.0.1:8081/fake/")));
+        assert_eq!(base_url(kind, &other), "http://127.0.0.1:8081/fake");
+    }
+}
+
+#[test]
 fn a_configuration_reads_back_without_its_secrets() {
     let certificate = keys::certificate_pem();
     let optional = [
@@ -204,6 +293,20 @@ fn a_configuration_reads_back_without_its_secrets() {
             "rate_per_second": 50,
         })
     );
+    for (kind, body) in
+        [(ProviderKind::Messenger, messenger()), (ProviderKind::Telegram, telegram())]
+    {
+        let config = ProviderConfig::parse(kind, &fill(body)).unwrap();
+        assert_eq!(config.rate_per_second(), Some(50));
+        assert_eq!(
+            config.redacted(),
+            json!({
+                "endpoint": "https://127.0.0.1:8443/apns",
+                "ca_certificate": certificate,
+                "rate_per_second": 50,
+            })
+        );
+    }
 }
 
 #[test]
@@ -217,13 +320,22 @@ fn debug_output_shows_no_key() {
         let secret_line = key.lines().nth(1).unwrap();
         assert!(!shown.contains(&secret_line[..32]), "{kind}");
     }
+    for (kind, body) in
+        [(ProviderKind::Messenger, messenger()), (ProviderKind::Telegram, telegram())]
+    {
+        let shown = format!("{:?}", ProviderConfig::parse(kind, &body).unwrap());
+        for (name, secret) in body.as_object().unwrap() {
+            assert!(!shown.contains(secret.as_str().unwrap()), "{kind} {name}");
+        }
+    }
 }
 
 #[test]
 fn one_apns_endpoint_stands_for_both_hosts_and_none_for_apples() {
-    let parse = |body: &Value| match ProviderConfig::parse(ProviderKind::Apns, body).unwrap() {
-        ProviderConfig::Apns(config) => config,
-        ProviderConfig::Fcm(_) => unreachable!("asked for APNs"),
+    let parse = |body: &Value| {
+        let config = ProviderConfig::parse(ProviderKind::Apns, body).unwrap();
+        let ProviderConfig::Apns(config) = config else { unreachable!("asked for APNs") };
+        config
     };
     let hosts = |body: &Value| {
         let config = parse(body);
@@ -241,9 +353,8 @@ fn one_apns_endpoint_stands_for_both_hosts_and_none_for_apples() {
 
 #[test]
 fn a_provider_that_is_not_built_yet_says_so() {
-    for kind in [ProviderKind::WebPush, ProviderKind::Messenger, ProviderKind::Telegram] {
-        let error = ProviderConfig::parse(kind, &json!({})).unwrap_err();
-        assert_eq!(error, ProviderConfigError::Unsupported(kind));
-        assert_eq!(error.into_lines(), ["provider: is not supported yet"]);
-    }
+    let kind = ProviderKind::WebPush;
+    let error = ProviderConfig::parse(kind, &json!({})).unwrap_err();
+    assert_eq!(error, ProviderConfigError::Unsupported(kind));
+    assert_eq!(error.into_lines(), ["provider: is not supported yet"]);
 }

@@ -7,8 +7,10 @@
 mod answer;
 mod apns;
 mod fcm;
+mod messenger;
 mod registry;
 mod shared;
+mod telegram;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -22,7 +24,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use notify_core::{IosEnv, Timestamp, WebSubscription};
 
-use crate::payload::{Outgoing, TooLarge};
+use crate::payload::telegram::Forms;
+use crate::payload::{Around, Outgoing, TooLarge};
 
 /// Where one device is reached: what differs between the devices of a dispatch.
 #[derive(Clone, PartialEq, Eq)]
@@ -143,11 +146,15 @@ pub struct Prepared {
 pub enum PreparedBody {
     /// The same bytes for every device.
     Whole(Bytes),
-    /// The bytes before and after the device's token, which is put between them as a JSON string.
-    Around {
-        /// Up to the token's opening quote.
-        before: Bytes,
-        /// From the token's closing quote.
-        after: Bytes,
-    },
+    /// The bytes around the device's token.
+    Around(Around),
+    /// Calls of the Bot API around the chat.
+    Forms(Forms),
+}
+
+/// Bytes as lower-case hex.
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }

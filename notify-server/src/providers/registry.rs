@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::SharedProvider;
 use super::apns::{Apns, ProviderTokens};
 use super::fcm::{AccessTokens, Fcm};
+use super::messenger::{Messenger, Quotas};
+use super::telegram::{Floods, Telegram};
 use super::transport::Pools;
 use crate::clock::SharedClock;
 use crate::provider_config::ProviderConfig;
@@ -16,6 +18,8 @@ pub(crate) struct Providers {
     pools: Pools,
     provider_tokens: ProviderTokens,
     access_tokens: AccessTokens,
+    page_quotas: Quotas,
+    bot_floods: Floods,
 }
 
 impl Providers {
@@ -27,6 +31,8 @@ impl Providers {
             pools: Pools::default(),
             provider_tokens: ProviderTokens::default(),
             access_tokens: AccessTokens::default(),
+            page_quotas: Quotas::default(),
+            bot_floods: Floods::default(),
         }
     }
 
@@ -41,6 +47,12 @@ impl Providers {
             }
             ProviderConfig::Fcm(config) => {
                 Arc::new(Fcm::new(config, clock, &self.pools, &self.access_tokens))
+            }
+            ProviderConfig::Messenger(config) => {
+                Arc::new(Messenger::new(config, clock, &self.pools, &self.page_quotas))
+            }
+            ProviderConfig::Telegram(config) => {
+                Arc::new(Telegram::new(config, clock, &self.pools, &self.bot_floods))
             }
         }
     }

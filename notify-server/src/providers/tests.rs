@@ -76,6 +76,7 @@ fn prepare(provider: &SharedProvider) -> Prepared {
         app_name: "Shop",
         content: &content,
         poll_url: None,
+        poll_answers: &[],
         priority: Priority::High,
         collapse_key: None,
         expires_at: Some(NOW.plus_ms(3_600_000)),

@@ -15,6 +15,7 @@ mod device;
 mod engagement;
 mod error;
 mod feed;
+mod inbound;
 mod key;
 mod notification;
 mod once;
@@ -32,6 +33,7 @@ pub use device::*;
 pub use engagement::*;
 pub use error::*;
 pub use feed::*;
+pub use inbound::*;
 pub use key::*;
 pub use notification::*;
 pub use once::*;
@@ -53,6 +55,7 @@ pub trait Store:
     + CampaignStore
     + FeedStore
     + PollStore
+    + InboundStore
     + EngagementStore
     + Send
     + Sync

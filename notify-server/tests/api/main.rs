@@ -10,6 +10,7 @@ mod campaigns;
 mod devices;
 mod faults;
 mod front;
+mod hooks;
 mod idempotency;
 mod notifications;
 mod polls;

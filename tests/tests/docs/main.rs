@@ -107,6 +107,7 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "PATCH /admin/v1/apps/{id}" => request::<UpdateApp>,
         "POST /admin/v1/apps/{id}/keys" => request::<CreateKey>,
         "PUT /admin/v1/apps/{id}/providers/{provider}" => answer::<Value>,
+        "POST /hooks/messenger/{app_id}" | "POST /hooks/telegram/{app_id}" => answer::<Value>,
         _ => return None,
     })
 }

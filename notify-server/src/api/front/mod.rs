@@ -91,9 +91,16 @@ impl Front {
         found: &Found<'_>,
         peer: std::net::IpAddr,
     ) -> Response<Bytes> {
-        match self.admit(request, found, peer).await {
+        let client = client_address(request.headers(), peer, &self.api.config.trusted_proxies);
+        match self.admit(request, found, client).await {
             Ok((exchange, row)) => {
                 let response = row.call(exchange).await;
+                // Past the table a 401 is a webhook's: its signature stands in head and body.
+                if response.status() == StatusCode::UNAUTHORIZED
+                    && let Err(error) = self.throttle.failed(client)
+                {
+                    return error.into_response();
+                }
                 let (parts, body) = response.into_parts();
                 match body.collect().await {
                     Ok(body) => Response::from_parts(parts, body.to_bytes()),
@@ -109,13 +116,13 @@ impl Front {
         &self,
         request: Request<Incoming>,
         found: &'t Found<'_>,
-        peer: std::net::IpAddr,
+        client: std::net::IpAddr,
     ) -> Result<(Exchange, &'t Row), ApiError> {
         let path = request.uri().path();
         if self.stopping.is_cancelled() && path != "/healthz" {
             return Err(ApiError::Stopping);
         }
-        let caller = self.authenticate(request.headers(), path, peer).await?;
+        let caller = self.authenticate(request.headers(), path, client).await?;
         check_head(&request)?;
         let row = found.row()?;
         let (parts, incoming) = request.into_parts();
@@ -143,7 +150,7 @@ impl Front {
         &self,
         headers: &HeaderMap,
         path: &str,
-        peer: std::net::IpAddr,
+        client: std::net::IpAddr,
     ) -> Result<Caller, ApiError> {
         let outcome = if is_under(path, "/v1") {
             self.application(headers).await
@@ -154,7 +161,6 @@ impl Front {
         };
         match outcome {
             Err(error @ (ApiError::Unauthorized | ApiError::AdminUnauthorized)) => {
-                let client = client_address(headers, peer, &self.api.config.trusted_proxies);
                 self.throttle.failed(client)?;
                 Err(error)
             }

@@ -113,7 +113,7 @@ fn a_token_goes_in_as_a_json_string_whatever_it_holds() {
     let given = Given::text("x");
     let payload = fcm::render(&given.outgoing(), false).unwrap();
     for token in ["abc:APA91b-_", "quo\"te", "back\\slash", "ünïcode \u{1}"] {
-        let body = fcm::put_token(&payload.before, token, &payload.after);
+        let body = payload.body.put(token);
         let body: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(body["message"]["token"], token);
     }

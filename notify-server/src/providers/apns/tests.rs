@@ -184,10 +184,9 @@ fn apns_config(key: &rcgen::KeyPair) -> ApnsConfig {
         "private_key": key.serialize_pem(),
         "topic": "com.example.shop",
     });
-    match ProviderConfig::parse(ProviderKind::Apns, &body).unwrap() {
-        ProviderConfig::Apns(config) => config,
-        ProviderConfig::Fcm(_) => unreachable!("asked for APNs"),
-    }
+    let config = ProviderConfig::parse(ProviderKind::Apns, &body).unwrap();
+    let ProviderConfig::Apns(config) = config else { unreachable!("asked for APNs") };
+    config
 }
 
 fn key() -> rcgen::KeyPair {

@@ -10,9 +10,7 @@ mod tests;
 pub(super) use oauth::AccessTokens;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use http::StatusCode;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::Uri;
@@ -20,9 +18,7 @@ use tokio::time::{Duration, Instant};
 
 use self::classify::classify;
 use self::oauth::AccessToken;
-use super::transport::{
-    Failure, Http1, Pool, Pools, Protocols, Reply, STREAMS_ASSUMED, http2_post,
-};
+use super::transport::{Pools, Sender};
 use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, fcm as payload};
@@ -33,16 +29,8 @@ pub(super) struct Fcm {
     clock: SharedClock,
     access: Arc<AccessToken>,
     enriched_as_data: bool,
-    sender: Sender,
-}
-
-/// How messages travel: HTTP/2, or HTTP/1.1 where the endpoint speaks nothing else.
-struct Sender {
     uri: Uri,
-    url: String,
-    pool: Arc<Pool>,
-    http1: Http1,
-    is_http1: AtomicBool,
+    sender: Sender,
 }
 
 impl Fcm {
@@ -57,45 +45,14 @@ impl Fcm {
         let url = format!("{base_url}/v1/projects/{}/messages:send", account.project_id);
         let trust = config.ca_certificate.clone();
         let credential = format!("fcm {}", account.client_email);
-        let http1 = Http1::new(pools.tls(), &trust);
+        let sender = Sender::new(pools, &base_url, credential, trust);
         Self {
-            access: tokens.get(config, &http1),
+            access: tokens.get(config, sender.http1()),
             clock,
             enriched_as_data: config.enriched_as_data,
-            sender: Sender {
-                uri: url.parse().expect("a base url and a project id are checked"),
-                url,
-                pool: pools.get(&base_url, credential, trust, Protocols::Http2OrHttp1),
-                http1,
-                is_http1: AtomicBool::new(!base_url.tls),
-            },
+            uri: url.parse().expect("a base url and a project id are checked"),
+            sender,
         }
-    }
-}
-
-impl Sender {
-    async fn send(
-        &self,
-        headers: &HeaderMap,
-        bearer: &HeaderValue,
-        body: &Bytes,
-        deadline: Instant,
-    ) -> Result<Reply, Failure> {
-        let with_bearer = || {
-            let mut headers = headers.clone();
-            headers.insert(AUTHORIZATION, bearer.clone());
-            headers
-        };
-        if !self.is_http1.load(Ordering::Relaxed) {
-            let build = || http2_post(self.uri.clone(), with_bearer());
-            match self.pool.send(build, body.clone(), deadline).await {
-                Err(failure) if failure.is_http1_only => {
-                    self.is_http1.store(true, Ordering::Relaxed);
-                }
-                sent => return sent,
-            }
-        }
-        self.http1.post(&self.url, with_bearer(), body.clone(), deadline).await
     }
 }
 
@@ -107,17 +64,16 @@ impl Provider for Fcm {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         // Holds the place, so that a copy of the map need not grow for each device.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
-        let body = PreparedBody::Around { before: payload.before, after: payload.after };
+        let body = PreparedBody::Around(payload.body);
         Ok(Prepared { headers, body })
     }
 
     async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
-        let (Address::Fcm { token }, PreparedBody::Around { before, after }) = (to, &prepared.body)
-        else {
+        let (Address::Fcm { token }, PreparedBody::Around(body)) = (to, &prepared.body) else {
             return Answer::BadMessage { reason: "address_of_another_provider".into() };
         };
         let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
-        let body = payload::put_token(before, token, after);
+        let body = body.put(token);
         let mut refused: Option<HeaderValue> = None;
         loop {
             let access = self.access.get(&self.clock, refused.as_ref(), deadline).await;
@@ -125,7 +81,12 @@ impl Provider for Fcm {
                 Ok(bearer) => bearer,
                 Err(answer) => return answer,
             };
-            let sent = self.sender.send(&prepared.headers, &bearer, &body, deadline).await;
+            let headers = || {
+                let mut headers = prepared.headers.clone();
+                headers.insert(AUTHORIZATION, bearer.clone());
+                headers
+            };
+            let sent = self.sender.post(&self.uri, headers, &body, deadline).await;
             let reply = match sent {
                 Ok(reply) => reply,
                 Err(failure) => return failure.into(),
@@ -143,6 +104,6 @@ impl Provider for Fcm {
     }
 
     fn slots(&self) -> usize {
-        self.sender.pool.slots().unwrap_or(STREAMS_ASSUMED).max(1)
+        self.sender.slots()
     }
 }

@@ -10,6 +10,7 @@ mod pace;
 mod pool;
 mod reply;
 mod retry_after;
+mod sender;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -20,6 +21,7 @@ pub(crate) use http1::Http1;
 pub(crate) use pool::{Pool, Pools};
 pub(crate) use reply::Reply;
 pub(crate) use retry_after::retry_after;
+pub(crate) use sender::Sender;
 
 use std::time::Duration;
 

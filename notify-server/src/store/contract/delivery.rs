@@ -68,6 +68,7 @@ pub async fn every_platform_of_the_target_has_its_dispatch(store: &dyn Store) {
     assert_eq!((dispatch.due_at, dispatch.ttl_seconds), (NOW, 600));
     assert_eq!((dispatch.request.clone(), dispatch.canceled), (request, false));
     assert_eq!(dispatch.poll_public_id, Some(poll.public_id));
+    assert_eq!(dispatch.poll_answers, poll.answers, "in their order");
     for no in started {
         let dispatch = store.dispatch(no).await.unwrap();
         let open = store.notification(app, notification.clone()).await.unwrap();

@@ -13,6 +13,7 @@ pub mod engagement;
 pub mod feeds;
 pub mod given;
 pub mod idempotency;
+pub mod inbound;
 pub mod notifications;
 pub mod pages;
 pub mod polls;
@@ -108,6 +109,12 @@ macro_rules! store_contract {
             feeds: a_url_is_one_feed, a_feed_in_use_is_not_deleted, feeds_are_listed_newest_first;
             polls: a_poll_reads_back_with_its_answers_in_order, a_device_answers_once,
                 what_a_vote_names_must_exist;
+            inbound: someone_who_writes_is_registered_once,
+                an_id_that_is_brought_takes_nothing_from_anybody,
+                the_last_message_counts_and_is_written_once_a_minute,
+                an_address_takes_its_last_message_along, a_newer_message_revives_and_an_older_does_not,
+                who_leaves_is_disabled_until_they_return, a_press_counts_once_per_device,
+                presses_at_once_count_once_per_device, what_is_unknown_is_passed_over;
             engagement: an_event_counts_once, an_unknown_name_ignores_that_event_alone,
                 names_are_looked_up_within_the_application;
             idempotency: an_answer_is_replayed_and_nothing_happens_again,

@@ -1,6 +1,6 @@
 //! Dispatches, and the audience that they are sent to.
 
-use notify_core::{AppId, IosEnv, NotificationId, Platform, Timestamp};
+use notify_core::{AnswerId, AppId, IosEnv, NotificationId, Platform, Timestamp};
 
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo};
 
@@ -25,6 +25,8 @@ pub struct Dispatch {
     pub request: String,
     /// Public address of its poll.
     pub poll_public_id: Option<uuid::Uuid>,
+    /// Its poll's answers, in their order.
+    pub poll_answers: Vec<AnswerId>,
     /// What its devices are drawn from.
     pub source: Source,
     /// The last key claimed by a page.

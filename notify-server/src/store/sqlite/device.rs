@@ -1,7 +1,9 @@
 //! Devices, tags and their counts.
 
+mod address;
 mod counts;
 mod erase;
+pub(super) mod inbound;
 mod lately;
 mod read;
 mod register;
@@ -18,9 +20,9 @@ use notify_core::{
     TagSummary, Timestamp,
 };
 
+pub(super) use self::address::replace_moved;
 pub(super) use self::counts::{count_dead, count_revived};
 pub(super) use self::lately::Lately;
-pub(super) use self::register::move_address;
 use self::row::Wanted;
 pub(super) use self::row::key_by_id;
 pub(super) use self::scrub::Named;
@@ -80,7 +82,7 @@ impl DeviceStore for SqliteStore {
         let given = subscription.device_id.is_some();
         let mut wanted = Wanted::of_subscription(app, subscription, made)?;
         self.write_once(app, once, move |tx| {
-            if !given && let Some(id) = register::device_at(tx, app, &wanted)? {
+            if !given && let Some(id) = address::device_at(tx, app, &wanted)? {
                 wanted.device_id = id;
             }
             register::subscribe(tx, app, &wanted, at)?;

@@ -13,6 +13,7 @@ mod engagement;
 mod error;
 mod fault;
 mod feed;
+mod inbound;
 mod notification;
 mod once;
 mod open;

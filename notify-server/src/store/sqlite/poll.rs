@@ -10,7 +10,9 @@ use super::SqliteStore;
 use super::device::key_by_id;
 use super::notification::number_of;
 use super::row::{count_at, layout_of, live_app, unknown_value, uuid_at};
-use crate::store::{AnswerRow, AppNo, Done, NotificationNo, Once, PollRow, PollStore, StoreError};
+use crate::store::{
+    AnswerRow, AppNo, DeviceKey, Done, NotificationNo, Once, PollRow, PollStore, StoreError,
+};
 
 #[async_trait]
 impl PollStore for SqliteStore {
@@ -87,25 +89,69 @@ fn count_vote(
     (no, answer): (NotificationNo, AnswerId),
     vote: &PollVote,
 ) -> Result<(), StoreError> {
-    let place = params![no.0, answer.0.as_bytes()];
-    let known = tx
-        .prepare_cached("select 1 from poll_answers where notification_no = ?1 and id = ?2")?
-        .exists(place)?;
-    if !known {
+    if !has_answer(tx, (no, answer))? {
         return Err(StoreError::NotFound);
     }
-    if let Some(device) = &vote.device_id {
-        let key = key_by_id(tx, app, device.as_str())?
-            .ok_or_else(|| StoreError::refused("device_id", "names no device"))?;
-        let first = tx
-            .prepare_cached(
-                "insert or ignore into poll_votes (notification_no, device_key) values (?1, ?2)",
-            )?
-            .execute([no.0, key.0])?;
-        if first == 0 {
-            return Ok(());
+    match &vote.device_id {
+        Some(device) => {
+            let key = key_by_id(tx, app, device.as_str())?
+                .ok_or_else(|| StoreError::refused("device_id", "names no device"))?;
+            count_vote_of(tx, (no, answer), key)
         }
+        None => count_click(tx, (no, answer)),
     }
+}
+
+/// Counts the answer of a device, unless it has answered already.
+pub(super) fn count_vote_of(
+    tx: &Connection,
+    (no, answer): (NotificationNo, AnswerId),
+    key: DeviceKey,
+) -> Result<(), StoreError> {
+    let first = tx
+        .prepare_cached(
+            "insert or ignore into poll_votes (notification_no, device_key) values (?1, ?2)",
+        )?
+        .execute([no.0, key.0])?;
+    if first == 0 { Ok(()) } else { count_click(tx, (no, answer)) }
+}
+
+/// Whether a device has answered.
+pub(super) fn has_voted(
+    connection: &Connection,
+    no: NotificationNo,
+    key: DeviceKey,
+) -> Result<bool, StoreError> {
+    let voted = connection
+        .prepare_cached("select 1 from poll_votes where notification_no = ?1 and device_key = ?2")?
+        .exists([no.0, key.0])?;
+    Ok(voted)
+}
+
+/// The poll that has this answer.
+pub(super) fn with_answer(
+    connection: &Connection,
+    app: AppNo,
+    (poll, answer): (&NotificationId, AnswerId),
+) -> Result<Option<NotificationNo>, StoreError> {
+    let Some(no) = number_of(connection, app, poll)? else { return Ok(None) };
+    Ok(has_answer(connection, (no, answer))?.then_some(no))
+}
+
+fn has_answer(
+    connection: &Connection,
+    (no, answer): (NotificationNo, AnswerId),
+) -> Result<bool, StoreError> {
+    let known = connection
+        .prepare_cached("select 1 from poll_answers where notification_no = ?1 and id = ?2")?
+        .exists(params![no.0, answer.0.as_bytes()])?;
+    Ok(known)
+}
+
+fn count_click(
+    tx: &Connection,
+    (no, answer): (NotificationNo, AnswerId),
+) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update poll_answers set clicks = clicks + 1 where notification_no = ?1 and id = ?2",
     )?

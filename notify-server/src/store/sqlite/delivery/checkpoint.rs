@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::super::device::{Seen, move_address};
+use super::super::device::{Seen, replace_moved};
 use super::super::row::count;
 use super::super::writer::WriteTx;
 use super::settle::{self, Moved};
@@ -63,7 +63,7 @@ pub(super) fn commit(
     }
     insert_retries(tx, &page, &checkpoint.retries)?;
     for report in &checkpoint.moved {
-        move_address(tx, report)?;
+        replace_moved(tx, report)?;
     }
     for report in &checkpoint.dead {
         dead::disable(tx, seen, report)?;

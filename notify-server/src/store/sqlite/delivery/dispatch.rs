@@ -1,6 +1,6 @@
 //! Reading a dispatch with what its messages are rendered from.
 
-use notify_core::{AppId, NotificationId, Timestamp};
+use notify_core::{AnswerId, AppId, NotificationId, Timestamp};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -12,7 +12,7 @@ use crate::store::{
 
 /// Reads a dispatch.
 pub(super) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, StoreError> {
-    connection
+    let mut dispatch = connection
         .prepare_cached(
             "select d.no, d.notification_no, n.id, n.app_no, a.id, a.name, d.platform, n.request,
              p.public_id, d.named, n.tag, d.cursor, d.until, d.scan_done, d.is_canceled, d.due_at,
@@ -24,7 +24,18 @@ pub(super) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, 
         )?
         .query_row([no.0], dispatch_of)
         .optional()?
-        .ok_or(StoreError::NotFound)
+        .ok_or(StoreError::NotFound)?;
+    if dispatch.poll_public_id.is_some() {
+        dispatch.poll_answers = poll_answers(connection, dispatch.notification)?;
+    }
+    Ok(dispatch)
+}
+
+fn poll_answers(connection: &Connection, poll: NotificationNo) -> rusqlite::Result<Vec<AnswerId>> {
+    connection
+        .prepare_cached("select id from poll_answers where notification_no = ?1 order by place")?
+        .query_map([poll.0], |row| Ok(AnswerId(uuid_at(row, 0)?)))?
+        .collect()
 }
 
 fn dispatch_of(row: &Row<'_>) -> rusqlite::Result<Dispatch> {
@@ -46,6 +57,7 @@ fn dispatch_of(row: &Row<'_>) -> rusqlite::Result<Dispatch> {
         platform: platform_of(row.get(6)?),
         request: row.get(7)?,
         poll_public_id: row.get::<_, Option<[u8; 16]>>(8)?.map(uuid::Uuid::from_bytes),
+        poll_answers: Vec::new(),
         source,
         cursor: DeviceKey(row.get(11)?),
         until: DeviceKey(row.get(12)?),

@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use notify_core::{Platform, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::super::device::{Seen, move_address};
+use super::super::device::{Seen, replace_moved};
 use super::super::row::count_at;
 use super::super::writer::WriteTx;
 use super::settle::{self, Moved};
@@ -121,7 +121,7 @@ pub(super) fn settle(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     if let Some(report) = &outcome.moved {
-        move_address(tx, report)?;
+        replace_moved(tx, report)?;
     }
     if let Some(report) = &outcome.dead {
         dead::disable(tx, seen, report)?;

@@ -1,16 +1,17 @@
 //! Registering a device or replacing its fields (B21, B22, B25).
 
-use notify_core::{DeviceId, IosEnv, Platform, Timestamp};
+use notify_core::{IosEnv, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::delivery::cancel_retries_of_device;
 use super::super::error::broken;
 use super::super::row::{env_code, live_app};
 use super::super::writer::WriteTx;
+use super::address::{self, Sought, Taken};
 use super::counts::{self, State};
-use super::row::{DeviceRow, Wanted, address_hash, address_space, by_id};
+use super::row::{DeviceRow, Wanted, by_id};
 use crate::store::{
-    AppNo, Change, DeviceKey, MovedAddress, REGISTRATION_WRITTEN_EVERY_MS, SEQUENCE_MAX, StoreError,
+    AppNo, Change, DeviceKey, REGISTRATION_WRITTEN_EVERY_MS, SEQUENCE_MAX, StoreError,
 };
 
 /// The key and written registration of a device that a registration would not change.
@@ -55,8 +56,8 @@ pub(super) fn register(
         Some(row) => change_platform(tx, app, &row, (wanted, at))?,
         None => {
             let key = next_key(tx, app, wanted)?;
-            let taken = take_address(tx, app, Sought::of(wanted), (key, at))?;
-            insert(tx, (key, taken), wanted, (at, at))?;
+            let taken = address::take(tx, app, Sought::of(wanted), (key, at))?;
+            insert(tx, (key, taken.as_ref()), wanted, (at, at))?;
             counts::changed(tx, None, Some(State::of_wanted(key, wanted, at)))?;
             key
         }
@@ -80,107 +81,6 @@ pub(super) fn subscribe(
     register(tx, app, wanted, at).map(drop)
 }
 
-/// The device that has the wanted address.
-pub(super) fn device_at(
-    tx: &Connection,
-    app: AppNo,
-    wanted: &Wanted,
-) -> Result<Option<DeviceId>, StoreError> {
-    let Some(holder) = holders(tx, app, Sought::of(wanted))?.into_iter().next() else {
-        return Ok(None);
-    };
-    let id: String = tx
-        .prepare_cached("select device_id from devices where key = ?1")?
-        .query_row([holder.0], |row| row.get(0))?;
-    DeviceId::new(id).map(Some).map_err(broken)
-}
-
-/// An address that is looked for.
-#[derive(Clone, Copy)]
-struct Sought<'a> {
-    platform: Platform,
-    address: Option<&'a str>,
-    hash: Option<i64>,
-}
-
-impl<'a> Sought<'a> {
-    fn of(wanted: &'a Wanted) -> Self {
-        Self {
-            platform: wanted.platform,
-            address: wanted.fields.address.as_deref(),
-            hash: wanted.address_hash,
-        }
-    }
-}
-
-/// The devices that have an address: one, or none.
-fn holders(tx: &Connection, app: AppNo, sought: Sought<'_>) -> Result<Vec<DeviceKey>, StoreError> {
-    let keys = tx
-        .prepare_cached(
-            "select key from devices where address_hash = ?1 and address = ?2 and app_no = ?3",
-        )?
-        .query_map(params![sought.hash, sought.address, app.0], |row| row.get(0).map(DeviceKey))?
-        .collect::<Result<Vec<_>, _>>()?;
-    let space = address_space(sought.platform);
-    Ok(keys.into_iter().filter(|key| address_space(key.platform()) == space).collect())
-}
-
-/// Gives a device the address that its provider named in place of the one it has (B22).
-pub(crate) fn move_address(tx: &mut WriteTx<'_>, moved: &MovedAddress) -> Result<(), StoreError> {
-    let (app, platform) = (moved.key.app(), moved.key.platform());
-    let is_there = tx
-        .prepare_cached("select 1 from devices where key = ?1 and address = ?2")?
-        .exists(params![moved.key.0, &*moved.from])?;
-    if !is_there {
-        return Ok(());
-    }
-    let hash = Some(address_hash(app, platform, &moved.to));
-    let sought = Sought { platform, address: Some(&moved.to), hash };
-    let taken = take_address(tx, app, sought, (moved.key, moved.at))?;
-    tx.prepare_cached(
-        "update devices set address = ?2, address_hash = ?3, moved_from = ?4, moved_at = ?5
-         where key = ?1",
-    )?
-    .execute(params![
-        moved.key.0,
-        &*moved.to,
-        hash,
-        taken.map(|(from, _)| from.0),
-        taken.map(|(_, at)| at.as_ms())
-    ])?;
-    tx.changed(Change::DeviceChanged(moved.key));
-    Ok(())
-}
-
-/// Takes an address from whichever other device has it (B22); the one of the same platform that had
-/// it.
-fn take_address(
-    tx: &mut WriteTx<'_>,
-    app: AppNo,
-    sought: Sought<'_>,
-    (key, at): (DeviceKey, Timestamp),
-) -> Result<Option<(DeviceKey, Timestamp)>, StoreError> {
-    if sought.hash.is_none() {
-        return Ok(None);
-    }
-    let mut taken = None;
-    for holder in holders(tx, app, sought)? {
-        if holder != key {
-            tx.prepare_cached(
-                "update devices set address = null, address_hash = null, p256dh = null,
-                 auth = null where key = ?1",
-            )?
-            .execute([holder.0])?;
-            tx.changed(Change::DeviceChanged(holder));
-            // Another platform's dispatch never sent to it through this one's provider.
-            if holder.platform() == key.platform() {
-                taken = Some((holder, at));
-            }
-        }
-    }
-    Ok(taken)
-}
-
 /// The next key of the application: never one that an erased device had.
 fn next_key(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<DeviceKey, StoreError> {
     let sequence: Option<i64> = tx
@@ -198,16 +98,16 @@ fn next_key(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<DeviceKey, S
 /// Writes a new row. `created_at` is a time of before when the device only changes its platform.
 fn insert(
     tx: &Connection,
-    (key, taken): (DeviceKey, Option<(DeviceKey, Timestamp)>),
+    (key, taken): (DeviceKey, Option<&Taken>),
     wanted: &Wanted,
     (created_at, at): (Timestamp, Timestamp),
 ) -> Result<(), StoreError> {
     let fields = &wanted.fields;
     tx.prepare_cached(
         "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
-         push_disabled, utc_offset_minutes, details, p256dh, auth, moved_from, moved_at, created_at,
-         registered_at)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+         push_disabled, utc_offset_minutes, details, p256dh, auth, moved_from, moved_at,
+         last_inbound_at, created_at, registered_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?
     .execute(params![
         key.0,
@@ -221,8 +121,9 @@ fn insert(
         fields.details,
         fields.p256dh,
         fields.auth,
-        taken.map(|(from, _)| from.0),
-        taken.map(|(_, at)| at.as_ms()),
+        taken.map(|taken| taken.from.0),
+        taken.map(|taken| taken.at.as_ms()),
+        taken.and_then(|taken| taken.last_inbound_at),
         created_at.as_ms(),
         at.as_ms(),
     ])?;
@@ -243,18 +144,8 @@ fn replace(
     // Another token or host is another address: what was said of the old one is over (B22).
     let revived = moved || same_host(row.fields.ios_env) != same_host(fields.ios_env);
     if moved {
-        let taken = take_address(tx, key.app(), Sought::of(wanted), (key, at))?;
-        tx.prepare_cached(
-            "update devices set address = ?2, address_hash = ?3, moved_from = ?4, moved_at = ?5
-             where key = ?1",
-        )?
-        .execute(params![
-            key.0,
-            fields.address,
-            wanted.address_hash,
-            taken.map(|(from, _)| from.0),
-            taken.map(|(_, at)| at.as_ms())
-        ])?;
+        let taken = address::take(tx, key.app(), Sought::of(wanted), (key, at))?;
+        address::write(tx, key, Sought::of(wanted), taken.as_ref())?;
     }
     // Apart from what most registrations change: naming an indexed column writes its index.
     if row.fields.push_disabled != fields.push_disabled {
@@ -302,8 +193,8 @@ fn change_platform(
         tx.prepare_cached(sql)?.execute([row.key.0])?;
     }
     tx.changed(Change::DeviceChanged(row.key));
-    let taken = take_address(tx, app, Sought::of(wanted), (key, at))?;
-    insert(tx, (key, taken), wanted, (row.created_at, at))?;
+    let taken = address::take(tx, app, Sought::of(wanted), (key, at))?;
+    insert(tx, (key, taken.as_ref()), wanted, (row.created_at, at))?;
     for sql in [
         "update device_tags set device_key = ?2 where device_key = ?1",
         "update engagement set device_key = ?2 where device_key = ?1",

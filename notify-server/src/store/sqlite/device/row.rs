@@ -112,6 +112,23 @@ pub(crate) fn key_by_id(
     Ok(key)
 }
 
+/// The key of the device that has an address on one platform.
+pub(super) fn key_by_address(
+    connection: &Connection,
+    app: AppNo,
+    (platform, address): (Platform, &str),
+) -> Result<Option<DeviceKey>, StoreError> {
+    let keys = connection
+        .prepare_cached(
+            "select key from devices where address_hash = ?1 and address = ?2 and app_no = ?3",
+        )?
+        .query_map(params![address_hash(app, platform, address), address, app.0], |row| {
+            row.get(0).map(DeviceKey)
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(keys.into_iter().find(|key| key.platform() == platform))
+}
+
 impl Wanted {
     pub(super) fn of_registration(app: AppNo, from: Registration) -> Result<Self, StoreError> {
         Self::new(

@@ -1,0 +1,170 @@
+//! What goes to Messenger (B16, B34; Meta, "Send API", "Generic template", "Button template"): a
+//! text, or a template where there is a url or an image; the body is cut where the person goes in.
+
+use std::borrow::Cow;
+
+use notify_core::Platform;
+use serde::Serialize;
+
+use super::buttons::{answers, cut, view_label, web_link, with_link};
+use super::shown::Shown;
+use super::size::{MESSENGER_CHARS_MAX, check_text};
+use super::{Around, Outgoing, TooLarge, poll_button};
+
+/// Longest title, and longest subtitle, of a generic template.
+const TITLE_CHARS_MAX: usize = 80;
+/// Longest text of a button template.
+const BUTTON_TEMPLATE_CHARS_MAX: usize = 640;
+/// Longest label of a button or quick reply.
+const LABEL_CHARS_MAX: usize = 20;
+/// Most buttons of a template.
+const BUTTONS_MAX: usize = 3;
+/// Most quick replies.
+const QUICK_REPLIES_MAX: usize = 13;
+
+/// Renders a notification.
+///
+/// # Errors
+/// When its text is over [`MESSENGER_CHARS_MAX`] (B16).
+pub(crate) fn render(outgoing: &Outgoing<'_>) -> Result<Around, TooLarge> {
+    check_text(outgoing, Platform::FbMessenger, MESSENGER_CHARS_MAX)?;
+    // Inside the 24 hours after the person's last message; the provider sees to that.
+    let rest = Rest { messaging_type: "UPDATE", message: Message::of(outgoing) };
+    Ok(Around::members(r#"{"recipient":{"id":""#, r#""}"#, &rest))
+}
+
+/// The request without its recipient.
+#[derive(Serialize)]
+struct Rest<'a> {
+    messaging_type: &'static str,
+    message: Message<'a>,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attachment: Option<Attachment<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    quick_replies: Vec<QuickReply<'a>>,
+}
+
+#[derive(Serialize)]
+struct Attachment<'a> {
+    r#type: &'static str,
+    payload: Template<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "template_type", rename_all = "snake_case")]
+enum Template<'a> {
+    Button { text: &'a str, buttons: Vec<Button<'a>> },
+    Generic { elements: [Element<'a>; 1] },
+}
+
+#[derive(Serialize)]
+struct Element<'a> {
+    title: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subtitle: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_action: Option<Button<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    buttons: Vec<Button<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Button<'a> {
+    WebUrl {
+        url: &'a str,
+        /// The action of a whole element has none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<Cow<'a, str>>,
+    },
+    Postback {
+        title: Cow<'a, str>,
+        payload: String,
+    },
+}
+
+#[derive(Serialize)]
+struct QuickReply<'a> {
+    content_type: &'static str,
+    title: Cow<'a, str>,
+    payload: String,
+}
+
+impl<'a> Message<'a> {
+    fn of(outgoing: &Outgoing<'a>) -> Self {
+        let shown = Shown::of(outgoing);
+        let link = web_link(shown.url);
+        let answers: Vec<_> = answers(outgoing, LABEL_CHARS_MAX)
+            .into_iter()
+            .map(|(title, answer)| (title, poll_button::long(outgoing.id, answer)))
+            .collect();
+        let has_room = shown.image_url.is_some() || fits(shown.text, BUTTON_TEMPLATE_CHARS_MAX);
+        let view = link.map(|url| Button::WebUrl {
+            url,
+            title: Some(view_label(shown.message, LABEL_CHARS_MAX)),
+        });
+        if answers.len() <= BUTTONS_MAX && has_room {
+            let postbacks =
+                answers.into_iter().map(|(title, payload)| Button::Postback { title, payload });
+            let buttons = postbacks.chain(view).take(BUTTONS_MAX).collect();
+            return Self::shown(&shown, link, buttons);
+        }
+        // More answers than that are voted on at the poll's page alone.
+        let is_quick = answers.len() <= QUICK_REPLIES_MAX;
+        let quick = answers.into_iter().filter(|_| is_quick);
+        let quick_replies = quick
+            .map(|(title, payload)| QuickReply { content_type: "text", title, payload })
+            .collect();
+        Self { quick_replies, ..Self::shown(&shown, link, view.into_iter().collect()) }
+    }
+
+    /// The smallest form that holds the text: a text alone, a card of title and subtitle, a text
+    /// with buttons, and at last a text with its link. A card with an image is a card whatever the
+    /// text, which is then shortened.
+    fn shown(shown: &Shown<'a>, link: Option<&'a str>, buttons: Vec<Button<'a>>) -> Self {
+        let (title, rest) = title_and_rest(shown.text);
+        let fits_card = rest.is_none_or(|rest| fits(rest, TITLE_CHARS_MAX));
+        let template = if shown.image_url.is_some() || (fits_card && !buttons.is_empty()) {
+            Template::Generic {
+                elements: [Element {
+                    title: Cow::Borrowed(title),
+                    subtitle: rest.map(|rest| cut(rest, TITLE_CHARS_MAX)),
+                    image_url: shown.image_url,
+                    default_action: link.map(|url| Button::WebUrl { url, title: None }),
+                    buttons,
+                }],
+            }
+        } else if !buttons.is_empty() && fits(shown.text, BUTTON_TEMPLATE_CHARS_MAX) {
+            Template::Button { text: shown.text, buttons }
+        } else {
+            let text = link.map_or(Cow::Borrowed(shown.text), |link| {
+                with_link(shown.text, link, MESSENGER_CHARS_MAX)
+            });
+            return Self { text: Some(text), attachment: None, quick_replies: Vec::new() };
+        };
+        let attachment = Some(Attachment { r#type: "template", payload: template });
+        Self { text: None, attachment, quick_replies: Vec::new() }
+    }
+}
+
+fn fits(text: &str, chars_max: usize) -> bool {
+    text.chars().nth(chars_max).is_none()
+}
+
+/// A text cut into a title and what is left of it, between two words where there are two.
+fn title_and_rest(text: &str) -> (&str, Option<&str>) {
+    let Some((end, _)) = text.char_indices().nth(TITLE_CHARS_MAX) else { return (text, None) };
+    // A title may end right before the space that follows it.
+    let last = text[end..].chars().next().map_or(end, |next| end + next.len_utf8());
+    let space = text[..last].rfind(char::is_whitespace).filter(|at| !text[..*at].trim().is_empty());
+    let (title, rest) = text.split_at(space.unwrap_or(end));
+    (title.trim_end(), Some(rest.trim_start()).filter(|rest| !rest.is_empty()))
+}

@@ -1,0 +1,144 @@
+//! Whole calls of the Bot API, one row for each form.
+
+use notify_core::{Content, Message, NewAnswer, NewPoll, Platform, PollLayout};
+use serde_json::{Value, json};
+
+use super::{Given, full, poll};
+use crate::payload::{TooLarge, telegram};
+
+const URL: &str = "https://n.example/o";
+const IMAGE: &str = "https://i.example/1.png";
+const POLL_URL: &str = "https://n.example/p/1";
+
+/// Method and parameters of a notification's forms.
+fn calls(given: &Given) -> Vec<(&'static str, Value)> {
+    let forms = telegram::render(&given.outgoing()).unwrap();
+    let all = std::iter::once(forms.first).chain(forms.plainer);
+    all.map(|form| (form.method, serde_json::from_slice(&form.body.put("-100123")).unwrap()))
+        .collect()
+}
+
+fn message(text: &str, url: Option<&str>, image: Option<&str>) -> Given {
+    let [url, image_url] = [url, image].map(|one| one.map(str::to_owned));
+    Given::message(Message { text: text.to_owned(), url, image_url, ..Message::default() })
+}
+
+fn keyboard(buttons: &[Value]) -> Value {
+    json!({"inline_keyboard": buttons.iter().map(|button| json!([button])).collect::<Vec<_>>()})
+}
+
+fn view(url: &str) -> Value {
+    json!({"text": "View", "url": url})
+}
+
+fn text(text: &str) -> (&'static str, Value) {
+    ("sendMessage", json!({"chat_id": "-100123", "text": text}))
+}
+
+fn text_with(text: &str, buttons: &[Value]) -> (&'static str, Value) {
+    let reply_markup = keyboard(buttons);
+    ("sendMessage", json!({"chat_id": "-100123", "text": text, "reply_markup": reply_markup}))
+}
+
+fn photo(caption: &str, photo: &str) -> (&'static str, Value) {
+    ("sendPhoto", json!({"chat_id": "-100123", "photo": photo, "caption": caption}))
+}
+
+fn photo_with(caption: &str, url: &str, buttons: &[Value]) -> (&'static str, Value) {
+    let (method, mut parameters) = photo(caption, url);
+    parameters["reply_markup"] = keyboard(buttons);
+    (method, parameters)
+}
+
+#[test]
+fn a_message_is_a_text_or_a_photo_with_an_inline_url_button() {
+    let own = Given::message(Message {
+        text: "Hello".to_owned(),
+        url: Some(URL.to_owned()),
+        view_button: Some("x".repeat(65)),
+        ..Message::default()
+    });
+    let cut = format!("{}…", "x".repeat(63));
+    let linked = format!("Hello\n{IMAGE}");
+    let rows = [
+        (message("<b>&\"", None, None), vec![text("<b>&\"")]),
+        (message("Hello", Some(URL), None), vec![text_with("Hello", &[view(URL)])]),
+        (own, vec![text_with("Hello", &[json!({"text": cut, "url": URL})])]),
+        // With what goes out where the photo is refused.
+        (message("Hello", None, Some(IMAGE)), vec![photo("Hello", IMAGE), text(&linked)]),
+        (
+            message("Hello", Some(URL), Some(IMAGE)),
+            vec![photo_with("Hello", IMAGE, &[view(URL)]), text_with(&linked, &[view(URL)])],
+        ),
+        // A custom scheme is left out (B16).
+        (message("Hello", Some("shop://order/1"), None), vec![text("Hello")]),
+        (full(), vec![photo("Läuft", IMAGE), text(&format!("Läuft\n{IMAGE}"))]),
+    ];
+    for (given, expected) in rows {
+        assert_eq!(calls(&given), expected);
+    }
+}
+
+#[test]
+fn a_text_too_long_for_a_caption_goes_with_the_photo_s_link() {
+    let caption = "ü".repeat(1_024);
+    let longer = "ü".repeat(1_025);
+    let longest = "ü".repeat(4_096 - IMAGE.len() - 1);
+    let rows = [
+        (caption.clone(), vec![photo(&caption, IMAGE), text(&format!("{caption}\n{IMAGE}"))]),
+        (longer.clone(), vec![text(&format!("{longer}\n{IMAGE}"))]),
+        (longest.clone(), vec![text(&format!("{longest}\n{IMAGE}"))]),
+        // No room for the link: the text is what counts.
+        (format!("{longest}ü"), vec![text(&format!("{longest}ü"))]),
+    ];
+    for (text, expected) in rows {
+        assert_eq!(calls(&message(&text, None, Some(IMAGE))), expected);
+    }
+}
+
+fn poll_of(answers: &[&str]) -> Given {
+    let answer = |text: &&str| NewAnswer { text: (*text).to_owned(), image_url: None };
+    Given::content(Content::Poll(NewPoll {
+        text: "Which?".to_owned(),
+        layout_id: PollLayout::PollText,
+        image_url: None,
+        answers: answers.iter().map(answer).collect(),
+    }))
+}
+
+#[test]
+fn a_poll_is_its_question_with_a_button_for_each_answer_and_its_page() {
+    let answer = |text: &str, last: &str| {
+        let data = format!("poll:AYkKXayWd0u8zrMCCZqAVw:AAAAAAAAAAAAAAAAAAAAA{last}");
+        assert!(data.len() <= 64, "{data}");
+        json!({"text": text, "callback_data": data})
+    };
+    let buttons = [answer("Tea", "Q"), answer("Coffee", "g"), view(POLL_URL)];
+    let cup = "https://i.example/cup.png";
+    assert_eq!(
+        calls(&poll()),
+        [
+            photo_with("Tea or coffee?", cup, &buttons),
+            text_with(&format!("Tea or coffee?\n{cup}"), &buttons),
+        ]
+    );
+    assert_eq!(
+        calls(&poll_of(&["", "b"])),
+        [text_with("Which?", &[answer("1", "Q"), answer("b", "g"), view(POLL_URL)])]
+    );
+    let buttons = |answers: usize| {
+        let [(_, call)] = &calls(&poll_of(&vec!["x"; answers]))[..] else {
+            panic!("one form, without an image")
+        };
+        call["reply_markup"]["inline_keyboard"].as_array().unwrap().len()
+    };
+    assert_eq!((buttons(99), buttons(100)), (100, 1), "at most 100 buttons below a message");
+}
+
+#[test]
+fn a_text_over_the_limit_is_not_rendered() {
+    let given = Given::text("ü".repeat(4_097));
+    let error = telegram::render(&given.outgoing()).unwrap_err();
+    let expected = TooLarge { platform: Platform::ChatApp, bytes: 4_097, limit: 4_096 };
+    assert_eq!(error, expected);
+}

@@ -1,0 +1,80 @@
+//! Configuration of Messenger: a page's access token (Meta, "Send API").
+
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, Value, json};
+
+use super::fields::Fields;
+use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
+
+/// Meta's host.
+const META: &str = "https://graph.facebook.com";
+
+/// How one application reaches people on Messenger. Debug output shows no secret.
+#[derive(Debug, Clone)]
+pub(crate) struct MessengerConfig {
+    /// Who sends: the page's token.
+    pub page_access_token: SecretString,
+    pub(crate) token_digest: KeyDigest,
+    /// Proves that calls come from the app's own servers, and signs the webhook.
+    pub app_secret: Option<SecretString>,
+    /// What Meta repeats when it first calls the webhook.
+    pub verify_token: Option<SecretString>,
+    /// In place of Meta's host.
+    pub endpoint: Option<BaseUrl>,
+    /// Roots trusted beside the system's.
+    pub ca_certificate: Option<ExtraRoots>,
+    /// Most messages a second.
+    pub rate_per_second: Option<u32>,
+}
+
+impl MessengerConfig {
+    /// Reads and checks a configuration.
+    ///
+    /// # Errors
+    /// Every broken rule.
+    pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
+        let mut fields = Fields::of_body(body);
+        let page_access_token = fields.required_secret("page_access_token");
+        let app_secret = fields.secret("app_secret");
+        let verify_token = fields.secret("verify_token");
+        let endpoint = fields.endpoint("endpoint");
+        let ca_certificate = fields.ca_certificate();
+        let rate_per_second = fields.rate_per_second();
+        fields.finish()?;
+        let page_access_token =
+            page_access_token.expect("a required field that is missing is a broken rule");
+        Ok(Self {
+            token_digest: digest(page_access_token.expose_secret()),
+            page_access_token,
+            app_secret,
+            verify_token,
+            endpoint,
+            ca_certificate,
+            rate_per_second,
+        })
+    }
+
+    /// Where messages go: `endpoint`, or Meta's host.
+    #[must_use]
+    pub(crate) fn base_url(&self) -> BaseUrl {
+        self.endpoint
+            .clone()
+            .unwrap_or_else(|| BaseUrl::parse(META).expect("Meta's host is written right"))
+    }
+
+    /// Without the secrets.
+    #[must_use]
+    pub(crate) fn redacted(&self) -> Value {
+        let mut shown = Map::new();
+        if let Some(endpoint) = &self.endpoint {
+            shown.insert("endpoint".to_owned(), json!(endpoint.to_string()));
+        }
+        if let Some(roots) = &self.ca_certificate {
+            shown.insert("ca_certificate".to_owned(), json!(roots.pem()));
+        }
+        if let Some(rate) = self.rate_per_second {
+            shown.insert("rate_per_second".to_owned(), json!(rate));
+        }
+        Value::Object(shown)
+    }
+}

@@ -1,0 +1,91 @@
+//! Configuration of the chat app: a bot's token (Telegram, "Bot API").
+
+use secrecy::SecretString;
+use serde_json::{Map, Value, json};
+
+use super::fields::Fields;
+use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
+
+/// Telegram's host.
+const TELEGRAM: &str = "https://api.telegram.org";
+/// Longest `secret_token` of a webhook, in characters (Telegram, `setWebhook`).
+const WEBHOOK_SECRET_CHARS_MAX: usize = 256;
+
+/// How one application reaches chats. Debug output shows no secret.
+#[derive(Debug, Clone)]
+pub(crate) struct TelegramConfig {
+    /// Who sends; it is part of every path.
+    pub bot_token: SecretString,
+    pub(crate) token_digest: KeyDigest,
+    /// What Telegram repeats in every call of the webhook.
+    pub webhook_secret: Option<SecretString>,
+    /// In place of Telegram's host.
+    pub endpoint: Option<BaseUrl>,
+    /// Roots trusted beside the system's.
+    pub ca_certificate: Option<ExtraRoots>,
+    /// Most messages a second.
+    pub rate_per_second: Option<u32>,
+}
+
+impl TelegramConfig {
+    /// Reads and checks a configuration.
+    ///
+    /// # Errors
+    /// Every broken rule.
+    pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
+        let mut fields = Fields::of_body(body);
+        let bot_token = fields.required_word("bot_token", ":_-");
+        let webhook_secret = webhook_secret(&mut fields);
+        let endpoint = fields.endpoint("endpoint");
+        let ca_certificate = fields.ca_certificate();
+        let rate_per_second = fields.rate_per_second();
+        fields.finish()?;
+        let bot_token = bot_token.expect("a required field that is missing is a broken rule");
+        Ok(Self {
+            bot_token: bot_token.into(),
+            token_digest: digest(bot_token),
+            webhook_secret,
+            endpoint,
+            ca_certificate,
+            rate_per_second,
+        })
+    }
+
+    /// Where messages go: `endpoint`, or Telegram's host.
+    #[must_use]
+    pub(crate) fn base_url(&self) -> BaseUrl {
+        self.endpoint
+            .clone()
+            .unwrap_or_else(|| BaseUrl::parse(TELEGRAM).expect("Telegram's host is written right"))
+    }
+
+    /// Without the secrets.
+    #[must_use]
+    pub(crate) fn redacted(&self) -> Value {
+        let mut shown = Map::new();
+        if let Some(endpoint) = &self.endpoint {
+            shown.insert("endpoint".to_owned(), json!(endpoint.to_string()));
+        }
+        if let Some(roots) = &self.ca_certificate {
+            shown.insert("ca_certificate".to_owned(), json!(roots.pem()));
+        }
+        if let Some(rate) = self.rate_per_second {
+            shown.insert("rate_per_second".to_owned(), json!(rate));
+        }
+        Value::Object(shown)
+    }
+}
+
+/// What `setWebhook` would take; anything else could never be repeated by Telegram.
+fn webhook_secret(fields: &mut Fields<'_>) -> Option<SecretString> {
+    let text = fields.text("webhook_secret")?;
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if text.len() <= WEBHOOK_SECRET_CHARS_MAX && text.bytes().all(allowed) {
+        return Some(text.into());
+    }
+    let rule = format_args!(
+        "must be 1 to {WEBHOOK_SECRET_CHARS_MAX} letters and digits of ASCII or any of `_-`"
+    );
+    fields.broken("webhook_secret", rule);
+    None
+}

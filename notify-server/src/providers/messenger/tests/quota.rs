@@ -1,0 +1,124 @@
+//! What the usage headers say, and what is sent by them.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue};
+use notify_core::Timestamp;
+use serde_json::json;
+
+use super::NOW;
+use crate::providers::Allowance;
+use crate::providers::messenger::quota::{Quota, Usage, usage};
+
+fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(60 * minutes)
+}
+
+fn after(by: Duration) -> Timestamp {
+    NOW.plus_ms(i64::try_from(by.as_millis()).unwrap())
+}
+
+fn full(percent: u32, regain: Option<u64>) -> Option<Usage> {
+    Some(Usage { percent, regain: regain.map(minutes) })
+}
+
+#[test]
+fn the_fullest_quota_of_both_headers_counts() {
+    let case = |call_count: i64, regain: u64| {
+        json!({
+            "type": "messenger", "call_count": call_count, "total_cputime": 25, "total_time": 25,
+            "estimated_time_to_regain_access": regain,
+        })
+    };
+    let app = |calls: i64, time: i64, cpu: f64| {
+        Some(json!({"call_count": calls, "total_time": time, "total_cputime": cpu}).to_string())
+    };
+    let cases = |cases: serde_json::Value| Some(cases.to_string());
+    let rows = [
+        (None, None, None),
+        (app(28, 25, 26.9), None, full(28, None)),
+        (app(28, 95, 26.0), None, full(95, None)),
+        (app(0, 0, 83.5), None, full(83, None)),
+        (app(180, 0, 0.0), None, full(100, None)),
+        (app(-5, 0, 0.0), None, full(0, None)),
+        (None, cases(json!({"1": [case(90, 0)]})), full(90, None)),
+        (
+            None,
+            cases(json!({"1": [case(10, 0), case(100, 19)], "2": [case(3, 7)]})),
+            full(100, Some(19)),
+        ),
+        (app(50, 0, 0.0), cases(json!({"1": [case(40, 0)]})), full(50, None)),
+        (None, cases(json!({"1": [case(100, 1_000_000)]})), full(100, Some(24 * 60))),
+        // Not readable: as if it were not there.
+        (Some("{".to_owned()), cases(json!([])), None),
+        (
+            Some("{\"call_count\": \"x\"}".to_owned()),
+            cases(json!({"1": [case(30, 0)]})),
+            full(30, None),
+        ),
+    ];
+    for (app, cases, expected) in rows {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("x-app-usage", &app), ("x-business-use-case-usage", &cases)] {
+            if let Some(value) = value {
+                headers.insert(name, HeaderValue::from_str(value).unwrap());
+            }
+        }
+        assert_eq!(usage(&headers), expected, "{app:?} {cases:?}");
+    }
+}
+
+#[test]
+fn a_page_slows_down_from_four_fifths_on_and_stops_when_its_quota_is_used_up() {
+    let rows = [
+        (None, Allowance::PerSecond(30)),
+        (full(79, None), Allowance::PerSecond(30)),
+        (full(80, None), Allowance::PerSecond(28)),
+        (full(90, None), Allowance::PerSecond(14)),
+        (full(99, None), Allowance::PerSecond(1)),
+        (full(100, Some(19)), Allowance::Closed { until: after(minutes(19)) }),
+        (full(100, None), Allowance::Closed { until: after(minutes(1)) }),
+    ];
+    for (usage, expected) in rows {
+        let quota = Quota::default();
+        quota.seen(usage, NOW);
+        assert_eq!(quota.allowance(NOW), expected, "{usage:?}");
+    }
+}
+
+#[test]
+fn a_page_opens_slowly_when_the_time_named_has_come_and_fully_after_an_hour() {
+    let quota = Quota::default();
+    quota.seen(full(100, Some(19)), NOW);
+    let rows = [
+        (minutes(19) - Duration::from_millis(1), Allowance::Closed { until: after(minutes(19)) }),
+        (minutes(19), Allowance::PerSecond(1)),
+        (minutes(60), Allowance::PerSecond(30)),
+    ];
+    for (later, expected) in rows {
+        assert_eq!(quota.allowance(after(later)), expected, "{later:?}");
+    }
+    quota.seen(full(100, None), after(minutes(61)));
+    quota.seen(full(10, None), after(minutes(63)));
+    assert_eq!(quota.allowance(after(minutes(63))), Allowance::PerSecond(30));
+}
+
+#[test]
+fn a_throttle_without_a_time_waits_a_minute_doubling_to_an_hour() {
+    let quota = Quota::default();
+    let mut now = NOW;
+    for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
+        assert_eq!(quota.throttled(None, now), minutes(expected));
+        // What was under way does not double it once more.
+        let soon = now.plus_ms(1_000);
+        let left = minutes(expected) - Duration::from_secs(1);
+        assert_eq!(quota.throttled(None, soon), left);
+        let until = now.plus_ms(i64::try_from(minutes(expected).as_millis()).unwrap());
+        assert_eq!(quota.allowance(soon), Allowance::Closed { until });
+        now = until;
+    }
+    quota.delivered();
+    assert_eq!(quota.throttled(None, now), minutes(1), "a success begins anew");
+    let named = quota.throttled(Some(minutes(45)), now);
+    assert_eq!(named, minutes(45), "what Meta says counts");
+}

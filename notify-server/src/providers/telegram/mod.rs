@@ -1,0 +1,124 @@
+//! The chat app: Telegram (core.telegram.org/bots/api): a bot's token in the path, one request a
+//! chat, 4,096 characters of text. Permanent are a block, a deactivated person and a chat that is
+//! not there; what names our token holds the provider.
+
+mod classify;
+mod flood;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::uri::Uri;
+use notify_core::Timestamp;
+use secrecy::ExposeSecret;
+use tokio::time::{Duration, Instant};
+
+use self::classify::{Verdict, classify};
+use self::flood::Flood;
+use super::shared::Shared;
+use super::transport::{Failure, Pools, Reply, Sender};
+use super::{
+    Address, Allowance, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS, Scope,
+    hex,
+};
+use crate::clock::SharedClock;
+use crate::payload::telegram::{self as payload, Form};
+use crate::payload::{Outgoing, TooLarge};
+use crate::provider_config::{KeyDigest, TelegramConfig};
+
+/// Messages a second of a bot: Telegram allows about 30.
+const PER_SECOND: u32 = 25;
+
+/// Which chats of each bot were asked to slow down, shared by all that send with its token.
+pub(super) type Floods = Shared<KeyDigest, Flood>;
+
+/// Telegram for one application.
+pub(super) struct Telegram {
+    clock: SharedClock,
+    /// Up to the method. It holds the token: no error and no log may show it.
+    base: String,
+    flood: Arc<Flood>,
+    sender: Sender,
+}
+
+impl Telegram {
+    pub(super) fn new(
+        config: &TelegramConfig,
+        clock: SharedClock,
+        pools: &Pools,
+        floods: &Floods,
+    ) -> Self {
+        let base_url = config.base_url();
+        let credential = format!("telegram {}", hex(&config.token_digest));
+        Self {
+            clock,
+            base: format!("{base_url}/bot{}/", config.bot_token.expose_secret()),
+            flood: floods.get(config.token_digest, |_| Flood::default()),
+            sender: Sender::new(pools, &base_url, credential, config.ca_certificate.clone()),
+        }
+    }
+
+    async fn call(
+        &self,
+        prepared: &Prepared,
+        form: &Form,
+        chat: &str,
+        deadline: Instant,
+    ) -> Result<Reply, Failure> {
+        let uri: Uri = format!("{}{}", self.base, form.method)
+            .parse()
+            .expect("base url and token are checked, and a method is a word");
+        let headers = || prepared.headers.clone();
+        self.sender.post(&uri, headers, &form.body.put(chat), deadline).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Provider for Telegram {
+    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
+        let body = PreparedBody::Forms(payload::render(message)?);
+        let mut headers = HeaderMap::with_capacity(4);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(Prepared { headers, body })
+    }
+
+    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
+        let (Address::Telegram { chat }, PreparedBody::Forms(forms)) = (to, &prepared.body) else {
+            return Answer::BadMessage { reason: "address_of_another_provider".into() };
+        };
+        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let mut form = &forms.first;
+        loop {
+            let reply = match self.call(prepared, form, chat, deadline).await {
+                Ok(reply) => reply,
+                Err(failure) => return failure.into(),
+            };
+            let now = self.clock.now();
+            let Verdict { mut answer, is_about_looks } = classify(&reply, now);
+            // Refused for its photo or its markup, and so certainly not shown: as a plain text,
+            // once.
+            if let Some(plainer) = forms.plainer.as_ref().filter(|_| is_about_looks)
+                && !std::ptr::eq(form, plainer)
+            {
+                form = plainer;
+                continue;
+            }
+            if let Answer::Throttle { scope, .. } = &mut answer
+                && self.flood.is_the_bot_s(chat, now)
+            {
+                *scope = Scope::Provider;
+            }
+            return answer;
+        }
+    }
+
+    fn slots(&self) -> usize {
+        self.sender.slots()
+    }
+
+    fn allowance(&self, _now: Timestamp) -> Allowance {
+        Allowance::PerSecond(PER_SECOND)
+    }
+}

@@ -1,0 +1,68 @@
+//! One endpoint with one credential: HTTP/2, or HTTP/1.1 where it speaks nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::uri::Uri;
+use tokio::time::Instant;
+
+use super::dial::Protocols;
+use super::failure::Failure;
+use super::http1::Http1;
+use super::pool::{Pool, Pools};
+use super::reply::Reply;
+use super::tls::Trust;
+use super::{STREAMS_ASSUMED, http2_post};
+use crate::provider_config::BaseUrl;
+
+/// How messages travel to an endpoint.
+pub(crate) struct Sender {
+    pool: Arc<Pool>,
+    http1: Http1,
+    is_http1: AtomicBool,
+}
+
+impl Sender {
+    /// `credential` names the credential without holding it; nothing is opened before something is
+    /// sent.
+    pub(crate) fn new(pools: &Pools, base_url: &BaseUrl, credential: String, trust: Trust) -> Self {
+        Self {
+            http1: Http1::new(pools.tls(), &trust),
+            pool: pools.get(base_url, credential, trust, Protocols::Http2OrHttp1),
+            // HTTP/2 without TLS is nobody's but APNs'.
+            is_http1: AtomicBool::new(!base_url.tls),
+        }
+    }
+
+    /// The client for what is no message: token endpoints.
+    pub(crate) fn http1(&self) -> &Http1 {
+        &self.http1
+    }
+
+    /// Posts a body.
+    pub(crate) async fn post(
+        &self,
+        uri: &Uri,
+        headers: impl Fn() -> HeaderMap,
+        body: &Bytes,
+        deadline: Instant,
+    ) -> Result<Reply, Failure> {
+        if !self.is_http1.load(Ordering::Relaxed) {
+            let build = || http2_post(uri.clone(), headers());
+            match self.pool.send(build, body.clone(), deadline).await {
+                Err(failure) if failure.is_http1_only => {
+                    self.is_http1.store(true, Ordering::Relaxed);
+                }
+                sent => return sent,
+            }
+        }
+        self.http1.post(&uri.to_string(), headers(), body.clone(), deadline).await
+    }
+
+    /// How many requests can usefully be under way.
+    pub(crate) fn slots(&self) -> usize {
+        self.pool.slots().unwrap_or(STREAMS_ASSUMED).max(1)
+    }
+}
