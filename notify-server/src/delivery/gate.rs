@@ -1,15 +1,14 @@
 //! The gate of a lane: whether deliveries of one application through one provider may go out now.
 //!
 //! ```text
-//!       throttled                    credentials refused
-//! Paused ◀──────────── Open ────────────────────────────▶ Held ──probe due──▶ Probing
-//!    └──── time over ───▶ ▲ │                               ▲                   │ │ ▲
-//!                         │ └─ out of reach, failing ─▶ Failing ──time over─────│─│─┘
-//!                         │                               ▲ └── failed again ───┘ │
-//!                         └───────────── any other answer ────────────────────────┘
+//!       throttled            refused          next one out
+//! Paused ◀──────────── Open ──────────▶ Doubted ──────────▶ Probing ──refused──▶ Held
+//!    └──── time over ───▶ ▲ │                                 ▲ │ ▲               │
+//!                         │ └─ out of reach, failing ─▶ Failing │ └── probe due ──┘
+//!                         └─────────── any other answer ────────┘
 //! ```
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use notify_core::Timestamp;
@@ -27,6 +26,9 @@ pub(crate) enum GateState {
         /// Until when.
         until: Timestamp,
     },
+    /// The provider refused our credentials for one delivery: the next one tells whether it is them,
+    /// or that address alone.
+    Doubted,
     /// The provider refuses our credentials.
     Held {
         /// Its word.
@@ -50,6 +52,18 @@ pub(crate) enum GateState {
     Stopped,
 }
 
+/// What a refusal of our credentials comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It may be about that address alone: the delivery is tried again like any other.
+    Doubted,
+    /// Everything is held; nothing is failed.
+    Held {
+        /// Whether it was not before.
+        news: bool,
+    },
+}
+
 /// What a gate says to one delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
@@ -67,6 +81,8 @@ pub(crate) struct Gate {
     probe_every_ms: i64,
     /// Attempts in a row that failed without a word about us or the message.
     failures_in_a_row: AtomicU32,
+    /// Whether it was held since the last good answer: a probe that fails is no news.
+    was_held: AtomicBool,
     /// Pauses in a row that did not help.
     pauses_in_a_row: AtomicU32,
 }
@@ -87,6 +103,7 @@ impl Gate {
             changed: watch::Sender::new(0),
             probe_every_ms,
             failures_in_a_row: AtomicU32::new(0),
+            was_held: AtomicBool::new(false),
             pauses_in_a_row: AtomicU32::new(0),
         }
     }
@@ -114,6 +131,7 @@ impl Gate {
         };
         match *state {
             GateState::Open => (Admission::Go, None),
+            GateState::Doubted => probe(true),
             GateState::Paused { until } if now >= until => (Admission::Go, Some(GateState::Open)),
             GateState::Held { probe_at, .. } if now >= probe_at => probe(true),
             GateState::Failing { probe_at } if now >= probe_at => probe(false),
@@ -134,7 +152,10 @@ impl Gate {
     /// administrator, at that instant.
     pub(crate) fn is_held(&self, now: Timestamp) -> bool {
         match *self.state() {
-            GateState::Open | GateState::Paused { .. } | GateState::Failing { .. } => false,
+            GateState::Open
+            | GateState::Paused { .. }
+            | GateState::Failing { .. }
+            | GateState::Doubted => false,
             GateState::Held { probe_at: until, .. }
             | GateState::Probing { until, credentials: true } => now < until,
             GateState::Probing { credentials: false, .. } => false,
@@ -145,9 +166,10 @@ impl Gate {
     /// The provider asked to slow down; a later instant stands.
     pub(crate) fn pause(&self, until: Timestamp) {
         self.change(|state| match state {
-            GateState::Open | GateState::Probing { .. } | GateState::Failing { .. } => {
-                Some(GateState::Paused { until })
-            }
+            GateState::Open
+            | GateState::Probing { .. }
+            | GateState::Failing { .. }
+            | GateState::Doubted => Some(GateState::Paused { until }),
             GateState::Paused { until: before } if *before < until => {
                 Some(GateState::Paused { until })
             }
@@ -155,8 +177,25 @@ impl Gate {
         });
     }
 
-    /// The provider refused our credentials. Answers whether that is news.
-    pub(crate) fn hold(&self, reason: &Reason, now: Timestamp) -> bool {
+    /// The provider refused our credentials for a delivery: the first time one more is tried, and
+    /// when it is refused as well everything is held (B40).
+    pub(crate) fn refused(&self, reason: &Reason, now: Timestamp) -> Refusal {
+        let mut is_first = false;
+        self.change(|state| match state {
+            GateState::Open | GateState::Paused { .. } | GateState::Failing { .. } => {
+                is_first = true;
+                Some(GateState::Doubted)
+            }
+            GateState::Doubted
+            | GateState::Probing { .. }
+            | GateState::Held { .. }
+            | GateState::Stopped => None,
+        });
+        if is_first { Refusal::Doubted } else { self.hold(reason, now) }
+    }
+
+    /// Holds everything: our credentials are refused.
+    pub(crate) fn hold(&self, reason: &Reason, now: Timestamp) -> Refusal {
         let probe_at = now.plus_ms(self.probe_every_ms);
         let mut news = false;
         self.change(|state| match state {
@@ -164,12 +203,13 @@ impl Gate {
             GateState::Open
             | GateState::Paused { .. }
             | GateState::Failing { .. }
+            | GateState::Doubted
             | GateState::Probing { .. } => {
-                news = !matches!(state, GateState::Probing { credentials: true, .. });
+                news = !self.was_held.swap(true, Ordering::AcqRel);
                 Some(GateState::Held { reason: reason.clone(), probe_at })
             }
         });
-        news
+        Refusal::Held { news }
     }
 
     /// Stops everything until an administrator releases it. Answers whether that is news.
@@ -191,7 +231,7 @@ impl Gate {
         let mut news = false;
         self.change(|state| {
             let probed = match state {
-                GateState::Open => enough,
+                GateState::Open | GateState::Doubted => enough,
                 GateState::Probing { .. } => true,
                 GateState::Paused { .. }
                 | GateState::Failing { .. }
@@ -212,8 +252,9 @@ impl Gate {
     pub(crate) fn answered(&self) {
         self.failures_in_a_row.store(0, Ordering::Release);
         self.change(|state| match state {
-            GateState::Probing { .. } | GateState::Failing { .. } => {
+            GateState::Probing { .. } | GateState::Failing { .. } | GateState::Doubted => {
                 self.pauses_in_a_row.store(0, Ordering::Release);
+                self.was_held.store(false, Ordering::Release);
                 Some(GateState::Open)
             }
             GateState::Open
@@ -227,6 +268,7 @@ impl Gate {
     pub(crate) fn open(&self) {
         self.failures_in_a_row.store(0, Ordering::Release);
         self.pauses_in_a_row.store(0, Ordering::Release);
+        self.was_held.store(false, Ordering::Release);
         self.change(|_| Some(GateState::Open));
     }
 

@@ -12,8 +12,9 @@ fn at(ms: i64) -> Timestamp {
 fn a_held_gate_lets_one_probe_out_a_minute() {
     let gate = Gate::new(MINUTE_MS);
     assert_eq!(gate.admit(at(0)), Admission::Go);
-    assert!(gate.hold(&"InvalidProviderToken".into(), at(0)));
-    assert!(!gate.hold(&"InvalidProviderToken".into(), at(1)), "the second is no news");
+    let held = |news| Refusal::Held { news };
+    assert_eq!(gate.hold(&"InvalidProviderToken".into(), at(0)), held(true));
+    assert_eq!(gate.hold(&"InvalidProviderToken".into(), at(1)), held(false), "no news");
     assert_eq!(gate.admit(at(59_999)), Admission::Wait(at(MINUTE_MS)));
     assert!(gate.is_held(at(59_999)) && !gate.is_held(at(MINUTE_MS)));
     assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Go, "the probe");
@@ -25,6 +26,24 @@ fn a_held_gate_lets_one_probe_out_a_minute() {
     gate.answered();
     assert_eq!(gate.admit(at(2 * MINUTE_MS + 6)), Admission::Go);
     assert_eq!(gate.admit(at(2 * MINUTE_MS + 6)), Admission::Go);
+}
+
+/// B40: held after one probe, so that one address alone holds nothing.
+#[test]
+fn the_first_refusal_is_doubted_and_the_second_holds() {
+    let reason = "PERMISSION_DENIED".into();
+    let gate = Gate::new(MINUTE_MS);
+    assert_eq!(gate.refused(&reason, at(0)), Refusal::Doubted);
+    assert!(!gate.is_held(at(0)));
+    assert_eq!(gate.admit(at(0)), Admission::Go, "the probe");
+    assert_eq!(gate.admit(at(0)), Admission::Wait(at(MINUTE_MS)), "alone");
+    gate.answered();
+    assert_eq!(gate.admit(at(0)), Admission::Go, "it was that address");
+    assert_eq!(gate.refused(&reason, at(1)), Refusal::Doubted);
+    assert_eq!(gate.admit(at(1)), Admission::Go);
+    assert_eq!(gate.refused(&reason, at(2)), Refusal::Held { news: true });
+    assert!(gate.is_held(at(2)));
+    assert_eq!(gate.refused(&reason, at(3)), Refusal::Held { news: false }, "late ones");
 }
 
 #[test]

@@ -5,6 +5,8 @@ use notify_core::{IosEnv, Timestamp};
 use super::Lane;
 use super::purge::Death;
 use super::services::Service;
+use crate::delivery::decision::{Attempted, Next, decide};
+use crate::delivery::gate::Refusal;
 use crate::providers::{Answer, Certainty, Reason, Scope};
 
 /// What was learned from one answer beside its delivery.
@@ -136,21 +138,43 @@ impl Lane {
         }
     }
 
-    /// Holds what refuses our credentials (B40), unless they are others by now.
-    pub(crate) fn hold(
+    /// Doubts or holds what refuses our credentials (B40). The first refusal may be about that
+    /// address alone: its delivery is tried again like any other, and the next one tells.
+    pub(crate) fn doubted(
+        &self,
+        next: Next,
+        past: &Attempted,
+        service: Option<&Service>,
+        version: u64,
+    ) -> Next {
+        let Next::Hold { reason, scope } = next else { return next };
+        if self.refused(&reason, (scope, service), version, past.now) {
+            return Next::Hold { reason, scope };
+        }
+        decide(Answer::Unknown { reason }, past, &self.shared.config.retry)
+    }
+
+    /// Whether deliveries wait after a refusal.
+    fn refused(
         &self,
         reason: &Reason,
-        scope: Scope,
-        service: Option<&Service>,
-        (version, now): (u64, Timestamp),
-    ) {
+        (scope, service): (Scope, Option<&Service>),
+        version: u64,
+        now: Timestamp,
+    ) -> bool {
         // Locked until the gate is held: a change in between would be held for its predecessor.
         let known = self.known();
-        let gate = match (scope, service) {
-            (Scope::Service, Some(service)) => &service.gate,
-            (Scope::Service | Scope::Provider | Scope::Address, _) => &self.gate,
+        if version != known.version {
+            return true;
+        }
+        let refusal = match (scope, service) {
+            // It comes in numbers already.
+            (Scope::Service, Some(service)) => service.gate.hold(reason, now),
+            (Scope::Service | Scope::Provider | Scope::Address, _) => {
+                self.gate.refused(reason, now)
+            }
         };
-        if version == known.version && gate.hold(reason, now) {
+        if refusal == (Refusal::Held { news: true }) {
             tracing::warn!(
                 app.no = self.app.0,
                 platform = %self.platform,
@@ -158,6 +182,7 @@ impl Lane {
                 "our credentials are refused; deliveries are held"
             );
         }
+        refusal != Refusal::Doubted
     }
 
     /// Wakes pages that have set devices aside: the service behind them may take some.

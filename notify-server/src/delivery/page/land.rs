@@ -33,7 +33,8 @@ impl PageRun {
             jitter: shared.jitter(),
         };
         let key = device.key;
-        let next = decide(answer, &past, &shared.config.retry);
+        let policy = &shared.config.retry;
+        let next = self.lane.doubted(decide(answer, &past, policy), &past, service, version);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
             self.mark.not_sent(self.job.dispatch.no, key);
         }
@@ -70,8 +71,7 @@ impl PageRun {
                 self.lane.pause(until, scope, service, version);
                 return self.wait_again(device);
             }
-            Next::Hold { reason, scope } => {
-                self.lane.hold(&reason, scope, service, (version, now));
+            Next::Hold { .. } => {
                 return self.wait_again(device);
             }
         }

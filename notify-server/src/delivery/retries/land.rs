@@ -31,7 +31,8 @@ impl Retries<'_> {
             jitter: shared.jitter(),
         };
         let made = retry.attempts.saturating_add(1);
-        let next = decide(answer, &past, &shared.config.retry);
+        let policy = &shared.config.retry;
+        let next = self.lane.doubted(decide(answer, &past, policy), &past, service, version);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
             self.mark.not_sent(retry.dispatch, retry.key);
         }
@@ -75,8 +76,7 @@ impl Retries<'_> {
                 let until = job.at_latest(until);
                 again(&retry, retry.attempts, until, ("throttled".into(), retry.unknown_outcomes))
             }
-            Next::Hold { reason, scope } => {
-                self.lane.hold(&reason, scope, service, (version, now));
+            Next::Hold { reason, .. } => {
                 again(&retry, retry.attempts, now, (reason, retry.unknown_outcomes))
             }
         };

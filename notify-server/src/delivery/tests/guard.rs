@@ -135,3 +135,37 @@ async fn retries_are_bounded_and_go_first() {
     assert_eq!(rig.provider.journal().len(), 400, "each once more");
     rig.stop().await;
 }
+
+/// B40: one address whose answer blames our credentials does not hold the others.
+#[tokio::test]
+async fn one_refused_address_holds_nobody_else() {
+    let mut rig = Rig::new(1).await;
+    rig.devices(20).await;
+    rig.provider.script(|token, _| match token {
+        "token-d00003" => Told::Answer(Answer::Config { reason: "PERMISSION_DENIED".into() }),
+        _ => Told::Answer(delivered()),
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    let record = rig.until(&id, |record| record.counts.sent == 19).await;
+    assert_eq!((record.counts.pending, record.counts.failed), (1, 0));
+    // As long as others go through, it is tried like any other, and ends.
+    let named = CreateNotification {
+        text: Some("Hello".into()),
+        android_device_ids: Some(vec!["d00001".into()]),
+        ..CreateNotification::default()
+    };
+    let mut record = rig.read(&id).await;
+    for _ in 0..50 {
+        if over(&record) {
+            break;
+        }
+        rig.clock.advance(Duration::from_secs(120));
+        let other = rig.accept(named.clone()).await;
+        rig.turning(&other, Duration::from_secs(1), over).await;
+        record = rig.read(&id).await;
+    }
+    assert_eq!((record.counts.sent, record.counts.failed), (19, 1));
+    assert_eq!(record.failures[0].reason, "PERMISSION_DENIED");
+    rig.stop().await;
+}
