@@ -20,7 +20,8 @@ pub const RETRIES_DEFAULT: usize = 4;
 pub const DELAY_MIN_DEFAULT: Duration = Duration::from_millis(250);
 /// Longest delay before a retry, unless told otherwise or the server asks for more.
 pub const DELAY_MAX_DEFAULT: Duration = Duration::from_secs(10);
-/// Largest answer that is read, in bytes: a page of 1,000 notifications with bodies of 256 KiB.
+/// Largest answer that is read, in bytes. A page of 1,000 devices with the longest texts that there
+/// can be takes some 90 MB, without their tags.
 pub(crate) const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 const USER_AGENT: &str = concat!("notify-client/", env!("CARGO_PKG_VERSION"));
