@@ -151,9 +151,7 @@ macro_rules! http_client {
         let builder = {
             let mut certificates = Vec::new();
             for pem in &settings.root_certificates {
-                let bundle = reqwest::Certificate::from_pem_bundle(pem);
-                certificates
-                    .extend(bundle.map_err(|error| $crate::builder::bad_certificate(&error))?);
+                certificates.extend($crate::builder::certificates(pem)?);
             }
             if $shared.base_url.scheme() == "http" {
                 // Without TLS no certificate is needed, and a machine without any must do.
@@ -162,26 +160,25 @@ macro_rules! http_client {
                 builder.tls_certs_merge(certificates)
             }
         };
-        builder.build().map_err(|error| $crate::builder::bad_client(&error))?
+        builder.build().map_err($crate::builder::bad_client)?
     }};
 }
 pub(crate) use http_client;
 
+/// The certificates of a PEM text; at least one.
 #[cfg(any(feature = "rustls", feature = "native-tls"))]
-pub(crate) fn bad_certificate(error: &reqwest::Error) -> Error {
-    Error::Config(format!("root certificate: {}", chain(error)))
-}
-
-pub(crate) fn bad_client(error: &reqwest::Error) -> Error {
-    Error::Config(format!("cannot build the client: {}", chain(error)))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text = format!("{text}: {source}");
-        next = source.source();
+pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<reqwest::Certificate>, Error> {
+    let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|error| {
+        let what = "root certificate: cannot be read".to_owned();
+        Error::Config { what, source: Some(Box::new(error)) }
+    })?;
+    if certificates.is_empty() {
+        return Err(Error::config("root certificate: there is none in this text"));
     }
-    text
+    Ok(certificates)
+}
+
+pub(crate) fn bad_client(error: reqwest::Error) -> Error {
+    let what = "cannot build the client".to_owned();
+    Error::Config { what, source: Some(Box::new(error)) }
 }
