@@ -19,7 +19,7 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     print(&format!("listening on {}", app.origin))?;
     stop.await;
     if !app.stop().await {
-        tracing::warn!("some requests were cut off: they took longer than --shutdown-grace");
+        tracing::warn!("requests or messages were cut off: they took longer than --shutdown-grace");
     }
     Ok(())
 }
