@@ -23,6 +23,7 @@ use crate::api::{self, Api, Front, Keyring, Limits, Serving};
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::Config;
 use crate::delivery::{Engine, EngineConfig, Surroundings};
+use crate::outbound::Outbound;
 use crate::provider_source::StoredProviders;
 use crate::providers::Providers;
 use crate::store::SharedStore;
@@ -93,6 +94,7 @@ impl App {
             store: store.clone(),
             clock: clock.clone(),
             master_key,
+            outbound: Outbound::new(config.allow_private_networks),
             metrics: metrics.clone(),
             public_url: public_url(&config, address, &origin),
             config: config.clone(),

@@ -31,7 +31,6 @@ mod docs_page;
 mod enrichments;
 mod events;
 mod feeds;
-mod network;
 mod notifications;
 mod polls;
 mod probes;
@@ -50,6 +49,7 @@ pub(crate) use serve::{Limits, Serving, origin, serve};
 
 use crate::clock::SharedClock;
 use crate::config::Config;
+use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
@@ -62,6 +62,8 @@ pub(crate) struct Api {
     pub(crate) clock: SharedClock,
     /// Seals provider configurations.
     pub(crate) master_key: Arc<MasterKey>,
+    /// What addresses that callers give may be.
+    pub(crate) outbound: Outbound,
     /// Counts.
     pub(crate) metrics: Arc<Metrics>,
     /// Settings.
