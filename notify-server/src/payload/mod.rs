@@ -3,7 +3,7 @@
 
 pub mod apns;
 pub(crate) mod fcm;
-mod web_push;
+pub(crate) mod web_push;
 
 mod collapse;
 mod shown;
