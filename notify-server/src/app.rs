@@ -95,6 +95,7 @@ impl App {
             clock: clock.clone(),
             master_key,
             outbound: Outbound::new(config.allow_private_networks),
+            provider_changes: tokio::sync::Mutex::default(),
             metrics: metrics.clone(),
             public_url: public_url(&config, address, &origin),
             config: config.clone(),
@@ -178,7 +179,7 @@ fn start_engine(api: &Api) -> std::io::Result<Engine> {
     let providers = StoredProviders {
         store: api.store.clone(),
         master_key: api.master_key.clone(),
-        providers: Providers::new(api.clock.clone()),
+        providers: Providers::new(api.clock.clone(), api.outbound.clone()),
     };
     let around = Surroundings {
         store: api.store.clone(),

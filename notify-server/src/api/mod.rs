@@ -64,6 +64,9 @@ pub(crate) struct Api {
     pub(crate) master_key: Arc<MasterKey>,
     /// What addresses that callers give may be.
     pub(crate) outbound: Outbound,
+    /// Held from reading what a change of a provider keeps until it is written: of two at once
+    /// neither may lose the key that the other made.
+    pub(crate) provider_changes: tokio::sync::Mutex<()>,
     /// Counts.
     pub(crate) metrics: Arc<Metrics>,
     /// Settings.

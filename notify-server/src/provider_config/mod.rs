@@ -6,12 +6,15 @@ mod apns;
 mod base_url;
 mod fcm;
 mod fields;
+mod subject;
 mod trust;
+mod webpush;
 
 pub(crate) use apns::ApnsConfig;
 pub(crate) use base_url::BaseUrl;
 pub(crate) use fcm::{FcmConfig, ServiceAccount};
 pub(crate) use trust::ExtraRoots;
+pub(crate) use webpush::{VapidKey, WebPushConfig};
 
 use notify_core::{AppId, ProviderKind};
 use serde_json::Value;
@@ -62,10 +65,23 @@ pub(crate) enum ProviderConfig {
     Apns(ApnsConfig),
     /// Firebase Cloud Messaging.
     Fcm(FcmConfig),
+    /// Browsers' push services.
+    WebPush(WebPushConfig),
 }
 
 impl ProviderConfig {
-    /// Reads the body of a `PUT`, or what was stored of one.
+    /// Puts into the body of a `PUT` what it leaves out and the server keeps from before, or makes.
+    pub(crate) fn complete(kind: ProviderKind, body: &mut Value, earlier: Option<&Value>) {
+        match kind {
+            ProviderKind::WebPush => webpush::complete(body, earlier),
+            ProviderKind::Apns
+            | ProviderKind::Fcm
+            | ProviderKind::Messenger
+            | ProviderKind::Telegram => {}
+        }
+    }
+
+    /// Reads the completed body of a `PUT`, or what was stored of one.
     ///
     /// # Errors
     /// Every broken rule, or that the provider is not supported.
@@ -73,7 +89,8 @@ impl ProviderConfig {
         match kind {
             ProviderKind::Apns => ApnsConfig::parse(body).map(Self::Apns),
             ProviderKind::Fcm => FcmConfig::parse(body).map(Self::Fcm),
-            ProviderKind::WebPush | ProviderKind::Messenger | ProviderKind::Telegram => {
+            ProviderKind::WebPush => WebPushConfig::parse(body).map(Self::WebPush),
+            ProviderKind::Messenger | ProviderKind::Telegram => {
                 Err(ProviderConfigError::Unsupported(kind))
             }
         }
@@ -88,8 +105,7 @@ impl ProviderConfig {
         app: AppId,
         row: &ProviderRow,
     ) -> Result<Self, UnreadableConfig> {
-        let plain = key.open(app, row.provider, &row.sealed)?;
-        Ok(Self::parse(row.provider, &serde_json::from_slice(&plain)?)?)
+        Ok(Self::parse(row.provider, &stored(key, app, row)?)?)
     }
 
     /// The configuration as `GET` shows it: secrets left out.
@@ -98,6 +114,7 @@ impl ProviderConfig {
         match self {
             Self::Apns(config) => config.redacted(),
             Self::Fcm(config) => config.redacted(),
+            Self::WebPush(config) => config.redacted(),
         }
     }
 
@@ -107,6 +124,7 @@ impl ProviderConfig {
         match self {
             Self::Apns(config) => config.rate_per_second,
             Self::Fcm(config) => config.rate_per_second,
+            Self::WebPush(config) => config.rate_per_second,
         }
     }
 
@@ -114,10 +132,23 @@ impl ProviderConfig {
     #[must_use]
     pub(crate) fn enriched_as_data(&self) -> bool {
         match self {
-            Self::Apns(_) => false,
+            Self::Apns(_) | Self::WebPush(_) => false,
             Self::Fcm(config) => config.enriched_as_data,
         }
     }
+}
+
+/// What was put, as it was completed.
+///
+/// # Errors
+/// When the master key does not open it, or it is damaged.
+pub(crate) fn stored(
+    key: &MasterKey,
+    app: AppId,
+    row: &ProviderRow,
+) -> Result<Value, UnreadableConfig> {
+    let plain = key.open(app, row.provider, &row.sealed)?;
+    Ok(serde_json::from_slice(&plain)?)
 }
 
 /// What two equal private keys have in common, without being the key.

@@ -28,6 +28,18 @@ fn fcm() -> Value {
     })
 }
 
+fn webpush() -> Value {
+    // The private key of RFC 8291, appendix A.
+    json!({
+        "subject": "mailto:push@shop.com",
+        "vapid_private_key": "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw",
+    })
+}
+
+/// Its public half.
+const VAPID_PUBLIC: &str =
+    "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8";
+
 fn errors(kind: ProviderKind, body: &Value) -> Vec<String> {
     match ProviderConfig::parse(kind, body) {
         Ok(_) => Vec::new(),
@@ -161,6 +173,66 @@ fn fcm_names_every_broken_rule_with_its_path() {
 }
 
 #[test]
+fn web_push_names_every_broken_rule_with_its_path() {
+    let key_rule = "vapid_private_key: must be a private key of P-256, 32 bytes in base64url";
+    let rows: Vec<(&str, Option<Value>, &str)> = vec![
+        ("/subject", None, "subject: is required"),
+        ("/subject", Some(json!("")), "subject: is required"),
+        ("/subject", Some(json!(7)), "subject: expected a string"),
+        (
+            "/subject",
+            Some(json!("push@shop.com")),
+            "subject: must be a mailto: address or an https: url, such as \
+             mailto:push@your-domain.com",
+        ),
+        (
+            "/subject",
+            Some(json!("mailto:push@localhost")),
+            "subject: must name a real domain: Apple refuses localhost, reserved names and \
+             addresses",
+        ),
+        ("/vapid_private_key", Some(json!(7)), "vapid_private_key: expected a string"),
+        ("/vapid_private_key", Some(json!("short")), key_rule),
+        ("/vapid_private_key", Some(json!("A".repeat(43))), key_rule),
+        ("/vapid_private_key", Some(json!("_".repeat(43))), key_rule),
+        ("/vapid_private_key", Some(json!(keys::p256_pem())), key_rule),
+        (
+            "/vapid_public_key",
+            Some(json!(VAPID_PUBLIC.replace('z', "y"))),
+            "vapid_public_key: is not that of the private key",
+        ),
+        ("/endpoint", Some(json!("https://x")), "endpoint: unknown field"),
+    ];
+    for (pointer, value, expected) in rows {
+        let body = with(webpush(), pointer, value.clone());
+        assert_eq!(errors(ProviderKind::WebPush, &body), [expected], "{pointer} = {value:?}");
+    }
+    let padded = format!("{}=", webpush()["vapid_private_key"].as_str().unwrap());
+    let body = with(webpush(), "/vapid_private_key", Some(json!(padded)));
+    let body = with(body, "/vapid_public_key", Some(json!(VAPID_PUBLIC)));
+    assert_eq!(errors(ProviderKind::WebPush, &body), [""; 0]);
+}
+
+#[test]
+fn a_vapid_key_is_made_once_and_kept_until_another_is_given() {
+    let complete = |mut body: Value, earlier: Option<&Value>| {
+        ProviderConfig::complete(ProviderKind::WebPush, &mut body, earlier);
+        body
+    };
+    let without = || json!({"subject": "mailto:push@shop.com"});
+    let made = complete(without(), None);
+    let config = ProviderConfig::parse(ProviderKind::WebPush, &made).unwrap();
+    let public = config.redacted()["vapid_public_key"].as_str().unwrap().to_owned();
+    assert_eq!((public.len(), &public[..1]), (87, "B"), "an uncompressed point in base64url");
+    assert_ne!(complete(without(), None), made, "no two are alike");
+    for unset in [without(), with(without(), "/vapid_private_key", Some(json!(null)))] {
+        assert_eq!(complete(unset, Some(&made)), made);
+    }
+    assert_eq!(complete(webpush(), Some(&made)), webpush(), "a key that is given stands");
+    assert_eq!(complete(json!([]), Some(&made)), json!([]));
+}
+
+#[test]
 fn a_configuration_reads_back_without_its_secrets() {
     let certificate = keys::certificate_pem();
     let optional = [
@@ -204,6 +276,17 @@ fn a_configuration_reads_back_without_its_secrets() {
             "rate_per_second": 50,
         })
     );
+    let body = with(fill(webpush()), "/endpoint", None);
+    let config = ProviderConfig::parse(ProviderKind::WebPush, &body).unwrap();
+    assert_eq!(
+        config.redacted(),
+        json!({
+            "subject": "mailto:push@shop.com",
+            "vapid_public_key": VAPID_PUBLIC,
+            "ca_certificate": certificate,
+            "rate_per_second": 50,
+        })
+    );
 }
 
 #[test]
@@ -217,13 +300,15 @@ fn debug_output_shows_no_key() {
         let secret_line = key.lines().nth(1).unwrap();
         assert!(!shown.contains(&secret_line[..32]), "{kind}");
     }
+    let shown = format!("{:?}", ProviderConfig::parse(ProviderKind::WebPush, &webpush()).unwrap());
+    assert!(!shown.contains(webpush()["vapid_private_key"].as_str().unwrap()), "{shown}");
 }
 
 #[test]
 fn one_apns_endpoint_stands_for_both_hosts_and_none_for_apples() {
     let parse = |body: &Value| match ProviderConfig::parse(ProviderKind::Apns, body).unwrap() {
         ProviderConfig::Apns(config) => config,
-        ProviderConfig::Fcm(_) => unreachable!("asked for APNs"),
+        ProviderConfig::Fcm(_) | ProviderConfig::WebPush(_) => unreachable!("asked for APNs"),
     };
     let hosts = |body: &Value| {
         let config = parse(body);
@@ -241,7 +326,7 @@ fn one_apns_endpoint_stands_for_both_hosts_and_none_for_apples() {
 
 #[test]
 fn a_provider_that_is_not_built_yet_says_so() {
-    for kind in [ProviderKind::WebPush, ProviderKind::Messenger, ProviderKind::Telegram] {
+    for kind in [ProviderKind::Messenger, ProviderKind::Telegram] {
         let error = ProviderConfig::parse(kind, &json!({})).unwrap_err();
         assert_eq!(error, ProviderConfigError::Unsupported(kind));
         assert_eq!(error.into_lines(), ["provider: is not supported yet"]);

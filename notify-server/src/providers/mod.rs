@@ -12,6 +12,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod web_push;
 
 pub(crate) use registry::Providers;
 
@@ -72,7 +73,6 @@ impl Address {
 }
 
 /// An absolute url up to its path.
-#[expect(dead_code, reason = "see above")]
 fn origin_of(url: &str) -> &str {
     let after_scheme = url.find("://").map_or(0, |at| at + 3);
     let end = url[after_scheme..].find(['/', '?', '#']).map_or(url.len(), |at| after_scheme + at);

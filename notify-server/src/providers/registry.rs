@@ -7,24 +7,32 @@ use super::SharedProvider;
 use super::apns::{Apns, ProviderTokens};
 use super::fcm::{AccessTokens, Fcm};
 use super::transport::Pools;
+use super::web_push::{Services, VapidTokens, WebPush};
 use crate::clock::SharedClock;
+use crate::outbound::Outbound;
 use crate::provider_config::ProviderConfig;
 
 /// Where every provider of the server comes from.
 pub(crate) struct Providers {
     clock: SharedClock,
-    pools: Pools,
+    pools: Arc<Pools>,
     provider_tokens: ProviderTokens,
     access_tokens: AccessTokens,
+    services: Services,
+    vapid_tokens: VapidTokens,
 }
 
 impl Providers {
-    /// Nothing is opened before something is sent.
+    /// Nothing is opened before something is sent. `guard` says which of the addresses that users
+    /// give may be connected to.
     #[must_use]
-    pub(crate) fn new(clock: SharedClock) -> Self {
+    pub(crate) fn new(clock: SharedClock, guard: Outbound) -> Self {
+        let pools: Arc<Pools> = Arc::default();
         Self {
             clock,
-            pools: Pools::default(),
+            services: Services::new(Arc::clone(&pools), guard),
+            vapid_tokens: VapidTokens::default(),
+            pools,
             provider_tokens: ProviderTokens::default(),
             access_tokens: AccessTokens::default(),
         }
@@ -41,6 +49,9 @@ impl Providers {
             }
             ProviderConfig::Fcm(config) => {
                 Arc::new(Fcm::new(config, clock, &self.pools, &self.access_tokens))
+            }
+            ProviderConfig::WebPush(config) => {
+                Arc::new(WebPush::new(config, clock, &self.services, &self.vapid_tokens))
             }
         }
     }

@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 
 use super::{Address, Answer, Prepared, Providers, Scope, SharedProvider};
 use crate::clock::ManualClock;
+use crate::outbound::Outbound;
 use crate::payload::Outgoing;
 use crate::provider_config::ProviderConfig;
 use crate::sandbox::apns::Reason;
@@ -37,7 +38,7 @@ async fn fixture() -> Fixture {
     let config = SandboxConfig { clock: sandbox_clock.clone(), ..SandboxConfig::default() };
     let sandbox = Sandbox::start(listener, config).await.unwrap();
     let clock = ManualClock::at(NOW);
-    let providers = Providers::new(clock.clone());
+    let providers = Providers::new(clock.clone(), Outbound::new(true));
     Fixture { sandbox, sandbox_clock, clock, providers }
 }
 

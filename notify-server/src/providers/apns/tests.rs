@@ -186,7 +186,7 @@ fn apns_config(key: &rcgen::KeyPair) -> ApnsConfig {
     });
     match ProviderConfig::parse(ProviderKind::Apns, &body).unwrap() {
         ProviderConfig::Apns(config) => config,
-        ProviderConfig::Fcm(_) => unreachable!("asked for APNs"),
+        ProviderConfig::Fcm(_) | ProviderConfig::WebPush(_) => unreachable!("asked for APNs"),
     }
 }
 
