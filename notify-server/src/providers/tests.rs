@@ -2,6 +2,7 @@
 
 pub(super) mod answers;
 mod credentials;
+mod web_push;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,10 @@ impl Fixture {
 
     fn fcm(&self) -> SharedProvider {
         self.build(ProviderKind::Fcm, &self.sandbox.fcm_config())
+    }
+
+    fn web_push(&self) -> SharedProvider {
+        self.build(ProviderKind::WebPush, &self.sandbox.webpush_config())
     }
 
     fn build(&self, kind: ProviderKind, config: &Value) -> SharedProvider {
