@@ -217,12 +217,14 @@ fn what_lies_beside_the_ranges_is_public() {
 
 #[tokio::test]
 async fn a_name_is_what_it_resolves_to() {
+    // Name, what it resolves to, and what may be connected to of it.
+    type Row = (&'static str, Vec<SocketAddr>, Option<Vec<SocketAddr>>);
     let public = "1.1.1.1:443".parse::<SocketAddr>().unwrap();
     let private = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
     let mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), 443));
     let six = SocketAddr::from((Ipv6Addr::LOCALHOST, 443));
     let resolver = Arc::new(TestResolver::default());
-    let rows: [(&str, Vec<SocketAddr>, Option<Vec<SocketAddr>>); 6] = [
+    let rows: [Row; 6] = [
         ("public", vec![public], Some(vec![public])),
         ("private", vec![private], None),
         ("mapped", vec![mapped], None),

@@ -43,8 +43,8 @@ pub(crate) struct WebPushConfig {
 pub(crate) struct VapidKey {
     /// Signs; its debug output is redacted.
     pub(crate) signing: EncodingKey,
-    /// The public half: an uncompressed point in base64url, as a page passes it to
-    /// `pushManager.subscribe`.
+    /// The public half: an uncompressed point in base64url, the `applicationServerKey` that pages
+    /// subscribe with.
     pub(crate) public: String,
 }
 

@@ -7,7 +7,7 @@ use notify_core::{ProviderKind, WebSubscription};
 use serde_json::json;
 
 use super::{Fixture, ID, fixture, prepare, told};
-use crate::provider_config::ProviderConfig;
+use crate::provider_config::{ProviderConfig, test_keys};
 use crate::providers::{Address, Answer, SharedProvider};
 use crate::sandbox::{Action, Answer as Wanted, Provider, Refusal, Rule};
 
@@ -114,7 +114,7 @@ async fn faults_on_the_wire_tell_what_may_have_been_processed() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
     let rows = [
-        (Wanted::fault(Action::Reset), "retry reset: INTERNAL_ERROR Unknown"),
+        (Wanted::fault(Action::Reset), "retry reset Unknown"),
         (Wanted::fault(Action::Cut), "retry connection_cut Unknown"),
         (Wanted::fault(Action::Refuse), "retry refused_stream NotProcessed"),
         (Wanted::fault(Action::Goaway), "retry goaway NotProcessed"),
@@ -192,6 +192,16 @@ async fn a_private_endpoint_is_sent_to_only_where_that_is_allowed() {
     let to = browser(&fixture, &Wanted::ok());
     assert_eq!(told(&send(&web_push, &to).await), "bad address_not_allowed");
     assert_eq!(fixture.sandbox.counts().connections, 0);
+}
+
+#[tokio::test]
+async fn a_strangers_certificate_is_not_quoted() {
+    let fixture = fixture().await;
+    let mut config = fixture.sandbox.webpush_config();
+    config["ca_certificate"] = json!(test_keys::certificate_pem());
+    let web_push = fixture.build(ProviderKind::WebPush, &config);
+    let to = browser(&fixture, &Wanted::ok());
+    assert_eq!(told(&send(&web_push, &to).await), "retry tls_failed NotProcessed");
 }
 
 #[tokio::test]

@@ -56,6 +56,13 @@ impl Failure {
         Self::new(reason.into(), Certainty::Unknown)
     }
 
+    /// The same without what the peer said: where a user chose the peer, its words must not be
+    /// shown, nor be a reason of their own each time.
+    pub(crate) fn without_cause(self) -> Self {
+        let word = self.reason.split(':').next().unwrap_or_default().to_owned();
+        Self { reason: word.into(), ..self }
+    }
+
     /// What an error on an open stream means (RFC 9113 §6.8, §8.7): a GOAWAY of the peer reaches
     /// only streams above its last id, and `REFUSED_STREAM` promises that nothing was done.
     pub(super) fn of_stream(error: &h2::Error) -> Self {

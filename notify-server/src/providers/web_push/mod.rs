@@ -86,7 +86,11 @@ impl Provider for WebPush {
             let sent = service.send(&to, headers, &token.authorization, &body, deadline).await;
             let reply = match sent {
                 Ok(reply) => reply,
-                Err(failure) => return failure.into(),
+                Err(failure) => {
+                    let (service, reason) = (&to.origin, &failure.reason);
+                    tracing::debug!(%service, %reason, "a push service gave no answer");
+                    return failure.without_cause().into();
+                }
             };
             let now = self.clock.now();
             // A token that ran out before its time: one new one, then it is our key or our clock.
