@@ -22,7 +22,7 @@ pub(crate) struct Failure {
     pub(crate) outcome: Certainty,
     /// Whether the server speaks no HTTP/2, so that HTTP/1.1 may be tried.
     pub(crate) is_http1_only: bool,
-    /// Whether the address is one that nothing is sent to, so that another try is none of use.
+    /// Whether the address is one that nothing is sent to, so that another try is of no use.
     pub(crate) is_not_allowed: bool,
 }
 

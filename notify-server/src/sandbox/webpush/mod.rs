@@ -36,7 +36,7 @@ const BODY_BYTES_MAX: usize = 4_096;
 const TOPIC_BYTES_MAX: usize = 32;
 /// Words of `Urgency` (RFC 8030 §5.3).
 const URGENCIES: [&str; 4] = ["very-low", "low", "normal", "high"];
-/// What it calls a header that says nothing it knows; no service does it better.
+/// An `Urgency` that is none: Mozilla has no number for it.
 const BAD_URGENCY: Refusal = BAD_CRYPTO;
 
 /// Judges one message and answers it.
