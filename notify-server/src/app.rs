@@ -23,6 +23,7 @@ use crate::api::{self, Api, Front, Keyring, Limits, Serving};
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::Config;
 use crate::delivery::{Engine, EngineConfig, Surroundings};
+use crate::outbound::Outbound;
 use crate::provider_source::StoredProviders;
 use crate::providers::Providers;
 use crate::store::SharedStore;
@@ -94,6 +95,8 @@ impl App {
             store: store.clone(),
             clock: clock.clone(),
             master_key,
+            outbound: Outbound::new(config.allow_private_networks),
+            provider_changes: tokio::sync::Mutex::default(),
             metrics: metrics.clone(),
             public_url: public_url(&config, address, &origin),
             config: config.clone(),
@@ -177,7 +180,7 @@ fn start_engine(api: &Api) -> std::io::Result<Engine> {
     let providers = StoredProviders {
         store: api.store.clone(),
         master_key: api.master_key.clone(),
-        providers: Providers::new(api.clock.clone()),
+        providers: Providers::new(api.clock.clone(), api.outbound.clone()),
     };
     let around = Surroundings {
         store: api.store.clone(),

@@ -9,6 +9,7 @@ pub mod commands;
 pub mod config;
 pub mod delivery;
 mod keys;
+mod outbound;
 pub mod payload;
 mod provider_config;
 mod provider_source;

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use notify_client::Client;
-use notify_core::RegisterDevice;
-use notify_server::sandbox::{Answer, apns_token, fcm_token};
+use notify_core::{DeviceId, PushKeys, PushSubscription, RegisterDevice, Subscribe};
+use notify_server::sandbox::{Answer, Sandbox, apns_token, fcm_token};
 
 /// Registrations under way at a time.
 const PARALLEL: usize = 64;
@@ -41,4 +41,26 @@ pub fn ios(seed: u64, answer: &Answer) -> RegisterDevice {
 pub fn crowd(count: u64) -> impl Iterator<Item = RegisterDevice> {
     let ok = Answer::ok();
     (0..count).map(move |seed| if seed % 2 == 0 { android(seed, &ok) } else { ios(seed, &ok) })
+}
+
+/// Has a browser subscribe at the sandbox, whose push service answers it like that, and registers
+/// it as that device.
+///
+/// # Errors
+/// When one of the two refuses.
+pub async fn browser(
+    client: &Client,
+    sandbox: &Sandbox,
+    device_id: &str,
+    answer: &Answer,
+) -> Result<DeviceId> {
+    let made = sandbox.subscribe(None, answer)?;
+    let subscription = PushSubscription {
+        endpoint: made.endpoint,
+        keys: PushKeys { p256dh: made.p256dh, auth: made.auth },
+        expiration_time: None,
+    };
+    let subscribe =
+        Subscribe { device_id: Some(device_id.to_owned()), ..Subscribe::web(subscription) };
+    Ok(client.subscriptions().create(&subscribe).await?.id)
 }

@@ -26,7 +26,7 @@ impl Ledger {
     /// Devices whose message the provider took.
     #[must_use]
     pub fn reached(&self) -> usize {
-        let took = |messages: &&Vec<Received>| messages.iter().any(|message| message.status == 200);
+        let took = |messages: &&Vec<Received>| messages.iter().any(taken);
         self.by_token.values().filter(took).count()
     }
 
@@ -36,7 +36,7 @@ impl Ledger {
     pub fn repeated(&self) -> Vec<&Received> {
         let taken = |messages: &'_ [Received]| -> Vec<usize> {
             let numbered = messages.iter().enumerate();
-            numbered.filter(|(_, one)| one.status == 200).map(|(place, _)| place).collect()
+            numbered.filter(|(_, one)| taken(one)).map(|(place, _)| place).collect()
         };
         let mut repeated = Vec::new();
         for messages in self.by_token.values() {
@@ -54,10 +54,16 @@ impl Ledger {
     }
 }
 
+/// Whether the provider took it; push services answer 201.
+fn taken(message: &Received) -> bool {
+    (200..300).contains(&message.status)
+}
+
 /// By what a device recognises a repeat (B36).
 fn identity(message: &Received) -> String {
     match message.provider {
         Provider::Apns => message.headers.get("apns-collapse-id").cloned().unwrap_or_default(),
+        Provider::WebPush => message.headers.get("topic").cloned().unwrap_or_default(),
         Provider::Fcm | Provider::Oauth => {
             let tag = &message.payload["message"]["android"]["notification"]["tag"];
             tag.as_str().map_or_else(|| Value::to_string(tag), str::to_owned)

@@ -10,7 +10,7 @@ mod server;
 mod wait;
 mod world;
 
-pub use audience::{android, crowd, ios, register};
+pub use audience::{android, browser, crowd, ios, register};
 pub use caller::{Caller, Reply};
 pub use command::{Notify, Output};
 pub use ledger::Ledger;

@@ -29,6 +29,7 @@ pub async fn configure_providers(client: &Client, sandbox: &Sandbox) -> Result<A
     let app = apps.apps.first().context("the first start makes an application")?.id;
     admin.put_provider(app, ProviderKind::Apns, &sandbox.apns_config()).await?;
     admin.put_provider(app, ProviderKind::Fcm, &sandbox.fcm_config()).await?;
+    admin.put_provider(app, ProviderKind::WebPush, &sandbox.webpush_config()).await?;
     Ok(app)
 }
 
@@ -46,7 +47,7 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// Starts a server, starts a sandbox, and configures APNs and FCM to send to it.
+    /// Starts a server, starts a sandbox, and configures APNs, FCM and Web Push to send to it.
     ///
     /// # Errors
     /// When one of the two does not start.
@@ -55,6 +56,8 @@ impl TestServer {
         let config = Config {
             listen: "127.0.0.1:0".into(),
             data_dir: folder.path().join("data"),
+            // The push service of browsers is the sandbox on this machine.
+            allow_private_networks: true,
             ..Config::default()
         };
         let app = App::start(config.clone()).await?;
@@ -128,6 +131,15 @@ impl TestServer {
     /// # Errors
     /// When it does not stop in time, or does not start.
     pub async fn restart(&mut self) -> Result<()> {
+        self.restart_with(|_| {}).await
+    }
+
+    /// The same with other settings.
+    ///
+    /// # Errors
+    /// When it does not stop in time, or does not start.
+    pub async fn restart_with(&mut self, change: impl FnOnce(&mut Config)) -> Result<()> {
+        change(&mut self.config);
         let app = self.app.take().context("the server runs")?;
         ensure!(app.stop().await, "the server did not stop in time");
         self.app = Some(App::start(self.config.clone()).await?);

@@ -6,8 +6,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use http::Method;
 use notify_client::Client;
-use notify_core::{CreateKey, CreateNotification, Platform, ProviderKind, RegisterDevice};
-use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_core::{
+    CreateKey, CreateNotification, Platform, ProviderKind, PushKeys, PushSubscription,
+    RegisterDevice, Subscribe,
+};
+use notify_server::sandbox::{Answer, Provider, Rule, Sandbox};
 use notify_tests::{
     Caller, Launch, WAIT_MAX, android, completed, configure_providers, ios, register, start_sandbox,
 };
@@ -17,6 +20,7 @@ use serde_json::{Value, json};
 const CHUNK: usize = 40;
 
 /// A secret, and pieces of it that must not be found.
+#[derive(Clone)]
 struct Secret {
     name: &'static str,
     needles: Vec<String>,
@@ -45,7 +49,8 @@ fn found(secrets: &[&Secret], bytes: &[u8]) -> Vec<&'static str> {
 /// Sends, fails, is refused: traffic with every secret in it.
 async fn traffic(client: &Client, valid: [Caller; 2], texts: &[&str]) -> Result<()> {
     let notification = |text: &str| {
-        CreateNotification::to_platforms([Platform::Android, Platform::Ios], text)
+        let platforms = [Platform::Android, Platform::Ios, Platform::Web];
+        CreateNotification::to_platforms(platforms, text)
             .url(format!("https://a.example/{text}"))
             .ttl_seconds(600)
     };
@@ -72,6 +77,16 @@ async fn traffic(client: &Client, valid: [Caller; 2], texts: &[&str]) -> Result<
     Ok(())
 }
 
+/// Subscribes a browser. The end of its endpoint lets anybody send to it.
+async fn subscribe(client: &Client, sandbox: &Sandbox) -> Result<[Secret; 2]> {
+    let made = sandbox.subscribe(None, &Answer::ok())?;
+    let end = made.endpoint.rsplit_once('/').context("an id")?.1.to_owned();
+    let keys = PushKeys { p256dh: made.p256dh, auth: made.auth.clone() };
+    let subscription = PushSubscription { endpoint: made.endpoint, keys, expiration_time: None };
+    client.subscriptions().create(&Subscribe::web(subscription)).await?;
+    Ok([text("an endpoint", &end), text("its secret", &made.auth)])
+}
+
 /// All that the admin API and the metrics answer.
 async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
     let mut all = Vec::new();
@@ -87,6 +102,7 @@ async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
         format!("/admin/v1/apps/{app}/providers"),
         format!("/admin/v1/apps/{app}/providers/apns"),
         format!("/admin/v1/apps/{app}/providers/fcm"),
+        format!("/admin/v1/apps/{app}/providers/webpush"),
     ] {
         let reply = admin.send(&Method::GET, &path, "").await?;
         assert_eq!(reply.status, 200, "{path}");
@@ -118,7 +134,8 @@ fn files(folder: &Path) -> Result<Vec<u8>> {
 async fn secrets_stay_where_they_belong() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (data, log) = (folder.path().join("data"), folder.path().join("log"));
-    let server = Launch::on(&data).log("debug", &log).start().await?;
+    let server =
+        Launch::on(&data).argument("--allow-private-networks").log("debug", &log).start().await?;
     let api_key = server.api_key.clone().context("a key")?;
     let admin_key = server.admin_key.clone().context("a key")?;
     let client = Client::builder(&server.origin)
@@ -132,6 +149,7 @@ async fn secrets_stay_where_they_belong() -> Result<()> {
     let credentials = [
         pem("the key of APNs", &sandbox.apns_config()["private_key"])?,
         pem("the key of FCM", &sandbox.fcm_config()["service_account"]["private_key"])?,
+        text("the key of VAPID", sandbox.webpush_config()["vapid_private_key"].as_str().unwrap()),
         text("an API key", &api_key),
         text("another API key", &another_key),
         text("an admin key", &admin_key),
@@ -154,6 +172,7 @@ async fn secrets_stay_where_they_belong() -> Result<()> {
         ],
     )
     .await?;
+    let tokens = [tokens, subscribe(&client, &sandbox).await?].concat();
     sandbox.script(Rule::on(Provider::Apns, Answer::reason("InvalidProviderToken").first(1)))?;
     let held = CreateNotification::to_platforms([Platform::Ios], "PLANTED-text");
     client.notifications().create(&held).await?;

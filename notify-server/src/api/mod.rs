@@ -32,7 +32,6 @@ mod enrichments;
 mod events;
 mod feeds;
 mod hooks;
-mod network;
 mod notifications;
 mod polls;
 mod probes;
@@ -51,6 +50,7 @@ pub(crate) use serve::{Limits, Serving, origin, serve};
 
 use crate::clock::SharedClock;
 use crate::config::Config;
+use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
@@ -63,6 +63,11 @@ pub(crate) struct Api {
     pub(crate) clock: SharedClock,
     /// Seals provider configurations.
     pub(crate) master_key: Arc<MasterKey>,
+    /// What addresses that callers give may be.
+    pub(crate) outbound: Outbound,
+    /// Held from reading what a change of a provider keeps until it is written: of two at once
+    /// neither may lose the key that the other made.
+    pub(crate) provider_changes: tokio::sync::Mutex<()>,
     /// Counts.
     pub(crate) metrics: Arc<Metrics>,
     /// Settings.

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::ctx::Ctx;
 use super::error::ApiError;
-use super::network::names_private_address;
 use super::reply::Reply;
+use crate::outbound::Outbound;
 
 /// `POST /v1/subscriptions`.
 pub(crate) async fn create(
@@ -17,7 +17,7 @@ pub(crate) async fn create(
     subscription: Subscription,
 ) -> Result<Reply<SubscriptionCreated>, ApiError> {
     if let Endpoint::Web(web) = &subscription.endpoint {
-        check_web(web, ctx.api().config.allow_private_networks)?;
+        check_web(web, &ctx.api().outbound)?;
     }
     let made = DeviceId::from(Uuid::now_v7());
     let (app, at, once) = (ctx.app_no(), ctx.at(), ctx.once()?);
@@ -25,10 +25,10 @@ pub(crate) async fn create(
 }
 
 /// The rules that core leaves to the server: they need addresses and a curve.
-fn check_web(web: &WebSubscription, allow_private_networks: bool) -> Result<(), ApiError> {
+fn check_web(web: &WebSubscription, outbound: &Outbound) -> Result<(), ApiError> {
     let mut broken = Vec::new();
-    if !allow_private_networks && names_private_address(&web.endpoint) {
-        broken.push("subscription.endpoint: must not be a private address".to_owned());
+    if let Err(rule) = outbound.target(&web.endpoint) {
+        broken.push(format!("subscription.endpoint: {rule}"));
     }
     if !is_on_curve(&web.p256dh) {
         broken.push("subscription.keys.p256dh: must be a point of the curve P-256".to_owned());

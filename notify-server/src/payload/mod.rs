@@ -5,7 +5,7 @@ pub mod apns;
 pub(crate) mod fcm;
 pub(crate) mod messenger;
 pub(crate) mod telegram;
-mod web_push;
+pub(crate) mod web_push;
 
 mod around;
 mod buttons;

@@ -4,6 +4,7 @@ mod apns;
 mod fcm;
 mod messenger;
 mod telegram;
+mod web_push;
 
 use notify_core::json::JsonObject;
 use notify_core::{
@@ -12,7 +13,9 @@ use notify_core::{
 };
 use serde_json::{Value, json};
 
-use super::{Outgoing, TooLarge, apns as to_apns, check_size, fcm as to_fcm, web_push};
+use super::{
+    Outgoing, TooLarge, apns as to_apns, check_size, fcm as to_fcm, web_push as to_browser,
+};
 
 const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
@@ -80,7 +83,7 @@ impl Given {
     }
 
     fn web(&self) -> Value {
-        serde_json::from_slice(&web_push::render(&self.outgoing()).unwrap()).unwrap()
+        serde_json::from_slice(&to_browser::render(&self.outgoing()).unwrap().body).unwrap()
     }
 }
 
@@ -141,47 +144,11 @@ fn raw() -> Given {
 }
 
 #[test]
-fn web_push_carries_every_setting() {
-    assert_eq!(
-        full().web(),
-        json!({
-            "title": "Shop",
-            "body": "Läuft",
-            "image": "https://i.example/1.png",
-            "url": "shop://order/1",
-            "actions": [
-                {
-                    "action": "action-1",
-                    "title": "Open",
-                    "icon": "https://i.example/o.png",
-                    "url": "https://n.example/o",
-                },
-                {"action": "later", "title": "Later"},
-            ],
-            "tag": ID,
-            "data": {
-                "notification_id": ID,
-                "url": "shop://order/1",
-                "image_url": "https://i.example/1.png",
-                "campaign_id": "default",
-                "order": {"id": 7},
-            },
-        })
-    );
-    assert_eq!(
-        Given { collapse_key: Some("k"), ..Given::text("Hello") }.web(),
-        json!({
-            "title": "Shop", "body": "Hello", "tag": "k", "data": {"notification_id": ID},
-        })
-    );
-}
-
-#[test]
 fn every_limit_holds_to_the_last_byte() {
     let filled = |text_len: usize| Given::text("x".repeat(text_len));
     let apns_rest = to_apns::render(&filled(1).outgoing()).unwrap().body.len() - 1;
     let fcm_rest = to_fcm::render(&filled(1).outgoing(), false).unwrap().counted - 1;
-    let web_rest = web_push::render(&filled(1).outgoing()).unwrap().len() - 1;
+    let web_rest = to_browser::render(&filled(1).outgoing()).unwrap().body.len() - 1;
     let rows = [
         (Platform::Ios, 4_096, apns_rest),
         (Platform::Android, 4_096, fcm_rest),

@@ -1,26 +1,65 @@
-//! What goes to a browser (B34, B36): the JSON that the service worker shows, before encryption.
+//! What goes to a browser (B34, B36): the JSON that the service worker shows, before encryption, and
+//! the headers that the push service reads (RFC 8030).
 
 use bytes::Bytes;
-use notify_core::{ActionButton, Platform};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use notify_core::{ActionButton, Platform, Priority};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::shown::{Shown, fit_title};
 use super::size::WEB_PUSH_BYTES_MAX;
 use super::{Outgoing, TooLarge, collapse};
 
-/// Renders a notification's JSON.
+/// Seconds that the push service keeps the message for a browser that is away; `0` is one try
+/// (RFC 8030 §5.2).
+const TTL: HeaderName = HeaderName::from_static("ttl");
+/// How soon a browser has to be woken (RFC 8030 §5.3).
+const URGENCY: HeaderName = HeaderName::from_static("urgency");
+/// A later message with the same value replaces the waiting one (RFC 8030 §5.4).
+const TOPIC: HeaderName = HeaderName::from_static("topic");
+
+/// A rendered message.
+#[derive(Debug, Clone)]
+pub(crate) struct Payload {
+    /// JSON, to be encrypted for each browser.
+    pub(crate) body: Bytes,
+    /// Headers that are the same for every browser.
+    pub(crate) headers: HeaderMap,
+}
+
+/// Renders a notification.
 ///
 /// # Errors
-/// When it is over [`WEB_PUSH_BYTES_MAX`].
-pub(super) fn render(outgoing: &Outgoing<'_>) -> Result<Bytes, TooLarge> {
+/// When its JSON is over [`WEB_PUSH_BYTES_MAX`].
+pub(crate) fn render(outgoing: &Outgoing<'_>) -> Result<Payload, TooLarge> {
     let shown = Shown::of(outgoing);
-    fit_title(outgoing.app_name, WEB_PUSH_BYTES_MAX, |title| {
+    let body = fit_title(outgoing.app_name, WEB_PUSH_BYTES_MAX, |title| {
         let root = Root { title, shown: &shown, tag: collapse::identity(outgoing) };
         let json = serde_json::to_vec(&root).expect("a payload is made of texts and valid JSON");
         let size = json.len();
         (Bytes::from(json), size)
     })
-    .map_err(|bytes| TooLarge { platform: Platform::Web, bytes, limit: WEB_PUSH_BYTES_MAX })
+    .map_err(|bytes| TooLarge {
+        platform: Platform::Web,
+        bytes,
+        limit: WEB_PUSH_BYTES_MAX,
+    })?;
+    Ok(Payload { body, headers: headers(outgoing) })
+}
+
+fn headers(outgoing: &Outgoing<'_>) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(TTL, HeaderValue::from(outgoing.ttl_seconds));
+    let urgency = match outgoing.priority {
+        Priority::High => "high",
+        Priority::Normal => "normal",
+    };
+    headers.insert(URGENCY, HeaderValue::from_static(urgency));
+    let topic = collapse::topic(collapse::identity(outgoing));
+    headers.insert(TOPIC, HeaderValue::from_str(&topic).expect("base64url is visible ASCII"));
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("aes128gcm"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers
 }
 
 /// The options of the Notifications API.

@@ -7,8 +7,10 @@ mod base_url;
 mod fcm;
 mod fields;
 mod messenger;
+mod subject;
 mod telegram;
 mod trust;
+mod webpush;
 
 pub(crate) use apns::ApnsConfig;
 pub(crate) use base_url::BaseUrl;
@@ -16,6 +18,7 @@ pub(crate) use fcm::{FcmConfig, ServiceAccount};
 pub(crate) use messenger::MessengerConfig;
 pub(crate) use telegram::TelegramConfig;
 pub(crate) use trust::ExtraRoots;
+pub(crate) use webpush::{VapidKey, WebPushConfig};
 
 use notify_core::{AppId, ProviderKind};
 use serde_json::Value;
@@ -29,9 +32,6 @@ pub(crate) enum ProviderConfigError {
     /// Broken rules, each as `path: what is wrong` (B2).
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
-    /// This server does not speak to that provider yet.
-    #[error("provider: is not supported yet")]
-    Unsupported(ProviderKind),
 }
 
 impl ProviderConfigError {
@@ -40,7 +40,6 @@ impl ProviderConfigError {
     pub(crate) fn into_lines(self) -> Vec<String> {
         match self {
             Self::Invalid(lines) => lines,
-            Self::Unsupported(_) => vec![self.to_string()],
         }
     }
 }
@@ -70,10 +69,23 @@ pub(crate) enum ProviderConfig {
     Messenger(MessengerConfig),
     /// Telegram Bot API.
     Telegram(TelegramConfig),
+    /// Browsers' push services.
+    WebPush(WebPushConfig),
 }
 
 impl ProviderConfig {
-    /// Reads the body of a `PUT`, or what was stored of one.
+    /// Puts into the body of a `PUT` what it leaves out and the server keeps from before, or makes.
+    pub(crate) fn complete(kind: ProviderKind, body: &mut Value, earlier: Option<&Value>) {
+        match kind {
+            ProviderKind::WebPush => webpush::complete(body, earlier),
+            ProviderKind::Apns
+            | ProviderKind::Fcm
+            | ProviderKind::Messenger
+            | ProviderKind::Telegram => {}
+        }
+    }
+
+    /// Reads the completed body of a `PUT`, or what was stored of one.
     ///
     /// # Errors
     /// Every broken rule, or that the provider is not supported.
@@ -83,7 +95,7 @@ impl ProviderConfig {
             ProviderKind::Fcm => FcmConfig::parse(body).map(Self::Fcm),
             ProviderKind::Messenger => MessengerConfig::parse(body).map(Self::Messenger),
             ProviderKind::Telegram => TelegramConfig::parse(body).map(Self::Telegram),
-            ProviderKind::WebPush => Err(ProviderConfigError::Unsupported(kind)),
+            ProviderKind::WebPush => WebPushConfig::parse(body).map(Self::WebPush),
         }
     }
 
@@ -96,8 +108,7 @@ impl ProviderConfig {
         app: AppId,
         row: &ProviderRow,
     ) -> Result<Self, UnreadableConfig> {
-        let plain = key.open(app, row.provider, &row.sealed)?;
-        Ok(Self::parse(row.provider, &serde_json::from_slice(&plain)?)?)
+        Ok(Self::parse(row.provider, &stored(key, app, row)?)?)
     }
 
     /// The configuration as `GET` shows it: secrets left out.
@@ -108,6 +119,7 @@ impl ProviderConfig {
             Self::Fcm(config) => config.redacted(),
             Self::Messenger(config) => config.redacted(),
             Self::Telegram(config) => config.redacted(),
+            Self::WebPush(config) => config.redacted(),
         }
     }
 
@@ -119,6 +131,7 @@ impl ProviderConfig {
             Self::Fcm(config) => config.rate_per_second,
             Self::Messenger(config) => config.rate_per_second,
             Self::Telegram(config) => config.rate_per_second,
+            Self::WebPush(config) => config.rate_per_second,
         }
     }
 
@@ -126,10 +139,23 @@ impl ProviderConfig {
     #[must_use]
     pub(crate) fn enriched_as_data(&self) -> bool {
         match self {
-            Self::Apns(_) | Self::Messenger(_) | Self::Telegram(_) => false,
+            Self::Apns(_) | Self::Messenger(_) | Self::Telegram(_) | Self::WebPush(_) => false,
             Self::Fcm(config) => config.enriched_as_data,
         }
     }
+}
+
+/// What was put, as it was completed.
+///
+/// # Errors
+/// When the master key does not open it, or it is damaged.
+pub(crate) fn stored(
+    key: &MasterKey,
+    app: AppId,
+    row: &ProviderRow,
+) -> Result<Value, UnreadableConfig> {
+    let plain = key.open(app, row.provider, &row.sealed)?;
+    Ok(serde_json::from_slice(&plain)?)
 }
 
 /// What two equal private keys have in common, without being the key.

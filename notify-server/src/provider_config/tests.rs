@@ -3,7 +3,7 @@
 use notify_core::{IosEnv, ProviderKind};
 use serde_json::{Value, json};
 
-use super::{ProviderConfig, ProviderConfigError, test_keys as keys};
+use super::{ProviderConfig, test_keys as keys};
 
 fn apns() -> Value {
     json!({
@@ -35,6 +35,17 @@ fn messenger() -> Value {
 fn telegram() -> Value {
     json!({"bot_token": "110201543:AAHdqTcvCH1vGWJxf", "webhook_secret": "hook-5ecret"})
 }
+fn webpush() -> Value {
+    // The private key of RFC 8291, appendix A.
+    json!({
+        "subject": "mailto:push@shop.com",
+        "vapid_private_key": "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw",
+    })
+}
+
+/// Its public half.
+const VAPID_PUBLIC: &str =
+    "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8";
 
 fn errors(kind: ProviderKind, body: &Value) -> Vec<String> {
     match ProviderConfig::parse(kind, body) {
@@ -250,6 +261,66 @@ fn without_an_endpoint_it_is_the_provider_s_own() {
 }
 
 #[test]
+fn web_push_names_every_broken_rule_with_its_path() {
+    let key_rule = "vapid_private_key: must be a private key of P-256, 32 bytes in base64url";
+    let rows: Vec<(&str, Option<Value>, &str)> = vec![
+        ("/subject", None, "subject: is required"),
+        ("/subject", Some(json!("")), "subject: is required"),
+        ("/subject", Some(json!(7)), "subject: expected a string"),
+        (
+            "/subject",
+            Some(json!("push@shop.com")),
+            "subject: must be a mailto: address or an https: url, such as \
+             mailto:push@your-domain.com",
+        ),
+        (
+            "/subject",
+            Some(json!("mailto:push@localhost")),
+            "subject: must name a real domain: Apple refuses localhost, reserved names and \
+             addresses",
+        ),
+        ("/vapid_private_key", Some(json!(7)), "vapid_private_key: expected a string"),
+        ("/vapid_private_key", Some(json!("short")), key_rule),
+        ("/vapid_private_key", Some(json!("A".repeat(43))), key_rule),
+        ("/vapid_private_key", Some(json!("_".repeat(43))), key_rule),
+        ("/vapid_private_key", Some(json!(keys::p256_pem())), key_rule),
+        (
+            "/vapid_public_key",
+            Some(json!(VAPID_PUBLIC.replace('z', "y"))),
+            "vapid_public_key: is not that of the private key",
+        ),
+        ("/endpoint", Some(json!("https://x")), "endpoint: unknown field"),
+    ];
+    for (pointer, value, expected) in rows {
+        let body = with(webpush(), pointer, value.clone());
+        assert_eq!(errors(ProviderKind::WebPush, &body), [expected], "{pointer} = {value:?}");
+    }
+    let padded = format!("{}=", webpush()["vapid_private_key"].as_str().unwrap());
+    let body = with(webpush(), "/vapid_private_key", Some(json!(padded)));
+    let body = with(body, "/vapid_public_key", Some(json!(VAPID_PUBLIC)));
+    assert_eq!(errors(ProviderKind::WebPush, &body), [""; 0]);
+}
+
+#[test]
+fn a_vapid_key_is_made_once_and_kept_until_another_is_given() {
+    let complete = |mut body: Value, earlier: Option<&Value>| {
+        ProviderConfig::complete(ProviderKind::WebPush, &mut body, earlier);
+        body
+    };
+    let without = || json!({"subject": "mailto:push@shop.com"});
+    let made = complete(without(), None);
+    let config = ProviderConfig::parse(ProviderKind::WebPush, &made).unwrap();
+    let public = config.redacted()["vapid_public_key"].as_str().unwrap().to_owned();
+    assert_eq!((public.len(), &public[..1]), (87, "B"), "an uncompressed point in base64url");
+    assert_ne!(complete(without(), None), made, "no two are alike");
+    for unset in [without(), with(without(), "/vapid_private_key", Some(json!(null)))] {
+        assert_eq!(complete(unset, Some(&made)), made);
+    }
+    assert_eq!(complete(webpush(), Some(&made)), webpush(), "a key that is given stands");
+    assert_eq!(complete(json!([]), Some(&made)), json!([]));
+}
+
+#[test]
 fn a_configuration_reads_back_without_its_secrets() {
     let certificate = keys::certificate_pem();
     let optional = [
@@ -307,6 +378,17 @@ fn a_configuration_reads_back_without_its_secrets() {
             })
         );
     }
+    let body = with(fill(webpush()), "/endpoint", None);
+    let config = ProviderConfig::parse(ProviderKind::WebPush, &body).unwrap();
+    assert_eq!(
+        config.redacted(),
+        json!({
+            "subject": "mailto:push@shop.com",
+            "vapid_public_key": VAPID_PUBLIC,
+            "ca_certificate": certificate,
+            "rate_per_second": 50,
+        })
+    );
 }
 
 #[test]
@@ -328,6 +410,8 @@ fn debug_output_shows_no_key() {
             assert!(!shown.contains(secret.as_str().unwrap()), "{kind} {name}");
         }
     }
+    let shown = format!("{:?}", ProviderConfig::parse(ProviderKind::WebPush, &webpush()).unwrap());
+    assert!(!shown.contains(webpush()["vapid_private_key"].as_str().unwrap()), "{shown}");
 }
 
 #[test]
@@ -349,12 +433,4 @@ fn one_apns_endpoint_stands_for_both_hosts_and_none_for_apples() {
     assert_eq!(hosts(&one), ["https://a.example", "https://a.example"]);
     let two = with(one, "/sandbox_endpoint", Some(json!("https://b.example")));
     assert_eq!(hosts(&two), ["https://a.example", "https://b.example"]);
-}
-
-#[test]
-fn a_provider_that_is_not_built_yet_says_so() {
-    let kind = ProviderKind::WebPush;
-    let error = ProviderConfig::parse(kind, &json!({})).unwrap_err();
-    assert_eq!(error, ProviderConfigError::Unsupported(kind));
-    assert_eq!(error.into_lines(), ["provider: is not supported yet"]);
 }

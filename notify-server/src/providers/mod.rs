@@ -14,6 +14,7 @@ mod telegram;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod web_push;
 
 pub(crate) use registry::Providers;
 

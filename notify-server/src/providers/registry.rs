@@ -9,26 +9,34 @@ use super::fcm::{AccessTokens, Fcm};
 use super::messenger::{Messenger, Quotas};
 use super::telegram::{Floods, Telegram};
 use super::transport::Pools;
+use super::web_push::{Services, VapidTokens, WebPush};
 use crate::clock::SharedClock;
+use crate::outbound::Outbound;
 use crate::provider_config::ProviderConfig;
 
 /// Where every provider of the server comes from.
 pub(crate) struct Providers {
     clock: SharedClock,
-    pools: Pools,
+    pools: Arc<Pools>,
     provider_tokens: ProviderTokens,
     access_tokens: AccessTokens,
     page_quotas: Quotas,
     bot_floods: Floods,
+    services: Services,
+    vapid_tokens: VapidTokens,
 }
 
 impl Providers {
-    /// Nothing is opened before something is sent.
+    /// Nothing is opened before something is sent. `guard` says which of the addresses that users
+    /// give may be connected to.
     #[must_use]
-    pub(crate) fn new(clock: SharedClock) -> Self {
+    pub(crate) fn new(clock: SharedClock, guard: Outbound) -> Self {
+        let pools: Arc<Pools> = Arc::default();
         Self {
             clock,
-            pools: Pools::default(),
+            services: Services::new(Arc::clone(&pools), guard),
+            vapid_tokens: VapidTokens::default(),
+            pools,
             provider_tokens: ProviderTokens::default(),
             access_tokens: AccessTokens::default(),
             page_quotas: Quotas::default(),
@@ -53,6 +61,9 @@ impl Providers {
             }
             ProviderConfig::Telegram(config) => {
                 Arc::new(Telegram::new(config, clock, &self.pools, &self.bot_floods))
+            }
+            ProviderConfig::WebPush(config) => {
+                Arc::new(WebPush::new(config, clock, &self.services, &self.vapid_tokens))
             }
         }
     }

@@ -2,6 +2,7 @@
 
 pub(super) mod answers;
 mod credentials;
+mod web_push;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::net::TcpListener;
 
 use super::{Address, Answer, Prepared, Providers, Scope, SharedProvider};
 use crate::clock::ManualClock;
+use crate::outbound::Outbound;
 use crate::payload::Outgoing;
 use crate::provider_config::ProviderConfig;
 use crate::sandbox::apns::Reason;
@@ -37,7 +39,7 @@ async fn fixture() -> Fixture {
     let config = SandboxConfig { clock: sandbox_clock.clone(), ..SandboxConfig::default() };
     let sandbox = Sandbox::start(listener, config).await.unwrap();
     let clock = ManualClock::at(NOW);
-    let providers = Providers::new(clock.clone());
+    let providers = Providers::new(clock.clone(), Outbound::new(true));
     Fixture { sandbox, sandbox_clock, clock, providers }
 }
 
@@ -48,6 +50,10 @@ impl Fixture {
 
     fn fcm(&self) -> SharedProvider {
         self.build(ProviderKind::Fcm, &self.sandbox.fcm_config())
+    }
+
+    fn web_push(&self) -> SharedProvider {
+        self.build(ProviderKind::WebPush, &self.sandbox.webpush_config())
     }
 
     fn build(&self, kind: ProviderKind, config: &Value) -> SharedProvider {

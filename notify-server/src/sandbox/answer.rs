@@ -13,6 +13,8 @@ pub enum Provider {
     Fcm,
     /// Google's OAuth2 token endpoint; its requests are counted, but are no messages.
     Oauth,
+    /// The push service of a browser.
+    WebPush,
 }
 
 impl Provider {
@@ -23,6 +25,7 @@ impl Provider {
             Self::Apns => "apns",
             Self::Fcm => "fcm",
             Self::Oauth => "oauth",
+            Self::WebPush => "webpush",
         }
     }
 }

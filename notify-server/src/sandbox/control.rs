@@ -4,12 +4,13 @@
 //! | call | what |
 //! |---|---|
 //! | `GET /` | the page: the last messages |
-//! | `GET /sandbox/config`, `/sandbox/config/apns`, `/sandbox/config/fcm` | what to configure: the bodies of `PUT …/providers/:provider` |
+//! | `GET /sandbox/config`, `/sandbox/config/apns`, `/sandbox/config/fcm`, `/sandbox/config/webpush` | what to configure: the bodies of `PUT …/providers/:provider` |
 //! | `GET /sandbox/ca.pem` | the certificate to trust |
 //! | `GET /sandbox/received?provider=&token=&limit=` | the last messages, oldest first |
 //! | `DELETE /sandbox/received` | forgets them, and the counts |
 //! | `GET /sandbox/counts` | how often each answer was given |
 //! | `GET`, `POST`, `DELETE /sandbox/rules` | a [`Rule`] as JSON, or a list of them |
+//! | `POST /sandbox/subscriptions` | `{application_server_key?, script?}`: subscribes a browser |
 //! | `POST /sandbox/tokens` | `{token, environment?, topic?}`: where an APNs token belongs |
 //! | `GET`, `POST /sandbox/settings` | [`Settings`]; a field left out keeps its value |
 
@@ -25,6 +26,7 @@ use super::journal::Received;
 use super::page;
 use super::rules::Rule;
 use super::scene::{Declared, Scene, Settings};
+use super::webpush;
 
 /// Messages that one answer lists unless told otherwise.
 const RECEIVED_LISTED_DEFAULT: usize = 1_000;
@@ -58,6 +60,7 @@ fn route(scene: &Scene, call: &Call) -> Answered {
         "/sandbox/config" => get(method, || ok(&config(scene))),
         "/sandbox/config/apns" => get(method, || ok(&scene.apns_config(0))),
         "/sandbox/config/fcm" => get(method, || ok(&scene.fcm_config())),
+        "/sandbox/config/webpush" => get(method, || ok(&scene.webpush_config())),
         "/sandbox/ca.pem" => get(method, || {
             respond(StatusCode::OK, "application/x-pem-file", scene.credentials.ca_pem.clone())
         }),
@@ -71,6 +74,7 @@ fn route(scene: &Scene, call: &Call) -> Answered {
             get(method, || ok(&json!({ "received": received })))
         }
         "/sandbox/rules" => rules(scene, call),
+        "/sandbox/subscriptions" => subscribe(scene, call),
         "/sandbox/tokens" => declare(scene, call),
         "/sandbox/settings" => settings(scene, call),
         _ => Err(Refused::NotFound),
@@ -86,7 +90,11 @@ fn ok(body: &impl serde::Serialize) -> Response<Bytes> {
 }
 
 fn config(scene: &Scene) -> Value {
-    json!({ "apns": scene.apns_config(0), "fcm": scene.fcm_config() })
+    json!({
+        "apns": scene.apns_config(0),
+        "fcm": scene.fcm_config(),
+        "webpush": scene.webpush_config(),
+    })
 }
 
 fn received(scene: &Scene, call: &Call) -> Result<Vec<Received>, Refused> {
@@ -96,9 +104,9 @@ fn received(scene: &Scene, call: &Call) -> Result<Vec<Received>, Refused> {
         let invalid = |rule: &str| Refused::Invalid(format!("{name}: {rule}"));
         match name.as_ref() {
             "provider" => {
-                let named = [Provider::Apns, Provider::Fcm].into_iter();
+                let named = [Provider::Apns, Provider::Fcm, Provider::WebPush].into_iter();
                 let named = named.into_iter().find(|provider| provider.as_str() == value);
-                provider = Some(named.ok_or_else(|| invalid("must be apns or fcm"))?);
+                provider = Some(named.ok_or_else(|| invalid("must be apns, fcm or webpush"))?);
             }
             "token" => token = Some(value.into_owned()),
             "limit" => limit = value.parse().map_err(|_| invalid("must be a number"))?,
@@ -150,6 +158,29 @@ fn declare(scene: &Scene, call: &Call) -> Answered {
     let body: Body = parse(call)?;
     scene.declare(&body.token, body.declared);
     Ok(ok(&json!({})))
+}
+
+/// Answers what the browser's `PushSubscription` serialises to.
+fn subscribe(scene: &Scene, call: &Call) -> Answered {
+    #[derive(Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Body {
+        application_server_key: Option<String>,
+        script: String,
+    }
+
+    if call.head.method != Method::POST {
+        return Err(Refused::MethodNotAllowed);
+    }
+    let body: Body = if call.body.is_empty() { Body::default() } else { parse(call)? };
+    let key = body.application_server_key.as_deref();
+    let made = webpush::subscribe(scene, key, &body.script)
+        .map_err(|error| Refused::Invalid(error.to_string()))?;
+    Ok(ok(&json!({
+        "endpoint": made.endpoint,
+        "expirationTime": null,
+        "keys": { "p256dh": made.p256dh, "auth": made.auth },
+    })))
 }
 
 fn settings(scene: &Scene, call: &Call) -> Answered {

@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
 
-use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+use aws_lc_rs::encoding::{AsBigEndian, AsDer, EcPrivateKeyBin, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
-use aws_lc_rs::signature::KeyPair as _;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -52,12 +52,21 @@ pub(super) struct ServiceAccount {
     pub(super) public_key: Vec<u8>,
 }
 
+/// The VAPID key of [`super::Sandbox::webpush_config`].
+pub(super) struct VapidKey {
+    /// The number itself, in base64url.
+    pub(super) private_key: String,
+    /// An uncompressed point.
+    pub(super) public_key: Vec<u8>,
+}
+
 /// All of them.
 pub(super) struct Credentials {
     pub(super) ca_pem: String,
     pub(super) tls: Arc<ServerConfig>,
     pub(super) apns_keys: [ApnsKey; 2],
     pub(super) service_account: ServiceAccount,
+    pub(super) vapid: VapidKey,
 }
 
 impl Credentials {
@@ -79,6 +88,7 @@ impl Credentials {
                 private_key_pem: rsa.private_key_pem.clone(),
                 public_key: rsa.public_key.clone(),
             },
+            vapid: vapid_key()?,
         })
     }
 }
@@ -90,6 +100,15 @@ fn apns_key(team_id: &'static str, key_id: &'static str) -> Result<ApnsKey, Sand
         key_id,
         private_key_pem: key.serialize_pem(),
         public_key: key.public_key_raw().to_vec(),
+    })
+}
+
+fn vapid_key() -> Result<VapidKey, SandboxError> {
+    let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)?;
+    let private: EcPrivateKeyBin<'_> = pair.private_key().as_be_bytes()?;
+    Ok(VapidKey {
+        private_key: URL_SAFE_NO_PAD.encode(private.as_ref()),
+        public_key: pair.public_key().as_ref().to_vec(),
     })
 }
 

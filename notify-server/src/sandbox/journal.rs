@@ -22,17 +22,17 @@ pub struct Received {
     pub provider: Provider,
     /// APNs: by which host.
     pub environment: Option<Environment>,
-    /// The device token, topic or condition that was named.
+    /// The device token, topic or condition that was named; of a browser the end of its endpoint.
     pub token: Option<String>,
     /// Its headers by name; several of one name are joined by `, `.
     pub headers: BTreeMap<String, String>,
-    /// The body: as JSON where it is that, else as text.
+    /// The body, decrypted: as JSON where it is that, else as text.
     pub payload: serde_json::Value,
     /// The answer's status; 0 where a fault stood in its place.
     pub status: u16,
     /// The answer's reason, or the fault's name.
     pub reason: Option<String>,
-    /// `apns-id`, or the `name` of FCM's success.
+    /// `apns-id`, the `name` of FCM's success, or the `Location` of a push service's.
     pub message_id: Option<String>,
     /// The number of its connection, from 1.
     pub connection: u64,
@@ -114,8 +114,8 @@ impl Journal {
             inner.count(tally);
             inner.received += 1;
             match (tally.status, tally.token) {
-                (200, Some(token)) => inner.accept(tally.provider, token),
-                (200, None) => inner.accepted += 1,
+                (200..300, Some(token)) => inner.accept(tally.provider, token),
+                (200..300, None) => inner.accepted += 1,
                 _ => {}
             }
             if inner.entries.len() >= self.entries_max {

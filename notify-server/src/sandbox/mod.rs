@@ -1,12 +1,13 @@
-//! Fake providers on one port: APNs and FCM that check what they are sent as strictly as the real
+//! Fake providers on one port: APNs, FCM and browsers' push service that check what they are sent as strictly as the real
 //! ones, answer as they are told, and show what they received. A product feature
 //! (`notify-server sandbox`) and the tests' opposite number; it must never print, nor accept what
-//! Apple or Google would refuse.
+//! the real ones would refuse.
 //!
 //! | path | what |
 //! |---|---|
 //! | `/apns/3/device/TOKEN`, `/apns-sandbox/3/device/TOKEN` | APNs, production and development |
 //! | `/fcm/v1/projects/ID/messages:send`, `/token` | FCM HTTP v1 and its OAuth2 token endpoint |
+//! | `/push/ID` | Web Push: the endpoints of subscriptions that `/sandbox/subscriptions` made |
 //! | `/`, `/sandbox/…` | the page and the scripting API, see [`control`] |
 //!
 //! The port speaks TLS (ALPN `h2`, `http/1.1`) and, told apart by the first byte, plain HTTP/1.1
@@ -21,6 +22,9 @@
 //! `internal`, `unavailable`, `unspecified`, `empty`, or a fault: `silence`, `reset`, `refuse`,
 //! `goaway`, `cut`. Then `:N` adds `Retry-After: N`, and `xN` means the first N attempts alone:
 //! `phone-429:3`, `phone-503x2`.
+//!
+//! Web Push: what follows the last `-` of a subscription's endpoint, in the same way: a status, or a
+//! word of [`Refusal::ALL`], or a fault; [`Sandbox::subscribe`] makes such subscriptions.
 //!
 //! APNs: the last eight hex digits, `dea` + how often + status + index. How often is `d` (always)
 //! or `1` to `9` (the first so many attempts); the status is three decimal digits; the index picks
@@ -40,6 +44,7 @@ mod page;
 mod rules;
 mod scene;
 mod transport;
+mod webpush;
 
 #[cfg(test)]
 mod tests;
@@ -60,6 +65,7 @@ pub use fcm::fcm_token;
 pub use journal::{Count, Counts, Received};
 pub use rules::{Rule, RuleError};
 pub use scene::{Declared, SandboxConfig, Settings};
+pub use webpush::{Browser, Refusal, SubscribeError};
 
 use scene::Scene;
 
@@ -124,6 +130,28 @@ impl Sandbox {
     #[must_use]
     pub fn fcm_config(&self) -> serde_json::Value {
         self.scene.fcm_config()
+    }
+
+    /// The body for `PUT …/providers/webpush`.
+    #[must_use]
+    pub fn webpush_config(&self) -> serde_json::Value {
+        self.scene.webpush_config()
+    }
+
+    /// Subscribes a browser whose push service answers like that. `application_server_key` is the
+    /// public VAPID key that the page subscribes with, in base64url; that of
+    /// [`webpush_config`](Self::webpush_config) when absent.
+    ///
+    /// # Errors
+    /// When the key is none, or no endpoint can ask for that answer: a reason without a word. That
+    /// takes a [`Rule`].
+    pub fn subscribe(
+        &self,
+        application_server_key: Option<&str>,
+        answer: &Answer,
+    ) -> Result<notify_core::WebSubscription, SubscribeError> {
+        let script = webpush::script(answer).ok_or(SubscribeError::Script)?;
+        webpush::subscribe(&self.scene, application_server_key, &script)
     }
 
     /// The messages received, in order; the oldest go when the journal is full.

@@ -55,7 +55,7 @@ fn push_row(page: &mut String, entry: &Received) {
         Some(super::Environment::Sandbox) => " (development)",
         Some(super::Environment::Production) | None => "",
     };
-    let class = if entry.status == 200 { "accepted" } else { "refused" };
+    let class = if (200..300).contains(&entry.status) { "accepted" } else { "refused" };
     let payload = serde_json::to_string_pretty(&entry.payload).unwrap_or_default();
     let headers: Vec<String> =
         entry.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -87,10 +87,16 @@ pub(super) fn instructions(scene: &Scene) -> String {
          \n\
          APNs   {origin}/apns and {origin}/apns-sandbox, topic {topic}\n\
          FCM    {origin}/fcm, project {project}, tokens from {origin}/token\n\
+         Web    {origin}/push; the server needs --allow-private-networks to send there\n\
          \n\
          configure an application to send here:\n\
          \x20 curl -s {plain}/sandbox/config/apns | notify providers put apns -\n\
          \x20 curl -s {plain}/sandbox/config/fcm | notify providers put fcm -\n\
+         \x20 curl -s {plain}/sandbox/config/webpush | notify providers put webpush -\n\
+         \n\
+         subscribe a browser of this sandbox:\n\
+         \x20 curl -s -X POST {plain}/sandbox/subscriptions |\n\
+         \x20   notify subscriptions create --platform web --subscription -\n\
          \n\
          see what arrives:\n\
          \x20 {plain}/                   a page\n\

@@ -15,6 +15,7 @@ use super::credentials::{Credentials, SandboxError};
 use super::fcm::AccessTokens;
 use super::journal::Journal;
 use super::rules::Rules;
+use super::webpush::{Subscriptions, VerifiedVapid};
 use crate::clock::{SharedClock, SystemClock};
 
 /// Messages the journal keeps unless told otherwise.
@@ -92,6 +93,8 @@ pub(super) struct Scene {
     pub(super) settings: watch::Sender<Settings>,
     pub(super) access_tokens: AccessTokens,
     pub(super) verified_tokens: VerifiedTokens,
+    pub(super) subscriptions: Subscriptions,
+    pub(super) verified_vapid: VerifiedVapid,
     pub(super) apns_topics: Vec<String>,
     declared: Mutex<HashMap<String, Declared>>,
     connections: AtomicU64,
@@ -108,6 +111,8 @@ impl Scene {
             settings: watch::Sender::new(config.settings),
             access_tokens: AccessTokens::default(),
             verified_tokens: VerifiedTokens::default(),
+            subscriptions: Subscriptions::default(),
+            verified_vapid: VerifiedVapid::default(),
             apns_topics: config.apns_topics,
             declared: Mutex::default(),
             connections: AtomicU64::new(0),
@@ -145,6 +150,14 @@ impl Scene {
                 "token_uri": self.token_uri(),
             },
             "endpoint": format!("{}/fcm", self.origin),
+            "ca_certificate": self.credentials.ca_pem,
+        })
+    }
+
+    pub(super) fn webpush_config(&self) -> serde_json::Value {
+        json!({
+            "subject": "mailto:sandbox@example.com",
+            "vapid_private_key": self.credentials.vapid.private_key,
             "ca_certificate": self.credentials.ca_pem,
         })
     }

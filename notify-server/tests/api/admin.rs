@@ -80,8 +80,7 @@ async fn providers_are_configured_shown_without_secrets_and_removed() {
     admin.delete(&path("apns")).await.is(404);
     admin.put(&path("apns"), &json!({"team_id": 1})).await.is(400);
     admin.get(&path("toaster")).await.is(404);
-    let answer = admin.put(&path("webpush"), &json!({})).await;
-    answer.rejected(400, &["provider: is not supported yet"]);
+    admin.put(&path("webpush"), &json!({})).await.rejected(400, &["subject: is required"]);
 }
 
 #[tokio::test]
@@ -101,4 +100,50 @@ async fn what_is_stored_of_a_provider_is_sealed_and_survives_a_restart() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         assert!(!bytes.windows(secret.len()).any(|part| part == secret.as_bytes()));
     }
+}
+
+#[tokio::test]
+async fn a_vapid_key_is_made_once_shown_by_its_public_half_and_kept() {
+    let server = TestServer::start().await;
+    let admin = server.admin();
+    let app = first_app(&admin).await;
+    let path = format!("/admin/v1/apps/{app}/providers/webpush");
+    let subject = json!({"subject": "mailto:push@shop.com"});
+    let refused = admin.put(&path, &json!({"subject": "mailto:push@localhost"})).await;
+    refused.rejected(
+        400,
+        &["subject: must name a real domain: Apple refuses localhost, reserved names and addresses"],
+    );
+    admin.get(&path).await.is(404);
+    // Two at once: one of them finds the key that the other made.
+    let (one, two) = tokio::join!(admin.put(&path, &subject), admin.put(&path, &subject));
+    assert_eq!((one.ok(), two.ok()), (json!({"success": true}), json!({"success": true})));
+    let shown = admin.get(&path).await.ok()["config"].clone();
+    let public = shown["vapid_public_key"].as_str().unwrap().to_owned();
+    assert_eq!(
+        shown,
+        json!({"subject": "mailto:push@shop.com", "vapid_public_key": public}),
+        "and nothing else"
+    );
+    let other = json!({"subject": "https://shop.com/contact", "rate_per_second": 50});
+    admin.put(&path, &other).await.ok();
+    let server = server.restarted().await;
+    let admin = server.admin();
+    let kept = admin.get(&path).await.ok()["config"].clone();
+    let mut expected = other.clone();
+    expected["vapid_public_key"] = json!(public);
+    assert_eq!(kept, expected);
+    admin.put(&path, &kept).await.ok();
+    assert_eq!(admin.get(&path).await.ok()["config"], expected, "what is read can be put");
+    // The private key of RFC 8291, appendix A.
+    let mut own = subject.clone();
+    own["vapid_private_key"] = json!("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw");
+    admin.put(&path, &own).await.ok();
+    let shown = admin.get(&path).await;
+    assert!(!shown.text.contains("yfWPiYE"), "{shown:?}");
+    assert!(shown.ok()["config"]["vapid_public_key"].as_str().unwrap().starts_with("BP4z9KsN6nGR"));
+    admin.delete(&path).await.ok();
+    admin.put(&path, &subject).await.ok();
+    let anew = admin.get(&path).await.ok()["config"]["vapid_public_key"].clone();
+    assert_ne!(anew, json!(public), "what was removed is gone");
 }

@@ -156,9 +156,21 @@ async fn a_browsers_endpoint_is_no_private_address_unless_that_is_allowed() {
     let server = TestServer::start().await;
     let refused = server.caller().post(path, &body("127.0.0.1")).await;
     refused.rejected(400, &["subscription.endpoint: must not be a private address"]);
+    for (host, rule) in [
+        ("localhost", "must not be a private address"),
+        ("0x7f.1", "must not be a private address"),
+        ("[::ffff:10.0.0.1]", "must not be a private address"),
+        ("169.254.169.254", "must not be a private address"),
+        ("user@push.example", "must not contain credentials"),
+        ("push.example:8443", "must not name a port other than 443"),
+    ] {
+        let refused = server.caller().post(path, &body(host)).await;
+        refused.rejected(400, &[&format!("subscription.endpoint: {rule}")]);
+    }
     server.caller().post(path, &body("push.example")).await.id();
     let lenient = TestServer::start_with(|config| config.allow_private_networks = true).await;
     lenient.caller().post(path, &body("127.0.0.1")).await.id();
+    lenient.caller().post(path, &body("127.0.0.1:8443")).await.id();
 }
 
 #[tokio::test]

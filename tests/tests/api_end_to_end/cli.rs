@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
 use notify_server::sandbox::{Answer, apns_token, fcm_token};
-use notify_tests::{Notify, TestServer, until};
+use notify_tests::{Notify, TestServer, WAIT_MAX, until};
 use serde_json::{Value, json};
 
 async fn server_and_command() -> Result<(TestServer, Notify)> {
@@ -69,6 +69,46 @@ async fn an_administrator_makes_an_application_with_a_key_and_a_provider() -> Re
     assert_eq!(shop.run(&["devices", "list"]).await?.status, Some(4));
     notify.json(&["apps", "delete", app]).await?;
     assert_eq!(notify.run(&["apps", "get", app]).await?.status, Some(5));
+    server.stop().await
+}
+
+#[tokio::test]
+async fn browsers_are_configured_subscribed_and_sent_to() -> Result<()> {
+    let (server, notify) = server_and_command().await?;
+    let folder = tempfile::tempdir()?;
+    let file = |name: &str, text: String| -> Result<String> {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text)?;
+        Ok(path.to_str().context("a path")?.to_owned())
+    };
+    notify.json(&["providers", "delete", "webpush"]).await?;
+    let ca_certificate = server.sandbox.ca_certificate();
+    let config = json!({"subject": "mailto:push@shop.com", "ca_certificate": ca_certificate});
+    let config = file("webpush.json", config.to_string())?;
+    notify.json(&["providers", "put", "webpush", &config]).await?;
+    let shown = notify.json(&["providers", "get", "webpush"]).await?;
+    let key = shown["config"]["vapid_public_key"].as_str().context("a public key")?;
+
+    let made = server.sandbox.subscribe(Some(key), &Answer::ok())?;
+    let subscription = json!({"endpoint": made.endpoint, "expirationTime": null,
+        "keys": {"p256dh": made.p256dh, "auth": made.auth}});
+    let subscription = file("subscription.json", subscription.to_string())?;
+    let create = ["subscriptions", "create", "--platform", "web", "--subscription", &subscription];
+    let id = notify.json(&create).await?["id"].clone();
+    let device = notify.json(&["devices", "get", id.as_str().context("an id")?]).await?;
+    assert_eq!(device["platform"], "web");
+    let sent = notify.json(&["send", "--text", "Dinner!", "--platform", "web"]).await?;
+    let received = server.sandbox.wait_for(1, WAIT_MAX).await;
+    assert_eq!(received.len(), 1);
+    assert_eq!(
+        (&received[0].payload["body"], &received[0].payload["tag"]),
+        (&json!("Dinner!"), &sent["id"])
+    );
+
+    let placeholder = file("wrong.json", json!({"subject": "mailto:push@localhost"}).to_string())?;
+    let output = notify.run(&["providers", "put", "webpush", &placeholder]).await?;
+    assert_eq!(output.status, Some(3), "{output:?}");
+    assert!(output.stderr.contains("subject: must name a real domain"), "{output:?}");
     server.stop().await
 }
 

@@ -6,6 +6,7 @@ mod faults;
 mod holds;
 mod outcomes;
 mod payloads;
+mod web_push;
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use notify_core::{
     Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp,
 };
 use notify_server::sandbox::apns::Reason;
-use notify_server::sandbox::{Sandbox, SandboxConfig, Settings};
+use notify_server::sandbox::{Refusal, Sandbox, SandboxConfig, Settings};
 use notify_tests::{ServerProcess, WAIT_MAX};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -171,6 +171,10 @@ fn the_sandbox_document_lists_every_reason_and_setting() {
         let row = format!("| {status} | {} |", reasons.join(", "));
         assert!(document.lines().any(|line| line == row), "missing: {row}");
     }
+    for (word, refusal) in Refusal::ALL.iter().filter_map(|one| Some((one.word?, one))) {
+        let row = format!("| `-{word}` | {} ", refusal.status);
+        assert!(document.lines().any(|line| line.starts_with(&row)), "missing: {row}");
+    }
     let settings = serde_json::to_value(Settings::default()).unwrap();
     for (name, default) in settings.as_object().unwrap() {
         let row = format!("| `{name}` | {default} |");
@@ -245,7 +249,7 @@ async fn the_calls_of_the_sandbox_document_are_taken() -> Result<()> {
             calls += 1;
         }
     }
-    ensure!(calls == 5, "{calls} calls");
+    ensure!(calls == 7, "{calls} calls");
     sandbox.stop().await;
     Ok(())
 }

@@ -7,6 +7,7 @@ use notify_core::{
     Violations, json,
 };
 use utoipa::openapi::{RefOr, Schema};
+use zeroize::Zeroizing;
 
 use crate::api::Api;
 use crate::api::ctx::Ctx;
@@ -47,13 +48,28 @@ impl utoipa::ToSchema for ProviderConfig {}
 pub(crate) async fn put(ctx: Ctx, body: ProviderConfig) -> Result<Reply<Success>, ApiError> {
     let app: AppId = ctx.id("id")?;
     let provider = provider(&ctx)?;
-    let config = serde_json::from_slice(&body.0).expect("json::check let nothing else through");
+    let mut config = serde_json::from_slice(&body.0).expect("json::check let nothing else through");
+    let _alone = ctx.api().provider_changes.lock().await;
+    let earlier = earlier(ctx.api(), app, provider).await?;
+    provider_config::ProviderConfig::complete(provider, &mut config, earlier.as_ref());
     provider_config::ProviderConfig::parse(provider, &config)
         .map_err(|error| ApiError::Invalid(error.into_lines()))?;
-    let sealed = ctx.api().master_key.seal(app, provider, &body.0);
+    let plain = Zeroizing::new(config.to_string());
+    let sealed = ctx.api().master_key.seal(app, provider, plain.as_bytes());
     let row = ProviderRow { provider, sealed, updated_at: ctx.at() };
     ctx.api().store.put_provider(app, row).await?;
     Ok(Reply::now(Success { success: true }))
+}
+
+/// What was put before, where it can still be opened.
+async fn earlier(
+    api: &Api,
+    app: AppId,
+    provider: ProviderKind,
+) -> Result<Option<serde_json::Value>, ApiError> {
+    let mut rows = api.store.providers(app).await?.into_iter();
+    let row = rows.find(|row| row.provider == provider);
+    Ok(row.and_then(|row| provider_config::stored(&api.master_key, app, &row).ok()))
 }
 
 /// `GET /admin/v1/apps/{id}/providers/{provider}`.

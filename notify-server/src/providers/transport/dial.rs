@@ -1,6 +1,7 @@
 //! Opening a connection: name, TCP, TLS, each within its time.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
@@ -12,6 +13,7 @@ use tokio_rustls::client::TlsStream;
 use super::failure::Failure;
 use super::tls::{TlsConfigs, Trust};
 use super::{ADDRESS_TIMEOUT, CONNECT_TIMEOUT, TLS_TIMEOUT};
+use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
 
 /// What is offered in the TLS handshake.
@@ -44,13 +46,14 @@ pub(super) struct Dial {
     pub(super) trust: Trust,
     pub(super) protocols: Protocols,
     pub(super) tls: Arc<TlsConfigs>,
+    /// Where the address comes from a user: who says what may be connected to.
+    pub(super) guard: Option<Outbound>,
 }
 
 impl Dial {
     pub(super) async fn open(&self) -> Result<Io, Failure> {
         let tcp = match timeout(CONNECT_TIMEOUT, self.connect()).await {
-            Ok(Ok(tcp)) => tcp,
-            Ok(Err(error)) => return Err(Failure::unsent_because("connect_failed", &error)),
+            Ok(connected) => connected?,
             Err(_) => return Err(Failure::unsent("connect_timeout")),
         };
         if !self.base_url.tls {
@@ -62,22 +65,14 @@ impl Dial {
         }
     }
 
-    async fn connect(&self) -> io::Result<TcpStream> {
-        let mut failed = None;
-        for address in lookup_host((self.base_url.host.as_str(), self.base_url.port)).await? {
-            let connected = match timeout(ADDRESS_TIMEOUT, TcpStream::connect(address)).await {
-                Ok(connected) => connected,
-                Err(_) => Err(io::ErrorKind::TimedOut.into()),
-            };
-            match connected {
-                Ok(tcp) => {
-                    tcp.set_nodelay(true)?;
-                    return Ok(tcp);
-                }
-                Err(error) => failed = Some(error),
-            }
-        }
-        Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address")))
+    async fn connect(&self) -> Result<TcpStream, Failure> {
+        let (host, port) = (self.base_url.host.as_str(), self.base_url.port);
+        let Some(guard) = &self.guard else {
+            let addresses = lookup_host((host, port)).await;
+            return connect_to_one_of(addresses.map_err(|error| connect_failed(&error))?).await;
+        };
+        let addresses = guard.addresses(host, port).await;
+        connect_to_one_of(addresses.map_err(|why| Failure::from(&why))?).await
     }
 
     async fn handshake(&self, tcp: TcpStream) -> Result<TlsStream<TcpStream>, Failure> {
@@ -97,4 +92,26 @@ impl Dial {
             Err(Failure::http1_only())
         }
     }
+}
+
+/// Connects to the first address that answers.
+async fn connect_to_one_of(
+    addresses: impl IntoIterator<Item = SocketAddr>,
+) -> Result<TcpStream, Failure> {
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "no address");
+    for address in addresses {
+        let connected = match timeout(ADDRESS_TIMEOUT, TcpStream::connect(address)).await {
+            Ok(connected) => connected.and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp)),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        match connected {
+            Ok(tcp) => return Ok(tcp),
+            Err(error) => failed = error,
+        }
+    }
+    Err(connect_failed(&failed))
+}
+
+fn connect_failed(error: &io::Error) -> Failure {
+    Failure::unsent_because("connect_failed", error)
 }

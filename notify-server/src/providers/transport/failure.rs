@@ -4,10 +4,14 @@ use std::borrow::Cow;
 
 use h2::Reason as H2Reason;
 
+use crate::outbound::Unreachable;
 use crate::providers::{Answer, Certainty, Reason};
 
 /// Longest cause kept in a reason, in characters.
 const CAUSE_CHARS_MAX: usize = 96;
+
+/// The reason of an address that nothing is sent to.
+pub(crate) const ADDRESS_NOT_ALLOWED: &str = "address_not_allowed";
 
 /// A request without an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +22,18 @@ pub(crate) struct Failure {
     pub(crate) outcome: Certainty,
     /// Whether the server speaks no HTTP/2, so that HTTP/1.1 may be tried.
     pub(crate) is_http1_only: bool,
+    /// Whether the address is one that nothing is sent to, so that another try is of no use.
+    pub(crate) is_not_allowed: bool,
 }
 
 impl Failure {
+    fn new(reason: Reason, outcome: Certainty) -> Self {
+        Self { reason, outcome, is_http1_only: false, is_not_allowed: false }
+    }
+
     /// Nothing was sent.
     pub(crate) fn unsent(reason: impl Into<Reason>) -> Self {
-        Self { reason: reason.into(), outcome: Certainty::NotProcessed, is_http1_only: false }
+        Self::new(reason.into(), Certainty::NotProcessed)
     }
 
     /// Nothing was sent, because of something with a cause worth telling.
@@ -36,9 +46,21 @@ impl Failure {
         Self { is_http1_only: true, ..Self::unsent("no_http2") }
     }
 
+    /// Nothing was sent, since nothing may be sent there.
+    pub(crate) fn not_allowed() -> Self {
+        Self { is_not_allowed: true, ..Self::unsent(ADDRESS_NOT_ALLOWED) }
+    }
+
     /// It was sent and nothing came back.
     pub(crate) fn unknown(reason: impl Into<Reason>) -> Self {
-        Self { reason: reason.into(), outcome: Certainty::Unknown, is_http1_only: false }
+        Self::new(reason.into(), Certainty::Unknown)
+    }
+
+    /// The same without what the peer said: where a user chose the peer, its words must not be
+    /// shown, nor be a reason of their own each time.
+    pub(crate) fn without_cause(self) -> Self {
+        let word = self.reason.split(':').next().unwrap_or_default().to_owned();
+        Self { reason: word.into(), ..self }
     }
 
     /// What an error on an open stream means (RFC 9113 §6.8, §8.7): a GOAWAY of the peer reaches
@@ -60,8 +82,20 @@ impl Failure {
     }
 }
 
+impl From<&Unreachable> for Failure {
+    fn from(unreachable: &Unreachable) -> Self {
+        match unreachable {
+            Unreachable::Unresolved(cause) => Self::unsent_because("connect_failed", cause),
+            Unreachable::NotAllowed => Self::not_allowed(),
+        }
+    }
+}
+
 impl From<Failure> for Answer {
     fn from(failure: Failure) -> Self {
+        if failure.is_not_allowed {
+            return Self::BadMessage { reason: failure.reason };
+        }
         Self::Retry { reason: failure.reason, after: None, outcome: failure.outcome }
     }
 }

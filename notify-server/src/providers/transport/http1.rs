@@ -1,8 +1,9 @@
-//! HTTP/1.1, for what is no HTTP/2: the token endpoint, and an `endpoint` of FCM that is plain
-//! `http` or negotiates nothing better. Follows no redirect and uses no proxy.
+//! HTTP/1.1, for what is no HTTP/2: the token endpoint, an `endpoint` of FCM that is plain `http`,
+//! and whatever negotiates nothing better. Follows no redirect and uses no proxy.
 
 use bytes::Bytes;
 use http::HeaderMap;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::{Instant, timeout_at};
 
@@ -10,9 +11,10 @@ use super::CONNECT_TIMEOUT;
 use super::failure::Failure;
 use super::reply::{Body, Reply};
 use super::tls::{TlsConfigs, Trust};
+use crate::outbound::{Outbound, Unreachable};
 
 /// Most idle connections kept to one host.
-const IDLE_CONNECTIONS_MAX: usize = 64;
+pub(crate) const HTTP1_CONNECTIONS_KEPT: usize = 64;
 
 /// A client of one trust.
 #[derive(Clone)]
@@ -23,15 +25,29 @@ pub(crate) struct Http1 {
 impl Http1 {
     /// Makes a client.
     pub(crate) fn new(tls: &TlsConfigs, trust: &Trust) -> Self {
+        Self::with(tls, trust, None)
+    }
+
+    /// Makes a client for names that users give. The guard sees no host that is an address
+    /// itself: urls pass [`Outbound::target`] before they come here.
+    pub(crate) fn guarded(tls: &TlsConfigs, trust: &Trust, guard: &Outbound) -> Self {
+        Self::with(tls, trust, Some(guard))
+    }
+
+    fn with(tls: &TlsConfigs, trust: &Trust, guard: Option<&Outbound>) -> Self {
         // Without any root, plain `http` still has to work; TLS then fails for want of an issuer.
         let tls = tls.get(trust, &[]).map_or_else(no_roots, |config| (*config).clone());
-        let client = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if let Some(guard) = guard {
+            builder = builder.dns_resolver(Guarded(guard.clone()));
+        }
+        let client = builder
             .tls_backend_preconfigured(tls)
             .http1_only()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .pool_max_idle_per_host(HTTP1_CONNECTIONS_KEPT)
             .tcp_nodelay(true)
             .build()
             .expect("a client with its TLS given needs nothing of the system");
@@ -49,7 +65,9 @@ impl Http1 {
         let exchange = async {
             let sent = self.client.post(url).headers(headers).body(body).send().await;
             let mut response = sent.map_err(|error| {
-                if error.is_connect() || error.is_builder() {
+                if let Some(unreachable) = unreachable(&error) {
+                    Failure::from(unreachable)
+                } else if error.is_connect() || error.is_builder() {
                     Failure::unsent_because("connect_failed", innermost(&error))
                 } else {
                     Failure::unknown("connection_cut")
@@ -87,4 +105,29 @@ fn innermost(error: &reqwest::Error) -> &dyn std::error::Error {
         cause = source;
     }
     cause
+}
+
+/// Gives out the addresses that the guard lets through, and no others.
+struct Guarded(Outbound);
+
+impl Resolve for Guarded {
+    fn resolve(&self, name: Name) -> Resolving {
+        let guard = self.0.clone();
+        Box::pin(async move {
+            // Port 0 stands for the url's own.
+            let addresses = guard.addresses(name.as_str(), 0).await?;
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// Whether it is the guard that gave nothing to connect to.
+fn unreachable(error: &reqwest::Error) -> Option<&Unreachable> {
+    let mut cause: &(dyn std::error::Error + 'static) = error;
+    loop {
+        if let Some(unreachable) = cause.downcast_ref() {
+            return Some(unreachable);
+        }
+        cause = cause.source()?;
+    }
 }

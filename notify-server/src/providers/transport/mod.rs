@@ -16,12 +16,13 @@ mod tests;
 mod tls;
 
 pub(crate) use dial::Protocols;
-pub(crate) use failure::Failure;
-pub(crate) use http1::Http1;
+pub(crate) use failure::{ADDRESS_NOT_ALLOWED, Failure};
+pub(crate) use http1::{HTTP1_CONNECTIONS_KEPT, Http1};
 pub(crate) use pool::{Pool, Pools};
 pub(crate) use reply::Reply;
 pub(crate) use retry_after::retry_after;
 pub(crate) use sender::Sender;
+pub(crate) use tls::Trust;
 
 use std::time::Duration;
 

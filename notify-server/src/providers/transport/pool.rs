@@ -19,6 +19,7 @@ use super::pace::Pace;
 use super::reply::{Reply, read_body};
 use super::tls::{TlsConfigs, Trust};
 use super::{CONNECTIONS_MAX, RESENDS_MAX, STREAMS_ASSUMED};
+use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
 use crate::providers::shared::Shared;
 
@@ -28,8 +29,9 @@ use crate::providers::shared::Shared;
 pub(crate) struct PoolKey {
     /// Origin.
     pub(crate) origin: String,
-    /// Names the credential, without holding it.
-    pub(crate) credential: String,
+    /// Names the credential, without holding it; `None` where the address is a user's, so that
+    /// such a pool is never one that goes unguarded.
+    pub(crate) credential: Option<String>,
     /// Roots beside the system's.
     pub(crate) trust: Trust,
     /// What is offered.
@@ -59,13 +61,32 @@ impl Pools {
         trust: Trust,
         protocols: Protocols,
     ) -> Arc<Pool> {
-        let key = PoolKey { origin: base_url.origin(), credential, trust, protocols };
+        let key =
+            PoolKey { origin: base_url.origin(), credential: Some(credential), trust, protocols };
+        self.pool(key, base_url, None)
+    }
+
+    /// The pool for an origin that a user named: all who send there share it, since nothing of a
+    /// credential is bound to its connections.
+    pub(crate) fn get_guarded(
+        &self,
+        base_url: &BaseUrl,
+        trust: Trust,
+        guard: &Outbound,
+    ) -> Arc<Pool> {
+        let origin = base_url.origin();
+        let key = PoolKey { origin, credential: None, trust, protocols: Protocols::Http2OrHttp1 };
+        self.pool(key, base_url, Some(guard))
+    }
+
+    fn pool(&self, key: PoolKey, base_url: &BaseUrl, guard: Option<&Outbound>) -> Arc<Pool> {
         self.pools.get(key, |key| Pool {
             dial: Arc::new(Dial {
                 base_url: base_url.clone(),
                 trust: key.trust.clone(),
-                protocols,
+                protocols: key.protocols,
                 tls: Arc::clone(&self.tls),
+                guard: guard.cloned(),
             }),
             pace: self.paces.get(key.origin.clone(), |_| Pace::default()),
             state: Mutex::default(),

@@ -76,7 +76,7 @@ pub(super) fn in_token(token: &str) -> Option<Answer> {
 }
 
 /// Splits `mark` and a number off the end.
-fn number_after(script: &str, mark: char) -> (&str, Option<u64>) {
+pub(in crate::sandbox) fn number_after(script: &str, mark: char) -> (&str, Option<u64>) {
     let split = script.rsplit_once(mark);
     let number = split.and_then(|(rest, digits)| Some((rest, digits.parse().ok()?)));
     number.map_or((script, None), |(rest, number)| (rest, Some(number)))

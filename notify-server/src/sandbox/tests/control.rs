@@ -34,10 +34,11 @@ async fn the_configuration_is_served_as_the_bodies_to_put() {
     let origin = format!("https://127.0.0.1:{}", sandbox.addr().port());
     assert_eq!(sandbox.origin(), origin);
     let (apns, fcm) = (sandbox.apns_config(), sandbox.fcm_config());
+    let webpush = sandbox.webpush_config();
     let rows = [
         ("/sandbox/config/apns", apns.clone()),
         ("/sandbox/config/fcm", fcm.clone()),
-        ("/sandbox/config", json!({ "apns": apns, "fcm": fcm })),
+        ("/sandbox/config", json!({ "apns": apns, "fcm": fcm, "webpush": webpush })),
     ];
     for (path, expected) in rows {
         assert_eq!(plain_json(&sandbox, "GET", path, &Value::Null).await, (200, expected));
@@ -106,7 +107,13 @@ async fn wrong_calls_are_told_what_is_wrong() {
             400,
             "status: must be between 200 and 599",
         ),
-        ("GET", "/sandbox/received?provider=x", Value::Null, 400, "provider: must be apns or fcm"),
+        (
+            "GET",
+            "/sandbox/received?provider=x",
+            Value::Null,
+            400,
+            "provider: must be apns, fcm or webpush",
+        ),
         ("GET", "/sandbox/received?limit=x", Value::Null, 400, "limit: must be a number"),
         ("GET", "/sandbox/received?x=1", Value::Null, 400, "x: is not a parameter"),
     ];

@@ -9,6 +9,7 @@ mod fcm;
 mod oauth;
 mod raw;
 mod scripts;
+mod webpush;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,264 @@
+//! What may be connected to, in every disguise that a url or a resolver can give it.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use super::ranges::{BLOCKED_V4, BLOCKED_V6, is_public};
+use super::{Outbound, Policy, Refused, Resolver, Unreachable};
+
+/// A resolver that answers as a test says: each name its answers in turn, the last one for ever.
+/// Literals are what they are.
+#[derive(Default)]
+pub(crate) struct TestResolver(Mutex<HashMap<String, VecDeque<Vec<SocketAddr>>>>);
+
+impl TestResolver {
+    /// Adds an answer for a name.
+    pub(crate) fn answers(&self, name: &str, addresses: &[SocketAddr]) {
+        let mut names = self.0.lock().unwrap();
+        names.entry(name.to_owned()).or_default().push_back(addresses.to_vec());
+    }
+}
+
+#[async_trait::async_trait]
+impl Resolver for TestResolver {
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(literal) = host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(literal, port)]);
+        }
+        let mut names = self.0.lock().unwrap();
+        let answers = names.get_mut(host).ok_or(io::ErrorKind::NotFound)?;
+        let answer = answers.front().cloned().unwrap_or_default();
+        if answers.len() > 1 {
+            answers.pop_front();
+        }
+        Ok(answer)
+    }
+}
+
+impl Outbound {
+    /// A guard over a test's resolver.
+    pub(crate) fn over(resolver: Arc<TestResolver>) -> Self {
+        Self { policy: Policy::Public, resolver }
+    }
+
+    /// The same, where one address plays a public one.
+    pub(crate) fn over_with(resolver: Arc<TestResolver>, public: IpAddr) -> Self {
+        Self { policy: Policy::PublicAnd(public), resolver }
+    }
+}
+
+/// Hosts that stand for this machine or its network, as a url can write them.
+pub(crate) const DISGUISES: [&str; 52] = [
+    "localhost",
+    "LOCALHOST",
+    "localhost.",
+    "a.localhost",
+    "a.b.LocalHost.",
+    "127.0.0.1",
+    "127.0.0.1.",
+    "127.1",
+    "127.0.1",
+    "0x7f.1",
+    "0x7f.0.0.1",
+    "0x7f000001",
+    "2130706433",
+    "017700000001",
+    "0177.0.0.1",
+    "0177.0.0.0x1",
+    "127.255.255.254",
+    "1２7.0.0.1",
+    "１２７.０.０.１",
+    "①②⑦.0.0.1",
+    "127。0。0。1",
+    "%31%32%37.0.0.1",
+    "0",
+    "0.0.0.0",
+    "10.1.2.3",
+    "100.64.0.1",
+    "100.127.255.255",
+    "169.254.169.254",
+    "0xa9fea9fe",
+    "2852039166",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.0.0.1",
+    "192.0.2.1",
+    "192.88.99.1",
+    "192.168.0.1",
+    "198.19.0.1",
+    "203.0.113.1",
+    "224.0.0.1",
+    "255.255.255.255",
+    "[::]",
+    "[::1]",
+    "[::127.0.0.1]",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:7f00:1]",
+    "[::ffff:a9fe:a9fe]",
+    "[64:ff9b::7f00:1]",
+    "[2002:7f00:1::]",
+    "[fe80::1]",
+    "[fc00::1]",
+    "[fec0::1]",
+    "[ff02::1]",
+];
+
+fn strict() -> Outbound {
+    Outbound::over(Arc::default())
+}
+
+#[test]
+fn a_url_of_this_machine_or_its_network_is_refused_in_every_disguise() {
+    for host in DISGUISES {
+        for path in ["", "/", "/push/1?q#f"] {
+            let url = format!("https://{host}{path}");
+            assert_eq!(strict().target(&url), Err(Refused::Address), "{url}");
+        }
+    }
+}
+
+#[test]
+fn a_url_is_https_on_443_without_credentials() {
+    let rows = [
+        ("https://push.example/x", Ok(())),
+        ("https://push.example:443/x", Ok(())),
+        ("HTTPS://PUSH.EXAMPLE/x", Ok(())),
+        ("https://1.1.1.1/x", Ok(())),
+        ("https://[2606:4700::1]/x", Ok(())),
+        ("https://localhost.example/x", Ok(())),
+        ("https://xn--mnchen-3ya.example/x", Ok(())),
+        ("https://münchen.example/x", Ok(())),
+        ("http://push.example/x", Err(Refused::NotHttps)),
+        ("ftp://push.example/x", Err(Refused::NotHttps)),
+        ("file:///etc/passwd", Err(Refused::NotHttps)),
+        ("gopher://push.example/x", Err(Refused::NotHttps)),
+        ("push.example/x", Err(Refused::NotHttps)),
+        ("https://", Err(Refused::NotHttps)),
+        ("https://[fe80::1%25eth0]/", Err(Refused::NotHttps)),
+        ("https://1.2.3.4.5/", Err(Refused::NotHttps)),
+        ("", Err(Refused::NotHttps)),
+        ("https://user@push.example/", Err(Refused::Credentials)),
+        ("https://user:password@push.example/", Err(Refused::Credentials)),
+        ("https://:password@push.example/", Err(Refused::Credentials)),
+        ("https://1.1.1.1@127.0.0.1/", Err(Refused::Credentials)),
+        ("https://push.example:22/", Err(Refused::Port)),
+        ("https://push.example:25/", Err(Refused::Port)),
+        ("https://push.example:80/", Err(Refused::Port)),
+        ("https://push.example:6379/", Err(Refused::Port)),
+        ("https://push.example:0/", Err(Refused::Port)),
+        ("https://127.0.0.1:22/", Err(Refused::Address)),
+    ];
+    for (url, expected) in rows {
+        assert_eq!(strict().target(url).map(drop), expected, "{url}");
+    }
+    let url = strict().target("https://push.example/x?q=1#fragment").unwrap();
+    assert_eq!(url.as_str(), "https://push.example/x?q=1", "a fragment is never sent");
+}
+
+#[test]
+fn with_private_networks_allowed_only_https_and_credentials_are_left_to_refuse() {
+    let lenient = Outbound::new(true);
+    for host in DISGUISES {
+        let url = format!("https://{host}:8443/push");
+        assert!(lenient.target(&url).is_ok(), "{url}");
+    }
+    assert_eq!(lenient.target("http://127.0.0.1/"), Err(Refused::NotHttps));
+    assert_eq!(lenient.target("https://a@127.0.0.1/"), Err(Refused::Credentials));
+}
+
+#[test]
+fn a_range_is_blocked_from_its_first_address_to_its_last_and_mapped_too() {
+    for range in BLOCKED_V4 {
+        for address in [range.network(), range.broadcast()] {
+            assert!(!is_public(address.into()), "{address}");
+            assert!(!is_public(address.to_ipv6_mapped().into()), "{address} mapped");
+        }
+    }
+    for range in BLOCKED_V6 {
+        for address in [range.network(), range.broadcast()] {
+            assert!(!is_public(address.into()), "{address}");
+        }
+    }
+}
+
+#[test]
+fn what_lies_beside_the_ranges_is_public() {
+    let rows = [
+        "1.1.1.1",
+        "9.255.255.255",
+        "11.0.0.0",
+        "100.63.255.255",
+        "100.128.0.0",
+        "126.255.255.255",
+        "128.0.0.0",
+        "169.253.255.255",
+        "169.255.0.0",
+        "172.15.255.255",
+        "172.32.0.0",
+        "192.0.1.0",
+        "192.0.3.0",
+        "192.167.255.255",
+        "192.169.0.0",
+        "198.17.255.255",
+        "198.20.0.0",
+        "223.255.255.255",
+        "2606:4700::1",
+        "2a00:1450:4001::200e",
+        "2001:4860::8888",
+        "2003::1",
+        "::ffff:1.1.1.1",
+    ];
+    for row in rows {
+        assert!(is_public(row.parse().unwrap()), "{row}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_what_it_resolves_to() {
+    // Name, what it resolves to, and what may be connected to of it.
+    type Row = (&'static str, Vec<SocketAddr>, Option<Vec<SocketAddr>>);
+    let public = "1.1.1.1:443".parse::<SocketAddr>().unwrap();
+    let private = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
+    let mapped = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), 443));
+    let six = SocketAddr::from((Ipv6Addr::LOCALHOST, 443));
+    let resolver = Arc::new(TestResolver::default());
+    let rows: [Row; 6] = [
+        ("public", vec![public], Some(vec![public])),
+        ("private", vec![private], None),
+        ("mapped", vec![mapped], None),
+        ("all-private", vec![six, private, mapped], None),
+        ("mixed", vec![six, public, private], Some(vec![public])),
+        ("mixed-last", vec![public, private], Some(vec![public])),
+    ];
+    for (name, answer, _) in &rows {
+        resolver.answers(name, answer);
+    }
+    let guard = Outbound::over(resolver.clone());
+    for (name, _, expected) in rows {
+        let found = guard.addresses(name, 443).await;
+        match expected {
+            Some(expected) => assert_eq!(found.unwrap(), expected, "{name}"),
+            None => assert!(matches!(found, Err(Unreachable::NotAllowed)), "{name}: {found:?}"),
+        }
+    }
+    let unknown = guard.addresses("unknown", 443).await;
+    assert!(matches!(unknown, Err(Unreachable::Unresolved(_))), "{unknown:?}");
+    resolver.answers("nothing", &[]);
+    let nothing = guard.addresses("nothing", 443).await;
+    assert!(matches!(nothing, Err(Unreachable::Unresolved(_))), "{nothing:?}");
+}
+
+#[tokio::test]
+async fn a_name_that_changes_its_address_is_checked_each_time() {
+    let public = "1.1.1.1:443".parse::<SocketAddr>().unwrap();
+    let private = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
+    let resolver = Arc::new(TestResolver::default());
+    resolver.answers("rebound", &[public]);
+    resolver.answers("rebound", &[private]);
+    let guard = Outbound::over(resolver);
+    assert_eq!(guard.addresses("rebound", 443).await.unwrap(), [public]);
+    let second = guard.addresses("rebound", 443).await;
+    assert!(matches!(second, Err(Unreachable::NotAllowed)), "{second:?}");
+}

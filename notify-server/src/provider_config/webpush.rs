@@ -1,0 +1,139 @@
+//! Configuration of Web Push: who sends, and the VAPID key (RFC 8292) that browsers are subscribed
+//! with. The key is made where none is given and kept from then on: with another one, every
+//! subscription would be refused.
+
+use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
+use aws_lc_rs::encoding::{AsBigEndian, EcPrivateKeyBin};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
+use base64::{Engine as _, alphabet};
+use jsonwebtoken::EncodingKey;
+use serde_json::{Map, Value, json};
+use zeroize::Zeroizing;
+
+use super::fields::Fields;
+use super::subject::check_subject;
+use super::{ExtraRoots, ProviderConfigError};
+
+/// The field that is kept from before, or made.
+const PRIVATE_KEY: &str = "vapid_private_key";
+
+/// base64url as key generators write it, with or without padding.
+const BASE64URL: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// How one application reaches browsers.
+#[derive(Debug, Clone)]
+pub(crate) struct WebPushConfig {
+    /// Contact of the sender, for the operators of push services.
+    pub(crate) subject: String,
+    /// What browsers are subscribed with.
+    pub(crate) vapid: VapidKey,
+    /// Roots trusted beside the system's.
+    pub(crate) ca_certificate: Option<ExtraRoots>,
+    /// Most messages a second.
+    pub(crate) rate_per_second: Option<u32>,
+}
+
+/// A VAPID key pair.
+#[derive(Debug, Clone)]
+pub(crate) struct VapidKey {
+    /// Signs; its debug output is redacted.
+    pub(crate) signing: EncodingKey,
+    /// The public half: an uncompressed point in base64url, the `applicationServerKey` that pages
+    /// subscribe with.
+    pub(crate) public: String,
+}
+
+impl WebPushConfig {
+    /// Reads and checks a configuration that was completed, see [`complete`].
+    ///
+    /// # Errors
+    /// Every broken rule.
+    pub(crate) fn parse(body: &Value) -> Result<Self, ProviderConfigError> {
+        let mut fields = Fields::of_body(body);
+        let subject = fields.required_text("subject");
+        if let Some(Err(rule)) = subject.map(check_subject) {
+            fields.broken("subject", rule);
+        }
+        let vapid = fields.required_text(PRIVATE_KEY).and_then(|text| {
+            let key = VapidKey::parse(text);
+            if key.is_none() {
+                fields.broken(PRIVATE_KEY, "must be a private key of P-256, 32 bytes in base64url");
+            }
+            key
+        });
+        let public = fields.text("vapid_public_key").map(|text| text.trim_end_matches('='));
+        if let (Some(public), Some(vapid)) = (public, &vapid)
+            && public != vapid.public
+        {
+            fields.broken("vapid_public_key", "is not that of the private key");
+        }
+        let ca_certificate = fields.ca_certificate();
+        let rate_per_second = fields.rate_per_second();
+        fields.finish()?;
+        const READ: &str = "a required field that is missing is a broken rule";
+        Ok(Self {
+            subject: subject.expect(READ).to_owned(),
+            vapid: vapid.expect(READ),
+            ca_certificate,
+            rate_per_second,
+        })
+    }
+
+    /// Without the private key.
+    #[must_use]
+    pub(crate) fn redacted(&self) -> Value {
+        let mut shown = Map::new();
+        shown.insert("subject".to_owned(), json!(self.subject));
+        shown.insert("vapid_public_key".to_owned(), json!(self.vapid.public));
+        if let Some(roots) = &self.ca_certificate {
+            shown.insert("ca_certificate".to_owned(), json!(roots.pem()));
+        }
+        if let Some(rate) = self.rate_per_second {
+            shown.insert("rate_per_second".to_owned(), json!(rate));
+        }
+        Value::Object(shown)
+    }
+}
+
+/// Puts the private key in that a `PUT` left out: the one from before, else a new one.
+pub(super) fn complete(body: &mut Value, earlier: Option<&Value>) {
+    let Some(members) = body.as_object_mut() else { return };
+    let given = members.get(PRIVATE_KEY);
+    if given.is_some_and(|given| !given.is_null() && given.as_str() != Some("")) {
+        return;
+    }
+    let kept = earlier.and_then(|earlier| earlier.get(PRIVATE_KEY)).cloned();
+    members.insert(PRIVATE_KEY.to_owned(), kept.unwrap_or_else(|| json!(VapidKey::make())));
+}
+
+impl VapidKey {
+    /// Reads the private half: the number itself, as key generators write it.
+    fn parse(text: &str) -> Option<Self> {
+        let private = BASE64URL.decode(text).map(Zeroizing::new).ok()?;
+        let key = PrivateKey::from_private_key(&ECDH_P256, &private).ok()?;
+        let public = key.compute_public_key().ok()?;
+        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let pair =
+            EcdsaKeyPair::from_private_key_and_public_key(algorithm, &private, public.as_ref())
+                .ok()?;
+        let pkcs8 = pair.to_pkcs8v1().ok()?;
+        Some(Self {
+            signing: EncodingKey::from_ec_der(pkcs8.as_ref()),
+            public: URL_SAFE_NO_PAD.encode(public),
+        })
+    }
+
+    /// Makes a private half.
+    fn make() -> String {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING);
+        let private: Result<EcPrivateKeyBin<'static>, _> =
+            pair.and_then(|pair| pair.private_key().as_be_bytes());
+        let private = private.expect("a key needs nothing but random numbers");
+        URL_SAFE_NO_PAD.encode(private.as_ref())
+    }
+}

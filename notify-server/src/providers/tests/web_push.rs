@@ -1,0 +1,219 @@
+//! Web Push against the sandbox, which verifies and decrypts what it is sent.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use notify_core::{ProviderKind, WebSubscription};
+use serde_json::json;
+
+use super::{Fixture, ID, fixture, prepare, told};
+use crate::provider_config::{ProviderConfig, test_keys};
+use crate::providers::{Address, Answer, SharedProvider};
+use crate::sandbox::{Action, Answer as Wanted, Provider, Refusal, Rule};
+
+fn browser(fixture: &Fixture, wanted: &Wanted) -> WebSubscription {
+    fixture.sandbox.subscribe(None, wanted).unwrap()
+}
+
+async fn send(provider: &SharedProvider, to: &WebSubscription) -> Answer {
+    provider.attempt(&prepare(provider), &Address::WebPush(Box::new(to.clone()))).await
+}
+
+/// One attempt at a browser whose push service answers like `wanted`.
+async fn attempt(fixture: &Fixture, provider: &SharedProvider, wanted: &Wanted) -> String {
+    told(&send(provider, &browser(fixture, wanted)).await)
+}
+
+#[tokio::test]
+async fn a_browser_reads_what_it_is_sent_and_its_push_service_gets_what_it_demands() {
+    let fixture = fixture().await;
+    let web_push = fixture.web_push();
+    let to = browser(&fixture, &Wanted::ok());
+    let Answer::Delivered { message_id: Some(place) } = send(&web_push, &to).await else {
+        panic!("not delivered");
+    };
+    assert!(place.starts_with(&fixture.sandbox.origin()), "{place}");
+    let journal = fixture.sandbox.journal();
+    assert_eq!(journal.len(), 1);
+    assert_eq!(
+        journal[0].payload,
+        json!({
+            "title": "Shop",
+            "body": "Hello",
+            "url": "shop://order/1",
+            "tag": ID,
+            "data": {"notification_id": ID, "url": "shop://order/1", "order": {"id": 7}},
+        })
+    );
+    let headers = &journal[0].headers;
+    assert_eq!(headers["content-encoding"], "aes128gcm");
+    assert_eq!(headers["content-type"], "application/octet-stream");
+    assert_eq!((&*headers["ttl"], &*headers["urgency"]), ("3600", "high"));
+    assert_eq!(headers["topic"].len(), 32);
+    assert_eq!(headers["authorization"], "vapid ***");
+    assert_eq!(journal[0].status, 201);
+    assert_eq!(journal[0].message_id.as_deref(), Some(&*place));
+}
+
+#[tokio::test]
+async fn every_refusal_of_a_push_service_is_understood() {
+    let fixture = fixture().await;
+    let web_push = fixture.web_push();
+    for refusal in Refusal::ALL {
+        let (status, name) = (refusal.status, refusal.reason);
+        // What Google writes for people, and the sandbox's names for what has none, are no words.
+        let reason = match name {
+            "mismatch" | "unsubscribed" | "windows_throttled" | "empty" | "timeout" => {
+                format!("http_{status}")
+            }
+            known => format!("http_{status} {known}"),
+        };
+        let expected = match status {
+            400 | 413 => format!("bad {reason}"),
+            401 | 403 => format!("service refused {reason}"),
+            404 => format!("dead {reason} ambiguous"),
+            410 => format!("dead {reason}"),
+            406 | 429 => format!("throttle {reason} Service"),
+            _ => format!("retry {reason} Failed"),
+        };
+        let wanted = Wanted { status: Some(status), ..Wanted::reason(name) };
+        fixture.sandbox.script(Rule::on(Provider::WebPush, wanted.first(1))).unwrap();
+        assert_eq!(attempt(&fixture, &web_push, &Wanted::ok()).await, expected);
+        if refusal.word.is_some() {
+            let by_endpoint = attempt(&fixture, &web_push, &Wanted::reason(name)).await;
+            assert_eq!(by_endpoint, expected, "asked for by the endpoint");
+        }
+    }
+    for status in [200, 201, 202, 204] {
+        let told = attempt(&fixture, &web_push, &Wanted::status(status)).await;
+        assert_eq!(told, "delivered", "{status}");
+    }
+    for status in [301, 302, 303, 307, 308, 418] {
+        let told = attempt(&fixture, &web_push, &Wanted::status(status)).await;
+        assert_eq!(told, format!("unknown http_{status}"));
+    }
+}
+
+#[tokio::test]
+async fn what_a_push_service_asks_for_is_waited_for() {
+    let fixture = fixture().await;
+    let web_push = fixture.web_push();
+    for status in [429, 406, 503] {
+        let to = browser(&fixture, &Wanted::status(status).retry_after(120));
+        let (Answer::Throttle { after, .. } | Answer::Retry { after, .. }) =
+            send(&web_push, &to).await
+        else {
+            panic!("{status}");
+        };
+        assert_eq!(after, Some(Duration::from_secs(120)), "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_on_the_wire_tell_what_may_have_been_processed() {
+    let fixture = fixture().await;
+    let web_push = fixture.web_push();
+    let rows = [
+        (Wanted::fault(Action::Reset), "retry reset Unknown"),
+        (Wanted::fault(Action::Cut), "retry connection_cut Unknown"),
+        (Wanted::fault(Action::Refuse), "retry refused_stream NotProcessed"),
+        (Wanted::fault(Action::Goaway), "retry goaway NotProcessed"),
+        (Wanted::fault(Action::Refuse).first(1), "delivered"),
+        (Wanted::fault(Action::Goaway).first(1), "delivered"),
+    ];
+    for (wanted, expected) in rows {
+        assert_eq!(attempt(&fixture, &web_push, &wanted).await, expected, "{wanted:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_made_with_another_key_is_refused_for_its_push_service_alone() {
+    let fixture = fixture().await;
+    let other = other_key();
+    let to = fixture.sandbox.subscribe(Some(&other), &Wanted::ok()).unwrap();
+    let web_push = fixture.web_push();
+    assert_eq!(told(&send(&web_push, &to).await), "service refused http_403");
+    assert_eq!(attempt(&fixture, &web_push, &Wanted::ok()).await, "delivered");
+}
+
+/// The public half of a VAPID key that is not the sandbox's.
+fn other_key() -> String {
+    let mut body = json!({"subject": "mailto:push@shop.com"});
+    ProviderConfig::complete(ProviderKind::WebPush, &mut body, None);
+    let config = ProviderConfig::parse(ProviderKind::WebPush, &body).unwrap();
+    config.redacted()["vapid_public_key"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_vapid_token_that_ran_out_early_is_signed_anew_within_the_attempt() {
+    let fixture = fixture().await;
+    let web_push = fixture.web_push();
+    let to = browser(&fixture, &Wanted::ok());
+    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+    assert_eq!(told(&send(&web_push, &to).await), "delivered");
+    // The push service's clock is ahead: a new token does not help as long as ours is young.
+    fixture.sandbox_clock.advance(minutes(12 * 60));
+    assert_eq!(told(&send(&web_push, &to).await), "service refused http_401 errno_109");
+    assert_eq!(fixture.sandbox.journal().len(), 2);
+    // Once it is not, the one that is signed now is taken.
+    fixture.clock.advance(minutes(5));
+    assert_eq!(told(&send(&web_push, &to).await), "delivered");
+    assert_eq!(fixture.sandbox.journal().len(), 4, "refused once, then taken");
+    assert_eq!(told(&send(&web_push, &to).await), "delivered");
+    assert_eq!(fixture.sandbox.journal().len(), 5, "and kept");
+}
+
+#[tokio::test]
+async fn a_thousand_messages_share_few_connections() {
+    let fixture = fixture().await;
+    let web_push = fixture.web_push();
+    let prepared = prepare(&web_push);
+    let browsers: Vec<_> =
+        (0..1_000).map(|_| Address::WebPush(Box::new(browser(&fixture, &Wanted::ok())))).collect();
+    assert_eq!(web_push.slots(), 100, "assumed for the first push service");
+    assert_eq!(web_push.service_slots(&browsers[0]), Some(100));
+    let sends = browsers.iter().map(|browser| web_push.attempt(&prepared, browser));
+    for answer in join_all(sends).await {
+        assert!(matches!(answer, Answer::Delivered { .. }), "{answer:?}");
+    }
+    let counts = fixture.sandbox.counts();
+    assert_eq!((counts.accepted, counts.accepted_tokens), (1_000, 1_000));
+    assert!(counts.connections <= 2, "{} connections", counts.connections);
+    assert_eq!(web_push.service_slots(&browsers[0]), Some(1_000));
+    assert_eq!(web_push.slots(), 1_100, "those, and one more push service");
+}
+
+#[tokio::test]
+async fn a_private_endpoint_is_sent_to_only_where_that_is_allowed() {
+    let fixture = fixture().await;
+    let strict = super::Providers::new(fixture.clock.clone(), super::Outbound::new(false));
+    let config = &fixture.sandbox.webpush_config();
+    let web_push = strict.build(&ProviderConfig::parse(ProviderKind::WebPush, config).unwrap());
+    let to = browser(&fixture, &Wanted::ok());
+    assert_eq!(told(&send(&web_push, &to).await), "bad address_not_allowed");
+    assert_eq!(fixture.sandbox.counts().connections, 0);
+}
+
+#[tokio::test]
+async fn a_strangers_certificate_is_not_quoted() {
+    let fixture = fixture().await;
+    let mut config = fixture.sandbox.webpush_config();
+    config["ca_certificate"] = json!(test_keys::certificate_pem());
+    let web_push = fixture.build(ProviderKind::WebPush, &config);
+    let to = browser(&fixture, &Wanted::ok());
+    assert_eq!(told(&send(&web_push, &to).await), "retry tls_failed NotProcessed");
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_is_told_without_a_word_to_anybody() {
+    let fixture = fixture().await;
+    let web_push = fixture.web_push();
+    let apns = web_push.attempt(&prepare(&web_push), &super::to_apns("aa")).await;
+    assert_eq!(told(&apns), "bad address_of_another_provider");
+    let good = browser(&fixture, &Wanted::ok());
+    let broken = WebSubscription { p256dh: "AAAA".to_owned(), ..good.clone() };
+    assert_eq!(told(&send(&web_push, &broken).await), "bad subscription_keys_invalid");
+    let broken = WebSubscription { endpoint: "nonsense".to_owned(), ..good };
+    assert_eq!(told(&send(&web_push, &broken).await), "bad address_not_allowed");
+    assert_eq!(fixture.sandbox.counts().connections, 0);
+}

@@ -1,0 +1,125 @@
+//! Web Push (RFC 8030): whatever push service a browser chose, each message encrypted for it
+//! (RFC 8291) and signed with the application's VAPID key (RFC 8292), one request a device, 3,993
+//! bytes of JSON. Permanent are 404 and 410. Endpoints come from users: every connection passes
+//! [`Outbound`](crate::outbound::Outbound), and no redirect is followed.
+
+mod classify;
+mod encrypt;
+mod services;
+#[cfg(test)]
+mod tests;
+mod vapid;
+
+pub(super) use services::Services;
+pub(super) use vapid::VapidTokens;
+
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, HeaderValue};
+use tokio::time::{Duration, Instant};
+
+use self::classify::{classify, refuses_token};
+use self::encrypt::{Receiver, encrypt};
+use self::vapid::Signed;
+use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS, Reason};
+use crate::clock::SharedClock;
+use crate::payload::{Outgoing, TooLarge, web_push as payload};
+use crate::provider_config::WebPushConfig;
+
+/// Web Push for one application.
+pub(super) struct WebPush {
+    clock: SharedClock,
+    config: WebPushConfig,
+    services: Services,
+    tokens: VapidTokens,
+}
+
+impl WebPush {
+    pub(super) fn new(
+        config: &WebPushConfig,
+        clock: SharedClock,
+        services: &Services,
+        tokens: &VapidTokens,
+    ) -> Self {
+        Self { clock, config: config.clone(), services: services.clone(), tokens: tokens.clone() }
+    }
+
+    fn token(&self, origin: &str, refused: Option<&Signed>) -> Result<Arc<Signed>, Answer> {
+        self.tokens
+            .get(&self.config, origin, refused, self.clock.now())
+            .ok_or(Answer::Config { reason: "signing_failed".into() })
+    }
+}
+
+#[async_trait::async_trait]
+impl Provider for WebPush {
+    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
+        let payload = payload::render(message)?;
+        let mut headers = payload.headers;
+        // Holds the place, so that a copy of the map need not grow for each device.
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
+        Ok(Prepared { headers, body: PreparedBody::Whole(payload.body) })
+    }
+
+    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
+        let (Address::WebPush(subscription), PreparedBody::Whole(text)) = (to, &prepared.body)
+        else {
+            return bad("address_of_another_provider");
+        };
+        let to = match self.services.destination(&subscription.endpoint) {
+            Ok(to) => to,
+            Err(reason) => return bad(reason),
+        };
+        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let encrypted = Receiver::of(subscription).map(|receiver| encrypt(text, &receiver));
+        let Some(Ok(body)) = encrypted else {
+            return bad("subscription_keys_invalid");
+        };
+        let service = self.services.get(&to, &self.config.ca_certificate);
+        let mut refused: Option<Arc<Signed>> = None;
+        loop {
+            let token = match self.token(&to.origin, refused.as_deref()) {
+                Ok(token) => token,
+                Err(answer) => return answer,
+            };
+            let headers = &prepared.headers;
+            let sent = service.send(&to, headers, &token.authorization, &body, deadline).await;
+            let reply = match sent {
+                Ok(reply) => reply,
+                Err(failure) => {
+                    let (service, reason) = (&to.origin, &failure.reason);
+                    tracing::debug!(%service, %reason, "a push service gave no answer");
+                    return failure.without_cause().into();
+                }
+            };
+            let now = self.clock.now();
+            // A token that ran out before its time: one new one, then it is our key or our clock.
+            let is_stale = refuses_token(&reply) && token.is_worth_replacing(now);
+            if !is_stale || refused.is_some() {
+                return classify(&reply, now);
+            }
+            refused = Some(token);
+        }
+    }
+
+    fn slots(&self) -> usize {
+        self.services.slots(&self.config.ca_certificate)
+    }
+
+    fn service_slots(&self, to: &Address) -> Option<usize> {
+        match to {
+            Address::WebPush(subscription) => {
+                let trust = &self.config.ca_certificate;
+                Some(self.services.slots_of(&subscription.endpoint, trust))
+            }
+            Address::Apns { .. }
+            | Address::Fcm { .. }
+            | Address::Messenger { .. }
+            | Address::Telegram { .. } => None,
+        }
+    }
+}
+
+fn bad(reason: &'static str) -> Answer {
+    Answer::BadMessage { reason: Reason::Borrowed(reason) }
+}

@@ -1,0 +1,151 @@
+//! The push services that are sent to: an origin each, with its connections. Endpoints are what
+//! users say, so that only so many services are kept, and those that nobody uses go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue, Uri};
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+use tokio::time::Instant;
+use url::Url;
+
+use crate::outbound::Outbound;
+use crate::provider_config::BaseUrl;
+use crate::providers::transport::{
+    ADDRESS_NOT_ALLOWED, Failure, HTTP1_CONNECTIONS_KEPT, Http1, Pool, Pools, Reply,
+    STREAMS_ASSUMED, Trust, http2_post,
+};
+
+/// Most push services kept at a time; the one that was not used for longest goes. Browsers use a
+/// handful, Windows' service one for each of its sites.
+const SERVICES_MAX: u64 = 64;
+/// How long a push service is kept that nothing is sent to.
+const SERVICE_IDLE: Duration = Duration::from_secs(600);
+/// Most sets of extra roots whose HTTP/1.1 clients are kept.
+const HTTP1_CLIENTS_MAX: u64 = 64;
+
+/// All push services of the server.
+#[derive(Clone)]
+pub(in crate::providers) struct Services {
+    pools: Arc<Pools>,
+    guard: Outbound,
+    services: Cache<(Trust, Box<str>), Arc<Service>>,
+    http1: Cache<Trust, Http1>,
+}
+
+/// One push service.
+pub(super) struct Service {
+    pool: Arc<Pool>,
+    http1: Http1,
+    is_http1: AtomicBool,
+}
+
+/// Where one message goes.
+pub(super) struct Destination {
+    url: Url,
+    uri: Uri,
+    /// Scheme, host and port, as the audience of a VAPID token names it.
+    pub(super) origin: Box<str>,
+}
+
+impl Services {
+    pub(in crate::providers) fn new(pools: Arc<Pools>, guard: Outbound) -> Self {
+        Self::keeping(pools, guard, SERVICES_MAX)
+    }
+
+    pub(super) fn keeping(pools: Arc<Pools>, guard: Outbound, services_max: u64) -> Self {
+        let services = Cache::builder()
+            .max_capacity(services_max)
+            .eviction_policy(EvictionPolicy::lru())
+            .time_to_idle(SERVICE_IDLE)
+            .build();
+        Self { pools, guard, services, http1: Cache::new(HTTP1_CLIENTS_MAX) }
+    }
+
+    /// Reads the endpoint of a subscription: what was allowed when it was registered need not be
+    /// now.
+    ///
+    /// # Errors
+    /// The reason why nothing can be sent there.
+    pub(super) fn destination(&self, endpoint: &str) -> Result<Destination, &'static str> {
+        let url = self.guard.target(endpoint).map_err(|_| ADDRESS_NOT_ALLOWED)?;
+        // What is a url need not fit into a request line.
+        let uri = url.as_str().parse().map_err(|_| "endpoint_invalid")?;
+        let origin = url.origin().ascii_serialization().into();
+        Ok(Destination { url, uri, origin })
+    }
+
+    /// The push service of a destination.
+    pub(super) fn get(&self, to: &Destination, trust: &Trust) -> Arc<Service> {
+        self.services.get_with((trust.clone(), to.origin.clone()), || {
+            let base_url = BaseUrl::parse(&to.origin).expect("the origin of a url is one");
+            let http1 = self
+                .http1
+                .get_with(trust.clone(), || Http1::guarded(self.pools.tls(), trust, &self.guard));
+            Arc::new(Service {
+                pool: self.pools.get_guarded(&base_url, trust.clone(), &self.guard),
+                http1,
+                is_http1: AtomicBool::new(false),
+            })
+        })
+    }
+
+    /// How many attempts can be under way to the push service of an endpoint.
+    pub(super) fn slots_of(&self, endpoint: &str, trust: &Trust) -> usize {
+        let Ok(to) = self.destination(endpoint) else { return STREAMS_ASSUMED };
+        let service = self.services.get(&(trust.clone(), to.origin));
+        service.map_or(STREAMS_ASSUMED, |service| service.slots())
+    }
+
+    /// How many can be under way to all that are known, and to one more.
+    pub(super) fn slots(&self, trust: &Trust) -> usize {
+        let of_trust = self.services.iter().filter(|(key, _)| key.0 == *trust);
+        of_trust.map(|(_, service)| service.slots()).sum::<usize>() + STREAMS_ASSUMED
+    }
+
+    /// How many push services are kept.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> u64 {
+        self.services.run_pending_tasks();
+        self.services.entry_count()
+    }
+}
+
+impl Service {
+    fn slots(&self) -> usize {
+        if self.is_http1.load(Ordering::Relaxed) {
+            return HTTP1_CONNECTIONS_KEPT;
+        }
+        self.pool.slots().unwrap_or(STREAMS_ASSUMED).max(1)
+    }
+
+    /// Posts a message over HTTP/2, or over HTTP/1.1 where the push service speaks nothing else.
+    pub(super) async fn send(
+        &self,
+        to: &Destination,
+        headers: &HeaderMap,
+        authorization: &HeaderValue,
+        body: &Bytes,
+        deadline: Instant,
+    ) -> Result<Reply, Failure> {
+        let headers = || {
+            let mut headers = headers.clone();
+            headers.insert(AUTHORIZATION, authorization.clone());
+            headers
+        };
+        if !self.is_http1.load(Ordering::Relaxed) {
+            let build = || http2_post(to.uri.clone(), headers());
+            match self.pool.send(build, body.clone(), deadline).await {
+                Err(failure) if failure.is_http1_only => {
+                    self.is_http1.store(true, Ordering::Relaxed);
+                }
+                sent => return sent,
+            }
+        }
+        self.http1.post(to.url.as_str(), headers(), body.clone(), deadline).await
+    }
+}
