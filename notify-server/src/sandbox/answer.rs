@@ -13,6 +13,10 @@ pub enum Provider {
     Fcm,
     /// Google's OAuth2 token endpoint; its requests are counted, but are no messages.
     Oauth,
+    /// Facebook Messenger's Send API.
+    Messenger,
+    /// Telegram's Bot API.
+    Telegram,
 }
 
 impl Provider {
@@ -23,6 +27,8 @@ impl Provider {
             Self::Apns => "apns",
             Self::Fcm => "fcm",
             Self::Oauth => "oauth",
+            Self::Messenger => "messenger",
+            Self::Telegram => "telegram",
         }
     }
 }
@@ -82,7 +88,8 @@ pub struct Answer {
     pub action: Action,
     /// The HTTP status; the reason's own when absent.
     pub status: Option<u16>,
-    /// APNs' reason or FCM's error code; the status's first one when absent.
+    /// APNs' reason, FCM's error code, Messenger's code or Telegram's word; the status's first one
+    /// when absent.
     pub reason: Option<String>,
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u64>,

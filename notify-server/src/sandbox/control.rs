@@ -4,7 +4,7 @@
 //! | call | what |
 //! |---|---|
 //! | `GET /` | the page: the last messages |
-//! | `GET /sandbox/config`, `/sandbox/config/apns`, `/sandbox/config/fcm` | what to configure: the bodies of `PUT …/providers/:provider` |
+//! | `GET /sandbox/config`, `/sandbox/config/apns`, …`/fcm`, …`/messenger`, …`/telegram` | what to configure: the bodies of `PUT …/providers/:provider` |
 //! | `GET /sandbox/ca.pem` | the certificate to trust |
 //! | `GET /sandbox/received?provider=&token=&limit=` | the last messages, oldest first |
 //! | `DELETE /sandbox/received` | forgets them, and the counts |
@@ -28,6 +28,10 @@ use super::scene::{Declared, Scene, Settings};
 
 /// Messages that one answer lists unless told otherwise.
 const RECEIVED_LISTED_DEFAULT: usize = 1_000;
+
+/// Whose messages the journal holds.
+const SENDERS: [Provider; 4] =
+    [Provider::Apns, Provider::Fcm, Provider::Messenger, Provider::Telegram];
 
 /// Why a call is refused.
 enum Refused {
@@ -58,6 +62,8 @@ fn route(scene: &Scene, call: &Call) -> Answered {
         "/sandbox/config" => get(method, || ok(&config(scene))),
         "/sandbox/config/apns" => get(method, || ok(&scene.apns_config(0))),
         "/sandbox/config/fcm" => get(method, || ok(&scene.fcm_config())),
+        "/sandbox/config/messenger" => get(method, || ok(&scene.messenger_config())),
+        "/sandbox/config/telegram" => get(method, || ok(&scene.telegram_config())),
         "/sandbox/ca.pem" => get(method, || {
             respond(StatusCode::OK, "application/x-pem-file", scene.credentials.ca_pem.clone())
         }),
@@ -86,7 +92,12 @@ fn ok(body: &impl serde::Serialize) -> Response<Bytes> {
 }
 
 fn config(scene: &Scene) -> Value {
-    json!({ "apns": scene.apns_config(0), "fcm": scene.fcm_config() })
+    json!({
+        "apns": scene.apns_config(0),
+        "fcm": scene.fcm_config(),
+        "messenger": scene.messenger_config(),
+        "telegram": scene.telegram_config(),
+    })
 }
 
 fn received(scene: &Scene, call: &Call) -> Result<Vec<Received>, Refused> {
@@ -96,9 +107,9 @@ fn received(scene: &Scene, call: &Call) -> Result<Vec<Received>, Refused> {
         let invalid = |rule: &str| Refused::Invalid(format!("{name}: {rule}"));
         match name.as_ref() {
             "provider" => {
-                let named = [Provider::Apns, Provider::Fcm].into_iter();
-                let named = named.into_iter().find(|provider| provider.as_str() == value);
-                provider = Some(named.ok_or_else(|| invalid("must be apns or fcm"))?);
+                let named = SENDERS.into_iter().find(|provider| provider.as_str() == value);
+                let rule = || invalid("must be apns, fcm, messenger or telegram");
+                provider = Some(named.ok_or_else(rule)?);
             }
             "token" => token = Some(value.into_owned()),
             "limit" => limit = value.parse().map_err(|_| invalid("must be a number"))?,

@@ -10,7 +10,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::answer::{Action, Answer, Environment};
 use super::scene::Scene;
-use super::{apns, control, fcm};
+use super::{apns, control, fcm, messenger, telegram};
 
 /// The largest request body that is read: 1 MiB; the rest of a larger one is left unread.
 pub(super) const BODY_BYTES_MAX: usize = 1_048_576;
@@ -121,6 +121,10 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, call: &Call) -> Verdict {
         apns::exchange(scene, peer, (Environment::Sandbox, rest), call)
     } else if let Some(rest) = below(path, "/fcm") {
         fcm::exchange(scene, peer, rest, call)
+    } else if let Some(rest) = below(path, "/messenger") {
+        messenger::exchange(scene, peer, rest, call)
+    } else if let Some(rest) = below(path, "/telegram") {
+        telegram::exchange(scene, peer, rest, call)
     } else if path == "/token" {
         fcm::exchange_token(scene, call)
     } else {

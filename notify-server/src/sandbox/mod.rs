@@ -1,12 +1,14 @@
-//! Fake providers on one port: APNs and FCM that check what they are sent as strictly as the real
+//! Fake providers on one port: APNs, FCM, Messenger and Telegram that check what they are sent as strictly as the real
 //! ones, answer as they are told, and show what they received. A product feature
 //! (`notify-server sandbox`) and the tests' opposite number; it must never print, nor accept what
-//! Apple or Google would refuse.
+//! the real ones would refuse.
 //!
 //! | path | what |
 //! |---|---|
 //! | `/apns/3/device/TOKEN`, `/apns-sandbox/3/device/TOKEN` | APNs, production and development |
 //! | `/fcm/v1/projects/ID/messages:send`, `/token` | FCM HTTP v1 and its OAuth2 token endpoint |
+//! | `/messenger/vN.N/me/messages` | Messenger's Send API |
+//! | `/telegram/botTOKEN/METHOD` | Telegram's Bot API: `sendMessage`, `sendPhoto`, `getMe` |
 //! | `/`, `/sandbox/…` | the page and the scripting API, see [`control`] |
 //!
 //! The port speaks TLS (ALPN `h2`, `http/1.1`) and, told apart by the first byte, plain HTTP/1.1
@@ -22,6 +24,9 @@
 //! `goaway`, `cut`. Then `:N` adds `Retry-After: N`, and `xN` means the first N attempts alone:
 //! `phone-429:3`, `phone-503x2`.
 //!
+//! Messenger and Telegram: a recipient is a number and `-`, then as with FCM; the words are those
+//! of `docs/sandbox.md`. [`messenger_recipient`] and [`telegram_chat`] build such recipients.
+//!
 //! APNs: the last eight hex digits, `dea` + how often + status + index. How often is `d` (always)
 //! or `1` to `9` (the first so many attempts); the status is three decimal digits; the index picks
 //! the reason among that status's in the order of [`apns::Reason::ALL`]: `…dead4100` is 410
@@ -30,15 +35,19 @@
 
 mod answer;
 pub mod apns;
+mod buckets;
 pub mod control;
 mod credentials;
 mod exchange;
 mod fcm;
 mod journal;
 mod jwt;
+mod messenger;
 mod page;
 mod rules;
 mod scene;
+mod suffix;
+mod telegram;
 mod transport;
 
 #[cfg(test)]
@@ -58,8 +67,10 @@ pub use apns::apns_token;
 pub use credentials::SandboxError;
 pub use fcm::fcm_token;
 pub use journal::{Count, Counts, Received};
+pub use messenger::messenger_recipient;
 pub use rules::{Rule, RuleError};
 pub use scene::{Declared, SandboxConfig, Settings};
+pub use telegram::telegram_chat;
 
 use scene::Scene;
 
@@ -126,6 +137,18 @@ impl Sandbox {
         self.scene.fcm_config()
     }
 
+    /// The body for `PUT …/providers/messenger`.
+    #[must_use]
+    pub fn messenger_config(&self) -> serde_json::Value {
+        self.scene.messenger_config()
+    }
+
+    /// The body for `PUT …/providers/telegram`.
+    #[must_use]
+    pub fn telegram_config(&self) -> serde_json::Value {
+        self.scene.telegram_config()
+    }
+
     /// The messages received, in order; the oldest go when the journal is full.
     #[must_use]
     pub fn journal(&self) -> Vec<Received> {
@@ -163,8 +186,9 @@ impl Sandbox {
         self.scene.settings.send_replace(settings);
     }
 
-    /// Forgets what was received, the counts and the rules.
+    /// Forgets what was received, the counts, the rules and what the limits counted.
     pub fn clear(&self) {
+        self.scene.buckets.clear();
         self.scene.journal.clear();
         self.scene.rules.clear();
     }

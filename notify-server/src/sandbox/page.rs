@@ -87,10 +87,14 @@ pub(super) fn instructions(scene: &Scene) -> String {
          \n\
          APNs   {origin}/apns and {origin}/apns-sandbox, topic {topic}\n\
          FCM    {origin}/fcm, project {project}, tokens from {origin}/token\n\
+         Messenger {origin}/messenger\n\
+         Telegram  {origin}/telegram\n\
          \n\
          configure an application to send here:\n\
          \x20 curl -s {plain}/sandbox/config/apns | notify providers put apns -\n\
          \x20 curl -s {plain}/sandbox/config/fcm | notify providers put fcm -\n\
+         \x20 curl -s {plain}/sandbox/config/messenger | notify providers put messenger -\n\
+         \x20 curl -s {plain}/sandbox/config/telegram | notify providers put telegram -\n\
          \n\
          see what arrives:\n\
          \x20 {plain}/                   a page\n\
@@ -101,7 +105,8 @@ pub(super) fn instructions(scene: &Scene) -> String {
          \x20 curl {plain}/sandbox/rules -d '{{\"provider\": \"fcm\", \"status\": 503, \"times\": 2}}'\n\
          \x20 curl -X DELETE {plain}/sandbox/rules\n\
          \x20 an FCM token that ends in -unregistered, -429:3 or -503x2, an APNs token that ends in\n\
-         \x20 dead4100 (410 Unregistered) or dea25030 (503 twice) is answered so\n\
+         \x20 dead4100 (410 Unregistered) or dea25030 (503 twice) is answered so; so is a person\n\
+         \x20 or chat that ends in -blocked or -502\n\
          \n\
          the certificate authority: {plain}/sandbox/ca.pem\n"
     )

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Action, Answer, Provider};
-use super::{apns, fcm};
+use super::{apns, fcm, messenger, telegram};
 
 /// The most rules kept at a time.
 const RULES_MAX: usize = 10_000;
@@ -31,7 +31,8 @@ pub struct Rule {
     /// The HTTP status; with neither status nor reason the ordinary answer comes, delayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// APNs' reason, FCM's error code, or OAuth's error.
+    /// APNs' reason, FCM's error code, OAuth's error, Messenger's code (`551/1545041`) or word, or
+    /// Telegram's word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// `Retry-After`, in seconds.
@@ -120,6 +121,8 @@ impl Rule {
             (Provider::Apns, Some(reason)) => apns::Reason::named(reason).is_some(),
             (Provider::Fcm, Some(reason)) => fcm::status_of(reason).is_some(),
             (Provider::Oauth, Some(_)) => true,
+            (Provider::Messenger, Some(reason)) => messenger::status_of(reason).is_some(),
+            (Provider::Telegram, Some(reason)) => telegram::status_of(reason).is_some(),
         };
         if known || self.status.is_some() { Ok(()) } else { Err(RuleError::UnknownReason) }
     }

@@ -6,9 +6,11 @@ mod client;
 mod connection;
 mod control;
 mod fcm;
+mod messenger;
 mod oauth;
 mod raw;
 mod scripts;
+mod telegram;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
