@@ -67,10 +67,10 @@ pub use apns::apns_token;
 pub use credentials::SandboxError;
 pub use fcm::fcm_token;
 pub use journal::{Count, Counts, Received};
-pub use messenger::messenger_recipient;
+pub use messenger::{messenger_recipient, messenger_words};
 pub use rules::{Rule, RuleError};
 pub use scene::{Declared, SandboxConfig, Settings};
-pub use telegram::telegram_chat;
+pub use telegram::{telegram_chat, telegram_words};
 
 use scene::Scene;
 

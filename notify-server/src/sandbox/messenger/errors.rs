@@ -142,6 +142,11 @@ fn code(code: u64, subcode: u64) -> String {
     if subcode == 0 { code.to_string() } else { format!("{code}/{subcode}") }
 }
 
+/// The words by which a person's id can ask for an error.
+pub fn messenger_words() -> impl Iterator<Item = &'static str> {
+    WANTED.iter().map(|wanted| wanted.word)
+}
+
 /// The status of an error that can be asked for, by its word or its code.
 pub(in crate::sandbox) fn status_of(reason: &str) -> Option<u16> {
     wanted(reason).map(|wanted| wanted.http)

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 
-pub use errors::messenger_recipient;
 pub(super) use errors::status_of;
+pub use errors::{messenger_recipient, messenger_words};
 
 use super::answer::{Action, Answer, Provider};
 use super::apns::shown_payload;

@@ -51,6 +51,11 @@ fn wanted(word: &str) -> Option<&'static (&'static str, u16, &'static str)> {
     WANTED.iter().find(|wanted| wanted.0 == word)
 }
 
+/// The words by which a chat's id can ask for an error.
+pub fn telegram_words() -> impl Iterator<Item = &'static str> {
+    WANTED.iter().map(|wanted| wanted.0)
+}
+
 /// The status of an error that can be asked for.
 pub(in crate::sandbox) fn status_of(reason: &str) -> Option<u16> {
     wanted(reason).map(|wanted| wanted.1)

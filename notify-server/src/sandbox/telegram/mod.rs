@@ -10,7 +10,7 @@ use http::{Response, StatusCode, header};
 use serde_json::{Value, json};
 
 pub(super) use errors::status_of;
-pub use errors::telegram_chat;
+pub use errors::{telegram_chat, telegram_words};
 
 use super::answer::{Action, Answer, Provider};
 use super::apns::shown_payload;

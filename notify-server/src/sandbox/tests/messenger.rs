@@ -138,7 +138,13 @@ async fn each_broken_rule_is_named() {
         });
         assert_eq!((response.status, response.body), (400, json!({"error": error})), "{message}");
     }
-    let whole = [
+}
+
+#[tokio::test]
+async fn what_is_missing_or_not_allowed_any_more_is_refused() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    let rows = [
         (json!({"recipient": {"id": "1"}, "message": {"text": "t"}}), 100, None),
         (json!({"recipient": {"id": "1"}, "messaging_type": "NEWS", "message": {}}), 100, None),
         // The tags that allowed messages at any time are gone.
@@ -152,7 +158,7 @@ async fn each_broken_rule_is_named() {
         (body("1", &json!({"text": ""})), 100, Some(2_018_034)),
         (body("somebody", &json!({"text": "t"})), 100, Some(2_018_001)),
     ];
-    for (body, code, subcode) in whole {
+    for (body, code, subcode) in rows {
         let response = client.send(send_body(&sandbox, &body)).await.unwrap();
         let error = &response.body["error"];
         let told = (error["code"].as_u64(), error.get("error_subcode").and_then(Value::as_u64));
