@@ -187,6 +187,24 @@ async fn a_page_sends_as_its_quota_allows() {
 }
 
 #[tokio::test]
+async fn an_administrator_s_rate_takes_the_place_of_the_default_pace() {
+    let fixture = fixture().await;
+    let rows = [
+        (ProviderKind::Messenger, fixture.sandbox.messenger_config(), 30),
+        (ProviderKind::Telegram, fixture.sandbox.telegram_config(), 25),
+    ];
+    for (kind, mut config, pace) in rows {
+        assert_eq!(fixture.build(kind, &config).allowance(NOW), Allowance::PerSecond(pace));
+        config["rate_per_second"] = json!(200);
+        assert_eq!(
+            fixture.build(kind, &config).allowance(NOW),
+            Allowance::PerSecond(200),
+            "{kind}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn telegram_gets_what_it_demands_over_http2_and_over_plain_http1() {
     let fixture = fixture().await;
     let config = fixture.sandbox.telegram_config();
