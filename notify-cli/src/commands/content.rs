@@ -53,7 +53,7 @@ pub(crate) struct ContentArgs {
     /// Sound file on iOS, or `default`.
     #[arg(long, value_name = "FILE", requires = "ios_badge")]
     ios_sound: Option<String>,
-    /// Button text on Messenger.
+    /// Button text on Messenger and in the chat app.
     #[arg(long, value_name = "TEXT")]
     view_button: Option<String>,
 }

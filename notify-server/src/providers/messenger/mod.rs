@@ -123,16 +123,14 @@ impl Provider for Messenger {
         };
         let now = self.clock.now();
         let usage = usage(&reply.headers);
-        self.quota.seen(usage, now);
         let mut answer = classify(&reply, now);
-        match &mut answer {
-            Answer::Throttle { after, .. } => {
-                let named = usage.and_then(|usage| usage.regain).max(*after);
-                *after = Some(self.quota.throttled(named, now));
-            }
-            Answer::Delivered { .. } => self.quota.delivered(),
-            _ => {}
+        if let Answer::Throttle { after, .. } = &mut answer {
+            let named = usage.and_then(|usage| usage.regain).max(*after);
+            *after = Some(self.quota.throttled(named, now));
+        } else if matches!(answer, Answer::Delivered { .. }) {
+            self.quota.delivered();
         }
+        self.quota.seen(usage, now);
         answer
     }
 

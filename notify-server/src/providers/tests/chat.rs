@@ -187,6 +187,22 @@ async fn a_page_sends_as_its_quota_allows() {
 }
 
 #[tokio::test]
+async fn a_full_page_that_is_told_no_time_waits_longer_each_time() {
+    let fixture = fixture().await;
+    let messenger = fixture.build(ProviderKind::Messenger, &fixture.sandbox.messenger_config());
+    let prepared = text(&messenger);
+    fixture.sandbox.set(Settings { messenger_usage_percent: 100, ..Settings::default() });
+    for minutes in [1, 2, 4, 8] {
+        let answer = messenger.attempt(&prepared, &person("24-messengerlimit")).await;
+        let Answer::Throttle { after: Some(after), .. } = answer else {
+            panic!("not throttled: {answer:?}")
+        };
+        assert_eq!(after, Duration::from_secs(60 * minutes));
+        fixture.advance(after);
+    }
+}
+
+#[tokio::test]
 async fn an_administrator_s_rate_takes_the_place_of_the_default_pace() {
     let fixture = fixture().await;
     let rows = [
