@@ -64,6 +64,8 @@ fn identity(message: &Received) -> String {
     match message.provider {
         Provider::Apns => message.headers.get("apns-collapse-id").cloned().unwrap_or_default(),
         Provider::WebPush => message.headers.get("topic").cloned().unwrap_or_default(),
+        // Nothing by which a chat would know a repeat.
+        Provider::Messenger | Provider::Telegram => String::new(),
         Provider::Fcm | Provider::Oauth => {
             let tag = &message.payload["message"]["android"]["notification"]["tag"];
             tag.as_str().map_or_else(|| Value::to_string(tag), str::to_owned)

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use http::Method;
 use notify_client::Client;
 use notify_core::{
-    CreateKey, CreateNotification, Platform, ProviderKind, PushKeys, PushSubscription,
+    AppId, CreateKey, CreateNotification, Platform, ProviderKind, PushKeys, PushSubscription,
     RegisterDevice, Subscribe,
 };
 use notify_server::sandbox::{Answer, Provider, Rule, Sandbox};
@@ -49,7 +49,7 @@ fn found(secrets: &[&Secret], bytes: &[u8]) -> Vec<&'static str> {
 /// Sends, fails, is refused: traffic with every secret in it.
 async fn traffic(client: &Client, valid: [Caller; 2], texts: &[&str]) -> Result<()> {
     let notification = |text: &str| {
-        let platforms = [Platform::Android, Platform::Ios, Platform::Web];
+        let platforms = Platform::ALL;
         CreateNotification::to_platforms(platforms, text)
             .url(format!("https://a.example/{text}"))
             .ttl_seconds(600)
@@ -103,6 +103,8 @@ async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
         format!("/admin/v1/apps/{app}/providers/apns"),
         format!("/admin/v1/apps/{app}/providers/fcm"),
         format!("/admin/v1/apps/{app}/providers/webpush"),
+        format!("/admin/v1/apps/{app}/providers/messenger"),
+        format!("/admin/v1/apps/{app}/providers/telegram"),
     ] {
         let reply = admin.send(&Method::GET, &path, "").await?;
         assert_eq!(reply.status, 200, "{path}");
@@ -117,6 +119,30 @@ async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
     assert_eq!(reply.status, 400);
     all.extend(reply.body);
     Ok(all)
+}
+
+/// Configures the chat platforms and subscribes to them. The token of one is part of every path, so
+/// that it goes over plain HTTP/1.1 as well, by another client.
+async fn chat(client: &Client, app: AppId, sandbox: &Sandbox) -> Result<Vec<Secret>> {
+    let (messenger, mut telegram) = (sandbox.messenger_config(), sandbox.telegram_config());
+    let endpoint = telegram["endpoint"].as_str().context("an endpoint")?;
+    telegram["endpoint"] = json!(endpoint.replace("https://", "http://"));
+    client.admin().put_provider(app, ProviderKind::Messenger, &messenger).await?;
+    client.admin().put_provider(app, ProviderKind::Telegram, &telegram).await?;
+    for person in ["7701770177017701", "7701770177017701-blocked", "7701770177017701-500x1"] {
+        client.subscriptions().create(&Subscribe::messenger(person)).await?;
+        client.subscriptions().create(&Subscribe::chat(person)).await?;
+    }
+    let secret = |name, config: &Value, field: &str| -> Result<Secret> {
+        Ok(text(name, config[field].as_str().context("a secret is text")?))
+    };
+    Ok(vec![
+        secret("the page's token", &messenger, "page_access_token")?,
+        secret("the app's secret", &messenger, "app_secret")?,
+        secret("the verify token", &messenger, "verify_token")?,
+        secret("the bot's token", &telegram, "bot_token")?,
+        secret("the webhook's secret", &telegram, "webhook_secret")?,
+    ])
 }
 
 fn files(folder: &Path) -> Result<Vec<u8>> {
@@ -146,6 +172,7 @@ async fn secrets_stay_where_they_belong() -> Result<()> {
     let app = configure_providers(&client, &sandbox).await?;
     let another_key = client.admin().create_key(app, &CreateKey::default()).await?.api_key;
 
+    let chat = chat(&client, app, &sandbox).await?;
     let credentials = [
         pem("the key of APNs", &sandbox.apns_config()["private_key"])?,
         pem("the key of FCM", &sandbox.fcm_config()["service_account"]["private_key"])?,
@@ -155,8 +182,11 @@ async fn secrets_stay_where_they_belong() -> Result<()> {
         text("an admin key", &admin_key),
         text("a broken key", "PLANTED-in-a-broken-key"),
     ];
-    let tokens =
-        [text("a push token", "PLANTED-push-token"), text("an iOS token", "fa11ed0e5ec7e7")];
+    let tokens = [
+        text("a push token", "PLANTED-push-token"),
+        text("an iOS token", "fa11ed0e5ec7e7"),
+        text("a person", "7701770177017701"),
+    ];
     let texts = [text("a text", "PLANTED-text"), text("a text of a retry", "PLANTED-again")];
 
     let dead = format!("PLANTED-push-token{}", "-unregistered");
@@ -172,7 +202,8 @@ async fn secrets_stay_where_they_belong() -> Result<()> {
         ],
     )
     .await?;
-    let tokens = [tokens, subscribe(&client, &sandbox).await?].concat();
+    let mut tokens = Vec::from(tokens);
+    tokens.extend(subscribe(&client, &sandbox).await?);
     sandbox.script(Rule::on(Provider::Apns, Answer::reason("InvalidProviderToken").first(1)))?;
     let held = CreateNotification::to_platforms([Platform::Ios], "PLANTED-text");
     client.notifications().create(&held).await?;
@@ -195,12 +226,12 @@ async fn secrets_stay_where_they_belong() -> Result<()> {
     let logged = std::fs::read(&log)?;
     assert!(logged.len() > 1_000, "it logs at debug level");
     let nothing = Vec::<&str>::new();
-    let everything = all(&[&credentials, &tokens, &texts]);
+    let everything = all(&[&credentials, &chat, &tokens, &texts]);
     let everything: Vec<&Secret> = everything.iter().collect();
     assert_eq!(found(&everything, &logged), nothing, "in the log");
     assert_eq!(found(&everything, &answered), nothing, "in the answers");
     // Push tokens and texts are what the database is there for; credentials are sealed or hashed.
-    let kept: Vec<&Secret> = credentials.iter().collect();
+    let kept: Vec<&Secret> = credentials.iter().chain(&chat).collect();
     let stored = files(&data)?;
     assert_eq!(found(&kept, &stored), nothing, "in the files");
     assert_eq!(found(&[&tokens[0], &texts[0]], &stored), ["a push token", "a text"], "it looks");

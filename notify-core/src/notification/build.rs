@@ -156,7 +156,7 @@ impl CreateNotification {
         self
     }
 
-    /// Text of the button on Messenger.
+    /// Text of the button on Messenger and in the chat app.
     #[must_use]
     pub fn view_button(mut self, text: impl Into<String>) -> Self {
         let settings = MessengerSettings { view_button: Some(text.into()) };

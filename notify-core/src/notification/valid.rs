@@ -122,7 +122,7 @@ pub struct Message {
     pub ios_alert: Option<IosAlert>,
     /// Web push action buttons, none or 1 to 2; each with an `action`, made when absent (B34).
     pub web_push_actions: Vec<ActionButton>,
-    /// Button text on Messenger, `View` by default.
+    /// Label of the button that opens the url on Messenger and in the chat app, `View` by default.
     pub view_button: Option<String>,
 }
 

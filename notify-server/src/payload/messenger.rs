@@ -16,11 +16,11 @@ const TITLE_CHARS_MAX: usize = 80;
 /// Longest text of a button template.
 const BUTTON_TEMPLATE_CHARS_MAX: usize = 640;
 /// Longest label of a button or quick reply.
-const LABEL_CHARS_MAX: usize = 20;
+pub(super) const LABEL_CHARS_MAX: usize = 20;
 /// Most buttons of a template.
 const BUTTONS_MAX: usize = 3;
 /// Most quick replies.
-const QUICK_REPLIES_MAX: usize = 13;
+pub(super) const QUICK_REPLIES_MAX: usize = 13;
 
 /// Renders a notification.
 ///
@@ -153,6 +153,17 @@ impl<'a> Message<'a> {
         let attachment = Some(Attachment { r#type: "template", payload: template });
         Self { text: None, attachment, quick_replies: Vec::new() }
     }
+}
+
+/// Whether a text is shortened beside an image.
+pub(super) fn is_cut_beside_image(text: &str) -> bool {
+    title_and_rest(text).1.is_some_and(|rest| !fits(rest, TITLE_CHARS_MAX))
+}
+
+/// Whether a url has no room with a text: neither as a button nor below it.
+pub(super) fn has_no_room(text: &str, url: &str) -> bool {
+    !fits(text, BUTTON_TEMPLATE_CHARS_MAX)
+        && matches!(with_link(text, url, MESSENGER_CHARS_MAX), Cow::Borrowed(_))
 }
 
 fn fits(text: &str, chars_max: usize) -> bool {

@@ -10,6 +10,7 @@ pub(crate) mod web_push;
 mod around;
 mod buttons;
 mod collapse;
+pub(crate) mod left_out;
 pub(crate) mod poll_button;
 mod shown;
 mod size;

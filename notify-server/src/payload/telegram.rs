@@ -13,11 +13,11 @@ use super::size::{TELEGRAM_CHARS_MAX, check_text};
 use super::{Around, Outgoing, TooLarge, poll_button};
 
 /// Longest caption of a photo, in characters.
-const CAPTION_CHARS_MAX: usize = 1_024;
+pub(super) const CAPTION_CHARS_MAX: usize = 1_024;
 /// Longest label of a button. Telegram names no limit; a longer one is not readable.
-const LABEL_CHARS_MAX: usize = 64;
+pub(super) const LABEL_CHARS_MAX: usize = 64;
 /// Most buttons below a message.
-const BUTTONS_MAX: usize = 100;
+pub(super) const BUTTONS_MAX: usize = 100;
 
 /// One call of the Bot API.
 #[derive(Debug, Clone)]

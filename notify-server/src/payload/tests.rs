@@ -2,6 +2,7 @@
 
 mod apns;
 mod fcm;
+mod left_out;
 mod messenger;
 mod telegram;
 mod web_push;

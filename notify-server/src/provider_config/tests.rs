@@ -245,10 +245,13 @@ fn telegram_names_every_broken_rule_with_its_path() {
 
 #[test]
 fn without_an_endpoint_it_is_the_provider_s_own() {
-    let base_url = |kind, body: &Value| match ProviderConfig::parse(kind, body).unwrap() {
-        ProviderConfig::Messenger(config) => config.base_url().to_string(),
-        ProviderConfig::Telegram(config) => config.base_url().to_string(),
-        _ => unreachable!("not asked for"),
+    let base_url = |kind, body: &Value| {
+        let config = ProviderConfig::parse(kind, body).unwrap();
+        if let ProviderConfig::Messenger(config) = &config {
+            return config.base_url().to_string();
+        }
+        let ProviderConfig::Telegram(config) = &config else { unreachable!("asked for these") };
+        config.base_url().to_string()
     };
     for (kind, body, own) in [
         (ProviderKind::Messenger, messenger(), "https://graph.facebook.com"),

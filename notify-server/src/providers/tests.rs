@@ -1,6 +1,7 @@
 //! Every provider against the sandbox: over real TLS and HTTP/2, each answer that it can give.
 
 pub(super) mod answers;
+mod chat;
 mod credentials;
 mod web_push;
 
@@ -68,15 +69,22 @@ impl Fixture {
 }
 
 fn prepare(provider: &SharedProvider) -> Prepared {
-    let content = Content::Message(Box::new(Message {
-        text: "Hello".to_owned(),
-        url: Some("shop://order/1".to_owned()),
-        extra: Some(notify_core::Extra {
-            key: "order".to_owned(),
-            value: JsonObject::new(r#"{"id":7}"#).unwrap(),
-        }),
-        ..Message::default()
-    }));
+    prepare_message(
+        provider,
+        Message {
+            text: "Hello".to_owned(),
+            url: Some("shop://order/1".to_owned()),
+            extra: Some(notify_core::Extra {
+                key: "order".to_owned(),
+                value: JsonObject::new(r#"{"id":7}"#).unwrap(),
+            }),
+            ..Message::default()
+        },
+    )
+}
+
+fn prepare_message(provider: &SharedProvider, message: Message) -> Prepared {
+    let content = Content::Message(Box::new(message));
     let outgoing = Outgoing {
         id: &NotificationId::new(ID).unwrap(),
         app_name: "Shop",

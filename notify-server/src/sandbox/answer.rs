@@ -15,6 +15,10 @@ pub enum Provider {
     Oauth,
     /// The push service of a browser.
     WebPush,
+    /// Facebook Messenger's Send API.
+    Messenger,
+    /// Telegram's Bot API.
+    Telegram,
 }
 
 impl Provider {
@@ -26,6 +30,8 @@ impl Provider {
             Self::Fcm => "fcm",
             Self::Oauth => "oauth",
             Self::WebPush => "webpush",
+            Self::Messenger => "messenger",
+            Self::Telegram => "telegram",
         }
     }
 }
@@ -85,7 +91,8 @@ pub struct Answer {
     pub action: Action,
     /// The HTTP status; the reason's own when absent.
     pub status: Option<u16>,
-    /// APNs' reason or FCM's error code; the status's first one when absent.
+    /// APNs' reason, FCM's error code, Messenger's code or Telegram's word; the status's first one
+    /// when absent.
     pub reason: Option<String>,
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u64>,

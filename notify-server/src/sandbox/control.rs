@@ -4,7 +4,7 @@
 //! | call | what |
 //! |---|---|
 //! | `GET /` | the page: the last messages |
-//! | `GET /sandbox/config`, `/sandbox/config/apns`, `/sandbox/config/fcm`, `/sandbox/config/webpush` | what to configure: the bodies of `PUT …/providers/:provider` |
+//! | `GET /sandbox/config`, `/sandbox/config/apns`, …`/fcm`, …`/webpush`, …`/messenger`, …`/telegram` | what to configure: the bodies of `PUT …/providers/:provider` |
 //! | `GET /sandbox/ca.pem` | the certificate to trust |
 //! | `GET /sandbox/received?provider=&token=&limit=` | the last messages, oldest first |
 //! | `DELETE /sandbox/received` | forgets them, and the counts |
@@ -30,6 +30,10 @@ use super::webpush;
 
 /// Messages that one answer lists unless told otherwise.
 const RECEIVED_LISTED_DEFAULT: usize = 1_000;
+
+/// Whose messages the journal holds.
+const SENDERS: [Provider; 5] =
+    [Provider::Apns, Provider::Fcm, Provider::WebPush, Provider::Messenger, Provider::Telegram];
 
 /// Why a call is refused.
 enum Refused {
@@ -61,6 +65,8 @@ fn route(scene: &Scene, call: &Call) -> Answered {
         "/sandbox/config/apns" => get(method, || ok(&scene.apns_config(0))),
         "/sandbox/config/fcm" => get(method, || ok(&scene.fcm_config())),
         "/sandbox/config/webpush" => get(method, || ok(&scene.webpush_config())),
+        "/sandbox/config/messenger" => get(method, || ok(&scene.messenger_config())),
+        "/sandbox/config/telegram" => get(method, || ok(&scene.telegram_config())),
         "/sandbox/ca.pem" => get(method, || {
             respond(StatusCode::OK, "application/x-pem-file", scene.credentials.ca_pem.clone())
         }),
@@ -94,6 +100,8 @@ fn config(scene: &Scene) -> Value {
         "apns": scene.apns_config(0),
         "fcm": scene.fcm_config(),
         "webpush": scene.webpush_config(),
+        "messenger": scene.messenger_config(),
+        "telegram": scene.telegram_config(),
     })
 }
 
@@ -104,9 +112,9 @@ fn received(scene: &Scene, call: &Call) -> Result<Vec<Received>, Refused> {
         let invalid = |rule: &str| Refused::Invalid(format!("{name}: {rule}"));
         match name.as_ref() {
             "provider" => {
-                let named = [Provider::Apns, Provider::Fcm, Provider::WebPush].into_iter();
-                let named = named.into_iter().find(|provider| provider.as_str() == value);
-                provider = Some(named.ok_or_else(|| invalid("must be apns, fcm or webpush"))?);
+                let named = SENDERS.into_iter().find(|provider| provider.as_str() == value);
+                let rule = || invalid("must be apns, fcm, webpush, messenger or telegram");
+                provider = Some(named.ok_or_else(rule)?);
             }
             "token" => token = Some(value.into_owned()),
             "limit" => limit = value.parse().map_err(|_| invalid("must be a number"))?,

@@ -60,6 +60,20 @@ pub(super) struct VapidKey {
     pub(super) public_key: Vec<u8>,
 }
 
+/// A page on Messenger and the app that sends in its name.
+pub(super) struct Page {
+    pub(super) access_token: String,
+    pub(super) app_secret: String,
+    pub(super) verify_token: String,
+}
+
+/// A bot of Telegram.
+pub(super) struct Bot {
+    pub(super) id: u64,
+    pub(super) token: String,
+    pub(super) webhook_secret: String,
+}
+
 /// All of them.
 pub(super) struct Credentials {
     pub(super) ca_pem: String,
@@ -67,6 +81,8 @@ pub(super) struct Credentials {
     pub(super) apns_keys: [ApnsKey; 2],
     pub(super) service_account: ServiceAccount,
     pub(super) vapid: VapidKey,
+    pub(super) page: Page,
+    pub(super) bot: Bot,
 }
 
 impl Credentials {
@@ -89,8 +105,24 @@ impl Credentials {
                 public_key: rsa.public_key.clone(),
             },
             vapid: vapid_key()?,
+            page: Page {
+                access_token: format!("EAASANDBOX{}", word(60)),
+                app_secret: word(32),
+                verify_token: word(16),
+            },
+            bot: bot(),
         })
     }
+}
+
+fn bot() -> Bot {
+    let id = 7_000_000_000 + u64::from(fastrand::u32(..1_000_000_000));
+    Bot { id, token: format!("{id}:{}", word(35)), webhook_secret: word(32) }
+}
+
+/// A secret that is worth nothing.
+fn word(chars: usize) -> String {
+    (0..chars).map(|_| fastrand::alphanumeric()).collect()
 }
 
 fn apns_key(team_id: &'static str, key_id: &'static str) -> Result<ApnsKey, SandboxError> {

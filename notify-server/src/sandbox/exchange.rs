@@ -10,7 +10,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::answer::{Action, Answer, Environment};
 use super::scene::Scene;
-use super::{apns, control, fcm, webpush};
+use super::{apns, control, fcm, messenger, telegram, webpush};
 
 /// The largest request body that is read: 1 MiB; the rest of a larger one is left unread.
 pub(super) const BODY_BYTES_MAX: usize = 1_048_576;
@@ -123,6 +123,10 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, call: &Call) -> Verdict {
         fcm::exchange(scene, peer, rest, call)
     } else if let Some(rest) = below(path, "/push") {
         webpush::exchange(scene, peer, rest, call)
+    } else if let Some(rest) = below(path, "/messenger") {
+        messenger::exchange(scene, peer, rest, call)
+    } else if let Some(rest) = below(path, "/telegram") {
+        telegram::exchange(scene, peer, rest, call)
     } else if path == "/token" {
         fcm::exchange_token(scene, call)
     } else {

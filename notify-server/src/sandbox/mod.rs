@@ -1,4 +1,4 @@
-//! Fake providers on one port: APNs, FCM and browsers' push service that check what they are sent as strictly as the real
+//! Fake providers on one port: APNs, FCM, browsers' push services, Messenger and Telegram that check what they are sent as strictly as the real
 //! ones, answer as they are told, and show what they received. A product feature
 //! (`notify-server sandbox`) and the tests' opposite number; it must never print, nor accept what
 //! the real ones would refuse.
@@ -8,6 +8,8 @@
 //! | `/apns/3/device/TOKEN`, `/apns-sandbox/3/device/TOKEN` | APNs, production and development |
 //! | `/fcm/v1/projects/ID/messages:send`, `/token` | FCM HTTP v1 and its OAuth2 token endpoint |
 //! | `/push/ID` | Web Push: the endpoints of subscriptions that `/sandbox/subscriptions` made |
+//! | `/messenger/vN.N/me/messages` | Messenger's Send API |
+//! | `/telegram/botTOKEN/METHOD` | Telegram's Bot API: `sendMessage`, `sendPhoto`, `getMe` |
 //! | `/`, `/sandbox/…` | the page and the scripting API, see [`control`] |
 //!
 //! The port speaks TLS (ALPN `h2`, `http/1.1`) and, told apart by the first byte, plain HTTP/1.1
@@ -25,6 +27,8 @@
 //!
 //! Web Push: what follows the last `-` of a subscription's endpoint, in the same way: a status, or a
 //! word of [`Refusal::ALL`], or a fault; [`Sandbox::subscribe`] makes such subscriptions.
+//! Messenger and Telegram: a recipient is a number and `-`, then as with FCM; the words are those
+//! of `docs/sandbox.md`. [`messenger_recipient`] and [`telegram_chat`] build such recipients.
 //!
 //! APNs: the last eight hex digits, `dea` + how often + status + index. How often is `d` (always)
 //! or `1` to `9` (the first so many attempts); the status is three decimal digits; the index picks
@@ -34,15 +38,19 @@
 
 mod answer;
 pub mod apns;
+mod buckets;
 pub mod control;
 mod credentials;
 mod exchange;
 mod fcm;
 mod journal;
 mod jwt;
+mod messenger;
 mod page;
 mod rules;
 mod scene;
+mod suffix;
+mod telegram;
 mod transport;
 mod webpush;
 
@@ -63,8 +71,10 @@ pub use apns::apns_token;
 pub use credentials::SandboxError;
 pub use fcm::fcm_token;
 pub use journal::{Count, Counts, Received};
+pub use messenger::{messenger_recipient, messenger_words};
 pub use rules::{Rule, RuleError};
 pub use scene::{Declared, SandboxConfig, Settings};
+pub use telegram::{telegram_chat, telegram_words};
 pub use webpush::{Browser, Refusal, SubscribeError};
 
 use scene::Scene;
@@ -154,6 +164,18 @@ impl Sandbox {
         webpush::subscribe(&self.scene, application_server_key, &script)
     }
 
+    /// The body for `PUT …/providers/messenger`.
+    #[must_use]
+    pub fn messenger_config(&self) -> serde_json::Value {
+        self.scene.messenger_config()
+    }
+
+    /// The body for `PUT …/providers/telegram`.
+    #[must_use]
+    pub fn telegram_config(&self) -> serde_json::Value {
+        self.scene.telegram_config()
+    }
+
     /// The messages received, in order; the oldest go when the journal is full.
     #[must_use]
     pub fn journal(&self) -> Vec<Received> {
@@ -191,8 +213,9 @@ impl Sandbox {
         self.scene.settings.send_replace(settings);
     }
 
-    /// Forgets what was received, the counts and the rules.
+    /// Forgets what was received, the counts, the rules and what the limits counted.
     pub fn clear(&self) {
+        self.scene.buckets.clear();
         self.scene.journal.clear();
         self.scene.rules.clear();
     }

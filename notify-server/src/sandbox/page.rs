@@ -88,6 +88,8 @@ pub(super) fn instructions(scene: &Scene) -> String {
          APNs   {origin}/apns and {origin}/apns-sandbox, topic {topic}\n\
          FCM    {origin}/fcm, project {project}, tokens from {origin}/token\n\
          Web    {origin}/push; the server needs --allow-private-networks to send there\n\
+         Messenger {origin}/messenger\n\
+         Telegram  {origin}/telegram\n\
          \n\
          configure an application to send here:\n\
          \x20 curl -s {plain}/sandbox/config/apns | notify providers put apns -\n\
@@ -97,6 +99,8 @@ pub(super) fn instructions(scene: &Scene) -> String {
          subscribe a browser of this sandbox:\n\
          \x20 curl -s -X POST {plain}/sandbox/subscriptions |\n\
          \x20   notify subscriptions create --platform web --subscription -\n\
+         \x20 curl -s {plain}/sandbox/config/messenger | notify providers put messenger -\n\
+         \x20 curl -s {plain}/sandbox/config/telegram | notify providers put telegram -\n\
          \n\
          see what arrives:\n\
          \x20 {plain}/                   a page\n\
@@ -107,7 +111,8 @@ pub(super) fn instructions(scene: &Scene) -> String {
          \x20 curl {plain}/sandbox/rules -d '{{\"provider\": \"fcm\", \"status\": 503, \"times\": 2}}'\n\
          \x20 curl -X DELETE {plain}/sandbox/rules\n\
          \x20 an FCM token that ends in -unregistered, -429:3 or -503x2, an APNs token that ends in\n\
-         \x20 dead4100 (410 Unregistered) or dea25030 (503 twice) is answered so\n\
+         \x20 dead4100 (410 Unregistered) or dea25030 (503 twice) is answered so; so is a person\n\
+         \x20 or chat that ends in -blocked or -502\n\
          \n\
          the certificate authority: {plain}/sandbox/ca.pem\n"
     )

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Action, Answer, Provider};
-use super::{apns, fcm, webpush};
+use super::{apns, fcm, messenger, telegram, webpush};
 
 /// The most rules kept at a time.
 const RULES_MAX: usize = 10_000;
@@ -31,8 +31,8 @@ pub struct Rule {
     /// The HTTP status; with neither status nor reason the ordinary answer comes, delayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// APNs' reason, FCM's error code, OAuth's error, or the name of a push service's refusal; on a
-    /// push service's redirect, where it leads.
+    /// APNs' reason, FCM's error code, OAuth's error, the name of a push service's refusal, Messenger's
+    /// code (`551/1545041`) or word, or Telegram's word; on a push service's redirect, where it leads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// `Retry-After`, in seconds.
@@ -122,6 +122,8 @@ impl Rule {
             (Provider::Fcm, Some(reason)) => fcm::status_of(reason).is_some(),
             (Provider::Oauth, Some(_)) => true,
             (Provider::WebPush, Some(reason)) => webpush::status_of(reason).is_some(),
+            (Provider::Messenger, Some(reason)) => messenger::status_of(reason).is_some(),
+            (Provider::Telegram, Some(reason)) => telegram::status_of(reason).is_some(),
         };
         if known || self.status.is_some() { Ok(()) } else { Err(RuleError::UnknownReason) }
     }

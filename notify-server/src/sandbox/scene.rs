@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::answer::Environment;
 use super::apns::VerifiedTokens;
+use super::buckets::Buckets;
 use super::credentials::{Credentials, SandboxError};
 use super::fcm::AccessTokens;
 use super::journal::Journal;
@@ -60,6 +61,19 @@ pub struct Settings {
     pub drop_streams_on_rejection: bool,
     /// How long an access token lasts, in seconds.
     pub access_token_seconds: u32,
+    /// How much of the page's quota Messenger's answers say is used, in percent; 0 says nothing.
+    pub messenger_usage_percent: u32,
+    /// After how many minutes access is regained, as they say beside it.
+    pub messenger_regain_minutes: u32,
+    /// Whether Messenger refuses calls without `appsecret_proof`.
+    pub messenger_requires_proof: bool,
+    /// Messages a second that Messenger takes; 0 takes all.
+    pub messenger_per_second: u32,
+    /// Messages a second that Telegram takes of the bot; 0 takes all.
+    pub telegram_per_second: u32,
+    /// Messages at once that Telegram takes to one chat, refilled at one a second (a group's are 20
+    /// a minute); 0 takes all.
+    pub telegram_chat_burst: u32,
 }
 
 impl Default for Settings {
@@ -69,6 +83,12 @@ impl Default for Settings {
             max_concurrent_streams_at_start: 1,
             drop_streams_on_rejection: false,
             access_token_seconds: 3_599,
+            messenger_usage_percent: 0,
+            messenger_regain_minutes: 0,
+            messenger_requires_proof: false,
+            messenger_per_second: 300,
+            telegram_per_second: 30,
+            telegram_chat_burst: 20,
         }
     }
 }
@@ -92,6 +112,7 @@ pub(super) struct Scene {
     pub(super) rules: Rules,
     pub(super) settings: watch::Sender<Settings>,
     pub(super) access_tokens: AccessTokens,
+    pub(super) buckets: Buckets,
     pub(super) verified_tokens: VerifiedTokens,
     pub(super) subscriptions: Subscriptions,
     pub(super) verified_vapid: VerifiedVapid,
@@ -110,6 +131,7 @@ impl Scene {
             rules: Rules::default(),
             settings: watch::Sender::new(config.settings),
             access_tokens: AccessTokens::default(),
+            buckets: Buckets::default(),
             verified_tokens: VerifiedTokens::default(),
             subscriptions: Subscriptions::default(),
             verified_vapid: VerifiedVapid::default(),
@@ -158,6 +180,27 @@ impl Scene {
         json!({
             "subject": "mailto:sandbox@example.com",
             "vapid_private_key": self.credentials.vapid.private_key,
+            "ca_certificate": self.credentials.ca_pem,
+        })
+    }
+
+    pub(super) fn messenger_config(&self) -> serde_json::Value {
+        let page = &self.credentials.page;
+        json!({
+            "page_access_token": page.access_token,
+            "app_secret": page.app_secret,
+            "verify_token": page.verify_token,
+            "endpoint": format!("{}/messenger", self.origin),
+            "ca_certificate": self.credentials.ca_pem,
+        })
+    }
+
+    pub(super) fn telegram_config(&self) -> serde_json::Value {
+        let bot = &self.credentials.bot;
+        json!({
+            "bot_token": bot.token,
+            "webhook_secret": bot.webhook_secret,
+            "endpoint": format!("{}/telegram", self.origin),
             "ca_certificate": self.credentials.ca_pem,
         })
     }

@@ -66,15 +66,26 @@ async fn providers_are_configured_shown_without_secrets_and_removed() {
     let (admin, sandbox) = (server.admin(), sandbox().await);
     let app = first_app(&admin).await;
     let path = |provider: &str| format!("/admin/v1/apps/{app}/providers/{provider}");
-    for (provider, config) in [("apns", sandbox.apns_config()), ("fcm", sandbox.fcm_config())] {
+    let secrets =
+        ["page_access_token", "app_secret", "verify_token", "bot_token", "webhook_secret"];
+    for (provider, config) in [
+        ("apns", sandbox.apns_config()),
+        ("fcm", sandbox.fcm_config()),
+        ("messenger", sandbox.messenger_config()),
+        ("telegram", sandbox.telegram_config()),
+    ] {
         admin.get(&path(provider)).await.is(404);
         assert_eq!(admin.put(&path(provider), &config).await.ok(), json!({"success": true}));
         let shown = admin.get(&path(provider)).await;
         assert_eq!(shown.ok()["provider"], provider);
         assert!(!shown.text.contains("PRIVATE KEY"), "{shown:?}");
+        assert_eq!(shown.ok()["config"]["ca_certificate"], config["ca_certificate"]);
+        for secret in secrets.iter().filter_map(|name| config[*name].as_str()) {
+            assert!(!shown.text.contains(secret), "{shown:?}");
+        }
     }
     let listed = admin.get(&format!("/admin/v1/apps/{app}/providers")).await;
-    assert_eq!(listed.ok()["providers"].as_array().unwrap().len(), 2);
+    assert_eq!(listed.ok()["providers"].as_array().unwrap().len(), 4);
     assert!(!listed.text.contains("PRIVATE KEY"));
     admin.delete(&path("apns")).await.ok();
     admin.delete(&path("apns")).await.is(404);

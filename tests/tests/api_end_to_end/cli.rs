@@ -61,10 +61,37 @@ async fn an_administrator_makes_an_application_with_a_key_and_a_provider() -> Re
     let app = app["id"].as_str().context("an id")?;
     let key = notify.json(&["keys", "create", "--app", app, "--name", "backend"]).await?;
     notify.json(&["providers", "put", "fcm", config, "--app", app]).await?;
+    for (provider, config) in [
+        ("messenger", server.sandbox.messenger_config()),
+        ("telegram", server.sandbox.telegram_config()),
+    ] {
+        let file = folder.path().join(provider);
+        std::fs::write(&file, config.to_string())?;
+        let file = file.to_str().context("a path")?;
+        notify.json(&["providers", "put", provider, file, "--app", app]).await?;
+    }
     let listed = notify.json(&["providers", "list", "--app", app]).await?;
-    assert_eq!(listed["providers"][0]["provider"], "fcm");
+    let listed: Vec<_> = listed["providers"]
+        .as_array()
+        .context("a list")?
+        .iter()
+        .map(|one| &one["provider"])
+        .collect();
+    assert_eq!(listed, ["fcm", "messenger", "telegram"]);
     let shop = notify.clone().with("NOTIFY_API_KEY", key["api_key"].as_str().context("a key")?);
     assert_eq!(shop.json(&["devices", "list"]).await?["devices"], json!([]));
+    for platform in ["fb-messenger", "chatapp"] {
+        let subscribe = ["subscriptions", "create", "--platform", platform];
+        shop.json(&[&subscribe[..], &["--recipient-id", "4711"]].concat()).await?;
+    }
+    let send = ["send", "--text", "Dinner!", "--platform", "fb-messenger", "--platform", "chatapp"];
+    let id = shop.json(&send).await?["id"].clone();
+    let id = id.as_str().context("an id")?;
+    until("both got it", async || {
+        let record = shop.json(&["notifications", "get", id]).await?;
+        Ok((record["counts"]["sent"] == 2).then_some(()))
+    })
+    .await?;
     notify.json(&["apps", "update", app, "--status", "suspended"]).await?;
     assert_eq!(shop.run(&["devices", "list"]).await?.status, Some(4));
     notify.json(&["apps", "delete", app]).await?;

@@ -2,6 +2,7 @@
 //! refusals, and what connections that break do not lose.
 
 mod audiences;
+mod chat;
 mod faults;
 mod holds;
 mod outcomes;

@@ -16,7 +16,9 @@ use notify_core::{
     Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp,
 };
 use notify_server::sandbox::apns::Reason;
-use notify_server::sandbox::{Refusal, Sandbox, SandboxConfig, Settings};
+use notify_server::sandbox::{
+    Refusal, Sandbox, SandboxConfig, Settings, messenger_words, telegram_words,
+};
 use notify_tests::{ServerProcess, WAIT_MAX};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -174,6 +176,15 @@ fn the_sandbox_document_lists_every_reason_and_setting() {
     for (word, refusal) in Refusal::ALL.iter().filter_map(|one| Some((one.word?, one))) {
         let row = format!("| `-{word}` | {} ", refusal.status);
         assert!(document.lines().any(|line| line.starts_with(&row)), "missing: {row}");
+    }
+    // The words of chats stand in tables below the name of their provider.
+    let (_, of_chats) = document.split_once("**Messenger**").unwrap();
+    let (of_persons, of_chats) = of_chats.split_once("**Telegram**").unwrap();
+    for (part, word) in messenger_words()
+        .map(|word| (of_persons, word))
+        .chain(telegram_words().map(|word| (of_chats, word)))
+    {
+        assert!(part.contains(&format!("`-{word}`")), "missing: -{word}");
     }
     let settings = serde_json::to_value(Settings::default()).unwrap();
     for (name, default) in settings.as_object().unwrap() {

@@ -17,7 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Duration, Instant};
 
 use self::classify::{OUTSIDE_WINDOW, classify};
-use self::quota::{Quota, usage};
+use self::quota::{PER_SECOND, Quota, usage};
 use super::shared::Shared;
 use super::transport::{Pools, Sender};
 use super::{
@@ -41,6 +41,7 @@ pub(super) struct Messenger {
     uri: Uri,
     bearer: HeaderValue,
     quota: Arc<Quota>,
+    per_second: u32,
     sender: Sender,
 }
 
@@ -62,6 +63,7 @@ impl Messenger {
             uri: messages_uri(&base_url, token, config.app_secret.as_ref()),
             bearer,
             quota: quotas.get(config.token_digest, |_| Quota::default()),
+            per_second: config.rate_per_second.unwrap_or(PER_SECOND),
             sender: Sender::new(pools, &base_url, credential, config.ca_certificate.clone()),
         }
     }
@@ -121,16 +123,14 @@ impl Provider for Messenger {
         };
         let now = self.clock.now();
         let usage = usage(&reply.headers);
-        self.quota.seen(usage, now);
         let mut answer = classify(&reply, now);
-        match &mut answer {
-            Answer::Throttle { after, .. } => {
-                let named = usage.and_then(|usage| usage.regain).max(*after);
-                *after = Some(self.quota.throttled(named, now));
-            }
-            Answer::Delivered { .. } => self.quota.delivered(),
-            _ => {}
+        if let Answer::Throttle { after, .. } = &mut answer {
+            let named = usage.and_then(|usage| usage.regain).max(*after);
+            *after = Some(self.quota.throttled(named, now));
+        } else if matches!(answer, Answer::Delivered { .. }) {
+            self.quota.delivered();
         }
+        self.quota.seen(usage, now);
         answer
     }
 
@@ -139,6 +139,6 @@ impl Provider for Messenger {
     }
 
     fn allowance(&self, now: Timestamp) -> Allowance {
-        self.quota.allowance(now)
+        self.quota.allowance(self.per_second, now)
     }
 }

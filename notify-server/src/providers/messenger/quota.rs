@@ -12,8 +12,9 @@ use serde::de::DeserializeOwned;
 
 use crate::providers::Allowance;
 
-/// Messages a second of a page: above 40 its inbox stops working.
-const PER_SECOND: u32 = 30;
+/// Messages a second of a page, unless an administrator wants others: above 40 its inbox stops
+/// working.
+pub(super) const PER_SECOND: u32 = 30;
 /// Share of the quota from which on a page slows down, in percent.
 const SLOW_PERCENT: u32 = 80;
 /// Share at which it stops.
@@ -127,8 +128,9 @@ impl Quota {
         wait
     }
 
-    /// What may be sent now: less from four fifths of the quota on, a message a second at its end.
-    pub(super) fn allowance(&self, now: Timestamp) -> Allowance {
+    /// What may be sent now: less than `per_second` from four fifths of the quota on, a message a
+    /// second at its end.
+    pub(super) fn allowance(&self, per_second: u32, now: Timestamp) -> Allowance {
         let mut state = self.state();
         if let Some(until) = state.closed_until.filter(|until| *until > now) {
             return Allowance::Closed { until };
@@ -137,10 +139,11 @@ impl Quota {
         let share = state.share.filter(|(_, at)| now.ms_since(*at) < USAGE_MS);
         let percent = share.map_or(0, |(percent, _)| percent);
         if percent < SLOW_PERCENT {
-            return Allowance::PerSecond(PER_SECOND);
+            return Allowance::PerSecond(per_second);
         }
         let left = FULL_PERCENT.saturating_sub(percent);
-        Allowance::PerSecond((PER_SECOND * left / (FULL_PERCENT - SLOW_PERCENT + 1)).max(1))
+        let slowed = per_second.saturating_mul(left) / (FULL_PERCENT - SLOW_PERCENT + 1);
+        Allowance::PerSecond(slowed.max(1))
     }
 }
 

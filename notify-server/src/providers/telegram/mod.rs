@@ -28,7 +28,8 @@ use crate::payload::telegram::{self as payload, Form};
 use crate::payload::{Outgoing, TooLarge};
 use crate::provider_config::{KeyDigest, TelegramConfig};
 
-/// Messages a second of a bot: Telegram allows about 30.
+/// Messages a second of a bot, unless an administrator wants others (paid broadcasts allow more):
+/// Telegram allows about 30.
 const PER_SECOND: u32 = 25;
 
 /// Which chats of each bot were asked to slow down, shared by all that send with its token.
@@ -40,6 +41,7 @@ pub(super) struct Telegram {
     /// Up to the method. It holds the token: no error and no log may show it.
     base: String,
     flood: Arc<Flood>,
+    per_second: u32,
     sender: Sender,
 }
 
@@ -56,6 +58,7 @@ impl Telegram {
             clock,
             base: format!("{base_url}/bot{}/", config.bot_token.expose_secret()),
             flood: floods.get(config.token_digest, |_| Flood::default()),
+            per_second: config.rate_per_second.unwrap_or(PER_SECOND),
             sender: Sender::new(pools, &base_url, credential, config.ca_certificate.clone()),
         }
     }
@@ -119,6 +122,6 @@ impl Provider for Telegram {
     }
 
     fn allowance(&self, _now: Timestamp) -> Allowance {
-        Allowance::PerSecond(PER_SECOND)
+        Allowance::PerSecond(self.per_second)
     }
 }

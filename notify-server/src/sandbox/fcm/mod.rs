@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 pub(super) use errors::status_of;
 pub(super) use oauth::{AccessTokens, exchange_token};
 pub use scripted::fcm_token;
-pub(super) use scripted::number_after;
 
 use super::answer::{Action, Answer, Provider};
 use super::apns::shown_payload;

@@ -1,7 +1,8 @@
 //! Tokens that say how they are answered: what follows their last `-`.
 
 use super::errors::{status_of, usual_reason};
-use crate::sandbox::answer::{Action, Answer};
+use crate::sandbox::answer::Answer;
+use crate::sandbox::suffix;
 
 /// The words and the failures they stand for.
 const WORDS: [(&str, &str); 13] = [
@@ -36,48 +37,22 @@ pub fn fcm_token(seed: u64, answer: &Answer) -> String {
 }
 
 fn script(answer: &Answer) -> Option<String> {
-    let mut script = match (answer.action, &answer.reason, answer.status) {
-        (Action::Answer, Some(reason), _) => {
-            WORDS.iter().find(|(_, known)| known == reason)?.0.to_owned()
+    suffix::write(answer, |answer| match (&answer.reason, answer.status) {
+        (Some(reason), _) => Some(WORDS.iter().find(|(_, known)| known == reason)?.0.to_owned()),
+        (None, status) => {
+            usual_reason(status?)?;
+            Some(status?.to_string())
         }
-        (Action::Answer, None, status) => {
-            let status = status?;
-            usual_reason(status)?;
-            status.to_string()
-        }
-        (fault, _, _) => fault.as_str().to_owned(),
-    };
-    if let Some(seconds) = answer.retry_after {
-        script.push_str(&format!(":{seconds}"));
-    }
-    if let Some(attempts) = answer.attempts {
-        script.push_str(&format!("x{attempts}"));
-    }
-    Some(script)
+    })
 }
 
 /// What a token asks for, if it does.
 pub(super) fn in_token(token: &str) -> Option<Answer> {
-    let (_, script) = token.rsplit_once('-')?;
-    let (script, attempts) = number_after(script, 'x');
-    let (script, retry_after) = number_after(script, ':');
-    let fault = Action::FAULTS.into_iter().find(|fault| fault.as_str() == script);
-    let word = WORDS.iter().find(|(word, _)| *word == script);
-    let answer = match (fault, word) {
-        (Some(fault), _) => Answer::fault(fault),
-        (None, Some((_, reason))) => Answer { status: status_of(reason), ..Answer::reason(reason) },
-        (None, None) => {
-            let status = script.parse().ok()?;
-            Answer { status: Some(status), ..Answer::reason(usual_reason(status)?) }
+    suffix::read(token, |script| {
+        if let Some((_, reason)) = WORDS.iter().find(|(word, _)| *word == script) {
+            return Some(Answer { status: status_of(reason), ..Answer::reason(reason) });
         }
-    };
-    let attempts = attempts.and_then(|attempts| u32::try_from(attempts).ok());
-    Some(Answer { attempts, retry_after, ..answer })
-}
-
-/// Splits `mark` and a number off the end.
-pub(in crate::sandbox) fn number_after(script: &str, mark: char) -> (&str, Option<u64>) {
-    let split = script.rsplit_once(mark);
-    let number = split.and_then(|(rest, digits)| Some((rest, digits.parse().ok()?)));
-    number.map_or((script, None), |(rest, number)| (rest, Some(number)))
+        let status = script.parse().ok()?;
+        Some(Answer { status: Some(status), ..Answer::reason(usual_reason(status)?) })
+    })
 }

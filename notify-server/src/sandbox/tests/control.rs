@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use super::client::{Client, Request, tls};
 use super::{access_token, fcm_send, push, push_to, start, start_with};
 use crate::clock::ManualClock;
-use crate::sandbox::{Sandbox, SandboxConfig};
+use crate::sandbox::{Sandbox, SandboxConfig, Settings};
 
 /// One exchange over plain HTTP/1.1: status and body.
 async fn plain(sandbox: &Sandbox, method: &str, path: &str, body: &str) -> (u16, String) {
@@ -35,10 +35,14 @@ async fn the_configuration_is_served_as_the_bodies_to_put() {
     assert_eq!(sandbox.origin(), origin);
     let (apns, fcm) = (sandbox.apns_config(), sandbox.fcm_config());
     let webpush = sandbox.webpush_config();
+    let (messenger, telegram) = (sandbox.messenger_config(), sandbox.telegram_config());
+    let all = json!({ "apns": apns, "fcm": fcm, "webpush": webpush, "messenger": messenger, "telegram": telegram });
     let rows = [
         ("/sandbox/config/apns", apns.clone()),
         ("/sandbox/config/fcm", fcm.clone()),
-        ("/sandbox/config", json!({ "apns": apns, "fcm": fcm, "webpush": webpush })),
+        ("/sandbox/config/messenger", messenger.clone()),
+        ("/sandbox/config/telegram", telegram.clone()),
+        ("/sandbox/config", all),
     ];
     for (path, expected) in rows {
         assert_eq!(plain_json(&sandbox, "GET", path, &Value::Null).await, (200, expected));
@@ -58,12 +62,19 @@ async fn the_configuration_is_served_as_the_bodies_to_put() {
     ];
     assert_eq!(keys, expected);
     assert_eq!(fcm["endpoint"], json!(format!("{origin}/fcm")));
+    assert_eq!(messenger["endpoint"], json!(format!("{origin}/messenger")));
+    assert_eq!(telegram["endpoint"], json!(format!("{origin}/telegram")));
     assert_eq!(fcm["service_account"]["token_uri"], json!(format!("{origin}/token")));
     let mut client = Client::connect(&sandbox).await;
     let over_h2 = client.send(Request::get("/sandbox/config/apns")).await.unwrap();
     assert_eq!(over_h2.header("content-type"), Some("application/json; charset=utf-8"));
     assert_eq!(over_h2.body, apns);
-    for line in [format!("{origin}/apns"), "/sandbox/config/fcm".to_owned()] {
+    for line in [
+        format!("{origin}/apns"),
+        "/sandbox/config/fcm".to_owned(),
+        "/sandbox/config/messenger".to_owned(),
+        "/sandbox/config/telegram".to_owned(),
+    ] {
         assert!(sandbox.instructions().contains(&line), "{line}");
     }
 }
@@ -112,7 +123,7 @@ async fn wrong_calls_are_told_what_is_wrong() {
             "/sandbox/received?provider=x",
             Value::Null,
             400,
-            "provider: must be apns, fcm or webpush",
+            "provider: must be apns, fcm, webpush, messenger or telegram",
         ),
         ("GET", "/sandbox/received?limit=x", Value::Null, 400, "limit: must be a number"),
         ("GET", "/sandbox/received?x=1", Value::Null, 400, "x: is not a parameter"),
@@ -168,8 +179,8 @@ async fn settings_and_tokens_are_changed_over_http() {
     let (sandbox, _) = start().await;
     let changes = json!({ "max_concurrent_streams": 5 });
     let (_, all) = plain_json(&sandbox, "POST", "/sandbox/settings", &changes).await;
-    let expected = json!({ "max_concurrent_streams": 5, "max_concurrent_streams_at_start": 1,
-        "drop_streams_on_rejection": false, "access_token_seconds": 3_599 });
+    let mut expected = serde_json::to_value(Settings::default()).unwrap();
+    expected["max_concurrent_streams"] = json!(5);
     assert_eq!(all, expected);
     let declared = json!({ "token": "00AA", "environment": "sandbox" });
     plain_json(&sandbox, "POST", "/sandbox/tokens", &declared).await;

@@ -6,9 +6,11 @@ mod client;
 mod connection;
 mod control;
 mod fcm;
+mod messenger;
 mod oauth;
 mod raw;
 mod scripts;
+mod telegram;
 mod webpush;
 
 use std::collections::BTreeMap;

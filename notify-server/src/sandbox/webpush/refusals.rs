@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::sandbox::answer::{Action, Answer};
 use crate::sandbox::exchange::{json, respond, status};
-use crate::sandbox::fcm::number_after;
+use crate::sandbox::suffix::number_after;
 
 /// A refusal that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

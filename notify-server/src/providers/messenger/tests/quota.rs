@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::NOW;
 use crate::providers::Allowance;
-use crate::providers::messenger::quota::{Quota, Usage, usage};
+use crate::providers::messenger::quota::{PER_SECOND, Quota, Usage, usage};
 
 fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
@@ -82,7 +82,7 @@ fn a_page_slows_down_from_four_fifths_on_and_stops_when_its_quota_is_used_up() {
     for (usage, expected) in rows {
         let quota = Quota::default();
         quota.seen(usage, NOW);
-        assert_eq!(quota.allowance(NOW), expected, "{usage:?}");
+        assert_eq!(quota.allowance(PER_SECOND, NOW), expected, "{usage:?}");
     }
 }
 
@@ -96,11 +96,11 @@ fn a_page_opens_slowly_when_the_time_named_has_come_and_fully_after_an_hour() {
         (minutes(60), Allowance::PerSecond(30)),
     ];
     for (later, expected) in rows {
-        assert_eq!(quota.allowance(after(later)), expected, "{later:?}");
+        assert_eq!(quota.allowance(PER_SECOND, after(later)), expected, "{later:?}");
     }
     quota.seen(full(100, None), after(minutes(61)));
     quota.seen(full(10, None), after(minutes(63)));
-    assert_eq!(quota.allowance(after(minutes(63))), Allowance::PerSecond(30));
+    assert_eq!(quota.allowance(PER_SECOND, after(minutes(63))), Allowance::PerSecond(30));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_throttle_without_a_time_waits_a_minute_doubling_to_an_hour() {
         let left = minutes(expected) - Duration::from_secs(1);
         assert_eq!(quota.throttled(None, soon), left);
         let until = now.plus_ms(i64::try_from(minutes(expected).as_millis()).unwrap());
-        assert_eq!(quota.allowance(soon), Allowance::Closed { until });
+        assert_eq!(quota.allowance(PER_SECOND, soon), Allowance::Closed { until });
         now = until;
     }
     quota.delivered();

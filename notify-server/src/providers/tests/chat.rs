@@ -1,0 +1,398 @@
+//! Messenger and Telegram against the sandbox: what they are sent, and what they answer.
+
+use std::time::Duration;
+
+use notify_core::{Message, ProviderKind, Timestamp};
+use serde_json::{Value, json};
+
+use super::{NOW, fixture, prepare_message, told};
+use crate::providers::{Address, Allowance, Answer, Prepared, SharedProvider};
+use crate::sandbox::{
+    Action, Answer as Wanted, Provider, Settings, messenger_recipient, telegram_chat,
+};
+
+const URL: &str = "https://n.example/o";
+const IMAGE: &str = "https://i.example/1.png";
+
+fn text(provider: &SharedProvider) -> Prepared {
+    prepare_message(provider, Message { text: "Hello".to_owned(), ..Message::default() })
+}
+
+fn with_photo(provider: &SharedProvider) -> Prepared {
+    let message = Message {
+        text: "Hello".to_owned(),
+        url: Some(URL.to_owned()),
+        image_url: Some(IMAGE.to_owned()),
+        ..Message::default()
+    };
+    prepare_message(provider, message)
+}
+
+fn person(recipient: &str) -> Address {
+    Address::Messenger { recipient: recipient.into(), last_inbound_at: None }
+}
+
+fn chat(chat: &str) -> Address {
+    Address::Telegram { chat: chat.into() }
+}
+
+/// A configuration whose endpoint speaks plain HTTP/1.1.
+fn plainly(mut config: Value) -> Value {
+    let endpoint = config["endpoint"].as_str().unwrap().replace("https://", "http://");
+    config["endpoint"] = json!(endpoint);
+    config
+}
+
+#[tokio::test]
+async fn messenger_gets_what_it_demands_over_http2_and_over_plain_http1() {
+    let fixture = fixture().await;
+    fixture.sandbox.set(Settings { messenger_requires_proof: true, ..Settings::default() });
+    let config = fixture.sandbox.messenger_config();
+    for config in [config.clone(), plainly(config.clone())] {
+        let messenger = fixture.build(ProviderKind::Messenger, &config);
+        let answer = messenger.attempt(&with_photo(&messenger), &person("4711")).await;
+        let Answer::Delivered { message_id: Some(id) } = answer else {
+            panic!("not delivered: {answer:?}");
+        };
+        assert!(id.starts_with("m_"), "{id}");
+    }
+    let journal = fixture.sandbox.journal();
+    assert_eq!(journal.len(), 2);
+    for received in journal {
+        assert_eq!(received.token.as_deref(), Some("4711"));
+        assert_eq!(received.headers["content-type"], "application/json");
+        let element = &received.payload["message"]["attachment"]["payload"]["elements"][0];
+        assert_eq!((&element["title"], &element["image_url"]), (&json!("Hello"), &json!(IMAGE)));
+    }
+    let mut without = config;
+    without.as_object_mut().unwrap().remove("app_secret");
+    let messenger = fixture.build(ProviderKind::Messenger, &without);
+    let answer = messenger.attempt(&text(&messenger), &person("4711")).await;
+    assert_eq!(told(&answer), "bad invalid_parameter (100)", "the proof is missed");
+}
+
+#[tokio::test]
+async fn every_error_of_messenger_is_understood() {
+    let fixture = fixture().await;
+    let messenger = fixture.build(ProviderKind::Messenger, &fixture.sandbox.messenger_config());
+    let prepared = text(&messenger);
+    let rows = [
+        ("temporary", "retry temporarily_unavailable (1200) Failed"),
+        ("service", "retry service_unavailable (2) Failed"),
+        ("unknown", "retry unknown_error (1) Failed"),
+        ("permission", "config permission_missing (1/99)"),
+        ("applimit", "throttle app_limit (4) Provider"),
+        ("phonelimit", "throttle phone_number_limit (4/2018022) Provider"),
+        ("userlimit", "throttle user_limit (17) Provider"),
+        ("pagelimit", "throttle page_limit (32) Provider"),
+        ("customlimit", "throttle custom_limit (613) Provider"),
+        ("messengerlimit", "throttle messenger_limit (80006) Provider"),
+        ("bothersome", "policy abuse_warning (613/1893016)"),
+        ("window", "policy outside_messaging_window (10/2018278)"),
+        ("policy", "policy outside_messaging_window (10/2018065)"),
+        ("cannot", "policy person_cannot_receive (10/2018108)"),
+        ("unavailable", "policy person_not_available (551/1545041)"),
+        ("blocked", "policy person_not_available (200/1545041)"),
+        ("nouser", "dead no_such_user (100/2018001) ambiguous"),
+        ("toolarge", "bad attachment_too_large (100/2018109)"),
+        ("empty", "bad message_empty (100/2018034)"),
+        ("invalid", "bad invalid_parameter (100)"),
+        ("token", "config access_token_refused (190)"),
+        ("uninstalled", "config access_token_refused (190/458)"),
+        ("password", "config access_token_refused (190/460)"),
+        ("expired", "config access_token_refused (190/463)"),
+        ("revoked", "config access_token_refused (190/467)"),
+        ("notlive", "config app_not_live (200/2018028)"),
+        ("noadvanced", "config permission_missing (200/2018027)"),
+        ("nophone", "config permission_missing (200/2018021)"),
+        ("nopermission", "config permission_missing (200)"),
+        ("denied", "config permission_missing (10)"),
+        ("subscription", "config permission_missing (230)"),
+        ("suspended", "config blocked_for_policy (368)"),
+        ("429", "throttle http_429 Provider"),
+        ("502", "retry http_502 Failed"),
+        ("504", "retry http_504 Failed"),
+    ];
+    for (word, expected) in rows {
+        let answer = messenger.attempt(&prepared, &person(&format!("24-{word}"))).await;
+        assert_eq!(told(&answer), expected, "{word}");
+    }
+    let mut stranger = fixture.sandbox.messenger_config();
+    stranger["page_access_token"] = json!("EAAstranger");
+    let stranger = fixture.build(ProviderKind::Messenger, &stranger);
+    let answer = stranger.attempt(&prepared, &person("24")).await;
+    assert_eq!(told(&answer), "config access_token_refused (190)");
+}
+
+#[tokio::test]
+async fn a_person_who_wrote_more_than_a_day_ago_is_not_asked_meta_for() {
+    let fixture = fixture().await;
+    let messenger = fixture.build(ProviderKind::Messenger, &fixture.sandbox.messenger_config());
+    let prepared = text(&messenger);
+    let day = 24 * 60 * 60 * 1_000;
+    let at = |ms: i64| Some(Timestamp(ms));
+    let rows = [
+        (None, "delivered"),
+        (at(NOW.as_ms()), "delivered"),
+        (at(NOW.as_ms() - day), "delivered"),
+        (at(NOW.as_ms() - day - 1), "policy outside_messaging_window"),
+        (at(0), "policy outside_messaging_window"),
+    ];
+    let mut asked = 0;
+    for (last_inbound_at, expected) in rows {
+        let address = Address::Messenger { recipient: "4711".into(), last_inbound_at };
+        let answer = messenger.attempt(&prepared, &address).await;
+        assert_eq!(told(&answer), expected, "{last_inbound_at:?}");
+        asked += usize::from(expected == "delivered");
+        assert_eq!(fixture.sandbox.journal().len(), asked, "{last_inbound_at:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_sends_as_its_quota_allows() {
+    let fixture = fixture().await;
+    let config = fixture.sandbox.messenger_config();
+    let messenger = fixture.build(ProviderKind::Messenger, &config);
+    let again = fixture.build(ProviderKind::Messenger, &config);
+    let prepared = text(&messenger);
+    assert_eq!(messenger.allowance(NOW), Allowance::PerSecond(30));
+    let until = |minutes: i64| Allowance::Closed { until: NOW.plus_ms(minutes * 60_000) };
+    let rows = [
+        (10, 0, Allowance::PerSecond(30)),
+        (90, 0, Allowance::PerSecond(14)),
+        (100, 12, until(12)),
+    ];
+    for (percent, minutes, expected) in rows {
+        fixture.sandbox.set(Settings {
+            messenger_usage_percent: percent,
+            messenger_regain_minutes: minutes,
+            ..Settings::default()
+        });
+        let answer = messenger.attempt(&prepared, &person("4711")).await;
+        assert_eq!(told(&answer), "delivered");
+        for provider in [&messenger, &again] {
+            assert_eq!(provider.allowance(NOW), expected, "{percent}: one page, one quota");
+        }
+    }
+    let answer = messenger.attempt(&prepared, &person("24-messengerlimit")).await;
+    let Answer::Throttle { after, .. } = answer else { panic!("not throttled: {answer:?}") };
+    assert_eq!(after, Some(Duration::from_secs(12 * 60)), "as long as the header says");
+    fixture.sandbox.set(Settings::default());
+    let other = fixture.build(
+        ProviderKind::Messenger,
+        &json!({"page_access_token": "another", "endpoint": config["endpoint"],
+            "ca_certificate": config["ca_certificate"]}),
+    );
+    assert_eq!(other.allowance(NOW), Allowance::PerSecond(30));
+}
+
+#[tokio::test]
+async fn a_full_page_that_is_told_no_time_waits_longer_each_time() {
+    let fixture = fixture().await;
+    let messenger = fixture.build(ProviderKind::Messenger, &fixture.sandbox.messenger_config());
+    let prepared = text(&messenger);
+    fixture.sandbox.set(Settings { messenger_usage_percent: 100, ..Settings::default() });
+    for minutes in [1, 2, 4, 8] {
+        let answer = messenger.attempt(&prepared, &person("24-messengerlimit")).await;
+        let Answer::Throttle { after: Some(after), .. } = answer else {
+            panic!("not throttled: {answer:?}")
+        };
+        assert_eq!(after, Duration::from_secs(60 * minutes));
+        fixture.advance(after);
+    }
+}
+
+#[tokio::test]
+async fn an_administrator_s_rate_takes_the_place_of_the_default_pace() {
+    let fixture = fixture().await;
+    let rows = [
+        (ProviderKind::Messenger, fixture.sandbox.messenger_config(), 30),
+        (ProviderKind::Telegram, fixture.sandbox.telegram_config(), 25),
+    ];
+    for (kind, mut config, pace) in rows {
+        assert_eq!(fixture.build(kind, &config).allowance(NOW), Allowance::PerSecond(pace));
+        config["rate_per_second"] = json!(200);
+        assert_eq!(
+            fixture.build(kind, &config).allowance(NOW),
+            Allowance::PerSecond(200),
+            "{kind}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn telegram_gets_what_it_demands_over_http2_and_over_plain_http1() {
+    let fixture = fixture().await;
+    let config = fixture.sandbox.telegram_config();
+    for config in [config.clone(), plainly(config)] {
+        let telegram = fixture.build(ProviderKind::Telegram, &config);
+        assert_eq!(telegram.allowance(NOW), Allowance::PerSecond(25));
+        let answer = telegram.attempt(&with_photo(&telegram), &chat("-100123")).await;
+        let Answer::Delivered { message_id: Some(id) } = answer else {
+            panic!("not delivered: {answer:?}");
+        };
+        assert!(id.parse::<u32>().is_ok(), "{id}");
+    }
+    let journal = fixture.sandbox.journal();
+    assert_eq!(journal.len(), 2);
+    for received in journal {
+        let button = json!({"text": "View", "url": URL});
+        let expected = json!({
+            "chat_id": "-100123",
+            "photo": IMAGE,
+            "caption": "Hello",
+            "reply_markup": {"inline_keyboard": [[button]]},
+        });
+        assert_eq!(received.payload, expected);
+    }
+}
+
+#[tokio::test]
+async fn every_error_of_telegram_is_understood() {
+    let fixture = fixture().await;
+    let telegram = fixture.build(ProviderKind::Telegram, &fixture.sandbox.telegram_config());
+    let prepared = text(&telegram);
+    let rows = [
+        ("blocked", "dead bot_was_blocked"),
+        ("deactivated", "dead user_is_deactivated"),
+        ("kicked", "dead bot_was_kicked"),
+        ("notmember", "dead bot_is_not_a_member"),
+        ("deleted", "dead chat_was_deleted"),
+        ("neverstarted", "dead chat_was_never_started ambiguous"),
+        ("notfound", "dead chat_not_found ambiguous"),
+        ("migrated", "moved to -10024"),
+        ("empty", "bad text_is_empty"),
+        ("toolong", "bad text_is_too_long"),
+        ("button", "bad button_url_is_invalid"),
+        ("markup", "bad reply_markup_is_too_long"),
+        ("unauthorized", "config http_401"),
+        ("badtoken", "config http_401"),
+        ("notthere", "config http_404"),
+        ("nomethod", "config http_404"),
+        ("conflict", "retry http_409 Failed"),
+        ("internal", "retry http_500 Failed"),
+        ("timeout", "retry http_504 Failed"),
+        ("502", "retry http_502 Failed"),
+    ];
+    for (word, expected) in rows {
+        let answer = telegram.attempt(&prepared, &chat(&format!("24-{word}"))).await;
+        assert_eq!(told(&answer), expected, "{word}");
+    }
+    let mut stranger = fixture.sandbox.telegram_config();
+    for (token, expected) in [("1:stranger", "config http_401"), ("none", "config http_404")] {
+        stranger["bot_token"] = json!(token);
+        let stranger = fixture.build(ProviderKind::Telegram, &stranger);
+        assert_eq!(told(&stranger.attempt(&prepared, &chat("24")).await), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_photo_that_is_refused_goes_as_its_link_once_within_the_attempt() {
+    let fixture = fixture().await;
+    let telegram = fixture.build(ProviderKind::Telegram, &fixture.sandbox.telegram_config());
+    let prepared = with_photo(&telegram);
+    for word in ["photo", "fetch", "dimensions", "parse"] {
+        let to = format!("24-{word}");
+        assert_eq!(told(&telegram.attempt(&prepared, &chat(&to)).await), "delivered", "{word}");
+        let journal = fixture.sandbox.journal();
+        let [.., photo, plain] = &journal[..] else { panic!("two calls") };
+        assert_eq!((photo.status, &photo.payload["photo"]), (400, &json!(IMAGE)));
+        let button = json!({"text": "View", "url": URL});
+        let expected = json!({
+            "chat_id": to,
+            "text": format!("Hello\n{IMAGE}"),
+            "reply_markup": {"inline_keyboard": [[button]]},
+        });
+        assert_eq!((plain.status, &plain.payload), (200, &expected), "{word}");
+    }
+    // The plain form is refused as well: that was it.
+    let rule = crate::sandbox::Rule::on(Provider::Telegram, Wanted::reason("fetch")).token("25");
+    fixture.sandbox.script(rule).unwrap();
+    let before = fixture.sandbox.journal().len();
+    let answer = telegram.attempt(&prepared, &chat("25")).await;
+    assert_eq!(told(&answer), "bad photo_cannot_be_fetched");
+    assert_eq!(fixture.sandbox.journal().len(), before + 2);
+}
+
+#[tokio::test]
+async fn a_flood_is_one_chat_s_until_three_are_told() {
+    let fixture = fixture().await;
+    let telegram = fixture.build(ProviderKind::Telegram, &fixture.sandbox.telegram_config());
+    let prepared = text(&telegram);
+    let send = async |seed: u64| {
+        let to = telegram_chat(seed, &Wanted::reason("flood").retry_after(7));
+        let answer = telegram.attempt(&prepared, &chat(&to)).await;
+        let Answer::Throttle { after, .. } = answer else { panic!("not throttled: {answer:?}") };
+        assert_eq!(after, Some(Duration::from_secs(8)), "a second more than asked for");
+        told(&answer)
+    };
+    let rows = [
+        (1, "throttle http_429 Address"),
+        (1, "throttle http_429 Address"),
+        (2, "throttle http_429 Address"),
+        (3, "throttle http_429 Provider"),
+    ];
+    for (seed, expected) in rows {
+        assert_eq!(send(seed).await, expected, "{seed}");
+    }
+    fixture.advance(Duration::from_secs(1));
+    assert_eq!(send(4).await, "throttle http_429 Address");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_cut_after_sending_is_an_unknown_outcome() {
+    let fixture = fixture().await;
+    let messenger = fixture.sandbox.messenger_config();
+    let telegram = fixture.sandbox.telegram_config();
+    let fault = Wanted::fault;
+    let rows = [
+        (fault(Action::Reset), "retry reset: INTERNAL_ERROR Unknown"),
+        (fault(Action::Cut), "retry connection_cut Unknown"),
+        (fault(Action::Refuse), "retry refused_stream NotProcessed"),
+        (fault(Action::Refuse).first(1), "delivered"),
+    ];
+    for (wanted, expected) in &rows {
+        let provider = fixture.build(ProviderKind::Messenger, &messenger);
+        let to = person(&messenger_recipient(1, wanted));
+        let answer = provider.attempt(&text(&provider), &to).await;
+        assert_eq!(told(&answer), *expected, "messenger {wanted:?}");
+        let provider = fixture.build(ProviderKind::Telegram, &telegram);
+        let to = chat(&telegram_chat(1, wanted));
+        let answer = provider.attempt(&text(&provider), &to).await;
+        assert_eq!(told(&answer), *expected, "telegram {wanted:?}");
+    }
+    let provider = fixture.build(ProviderKind::Telegram, &plainly(telegram));
+    let to = chat(&telegram_chat(2, &fault(Action::Cut)));
+    let answer = provider.attempt(&text(&provider), &to).await;
+    assert_eq!(told(&answer), "retry connection_cut Unknown", "over HTTP/1.1");
+}
+
+#[tokio::test]
+async fn no_answer_tells_a_token() {
+    let fixture = fixture().await;
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for scheme in ["http", "https"] {
+        let endpoint = format!("{scheme}://{closed}");
+        let rows = [
+            (
+                ProviderKind::Messenger,
+                json!({"page_access_token": "EAA0secret", "app_secret": "s3cret",
+                    "endpoint": endpoint}),
+                person("1"),
+            ),
+            (
+                ProviderKind::Telegram,
+                json!({"bot_token": "1:secret", "endpoint": endpoint}),
+                chat("1"),
+            ),
+        ];
+        for (kind, config, address) in rows {
+            let provider = fixture.build(kind, &config);
+            let prepared = text(&provider);
+            let answer = provider.attempt(&prepared, &address).await;
+            let shown = format!("{answer:?} {prepared:?}");
+            assert!(told(&answer).ends_with("NotProcessed"), "{kind} {scheme}: {shown}");
+            assert!(!shown.contains("secret") && !shown.contains("bot1"), "{kind}: {shown}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Messenger and the chat app, from a subscription to what arrives and what becomes of refusals
+//! (B25, B34, B39, B40).
+
+use anyhow::{Context, Result};
+use notify_core::{
+    CreateNotification, CreatePoll, Device, DeviceId, DisabledReason, FailureCount,
+    NotificationStatus, Platform, ProviderKind, Subscribe,
+};
+use notify_server::sandbox::{
+    Action, Answer, Provider, Received, messenger_recipient, telegram_chat,
+};
+use notify_tests::{TestServer, WAIT_MAX, until};
+use serde_json::{Value, json};
+
+use crate::send;
+
+/// Both platforms.
+const CHATS: [Platform; 2] = [Platform::FbMessenger, Platform::ChatApp];
+
+async fn start() -> Result<TestServer> {
+    let server = TestServer::start().await?;
+    let admin = server.client();
+    let (messenger, telegram) =
+        (server.sandbox.messenger_config(), server.sandbox.telegram_config());
+    admin.admin().put_provider(server.app_id, ProviderKind::Messenger, &messenger).await?;
+    admin.admin().put_provider(server.app_id, ProviderKind::Telegram, &telegram).await?;
+    Ok(server)
+}
+
+/// A person and a chat that are answered like that; their devices.
+async fn subscribe(
+    server: &TestServer,
+    seed: u64,
+    person: &Answer,
+    chat: &Answer,
+) -> Result<[DeviceId; 2]> {
+    let client = server.client();
+    let person = Subscribe::messenger(messenger_recipient(seed, person));
+    let chat = Subscribe::chat(telegram_chat(seed, chat));
+    let person = client.subscriptions().create(&person).await?.id;
+    Ok([person, client.subscriptions().create(&chat).await?.id])
+}
+
+async fn read(server: &TestServer, device: &DeviceId) -> Result<Device> {
+    Ok(server.client().devices().get(device).await?)
+}
+
+/// What the two received, Messenger first.
+fn both(received: &[Received]) -> Result<[&Value; 2]> {
+    let of = |provider| received.iter().find(move |message| message.provider == provider);
+    let person = of(Provider::Messenger).context("something for Messenger")?;
+    let chat = of(Provider::Telegram).context("something for Telegram")?;
+    assert_eq!((received.len(), person.status, chat.status), (2, 200, 200), "{received:?}");
+    Ok([&person.payload, &chat.payload])
+}
+
+#[tokio::test]
+async fn a_text_a_link_with_its_image_and_a_poll_arrive() -> Result<()> {
+    let server = start().await?;
+    subscribe(&server, 1, &Answer::ok(), &Answer::ok()).await?;
+    let person = messenger_recipient(1, &Answer::ok());
+    let chat = telegram_chat(1, &Answer::ok());
+    let to_person = |message: &Value| json!({"recipient": {"id": person}, "messaging_type": "UPDATE", "message": message});
+    let card = |element: &Value| {
+        let payload = json!({"template_type": "generic", "elements": [element]});
+        to_person(&json!({"attachment": {"type": "template", "payload": payload}}))
+    };
+
+    let text = CreateNotification::to_platforms(CHATS, "Grüße");
+    let (record, received) = send(&server, &text).await?;
+    assert_eq!((record.counts.targeted, record.counts.sent), (2, 2), "{record:?}");
+    let expected =
+        [to_person(&json!({"text": "Grüße"})), json!({"chat_id": chat, "text": "Grüße"})];
+    assert_eq!(both(&received)?.map(Value::clone), expected);
+
+    let (url, image) = ("https://n.example/o", "https://i.example/1.png");
+    let linked = CreateNotification::to_platforms(CHATS, "Your order")
+        .url(url)
+        .image_url(image)
+        .view_button("Open the order");
+    let (_, received) = send(&server, &linked).await?;
+    let expected = [
+        card(&json!({
+            "title": "Your order",
+            "image_url": image,
+            "default_action": {"type": "web_url", "url": url},
+            "buttons": [{"type": "web_url", "url": url, "title": "Open the order"}],
+        })),
+        json!({
+            "chat_id": chat,
+            "photo": image,
+            "caption": "Your order",
+            "reply_markup": {"inline_keyboard": [[{"text": "Open the order", "url": url}]]},
+        }),
+    ];
+    assert_eq!(both(&received)?.map(Value::clone), expected);
+
+    let poll = CreatePoll::text("Tea or coffee?", ["Tea", "Coffee"]);
+    let (record, received) = send(&server, &CreateNotification::poll(CHATS, poll)).await?;
+    let poll = server.client().polls().get(&record.id).await?;
+    let [to_person, to_chat] = both(&received)?;
+    let postbacks: Vec<_> = poll
+        .answers
+        .iter()
+        .map(|answer| {
+            let payload = format!("poll:{}:{}", poll.id, answer.id);
+            json!({"type": "postback", "title": answer.text, "payload": payload})
+        })
+        .collect();
+    let view = json!({"type": "web_url", "url": poll.url, "title": "View"});
+    let expected = card(&json!({
+        "title": "Tea or coffee?",
+        "default_action": {"type": "web_url", "url": poll.url},
+        "buttons": [postbacks[0], postbacks[1], view],
+    }));
+    assert_eq!(*to_person, expected);
+    let rows = to_chat["reply_markup"]["inline_keyboard"].as_array().context("buttons")?;
+    let labels: Vec<_> = rows.iter().map(|row| row[0]["text"].clone()).collect();
+    assert_eq!(
+        (&to_chat["text"], labels),
+        (&json!("Tea or coffee?"), vec![json!("Tea"), json!("Coffee"), json!("View")])
+    );
+    assert_eq!(rows[2][0]["url"], json!(poll.url));
+    for row in &rows[..2] {
+        let data = row[0]["callback_data"].as_str().context("data")?;
+        assert!(data.starts_with("poll:") && data.len() <= 64, "{data}");
+    }
+    server.stop().await
+}
+
+#[tokio::test]
+async fn who_is_gone_is_disabled_and_who_cannot_be_reached_now_is_kept() -> Result<()> {
+    let server = start().await?;
+    let outside = Answer::reason("window");
+    let [late, blocked] = subscribe(&server, 1, &outside, &Answer::reason("blocked")).await?;
+    let [no_user, no_chat] =
+        subscribe(&server, 2, &Answer::reason("nouser"), &Answer::reason("notfound")).await?;
+    let [silent, deactivated] =
+        subscribe(&server, 3, &Answer::reason("blocked"), &Answer::reason("deactivated")).await?;
+    let notification = CreateNotification::to_platforms(CHATS, "x");
+    let (record, received) = send(&server, &notification).await?;
+    assert_eq!((record.status, received.len()), (NotificationStatus::Completed, 6));
+    let counts = &record.counts;
+    assert_eq!((counts.targeted, counts.failed, counts.unregistered), (6, 2, 4), "{record:?}");
+    let failure = |reason: &str| FailureCount {
+        platform: Platform::FbMessenger,
+        reason: reason.to_owned(),
+        count: 1,
+    };
+    for reason in ["outside_messaging_window (10/2018278)", "person_not_available (200/1545041)"] {
+        assert!(record.failures.contains(&failure(reason)), "{reason}: {:?}", record.failures);
+    }
+    for device in [&blocked, &no_user, &no_chat, &deactivated] {
+        let device = read(&server, device).await?;
+        let state = (device.enabled, device.disabled_reason);
+        assert_eq!(state, (false, Some(DisabledReason::Unregistered)), "{device:?}");
+    }
+    for device in [&late, &silent] {
+        assert!(read(&server, device).await?.enabled, "{device}");
+    }
+    let (record, received) = send(&server, &notification).await?;
+    assert_eq!((record.counts.targeted, received.len()), (2, 2), "the dead are left alone");
+    server.stop().await
+}
+
+#[tokio::test]
+async fn what_may_have_arrived_is_sent_once_more_and_what_failed_until_it_arrives() -> Result<()> {
+    let server = start().await?;
+    let cut = Answer::fault(Action::Cut);
+    subscribe(&server, 1, &cut, &cut).await?;
+    let down = |status: u16| Answer::status(status).first(2);
+    subscribe(&server, 2, &down(500), &down(502)).await?;
+    let flood = Answer::reason("flood").retry_after(1).first(1);
+    subscribe(&server, 3, &cut.first(1), &flood).await?;
+    let notification = CreateNotification::to_platforms(CHATS, "x");
+    let id = server.client().notifications().create(&notification).await?.id;
+    let record = server.completed(&id).await?;
+    assert_eq!((record.counts.sent, record.counts.failed), (4, 2), "{record:?}");
+    let received = server.sandbox.journal();
+    let statuses = |token: &str| -> Vec<u16> {
+        let of = received.iter().filter(|message| message.token.as_deref() == Some(token));
+        of.map(|message| message.status).collect()
+    };
+    let cut = Answer::fault(Action::Cut);
+    let rows = [
+        (messenger_recipient(1, &cut), vec![0, 0]),
+        (telegram_chat(1, &cut), vec![0, 0]),
+        (messenger_recipient(2, &down(500)), vec![500, 500, 200]),
+        (telegram_chat(2, &down(502)), vec![502, 502, 200]),
+        (messenger_recipient(3, &cut.first(1)), vec![0, 200]),
+        (telegram_chat(3, &Answer::reason("flood").retry_after(1).first(1)), vec![429, 200]),
+    ];
+    for (token, expected) in rows {
+        assert_eq!(statuses(&token), expected, "{token}");
+    }
+    server.stop().await
+}
+
+#[tokio::test]
+async fn refused_tokens_hold_what_is_to_be_sent_until_they_are_mended() -> Result<()> {
+    let server = start().await?;
+    let (client, app) = (server.client(), server.app_id);
+    let right = [
+        (ProviderKind::Messenger, server.sandbox.messenger_config()),
+        (ProviderKind::Telegram, server.sandbox.telegram_config()),
+    ];
+    for (provider, mut config) in right.clone() {
+        let field =
+            if provider == ProviderKind::Telegram { "bot_token" } else { "page_access_token" };
+        config[field] = json!("1:stranger");
+        client.admin().put_provider(app, provider, &config).await?;
+    }
+    subscribe(&server, 1, &Answer::ok(), &Answer::ok()).await?;
+    let notification = CreateNotification::to_platforms(CHATS, "x");
+    let id = client.notifications().create(&notification).await?.id;
+    server.sandbox.wait_for(2, WAIT_MAX).await;
+    let counts = until("both are found", async || {
+        let counts = client.notifications().get(&id).await?.counts;
+        Ok((counts.targeted == 2).then_some(counts))
+    })
+    .await?;
+    assert_eq!((counts.pending, counts.failed, counts.unregistered), (2, 0, 0));
+    for (provider, config) in &right {
+        client.admin().put_provider(app, *provider, config).await?;
+    }
+    let record = server.completed(&id).await?;
+    assert_eq!(record.counts.sent, 2, "{record:?}");
+    let journal = server.sandbox.journal();
+    let statuses: Vec<u16> = journal.iter().map(|message| message.status).collect();
+    assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 2, "{statuses:?}");
+    server.stop().await
+}
+
+#[tokio::test]
+async fn a_text_over_a_platform_s_limit_is_refused_before_anything_is_sent() -> Result<()> {
+    let server = start().await?;
+    let refused = |chars: usize| {
+        let client = server.client();
+        let notification = CreateNotification::to_platforms(CHATS, "ü".repeat(chars));
+        async move {
+            match client.notifications().create(&notification).await {
+                Ok(_) => Vec::new(),
+                Err(notify_client::Error::Rejected { errors, .. }) => errors,
+                Err(error) => vec![error.to_string()],
+            }
+        }
+    };
+    assert_eq!(refused(2_000).await, Vec::<String>::new());
+    let messenger = "fb-messenger: the payload for fb-messenger would be";
+    let rule = |chars| format!("{messenger} {chars} characters, 2000 are allowed");
+    assert_eq!(refused(2_001).await, [rule(2_001)]);
+    let both = refused(4_097).await;
+    let telegram = "chatapp: the payload for chatapp would be 4097 characters, 4096 are allowed";
+    assert_eq!(both, [rule(4_097), telegram.to_owned()]);
+    server.stop().await
+}
