@@ -184,7 +184,11 @@ fn start_engine(api: &Api) -> std::io::Result<Engine> {
         clock: api.clock.clone(),
         public_url: api.public_url.clone(),
     };
-    let limits = EngineConfig { credit: api.config.delivery_credit, ..EngineConfig::default() };
+    let limits = EngineConfig {
+        credit: api.config.delivery_credit,
+        keep_message_ids: api.config.keep_message_ids,
+        ..EngineConfig::default()
+    };
     Engine::start(around, limits)
 }
 

@@ -73,6 +73,8 @@ pub struct Config {
     pub reader_threads: usize,
     /// Most messages in flight, or answered but not noted down yet.
     pub delivery_credit: usize,
+    /// Whether the providers' ids of messages that went well are kept.
+    pub keep_message_ids: bool,
     /// File of the master key; `master.key` in the data directory by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master_key_file: Option<PathBuf>,
@@ -108,6 +110,7 @@ impl Default for Config {
             shutdown_grace: Span::from_secs(30),
             reader_threads: 4,
             delivery_credit: CREDIT_DEFAULT,
+            keep_message_ids: false,
             master_key_file: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,

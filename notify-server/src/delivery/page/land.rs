@@ -7,7 +7,7 @@ use super::{Commit, Landed, Obstacle, PageRun};
 use crate::delivery::decision::{Attempted, Next, decide};
 use crate::delivery::shared::Shared;
 use crate::store::{
-    AudienceDevice, Checkpoint, DeadAddress, NewRetry, OpenPage, Settled, StoreError,
+    AudienceDevice, Checkpoint, DeadAddress, DeviceOutcome, NewRetry, OpenPage, Settled, StoreError,
 };
 
 impl PageRun {
@@ -29,12 +29,15 @@ impl PageRun {
             jitter: shared.jitter(),
         };
         let key = device.key;
+        let message_id = shared.config.kept_message_id(&answer);
         let next = decide(answer, &past, &shared.config.retry);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
             self.mark.not_sent(self.job.dispatch.no, key);
         }
         match next {
-            Next::End { settled, reason } => self.batch.settle(key, settled, reason, 1),
+            Next::End { settled, reason } => {
+                self.batch.end(DeviceOutcome { key, settled, reason, attempts: 1, message_id });
+            }
             Next::Disable { reason, since } => {
                 let address = device.address.expect("a device that was sent to has an address");
                 self.batch.settle(key, Settled::Unregistered, Some(reason.clone()), 1);

@@ -26,6 +26,7 @@ impl Retries<'_> {
             now,
             jitter: shared.jitter(),
         };
+        let message_id = shared.config.kept_message_id(&answer);
         let made = retry.attempts.saturating_add(1);
         let next = decide(answer, &past, &shared.config.retry);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
@@ -33,7 +34,7 @@ impl Retries<'_> {
         }
         let outcome = match next {
             Next::End { settled, reason } => {
-                let step = RetryStep::Settled { settled, reason, attempts: made };
+                let step = RetryStep::Settled { settled, reason, attempts: made, message_id };
                 RetryOutcome { no: retry.no, step, dead: None }
             }
             Next::Disable { reason, since } => {
@@ -48,7 +49,12 @@ impl Retries<'_> {
                     at: now,
                 };
                 let settled = Settled::Unregistered;
-                let step = RetryStep::Settled { settled, reason: Some(reason), attempts: made };
+                let step = RetryStep::Settled {
+                    settled,
+                    reason: Some(reason),
+                    attempts: made,
+                    message_id: None,
+                };
                 RetryOutcome { no: retry.no, step, dead: Some(dead) }
             }
             Next::Retry { due_at, reason, attempts, unknown_outcomes } => {

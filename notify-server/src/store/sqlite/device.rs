@@ -18,7 +18,7 @@ use notify_core::{
     TagSummary, Timestamp,
 };
 
-pub(super) use self::counts::count_dead;
+pub(super) use self::counts::{count_dead, count_enabled};
 pub(super) use self::lately::Lately;
 use self::row::Wanted;
 pub(super) use self::row::key_by_id;

@@ -58,7 +58,7 @@ pub(super) fn list(
     page: &PageRequest,
 ) -> Result<Page<NotificationRecord>, StoreError> {
     live_app(connection, app)?;
-    let listing = Listing { name: "notifications", app: app.0 };
+    let listing = Listing { name: "notifications", of: app.0 };
     let before = listing.number(page)?.unwrap_or(i64::MAX);
     let found = connection
         .prepare_cached(&format!(
