@@ -95,6 +95,11 @@ impl Gate {
         Admission::Wait(wait_until)
     }
 
+    /// How it stands.
+    pub(crate) fn state(&self) -> GateState {
+        self.state.lock().expect("no holder of the gate panics").clone()
+    }
+
     /// Whether everything waits for credentials or for the probe that is out, at that instant.
     pub(crate) fn is_held(&self, now: Timestamp) -> bool {
         match *self.state.lock().expect("no holder of the gate panics") {

@@ -6,11 +6,13 @@ pub(crate) mod fcm;
 mod web_push;
 
 mod collapse;
+mod preview;
 mod shown;
 mod size;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use preview::{Preview, PreviewSettings, preview};
 pub(crate) use size::check_size;
 
 use notify_core::{Content, NotificationId, Platform, Priority, Timestamp};

@@ -32,21 +32,29 @@ pub(crate) fn check_size(
     if broken.is_empty() { Ok(()) } else { Err(broken) }
 }
 
-fn check_platform(
+pub(super) fn check_platform(
     outgoing: &Outgoing<'_>,
     platform: Platform,
     fcm_enriched_as_data: bool,
 ) -> Result<(), TooLarge> {
-    let text = |limit: usize| {
-        let chars = Shown::of(outgoing).text.chars().count();
+    let text = || {
+        let (chars, limit) = (Shown::of(outgoing).text.chars().count(), chars_max(platform));
         if chars <= limit { Ok(()) } else { Err(TooLarge { platform, bytes: chars, limit }) }
     };
     match platform {
         Platform::Ios => apns::render(outgoing).map(drop),
         Platform::Android => fcm::render(outgoing, fcm_enriched_as_data).map(drop),
         Platform::Web => web_push::render(outgoing).map(drop),
-        Platform::FbMessenger => text(MESSENGER_CHARS_MAX),
-        Platform::ChatApp => text(TELEGRAM_CHARS_MAX),
+        Platform::FbMessenger | Platform::ChatApp => text(),
+    }
+}
+
+/// Most characters of text where these are counted; anywhere else text has no limit of its own.
+pub(super) fn chars_max(platform: Platform) -> usize {
+    match platform {
+        Platform::FbMessenger => MESSENGER_CHARS_MAX,
+        Platform::ChatApp => TELEGRAM_CHARS_MAX,
+        Platform::Android | Platform::Ios | Platform::Web => usize::MAX,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod apns;
 mod fcm;
+mod preview;
 
 use notify_core::json::JsonObject;
 use notify_core::{

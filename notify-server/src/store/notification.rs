@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use notify_core::{
     Audience, CampaignRef, Delivery, DeliveryOutcome, DeviceId, NewPoll, NotificationCreated,
-    NotificationId, NotificationRecord, Platform, Report, Schedule, Target, Timestamp,
+    NotificationId, NotificationPreview, NotificationRecord, Platform, Report, Schedule, Target,
+    Timestamp,
 };
 
 use super::{AppNo, DeliveryFacts, Done, Once, Page, PageRequest, StoreError};
@@ -134,6 +135,14 @@ pub trait NotificationStore {
     /// How many devices an audience would reach now, platform by platform (B37): from counters
     /// where there is one, else by a bounded scan.
     async fn reach(&self, app: AppNo, audience: Audience) -> Result<Vec<Reach>, StoreError>;
+
+    /// Answers a preview, which changes nothing but for its idempotency record (B8).
+    async fn keep_preview(
+        &self,
+        app: AppNo,
+        preview: NotificationPreview,
+        once: Option<Once>,
+    ) -> Result<Done<NotificationPreview>, StoreError>;
 
     /// Cancels what has not been sent yet; refused with the path `id` when nothing is left (B20).
     /// One without dispatches is canceled at once; the rest is counted off by the engine, whose

@@ -10,7 +10,7 @@ mod read;
 use async_trait::async_trait;
 use notify_core::{
     Audience, Delivery, DeliveryOutcome, DeviceId, NotificationCreated, NotificationId,
-    NotificationRecord, Timestamp,
+    NotificationPreview, NotificationRecord, Timestamp,
 };
 
 pub(super) use self::accept::number_of;
@@ -90,6 +90,18 @@ impl NotificationStore for SqliteStore {
 
     async fn reach(&self, app: AppNo, audience: Audience) -> Result<Vec<Reach>, StoreError> {
         self.read(move |connection| reach::count(connection, app, &audience)).await
+    }
+
+    async fn keep_preview(
+        &self,
+        app: AppNo,
+        preview: NotificationPreview,
+        once: Option<Once>,
+    ) -> Result<Done<NotificationPreview>, StoreError> {
+        match once {
+            None => Ok(Done::Now(preview)),
+            once => self.write_once(app, once, move |_| Ok(preview)).await,
+        }
     }
 
     async fn cancel_notification(
