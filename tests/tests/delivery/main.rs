@@ -6,6 +6,7 @@ mod faults;
 mod holds;
 mod outcomes;
 mod payloads;
+mod reading;
 
 use std::time::Duration;
 
