@@ -128,7 +128,7 @@ async fn ids_of_messages_are_kept_only_when_the_server_is_told_to() -> Result<()
 }
 
 #[tokio::test]
-async fn every_way_a_device_fares_is_explained() -> Result<()> {
+async fn every_way_a_delivery_ends_is_explained() -> Result<()> {
     let server = TestServer::start().await?;
     let client = server.client();
     let devices = [
@@ -160,7 +160,32 @@ async fn every_way_a_device_fares_is_explained() -> Result<()> {
         assert_eq!(&told(&server, &everybody, device).await?, expected, "{device}");
     }
 
-    // The tag of one device; the other has it set to false.
+    // Erased with all that was kept about it, it is as unknown as one that never was.
+    let gone = DeviceId::new("i8").map_err(anyhow::Error::msg)?;
+    client.devices().delete(&gone).await?;
+    for (id, device) in [(&everybody, "i8"), (&everybody, "ghost")] {
+        let device = DeviceId::new(device).map_err(anyhow::Error::msg)?;
+        let unknown = client.notifications().explain(id, &device).await;
+        assert!(matches!(unknown, Err(Error::NotFound { .. })), "{unknown:?}");
+    }
+    let list = client.notifications().deliveries(&everybody, &ListDeliveries::default()).await?;
+    let nameless = list.deliveries.iter().filter(|row| row.device_id.is_none()).count();
+    assert_eq!(nameless, 1, "what it got is still counted: {list:?}");
+    server.stop().await
+}
+
+#[tokio::test]
+async fn every_way_a_target_leaves_a_device_out_is_explained() -> Result<()> {
+    let server = TestServer::start().await?;
+    let client = server.client();
+    let devices = [
+        ios(1, &Answer::ok()),
+        android(4, &Answer::ok()),
+        RegisterDevice { push_disabled: Some(true), ..ios(5, &Answer::ok()) },
+        ios(8, &Answer::ok()),
+    ];
+    in_order(&server, &devices).await?;
+    // One device has the tag; another has it set to false.
     for (device, value) in [("i1", true), ("i8", false)] {
         let tags = SetTags { tags: vec![Tag::new("vip", value)] };
         let device = DeviceId::new(device).map_err(anyhow::Error::msg)?;
@@ -202,18 +227,6 @@ async fn every_way_a_device_fares_is_explained() -> Result<()> {
     for (id, device, expected) in rows {
         assert_eq!(told(&server, id, device).await?, expected, "{device}");
     }
-
-    // Erased with all that was kept about it, it is as unknown as one that never was.
-    let gone = DeviceId::new("i8").map_err(anyhow::Error::msg)?;
-    client.devices().delete(&gone).await?;
-    for (id, device) in [(&everybody, "i8"), (&everybody, "ghost")] {
-        let device = DeviceId::new(device).map_err(anyhow::Error::msg)?;
-        let unknown = client.notifications().explain(id, &device).await;
-        assert!(matches!(unknown, Err(Error::NotFound { .. })), "{unknown:?}");
-    }
-    let list = client.notifications().deliveries(&everybody, &ListDeliveries::default()).await?;
-    let nameless = list.deliveries.iter().filter(|row| row.device_id.is_none()).count();
-    assert_eq!(nameless, 1, "what it got is still counted: {list:?}");
     server.stop().await
 }
 

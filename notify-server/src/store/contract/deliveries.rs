@@ -116,11 +116,10 @@ pub async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store
     }
 }
 
-/// B20: bounded work, and yet nothing is left out or told twice; platforms follow each other.
-pub async fn a_listing_of_many_pages_leaves_nothing_out(store: &dyn Store) {
-    const COUNT: usize = 40;
-    let app = given::app(store).await;
-    given::devices(store, app, COUNT).await;
+/// A notification to that many Android devices, each on a page of its own, of which every tenth
+/// failed, and to one iOS device.
+pub async fn in_pages_of_one(store: &dyn Store, app: AppNo, count: usize) -> NotificationId {
+    given::devices(store, app, count).await;
     given::registered(store, app, given::ios("i")).await;
     let new = given::broadcast(&[Platform::Ios, Platform::Android]);
     let notification = given::accepted(store, app, new).await;
@@ -145,6 +144,14 @@ pub async fn a_listing_of_many_pages_leaves_nothing_out(store: &dyn Store) {
             dispatch.cursor = slice.to;
         }
     }
+    notification
+}
+
+/// B20: nothing is left out or told twice; platforms follow each other.
+pub async fn a_listing_of_many_pages_leaves_nothing_out(store: &dyn Store) {
+    const COUNT: usize = 40;
+    let app = given::app(store).await;
+    let notification = in_pages_of_one(store, app, COUNT).await;
     let names = |rows: Vec<Delivery>| -> Vec<String> {
         rows.into_iter().map(|row| row.device_id.unwrap().as_str().to_owned()).collect()
     };

@@ -14,6 +14,8 @@ use notify_core::{
 };
 
 pub(super) use self::accept::number_of;
+#[cfg(test)]
+pub(super) use self::deliveries::PAGES_READ_MAX;
 use super::{SqliteStore, once};
 use crate::store::{
     AppNo, DeliveryFacts, Done, NewNotification, NewReport, NotificationStore, Once, Page,

@@ -86,13 +86,26 @@ fn open() -> Channel {
 const BEGUN: &str = "accepted@1000 started@2000 targeted@2000";
 
 /// Facts, how the device fared, and what is told.
-fn rows() -> Vec<(DeliveryFacts, ExplainedOutcome, String)> {
+type Row = (DeliveryFacts, ExplainedOutcome, String);
+
+fn rows() -> Vec<Row> {
+    [settled_rows(), rows_to_come(), rows_not_targeted()].concat()
+}
+
+fn tag(facts: &mut DeliveryFacts) {
+    facts.notification.tag = Some("vip".into());
+}
+
+fn dead(facts: &mut DeliveryFacts) {
+    facts.device.dead = Some(("BadDeviceToken".into(), SETTLED));
+}
+
+fn begun(rest: &str) -> String {
+    format!("{BEGUN} {rest}")
+}
+
+fn settled_rows() -> Vec<Row> {
     use ExplainedOutcome::*;
-    let tag = |facts: &mut DeliveryFacts| facts.notification.tag = Some("vip".into());
-    let dead = |facts: &mut DeliveryFacts| {
-        facts.device.dead = Some(("BadDeviceToken".into(), SETTLED));
-    };
-    let begun = |rest: &str| format!("{BEGUN} {rest}");
     vec![
         (
             settled(Settled::Sent, None, 1),
@@ -128,6 +141,12 @@ fn rows() -> Vec<(DeliveryFacts, ExplainedOutcome, String)> {
             Canceled,
             begun("enabled@4000 has_address@4000 cancel_requested@3000 canceled@4000"),
         ),
+    ]
+}
+
+fn rows_to_come() -> Vec<Row> {
+    use ExplainedOutcome::*;
+    vec![
         (
             retrying(),
             Pending,
@@ -164,6 +183,12 @@ fn rows() -> Vec<(DeliveryFacts, ExplainedOutcome, String)> {
             NotTargeted,
             begun("has_tag address_dead@4000 no_address passed_over"),
         ),
+    ]
+}
+
+fn rows_not_targeted() -> Vec<Row> {
+    use ExplainedOutcome::*;
+    vec![
         (
             with(facts(Progress::RegisteredLater), |facts| facts.device.created_at = TRIED),
             NotTargeted,

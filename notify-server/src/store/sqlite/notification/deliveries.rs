@@ -20,7 +20,7 @@ use crate::store::{
 /// Most pages whose counters one request looks at.
 const PAGES_SEEN_MAX: usize = 10_000;
 /// Most pages of about a thousand devices that one request reads.
-const PAGES_READ_MAX: usize = 16;
+pub(crate) const PAGES_READ_MAX: usize = 16;
 
 /// Lists the next deliveries of a notification.
 pub(super) fn list(
