@@ -16,7 +16,8 @@ Environment:
 
 Exit status:
   0 done, 2 wrong usage, 3 rejected, 4 not authorised, 5 not found,
-  6 the server or the network failed, after retries";
+  6 the server or the network failed, after retries;
+  1 (watch) it ended, and deliveries failed, expired or were canceled";
 
 /// Sends notifications with a Notify server, and administers it.
 #[derive(Debug, Parser)]
@@ -36,6 +37,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Send a notification.
     Send(Box<commands::send::Send>),
+    /// Tell why a device did or did not get a notification.
+    Explain(commands::explain::Explain),
+    /// Watch a notification until every delivery has its outcome.
+    Watch(commands::watch::Watch),
     /// Make a notification known that is delivered by other means.
     Report(Box<commands::report::Report>),
     /// Read and cancel notifications.

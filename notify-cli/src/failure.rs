@@ -9,6 +9,8 @@ use notify_client::{Error, KeyKind};
 
 /// Exit status of wrong usage.
 pub(crate) const USAGE: u8 = 2;
+/// What was watched ended, and not as it was meant to.
+const NOT_ALL_SENT: u8 = 1;
 const REJECTED: u8 = 3;
 const NOT_AUTHORISED: u8 = 4;
 const NOT_FOUND: u8 = 5;
@@ -51,6 +53,16 @@ pub(crate) enum Failure {
         /// What stopped it; `None` when the user did.
         cause: Option<Box<Failure>>,
     },
+    /// What was watched ended, and not as it was meant to.
+    #[error("it ended with {failed} failed, {expired} expired, {canceled} canceled")]
+    NotAllSent {
+        /// Deliveries that failed.
+        failed: u64,
+        /// Deliveries whose time was over.
+        expired: u64,
+        /// Deliveries that were canceled.
+        canceled: u64,
+    },
     /// The call failed.
     #[error("{0}")]
     Call(#[from] Error),
@@ -72,6 +84,7 @@ impl Failure {
             Self::Usage(_) | Self::File { .. } => USAGE,
             Self::NotFound(_) => NOT_FOUND,
             Self::RowsRefused { .. } => REJECTED,
+            Self::NotAllSent { .. } => NOT_ALL_SENT,
             Self::Stopped { cause, .. } => cause.as_ref().map_or(INTERRUPTED, |it| it.status()),
             Self::Call(error) => call_status(error),
             // Whoever reads the result has read enough.
@@ -94,6 +107,7 @@ impl Failure {
             | Self::File { .. }
             | Self::NotFound(_)
             | Self::RowsRefused { .. }
+            | Self::NotAllSent { .. }
             | Self::Output(_) => vec![self.to_string()],
         }
     }
@@ -195,7 +209,8 @@ mod tests {
             retry_after: None,
         };
         let failed = |status| Error::Server { status, request_id: None, retry_after: None };
-        let rows: [(Failure, u8); 12] = [
+        let rows: [(Failure, u8); 13] = [
+            (Failure::NotAllSent { failed: 1, expired: 0, canceled: 0 }, 1),
             (Failure::Usage(String::new()), 2),
             (Failure::file("f")(io::Error::from(io::ErrorKind::NotFound)), 2),
             (Error::NoKey(KeyKind::Api).into(), 2),

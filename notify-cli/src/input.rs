@@ -9,7 +9,7 @@ use std::{
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use notify_client::{
     Error,
-    notify_core::{Platform, ProviderKind, Request, Timestamp, json::JsonObject},
+    notify_core::{DeliveryOutcome, Platform, ProviderKind, Request, Timestamp, json::JsonObject},
 };
 
 use crate::failure::Failure;
@@ -101,6 +101,12 @@ fn from_now(span: &str, now: jiff::Timestamp) -> Option<Timestamp> {
 pub(crate) fn platform() -> impl TypedValueParser<Value = Platform> {
     PossibleValuesParser::new(Platform::ALL.map(Platform::as_str))
         .map(|word| Platform::from_word(&word).expect("the words are those of the platforms"))
+}
+
+/// The word of an outcome.
+pub(crate) fn outcome() -> impl TypedValueParser<Value = DeliveryOutcome> {
+    PossibleValuesParser::new(DeliveryOutcome::ALL.map(DeliveryOutcome::as_str))
+        .map(|word| DeliveryOutcome::from_word(&word).expect("the words are those of the outcomes"))
 }
 
 /// The word of a provider.

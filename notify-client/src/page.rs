@@ -3,8 +3,8 @@
 use std::vec;
 
 use notify_core::{
-    App, AppList, Device, DeviceList, Feed, FeedList, NotificationList, NotificationRecord,
-    TagList, TagSummary,
+    App, AppList, Delivery, DeliveryList, Device, DeviceList, Feed, FeedList, NotificationList,
+    NotificationRecord, TagList, TagSummary,
 };
 
 use crate::{Client, Error, call::Call};
@@ -32,6 +32,7 @@ macro_rules! page {
 
 page! {
     AppList { apps: App }
+    DeliveryList { deliveries: Delivery }
     DeviceList { devices: Device }
     FeedList { feeds: Feed }
     NotificationList { notifications: NotificationRecord }

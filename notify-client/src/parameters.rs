@@ -1,6 +1,8 @@
 //! Queries as names and values.
 
-use notify_core::{DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns, ListDevices, PageQuery};
+use notify_core::{
+    DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns, ListDeliveries, ListDevices, PageQuery,
+};
 
 type Parameters = Vec<(&'static str, String)>;
 
@@ -12,6 +14,14 @@ pub(crate) fn page(query: &PageQuery) -> Parameters {
     present([
         ("limit", query.limit.map(|limit| limit.to_string())),
         ("cursor", query.cursor.clone()),
+    ])
+}
+
+pub(crate) fn deliveries(query: &ListDeliveries) -> Parameters {
+    present([
+        ("limit", query.limit.map(|limit| limit.to_string())),
+        ("cursor", query.cursor.clone()),
+        ("outcome", query.outcome.map(|outcome| outcome.to_string())),
     ])
 }
 

@@ -91,17 +91,30 @@ impl App {
         let origin = api::origin(address, tls.is_some());
         let metrics = Arc::new(Metrics::default());
         let config = Arc::new(config);
+        let outbound = Outbound::new(config.allow_private_networks);
+        let around = Surroundings {
+            store: store.clone(),
+            providers: Arc::new(StoredProviders {
+                store: store.clone(),
+                master_key: master_key.clone(),
+                providers: Providers::new(clock.clone(), outbound.clone()),
+            }),
+            clock: clock.clone(),
+            public_url: public_url(&config, address, &origin),
+        };
+        let public_url = around.public_url.clone();
+        let engine = Engine::start(around, engine_config(&config)).map_err(AppError::Engine)?;
         let api = Arc::new(Api {
             store: store.clone(),
             clock: clock.clone(),
             master_key,
-            outbound: Outbound::new(config.allow_private_networks),
+            outbound,
             provider_changes: tokio::sync::Mutex::default(),
             metrics: metrics.clone(),
-            public_url: public_url(&config, address, &origin),
+            public_url,
             config: config.clone(),
+            channels: engine.channels(),
         });
-        let engine = start_engine(&api).map_err(AppError::Engine)?;
         let first_keys = storage::found(&store, &clock).await?;
         let keyring = Keyring::new(&store);
         let stopping = CancellationToken::new();
@@ -176,20 +189,12 @@ fn tls_acceptor(config: &Config) -> Result<Option<tokio_rustls::TlsAcceptor>, Ap
     Ok(pair.map(|(certificate, key)| api::tls_acceptor(certificate, key)).transpose()?)
 }
 
-fn start_engine(api: &Api) -> std::io::Result<Engine> {
-    let providers = StoredProviders {
-        store: api.store.clone(),
-        master_key: api.master_key.clone(),
-        providers: Providers::new(api.clock.clone(), api.outbound.clone()),
-    };
-    let around = Surroundings {
-        store: api.store.clone(),
-        providers: Arc::new(providers),
-        clock: api.clock.clone(),
-        public_url: api.public_url.clone(),
-    };
-    let limits = EngineConfig { credit: api.config.delivery_credit, ..EngineConfig::default() };
-    Engine::start(around, limits)
+fn engine_config(config: &Config) -> EngineConfig {
+    EngineConfig {
+        credit: config.delivery_credit,
+        keep_message_ids: config.keep_message_ids,
+        ..EngineConfig::default()
+    }
 }
 
 fn public_url(config: &Config, address: SocketAddr, origin: &str) -> String {

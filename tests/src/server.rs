@@ -52,14 +52,23 @@ impl TestServer {
     /// # Errors
     /// When one of the two does not start.
     pub async fn start() -> Result<Self> {
+        Self::start_with(|_| {}).await
+    }
+
+    /// The same with settings changed.
+    ///
+    /// # Errors
+    /// When one of the two does not start.
+    pub async fn start_with(change: impl FnOnce(&mut Config)) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let config = Config {
+        let mut config = Config {
             listen: "127.0.0.1:0".into(),
             data_dir: folder.path().join("data"),
             // The push service of browsers is the sandbox on this machine.
             allow_private_networks: true,
             ..Config::default()
         };
+        change(&mut config);
         let app = App::start(config.clone()).await?;
         let keys = app.first_keys.as_ref().context("the first start shows keys")?;
         let (api_key, admin_key) = (reveal(&keys.api_key), reveal(&keys.admin_key));

@@ -161,9 +161,11 @@ pub fn body(route: &Route) -> Option<Value> {
     let poll = json!({"text": "?", "layout_id": "poll_text",
         "answers": [{"text": "a"}, {"text": "b"}]});
     Some(match (route.method.as_str(), route.template.as_str()) {
-        ("POST", "/v1/notifications") => json!({"text": "t", "platforms": ["ios"], "url": "a://b",
+        ("POST", "/v1/notifications" | "/v1/notifications/preview") => {
+            json!({"text": "t", "platforms": ["ios"], "url": "a://b",
             "tags": ["nobody"], "custom_json_key": "k", "custom_json_value": {"n": 1.5},
-            "ios_settings": {"badge": 1, "sound": "default"}, "ttl_seconds": 60}),
+            "ios_settings": {"badge": 1, "sound": "default"}, "ttl_seconds": 60})
+        }
         ("POST", "/v1/notifications/notify") => {
             json!({"id": "own-1", "platforms": ["ios", "android"], "poll": poll})
         }

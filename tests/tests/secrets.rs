@@ -156,6 +156,23 @@ fn files(folder: &Path) -> Result<Vec<u8>> {
     Ok(all)
 }
 
+/// Registers phones whose tokens bring every kind of answer.
+async fn phones(client: &Client) -> Result<()> {
+    let dead = format!("PLANTED-push-token{}", "-unregistered");
+    register(
+        client,
+        [
+            RegisterDevice::android("dead", dead),
+            RegisterDevice::android("alive", "PLANTED-push-token:sandbox"),
+            RegisterDevice::android("late", "PLANTED-push-token:sandbox-503x1"),
+            RegisterDevice::ios("ios", "fa11ed0e5ec7e7".repeat(4)),
+            ios(1, &Answer::reason("Unregistered")),
+            android(2, &Answer::reason("SENDER_ID_MISMATCH")),
+        ],
+    )
+    .await
+}
+
 #[tokio::test]
 async fn secrets_stay_where_they_belong() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -189,19 +206,7 @@ async fn secrets_stay_where_they_belong() -> Result<()> {
     ];
     let texts = [text("a text", "PLANTED-text"), text("a text of a retry", "PLANTED-again")];
 
-    let dead = format!("PLANTED-push-token{}", "-unregistered");
-    register(
-        &client,
-        [
-            RegisterDevice::android("dead", dead),
-            RegisterDevice::android("alive", "PLANTED-push-token:sandbox"),
-            RegisterDevice::android("late", "PLANTED-push-token:sandbox-503x1"),
-            RegisterDevice::ios("ios", "fa11ed0e5ec7e7".repeat(4)),
-            ios(1, &Answer::reason("Unregistered")),
-            android(2, &Answer::reason("SENDER_ID_MISMATCH")),
-        ],
-    )
-    .await?;
+    phones(&client).await?;
     let mut tokens = Vec::from(tokens);
     tokens.extend(subscribe(&client, &sandbox).await?);
     sandbox.script(Rule::on(Provider::Apns, Answer::reason("InvalidProviderToken").first(1)))?;

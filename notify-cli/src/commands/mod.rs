@@ -7,6 +7,7 @@ mod content;
 pub(crate) mod devices;
 pub(crate) mod enrichments;
 pub(crate) mod events;
+pub(crate) mod explain;
 pub(crate) mod feeds;
 pub(crate) mod keys;
 pub(crate) mod notifications;
@@ -19,6 +20,7 @@ pub(crate) mod send;
 pub(crate) mod statistics;
 pub(crate) mod subscriptions;
 pub(crate) mod tags;
+pub(crate) mod watch;
 
 pub(crate) use self::paging::PAGE_OF_ALL;
 use crate::{
@@ -32,6 +34,8 @@ use crate::{
 pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), Failure> {
     match command {
         Command::Send(args) => send::run(*args, session).await,
+        Command::Explain(args) => explain::run(args, session).await,
+        Command::Watch(args) => watch::run(args, session).await,
         Command::Report(args) => report::run(*args, session).await,
         Command::Notifications(command) => notifications::run(command, session).await,
         Command::Devices(Devices::Plain(command)) => devices::run(command, session).await,

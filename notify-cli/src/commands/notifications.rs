@@ -1,11 +1,12 @@
 //! `notify notifications` (B20).
 
 use clap::Subcommand;
-use notify_client::notify_core::NotificationId;
+use notify_client::notify_core::{DeliveryOutcome, ListDeliveries, NotificationId, PageQuery};
 
 use super::paging::{PageArgs, show_all};
 use crate::{
     failure::Failure,
+    input,
     output::view,
     session::{Session, own_id},
 };
@@ -20,6 +21,16 @@ pub(crate) enum Notifications {
     },
     /// List notifications, newest first.
     List(PageArgs),
+    /// List what became of a notification device by device.
+    Deliveries {
+        /// Its id.
+        id: String,
+        /// Only deliveries with this outcome.
+        #[arg(long, value_parser = input::outcome())]
+        outcome: Option<DeliveryOutcome>,
+        #[command(flatten)]
+        page: PageArgs,
+    },
     /// Cancel what has not been sent yet.
     Cancel {
         /// Its id.
@@ -43,6 +54,18 @@ pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result
         Notifications::List(page) => {
             let page = notify.notifications().list(&page.query()).await?;
             session.out.show(&page, &view::NOTIFICATIONS)
+        }
+        Notifications::Deliveries { id, outcome, page } => {
+            let id = own_id("id", &id, NotificationId::new)?;
+            let is_all = page.all;
+            let PageQuery { limit, cursor } = page.query();
+            let query = ListDeliveries { limit, cursor, outcome };
+            if is_all {
+                let pages = notify.notifications().all_deliveries(&id, &query);
+                return show_all(pages, session, &view::DELIVERIES).await;
+            }
+            let page = notify.notifications().deliveries(&id, &query).await?;
+            session.out.show(&page, &view::DELIVERIES)
         }
         Notifications::Cancel { id } => {
             let id = own_id("id", &id, NotificationId::new)?;

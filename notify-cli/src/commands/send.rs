@@ -26,6 +26,9 @@ pub(crate) struct Send {
     /// Sends once, however often the command runs with this key within a day.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// Show what would be sent and how many devices it would reach now, and send nothing.
+    #[arg(long, conflicts_with = "idempotency_key")]
+    preview: bool,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -87,7 +90,7 @@ const NO_TARGET: &str = "who gets it? --platform PLATFORM (android, ios, web, fb
 
 /// Sends.
 pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
-    let key = args.idempotency_key.clone();
+    let (key, is_preview) = (args.idempotency_key.clone(), args.preview);
     let notification = match &args.file {
         Some(path) => input::request(path)?,
         None if args.target.is_empty() => return Err(Failure::Usage(NO_TARGET.to_owned())),
@@ -95,6 +98,10 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     };
     let notify = session.notify()?;
     let mut notifications = notify.notifications();
+    if is_preview {
+        let preview = notifications.preview(&notification).await?;
+        return session.out.show(&preview, &view::PREVIEW);
+    }
     if let Some(key) = key {
         notifications = notifications.idempotency_key(key);
     }

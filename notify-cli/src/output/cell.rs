@@ -22,6 +22,11 @@ pub(crate) enum Kind {
     /// Request of a notification; people see its text, or the question of its poll.
     Message,
     /// A notification (B20); people see how many of the targeted have it, and what
+    /// Texts; people see one a line.
+    Lines,
+    /// Unix milliseconds of a step of an explanation; one without is told of now (B38).
+    Step,
+    /// Counts of a notification (B20); people see how many of the targeted have it, and what
     /// became of the others, a line each.
     Counts,
 }
@@ -48,6 +53,12 @@ pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
         (Some(Value::Number(ms)), Kind::Day) => {
             let at = ms.as_i64().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
             at.map_or_else(|| ms.to_string(), |at| at.strftime("%F").to_string())
+        }
+        (None | Some(Value::Null), Kind::Step) => "now".to_owned(),
+        (Some(ms @ Value::Number(_)), Kind::Step) => shown(Some(ms), Kind::Time),
+        (Some(Value::Array(lines)), Kind::Lines) => {
+            let lines = lines.iter().map(|line| printable(&plain(Some(line))));
+            return lines.collect::<Vec<_>>().join("\n");
         }
         (Some(Value::Array(tags)), Kind::Tags) => {
             let names: Vec<String> = tags.iter().map(tag).collect();
@@ -166,6 +177,9 @@ mod tests {
         assert_eq!(shown(Some(&json!(null)), Kind::Time), "");
         assert_eq!(shown(Some(&json!("a\u{1b}[31m\nb")), Kind::Plain), "a\\u{1b}[31m\\nb");
         assert_eq!(shown(None, Kind::Plain), "");
+        assert_eq!(shown(Some(&json!(null)), Kind::Step), "now");
+        assert_eq!(shown(Some(&json!(1_767_323_045_678_i64)), Kind::Step), "2026-01-02T03:04:05Z");
+        assert_eq!(shown(Some(&json!(["a", "b\nc"])), Kind::Lines), "a\nb\\nc");
         assert_eq!(shown(Some(&json!(["x", 1])), Kind::Plain), r#"["x",1]"#);
     }
 

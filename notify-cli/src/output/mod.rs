@@ -73,6 +73,14 @@ impl Output {
         }
     }
 
+    /// Says for people what the table below is about.
+    pub(crate) fn heading(&mut self, line: &str) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => Ok(writeln!(self.out, "{}", cell::printable(line))?),
+            Format::Json | Format::Csv => Ok(()),
+        }
+    }
+
     /// Shows records one by one, however many there are.
     pub(crate) fn rows<'a>(&'a mut self, view: &'a View) -> Result<Rows<'a>, Failure> {
         Rows::begin(&mut *self.out, self.format, view)

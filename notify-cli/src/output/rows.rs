@@ -120,7 +120,7 @@ fn table(view: &View, rows: Vec<Vec<String>>) -> Table {
     }
     for (place, column) in view.columns.iter().enumerate() {
         // An id that is broken over lines cannot be copied.
-        if matches!(column.kind, Kind::Plain | Kind::Time | Kind::Day) {
+        if matches!(column.kind, Kind::Plain | Kind::Time | Kind::Day | Kind::Step) {
             let column = table.column_mut(place).expect("the header has every column");
             column.set_constraint(ColumnConstraint::ContentWidth);
         }

@@ -106,6 +106,60 @@ pub(crate) const NOTIFICATION: View = one(&[
     plain("dismissed", "/engagement/dismissed"),
 ]);
 
+const DELIVERY_EXPORT: &[Column] = &[
+    text("device_id", "/device_id"),
+    plain("platform", "/platform"),
+    plain("outcome", "/outcome"),
+    text("reason", "/reason"),
+    plain("attempts", "/attempts"),
+    text("provider_message_id", "/provider_message_id"),
+    time("at", "/at"),
+    time("next_attempt_at", "/next_attempt_at"),
+];
+pub(crate) const DELIVERIES: View = View {
+    list: Some("deliveries"),
+    columns: &[
+        text("device_id", "/device_id"),
+        plain("platform", "/platform"),
+        plain("outcome", "/outcome"),
+        text("reason", "/reason"),
+        plain("attempts", "/attempts"),
+        time("next_attempt_at", "/next_attempt_at"),
+    ],
+    export: DELIVERY_EXPORT,
+};
+
+pub(crate) const PREVIEW: View = View {
+    list: Some("platforms"),
+    columns: &[
+        plain("platform", "/platform"),
+        plain("devices", "/devices"),
+        plain("bytes", "/bytes"),
+        plain("limit", "/limit"),
+        text("payload", "/payload"),
+        Column { name: "problems", pointer: "/problems", kind: Kind::Lines },
+    ],
+    export: &[
+        plain("platform", "/platform"),
+        plain("devices", "/devices"),
+        plain("bytes", "/bytes"),
+        plain("limit", "/limit"),
+        plain("payload", "/payload"),
+        plain("headers", "/headers"),
+        plain("problems", "/problems"),
+    ],
+};
+
+pub(crate) const EXPLANATION: View = View {
+    list: Some("steps"),
+    columns: &[
+        Column { name: "at", pointer: "/at", kind: Kind::Step },
+        plain("what", "/what"),
+        text("detail", "/detail"),
+    ],
+    export: &[time("at", "/at"), plain("what", "/what"), text("detail", "/detail")],
+};
+
 const DEVICE_COLUMNS: &[Column] = &[
     text("device_id", "/device_id"),
     plain("platform", "/platform"),

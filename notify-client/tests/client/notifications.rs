@@ -52,6 +52,44 @@ async fn notifications_are_created() {
 }
 
 #[tokio::test]
+async fn notifications_are_previewed() {
+    let preview = json!({"platforms": [{"platform": "ios", "devices": 2, "payload": null,
+        "headers": {"apns-priority": "10"}, "bytes": 5000, "limit": 4096, "problems": ["large"]}]});
+    let server = Server::answering(preview.clone()).await;
+    let notification = CreateNotification::to_platforms([Platform::Ios], "Hello");
+    let seen = server.client().notifications().preview(&notification).await.unwrap();
+    assert_eq!(serde_json::to_value(seen).unwrap(), preview);
+    let body = json!({"text": "Hello", "platforms": ["ios"]});
+    server.saw("POST /v1/notifications/preview", Some(body)).await;
+}
+
+#[tokio::test]
+async fn deliveries_are_listed_and_one_is_explained() {
+    let list = json!({"deliveries": [{"device_id": "a", "platform": "ios", "outcome": "pending",
+        "reason": "Busy", "attempts": 1, "provider_message_id": null, "at": null,
+        "next_attempt_at": 7}], "next_cursor": null});
+    let server = Server::answering(list.clone()).await;
+    let query = ListDeliveries {
+        limit: Some(2),
+        cursor: Some("c".into()),
+        outcome: Some(DeliveryOutcome::Pending),
+    };
+    let id = notification_id();
+    let seen = server.client().notifications().deliveries(&id, &query).await.unwrap();
+    assert_eq!(serde_json::to_value(seen).unwrap(), list);
+    let path = "GET /v1/notifications/mine%2F1";
+    server.saw(&format!("{path}/deliveries?limit=2&cursor=c&outcome=pending"), None).await;
+
+    let told = json!({"device_id": "a b", "outcome": "not_targeted", "steps": [
+        {"at": null, "what": "lacks_tag", "detail": "no"}]});
+    let server = Server::answering(told.clone()).await;
+    let device = DeviceId::new("a b").unwrap();
+    let seen = server.client().notifications().explain(&id, &device).await.unwrap();
+    assert_eq!(serde_json::to_value(seen).unwrap(), told);
+    server.saw(&format!("{path}/explain/a%20b"), None).await;
+}
+
+#[tokio::test]
 async fn notifications_are_reported() {
     let server = Server::answering(json!({ "id": "mine/1" })).await;
     let report = ReportNotification {

@@ -4,8 +4,11 @@
 mod audience;
 mod build;
 mod check;
+mod deliveries;
+mod explain;
 mod message;
 mod payload;
+mod preview;
 mod read;
 mod read_back;
 mod request;
@@ -13,7 +16,10 @@ mod schedule;
 mod valid;
 
 pub use build::NoDeviceIds;
+pub use deliveries::*;
+pub use explain::*;
 pub use payload::FCM_KEYS_RESERVED;
+pub use preview::*;
 pub use read_back::*;
 pub use request::*;
 pub use valid::*;

@@ -1,8 +1,9 @@
 //! Queries: each parameter at most once, none unknown, and the rules of each (B1, B10, B26, B28).
 
 use notify_core::{
-    CampaignFilter, CampaignPage, DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns,
-    ListDevices, NoQuery, PageQuery, Platform, Query, Timestamp,
+    CampaignFilter, CampaignPage, DeliveryOutcome, DeviceStatisticsQuery, EnrichmentQuery,
+    ExplainedOutcome, ListCampaigns, ListDeliveries, ListDevices, NoQuery, PageQuery, Platform,
+    Query, StepWord, Timestamp,
 };
 
 use crate::support::NOW;
@@ -52,6 +53,34 @@ fn devices_are_listed_by_platform_and_tag() {
     ]);
     let query = parse::<ListDevices>("platform=ios&tag=").unwrap();
     assert_eq!((query.platform, query.tag), (Some(Platform::Ios), None));
+}
+
+#[test]
+fn deliveries_are_listed_by_outcome() {
+    const WORDS: &str = "sent, failed, unregistered, expired, canceled, pending";
+    check::<ListDeliveries>(&[
+        ("outcome=pending&limit=1000&cursor=x", &[]),
+        ("outcome=lost", &[&format!("outcome: must be one of {WORDS}")]),
+        ("limit=1001", &["limit: must be a whole number from 1 to 1000"]),
+        ("outcomes=sent", &["outcomes: unknown parameter, did you mean `outcome`?"]),
+    ]);
+    for outcome in DeliveryOutcome::ALL {
+        let query = parse::<ListDeliveries>(&format!("outcome={outcome}")).unwrap();
+        assert_eq!(query.outcome, Some(outcome));
+        assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
+    }
+    assert_eq!(parse::<ListDeliveries>("outcome="), Ok(ListDeliveries::default()));
+}
+
+/// B38: what a program may meet is a closed list.
+#[test]
+fn the_words_of_an_explanation_are_those_on_the_wire() {
+    for word in StepWord::ALL {
+        assert_eq!(serde_json::to_value(word).unwrap(), word.as_str());
+    }
+    for outcome in ExplainedOutcome::ALL {
+        assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
+    }
 }
 
 #[test]

@@ -26,14 +26,17 @@ mod openapi;
 
 mod admin;
 mod campaigns;
+mod deliveries;
 mod devices;
 mod docs_page;
 mod enrichments;
 mod events;
+mod explain;
 mod feeds;
 mod hooks;
 mod notifications;
 mod polls;
+mod preview;
 mod probes;
 mod statistics;
 mod subscriptions;
@@ -48,6 +51,7 @@ pub use serve::tls::TlsError;
 pub(crate) use serve::tls::acceptor as tls_acceptor;
 pub(crate) use serve::{Limits, Serving, origin, serve};
 
+use crate::channel::Channels;
 use crate::clock::SharedClock;
 use crate::config::Config;
 use crate::outbound::Outbound;
@@ -74,6 +78,8 @@ pub(crate) struct Api {
     pub(crate) config: Arc<Config>,
     /// What poll urls begin with; without a slash at the end.
     pub(crate) public_url: String,
+    /// How deliveries stand.
+    pub(crate) channels: Arc<dyn Channels>,
 }
 
 impl Api {

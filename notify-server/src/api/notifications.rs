@@ -2,7 +2,8 @@
 
 use notify_core::{
     CampaignRef, Content, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId,
-    NotificationList, NotificationRecord, PageQuery, Platform, ProviderKind, Report, Success,
+    NotificationList, NotificationRecord, PageQuery, Platform, ProviderKind, Report, Schedule,
+    Success, Timestamp,
 };
 use uuid::Uuid;
 
@@ -19,8 +20,9 @@ pub(crate) async fn create(
     notification: Notification,
 ) -> Result<Reply<NotificationCreated>, ApiError> {
     let id = NotificationId::from(Uuid::now_v7());
-    let poll = poll_draft(&notification.content);
-    check_size(&ctx, &id, &notification, poll.as_ref()).await?;
+    let draft = Draft::new(&ctx, &id, &notification);
+    check_size(&ctx, &notification, &draft).await?;
+    let poll = draft.poll;
     let accepted = NewNotification {
         id,
         request: ctx.body_text(),
@@ -69,44 +71,85 @@ pub(crate) async fn cancel(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiEr
     Ok(Reply::now(Success { success: true }))
 }
 
+/// A notification on its way to its payloads, with what these borrow.
+pub(super) struct Draft<'a> {
+    id: &'a NotificationId,
+    app_name: &'a str,
+    notification: &'a Notification,
+    /// Its poll, when it is one.
+    pub(super) poll: Option<PollDraft>,
+    poll_url: Option<String>,
+    due_at: Timestamp,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(
+        ctx: &'a Ctx,
+        id: &'a NotificationId,
+        notification: &'a Notification,
+    ) -> Self {
+        let poll = poll_draft(&notification.content);
+        let poll_url = poll.as_ref().map(|poll| ctx.api().poll_url(poll.public_id));
+        let due_at = match notification.schedule {
+            // Due zone by zone, from now on at the earliest.
+            Schedule::Now | Schedule::Local(_) => ctx.at(),
+            Schedule::At(at) => at,
+        };
+        Self { id, app_name: &ctx.app().name, notification, poll, poll_url, due_at }
+    }
+
+    pub(super) fn outgoing(&self) -> Outgoing<'_> {
+        let ttl_seconds = self.notification.ttl_seconds;
+        Outgoing {
+            id: self.id,
+            app_name: self.app_name,
+            content: &self.notification.content,
+            poll_url: self.poll_url.as_deref(),
+            poll_answers: self.poll.as_ref().map_or(&[], |poll| poll.answers.as_slice()),
+            priority: self.notification.priority,
+            collapse_key: self.notification.collapse_key.as_deref(),
+            expires_at: (ttl_seconds > 0)
+                .then(|| self.due_at.plus_ms(i64::from(ttl_seconds) * 1_000)),
+            ttl_seconds,
+        }
+    }
+}
+
 /// Refuses what a targeted provider would not take (B16), before anything is stored.
 async fn check_size(
     ctx: &Ctx,
-    id: &NotificationId,
     notification: &Notification,
-    poll: Option<&PollDraft>,
+    draft: &Draft<'_>,
 ) -> Result<(), ApiError> {
     let targeted = notification.audience.target.platforms();
-    let enriched = notification.content.campaign().is_some() || poll.is_some();
+    let enriched = notification.content.campaign().is_some() || draft.poll.is_some();
     let as_data =
         enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
-    let poll_url = poll.map(|poll| ctx.api().poll_url(poll.public_id));
-    let outgoing = Outgoing {
-        id,
-        app_name: &ctx.app().name,
-        content: &notification.content,
-        poll_url: poll_url.as_deref(),
-        poll_answers: poll.map_or(&[], |poll| poll.answers.as_slice()),
-        priority: notification.priority,
-        collapse_key: notification.collapse_key.as_deref(),
-        // The instant of expiry is no part of any payload's size.
-        expires_at: None,
-        ttl_seconds: notification.ttl_seconds,
-    };
-    let Err(too_large) = payload::check_size(&outgoing, &targeted, as_data) else { return Ok(()) };
+    let checked = payload::check_size(&draft.outgoing(), &targeted, as_data);
+    let Err(too_large) = checked else { return Ok(()) };
     let mut broken: Vec<String> =
         too_large.iter().map(|one| format!("{}: {one}", one.platform)).collect();
     // The store, which looks at it otherwise, will not be asked to accept this one (B2).
-    if let Some(campaign @ CampaignRef::Id(_)) = notification.content.campaign() {
-        match ctx.api().store.active_campaign(ctx.app_no(), campaign).await {
-            Ok(_) => {}
-            Err(StoreError::NotFound) => {
-                broken.push("campaign_id: names no active campaign".to_owned());
-            }
-            Err(error) => return Err(error.into()),
-        }
+    match check_campaign(ctx, notification).await {
+        Ok(()) => {}
+        Err(ApiError::Invalid(more)) => broken.extend(more),
+        Err(error) => return Err(error),
     }
     Err(ApiError::Invalid(broken))
+}
+
+/// Refuses a campaign that is not active (B17).
+pub(super) async fn check_campaign(ctx: &Ctx, notification: &Notification) -> Result<(), ApiError> {
+    let Some(campaign @ CampaignRef::Id(_)) = notification.content.campaign() else {
+        return Ok(());
+    };
+    match ctx.api().store.active_campaign(ctx.app_no(), campaign).await {
+        Ok(_) => Ok(()),
+        Err(StoreError::NotFound) => {
+            Err(ApiError::invalid("campaign_id", "names no active campaign"))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Whether the application's FCM is told to send what is enriched as data (B34a), which counts

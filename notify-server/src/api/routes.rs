@@ -3,19 +3,20 @@
 
 use notify_core::{
     AnswerPoll, AppCreated, AppList, CampaignCreated, CampaignList, CampaignRecord, CreateApp,
-    CreateFeed, CreateKey, CreateNotification, Device, DeviceList, DeviceStatistics,
-    DeviceStatisticsQuery, Enrichment, EnrichmentQuery, EventsAccepted, FeedCreated, FeedList,
-    KeyCreated, KeyList, ListCampaigns, ListDevices, NoQuery, NotificationCreated,
-    NotificationList, NotificationRecord, PageQuery, Poll, ProviderList, ProviderView,
-    RegisterDevice, ReportEvents, ReportNotification, SetCampaignStatus, SetTags, Subscribe,
-    SubscriptionCreated, Success, TagList, Template, UpdateApp,
+    CreateFeed, CreateKey, CreateNotification, DeliveryList, Device, DeviceList, DeviceStatistics,
+    DeviceStatisticsQuery, Enrichment, EnrichmentQuery, EventsAccepted, Explanation, FeedCreated,
+    FeedList, KeyCreated, KeyList, ListCampaigns, ListDeliveries, ListDevices, NoQuery,
+    NotificationCreated, NotificationList, NotificationPreview, NotificationRecord, PageQuery,
+    Poll, ProviderList, ProviderView, RegisterDevice, ReportEvents, ReportNotification,
+    SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated, Success, TagList, Template,
+    UpdateApp,
 };
 
 use super::admin::{apps, keys, providers};
 use super::route::{Route, delete, get, hook, patch, post, put, raw};
 use super::{
-    campaigns, devices, docs_page, enrichments, events, feeds, hooks, notifications, polls, probes,
-    statistics, subscriptions, tags,
+    campaigns, deliveries, devices, docs_page, enrichments, events, explain, feeds, hooks,
+    notifications, polls, preview, probes, statistics, subscriptions, tags,
 };
 
 const LIMIT: (&str, &str) = ("limit", "Page size, 1 to 1,000; 50 by default");
@@ -45,10 +46,20 @@ fn sending() -> Vec<Route> {
             notifications::notify,
         )
         .about("Report a notification that the caller delivers", "spec 4.2, B18"),
+        post::<CreateNotification, NotificationPreview>(
+            "/v1/notifications/preview",
+            preview::preview,
+        )
+        .about("Show what a notification would be and whom it would reach", "B37"),
         get::<NoQuery, NotificationRecord>("/v1/notifications/{id}", notifications::get)
             .about("Read a notification with its counts", "B20"),
         delete::<NoQuery, Success>("/v1/notifications/{id}", notifications::cancel)
             .about("Cancel what has not been sent yet", "B20"),
+        get::<ListDeliveries, DeliveryList>("/v1/notifications/{id}/deliveries", deliveries::list)
+            .about("List what became of it device by device", "B20")
+            .query(&[LIMIT, CURSOR, ("outcome", "Only deliveries with this outcome")]),
+        get::<NoQuery, Explanation>("/v1/notifications/{id}/explain/{device_id}", explain::explain)
+            .about("Tell why a device did or did not get it", "B38"),
         get::<NoQuery, Poll>("/v1/polls/{id}", polls::get)
             .about("Read a poll with its answer counts", "spec 4.6"),
         post::<AnswerPoll, Success>("/v1/polls/{id}/answers/{answer_id}", polls::answer)

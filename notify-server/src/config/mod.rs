@@ -74,6 +74,8 @@ pub struct Config {
     pub reader_threads: usize,
     /// Most messages in flight, or answered but not noted down yet.
     pub delivery_credit: usize,
+    /// Whether the providers' ids of messages that went well are kept.
+    pub keep_message_ids: bool,
     /// File of the master key; `master.key` in the data folder by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master_key_file: Option<PathBuf>,
@@ -109,6 +111,7 @@ impl Default for Config {
             shutdown_grace: Span::from_secs(30),
             reader_threads: READERS_DEFAULT,
             delivery_credit: CREDIT_DEFAULT,
+            keep_message_ids: false,
             master_key_file: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,

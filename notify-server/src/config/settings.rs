@@ -77,6 +77,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "N",
         "Most messages in flight or not noted down yet: what a crash can repeat at the most",
     ),
+    Setting {
+        name: "keep-message-ids",
+        value: "BOOL",
+        help: "Keeps the providers' ids of messages that went well, for listings of deliveries",
+        kind: Kind::Switch,
+    },
     text("master-key-file", "FILE", "Master key file; master.key in the data folder by default"),
     text("log", "FILTER", "What is logged, such as info or notify_server=debug"),
     text("log-format", "text|json", "Form of the log, which goes to standard error"),

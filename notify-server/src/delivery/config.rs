@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use super::RetryPolicy;
+use crate::providers::Answer;
 
 /// Most deliveries in flight or not committed yet, unless configured otherwise.
 pub const CREDIT_DEFAULT: usize = 4_096;
+/// Longest id of a message that is kept, in bytes; Google's have about a hundred.
+const MESSAGE_ID_BYTES_MAX: usize = 255;
 
 /// Limits of the engine.
 #[derive(Debug, Clone)]
@@ -42,6 +45,8 @@ pub struct EngineConfig {
     /// Most dispatches that one lane holds in memory; of the rest it knows the numbers. No bound
     /// across lanes: one that is held must not keep others from starting.
     pub lane_dispatches_max: usize,
+    /// Whether the providers' ids of messages are kept (B20).
+    pub keep_message_ids: bool,
     /// When and how often a delivery is tried again.
     pub retry: RetryPolicy,
     /// Seed of the jitter; drawn at random when absent.
@@ -65,8 +70,33 @@ impl Default for EngineConfig {
             start_batch: 100,
             lane_streams_max: 1_024,
             lane_dispatches_max: 256,
+            keep_message_ids: false,
             retry: RetryPolicy::default(),
             seed: None,
+        }
+    }
+}
+
+impl EngineConfig {
+    /// The id that the provider gave the message, where it is to be kept. One that is too long is
+    /// not: a provider may be anybody.
+    pub(crate) fn kept_message_id(&self, answer: &Answer) -> Option<Box<str>> {
+        match answer {
+            Answer::Delivered { message_id: Some(id) }
+                if self.keep_message_ids && id.len() <= MESSAGE_ID_BYTES_MAX =>
+            {
+                Some(id.clone())
+            }
+            Answer::Delivered { .. }
+            | Answer::TokenDead { .. }
+            | Answer::Retry { .. }
+            | Answer::Throttle { .. }
+            | Answer::Config { .. }
+            | Answer::ServiceRefused { .. }
+            | Answer::Moved { .. }
+            | Answer::BadMessage { .. }
+            | Answer::Policy { .. }
+            | Answer::Unknown { .. } => None,
         }
     }
 }

@@ -15,6 +15,7 @@ use super::EngineConfig;
 use super::job::Job;
 use super::lane::{Lane, LaneRun};
 use super::shared::{Shared, Surroundings};
+use crate::channel::Channels;
 use crate::store::{AppNo, DispatchNo, StoreError};
 
 /// How soon the engine looks again at retries that are past due but were not taken, in
@@ -59,6 +60,11 @@ impl Engine {
     #[must_use]
     pub fn progress(&self) -> watch::Receiver<u64> {
         self.shared.progress.subscribe()
+    }
+
+    /// Tells how deliveries stand.
+    pub(crate) fn channels(&self) -> Arc<dyn Channels> {
+        self.shared.clone()
     }
 
     /// Stops: nothing new begins, what is in flight ends and is committed, the rest stays for the

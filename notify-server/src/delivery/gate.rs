@@ -111,7 +111,7 @@ impl Gate {
     /// Asks for one delivery to go out. From [`GateState::Held`] and [`GateState::Failing`] this
     /// makes it the probe.
     pub(crate) fn admit(&self, now: Timestamp) -> Admission {
-        let mut state = self.state();
+        let mut state = self.lock();
         let (admission, next) = self.look(&state, now);
         if let Some(next) = next {
             *state = next;
@@ -121,7 +121,7 @@ impl Gate {
 
     /// What [`Gate::admit`] would say, without making anything the probe.
     pub(crate) fn peek(&self, now: Timestamp) -> Admission {
-        self.look(&self.state(), now).0
+        self.look(&self.lock(), now).0
     }
 
     fn look(&self, state: &GateState, now: Timestamp) -> (Admission, Option<GateState>) {
@@ -144,14 +144,19 @@ impl Gate {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, GateState> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().expect("no holder of the gate panics")
+    }
+
+    /// How it stands.
+    pub(crate) fn state(&self) -> GateState {
+        self.lock().clone()
     }
 
     /// Whether everything waits for credentials, for the probe that tries them, or for an
     /// administrator, at that instant.
     pub(crate) fn is_held(&self, now: Timestamp) -> bool {
-        match *self.state() {
+        match *self.lock() {
             GateState::Open
             | GateState::Paused { .. }
             | GateState::Failing { .. }
@@ -283,7 +288,7 @@ impl Gate {
     }
 
     fn change(&self, next: impl FnOnce(&GateState) -> Option<GateState>) {
-        let mut state = self.state();
+        let mut state = self.lock();
         if let Some(next) = next(&state) {
             *state = next;
             drop(state);

@@ -122,7 +122,8 @@ impl Retries<'_> {
             if let Some((settled, reason)) = ends {
                 let retry = self.queue.pop_front().expect("the front was just looked at");
                 let attempts = retry.attempts;
-                let step = RetryStep::Settled { settled, reason: Some(reason), attempts };
+                let reason = Some(reason);
+                let step = RetryStep::Settled { settled, reason, attempts, message_id: None };
                 self.note(RetryOutcome { no: retry.no, step, dead: None, moved: None });
                 continue;
             }

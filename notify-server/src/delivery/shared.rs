@@ -9,11 +9,13 @@ use notify_core::{Platform, ProviderKind};
 use tokio::sync::{Notify, RwLock, watch};
 
 use super::EngineConfig;
+use super::gate::GateState;
 use super::job::Job;
 use super::lane::{Lane, hear};
 use super::marks::Marks;
 use super::slots::Slots;
 use super::stop::StopSign;
+use crate::channel::{ChannelState, Channels};
 use crate::clock::SharedClock;
 use crate::providers::SharedProvider;
 use crate::store::{
@@ -179,6 +181,30 @@ impl Shared {
 
     pub(crate) fn page_closed(&self, no: PageNo) {
         self.open.lock().expect("no holder panics").pages.remove(&no);
+    }
+}
+
+impl Channels for Shared {
+    fn state(&self, app: AppNo, platform: Platform) -> ChannelState {
+        let lane = self.lanes.lock().expect("no holder panics").get(&(app, platform)).cloned();
+        let now = self.clock.now();
+        match lane.map(|lane| lane.gate.state()) {
+            Some(GateState::Paused { until }) if now < until => ChannelState::Paused { until },
+            Some(GateState::Held { reason, probe_at }) => {
+                ChannelState::Held { reason: Some(reason.into_owned()), probe_at }
+            }
+            Some(GateState::Probing { until, credentials: true }) => {
+                ChannelState::Held { reason: None, probe_at: until }
+            }
+            Some(
+                GateState::Failing { probe_at: until }
+                | GateState::Probing { until, credentials: false },
+            ) => ChannelState::Paused { until },
+            Some(GateState::Stopped) => ChannelState::Stopped,
+            Some(GateState::Paused { .. } | GateState::Open | GateState::Doubted) | None => {
+                ChannelState::Open
+            }
+        }
     }
 }
 

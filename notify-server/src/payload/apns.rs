@@ -19,6 +19,8 @@ pub const PRIORITY: HeaderName = HeaderName::from_static("apns-priority");
 pub const EXPIRATION: HeaderName = HeaderName::from_static("apns-expiration");
 /// A later message with the same value replaces the shown one.
 pub const COLLAPSE_ID: HeaderName = HeaderName::from_static("apns-collapse-id");
+/// Topic of the message: the bundle id of the app.
+pub const TOPIC: HeaderName = HeaderName::from_static("apns-topic");
 /// UUID of the message; see [`delivery_id`].
 pub const ID: HeaderName = HeaderName::from_static("apns-id");
 
@@ -61,6 +63,11 @@ pub fn render(outgoing: &Outgoing<'_>) -> Result<Payload, TooLarge> {
 #[must_use]
 pub fn delivery_id(notification: &Uuid, device_token: &str) -> Uuid {
     Uuid::new_v5(notification, device_token.as_bytes())
+}
+
+/// The id that the delivery to a device with that token would have.
+pub(super) fn placeholder_id(notification: &str, device_token: &str) -> HeaderValue {
+    visible(&delivery_id(&notification_uuid(notification), device_token).to_string())
 }
 
 fn headers(outgoing: &Outgoing<'_>) -> HeaderMap {

@@ -9,7 +9,6 @@ use super::{Outgoing, messenger, telegram};
 
 /// What is left out or shortened; nothing on platforms that are not chats.
 #[must_use]
-#[cfg_attr(not(test), expect(dead_code, reason = "the preview tells it"))]
 pub(crate) fn left_out(outgoing: &Outgoing<'_>, platform: Platform) -> Vec<String> {
     let (label_chars_max, answers_max) = match platform {
         Platform::Android | Platform::Ios | Platform::Web => return Vec::new(),

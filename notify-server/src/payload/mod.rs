@@ -12,12 +12,14 @@ mod buttons;
 mod collapse;
 pub(crate) mod left_out;
 pub(crate) mod poll_button;
+mod preview;
 mod shown;
 mod size;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use around::Around;
+pub(crate) use preview::{Preview, PreviewSettings, preview};
 pub(crate) use size::check_size;
 
 use notify_core::{AnswerId, Content, NotificationId, Platform, Priority, Timestamp};

@@ -32,7 +32,7 @@ pub(crate) fn check_size(
     if broken.is_empty() { Ok(()) } else { Err(broken) }
 }
 
-fn check_platform(
+pub(super) fn check_platform(
     outgoing: &Outgoing<'_>,
     platform: Platform,
     fcm_enriched_as_data: bool,

@@ -4,6 +4,7 @@ mod apns;
 mod fcm;
 mod left_out;
 mod messenger;
+mod preview;
 mod telegram;
 mod web_push;
 

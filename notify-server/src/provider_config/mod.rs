@@ -135,6 +135,15 @@ impl ProviderConfig {
         }
     }
 
+    /// Topic of every message, on APNs.
+    #[must_use]
+    pub(crate) fn apns_topic(&self) -> Option<&str> {
+        match self {
+            Self::Apns(config) => Some(&config.topic),
+            Self::Fcm(_) | Self::Messenger(_) | Self::Telegram(_) | Self::WebPush(_) => None,
+        }
+    }
+
     /// Whether what is enriched goes to FCM as data alone (B34a).
     #[must_use]
     pub(crate) fn enriched_as_data(&self) -> bool {

@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use notify_core::{
-    CampaignRef, NewPoll, NotificationCreated, NotificationId, NotificationRecord, Platform,
-    Report, Schedule, Target, Timestamp,
+    Audience, CampaignRef, Delivery, DeliveryOutcome, DeviceId, NewPoll, NotificationCreated,
+    NotificationId, NotificationPreview, NotificationRecord, Platform, Report, Schedule, Target,
+    Timestamp,
 };
 
-use super::{AppNo, Done, Once, Page, PageRequest, StoreError};
+use super::{AppNo, DeliveryFacts, Done, Once, Page, PageRequest, StoreError};
 
 /// A notification to accept: one row, whatever its audience.
 #[derive(Debug, Clone)]
@@ -57,13 +58,20 @@ pub struct NewReport {
     pub at: Timestamp,
 }
 
-/// How many devices an audience would reach now (B37).
+/// How many devices an audience would reach now on one platform (B37).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
     /// Platform.
     pub platform: Platform,
-    /// Enabled devices with an address.
+    /// Enabled devices with an address; with a tag, if one is named, set to true.
     pub devices: u64,
+    /// Whether all were looked at. Where counting stopped at its bound, it is at least `devices`
+    /// for a tag, and at most for a platform.
+    pub is_exact: bool,
+    /// Named ids that name no device of the platform.
+    pub unknown: u64,
+    /// Named devices that are disabled, without an address, or without the tag.
+    pub excluded: u64,
 }
 
 /// Notifications.
@@ -106,6 +114,38 @@ pub trait NotificationStore {
         app: AppNo,
         page: PageRequest,
     ) -> Result<Page<NotificationRecord>, StoreError>;
+
+    /// Lists what became of a notification device by device, platform by platform in the order of
+    /// device keys, with what waits to be tried again and what waits in open pages (B20). What it
+    /// reads is bounded whatever the audience: a page may hold fewer rows than asked for, even
+    /// none, and yet name a next one.
+    async fn list_deliveries(
+        &self,
+        app: AppNo,
+        id: NotificationId,
+        outcome: Option<DeliveryOutcome>,
+        page: PageRequest,
+    ) -> Result<Page<Delivery>, StoreError>;
+
+    /// Reads what is known of one device and one notification (B38).
+    async fn delivery_facts(
+        &self,
+        app: AppNo,
+        id: NotificationId,
+        device: DeviceId,
+    ) -> Result<DeliveryFacts, StoreError>;
+
+    /// How many devices an audience would reach now, platform by platform (B37): from counters
+    /// where there is one, else by a bounded scan.
+    async fn reach(&self, app: AppNo, audience: Audience) -> Result<Vec<Reach>, StoreError>;
+
+    /// Answers a preview, which changes nothing but for its idempotency record (B8).
+    async fn keep_preview(
+        &self,
+        app: AppNo,
+        preview: NotificationPreview,
+        once: Option<Once>,
+    ) -> Result<Done<NotificationPreview>, StoreError>;
 
     /// Cancels what has not been sent yet; refused with the path `id` when nothing is left (B20).
     /// One without dispatches is canceled at once; the rest is counted off by the engine, whose

@@ -67,4 +67,6 @@ pub struct DeviceOutcome {
     pub reason: Option<Cow<'static, str>>,
     /// Attempts made.
     pub attempts: u16,
+    /// The provider's id of the message; of what was sent, where it is to be kept (B20).
+    pub message_id: Option<Box<str>>,
 }

@@ -13,6 +13,7 @@ async fn every_post_under_v1_is_replayed_and_happens_once() {
     caller.post("/v1/devices", &android("d0")).await.ok();
     let bodies = [
         ("/v1/notifications", to_android()),
+        ("/v1/notifications/preview", to_android()),
         ("/v1/notifications/notify", json!({"id": "r", "text": "a", "platforms": ["ios"]})),
         ("/v1/devices", android("d1")),
         ("/v1/devices/d0/tags", json!({"tags": [{"name": "t", "type": "bool", "value": true}]})),

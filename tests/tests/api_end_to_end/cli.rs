@@ -51,6 +51,45 @@ async fn a_device_is_registered_sent_to_and_read_back() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_notification_is_previewed_watched_and_explained() -> Result<()> {
+    let (server, notify) = server_and_command().await?;
+    for (device, token) in [
+        ("phone", fcm_token(1, &Answer::ok())),
+        ("tablet", fcm_token(2, &Answer::reason("SENDER_ID_MISMATCH"))),
+    ] {
+        let register =
+            ["devices", "register", device, "--platform", "android", "--push-token", &token];
+        notify.json(&register).await?;
+    }
+    let send = ["send", "--text", "Dinner!", "--platform", "android"];
+    let preview = notify.json(&[&send[..], &["--preview"]].concat()).await?;
+    let android = &preview["platforms"][0];
+    assert_eq!((&android["devices"], &android["problems"]), (&json!(2), &json!([])));
+    assert_eq!(notify.json(&["notifications", "list"]).await?["notifications"], json!([]));
+
+    let id = notify.json(&send).await?["id"].clone();
+    let id = id.as_str().context("an id")?;
+    let watched = notify.run(&["watch", id, "--every", "0.05"]).await?;
+    assert_eq!(watched.status, Some(1), "one failed: {watched:?}");
+    let record: Value = serde_json::from_str(&watched.stdout)?;
+    assert_eq!((&record["counts"]["sent"], &record["counts"]["failed"]), (&json!(1), &json!(1)));
+    let list = ["notifications", "deliveries", id, "--outcome", "failed"];
+    let failed = notify.json(&list).await?;
+    assert_eq!(failed["deliveries"][0]["device_id"], "tablet");
+    let told = notify.json(&["explain", id, "tablet"]).await?;
+    let last = told["steps"].as_array().and_then(|steps| steps.last()).context("steps")?;
+    assert_eq!((&told["outcome"], &last["what"]), (&json!("failed"), &json!("failed")));
+    assert_eq!(last["detail"], "failed: SENDER_ID_MISMATCH");
+    assert_eq!(notify.run(&["explain", id, "ghost"]).await?.status, Some(5));
+
+    let named = ["send", "--text", "Dinner!", "--android-device", "phone"];
+    let id = notify.json(&named).await?["id"].clone();
+    let watched = notify.run(&["watch", id.as_str().context("an id")?]).await?;
+    assert_eq!(watched.status, Some(0), "{watched:?}");
+    server.stop().await
+}
+
+#[tokio::test]
 async fn an_administrator_makes_an_application_with_a_key_and_a_provider() -> Result<()> {
     let (server, notify) = server_and_command().await?;
     let folder = tempfile::tempdir()?;

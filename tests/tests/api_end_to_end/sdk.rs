@@ -10,9 +10,9 @@ use anyhow::Result;
 use notify_client::{Client, Error};
 use notify_core::{
     AnswerPoll, CreateAnswer, CreateNotification, CreatePoll, DeviceId, DeviceStatisticsQuery,
-    Engagement, ListDevices, NotificationContent, NotificationStatus, Origin, PageQuery, Platform,
-    PushKeys, PushSubscription, RegisterDevice, ReportEvent, ReportEvents, ReportNotification,
-    SetTags, Subscribe, Tag, Timestamp,
+    Engagement, ExplainedOutcome, ListDeliveries, ListDevices, NotificationContent,
+    NotificationStatus, Origin, PageQuery, Platform, PushKeys, PushSubscription, RegisterDevice,
+    ReportEvent, ReportEvents, ReportNotification, SetTags, Subscribe, Tag, Timestamp,
 };
 use notify_server::sandbox::Answer;
 use notify_tests::{TestServer, android, ios, register, routes};
@@ -140,6 +140,13 @@ async fn notifications_and_events(server: &TestServer) -> Result<()> {
     let record = server.completed(&sent).await?;
     assert_eq!((record.counts.sent, record.counts.targeted), (1, 1));
     assert_eq!(serde_json::to_value(&record.request)?, serde_json::to_value(&text)?);
+
+    let read = client.notifications().preview(&text).await?.platforms;
+    assert_eq!((read.len(), read[0].devices), (1, 1));
+    let listed = client.notifications().deliveries(&sent, &ListDeliveries::default()).await?;
+    assert_eq!(listed.deliveries.len(), 1);
+    let told = client.notifications().explain(&sent, &id("a2")?).await?;
+    assert_eq!(told.outcome, ExplainedOutcome::Sent);
 
     let tomorrow = Timestamp::from_ms(record.created_at.as_ms() + 86_400_000);
     let scheduled = client.notifications().create(&text.send_at(tomorrow)).await?.id;

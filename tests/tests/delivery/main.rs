@@ -7,6 +7,7 @@ mod faults;
 mod holds;
 mod outcomes;
 mod payloads;
+mod reading;
 mod web_push;
 
 use std::time::Duration;

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use notify_core::{
     AnswerPoll, App, AppCreated, CampaignCreated, CampaignList, CreateApp, CreateFeed, CreateKey,
-    CreateNotification, Device, DeviceStatistics, Enrichment, EventsAccepted, FeedCreated,
-    FeedList, KeyCreated, KeyList, NotificationCreated, NotificationRecord, Poll, ProviderView,
-    RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus, SetTags,
-    Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp,
+    CreateNotification, DeliveryList, Device, DeviceStatistics, Enrichment, EventsAccepted,
+    Explanation, FeedCreated, FeedList, KeyCreated, KeyList, NotificationCreated,
+    NotificationPreview, NotificationRecord, Poll, ProviderView, RegisterDevice, ReportEvents,
+    ReportNotification, Request, SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated,
+    Success, TagList, Template, Timestamp, UpdateApp,
 };
 use notify_server::sandbox::apns::Reason;
 use notify_server::sandbox::{
@@ -95,7 +96,9 @@ type Check = fn(&str) -> Result<(), String>;
 
 fn request_check(endpoint: &str) -> Option<Check> {
     Some(match endpoint {
-        "POST /v1/notifications" => request::<CreateNotification>,
+        "POST /v1/notifications" | "POST /v1/notifications/preview" => {
+            request::<CreateNotification>
+        }
         "POST /v1/notifications/notify" => request::<ReportNotification>,
         "POST /v1/polls/{id}/answers/{answer_id}" => request::<AnswerPoll>,
         "POST /v1/events" => request::<ReportEvents>,
@@ -118,6 +121,9 @@ fn answer_check(endpoint: &str) -> Option<Check> {
     Some(match endpoint {
         "POST /v1/notifications" | "POST /v1/notifications/notify" => answer::<NotificationCreated>,
         "GET /v1/notifications/{id}" => answer::<NotificationRecord>,
+        "POST /v1/notifications/preview" => answer::<NotificationPreview>,
+        "GET /v1/notifications/{id}/deliveries" => answer::<DeliveryList>,
+        "GET /v1/notifications/{id}/explain/{device_id}" => answer::<Explanation>,
         "GET /v1/polls/{id}" => answer::<Poll>,
         "POST /v1/events" => answer::<EventsAccepted>,
         "POST /v1/devices" => answer::<Success>,

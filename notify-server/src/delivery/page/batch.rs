@@ -29,8 +29,13 @@ impl Batch {
         reason: Option<Reason>,
         attempts: u16,
     ) {
+        self.end(DeviceOutcome { key, settled, reason, attempts, message_id: None });
+    }
+
+    /// The same with everything that is kept of an outcome.
+    pub(super) fn end(&mut self, outcome: DeviceOutcome) {
         self.begin();
-        self.settled.push(DeviceOutcome { key, settled, reason, attempts });
+        self.settled.push(outcome);
     }
 
     pub(super) fn retry(&mut self, retry: NewRetry) {

@@ -9,7 +9,8 @@ use crate::delivery::lane::Death;
 use crate::delivery::shared::Shared;
 use crate::providers::Reason;
 use crate::store::{
-    AudienceDevice, Checkpoint, DeadAddress, MovedAddress, NewRetry, OpenPage, Settled, StoreError,
+    AudienceDevice, Checkpoint, DeadAddress, DeviceOutcome, MovedAddress, NewRetry, OpenPage,
+    Settled, StoreError,
 };
 
 impl PageRun {
@@ -33,13 +34,16 @@ impl PageRun {
             jitter: shared.jitter(),
         };
         let key = device.key;
+        let message_id = shared.config.kept_message_id(&answer);
         let policy = &shared.config.retry;
         let next = self.lane.doubted(decide(answer, &past, policy), &past, service, version);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
             self.mark.not_sent(self.job.dispatch.no, key);
         }
         match next {
-            Next::End { settled, reason } => self.batch.settle(key, settled, reason, 1),
+            Next::End { settled, reason } => {
+                self.batch.end(DeviceOutcome { key, settled, reason, attempts: 1, message_id });
+            }
             Next::Disable { .. } if heard.death == Some(Death::Doubted) => {
                 return self.wait_again(device);
             }

@@ -30,6 +30,7 @@ impl Retries<'_> {
             now,
             jitter: shared.jitter(),
         };
+        let message_id = shared.config.kept_message_id(&answer);
         let made = retry.attempts.saturating_add(1);
         let policy = &shared.config.retry;
         let next = self.lane.doubted(decide(answer, &past, policy), &past, service, version);
@@ -38,7 +39,7 @@ impl Retries<'_> {
         }
         let outcome = match next {
             Next::End { settled, reason } => {
-                let step = RetryStep::Settled { settled, reason, attempts: made };
+                let step = RetryStep::Settled { settled, reason, attempts: made, message_id };
                 RetryOutcome { no: retry.no, step, dead: None, moved: None }
             }
             Next::Disable { .. } if heard.death == Some(Death::Doubted) => {
@@ -46,24 +47,13 @@ impl Retries<'_> {
                 RetryOutcome { no: retry.no, step, dead: None, moved: None }
             }
             Next::Disable { reason, since } => {
-                let device = retry.device.expect("a retry that was sent has its device");
-                let address = device.address.expect("a device that was sent to has an address");
-                let dead = DeadAddress {
-                    key: retry.key,
-                    address,
-                    ios_env: device.ios_env,
-                    reason: reason.clone(),
-                    since,
-                    at: now,
-                    ambiguous: heard.reported(),
-                };
-                let settled = Settled::Unregistered;
-                let step = RetryStep::Settled { settled, reason: Some(reason), attempts: made };
+                let dead = dead_of(&retry, reason.clone(), (since, now), heard.reported());
+                let (settled, reason) = (Settled::Unregistered, Some(reason));
+                let step = RetryStep::Settled { settled, reason, attempts: made, message_id: None };
                 RetryOutcome { no: retry.no, step, dead: Some(dead), moved: None }
             }
             Next::Move { to, due_at, attempts } => {
-                let device = retry.device.as_ref().expect("a retry that was sent has its device");
-                let from = device.address.clone().expect("it was sent to an address");
+                let from = address_of(&retry);
                 let moved = MovedAddress { key: retry.key, from, to, at: now };
                 let past = ("moved".into(), retry.unknown_outcomes);
                 RetryOutcome { moved: Some(moved), ..again(&retry, attempts, due_at, past) }
@@ -114,6 +104,29 @@ impl Retries<'_> {
         shared.committed();
         // The next due time may have changed.
         shared.wake.notify_one();
+    }
+}
+
+fn address_of(retry: &ClaimedRetry) -> Box<str> {
+    let device = retry.device.as_ref().expect("a retry that was sent has its device");
+    device.address.clone().expect("a device that was sent to has an address")
+}
+
+fn dead_of(
+    retry: &ClaimedRetry,
+    reason: Reason,
+    (since, at): (Option<Timestamp>, Timestamp),
+    ambiguous: Option<u32>,
+) -> DeadAddress {
+    let ios_env = retry.device.as_ref().map_or_else(IosEnv::default, |device| device.ios_env);
+    DeadAddress {
+        key: retry.key,
+        address: address_of(retry),
+        ios_env,
+        reason,
+        since,
+        at,
+        ambiguous,
     }
 }
 

@@ -115,6 +115,7 @@ async fn a_fenced_checkpoint_changes_nothing_and_its_page_goes_on_elsewhere() {
     let late = Checkpoint {
         page,
         settled: vec![DeviceOutcome {
+            message_id: None,
             key: DeviceKey(page.from.0 + 1),
             settled: Settled::Failed,
             reason: Some("late".into()),

@@ -12,7 +12,7 @@ pub(super) use token::{ProviderToken, ProviderTokens};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use notify_core::IosEnv;
 use tokio::time::{Duration, Instant};
@@ -26,7 +26,6 @@ use crate::payload::{Outgoing, TooLarge, apns as payload};
 use crate::provider_config::{ApnsConfig, BaseUrl};
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
-const TOPIC: HeaderName = HeaderName::from_static("apns-topic");
 
 /// APNs for one application.
 pub(super) struct Apns {
@@ -122,7 +121,7 @@ impl Provider for Apns {
     fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
         let payload = payload::render(message)?;
         let mut headers = payload.headers;
-        headers.insert(TOPIC, self.topic.clone());
+        headers.insert(payload::TOPIC, self.topic.clone());
         // Holds the place, so that a copy of the map need not grow for each device.
         headers.insert(AUTHORIZATION, HeaderValue::from_static(""));
         Ok(Prepared { headers, body: PreparedBody::Whole(payload.body) })

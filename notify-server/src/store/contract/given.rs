@@ -232,7 +232,7 @@ pub fn checkpoint(page: OpenPage, targeted: usize) -> Checkpoint {
 
 /// An outcome at the first attempt.
 pub fn outcome(key: DeviceKey, settled: Settled, reason: Option<&'static str>) -> DeviceOutcome {
-    DeviceOutcome { key, settled, reason: reason.map(Into::into), attempts: 1 }
+    DeviceOutcome { key, settled, reason: reason.map(Into::into), attempts: 1, message_id: None }
 }
 
 pub fn sent(key: DeviceKey) -> DeviceOutcome {

@@ -7,6 +7,7 @@
 pub mod apps;
 pub mod campaigns;
 pub mod dead;
+pub mod deliveries;
 pub mod delivery;
 pub mod devices;
 pub mod engagement;
@@ -95,6 +96,14 @@ macro_rules! store_contract {
                 a_device_that_has_another_host_by_now_is_spared,
                 a_later_registration_spares_a_device, addresses_that_look_dead_en_masse_stay_enabled,
                 addresses_that_look_dead_now_and_then_are_disabled, an_address_that_moved_is_kept;
+            deliveries: deliveries_are_listed_with_what_is_tried_again_and_what_waits,
+                a_listing_of_many_pages_leaves_nothing_out,
+                an_erased_device_leaves_its_delivery_without_an_id,
+                a_listing_of_deliveries_is_its_notifications_alone,
+                facts_tell_how_far_a_notification_has_come_with_a_device,
+                facts_tell_whether_a_device_is_named_and_tagged,
+                a_device_that_was_none_to_send_to_is_passed_over,
+                an_audience_is_counted_as_it_is_now;
             retries: a_retry_is_claimed_when_it_is_due_by_one,
                 a_claim_that_ran_out_is_claimed_again, a_retry_that_is_settled_ends_the_dispatch,
                 a_retry_that_failed_again_waits_anew, a_retry_that_is_put_off_stays_as_it_was, an_erased_device_ends_its_retries,

@@ -6,7 +6,8 @@ use super::given::{self, EPOCH, LEASE, NOW, id};
 use crate::store::{AppNo, Checkpoint, Epoch, RetryClaim, RetryOutcome, RetryStep, Settled, Store};
 
 fn settled(no: crate::store::RetryNo, settled: Settled) -> RetryOutcome {
-    let step = RetryStep::Settled { settled, reason: Some("said".into()), attempts: 2 };
+    let step =
+        RetryStep::Settled { settled, reason: Some("said".into()), attempts: 2, message_id: None };
     RetryOutcome { no, step, dead: None, moved: None }
 }
 

@@ -71,6 +71,8 @@ pub enum RetryStep {
         reason: Option<Cow<'static, str>>,
         /// Attempts made.
         attempts: u16,
+        /// The provider's id of the message, where it is to be kept (B20).
+        message_id: Option<Box<str>>,
     },
     /// It waits longer; nothing was tried.
     Later {

@@ -14,7 +14,7 @@ use super::cursor::{Listing, rows_wanted};
 use super::row::uuid_at;
 use crate::store::{AppAccess, AppNo, AppStore, Change, NewKey, Page, PageRequest, StoreError};
 
-const APPS: Listing = Listing { name: "apps", app: 0 };
+const APPS: Listing = Listing { name: "apps", of: 0 };
 
 #[async_trait]
 impl AppStore for SqliteStore {

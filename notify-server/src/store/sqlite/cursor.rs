@@ -10,11 +10,11 @@ use crate::store::{Page, PageRequest, StoreError};
 /// Bytes of the check.
 const CHECK_BYTES: usize = 6;
 
-/// A listing, and the application whose rows it lists.
+/// A listing, and the application, or the notification, whose rows it lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Listing {
     pub(super) name: &'static str,
-    pub(super) app: i64,
+    pub(super) of: i64,
 }
 
 impl Listing {
@@ -35,7 +35,7 @@ impl Listing {
     fn check(self, place: &[u8]) -> [u8; CHECK_BYTES] {
         let mut digest = Context::new(&SHA256);
         digest.update(self.name.as_bytes());
-        digest.update(&self.app.to_be_bytes());
+        digest.update(&self.of.to_be_bytes());
         digest.update(place);
         let digest = digest.finish();
         std::array::from_fn(|at| digest.as_ref()[at])
@@ -56,6 +56,11 @@ impl Listing {
     fn place(self, page: &PageRequest) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(cursor) = &page.cursor else { return Ok(None) };
         self.read(cursor).map(Some).ok_or_else(refused)
+    }
+
+    /// The place that a number says, for a listing that finds its own pages.
+    pub(super) fn at_number(self, place: i64) -> String {
+        self.write(&place.to_be_bytes())
     }
 
     /// Makes a page of rows that were read with one more than asked for.

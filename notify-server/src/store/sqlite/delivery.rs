@@ -17,9 +17,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use notify_core::{Platform, Timestamp};
 
+pub(super) use self::dispatch::read as read_dispatch;
+pub(super) use self::page::{covering, settled_of};
 pub(super) use self::settle::{
     cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
 };
+pub(super) use self::slice::{Draw, device as one_device, range};
 use super::SqliteStore;
 use crate::store::{
     Adopted, AppNo, AudienceDevice, Checkpoint, ClaimedRetry, DeliveryStore, DeviceKey,
@@ -55,7 +58,7 @@ impl DeliveryStore for SqliteStore {
         after: DeviceKey,
         rows_max: u32,
     ) -> Result<Slice, StoreError> {
-        let draw = slice::Draw::of(dispatch);
+        let draw = Draw::of(dispatch);
         self.read(move |connection| slice::next(connection, &draw, after, rows_max)).await
     }
 
@@ -65,8 +68,8 @@ impl DeliveryStore for SqliteStore {
         from: DeviceKey,
         to: DeviceKey,
     ) -> Result<Vec<AudienceDevice>, StoreError> {
-        let draw = slice::Draw::of(dispatch);
-        self.read(move |connection| slice::range(connection, &draw, (from, to), None)).await
+        let draw = Draw::of(dispatch);
+        self.read(move |connection| range(connection, &draw, (from, to), None)).await
     }
 
     async fn open_page(&self, claim: PageClaim) -> Result<OpenPage, StoreError> {

@@ -31,7 +31,7 @@ impl FeedStore for SqliteStore {
     async fn list_feeds(&self, app: AppNo, page: PageRequest) -> Result<Page<Feed>, StoreError> {
         self.read(move |connection| {
             live_app(connection, app)?;
-            let listing = Listing { name: "feeds", app: app.0 };
+            let listing = Listing { name: "feeds", of: app.0 };
             let before = listing.number(&page)?.unwrap_or(i64::MAX);
             let rows = connection
                 .prepare_cached(

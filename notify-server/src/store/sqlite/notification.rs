@@ -2,15 +2,24 @@
 
 mod accept;
 mod cancel;
+mod deliveries;
+mod facts;
+mod reach;
 mod read;
 
 use async_trait::async_trait;
-use notify_core::{NotificationCreated, NotificationId, NotificationRecord, Timestamp};
+use notify_core::{
+    Audience, Delivery, DeliveryOutcome, DeviceId, NotificationCreated, NotificationId,
+    NotificationPreview, NotificationRecord, Timestamp,
+};
 
 pub(super) use self::accept::number_of;
+#[cfg(test)]
+pub(super) use self::deliveries::PAGES_READ_MAX;
 use super::{SqliteStore, once};
 use crate::store::{
-    AppNo, Done, NewNotification, NewReport, NotificationStore, Once, Page, PageRequest, StoreError,
+    AppNo, DeliveryFacts, Done, NewNotification, NewReport, NotificationStore, Once, Page,
+    PageRequest, Reach, StoreError,
 };
 
 #[async_trait]
@@ -60,6 +69,41 @@ impl NotificationStore for SqliteStore {
         page: PageRequest,
     ) -> Result<Page<NotificationRecord>, StoreError> {
         self.read(move |connection| read::list(connection, app, &page)).await
+    }
+
+    async fn list_deliveries(
+        &self,
+        app: AppNo,
+        id: NotificationId,
+        outcome: Option<DeliveryOutcome>,
+        page: PageRequest,
+    ) -> Result<Page<Delivery>, StoreError> {
+        self.read(move |connection| deliveries::list(connection, app, (&id, outcome), &page)).await
+    }
+
+    async fn delivery_facts(
+        &self,
+        app: AppNo,
+        id: NotificationId,
+        device: DeviceId,
+    ) -> Result<DeliveryFacts, StoreError> {
+        self.read(move |connection| facts::read(connection, app, &id, &device)).await
+    }
+
+    async fn reach(&self, app: AppNo, audience: Audience) -> Result<Vec<Reach>, StoreError> {
+        self.read(move |connection| reach::count(connection, app, &audience)).await
+    }
+
+    async fn keep_preview(
+        &self,
+        app: AppNo,
+        preview: NotificationPreview,
+        once: Option<Once>,
+    ) -> Result<Done<NotificationPreview>, StoreError> {
+        match once {
+            None => Ok(Done::Now(preview)),
+            once => self.write_once(app, once, move |_| Ok(preview)).await,
+        }
     }
 
     async fn cancel_notification(

@@ -7,6 +7,7 @@ use notify_core::Platform;
 use rusqlite::Connection;
 
 use super::*;
+use crate::store::contract::deliveries::in_pages_of_one;
 use crate::store::contract::{Backend, given};
 use crate::store::{DeliveryStore, DeviceStore, NotificationStore, SharedStore};
 
@@ -257,5 +258,24 @@ async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
         .await
         .unwrap();
     assert_eq!(store.next_due().await.unwrap(), Some(later));
+    store.close().await;
+}
+
+/// B20: what one request reads is bounded, however many it asks for and however few there are.
+#[tokio::test]
+async fn a_listing_of_deliveries_reads_so_many_pages_and_goes_on_from_there() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let app = given::app(&*store).await;
+    let id = in_pages_of_one(&*store, app, 30).await;
+    let list = |cursor| {
+        let page = crate::store::PageRequest { limit: 1_000, cursor };
+        store.list_deliveries(app, id.clone(), None, page)
+    };
+    let first = list(None).await.unwrap();
+    assert_eq!(first.rows.len(), notification::PAGES_READ_MAX);
+    let second = list(first.next).await.unwrap();
+    assert_eq!(first.rows.len() + second.rows.len(), 31);
+    assert_eq!(second.next, None);
     store.close().await;
 }

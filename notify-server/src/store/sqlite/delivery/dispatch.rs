@@ -11,7 +11,7 @@ use crate::store::{
 };
 
 /// Reads a dispatch.
-pub(super) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, StoreError> {
+pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, StoreError> {
     let mut dispatch = connection
         .prepare_cached(
             "select d.no, d.notification_no, n.id, n.app_no, a.id, a.name, d.platform, n.request,

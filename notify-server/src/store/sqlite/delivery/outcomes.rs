@@ -4,6 +4,7 @@
 //! ```text
 //! chunk  = words entry*            words = count (length bytes)*       all numbers are LEB128
 //! entry  = distance << 3 | code    then, unless the code is `sent`: attempts word
+//!                                  then, if the code is `sent with an id`: length bytes
 //! word   = 0: no reason, n: the n-th word of the chunk
 //! ```
 
@@ -15,6 +16,8 @@ use crate::store::{DeviceKey, DeviceOutcome, Settled, StoreError};
 const CODE_BITS: u32 = 3;
 /// Sent, and not at the first attempt or not without a reason, so that both follow.
 const SENT_AT_LENGTH: u64 = 7;
+/// Sent, and the provider's id of the message is kept.
+const SENT_WITH_ID: u64 = 6;
 
 /// Writes outcomes of devices after `from`.
 pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u8>, StoreError> {
@@ -31,9 +34,13 @@ pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u
             return Err(broken("an outcome of a device outside its page, or a second one"));
         };
         before = outcome.key.sequence();
-        let short =
-            outcome.settled == Settled::Sent && outcome.attempts == 1 && outcome.reason.is_none();
+        let id = outcome.message_id.as_deref().filter(|_| outcome.settled == Settled::Sent);
+        let short = outcome.settled == Settled::Sent
+            && outcome.attempts == 1
+            && outcome.reason.is_none()
+            && id.is_none();
         let code = match outcome.settled {
+            Settled::Sent if id.is_some() => SENT_WITH_ID,
             Settled::Sent if !short => SENT_AT_LENGTH,
             settled => u64::from(settled.code()),
         };
@@ -41,6 +48,10 @@ pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u
         if !short {
             write_number(&mut entries, u64::from(outcome.attempts));
             write_number(&mut entries, word(&mut words, outcome.reason.as_deref()));
+        }
+        if let Some(id) = id {
+            write_number(&mut entries, id.len() as u64);
+            entries.extend_from_slice(id.as_bytes());
         }
     }
     let mut chunk = Vec::with_capacity(entries.len() + 1);
@@ -72,10 +83,7 @@ fn read_chunk(from: DeviceKey, mut chunk: &[u8]) -> Option<Vec<DeviceOutcome>> {
     let rest = &mut chunk;
     let mut words = Vec::new();
     for _ in 0..read_number(rest)? {
-        let length = usize::try_from(read_number(rest)?).ok()?;
-        let (word, after) = rest.split_at_checked(length)?;
-        words.push(std::str::from_utf8(word).ok()?.to_owned());
-        *rest = after;
+        words.push(read_text(rest)?.to_owned());
     }
     let mut outcomes = Vec::new();
     let mut sequence = from.sequence();
@@ -85,22 +93,31 @@ fn read_chunk(from: DeviceKey, mut chunk: &[u8]) -> Option<Vec<DeviceOutcome>> {
         let code = entry & ((1 << CODE_BITS) - 1);
         let key = DeviceKey::new(from.app(), from.platform(), sequence);
         if code == u64::from(Settled::Sent.code()) {
-            outcomes.push(DeviceOutcome { key, settled: Settled::Sent, reason: None, attempts: 1 });
+            let settled = Settled::Sent;
+            let (reason, attempts, message_id) = (None, 1, None);
+            outcomes.push(DeviceOutcome { key, settled, reason, attempts, message_id });
             continue;
         }
-        let settled = if code == SENT_AT_LENGTH {
-            Settled::Sent
-        } else {
-            Settled::from_code(u8::try_from(code).ok()?)?
+        let settled = match code {
+            SENT_AT_LENGTH | SENT_WITH_ID => Settled::Sent,
+            code => Settled::from_code(u8::try_from(code).ok()?)?,
         };
         let attempts = u16::try_from(read_number(rest)?).ok()?;
         let reason = match read_number(rest)? {
             0 => None,
             place => Some(Cow::Owned(words.get(usize::try_from(place).ok()? - 1)?.clone())),
         };
-        outcomes.push(DeviceOutcome { key, settled, reason, attempts });
+        let message_id = if code == SENT_WITH_ID { Some(read_text(rest)?.into()) } else { None };
+        outcomes.push(DeviceOutcome { key, settled, reason, attempts, message_id });
     }
     Some(outcomes)
+}
+
+fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
+    let length = usize::try_from(read_number(bytes)?).ok()?;
+    let (text, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    std::str::from_utf8(text).ok()
 }
 
 fn write_number(bytes: &mut Vec<u8>, mut number: u64) {
@@ -141,6 +158,7 @@ mod tests {
             settled,
             reason: reason.map(Cow::Borrowed),
             attempts: 1,
+            message_id: None,
         }
     }
 
@@ -157,6 +175,12 @@ mod tests {
                 ]
             })
             .collect();
+        let named = |sequence, id: &str, attempts| DeviceOutcome {
+            message_id: Some(id.into()),
+            attempts,
+            ..outcome(sequence, Settled::Sent, None)
+        };
+        written.extend([named(9_000, "projects/p/messages/0:1", 1), named(9_001, "é", 300)]);
         let chunk = write(key(40), &written.iter().rev().cloned().collect::<Vec<_>>()).unwrap();
         written.sort_by_key(|outcome| outcome.key);
         assert_eq!(read(key(40), &chunk).unwrap(), written);

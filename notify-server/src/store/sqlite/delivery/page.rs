@@ -96,8 +96,8 @@ const OVERTAKING_MAX: i64 = 16;
 
 /// What of a page is settled or waits to be tried again.
 pub(super) fn done(connection: &Connection, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
-    let settled = outcomes_of(connection, page.no, page.from)?;
-    let mut done: Vec<DeviceKey> = settled.into_iter().map(|outcome| outcome.key).collect();
+    let settled = settled_of(connection, page.no, page.from)?;
+    let mut done: Vec<DeviceKey> = settled.into_iter().map(|(outcome, _)| outcome.key).collect();
     let mut retries =
         connection.prepare_cached("select device_key from retries where page_no = ?1")?;
     for key in retries.query_map([page.no.0], |row| row.get(0).map(DeviceKey))? {
@@ -116,7 +116,7 @@ pub(super) fn outcome(
 ) -> Result<Option<DeviceOutcome>, StoreError> {
     let retried = connection
         .prepare_cached(
-            "select outcome, reason, attempts from retries
+            "select outcome, reason, attempts, message_id from retries
              where dispatch_no = ?1 and device_key = ?2",
         )?
         .query_row([dispatch.0, key.0], |row| {
@@ -126,21 +126,16 @@ pub(super) fn outcome(
                 settled: Settled::from_code(code).ok_or_else(|| unknown_value(0, Type::Integer))?,
                 reason: row.get::<_, Option<String>>(1)?.map(Cow::Owned),
                 attempts: row.get(2)?,
+                message_id: row.get::<_, Option<String>>(3)?.map(String::into_boxed_str),
             }))
         })
         .optional()?;
     if let Some(outcome) = retried {
         return Ok(outcome);
     }
-    let page = connection
-        .prepare_cached(
-            "select no, from_key from pages where dispatch_no = ?1 and to_key >= ?2
-             order by to_key limit 1",
-        )?
-        .query_row([dispatch.0, key.0], |row| Ok((PageNo(row.get(0)?), DeviceKey(row.get(1)?))))
-        .optional()?;
-    let Some((no, from)) = page.filter(|(_, from)| *from < key) else { return Ok(None) };
-    Ok(outcomes_of(connection, no, from)?.into_iter().find(|outcome| outcome.key == key))
+    let Some((no, from, _)) = covering(connection, dispatch, key)? else { return Ok(None) };
+    let settled = settled_of(connection, no, from)?.into_iter();
+    Ok(settled.map(|(outcome, _)| outcome).find(|outcome| outcome.key == key))
 }
 
 /// Whether a device was dealt with in another zone of the same notification.
@@ -199,18 +194,38 @@ pub(super) fn overtaken(
     Ok(false)
 }
 
-fn outcomes_of(
+/// The page that holds a device, where it begins, and whether it is finished.
+pub(crate) fn covering(
+    connection: &Connection,
+    dispatch: DispatchNo,
+    key: DeviceKey,
+) -> Result<Option<(PageNo, DeviceKey, bool)>, StoreError> {
+    let page = connection
+        .prepare_cached(
+            "select no, from_key, finished from pages where dispatch_no = ?1 and to_key >= ?2
+             order by to_key limit 1",
+        )?
+        .query_row([dispatch.0, key.0], |row| {
+            Ok((PageNo(row.get(0)?), DeviceKey(row.get(1)?), row.get(2)?))
+        })
+        .optional()?;
+    Ok(page.filter(|(_, from, _)| *from < key))
+}
+
+/// The outcomes of a page that begins after `from`, each with the time of its commit.
+pub(crate) fn settled_of(
     connection: &Connection,
     page: PageNo,
     from: DeviceKey,
-) -> Result<Vec<DeviceOutcome>, StoreError> {
+) -> Result<Vec<(DeviceOutcome, Timestamp)>, StoreError> {
     let mut chunks = connection
-        .prepare_cached("select entries from outcomes where page_no = ?1 order by chunk_no")?;
+        .prepare_cached("select entries, at from outcomes where page_no = ?1 order by chunk_no")?;
     let mut rows = chunks.query([page.0])?;
     let mut settled = Vec::new();
     while let Some(row) = rows.next()? {
         let entries = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-        settled.extend(outcomes::read(from, entries)?);
+        let at = Timestamp(row.get(1)?);
+        settled.extend(outcomes::read(from, entries)?.into_iter().map(|outcome| (outcome, at)));
     }
     Ok(settled)
 }

@@ -127,15 +127,17 @@ pub(super) fn settle(
         dead::disable(tx, seen, report)?;
     }
     match &outcome.step {
-        RetryStep::Settled { settled, reason, attempts } => {
+        RetryStep::Settled { settled, reason, attempts, message_id } => {
+            let (code, at_ms) = (settled.code(), at.as_ms());
             let ended = tx
                 .prepare_cached(
                     "update retries set outcome = ?3, reason = ?4, attempts = ?5, settled_at = ?6,
-                     epoch = null where no = ?1 and epoch = ?2 and outcome is null
+                     message_id = ?7, epoch = null
+                     where no = ?1 and epoch = ?2 and outcome is null
                      returning dispatch_no, page_no",
                 )?
                 .query_row(
-                    params![outcome.no.0, epoch.0, settled.code(), reason, attempts, at.as_ms()],
+                    params![outcome.no.0, epoch.0, code, reason, attempts, at_ms, message_id],
                     |row| Ok((DispatchNo(row.get(0)?), PageNo(row.get(1)?))),
                 )
                 .optional()?;

@@ -18,7 +18,7 @@ const AUDIENCE: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.d
 const AUDIENCE_COLUMNS: usize = 11;
 
 /// What the devices of a dispatch are drawn from, and how far.
-pub(super) struct Draw {
+pub(crate) struct Draw {
     app: AppNo,
     until: DeviceKey,
     source: Source,
@@ -28,7 +28,7 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    pub(super) fn of(dispatch: &Dispatch) -> Self {
+    pub(crate) fn of(dispatch: &Dispatch) -> Self {
         Self {
             app: dispatch.app,
             until: dispatch.until,
@@ -90,7 +90,7 @@ pub(super) fn next(
 }
 
 /// Reads the devices of a range of keys.
-pub(super) fn range(
+pub(crate) fn range(
     connection: &Connection,
     draw: &Draw,
     range: (DeviceKey, DeviceKey),
@@ -154,7 +154,7 @@ fn rows(
 }
 
 /// Reads one device; where a tag is named, one without it is not eligible.
-pub(super) fn device(
+pub(crate) fn device(
     connection: &Connection,
     key: DeviceKey,
     tag: Option<&str>,

@@ -143,6 +143,21 @@ pub(super) fn count(
     Ok(tally.counts())
 }
 
+/// How many devices of a platform are enabled now, with an address or without.
+pub(crate) fn count_enabled(
+    connection: &Connection,
+    app: AppNo,
+    platform: Platform,
+) -> Result<u64, StoreError> {
+    let enabled = connection
+        .prepare_cached(
+            "select coalesce(sum(count), 0) from device_counts
+             where app_no = ?1 and platform = ?2 and enabled = 1",
+        )?
+        .query_row([app.0, platform_code(platform)], |row| count_at(row, 0))?;
+    Ok(enabled)
+}
+
 /// Enabled and disabled devices by platform code.
 #[derive(Default)]
 struct Tally([(u64, u64); Platform::ALL.len()]);

@@ -31,7 +31,7 @@ pub(super) fn list(
     page: &PageRequest,
 ) -> Result<Page<Device>, StoreError> {
     live_app(connection, app)?;
-    let listing = Listing { name: "devices", app: app.0 };
+    let listing = Listing { name: "devices", of: app.0 };
     let (first, last) = match filter.platform {
         Some(platform) => (platform, platform),
         None => (Platform::Android, Platform::ChatApp),

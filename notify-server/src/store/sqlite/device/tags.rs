@@ -99,7 +99,7 @@ pub(super) fn list(
     page: &PageRequest,
 ) -> Result<Page<TagSummary>, StoreError> {
     live_app(connection, app)?;
-    let listing = Listing { name: "tags", app: app.0 };
+    let listing = Listing { name: "tags", of: app.0 };
     let after = listing.text(page)?.unwrap_or_default();
     let rows = connection
         .prepare_cached(

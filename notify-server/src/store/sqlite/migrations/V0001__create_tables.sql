@@ -75,6 +75,9 @@ create table devices (
 ) strict;
 create unique index devices_by_id on devices (app_no, device_id);
 create index devices_by_address on devices (address_hash) where address_hash is not null;
+-- Enabled devices that cannot be reached, few as a rule: what is counted off from the enabled ones.
+create index devices_without_address on devices (key)
+    where address is null and push_disabled = 0 and dead_at is null;
 -- The state too, so that part of an hour is counted without reading a row (B26).
 create index devices_by_creation on devices (app_no, created_at, push_disabled, dead_at);
 
@@ -296,6 +299,8 @@ create table retries (
     epoch integer,
     unknown_outcomes integer not null,
     reason text,
+    -- The provider's id of the message, where it is kept.
+    message_id text,
     settled_at integer,
     unique (dispatch_no, device_key)
 ) strict;

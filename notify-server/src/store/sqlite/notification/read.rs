@@ -61,7 +61,7 @@ pub(super) fn list(
     page: &PageRequest,
 ) -> Result<Page<NotificationRecord>, StoreError> {
     live_app(connection, app)?;
-    let listing = Listing { name: "notifications", app: app.0 };
+    let listing = Listing { name: "notifications", of: app.0 };
     let before = listing.number(page)?.unwrap_or(i64::MAX);
     let mut statement = connection.prepare_cached(&format!(
         "select {NOTIFICATION} from notifications n where n.app_no = ?1 and n.no < ?2

@@ -1,0 +1,384 @@
+//! From facts to an explanation, as a pure function. A step has a time when something kept proves
+//! it of that time; what is only known to be so now has none (B38).
+
+use notify_core::{ExplainedOutcome, ExplainedStep, NotificationStatus, StepWord, Timestamp};
+
+use crate::channel::ChannelState;
+use crate::store::{DeliveryFacts, Progress, Settled};
+
+/// How the provider of the device's platform stands now.
+pub(super) struct Channel {
+    pub(super) is_configured: bool,
+    pub(super) state: ChannelState,
+}
+
+/// Explains, in order.
+pub(super) fn explain(
+    facts: &DeliveryFacts,
+    channel: &Channel,
+) -> (ExplainedOutcome, Vec<ExplainedStep>) {
+    let mut telling = Telling { facts, channel, steps: Vec::new() };
+    let outcome = telling.tell();
+    (outcome, telling.steps)
+}
+
+struct Telling<'a> {
+    facts: &'a DeliveryFacts,
+    channel: &'a Channel,
+    steps: Vec<ExplainedStep>,
+}
+
+impl Telling<'_> {
+    fn tell(&mut self) -> ExplainedOutcome {
+        let notification = &self.facts.notification;
+        if notification.status == NotificationStatus::Reported {
+            let detail = "reported: the caller delivers it by other means, nothing is sent here";
+            self.add(Some(notification.created_at), StepWord::Reported, detail);
+            return ExplainedOutcome::Reported;
+        }
+        self.add(Some(notification.created_at), StepWord::Accepted, "accepted");
+        self.tell_schedule();
+        let proved_at = self.proved_at();
+        if !self.tell_target(proved_at) {
+            return ExplainedOutcome::NotTargeted;
+        }
+        let may_be_sent_to = match proved_at {
+            Some(at) => self.tell_proved(at),
+            None => self.tell_now(),
+        };
+        match &self.facts.progress {
+            Progress::None => self.tell_not_begun(may_be_sent_to),
+            Progress::RegisteredLater => ExplainedOutcome::NotTargeted,
+            Progress::Ahead | Progress::InOpenPage => self.tell_waiting(may_be_sent_to),
+            Progress::PassedOver => {
+                let detail = "its turn came, and it was not a device to send to then: without the \
+                    tag, disabled or without an address, whatever it is now";
+                self.add(None, StepWord::PassedOver, detail);
+                self.tell_moved();
+                ExplainedOutcome::NotTargeted
+            }
+            Progress::Retrying { .. } => self.tell_retrying(),
+            Progress::Settled { .. } => self.tell_settled(),
+        }
+    }
+
+    fn add(&mut self, at: Option<Timestamp>, what: StepWord, detail: impl Into<String>) {
+        self.steps.push(ExplainedStep { at, what, detail: detail.into() });
+    }
+
+    fn tell_schedule(&mut self) {
+        let notification = &self.facts.notification;
+        if let Some(at) = notification.started_at {
+            let detail = "became due; its audience is who had registered until then";
+            return self.add(Some(at), StepWord::Started, detail);
+        }
+        match notification.status {
+            NotificationStatus::Canceled => {}
+            NotificationStatus::Queued => {
+                let detail = "due; its turn to begin has not come";
+                self.add(notification.due_at, StepWord::Scheduled, detail);
+            }
+            NotificationStatus::Scheduled
+            | NotificationStatus::Sending
+            | NotificationStatus::Completed
+            | NotificationStatus::Reported => {
+                let detail = match notification.due_at {
+                    Some(due_at) => format!("due at {}; its audience is fixed then", time(due_at)),
+                    None => "due at a wall-clock time of each device".to_owned(),
+                };
+                self.add(notification.due_at, StepWord::Scheduled, detail);
+            }
+        }
+    }
+
+    /// When the device was looked at and found to be one to send to.
+    fn proved_at(&self) -> Option<Timestamp> {
+        match self.facts.progress {
+            Progress::Retrying { first_attempt_at, .. } => Some(first_attempt_at),
+            Progress::Settled { first_attempt_at, at, .. } => Some(first_attempt_at.unwrap_or(at)),
+            Progress::None
+            | Progress::RegisteredLater
+            | Progress::Ahead
+            | Progress::InOpenPage
+            | Progress::PassedOver => None,
+        }
+    }
+
+    /// Whether the target names the device or its platform, and it was there in time.
+    fn tell_target(&mut self, proved_at: Option<Timestamp>) -> bool {
+        let (notification, device) = (&self.facts.notification, &self.facts.device);
+        let platform = device.platform;
+        let is_targeted = if notification.names_devices {
+            device.is_named
+        } else {
+            notification.platforms.contains(&platform)
+        };
+        // Which device is named, and who had registered, is fixed at the start.
+        let fixed_at = match self.facts.progress {
+            Progress::None => notification.started_at.filter(|_| notification.names_devices),
+            Progress::RegisteredLater => None,
+            Progress::Ahead
+            | Progress::InOpenPage
+            | Progress::PassedOver
+            | Progress::Retrying { .. }
+            | Progress::Settled { .. } => notification.started_at,
+        };
+        if !is_targeted && proved_at.is_none() {
+            let detail = if notification.names_devices {
+                format!("it names devices, and this one is not among those on {platform}")
+            } else {
+                let named: Vec<&str> =
+                    notification.platforms.iter().map(|platform| platform.as_str()).collect();
+                format!("it goes to {}; the device is on {platform}", named.join(", "))
+            };
+            self.add(fixed_at, StepWord::NotTargeted, detail);
+            return false;
+        }
+        let detail = if notification.names_devices {
+            "it names the device".to_owned()
+        } else {
+            format!("it goes to {platform}, where the device is")
+        };
+        self.add(fixed_at, StepWord::Targeted, detail);
+        if self.facts.progress == Progress::RegisteredLater {
+            // A device that changed its platform keeps the time of its first registration.
+            let registered_at = notification
+                .started_at
+                .and_then(|at| (device.created_at > at).then_some(device.created_at));
+            let detail = "the device registered, or changed its platform, after the audience was \
+                fixed";
+            self.add(registered_at, StepWord::RegisteredLater, detail);
+            return false;
+        }
+        true
+    }
+
+    /// What an attempt or an outcome proves: its turn came, and it was one to send to.
+    fn tell_proved(&mut self, at: Timestamp) -> bool {
+        if let Some(tag) = &self.facts.notification.tag {
+            self.add(Some(at), StepWord::HasTag, format!("had the tag `{tag}` when its turn came"));
+        }
+        self.add(Some(at), StepWord::Enabled, "was enabled when its turn came");
+        self.add(Some(at), StepWord::HasAddress, "had an address when its turn came");
+        true
+    }
+
+    /// What can be told of the state now alone; whether the device is one to send to.
+    fn tell_now(&mut self) -> bool {
+        let device = &self.facts.device;
+        let mut may_be_sent_to =
+            device.has_address && !device.push_disabled && device.dead.is_none();
+        if let Some(tag) = &self.facts.notification.tag {
+            if device.has_tag {
+                self.add(None, StepWord::HasTag, format!("has the tag `{tag}` now"));
+            } else {
+                may_be_sent_to = false;
+                let detail = format!("does not have the tag `{tag}` set to true now");
+                self.add(None, StepWord::LacksTag, detail);
+            }
+        }
+        if !self.tell_disabled() {
+            self.add(None, StepWord::Enabled, "is enabled now");
+        }
+        if device.has_address {
+            self.add(None, StepWord::HasAddress, "has an address now");
+        } else {
+            self.add(None, StepWord::NoAddress, "has no address now");
+        }
+        may_be_sent_to
+    }
+
+    /// Why the device is disabled now, if it is.
+    fn tell_disabled(&mut self) -> bool {
+        let device = &self.facts.device;
+        if device.push_disabled {
+            self.add(None, StepWord::Disabled, "push is turned off by its user now");
+        }
+        self.tell_dead();
+        device.push_disabled || device.dead.is_some()
+    }
+
+    fn tell_dead(&mut self) {
+        if let Some((reason, at)) = &self.facts.device.dead {
+            let detail = format!(
+                "the provider reported its address as dead ({reason}); another token enables it"
+            );
+            self.add(Some(*at), StepWord::AddressDead, detail);
+        }
+    }
+
+    fn tell_moved(&mut self) {
+        let due_at = self.facts.notification.due_at;
+        if let (Some(moved_at), Some(due_at)) = (self.facts.device.moved_at, due_at)
+            && moved_at >= due_at
+        {
+            let detail = "the address was another device's until then, which may have got it";
+            self.add(Some(moved_at), StepWord::AddressMoved, detail);
+        }
+    }
+
+    /// Not begun on this platform: scheduled, queued, or canceled before it was due.
+    fn tell_not_begun(&mut self, may_be_sent_to: bool) -> ExplainedOutcome {
+        let status = self.facts.notification.status;
+        let is_canceled = self.tell_cancel_request();
+        match status {
+            NotificationStatus::Canceled if may_be_sent_to => ExplainedOutcome::Canceled,
+            NotificationStatus::Scheduled | NotificationStatus::Queued
+                if may_be_sent_to && !is_canceled =>
+            {
+                self.tell_channel();
+                ExplainedOutcome::Pending
+            }
+            NotificationStatus::Scheduled
+            | NotificationStatus::Queued
+            | NotificationStatus::Sending
+            | NotificationStatus::Completed
+            | NotificationStatus::Canceled
+            | NotificationStatus::Reported => ExplainedOutcome::NotTargeted,
+        }
+    }
+
+    fn tell_waiting(&mut self, may_be_sent_to: bool) -> ExplainedOutcome {
+        self.tell_moved();
+        let is_canceled = self.tell_cancel_request();
+        if !may_be_sent_to {
+            let detail = "its turn is not over; as it is now nothing would be sent to it";
+            self.add(None, StepWord::Waiting, detail);
+            return ExplainedOutcome::NotTargeted;
+        }
+        self.add(None, StepWord::Waiting, "its turn has not come, or its attempt is under way");
+        if !is_canceled {
+            self.tell_channel();
+        }
+        ExplainedOutcome::Pending
+    }
+
+    fn tell_retrying(&mut self) -> ExplainedOutcome {
+        let Progress::Retrying { attempts, first_attempt_at, reason, due_at } =
+            &self.facts.progress
+        else {
+            return ExplainedOutcome::Pending;
+        };
+        self.tell_attempts(*attempts, Some(*first_attempt_at), reason.as_deref());
+        let is_disabled = self.tell_disabled();
+        if !self.facts.device.has_address {
+            self.add(None, StepWord::NoAddress, "has no address now");
+        }
+        self.tell_channel();
+        let detail = if is_disabled || !self.facts.device.has_address {
+            format!("due at {}; it ends then, unless the device has changed", time(*due_at))
+        } else {
+            format!("due at {}", time(*due_at))
+        };
+        self.add(Some(*due_at), StepWord::NextAttempt, detail);
+        ExplainedOutcome::Pending
+    }
+
+    fn tell_settled(&mut self) -> ExplainedOutcome {
+        let Progress::Settled { settled, reason, attempts, first_attempt_at, at } =
+            &self.facts.progress
+        else {
+            return ExplainedOutcome::Pending;
+        };
+        let (at, reason) = (*at, reason.as_deref());
+        let said = reason.filter(|_| *attempts > 0);
+        self.tell_attempts(*attempts, first_attempt_at.or(Some(at)), said);
+        let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        match settled {
+            Settled::Sent => {
+                self.add(Some(at), StepWord::Sent, "the provider took it");
+                ExplainedOutcome::Sent
+            }
+            Settled::Failed => {
+                if reason == Some("provider_not_configured") {
+                    let detail = "the platform's provider was not configured";
+                    self.add(Some(at), StepWord::ProviderNotConfigured, detail);
+                }
+                self.add(Some(at), StepWord::Failed, format!("failed{because}"));
+                ExplainedOutcome::Failed
+            }
+            Settled::Unregistered => {
+                let detail = format!("the provider says that the address is dead{because}");
+                self.add(Some(at), StepWord::Unregistered, detail);
+                self.tell_dead();
+                ExplainedOutcome::Unregistered
+            }
+            Settled::Expired => {
+                if reason == Some("credentials_refused") {
+                    let detail = "the provider refused the server's credentials";
+                    self.add(Some(at), StepWord::CredentialsRefused, detail);
+                }
+                let detail = format!("its time (ttl_seconds) was over{because}");
+                self.add(Some(at), StepWord::Expired, detail);
+                ExplainedOutcome::Expired
+            }
+            Settled::Canceled => {
+                self.tell_cancel_request();
+                self.add(Some(at), StepWord::Canceled, "canceled before it was sent");
+                ExplainedOutcome::Canceled
+            }
+        }
+    }
+
+    fn tell_attempts(&mut self, attempts: u16, first: Option<Timestamp>, said: Option<&str>) {
+        if attempts == 0 {
+            return;
+        }
+        let plural = if attempts == 1 { "" } else { "s" };
+        let said = said.map_or_else(String::new, |said| format!(", the last answer: {said}"));
+        self.add(first, StepWord::Attempted, format!("{attempts} attempt{plural}{said}"));
+    }
+
+    fn tell_cancel_request(&mut self) -> bool {
+        let requested_at = self.facts.notification.cancel_requested_at;
+        if let Some(at) = requested_at {
+            self.add(Some(at), StepWord::CancelRequested, "canceled by request");
+        }
+        requested_at.is_some()
+    }
+
+    /// What holds everything of this application and provider back now.
+    fn tell_channel(&mut self) {
+        let kind = self.facts.device.platform.provider();
+        if !self.channel.is_configured {
+            let detail = format!("{kind} is not configured now");
+            return self.add(None, StepWord::ProviderNotConfigured, detail);
+        }
+        match &self.channel.state {
+            ChannelState::Open => {}
+            ChannelState::Paused { until } => {
+                let detail = format!(
+                    "{kind} asked to slow down or cannot be reached: everything waits until {}",
+                    time(*until)
+                );
+                self.add(None, StepWord::Paused, detail);
+            }
+            ChannelState::Held { reason, probe_at } => {
+                let reason =
+                    reason.as_deref().map_or_else(String::new, |word| format!(" ({word})"));
+                let detail = format!(
+                    "{kind} refuses the server's credentials{reason}: everything is held; next \
+                     probe at {}",
+                    time(*probe_at)
+                );
+                self.add(None, StepWord::CredentialsRefused, detail);
+            }
+            ChannelState::Stopped => {
+                let detail = format!(
+                    "so many addresses looked dead at once that everything is stopped until {kind} \
+                     is released or configured anew"
+                );
+                self.add(None, StepWord::Paused, detail);
+            }
+        }
+    }
+}
+
+/// An instant as people read it, RFC 3339.
+fn time(at: Timestamp) -> String {
+    jiff::Timestamp::from_millisecond(at.as_ms())
+        .map_or_else(|_| at.to_string(), |at| at.to_string())
+}
+
+#[cfg(test)]
+mod tests;

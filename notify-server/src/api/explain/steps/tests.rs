@@ -1,0 +1,291 @@
+//! One row for each way in which a device fares; together they tell every word there is.
+
+use std::collections::HashSet;
+
+use notify_core::Platform;
+
+use super::*;
+use crate::store::{DeviceFacts, NotificationFacts};
+
+const CREATED: Timestamp = Timestamp(1_000);
+const STARTED: Timestamp = Timestamp(2_000);
+const TRIED: Timestamp = Timestamp(3_000);
+const SETTLED: Timestamp = Timestamp(4_000);
+const NEXT: Timestamp = Timestamp(9_000);
+
+/// A message to everybody on Android that was begun, and a device that is one to send to.
+fn facts(progress: Progress) -> DeliveryFacts {
+    DeliveryFacts {
+        notification: NotificationFacts {
+            status: NotificationStatus::Sending,
+            created_at: CREATED,
+            due_at: Some(CREATED),
+            started_at: Some(STARTED),
+            cancel_requested_at: None,
+            platforms: vec![Platform::Android],
+            names_devices: false,
+            tag: None,
+        },
+        device: DeviceFacts {
+            platform: Platform::Android,
+            is_named: false,
+            has_tag: false,
+            push_disabled: false,
+            dead: None,
+            has_address: true,
+            moved_at: None,
+            created_at: Timestamp(500),
+        },
+        progress,
+    }
+}
+
+fn settled(settled: Settled, reason: Option<&str>, attempts: u16) -> DeliveryFacts {
+    let reason = reason.map(str::to_owned);
+    let first_attempt_at = (attempts > 1).then_some(TRIED);
+    facts(Progress::Settled { settled, reason, attempts, first_attempt_at, at: SETTLED })
+}
+
+fn retrying() -> DeliveryFacts {
+    facts(Progress::Retrying {
+        attempts: 2,
+        first_attempt_at: TRIED,
+        reason: Some("Unavailable".into()),
+        due_at: NEXT,
+    })
+}
+
+fn with(mut facts: DeliveryFacts, change: impl FnOnce(&mut DeliveryFacts)) -> DeliveryFacts {
+    change(&mut facts);
+    facts
+}
+
+fn scheduled() -> DeliveryFacts {
+    with(facts(Progress::None), |facts| {
+        facts.notification.status = NotificationStatus::Scheduled;
+        facts.notification.started_at = None;
+        facts.notification.due_at = Some(NEXT);
+    })
+}
+
+/// Each step as `word` where it is told of now, or `word@time`.
+fn told(facts: &DeliveryFacts, channel: &Channel) -> (ExplainedOutcome, String) {
+    let (outcome, steps) = explain(facts, channel);
+    let words = steps.iter().map(|step| {
+        assert!(!step.detail.is_empty());
+        let at = step.at.map_or_else(String::new, |at| format!("@{at}"));
+        format!("{}{at}", step.what.as_str())
+    });
+    (outcome, words.collect::<Vec<_>>().join(" "))
+}
+
+fn open() -> Channel {
+    Channel { is_configured: true, state: ChannelState::Open }
+}
+
+const BEGUN: &str = "accepted@1000 started@2000 targeted@2000";
+
+/// Facts, how the device fared, and what is told.
+type Row = (DeliveryFacts, ExplainedOutcome, String);
+
+fn rows() -> Vec<Row> {
+    [settled_rows(), rows_to_come(), rows_not_targeted()].concat()
+}
+
+fn tag(facts: &mut DeliveryFacts) {
+    facts.notification.tag = Some("vip".into());
+}
+
+fn dead(facts: &mut DeliveryFacts) {
+    facts.device.dead = Some(("BadDeviceToken".into(), SETTLED));
+}
+
+fn begun(rest: &str) -> String {
+    format!("{BEGUN} {rest}")
+}
+
+fn settled_rows() -> Vec<Row> {
+    use ExplainedOutcome::*;
+    vec![
+        (
+            settled(Settled::Sent, None, 1),
+            Sent,
+            begun("enabled@4000 has_address@4000 attempted@4000 sent@4000"),
+        ),
+        (
+            with(settled(Settled::Sent, None, 3), tag),
+            Sent,
+            begun("has_tag@3000 enabled@3000 has_address@3000 attempted@3000 sent@4000"),
+        ),
+        (
+            settled(Settled::Failed, Some("provider_not_configured"), 0),
+            Failed,
+            begun("enabled@4000 has_address@4000 provider_not_configured@4000 failed@4000"),
+        ),
+        (
+            with(settled(Settled::Unregistered, Some("BadDeviceToken"), 1), dead),
+            Unregistered,
+            begun(
+                "enabled@4000 has_address@4000 attempted@4000 unregistered@4000 address_dead@4000",
+            ),
+        ),
+        (
+            settled(Settled::Expired, Some("credentials_refused"), 0),
+            Expired,
+            begun("enabled@4000 has_address@4000 credentials_refused@4000 expired@4000"),
+        ),
+        (
+            with(settled(Settled::Canceled, Some("canceled"), 0), |facts| {
+                facts.notification.cancel_requested_at = Some(TRIED);
+            }),
+            Canceled,
+            begun("enabled@4000 has_address@4000 cancel_requested@3000 canceled@4000"),
+        ),
+    ]
+}
+
+fn rows_to_come() -> Vec<Row> {
+    use ExplainedOutcome::*;
+    vec![
+        (
+            retrying(),
+            Pending,
+            begun("enabled@3000 has_address@3000 attempted@3000 next_attempt@9000"),
+        ),
+        (
+            with(retrying(), |facts| {
+                facts.device.push_disabled = true;
+                facts.device.has_address = false;
+            }),
+            Pending,
+            begun(
+                "enabled@3000 has_address@3000 attempted@3000 disabled no_address next_attempt@9000",
+            ),
+        ),
+        (facts(Progress::Ahead), Pending, begun("enabled has_address waiting")),
+        (
+            with(facts(Progress::InOpenPage), tag),
+            NotTargeted,
+            begun("lacks_tag enabled has_address waiting"),
+        ),
+        (
+            with(facts(Progress::PassedOver), |facts| facts.device.moved_at = Some(TRIED)),
+            NotTargeted,
+            begun("enabled has_address passed_over address_moved@3000"),
+        ),
+        (
+            with(facts(Progress::PassedOver), |facts| {
+                tag(facts);
+                dead(facts);
+                facts.device.has_tag = true;
+                facts.device.has_address = false;
+            }),
+            NotTargeted,
+            begun("has_tag address_dead@4000 no_address passed_over"),
+        ),
+    ]
+}
+
+fn rows_not_targeted() -> Vec<Row> {
+    use ExplainedOutcome::*;
+    vec![
+        (
+            with(facts(Progress::RegisteredLater), |facts| facts.device.created_at = TRIED),
+            NotTargeted,
+            "accepted@1000 started@2000 targeted registered_later@3000".into(),
+        ),
+        (
+            with(facts(Progress::None), |facts| facts.device.platform = Platform::Ios),
+            NotTargeted,
+            "accepted@1000 started@2000 not_targeted".into(),
+        ),
+        (
+            with(facts(Progress::None), |facts| facts.notification.names_devices = true),
+            NotTargeted,
+            "accepted@1000 started@2000 not_targeted@2000".into(),
+        ),
+        (scheduled(), Pending, "accepted@1000 scheduled@9000 targeted enabled has_address".into()),
+        (
+            with(scheduled(), |facts| facts.device.push_disabled = true),
+            NotTargeted,
+            "accepted@1000 scheduled@9000 targeted disabled has_address".into(),
+        ),
+        (
+            with(scheduled(), |facts| {
+                facts.notification.status = NotificationStatus::Canceled;
+                facts.notification.cancel_requested_at = Some(TRIED);
+            }),
+            Canceled,
+            "accepted@1000 targeted enabled has_address cancel_requested@3000".into(),
+        ),
+        (
+            with(scheduled(), |facts| facts.notification.status = NotificationStatus::Reported),
+            Reported,
+            "reported@1000".into(),
+        ),
+    ]
+}
+
+#[test]
+fn every_way_a_device_fares_is_told_in_order() {
+    for (facts, outcome, words) in rows() {
+        assert_eq!(told(&facts, &open()), (outcome, words), "{facts:?}");
+    }
+}
+
+/// Channels that hold everything back, and the word for each.
+fn closed_channels() -> [(Channel, &'static str); 3] {
+    let channel = |is_configured, state| Channel { is_configured, state };
+    let held = ChannelState::Held { reason: Some("InvalidProviderToken".into()), probe_at: NEXT };
+    [
+        (channel(false, ChannelState::Open), "provider_not_configured"),
+        (channel(true, held), "credentials_refused"),
+        (channel(true, ChannelState::Paused { until: NEXT }), "paused"),
+    ]
+}
+
+#[test]
+fn what_holds_everything_back_is_told_of_now_while_something_is_to_come() {
+    for (channel, word) in closed_channels() {
+        let (_, words) = told(&facts(Progress::Ahead), &channel);
+        assert_eq!(words, format!("{BEGUN} enabled has_address waiting {word}"));
+        let (_, words) = told(&retrying(), &channel);
+        let attempted = "enabled@3000 has_address@3000 attempted@3000";
+        assert_eq!(words, format!("{BEGUN} {attempted} {word} next_attempt@9000"));
+        let (_, words) = told(&settled(Settled::Sent, None, 1), &channel);
+        assert!(!words.contains(word), "what is over waits for nobody: {words}");
+    }
+}
+
+#[test]
+fn the_providers_words_and_the_times_stand_in_the_details() {
+    let detail = |facts: &DeliveryFacts, word| {
+        let (_, steps) = explain(facts, &open());
+        let step = steps.iter().find(|step| step.what == word);
+        step.map(|step| step.detail.clone()).unwrap_or_default()
+    };
+    let failed = settled(Settled::Failed, Some("BadTopic"), 1);
+    assert_eq!(detail(&failed, StepWord::Attempted), "1 attempt, the last answer: BadTopic");
+    assert_eq!(detail(&failed, StepWord::Failed), "failed: BadTopic");
+    let again = "2 attempts, the last answer: Unavailable";
+    assert_eq!(detail(&retrying(), StepWord::Attempted), again);
+    assert_eq!(detail(&retrying(), StepWord::NextAttempt), "due at 1970-01-01T00:00:09Z");
+    assert_eq!(
+        detail(&scheduled(), StepWord::Scheduled),
+        "due at 1970-01-01T00:00:09Z; its audience is fixed then"
+    );
+}
+
+/// The list of words is closed, and none of them is there for nothing.
+#[test]
+fn every_word_is_told_somewhere() {
+    let mut untold: HashSet<StepWord> = StepWord::ALL.iter().copied().collect();
+    for (channel, _) in closed_channels() {
+        for (facts, ..) in rows() {
+            for step in explain(&facts, &channel).1 {
+                untold.remove(&step.what);
+            }
+        }
+    }
+    assert_eq!(untold, HashSet::new());
+}

@@ -1,0 +1,33 @@
+//! How deliveries of an application through a provider stand now: what the API may know of the
+//! engine, which it does not see.
+
+use notify_core::{Platform, Timestamp};
+
+use crate::store::AppNo;
+
+/// How deliveries of one application on one platform stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ChannelState {
+    /// They go out.
+    Open,
+    /// They wait: the provider asked to slow down, or cannot be reached.
+    Paused {
+        /// Until when.
+        until: Timestamp,
+    },
+    /// They are held: the provider refuses the server's credentials (B40).
+    Held {
+        /// Its word; `None` while a probe is out.
+        reason: Option<String>,
+        /// When the next one is tried as a probe.
+        probe_at: Timestamp,
+    },
+    /// So many addresses looked dead at once that nothing is sent before an administrator says so.
+    Stopped,
+}
+
+/// Tells how deliveries stand.
+pub(crate) trait Channels: Send + Sync {
+    /// How those of one application on one platform stand in this process.
+    fn state(&self, app: AppNo, platform: Platform) -> ChannelState;
+}

@@ -1,0 +1,151 @@
+//! What a notification would be on the wire, before anything is sent (B37): for one placeholder
+//! device, with what a person would want to know.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use notify_core::Platform;
+
+use super::left_out::left_out;
+use super::shown::Shown;
+use super::size::{
+    APNS_BYTES_MAX, FCM_BYTES_MAX, MESSENGER_CHARS_MAX, TELEGRAM_CHARS_MAX, WEB_PUSH_BYTES_MAX,
+};
+use super::{Outgoing, TooLarge, apns, fcm, messenger, telegram, web_push};
+
+/// The token of the placeholder device.
+const TOKEN: &str = "device-token";
+
+/// The person or chat of the placeholder device.
+const RECIPIENT: &str = "recipient-id";
+
+/// What of a provider's configuration shows in its messages.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PreviewSettings {
+    /// Topic of every message to APNs.
+    pub(crate) apns_topic: Option<String>,
+    /// Whether what is enriched goes to FCM as data alone (B34a).
+    pub(crate) fcm_enriched_as_data: bool,
+}
+
+/// A message to one placeholder device.
+#[derive(Debug)]
+pub(crate) struct Preview {
+    /// JSON; `None` when the provider would not take it.
+    pub(crate) payload: Option<Bytes>,
+    /// Header fields but for the authorization.
+    pub(crate) headers: HeaderMap,
+    /// Size of what the limit counts.
+    pub(crate) size: usize,
+    /// What the provider takes.
+    pub(crate) limit: usize,
+    /// What a person would want to know.
+    pub(crate) problems: Vec<String>,
+}
+
+/// Renders a notification for a placeholder device of a platform.
+pub(crate) fn preview(
+    platform: Platform,
+    outgoing: &Outgoing<'_>,
+    settings: &PreviewSettings,
+) -> Preview {
+    let rendered = match platform {
+        Platform::Android => to_android(outgoing, settings),
+        Platform::Ios => to_ios(outgoing, settings),
+        Platform::Web => to_web(outgoing),
+        Platform::FbMessenger | Platform::ChatApp => to_chat(outgoing, platform),
+    };
+    rendered.unwrap_or_else(|too_large| Preview {
+        payload: None,
+        headers: HeaderMap::new(),
+        size: too_large.bytes,
+        limit: too_large.limit,
+        problems: vec![too_large.to_string()],
+    })
+}
+
+fn to_ios(outgoing: &Outgoing<'_>, settings: &PreviewSettings) -> Result<Preview, TooLarge> {
+    let apns::Payload { body, mut headers } = apns::render(outgoing)?;
+    headers.insert(apns::ID, apns::placeholder_id(outgoing.id.as_str(), TOKEN));
+    let topic = settings.apns_topic.as_deref().and_then(|topic| topic.parse().ok());
+    if let Some(topic) = topic {
+        headers.insert(apns::TOPIC, topic);
+    }
+    let shown = Shown::of(outgoing);
+    let mut problems = Vec::new();
+    if shown.message.is_some_and(|message| message.ios_json.is_some()) {
+        problems.push("ios_json replaces everything else of the notification".to_owned());
+    } else {
+        if shown.message.is_none_or(|message| message.ios_alert.is_none()) {
+            problems
+                .push("no ios_settings: the badge stays as it is, the sound is `default`".into());
+        }
+        if shown.image_url.is_some() || shown.campaign_id.is_some() {
+            problems.push(
+                "image and campaign show only where the app has a notification service extension"
+                    .to_owned(),
+            );
+        }
+        note_shortened(outgoing.app_name, &body, &mut problems);
+    }
+    let size = body.len();
+    Ok(Preview { payload: Some(body), headers, size, limit: APNS_BYTES_MAX, problems })
+}
+
+fn to_android(outgoing: &Outgoing<'_>, settings: &PreviewSettings) -> Result<Preview, TooLarge> {
+    let rendered = fcm::render(outgoing, settings.fcm_enriched_as_data)?;
+    let body = rendered.body.put(TOKEN);
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let shown = Shown::of(outgoing);
+    let mut problems = Vec::new();
+    if shown.message.is_some_and(|message| message.android_json.is_some()) {
+        problems.push(
+            "android_json replaces everything else and goes as data: the app has to show it, and \
+             a repeat after a crash is not recognised"
+                .to_owned(),
+        );
+    } else {
+        if shown.is_enriched() && !settings.fcm_enriched_as_data {
+            problems.push(
+                "while the app sleeps the system shows this without its campaign or poll: set \
+                 enriched_as_data of the fcm provider (B34a)"
+                    .to_owned(),
+            );
+        }
+        let title = shown.message.and_then(|message| message.android_title.as_deref());
+        note_shortened(title.unwrap_or(outgoing.app_name), &body, &mut problems);
+    }
+    let (size, limit) = (rendered.counted, FCM_BYTES_MAX);
+    Ok(Preview { payload: Some(body), headers, size, limit, problems })
+}
+
+fn to_web(outgoing: &Outgoing<'_>) -> Result<Preview, TooLarge> {
+    let web_push::Payload { body, headers } = web_push::render(outgoing)?;
+    let mut problems = Vec::new();
+    note_shortened(outgoing.app_name, &body, &mut problems);
+    let (size, limit) = (body.len(), WEB_PUSH_BYTES_MAX);
+    Ok(Preview { payload: Some(body), headers, size, limit, problems })
+}
+
+/// A message to a person or a chat: what counts is the text.
+fn to_chat(outgoing: &Outgoing<'_>, platform: Platform) -> Result<Preview, TooLarge> {
+    let (body, limit) = match platform {
+        Platform::FbMessenger => (messenger::render(outgoing)?.put(RECIPIENT), MESSENGER_CHARS_MAX),
+        Platform::ChatApp | Platform::Android | Platform::Ios | Platform::Web => {
+            (telegram::render(outgoing)?.first.body.put(RECIPIENT), TELEGRAM_CHARS_MAX)
+        }
+    };
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let size = Shown::of(outgoing).text.chars().count();
+    let problems = left_out(outgoing, platform);
+    Ok(Preview { payload: Some(body), headers, size, limit, problems })
+}
+
+/// Notes a title that was cut so that the whole fits (B16).
+fn note_shortened(title: &str, body: &[u8], problems: &mut Vec<String>) {
+    let whole = serde_json::to_string(title).expect("a text is JSON");
+    if !body.windows(whole.len()).any(|part| part == whole.as_bytes()) {
+        problems.push("the title is shortened to fit".to_owned());
+    }
+}

@@ -1,0 +1,363 @@
+//! Deliveries device by device (B20), the facts about one of them (B38), and how many an audience
+//! would reach (B37).
+
+use notify_core::{
+    Audience, Delivery, DeliveryOutcome, DeviceId, Endpoint, NotificationId, NotificationStatus,
+    Platform, Schedule, Target,
+};
+
+use super::given::{self, EPOCH, NOW, id};
+use super::{is_unknown, refusal};
+use crate::store::{
+    AppNo, Checkpoint, DeviceOutcome, Dispatch, PageClaim, PageRequest, Progress, Reach,
+    RetryOutcome, RetryStep, Settled, Store,
+};
+
+/// All deliveries, read so many at a time.
+async fn all(
+    store: &dyn Store,
+    app: AppNo,
+    notification: &NotificationId,
+    outcome: Option<DeliveryOutcome>,
+    limit: u32,
+) -> Vec<Delivery> {
+    let (mut rows, mut cursor) = (Vec::new(), None);
+    loop {
+        let request = PageRequest { limit, cursor };
+        let page =
+            store.list_deliveries(app, notification.clone(), outcome, request).await.unwrap();
+        assert!(page.rows.len() <= limit as usize);
+        rows.extend(page.rows);
+        cursor = page.next;
+        if cursor.is_none() {
+            return rows;
+        }
+    }
+}
+
+fn delivery(device: &str, outcome: DeliveryOutcome) -> Delivery {
+    let settled = outcome != DeliveryOutcome::Pending;
+    Delivery {
+        device_id: Some(id(device)),
+        platform: Platform::Android,
+        outcome,
+        reason: None,
+        attempts: u32::from(settled),
+        provider_message_id: None,
+        at: settled.then_some(NOW),
+        next_attempt_at: None,
+    }
+}
+
+/// Six devices: one sent to with its id kept, one failed, one to be tried again, one that waits,
+/// one disabled, and one that is tried again and is through.
+async fn under_way(store: &dyn Store, app: AppNo) -> Dispatch {
+    given::devices(store, app, 4).await;
+    let disabled = notify_core::Registration { push_disabled: true, ..given::android("d004") };
+    given::registered(store, app, disabled).await;
+    given::registered(store, app, given::android("d005")).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let sent = DeviceOutcome { message_id: Some("id-0".into()), ..given::sent(keys[0]) };
+    let failed = given::outcome(keys[1], Settled::Failed, Some("BadTopic"));
+    let first = Checkpoint {
+        settled: vec![failed, sent],
+        retries: vec![given::retry(keys[4])],
+        ..given::checkpoint(page, 5)
+    };
+    let page = store.checkpoint(first).await.unwrap();
+    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let step = RetryStep::Settled {
+        settled: Settled::Sent,
+        reason: None,
+        attempts: 2,
+        message_id: Some("id-5".into()),
+    };
+    let through = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None };
+    store.settle_retries(EPOCH, vec![through], NOW.plus_ms(9)).await.unwrap();
+    let second = Checkpoint {
+        retries: vec![given::retry(keys[2])],
+        at: NOW.plus_ms(5),
+        ..given::checkpoint(page, 5)
+    };
+    store.checkpoint(second).await.unwrap();
+    dispatch
+}
+
+pub async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store: &dyn Store) {
+    use DeliveryOutcome::{Failed, Pending, Sent};
+    let app = given::app(store).await;
+    let notification = under_way(store, app).await.notification_id;
+    let expected = [
+        Delivery { provider_message_id: Some("id-0".into()), ..delivery("d000", Sent) },
+        Delivery { reason: Some("BadTopic".into()), ..delivery("d001", Failed) },
+        Delivery {
+            attempts: 1,
+            reason: Some("ServiceUnavailable".into()),
+            next_attempt_at: Some(NOW.plus_ms(1_000)),
+            ..delivery("d002", Pending)
+        },
+        delivery("d003", Pending),
+        Delivery {
+            attempts: 2,
+            provider_message_id: Some("id-5".into()),
+            at: Some(NOW.plus_ms(9)),
+            ..delivery("d005", Sent)
+        },
+    ];
+    for limit in [1, 2, 3, 5, 1_000] {
+        assert_eq!(all(store, app, &notification, None, limit).await, expected, "{limit}");
+    }
+    for outcome in DeliveryOutcome::ALL {
+        let of_outcome: Vec<Delivery> =
+            expected.iter().filter(|row| row.outcome == outcome).cloned().collect();
+        let found = all(store, app, &notification, Some(outcome), 1).await;
+        assert_eq!(found, of_outcome, "{outcome}");
+    }
+}
+
+/// A notification to that many Android devices, each on a page of its own, of which every tenth
+/// failed, and to one iOS device.
+pub async fn in_pages_of_one(store: &dyn Store, app: AppNo, count: usize) -> NotificationId {
+    given::devices(store, app, count).await;
+    given::registered(store, app, given::ios("i")).await;
+    let new = given::broadcast(&[Platform::Ios, Platform::Android]);
+    let notification = given::accepted(store, app, new).await;
+    let (started, _) = store.start_due(NOW, 10).await.unwrap();
+    for no in started {
+        let mut dispatch = store.dispatch(no).await.unwrap();
+        loop {
+            let slice = store.read_slice(&dispatch, dispatch.cursor, 1).await.unwrap();
+            let targeted = slice.devices.len() as u64;
+            let claim = PageClaim { targeted, ..given::claim(&dispatch, slice.to, slice.end) };
+            let page = store.open_page(claim).await.unwrap();
+            if let Some(device) = slice.devices.first() {
+                let is_odd = device.key.sequence() % 10 == 7;
+                let settled = if is_odd { Settled::Failed } else { Settled::Sent };
+                let settled = vec![given::outcome(device.key, settled, None)];
+                let done = Checkpoint { settled, finished: true, ..given::checkpoint(page, 1) };
+                store.checkpoint(done).await.unwrap();
+            }
+            if slice.end {
+                break;
+            }
+            dispatch.cursor = slice.to;
+        }
+    }
+    notification
+}
+
+/// B20: nothing is left out or told twice; platforms follow each other.
+pub async fn a_listing_of_many_pages_leaves_nothing_out(store: &dyn Store) {
+    const COUNT: usize = 40;
+    let app = given::app(store).await;
+    let notification = in_pages_of_one(store, app, COUNT).await;
+    let names = |rows: Vec<Delivery>| -> Vec<String> {
+        rows.into_iter().map(|row| row.device_id.unwrap().as_str().to_owned()).collect()
+    };
+    let mut expected: Vec<String> = (0..COUNT).map(|number| format!("d{number:03}")).collect();
+    expected.push("i".to_owned());
+    for limit in [7, 1_000] {
+        assert_eq!(names(all(store, app, &notification, None, limit).await), expected);
+    }
+    let failed = all(store, app, &notification, Some(DeliveryOutcome::Failed), 1_000).await;
+    assert_eq!(names(failed), ["d006", "d016", "d026", "d036"]);
+}
+
+pub async fn an_erased_device_leaves_its_delivery_without_an_id(store: &dyn Store) {
+    let app = given::app(store).await;
+    let notification = under_way(store, app).await.notification_id;
+    for device in ["d000", "d002", "d003"] {
+        store.delete_device(app, id(device), NOW.plus_ms(20)).await.unwrap();
+    }
+    let rows = all(store, app, &notification, None, 50).await;
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| (row.device_id.as_ref().map(DeviceId::as_str), row.outcome, row.at))
+        .collect();
+    let expected = [
+        (None, DeliveryOutcome::Sent, Some(NOW)),
+        (Some("d001"), DeliveryOutcome::Failed, Some(NOW)),
+        // Its retry ended with it; what waited in a page is counted when its turn comes.
+        (None, DeliveryOutcome::Canceled, Some(NOW.plus_ms(20))),
+        (Some("d005"), DeliveryOutcome::Sent, Some(NOW.plus_ms(9))),
+    ];
+    assert_eq!(rows, expected);
+}
+
+pub async fn a_listing_of_deliveries_is_its_notifications_alone(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    let notification = under_way(store, app).await.notification_id;
+    let elsewhere = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
+    let list = |app, id: &NotificationId, page| store.list_deliveries(app, id.clone(), None, page);
+    let next = list(app, &notification, given::page(1)).await.unwrap().next;
+    let refused = list(app, &elsewhere, given::next_page(1, next)).await;
+    assert_eq!(refusal(refused), "cursor: is not one that a page of this listing gave");
+    assert!(is_unknown(&list(other, &notification, given::page(1)).await));
+    let ghost = NotificationId::new("ghost").unwrap();
+    assert!(is_unknown(&list(app, &ghost, given::page(1)).await));
+    let facts = |app, device| store.delivery_facts(app, notification.clone(), id(device));
+    assert!(is_unknown(&facts(other, "d000").await) && is_unknown(&facts(app, "ghost").await));
+    assert_eq!(list(app, &elsewhere, given::page(1)).await.unwrap().rows, []);
+}
+
+pub async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &dyn Store) {
+    let app = given::app(store).await;
+    let notification = under_way(store, app).await.notification_id;
+    given::registered(store, app, given::android("later")).await;
+    given::registered(store, app, given::ios("ios")).await;
+    let settled = |settled, reason: Option<&str>| Progress::Settled {
+        settled,
+        reason: reason.map(str::to_owned),
+        attempts: 1,
+        first_attempt_at: None,
+        at: NOW,
+    };
+    let cases = [
+        ("d000", settled(Settled::Sent, None)),
+        ("d001", settled(Settled::Failed, Some("BadTopic"))),
+        (
+            "d002",
+            Progress::Retrying {
+                attempts: 1,
+                first_attempt_at: NOW,
+                reason: Some("ServiceUnavailable".into()),
+                due_at: NOW.plus_ms(1_000),
+            },
+        ),
+        ("d003", Progress::InOpenPage),
+        ("d004", Progress::InOpenPage),
+        (
+            "d005",
+            Progress::Settled {
+                settled: Settled::Sent,
+                reason: None,
+                attempts: 2,
+                first_attempt_at: Some(NOW),
+                at: NOW.plus_ms(9),
+            },
+        ),
+        ("later", Progress::RegisteredLater),
+        ("ios", Progress::None),
+    ];
+    for (device, progress) in cases {
+        let facts = store.delivery_facts(app, notification.clone(), id(device)).await.unwrap();
+        assert_eq!(facts.progress, progress, "{device}");
+        assert_eq!(facts.notification.status, NotificationStatus::Sending);
+        assert_eq!(facts.notification.platforms, [Platform::Android]);
+        assert_eq!((facts.device.push_disabled, facts.device.created_at), (device == "d004", NOW));
+    }
+}
+
+/// Membership is what was fixed, not where the sequence lies.
+pub async fn facts_tell_whether_a_device_is_named_and_tagged(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 3).await;
+    given::tagged(store, app, "d000", "vip", true).await;
+    given::tagged(store, app, "d001", "vip", false).await;
+    for (send_at, progress) in [
+        (None, [Progress::Ahead, Progress::None, Progress::Ahead]),
+        (Some(NOW.plus_ms(60_000)), [Progress::None, Progress::None, Progress::None]),
+    ] {
+        let mut new = given::direct(&["d000", "d002"], &[]);
+        new.tag = Some("vip".into());
+        new.schedule = send_at.map_or(Schedule::Now, Schedule::At);
+        let notification = given::accepted(store, app, new).await;
+        store.start_due(NOW, 10).await.unwrap();
+        for ((device, named, tagged), progress) in
+            [("d000", true, true), ("d001", false, false), ("d002", true, false)]
+                .into_iter()
+                .zip(progress)
+        {
+            let facts = store.delivery_facts(app, notification.clone(), id(device)).await.unwrap();
+            let state = (facts.device.is_named, facts.device.has_tag, facts.progress);
+            assert_eq!(state, (named, tagged, progress), "{device} {send_at:?}");
+            assert!(facts.notification.names_devices);
+        }
+    }
+}
+
+pub async fn a_device_that_was_none_to_send_to_is_passed_over(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let new = NewTagged { tag: "vip", devices: &["d000"] };
+    let dispatch = new.dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let settled = vec![given::sent(keys[0])];
+    let done = Checkpoint { settled, finished: true, ..given::checkpoint(page, 1) };
+    store.checkpoint(done).await.unwrap();
+    // It gets the tag afterwards; its sequence lies within the audience all the same.
+    given::tagged(store, app, "d001", "vip", true).await;
+    let facts =
+        store.delivery_facts(app, dispatch.notification_id.clone(), id("d001")).await.unwrap();
+    assert_eq!((facts.progress, facts.device.has_tag), (Progress::PassedOver, true));
+}
+
+/// A notification to everybody with a tag.
+struct NewTagged<'a> {
+    tag: &'a str,
+    devices: &'a [&'a str],
+}
+
+impl NewTagged<'_> {
+    async fn dispatch(&self, store: &dyn Store, app: AppNo) -> Dispatch {
+        for device in self.devices {
+            given::tagged(store, app, device, self.tag, true).await;
+        }
+        let mut new = given::broadcast(&[Platform::Android]);
+        new.tag = Some(self.tag.to_owned());
+        given::dispatch(store, app, new).await
+    }
+}
+
+pub async fn an_audience_is_counted_as_it_is_now(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    given::devices(store, other, 2).await;
+    given::devices(store, app, 4).await;
+    let disabled = notify_core::Registration { push_disabled: true, ..given::android("off") };
+    given::registered(store, app, disabled).await;
+    let bare = given::registration("bare", Endpoint::Android { push_token: None });
+    given::registered(store, app, bare).await;
+    given::registered(store, app, given::ios("i")).await;
+    for (device, value) in [("d000", true), ("d001", false), ("off", true), ("i", true)] {
+        given::tagged(store, app, device, "vip", value).await;
+    }
+    let reach =
+        |platform, devices| Reach { platform, devices, is_exact: true, unknown: 0, excluded: 0 };
+    let both = Target::Platforms(vec![Platform::Ios, Platform::Android, Platform::Web]);
+    let ids = Target::Devices {
+        android: ["d000", "d001", "off", "bare", "i", "ghost"].map(id).to_vec(),
+        ios: vec![id("i")],
+    };
+    let (ios, web) = (reach(Platform::Ios, 1), reach(Platform::Web, 0));
+    let cases = [
+        (both.clone(), None, vec![ios, reach(Platform::Android, 4), web]),
+        (both, Some("vip"), vec![ios, reach(Platform::Android, 1), web]),
+        (
+            ids.clone(),
+            None,
+            vec![Reach { unknown: 2, excluded: 2, ..reach(Platform::Android, 2) }, ios],
+        ),
+        (
+            ids,
+            Some("vip"),
+            vec![Reach { unknown: 2, excluded: 3, ..reach(Platform::Android, 1) }, ios],
+        ),
+    ];
+    for (target, tag, expected) in cases {
+        let audience = Audience { target, tag: tag.map(str::to_owned) };
+        assert_eq!(store.reach(app, audience.clone()).await.unwrap(), expected, "{audience:?}");
+    }
+    // What changes is counted at once: a token taken over, one given up.
+    let taken = Endpoint::Android { push_token: Some("token-d003".into()) };
+    given::registered(store, app, given::registration("bare", taken)).await;
+    let android = Audience { target: Target::Platforms(vec![Platform::Android]), tag: None };
+    assert_eq!(store.reach(app, android.clone()).await.unwrap(), [reach(Platform::Android, 4)]);
+    given::registered(
+        store,
+        app,
+        given::registration("bare", Endpoint::Android { push_token: None }),
+    )
+    .await;
+    assert_eq!(store.reach(app, android).await.unwrap(), [reach(Platform::Android, 3)]);
+}
