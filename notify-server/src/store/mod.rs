@@ -23,6 +23,7 @@ mod page;
 mod poll;
 mod provider;
 pub mod sqlite;
+mod upkeep;
 
 pub use app::*;
 pub use campaign::*;
@@ -39,6 +40,7 @@ pub use outcome::*;
 pub use page::*;
 pub use poll::*;
 pub use provider::*;
+pub use upkeep::*;
 
 use std::sync::Arc;
 
@@ -54,6 +56,7 @@ pub trait Store:
     + FeedStore
     + PollStore
     + EngagementStore
+    + UpkeepStore
     + Send
     + Sync
     + 'static

@@ -1,14 +1,16 @@
 //! Builders: each starts valid, a check changes what it is about.
 
 use notify_core::{
-    AppId, DeviceDetails, DeviceId, Endpoint, KeyId, NewApp, NewPoll, NotificationId, Platform,
-    PollLayout, Registration, Schedule, Tag, TagType, Target, Timestamp,
+    AppId, Content, DeviceDetails, DeviceId, Endpoint, KeyId, Message, NewApp, NewPoll,
+    NotificationId, Platform, PollLayout, Registration, Report, Schedule, Tag, TagType, Target,
+    Timestamp,
 };
 use uuid::Uuid;
 
 use crate::store::{
     AppNo, Checkpoint, DeviceKey, DeviceOutcome, Dispatch, Done, Epoch, NewKey, NewNotification,
-    NewRetry, Once, OpenPage, PageClaim, PageRequest, PollDraft, RetryClaim, Settled, Store,
+    NewReport, NewRetry, Once, OpenPage, PageClaim, PageRequest, PollDraft, RetryClaim, Settled,
+    Store,
 };
 
 /// Now, in every check: on no edge of an hour.
@@ -126,6 +128,22 @@ fn notification(target: Target, request: String) -> NewNotification {
         schedule: Schedule::Now,
         ttl_seconds: 600,
         campaign: None,
+        poll: None,
+        at: NOW,
+    }
+}
+
+/// A report of a message to Android.
+pub fn report(id: &str) -> NewReport {
+    let message = Message { text: "Hello".into(), ..Message::default() };
+    NewReport {
+        report: Report {
+            id: NotificationId::new(id).unwrap(),
+            platforms: vec![Platform::Android],
+            tag: None,
+            content: Content::Message(Box::new(message)),
+        },
+        request: format!(r#"{{"id":"{id}","text":"Hello","platforms":["android"]}}"#),
         poll: None,
         at: NOW,
     }

@@ -19,6 +19,19 @@ pub(super) fn unavailable(what: impl Into<String>) -> StoreError {
     StoreError::Unavailable(Box::new(Broken(what.into())))
 }
 
+/// Whether another process held the database for longer than a statement waits.
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// The same of work that has come back.
+pub(super) fn was_busy<T>(result: &Result<T, StoreError>) -> bool {
+    match result {
+        Err(StoreError::Unavailable(cause)) => cause.downcast_ref().is_some_and(is_busy),
+        Ok(_) | Err(_) => false,
+    }
+}
+
 impl From<rusqlite::Error> for StoreError {
     /// A full or failing disk and a lock that another process holds pass; the rest is a defect.
     /// Constraints that a caller may break are looked at before they can fail, so one that fails

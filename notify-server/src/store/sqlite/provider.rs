@@ -48,6 +48,21 @@ impl ProviderStore for SqliteStore {
         .await
     }
 
+    async fn resume_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            let no = app_no(tx, app)?;
+            let known = tx
+                .prepare_cached("select 1 from providers where app_no = ?1 and provider = ?2")?
+                .exists(params![no.0, provider.as_str()])?;
+            if !known {
+                return Err(StoreError::NotFound);
+            }
+            tx.changed(Change::ProviderChanged(no, provider));
+            Ok(())
+        })
+        .await
+    }
+
     async fn providers(&self, app: AppId) -> Result<Vec<ProviderRow>, StoreError> {
         self.read(move |connection| {
             let no = app_no(connection, app)?;

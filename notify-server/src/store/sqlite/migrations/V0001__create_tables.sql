@@ -177,11 +177,16 @@ create table notifications (
     cancel_requested_at integer,
     -- Deliveries canceled before that, which were not canceled by request.
     canceled_before integer not null default 0,
+    -- What is kept of it device by device: 1 outcomes, 2 events.
+    kept integer not null default 3 check (kept between 0 and 3),
     unique (app_no, id)
 ) strict;
 create index notifications_by_app on notifications (app_no);
 create index notifications_due on notifications (due_at) where status in ('scheduled', 'queued');
 create index notifications_naming on notifications (app_no) where names_devices = 1;
+-- What retention looks for: those that ended, by what is kept of them and when they did.
+create index notifications_ended on notifications (kept, coalesce(completed_at, created_at))
+    where status in ('completed', 'canceled', 'reported');
 create index notifications_by_campaign on notifications (app_no, campaign_id)
     where campaign_id is not null;
 
