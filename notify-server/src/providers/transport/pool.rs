@@ -28,7 +28,7 @@ use crate::providers::shared::Shared;
 pub(crate) struct PoolKey {
     /// Origin.
     pub(crate) origin: String,
-    /// Names the credential, without holding it.
+    /// Names the provider and then the credential, without holding it.
     pub(crate) credential: String,
     /// Roots beside the system's.
     pub(crate) trust: Trust,
@@ -49,6 +49,20 @@ impl Pools {
     /// The TLS configurations that the pools use.
     pub(crate) fn tls(&self) -> &Arc<TlsConfigs> {
         &self.tls
+    }
+
+    /// Connections whose credential begins with that provider's name: those with requests under
+    /// way, and those without.
+    pub(crate) fn connections(&self, provider: &str) -> [u64; 2] {
+        let mut counts = [0, 0];
+        for (key, pool) in self.pools.all() {
+            if key.credential.split(' ').next() == Some(provider) {
+                for connection in &pool.state().connections {
+                    counts[usize::from(connection.load.in_flight() == 0)] += 1;
+                }
+            }
+        }
+        counts
     }
 
     /// The pool for that base url, an existing one where somebody uses it.
