@@ -23,8 +23,10 @@ use crate::api::{self, Api, Front, Keyring, Limits, Serving};
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::Config;
 use crate::delivery::{Engine, EngineConfig, Surroundings};
+use crate::operations::Operations;
 use crate::provider_source::StoredProviders;
 use crate::providers::Providers;
+use crate::retention::{self, Keep};
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
 
@@ -42,8 +44,6 @@ pub struct App {
     pub first_keys: Option<FirstKeys>,
     /// Storage.
     pub store: SharedStore,
-    /// Counts.
-    pub metrics: Arc<Metrics>,
     serving: Arc<Serving>,
     keyring: Arc<Keyring>,
     engine: Engine,
@@ -87,17 +87,39 @@ impl App {
         let failed = |source| AppError::Listen { address: config.listen.clone(), source };
         let address = listener.local_addr().map_err(failed)?;
         let origin = api::origin(address, tls.is_some());
-        let metrics = Arc::new(Metrics::default());
         let config = Arc::new(config);
+        let metrics = Arc::new(Metrics::default());
+        let providers = Arc::new(StoredProviders {
+            store: store.clone(),
+            master_key: master_key.clone(),
+            providers: Providers::new(clock.clone()),
+        });
+        let around = Surroundings {
+            store: store.clone(),
+            providers: providers.clone(),
+            clock: clock.clone(),
+            public_url: public_url(&config, address, &origin),
+            metrics: metrics.delivery(),
+        };
+        let public_url = around.public_url.clone();
+        let engine = start_engine(around, &config).map_err(AppError::Engine)?;
+        let operations = Operations {
+            store: store.clone(),
+            clock: clock.clone(),
+            engine: engine.view(),
+            providers,
+            metrics: metrics.clone(),
+            last_sample: tokio::sync::Mutex::default(),
+        };
         let api = Arc::new(Api {
             store: store.clone(),
             clock: clock.clone(),
             master_key,
-            metrics: metrics.clone(),
-            public_url: public_url(&config, address, &origin),
+            metrics,
+            operations,
+            public_url,
             config: config.clone(),
         });
-        let engine = start_engine(&api).map_err(AppError::Engine)?;
         let first_keys = storage::found(&store, &clock).await?;
         let keyring = Keyring::new(&store);
         let stopping = CancellationToken::new();
@@ -113,20 +135,21 @@ impl App {
         let tasks = vec![
             tokio::spawn(api::serve(listener, serving.clone())),
             tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
+            tokio::spawn(retention::run(
+                store.clone(),
+                clock.clone(),
+                Keep::of(&config),
+                serving.stopping.clone(),
+            )),
         ];
         let grace = config.shutdown_grace.0;
-        Ok(Self {
-            address,
-            origin,
-            first_keys,
-            store,
-            metrics,
-            serving,
-            keyring,
-            engine,
-            tasks,
-            grace,
-        })
+        Ok(Self { address, origin, first_keys, store, serving, keyring, engine, tasks, grace })
+    }
+
+    /// Returns when the delivery engine came to its end though nobody asked for it: nothing is
+    /// delivered any more, and a new start takes up what is open.
+    pub async fn engine_ended(&self) {
+        self.engine.view().ended().await;
     }
 
     /// Stops: no new connections, 503 for new requests, what is in flight ends, storage is closed.
@@ -172,19 +195,8 @@ fn tls_acceptor(config: &Config) -> Result<Option<tokio_rustls::TlsAcceptor>, Ap
     Ok(pair.map(|(certificate, key)| api::tls_acceptor(certificate, key)).transpose()?)
 }
 
-fn start_engine(api: &Api) -> std::io::Result<Engine> {
-    let providers = StoredProviders {
-        store: api.store.clone(),
-        master_key: api.master_key.clone(),
-        providers: Providers::new(api.clock.clone()),
-    };
-    let around = Surroundings {
-        store: api.store.clone(),
-        providers: Arc::new(providers),
-        clock: api.clock.clone(),
-        public_url: api.public_url.clone(),
-    };
-    let limits = EngineConfig { credit: api.config.delivery_credit, ..EngineConfig::default() };
+fn start_engine(around: Surroundings, config: &Config) -> std::io::Result<Engine> {
+    let limits = EngineConfig { credit: config.delivery_credit, ..EngineConfig::default() };
     Engine::start(around, limits)
 }
 

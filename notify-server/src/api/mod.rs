@@ -50,6 +50,7 @@ pub(crate) use serve::{Limits, Serving, origin, serve};
 
 use crate::clock::SharedClock;
 use crate::config::Config;
+use crate::operations::Operations;
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
@@ -64,6 +65,8 @@ pub(crate) struct Api {
     pub(crate) master_key: Arc<MasterKey>,
     /// Counts.
     pub(crate) metrics: Arc<Metrics>,
+    /// What an operator looks at and tries.
+    pub(crate) operations: Operations,
     /// Settings.
     pub(crate) config: Arc<Config>,
     /// What poll urls begin with; without a slash at the end.

@@ -2,16 +2,17 @@
 //! route label of the metrics all come from it.
 
 use notify_core::{
-    AnswerPoll, AppCreated, AppList, CampaignCreated, CampaignList, CampaignRecord, CreateApp,
-    CreateFeed, CreateKey, CreateNotification, Device, DeviceList, DeviceStatistics,
-    DeviceStatisticsQuery, Enrichment, EnrichmentQuery, EventsAccepted, FeedCreated, FeedList,
-    KeyCreated, KeyList, ListCampaigns, ListDevices, NoQuery, NotificationCreated,
-    NotificationList, NotificationRecord, PageQuery, Poll, ProviderList, ProviderView,
-    RegisterDevice, ReportEvents, ReportNotification, SetCampaignStatus, SetTags, Subscribe,
-    SubscriptionCreated, Success, TagList, Template, UpdateApp,
+    AnswerPoll, AppCreated, AppDiagnostics, AppList, CampaignCreated, CampaignList, CampaignRecord,
+    CreateApp, CreateFeed, CreateKey, CreateNotification, Device, DeviceList, DeviceStatistics,
+    DeviceStatisticsQuery, Diagnostics, Enrichment, EnrichmentQuery, EventsAccepted, FeedCreated,
+    FeedList, KeyCreated, KeyList, ListCampaigns, ListDevices, NoBody, NoQuery,
+    NotificationCreated, NotificationList, NotificationRecord, PageQuery, Poll, ProviderChecked,
+    ProviderList, ProviderView, RegisterDevice, ReportEvents, ReportNotification,
+    SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated, Success, TagList, Template,
+    UpdateApp,
 };
 
-use super::admin::{apps, keys, providers};
+use super::admin::{apps, diagnostics, keys, providers};
 use super::route::{Route, delete, get, patch, post, put, raw};
 use super::{
     campaigns, devices, docs_page, enrichments, events, feeds, notifications, polls, probes,
@@ -158,6 +159,20 @@ fn administration() -> Vec<Route> {
             .about("Read a provider without its secrets", "interfaces"),
         delete::<NoQuery, Success>("/admin/v1/apps/{id}/providers/{provider}", providers::delete)
             .about("Remove a provider", "interfaces"),
+        post::<NoBody, ProviderChecked>(
+            "/admin/v1/apps/{id}/providers/{provider}/test",
+            providers::test,
+        )
+        .about("Check the credentials against the provider; nobody gets anything", "interfaces"),
+        post::<NoBody, Success>(
+            "/admin/v1/apps/{id}/providers/{provider}/resume",
+            providers::resume,
+        )
+        .about("Let deliveries go on that are held", "interfaces"),
+        get::<NoQuery, AppDiagnostics>("/admin/v1/apps/{id}/diagnostics", diagnostics::app)
+            .about("How the devices of an application fit its providers", "interfaces"),
+        get::<NoQuery, Diagnostics>("/admin/v1/diagnostics", diagnostics::server)
+            .about("How the server is set up, and whether it works", "interfaces"),
     ]
 }
 
@@ -165,7 +180,7 @@ fn beside() -> Vec<Route> {
     vec![
         raw("/healthz", probes::health).about("Whether the process lives", "interfaces"),
         raw("/readyz", probes::ready).about("Whether it can serve", "interfaces"),
-        raw("/metrics", probes::metrics).about("Metrics in OpenMetrics text", "interfaces"),
+        raw("/metrics", probes::metrics).about("Metrics in Prometheus text", "interfaces"),
         raw("/openapi.json", probes::openapi).about("This document", "interfaces"),
         raw("/docs", docs_page::page).about("Reference page", "interfaces"),
         raw("/docs/{file}", docs_page::file).about("Part of the reference page", "interfaces"),

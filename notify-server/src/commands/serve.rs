@@ -17,9 +17,18 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
         tracing::warn!("keep the api key and the admin key: they are shown this once");
     }
     print(&format!("listening on {}", app.origin))?;
-    stop.await;
+    let engine_ended = tokio::select! {
+        () = stop => false,
+        () = app.engine_ended() => true,
+    };
+    if engine_ended {
+        tracing::error!("the delivery engine has ended; the server stops, to be started again");
+    }
     if !app.stop().await {
         tracing::warn!("some requests were cut off: they took longer than --shutdown-grace");
     }
+    // Not restarted here: what broke it may have left more behind than the engine, and whoever
+    // runs the server sees a process that ended.
+    anyhow::ensure!(!engine_ended, "the delivery engine has ended");
     Ok(())
 }

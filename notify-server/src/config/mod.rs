@@ -73,6 +73,12 @@ pub struct Config {
     pub reader_threads: usize,
     /// Most messages in flight, or answered but not noted down yet.
     pub delivery_credit: usize,
+    /// Days that a notification is kept after its end; 0 is for ever.
+    pub keep_notifications_days: u32,
+    /// Days that outcomes device by device are kept after it; 0 is for ever.
+    pub keep_outcomes_days: u32,
+    /// Days that events device by device are kept after it; 0 is for ever.
+    pub keep_events_days: u32,
     /// File of the master key; `master.key` in the data directory by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master_key_file: Option<PathBuf>,
@@ -108,6 +114,9 @@ impl Default for Config {
             shutdown_grace: Span::from_secs(30),
             reader_threads: 4,
             delivery_credit: CREDIT_DEFAULT,
+            keep_notifications_days: 90,
+            keep_outcomes_days: 30,
+            keep_events_days: 90,
             master_key_file: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,

@@ -15,6 +15,7 @@ use notify_core::Timestamp;
 use tokio::sync::watch;
 
 use crate::providers::Reason;
+use crate::telemetry::Pause;
 
 /// State of a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +101,18 @@ impl Gate {
         match *self.state.lock().expect("no holder of the gate panics") {
             GateState::Open | GateState::Paused { .. } => false,
             GateState::Held { probe_at: until, .. } | GateState::Probing { until } => now < until,
+        }
+    }
+
+    /// Why deliveries wait at that instant, if they do.
+    pub(crate) fn closed(&self, now: Timestamp) -> Option<Pause> {
+        match *self.state.lock().expect("no holder of the gate panics") {
+            GateState::Paused { until } if now < until => {
+                let unreachable = self.unreachable_in_a_row.load(Ordering::Acquire) > 0;
+                Some(if unreachable { Pause::Unreachable } else { Pause::Throttled })
+            }
+            GateState::Open | GateState::Paused { .. } => None,
+            GateState::Held { .. } | GateState::Probing { .. } => Some(Pause::Credentials),
         }
     }
 
@@ -193,6 +206,7 @@ mod tests {
         assert!(!gate.hold(&"InvalidProviderToken".into(), at(1)), "the second is no news");
         assert_eq!(gate.admit(at(59_999)), Admission::Wait(at(MINUTE_MS)));
         assert!(gate.is_held(at(59_999)) && !gate.is_held(at(MINUTE_MS)));
+        assert_eq!(gate.closed(at(MINUTE_MS)), Some(Pause::Credentials));
         assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Go, "the probe");
         assert!(gate.is_held(at(MINUTE_MS)), "the probe is out");
         assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Wait(at(2 * MINUTE_MS)), "only one");
@@ -233,6 +247,7 @@ mod tests {
         assert_eq!(gate.admit(at(1_000)), Admission::Go);
         gate.unreachable(at(1_000));
         assert_eq!(gate.admit(at(1_000)), Admission::Wait(at(3_000)));
+        assert_eq!(gate.closed(at(2_999)), Some(Pause::Unreachable));
         assert_eq!(gate.admit(at(3_000)), Admission::Go);
         gate.answered();
         gate.unreachable(at(4_000));
@@ -245,6 +260,8 @@ mod tests {
         gate.pause(at(5_000));
         gate.pause(at(3_000));
         assert_eq!(gate.admit(at(4_999)), Admission::Wait(at(5_000)));
+        assert_eq!(gate.closed(at(4_999)), Some(Pause::Throttled));
+        assert_eq!(gate.closed(at(5_000)), None);
         assert_eq!(gate.admit(at(5_000)), Admission::Go);
     }
 }

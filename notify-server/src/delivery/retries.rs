@@ -19,6 +19,7 @@ use super::marks::Mark;
 use super::slots::Claim;
 use crate::providers::{Answer, Reason};
 use crate::store::{ClaimedRetry, RetryOutcome, RetryStep, Settled, StoreError};
+use crate::telemetry::DeliveryMetrics;
 
 /// A retry whose attempt came back.
 struct Landed {
@@ -137,7 +138,7 @@ impl Retries<'_> {
             self.in_flight += 1;
             let retry = self.queue.pop_front().expect("the front was just looked at");
             self.mark.started(retry.dispatch, retry.key);
-            flights.push(fly(retry, job, mode, version));
+            flights.push(fly(retry, job, mode, (version, self.lane.shared.metrics.clone())));
         }
         // Places that nobody uses must not wait for the answers that are still to come.
         self.slot.let_go();
@@ -203,12 +204,17 @@ async fn reached_before(retry: &ClaimedRetry, job: &Job, lane: &Lane) -> Result<
     job.reached_before(device, &lane.shared).await
 }
 
-fn fly(retry: ClaimedRetry, job: Arc<Job>, mode: Mode, version: u64) -> BoxFuture<'static, Landed> {
+fn fly(
+    retry: ClaimedRetry,
+    job: Arc<Job>,
+    mode: Mode,
+    (version, metrics): (u64, DeliveryMetrics),
+) -> BoxFuture<'static, Landed> {
     async move {
         let address = retry.device.as_ref().and_then(|device| job.address(device));
         let answer = match (mode, address) {
             (Mode::Send { provider, payload }, Some(address)) => {
-                attempt::attempt(&provider, &payload, &address).await
+                attempt::attempt(&metrics, &provider, &payload, &address).await
             }
             (Mode::Send { .. } | Mode::Count { .. }, _) => {
                 Answer::BadMessage { reason: "no_address".into() }

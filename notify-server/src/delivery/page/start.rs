@@ -49,10 +49,10 @@ impl PageRun {
             self.credit.hand_over();
             self.in_flight += 1;
             self.mark.started(self.job.dispatch.no, device.key);
-            let version = self.version;
+            let (version, metrics) = (self.version, shared.metrics.clone());
             flights.push(
                 async move {
-                    let answer = attempt(&provider, &payload, &address).await;
+                    let answer = attempt(&metrics, &provider, &payload, &address).await;
                     Landed { device, version, answer }
                 }
                 .boxed(),

@@ -85,7 +85,10 @@ impl Retries<'_> {
         while !outcomes.is_empty() {
             let now = shared.clock.now();
             match shared.store.settle_retries(shared.epoch, outcomes.clone(), now).await {
-                Ok(()) => break,
+                Ok(()) => {
+                    shared.metrics.retried(self.lane.platform.provider(), &outcomes);
+                    break;
+                }
                 Err(error) => shared.storage_failed(&error).await,
             }
         }
