@@ -12,6 +12,7 @@ mod faults;
 mod front;
 mod idempotency;
 mod notifications;
+mod operations;
 mod polls;
 mod secrets;
 mod slow;
