@@ -7,6 +7,8 @@ use std::{
 
 use notify_client::Error;
 
+/// Exit status of a check that found something wrong.
+const UNWELL: u8 = 1;
 /// Exit status of wrong usage.
 pub(crate) const USAGE: u8 = 2;
 const REJECTED: u8 = 3;
@@ -51,6 +53,12 @@ pub(crate) enum Failure {
         /// What stopped it; `None` when the user did.
         cause: Option<Box<Failure>>,
     },
+    /// Checks found something wrong; what it is stands in the result.
+    #[error("checks failed: {failed}")]
+    Unwell {
+        /// How many.
+        failed: usize,
+    },
     /// The call failed.
     #[error("{0}")]
     Call(#[from] Error),
@@ -71,6 +79,7 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::File { .. } => USAGE,
             Self::NotFound(_) => NOT_FOUND,
+            Self::Unwell { .. } => UNWELL,
             Self::RowsRefused { .. } => REJECTED,
             Self::Stopped { cause, .. } => cause.as_ref().map_or(INTERRUPTED, |it| it.status()),
             Self::Call(error) => call_status(error),
@@ -94,6 +103,7 @@ impl Failure {
             | Self::File { .. }
             | Self::NotFound(_)
             | Self::RowsRefused { .. }
+            | Self::Unwell { .. }
             | Self::Output(_) => vec![self.to_string()],
         }
     }
@@ -195,7 +205,8 @@ mod tests {
             retry_after: None,
         };
         let failed = |status| Error::Server { status, request_id: None, retry_after: None };
-        let rows: [(Failure, u8); 12] = [
+        let rows: [(Failure, u8); 13] = [
+            (Failure::Unwell { failed: 2 }, 1),
             (Failure::Usage(String::new()), 2),
             (Failure::file("f")(io::Error::from(io::ErrorKind::NotFound)), 2),
             (Error::NoKey("API key").into(), 2),

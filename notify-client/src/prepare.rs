@@ -41,11 +41,14 @@ impl Shared {
     pub(crate) fn prepare<T>(&self, call: &Call<T>, key: Option<&str>) -> Result<Prepared, Error> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        let (name, value, what) = match call.credential {
-            Credential::App => (API_KEY, &self.api_key, "API key"),
-            Credential::Admin => (header::AUTHORIZATION, &self.admin_key, "admin key"),
+        let needed = match call.credential {
+            Credential::App => Some((API_KEY, &self.api_key, "API key")),
+            Credential::Admin => Some((header::AUTHORIZATION, &self.admin_key, "admin key")),
+            Credential::None => None,
         };
-        headers.insert(name, value.clone().ok_or(Error::NoKey(what))?);
+        if let Some((name, value, what)) = needed {
+            headers.insert(name, value.clone().ok_or(Error::NoKey(what))?);
+        }
         if call.body.is_some() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }

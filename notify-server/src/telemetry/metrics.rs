@@ -18,12 +18,13 @@ use super::sample::{Gauges, Sample};
 /// Few, since each is a series of every route.
 const DURATION_BUCKETS_SECONDS: [f64; 7] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 15.0];
 
-/// Labels of an answered request. The route is a template of the table or `unknown`: a closed set.
-/// No method: with it the series of all routes would be ten times as many.
+/// Labels of an answered request. The route is a template of the table or `unknown`, the method one
+/// that the route has or `other`: a closed set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
     route: &'static str,
     code: u16,
+    method: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -84,9 +85,14 @@ impl Metrics {
         form.render(text)
     }
 
-    /// Counts an answer.
-    pub(crate) fn answered(&self, route: &'static str, code: u16, took: Duration) {
-        self.requests.get_or_create(&Answered { route, code }).inc();
+    /// Counts an answer to a method of a route.
+    pub(crate) fn answered(
+        &self,
+        (method, route): (&'static str, &'static str),
+        code: u16,
+        took: Duration,
+    ) {
+        self.requests.get_or_create(&Answered { route, code, method }).inc();
         self.durations.get_or_create(&Route { route }).observe(took.as_secs_f64());
     }
 
