@@ -78,9 +78,9 @@ impl Profiles {
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Profile, Failure> {
-        self.profiles
-            .get(name)
-            .ok_or_else(|| Failure::Usage(format!("no profile is named `{name}`")))
+        self.profiles.get(name).ok_or_else(|| {
+            Failure::Usage(format!("no profile is named `{name}`: see `notify profile list`"))
+        })
     }
 
     pub(crate) fn current(&self) -> Option<&Profile> {

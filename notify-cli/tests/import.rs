@@ -8,7 +8,7 @@ use std::fmt::Write;
 use common::{Bench, Run, answer};
 use serde_json::{Value, json};
 use wiremock::{
-    Mock, ResponseTemplate,
+    Mock, Respond, ResponseTemplate,
     matchers::{any, body_partial_json},
 };
 
@@ -24,6 +24,15 @@ async fn registered(bench: &Bench) -> Vec<String> {
 
 fn done() -> Value {
     json!({ "success": true })
+}
+
+/// Answers the first registration of this device so, and every other as done.
+async fn once_at(device_id: &str, reply: impl Respond + 'static) -> Bench {
+    let bench = Bench::bare().await;
+    let at = body_partial_json(json!({ "device_id": device_id }));
+    Mock::given(at).respond_with(reply).up_to_n_times(1).mount(&bench.server).await;
+    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+    bench
 }
 
 fn summary(run: &Run, rows: u64, registered: u64, refused: u64) {
@@ -214,11 +223,8 @@ fn file(rows: usize) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_import_goes_on_where_it_was() {
-    let bench = Bench::bare().await;
-    let gone = answer(401, &json!({ "errors": ["missing or invalid API key"] }));
-    let cut = body_partial_json(json!({ "device_id": "d55" }));
-    Mock::given(cut).respond_with(gone).up_to_n_times(1).mount(&bench.server).await;
-    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+    let bench =
+        once_at("d55", answer(401, &json!({ "errors": ["missing or invalid API key"] }))).await;
     bench.file("devices.csv", file(100));
     let import = ["devices", "import", "devices.csv", "--parallel", "4"];
 
@@ -258,15 +264,12 @@ async fn a_cut_import_goes_on_where_it_was() {
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_import_goes_on_where_it_was() {
-    let bench = Bench::bare().await;
     let (arrived, arrival) = std::sync::mpsc::channel();
     let never = move |_: &wiremock::Request| {
         arrived.send(()).unwrap();
         answer(200, &done()).set_delay(std::time::Duration::from_secs(600))
     };
-    let cut = body_partial_json(json!({ "device_id": "d8" }));
-    Mock::given(cut).respond_with(never).up_to_n_times(1).mount(&bench.server).await;
-    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+    let bench = once_at("d8", never).await;
     bench.file("devices.csv", file(9));
     let import = ["devices", "import", "devices.csv", "--parallel", "1"];
     let child = std::process::Command::new(env!("CARGO_BIN_EXE_notify"))
@@ -296,11 +299,7 @@ async fn an_interrupted_import_goes_on_where_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_file_is_not_taken_for_the_one_begun() {
-    let bench = Bench::bare().await;
-    let busy = answer(503, &json!({ "errors": ["busy"] }));
-    let cut = body_partial_json(json!({ "device_id": "d5" }));
-    Mock::given(cut).respond_with(busy).up_to_n_times(1).mount(&bench.server).await;
-    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+    let bench = once_at("d5", answer(503, &json!({ "errors": ["busy"] }))).await;
     bench.file("devices.csv", file(9));
     let import = ["devices", "import", "devices.csv", "--parallel", "1", "--retries", "0"];
     assert_eq!(bench.run(&import).status, 6);
@@ -332,11 +331,7 @@ async fn a_report_is_not_doubled_by_a_crash() {
     let whole = bench.read("devices.csv.refused.csv");
 
     // As a crash leaves it: the report is ahead of the state.
-    let stop = answer(401, &json!({ "errors": ["no"] }));
-    let bench = Bench::bare().await;
-    let cut = body_partial_json(json!({ "device_id": "d15" }));
-    Mock::given(cut).respond_with(stop).up_to_n_times(1).mount(&bench.server).await;
-    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+    let bench = once_at("d15", answer(401, &json!({ "errors": ["no"] }))).await;
     bench.file("devices.csv", file(20));
     let import = ["devices", "import", "devices.csv", "--state", "s"];
     assert_eq!(bench.run(&import).status, 4);

@@ -50,7 +50,10 @@ async fn profiles_are_chosen_and_removed() {
     finish(bench.offline(&["tags", "list", "--profile", "one"])).quiet();
     finish(bench.offline(&["profile", "remove", "two"])).quiet();
     let run = finish(bench.offline(&["profile", "use", "two"]));
-    assert_eq!((run.status, run.stderr.as_str()), (2, "error: no profile is named `two`\n"));
+    assert_eq!(
+        (run.status, run.stderr.as_str()),
+        (2, "error: no profile is named `two`: see `notify profile list`\n")
+    );
     let requests = bench.requests().await;
     let keys: Vec<_> =
         requests.iter().map(|it| it.headers["x-api-key"].to_str().unwrap()).collect();

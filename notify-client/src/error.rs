@@ -89,37 +89,31 @@ impl Error {
     /// HTTP status of the answer, when there was one.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
-        match self {
-            Self::Unauthorized { .. } => Some(401),
-            Self::NotFound { .. } => Some(404),
-            Self::Rejected { status, .. }
-            | Self::Server { status, .. }
-            | Self::Decode { status, .. } => Some(*status),
-            Self::Config(_)
-            | Self::NoKey(_)
-            | Self::Invalid(_)
-            | Self::Connect(_)
-            | Self::Timeout(_)
-            | Self::Transport(_) => None,
-        }
+        self.answer().map(|(status, _)| status)
     }
 
     /// The server's id of the request, when there was an answer that has one.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
-        match self {
-            Self::Unauthorized { request_id, .. }
-            | Self::NotFound { request_id, .. }
-            | Self::Rejected { request_id, .. }
-            | Self::Server { request_id, .. }
-            | Self::Decode { request_id, .. } => request_id.as_deref(),
+        self.answer().and_then(|(_, request_id)| request_id)
+    }
+
+    /// Status and request id of the answer, when there was one.
+    fn answer(&self) -> Option<(u16, Option<&str>)> {
+        let (status, request_id) = match self {
+            Self::Unauthorized { request_id, .. } => (401, request_id),
+            Self::NotFound { request_id, .. } => (404, request_id),
+            Self::Rejected { status, request_id, .. }
+            | Self::Server { status, request_id, .. }
+            | Self::Decode { status, request_id, .. } => (*status, request_id),
             Self::Config(_)
             | Self::NoKey(_)
             | Self::Invalid(_)
             | Self::Connect(_)
             | Self::Timeout(_)
-            | Self::Transport(_) => None,
-        }
+            | Self::Transport(_) => return None,
+        };
+        Some((status, request_id.as_deref()))
     }
 
     /// When the server asks to try again.

@@ -85,10 +85,9 @@ pub fn command() -> Command {
             Command::new("forget-credentials")
                 .about("Forgets the provider credentials that the master key does not open"),
         )
-        .subcommand(
-            Command::new("sandbox")
-                .about("Runs fake providers (--listen ADDR, 127.0.0.1:8081 by default)"),
-        )
+        .subcommand(Command::new("sandbox").about(
+            "Runs fake providers (--listen ADDR, else 127.0.0.1:8081, whatever NOTIFY_LISTEN says)",
+        ))
 }
 
 /// What the command line asks for.

@@ -118,5 +118,13 @@ async fn a_lost_key_loses_no_message() -> Result<()> {
     let counts = record.counts;
     assert_eq!((counts.sent, counts.failed), (1, 0), "{counts:?}");
     server.terminate().await?;
+
+    let (status, words) = forget.ended().await?;
+    assert!(status.success(), "{words}");
+    let server = ServerProcess::start(folder.path()).await?;
+    let admin = Caller::admin(&server.origin, &admin_key)?;
+    let kept = admin.get(&format!("{providers}/fcm")).await?;
+    assert!(kept["config"].is_object(), "what the key opens is kept: {kept}");
+    server.terminate().await?;
     Ok(())
 }

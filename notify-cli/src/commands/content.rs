@@ -44,14 +44,14 @@ pub(crate) struct ContentArgs {
     /// Title on Android; the application's name unless given.
     #[arg(long, value_name = "TITLE")]
     android_title: Option<String>,
-    /// Sound file on Android.
-    #[arg(long, value_name = "FILE")]
+    /// File name of a sound of the Android app.
+    #[arg(long, value_name = "NAME")]
     android_sound: Option<String>,
-    /// Number on the app icon on iOS.
+    /// Number on the app icon on iOS; with --ios-sound.
     #[arg(long, value_name = "N", requires = "ios_sound")]
     ios_badge: Option<u32>,
-    /// Sound file on iOS, or `default`.
-    #[arg(long, value_name = "FILE", requires = "ios_badge")]
+    /// File name of a sound of the iOS app, or `default`; with --ios-badge.
+    #[arg(long, value_name = "NAME", requires = "ios_badge")]
     ios_sound: Option<String>,
     /// Button text on Messenger.
     #[arg(long, value_name = "TEXT")]

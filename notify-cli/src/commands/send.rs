@@ -16,7 +16,8 @@ use crate::{failure::Failure, input, output::view, session::Session};
     after_help = "Example: notify send --text 'Dinner is ready' --platform ios --tag hungry"
 )]
 pub(crate) struct Send {
-    /// The whole request as JSON, in place of the options below; `-` for standard input.
+    /// The whole request as JSON, in place of everything but --idempotency-key; `-` for standard
+    /// input.
     #[arg(
         long, value_name = "FILE",
         conflicts_with_all = ["TargetArgs", "ContentArgs", "TimingArgs"],

@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Provider,
     /// Request of a notification; people see its text, or the question of its poll.
     Message,
-    /// Counts of a notification (B20); people see how many of the targeted have it, and what
+    /// A notification (B20); people see how many of the targeted have it, and what
     /// became of the others, a line each.
     Counts,
 }
@@ -61,7 +61,7 @@ pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
             let text = request["text"].as_str().or_else(|| request["poll"]["text"].as_str());
             text.unwrap_or_default().to_owned()
         }
-        (Some(counts @ Value::Object(_)), Kind::Counts) => return outcomes(counts),
+        (Some(notification @ Value::Object(_)), Kind::Counts) => return outcomes(notification),
         _ => plain(value),
     };
     printable(&text)
@@ -79,10 +79,12 @@ pub(super) fn exported(value: Option<&Value>) -> String {
     }
 }
 
-fn outcomes(counts: &Value) -> String {
-    let count = |name: &str| counts[name].as_u64().unwrap_or_default();
+fn outcomes(notification: &Value) -> String {
+    let count = |name: &str| notification["counts"][name].as_u64().unwrap_or_default();
     let mut lines = vec![match count("targeted") {
-        0 => "no device".to_owned(),
+        0 if notification["status"] == "completed" => "no device".to_owned(),
+        // Who gets it is not known yet, or not asked.
+        0 => String::new(),
         targeted => format!("{} of {targeted} sent", count("sent")),
     }];
     let others = NOT_SENT.iter().map(|name| (count(name), name)).filter(|(count, _)| *count > 0);
@@ -181,9 +183,16 @@ mod tests {
         let counts = json!({"targeted": 9, "sent": 4, "failed": 1, "unregistered": 2, "expired": 0,
             "canceled": 0, "pending": 2, "unknown": 5, "excluded": 0});
         let text = "4 of 9 sent\n1 failed\n2 unregistered\n2 pending";
-        assert_eq!(shown(Some(&counts), Kind::Counts), text);
-        assert_eq!(shown(Some(&json!({"targeted": 1, "sent": 1})), Kind::Counts), "1 of 1 sent");
-        assert_eq!(shown(Some(&json!({"targeted": 0, "unknown": 1})), Kind::Counts), "no device");
+        for (status, counts, text) in [
+            ("sending", counts, text),
+            ("completed", json!({"targeted": 1, "sent": 1}), "1 of 1 sent"),
+            ("completed", json!({"targeted": 0, "unknown": 1}), "no device"),
+            ("scheduled", json!({"targeted": 0}), ""),
+            ("reported", json!({"targeted": 0}), ""),
+        ] {
+            let notification = json!({"status": status, "counts": counts});
+            assert_eq!(shown(Some(&notification), Kind::Counts), text);
+        }
     }
 
     #[test]

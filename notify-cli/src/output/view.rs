@@ -58,7 +58,7 @@ const NOTIFICATION_COLUMNS: &[Column] = &[
     plain("id", "/id"),
     plain("status", "/status"),
     Column { name: "text", pointer: "/request", kind: Kind::Message },
-    Column { name: "devices", pointer: "/counts", kind: Kind::Counts },
+    Column { name: "devices", pointer: "", kind: Kind::Counts },
 ];
 const NOTIFICATION_EXPORT: &[Column] = &[
     plain("id", "/id"),

@@ -13,12 +13,16 @@ use crate::{
 
 /// Deepest nesting of objects and lists in a body (B1); the body itself is the first level.
 pub const NESTING_MAX: usize = 64;
+/// Most members of an object together with those of the objects around it: their names are kept
+/// until the object ends, at some fifteen times the bytes of short ones.
+pub const MEMBERS_MAX: usize = 10_000;
 /// Up to that many members, an object's names are compared one by one.
 const NAMES_COMPARED_MAX: usize = 16;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Checks what no endpoint accepts (B1): bytes that are not UTF-8 or not JSON, duplicate keys,
-/// numbers that no double can hold, U+0000, nesting deeper than [`NESTING_MAX`].
+/// numbers that no double can hold, U+0000, nesting deeper than [`NESTING_MAX`], more members than
+/// [`MEMBERS_MAX`].
 ///
 /// Gives the text without its byte-order mark.
 ///
@@ -40,11 +44,12 @@ pub(super) fn walk(body: &[u8]) -> Result<(&str, Findings), Violations> {
     if text.trim_ascii().is_empty() {
         return Err(Violations::one("body", "is empty"));
     }
-    let mut walk = Walk { place: Vec::new(), findings: Findings::default(), too_deep: false };
+    let mut walk =
+        Walk { place: Vec::new(), findings: Findings::default(), members: 0, is_over: false };
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let outcome = Node(&mut walk).deserialize(&mut deserializer).and_then(|()| deserializer.end());
     let Err(error) = outcome else { return Ok((text, walk.findings)) };
-    if !walk.too_deep {
+    if !walk.is_over {
         let what = error.to_string();
         if what.starts_with("number out of range") {
             walk.broken("number that no double can hold");
@@ -59,7 +64,10 @@ pub(super) fn walk(body: &[u8]) -> Result<(&str, Findings), Violations> {
 struct Walk<'de> {
     place: Vec<Segment<'de>>,
     findings: Findings,
-    too_deep: bool,
+    /// Members so far of the objects that have not ended.
+    members: usize,
+    /// Whether it ended at a bound, and not at an error of the text.
+    is_over: bool,
 }
 
 enum Segment<'de> {
@@ -96,9 +104,14 @@ impl Node<'_, '_> {
         if self.0.place.len() < NESTING_MAX {
             return Ok(());
         }
-        self.0.too_deep = true;
-        self.0.broken(format_args!("nesting deeper than {NESTING_MAX}"));
-        Err(E::custom("too deep"))
+        Err(self.over(format_args!("nesting deeper than {NESTING_MAX}")))
+    }
+
+    /// Ends the walk at a bound.
+    fn over<E: Error>(&mut self, what: fmt::Arguments<'_>) -> E {
+        self.0.is_over = true;
+        self.0.broken(what);
+        E::custom("over a bound")
     }
 }
 
@@ -151,7 +164,12 @@ impl<'de> Visitor<'de> for Node<'_, 'de> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<(), A::Error> {
         self.enter()?;
         let mut names = Names::default();
+        let around = self.0.members;
         while let Some(Key(name)) = object.next_key()? {
+            if self.0.members == MEMBERS_MAX {
+                return Err(self.over(format_args!("more than {MEMBERS_MAX} members")));
+            }
+            self.0.members += 1;
             let is_new = names.insert(name.clone());
             self.0.place.push(Segment::Key(name.clone()));
             if !is_new {
@@ -161,6 +179,7 @@ impl<'de> Visitor<'de> for Node<'_, 'de> {
             object.next_value_seed(Node(&mut *self.0))?;
             self.0.place.pop();
         }
+        self.0.members = around;
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ mod steps;
 mod tests;
 mod value;
 
-pub use check::{NESTING_MAX, check};
+pub use check::{MEMBERS_MAX, NESTING_MAX, check};
 pub use object::JsonObject;
 pub(crate) use read::{Body, Object, read_body};
 pub(crate) use value::Value;

@@ -1,6 +1,6 @@
 //! What no endpoint accepts, and that reading stays linear whatever comes in.
 
-use super::{Body, NESTING_MAX, check, read_body, steps};
+use super::{Body, MEMBERS_MAX, NESTING_MAX, check, read_body, steps};
 use crate::{CreateNotification, Request, SetTags, Template, Timestamp, VIOLATIONS_LISTED_MAX};
 
 fn refused(body: &[u8]) -> Vec<String> {
@@ -59,6 +59,25 @@ fn nesting_ends_at_its_limit() {
     assert_eq!(deeper, [format!("{}: nesting deeper than 64", "[0]".repeat(NESTING_MAX))]);
     assert_eq!(refused(nested(100_000).as_bytes()).len(), 1);
     assert_eq!(refused("{\"a\":".repeat(100_000).as_bytes()).len(), 1);
+}
+
+#[test]
+fn members_are_bounded_in_an_object_with_those_around_it() {
+    let members = |first: usize, count: usize| -> String {
+        (first..first + count).map(|number| format!("\"k{number}\":0,")).collect()
+    };
+    let object = |count| format!("{{{}\"z\":0}}", members(0, count - 1));
+    check(object(MEMBERS_MAX).as_bytes()).unwrap();
+    let over = format!("more than {MEMBERS_MAX} members");
+    assert_eq!(refused(object(MEMBERS_MAX + 1).as_bytes()), [format!("body: {over}")]);
+    // Objects beside each other are each their own; objects inside each other are kept together.
+    let beside = format!("[{}{{}}]", format!("{},", object(1_000)).repeat(20));
+    check(beside.as_bytes()).unwrap();
+    let inside = format!("{{{}\"in\":{}}}", members(0, 5_000), object(5_000));
+    assert_eq!(refused(inside.as_bytes()), [format!("in: {over}")]);
+    // Nothing of what comes behind is looked at.
+    let broken_behind = format!("{{{}\"z\":", members(0, MEMBERS_MAX));
+    assert_eq!(refused(broken_behind.as_bytes()), [format!("body: {over}")]);
 }
 
 #[test]

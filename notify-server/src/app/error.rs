@@ -38,7 +38,7 @@ pub enum AppError {
     #[error("cannot serve TLS")]
     Tls(#[from] TlsError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}")]
+    #[error("cannot listen on {address}; --listen takes another address")]
     Listen {
         /// Which.
         address: String,

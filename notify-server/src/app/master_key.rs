@@ -45,7 +45,7 @@ pub(crate) fn existing_master_key(config: &Config) -> Result<Option<MasterKey>, 
 fn make(config: &Config) -> Result<MasterKey, AppError> {
     let made = match &config.master_key_file {
         // Who names a file means one that is there.
-        Some(_) => Err(MasterKeyError::File(std::io::ErrorKind::NotFound.into())),
+        Some(_) => Err(std::io::Error::new(std::io::ErrorKind::NotFound, "no such file").into()),
         None => MasterKey::read_or_make(&file(config)),
     };
     made.map_err(|source| failed(config, source))

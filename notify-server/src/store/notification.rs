@@ -97,7 +97,8 @@ pub trait NotificationStore {
         id: NotificationId,
     ) -> Result<NotificationRecord, StoreError>;
 
-    /// Lists notifications, newest first.
+    /// Lists notifications, newest first. A page ends early, with a place to go on from, once its
+    /// requests come to some megabytes: `limit` bounds rows, and each carries a whole body.
     async fn list_notifications(
         &self,
         app: AppNo,

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use notify_tests::{Caller, Reply, Route, ServerProcess, World, body, routes};
 use serde_json::{Value, json};
 
-/// Most that the server may grow by while it is fed bad input, in bytes. A megabyte of keys costs
-/// some twenty times its size on each thread that reads such a body; what grows without end, or
+/// Most that the server may grow by while it is fed bad input, in bytes. A body costs a
+/// few times its size on each thread that reads one, whatever is in it; what grows without end, or
 /// with 10 MB bodies, goes far beyond.
 const MEMORY_GROWTH_MAX: u64 = 128 * 1_048_576;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use notify_core::{
     AnswerPoll, App, AppCreated, CampaignCreated, CampaignList, CreateApp, CreateFeed, CreateKey,
     CreateNotification, Device, DeviceStatistics, Enrichment, EventsAccepted, FeedCreated,
@@ -17,7 +17,7 @@ use notify_core::{
 };
 use notify_server::sandbox::apns::Reason;
 use notify_server::sandbox::{Sandbox, SandboxConfig, Settings};
-use notify_tests::WAIT_MAX;
+use notify_tests::{ServerProcess, WAIT_MAX};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::process::Command;
@@ -247,6 +247,38 @@ async fn the_calls_of_the_sandbox_document_are_taken() -> Result<()> {
     ensure!(calls == 5, "{calls} calls");
     sandbox.stop().await;
     Ok(())
+}
+
+#[tokio::test]
+async fn the_master_key_that_operations_make_is_one() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let data_dir = folder.path().join("notify-data");
+    fs::create_dir(&data_dir)?;
+    let document = read("docs/operations.md");
+    let blocks = blocks(&document);
+    let [block] = blocks.as_slice() else { bail!("{} blocks", blocks.len()) };
+    for line in commands(block) {
+        sh(line, folder.path(), &[]).await?;
+    }
+    let key = data_dir.join("master.key");
+    let made = fs::read(&key)?;
+    let server = ServerProcess::start(&data_dir).await?;
+    ensure!(server.terminate().await?.success());
+    ensure!(fs::read(&key)? == made, "the server took the key that was there");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&key)?.permissions());
+    ensure!(mode & 0o777 == 0o600, "{mode:o}");
+    Ok(())
+}
+
+#[test]
+fn the_readme_names_an_example_and_the_sdk_as_they_are() {
+    let readme = read("README.md");
+    let (_, rest) = readme.split_once("`cargo run -p notify-examples --bin ").unwrap();
+    let (example, _) = rest.split_once('`').unwrap();
+    assert!(root().join(format!("examples/src/bin/{example}.rs")).is_file(), "{example}");
+    let (_, rest) = readme.split_once("`notify-client = { path = \"../notify/").unwrap();
+    let (folder, _) = rest.split_once('"').unwrap();
+    assert!(read(&format!("{folder}/Cargo.toml")).contains("name = \"notify-client\""));
 }
 
 /// Runs a line as a shell does, and fails when it fails.

@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 
 use crate::{Block, blocks, commands, read, root, sh};
 
-/// Most lines of a quick start (issue 2, point 1).
+/// Most lines of a quick start: what a reader types before the first notification arrives.
 const QUICK_START_LINES_MAX: usize = 6;
 
 /// A binary built beside this test.

@@ -77,6 +77,7 @@ macro_rules! store_contract {
             notifications: a_notification_reads_back_as_it_was_accepted,
                 an_id_is_used_once_within_an_application, a_campaign_must_be_active,
                 a_report_is_listed_and_never_due, notifications_are_listed_newest_first,
+                a_page_of_large_requests_ends_early,
                 one_that_has_not_begun_is_canceled_at_once, what_is_over_cannot_be_canceled,
                 a_canceled_dispatch_ends_its_retries_and_counts_the_rest;
             delivery: what_is_due_is_started_oldest_first_within_the_limit,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::given::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
-use crate::store::{AppNo, Checkpoint, Settled, Store};
+use crate::store::{AppNo, Checkpoint, PageRequest, Settled, Store};
 
 async fn read(store: &dyn Store, app: AppNo, id: &NotificationId) -> NotificationRecord {
     store.notification(app, id.clone()).await.unwrap()
@@ -81,6 +81,32 @@ pub async fn notifications_are_listed_newest_first(store: &dyn Store) {
     let rest = store.list_notifications(app, given::next_page(2, first.next)).await.unwrap();
     let listed: Vec<_> = first.rows.into_iter().chain(rest.rows).map(|row| row.id).collect();
     assert_eq!((listed, rest.next), (ids, None));
+}
+
+pub async fn a_page_of_large_requests_ends_early(store: &dyn Store) {
+    let app = given::app(store).await;
+    let mut ids = Vec::new();
+    for _ in 0..12 {
+        let mut large = given::broadcast(&[Platform::Ios]);
+        large.request = serde_json::json!({"text": "t".repeat(1_000_000)}).to_string();
+        ids.insert(0, given::accepted(store, app, large).await);
+    }
+    let (mut listed, mut pages, mut next) = (Vec::new(), 0, None);
+    loop {
+        let request = PageRequest { limit: 1_000, cursor: next };
+        let page = store.list_notifications(app, request).await.unwrap();
+        assert!((1..=8).contains(&page.rows.len()), "{}", page.rows.len());
+        listed.extend(page.rows.into_iter().map(|row| row.id));
+        pages += 1;
+        next = page.next;
+        if next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(listed, ids, "nobody is left out, nobody comes twice");
+    assert!(pages >= 2, "{pages}");
+    let two = store.list_notifications(app, given::page(2)).await.unwrap();
+    assert_eq!((two.rows.len(), two.next.is_some()), (2, true), "the limit holds all the same");
 }
 
 pub async fn one_that_has_not_begun_is_canceled_at_once(store: &dyn Store) {

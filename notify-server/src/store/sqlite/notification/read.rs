@@ -17,6 +17,9 @@ use crate::store::{AppNo, Page, PageRequest, StoreError, platform_of};
 /// Most kinds of failure that one answer lists.
 const FAILURES_LISTED_MAX: i64 = 100;
 
+/// From so many bytes of requests on a page is full: a thousand of the largest would be a gigabyte.
+const PAGE_REQUEST_BYTES_MAX: usize = 4 * 1_048_576;
+
 /// Columns as [`read_row`] reads them.
 const NOTIFICATION: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
     n.local_time, n.started_at, n.completed_at, n.request, n.platforms";
@@ -60,18 +63,23 @@ pub(super) fn list(
     live_app(connection, app)?;
     let listing = Listing { name: "notifications", app: app.0 };
     let before = listing.number(page)?.unwrap_or(i64::MAX);
-    let found = connection
-        .prepare_cached(&format!(
-            "select {NOTIFICATION} from notifications n where n.app_no = ?1 and n.no < ?2
-             order by n.no desc limit ?3"
-        ))?
-        .query_map([app.0, before, rows_wanted(page)], read_row)?
-        .collect::<Result<Vec<_>, _>>()?;
-    let rows = found
-        .into_iter()
-        .map(|found| Ok((found.no, record(connection, found)?)))
-        .collect::<Result<Vec<_>, StoreError>>()?;
-    Ok(listing.page(rows, page))
+    let mut statement = connection.prepare_cached(&format!(
+        "select {NOTIFICATION} from notifications n where n.app_no = ?1 and n.no < ?2
+         order by n.no desc limit ?3"
+    ))?;
+    let (mut rows, mut request_bytes, mut limit) = (Vec::new(), 0, page.limit);
+    for found in statement.query_map([app.0, before, rows_wanted(page)], read_row)? {
+        let found = found?;
+        let is_full = request_bytes >= PAGE_REQUEST_BYTES_MAX;
+        request_bytes += found.request.len();
+        rows.push((found.no, record(connection, found)?));
+        if is_full {
+            // This one begins the next page.
+            limit = u32::try_from(rows.len() - 1).unwrap_or(limit);
+            break;
+        }
+    }
+    Ok(listing.page(rows, &PageRequest { limit, cursor: None }))
 }
 
 fn read_row(row: &Row<'_>) -> rusqlite::Result<Found> {

@@ -1,0 +1,95 @@
+//! The file of the master key: read, or made where there is none.
+
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use secrecy::SecretString;
+use zeroize::Zeroizing;
+
+use super::{MASTER_KEY_BYTES, MasterKey, MasterKeyError};
+
+/// Longest master key file that is read, in bytes.
+const MASTER_KEY_FILE_BYTES_MAX: u64 = 1_024;
+
+impl MasterKey {
+    /// Reads the key file; `None` when it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be read or holds no key.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, MasterKeyError> {
+        let mut text = Zeroizing::new(String::new());
+        let file = match std::fs::File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        file.take(MASTER_KEY_FILE_BYTES_MAX).read_to_string(&mut text)?;
+        Self::from_base64(&SecretString::from(text.as_str())).map(Some)
+    }
+
+    /// Reads the key file, or draws a key and makes the file (mode 0600) when there is none. Of
+    /// two processes that start at once one makes it, the other reads it.
+    ///
+    /// # Errors
+    /// When the file can be neither read nor made.
+    pub(crate) fn read_or_make(path: &Path) -> Result<Self, MasterKeyError> {
+        if let Some(key) = Self::read(path)? {
+            return Ok(key);
+        }
+        let mut bytes = Zeroizing::new([0_u8; MASTER_KEY_BYTES]);
+        aws_lc_rs::rand::fill(bytes.as_mut()).expect("the operating system gives random bytes");
+        let text = Zeroizing::new(BASE64.encode(bytes.as_ref()) + "\n");
+        // Written beside and linked into place, so that nobody ever reads half a key.
+        let draft = path.with_extension(format!("draft-{}", std::process::id()));
+        let written = write_private(&draft, text.as_bytes())
+            .and_then(|()| match std::fs::hard_link(&draft, path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+                linked => linked,
+            })
+            .and_then(|()| sync_folder(path));
+        let removed = std::fs::remove_file(&draft);
+        written.and(removed)?;
+        let made = Self::read(path)?;
+        made.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound).into())
+    }
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_file_is_made_once_and_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("master.key");
+        let made = MasterKey::read_or_make(&path).unwrap();
+        assert_eq!(MasterKey::read_or_make(&path).unwrap().id, made.id);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+}
