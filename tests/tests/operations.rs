@@ -52,7 +52,7 @@ async fn a_check_says_what_the_provider_says_and_sends_nothing() -> Result<()> {
         (apns, "/topic", json!("com.example.other"), "TopicDisallowed"),
         (apns, "/endpoint", json!("http://127.0.0.1:1"), "connect_failed"),
         (fcm, "/service_account/private_key_id", json!("withdrawn"), "invalid_grant"),
-        (fcm, "/service_account/project_id", json!("another"), "PERMISSION_DENIED"),
+        (fcm, "/service_account/project_id", json!("another"), "NOT_FOUND"),
         (fcm, "/endpoint", json!("http://127.0.0.1:1"), "connect_failed"),
     ];
     for (provider, pointer, value, expected) in rows {
