@@ -87,7 +87,7 @@ async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
         format!("/admin/v1/apps/{app}/providers"),
         format!("/admin/v1/apps/{app}/providers/apns"),
         format!("/admin/v1/apps/{app}/providers/fcm"),
-        format!("/admin/v1/apps/{app}/diagnostics"),
+        format!("/admin/v1/apps/{app}/devices/diagnostics"),
         "/admin/v1/diagnostics".to_owned(),
     ] {
         let reply = admin.send(&Method::GET, &path, "").await?;

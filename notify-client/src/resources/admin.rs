@@ -271,7 +271,7 @@ handle! {
     fn diagnostics() -> Diagnostics = Ok(Call::admin(Method::GET, &["diagnostics"]));
 
     /// How the devices of an application fit its providers:
-    /// `GET /admin/v1/apps/:id/diagnostics`.
+    /// `GET /admin/v1/apps/:id/devices/diagnostics`.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] when the id names no application.
@@ -286,7 +286,7 @@ handle! {
     /// # }
     /// ```
     fn app_diagnostics(app: AppId) -> AppDiagnostics =
-        Ok(Call::admin(Method::GET, &["apps", &app.to_string(), "diagnostics"]));
+        Ok(Call::admin(Method::GET, &["apps", &app.to_string(), "devices", "diagnostics"]));
 
     pages {
         /// All applications from that page on, page by page.

@@ -127,7 +127,7 @@ async fn diagnostics_are_read() {
         "store_identifiers": [{"store_identifier": "com.a", "devices": 2}]}});
     let server = Server::answering(told.clone()).await;
     let read = server.client().admin().app_diagnostics(app_id()).await.unwrap();
-    server.saw(&format!("GET /admin/v1/apps/{ID}/diagnostics"), None).await;
+    server.saw(&format!("GET /admin/v1/apps/{ID}/devices/diagnostics"), None).await;
     assert_eq!(serde_json::to_value(&read).unwrap(), told);
 }
 

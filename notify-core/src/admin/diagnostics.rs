@@ -48,7 +48,7 @@ pub struct StorageDiagnostics {
     pub free_bytes: Option<u64>,
 }
 
-/// Answer of `GET /admin/v1/apps/:id/diagnostics`.
+/// Answer of `GET /admin/v1/apps/:id/devices/diagnostics`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AppDiagnostics {

@@ -169,7 +169,7 @@ fn administration() -> Vec<Route> {
             providers::resume,
         )
         .about("Let deliveries go on that are held", "interfaces"),
-        get::<NoQuery, AppDiagnostics>("/admin/v1/apps/{id}/diagnostics", diagnostics::app)
+        get::<NoQuery, AppDiagnostics>("/admin/v1/apps/{id}/devices/diagnostics", diagnostics::app)
             .about("How the devices of an application fit its providers", "interfaces"),
         get::<NoQuery, Diagnostics>("/admin/v1/diagnostics", diagnostics::server)
             .about("How the server is set up, and whether it works", "interfaces"),

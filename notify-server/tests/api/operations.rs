@@ -108,13 +108,16 @@ async fn diagnostics_of_an_application_tell_its_ios_devices() {
             "ios_env": env, "push_token": id, "store_identifier": "com.example.app"});
         server.caller().post("/v1/devices", &device).await.ok();
     }
-    let told = admin.get(&format!("/admin/v1/apps/{app}/diagnostics")).await.ok();
+    let told = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
     let identifiers = json!([{"store_identifier": "com.example.app", "devices": 2}]);
     let expected = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
         "store_identifiers": identifiers}});
     assert_eq!(told, expected);
     let nobodys = "01a1fcc4-9bb4-7002-8cbb-878d20259b58";
-    admin.get(&format!("/admin/v1/apps/{nobodys}/diagnostics")).await.rejected(404, &["not found"]);
+    admin
+        .get(&format!("/admin/v1/apps/{nobodys}/devices/diagnostics"))
+        .await
+        .rejected(404, &["not found"]);
 }
 
 #[tokio::test]

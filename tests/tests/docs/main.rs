@@ -136,7 +136,7 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /admin/v1/apps/{id}/keys" => answer::<KeyList>,
         "GET /admin/v1/apps/{id}/providers/{provider}" => answer::<ProviderView>,
         "POST /admin/v1/apps/{id}/providers/{provider}/test" => answer::<ProviderChecked>,
-        "GET /admin/v1/apps/{id}/diagnostics" => answer::<AppDiagnostics>,
+        "GET /admin/v1/apps/{id}/devices/diagnostics" => answer::<AppDiagnostics>,
         "GET /admin/v1/diagnostics" => answer::<Diagnostics>,
         "Answers and errors" => answer::<notify_core::ErrorBody>,
         _ => return None,

@@ -31,7 +31,7 @@ pub(crate) async fn server(ctx: Ctx, _: NoQuery) -> Result<Reply<Diagnostics>, A
     }))
 }
 
-/// `GET /admin/v1/apps/{id}/diagnostics`.
+/// `GET /admin/v1/apps/{id}/devices/diagnostics`.
 pub(crate) async fn app(ctx: Ctx, _: NoQuery) -> Result<Reply<AppDiagnostics>, ApiError> {
     let (api, app) = (ctx.api(), ctx.id("id")?);
     let devices = api.store.ios_devices(app).await?;

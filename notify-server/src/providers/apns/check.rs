@@ -28,15 +28,17 @@ pub(super) async fn both_hosts(apns: &Apns) -> Checked {
     }
     let (production, sandbox) =
         tokio::join!(ask(apns, IosEnv::Production), ask(apns, IosEnv::Sandbox));
-    let checks = [Checked::of_answer(&production), Checked::of_answer(&sandbox)];
-    let [for_production, for_sandbox] = &checks;
+    judge(&production, &sandbox)
+}
+
+fn judge(production: &Answer, sandbox: &Answer) -> Checked {
+    let (here, there) = (Checked::of_answer(production), Checked::of_answer(sandbox));
     let is_good = |checked: &Checked, other: &Checked, answer: &Answer| {
         checked.ok || (other.ok && is_for_the_other(answer))
     };
     Checked {
-        ok: is_good(for_production, for_sandbox, &production)
-            && is_good(for_sandbox, for_production, &sandbox),
-        detail: format!("production: {}; sandbox: {}", for_production.detail, for_sandbox.detail),
+        ok: is_good(&here, &there, production) && is_good(&there, &here, sandbox),
+        detail: format!("production: {}; sandbox: {}", here.detail, there.detail),
     }
 }
 
@@ -54,4 +56,39 @@ async fn ask(apns: &Apns, env: IosEnv) -> Answer {
     let body = PreparedBody::Whole(Bytes::from_static(SILENT));
     let to = Address::Apns { token: IMPOSSIBLE_TOKEN.into(), env };
     apns.attempt(&Prepared { headers, body }, &to).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::providers::{Certainty, Scope};
+
+    #[test]
+    fn a_key_is_good_that_one_host_takes_and_the_other_knows_as_not_its_own() {
+        let taken =
+            Answer::TokenDead { reason: "BadDeviceToken".into(), ambiguous: true, since: None };
+        let config = |reason: &'static str| Answer::Config { reason: reason.into() };
+        let (other, wrong) = (config(OTHER_ENVIRONMENT[0]), config("InvalidProviderToken"));
+        let reason = "connect_timeout".into();
+        let gone = Answer::Retry { reason, after: None, outcome: Certainty::NotProcessed };
+        let reason = "TooManyProviderTokenUpdates".into();
+        let many = Answer::Throttle { reason, after: None, scope: Scope::Provider };
+        for (production, sandbox, ok) in [
+            (&taken, &taken, true),
+            (&taken, &other, true),
+            (&other, &taken, true),
+            (&other, &other, false),
+            (&taken, &wrong, false),
+            (&wrong, &wrong, false),
+            (&taken, &gone, false),
+            (&many, &taken, false),
+        ] {
+            let checked = judge(production, sandbox);
+            assert_eq!(checked.ok, ok, "{}", checked.detail);
+        }
+        let told = judge(&taken, &wrong).detail;
+        let expected = "production: the credentials are accepted; sandbox: the credentials are \
+                        refused: InvalidProviderToken";
+        assert_eq!(told, expected);
+    }
 }

@@ -63,3 +63,25 @@ impl From<serde_json::Error> for StoreError {
         Self::Backend(Box::new(error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn only_a_lock_of_another_process_is_busy() {
+        for (code, busy) in [
+            (ffi::SQLITE_BUSY, true),
+            (ffi::SQLITE_LOCKED, true),
+            (ffi::SQLITE_FULL, false),
+            (ffi::SQLITE_CORRUPT, false),
+        ] {
+            let error = || rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            assert_eq!(is_busy(&error()), busy, "{code}");
+            assert_eq!(was_busy::<()>(&Err(error().into())), busy, "{code}");
+        }
+        assert!(!was_busy(&Ok(())) && !was_busy::<()>(&Err(unavailable("closed"))));
+    }
+}
