@@ -55,7 +55,9 @@ pub(crate) async fn run(
     stopping: CancellationToken,
 ) {
     loop {
-        let next_ms = match delete_all(&store, keep.over_at(clock.now()), &stopping).await {
+        // The next look counts from this one's instant: what became over meanwhile is not missed.
+        let now = clock.now();
+        let next_ms = match delete_all(&store, keep.over_at(now), &stopping).await {
             Ok(deleted) => {
                 tell(deleted);
                 LOOK_EVERY_MS
@@ -68,7 +70,7 @@ pub(crate) async fn run(
         };
         tokio::select! {
             () = stopping.cancelled() => return,
-            () = clock.sleep_until(clock.now().plus_ms(next_ms)) => {}
+            () = clock.sleep_until(now.plus_ms(next_ms)) => {}
         }
     }
 }

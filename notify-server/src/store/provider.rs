@@ -25,11 +25,11 @@ pub trait ProviderStore {
     /// Removes a provider; [`StoreError::NotFound`] when it was not configured.
     async fn delete_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError>;
 
-    /// Lets deliveries go on that are held, whatever holds them: [`Change::ProviderChanged`] is
-    /// told. [`StoreError::NotFound`] when it is not configured.
+    /// Releases what is held of a provider: [`Change::ProviderChanged`] is told.
+    /// [`StoreError::NotFound`] when it is not configured.
     ///
     /// [`Change::ProviderChanged`]: super::Change::ProviderChanged
-    async fn resume_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError>;
+    async fn release_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError>;
 
     /// The providers of an application, by name.
     async fn providers(&self, app: AppId) -> Result<Vec<ProviderRow>, StoreError>;

@@ -87,7 +87,7 @@ pub(crate) async fn test(ctx: Ctx, _: NoBody) -> Result<Reply<ProviderChecked>, 
 
 /// `POST /admin/v1/apps/{id}/providers/{provider}/resume`.
 pub(crate) async fn resume(ctx: Ctx, _: NoBody) -> Result<Reply<Success>, ApiError> {
-    ctx.api().store.resume_provider(ctx.id("id")?, provider(&ctx)?).await?;
+    ctx.api().store.release_provider(ctx.id("id")?, provider(&ctx)?).await?;
     Ok(Reply::now(Success { success: true }))
 }
 

@@ -48,7 +48,7 @@ impl ProviderStore for SqliteStore {
         .await
     }
 
-    async fn resume_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError> {
+    async fn release_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError> {
         self.write(move |tx| {
             let no = app_no(tx, app)?;
             let known = tx
