@@ -4,7 +4,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use notify_client::{Client, RETRIES_DEFAULT};
+use notify_client::{Client, RETRIES_DEFAULT, TIMEOUT_DEFAULT};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
@@ -35,7 +35,7 @@ pub(crate) struct ConnectionArgs {
     #[arg(long, global = true, value_name = "FILE", env = "NOTIFY_CA_CERTIFICATE")]
     pub(crate) ca_certificate: Option<PathBuf>,
     /// Seconds that one attempt may take.
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = TIMEOUT_DEFAULT.as_secs())]
     pub(crate) timeout: u64,
     /// How often a call is tried again when the server or the network fails.
     #[arg(long, global = true, value_name = "TIMES", default_value_t = RETRIES_DEFAULT)]

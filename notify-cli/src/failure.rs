@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use notify_client::Error;
+use notify_client::{Error, KeyKind};
 
 /// Exit status of a check that found something wrong.
 const UNWELL: u8 = 1;
@@ -122,7 +122,7 @@ fn how_to_mend(report: Option<&Path>) -> String {
 /// The status of a failed call. What the client finds wrong the server would reject likewise.
 fn call_status(error: &Error) -> u8 {
     match error {
-        Error::Config(_) | Error::NoKey(_) => USAGE,
+        Error::Config { .. } | Error::NoKey(_) => USAGE,
         Error::Invalid(_) => REJECTED,
         Error::Rejected { status: 429, .. } => FAILED,
         Error::Rejected { .. } => REJECTED,
@@ -139,11 +139,11 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
         return rules;
     }
     match error {
-        Error::NoKey("admin key") => {
+        Error::NoKey(KeyKind::Admin) => {
             vec!["no admin key: set NOTIFY_ADMIN_KEY or keep one in a profile".to_owned()]
         }
-        Error::NoKey(what) => {
-            vec![format!("no {what}: set NOTIFY_API_KEY or keep one in a profile")]
+        Error::NoKey(KeyKind::Api) => {
+            vec!["no API key: set NOTIFY_API_KEY or keep one in a profile".to_owned()]
         }
         Error::Unauthorized { .. } => {
             vec![format!("{error}; is it a key of {server}, and its application active?")]
@@ -209,7 +209,7 @@ mod tests {
             (Failure::Unwell { failed: 2 }, 1),
             (Failure::Usage(String::new()), 2),
             (Failure::file("f")(io::Error::from(io::ErrorKind::NotFound)), 2),
-            (Error::NoKey("API key").into(), 2),
+            (Error::NoKey(KeyKind::Api).into(), 2),
             (rejected(400).into(), 3),
             (rejected(409).into(), 3),
             (Failure::RowsRefused { rows: 1, report: None }, 3),

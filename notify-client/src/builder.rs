@@ -20,7 +20,8 @@ pub const RETRIES_DEFAULT: usize = 4;
 pub const DELAY_MIN_DEFAULT: Duration = Duration::from_millis(250);
 /// Longest delay before a retry, unless told otherwise or the server asks for more.
 pub const DELAY_MAX_DEFAULT: Duration = Duration::from_secs(10);
-/// Largest answer that is read, in bytes: a page of 1,000 notifications with bodies of 256 KiB.
+/// Largest answer that is read, in bytes. A page of 1,000 devices with the longest texts that there
+/// can be takes some 90 MB, without their tags.
 pub(crate) const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 const USER_AGENT: &str = concat!("notify-client/", env!("CARGO_PKG_VERSION"));
@@ -150,9 +151,7 @@ macro_rules! http_client {
         let builder = {
             let mut certificates = Vec::new();
             for pem in &settings.root_certificates {
-                let bundle = reqwest::Certificate::from_pem_bundle(pem);
-                certificates
-                    .extend(bundle.map_err(|error| $crate::builder::bad_certificate(&error))?);
+                certificates.extend($crate::builder::certificates(pem)?);
             }
             if $shared.base_url.scheme() == "http" {
                 // Without TLS no certificate is needed, and a machine without any must do.
@@ -161,26 +160,25 @@ macro_rules! http_client {
                 builder.tls_certs_merge(certificates)
             }
         };
-        builder.build().map_err(|error| $crate::builder::bad_client(&error))?
+        builder.build().map_err($crate::builder::bad_client)?
     }};
 }
 pub(crate) use http_client;
 
+/// The certificates of a PEM text; at least one.
 #[cfg(any(feature = "rustls", feature = "native-tls"))]
-pub(crate) fn bad_certificate(error: &reqwest::Error) -> Error {
-    Error::Config(format!("root certificate: {}", chain(error)))
-}
-
-pub(crate) fn bad_client(error: &reqwest::Error) -> Error {
-    Error::Config(format!("cannot build the client: {}", chain(error)))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text = format!("{text}: {source}");
-        next = source.source();
+pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<reqwest::Certificate>, Error> {
+    let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|error| {
+        let what = "root certificate: cannot be read".to_owned();
+        Error::Config { what, source: Some(Box::new(error)) }
+    })?;
+    if certificates.is_empty() {
+        return Err(Error::config("root certificate: there is none in this text"));
     }
-    text
+    Ok(certificates)
+}
+
+pub(crate) fn bad_client(error: reqwest::Error) -> Error {
+    let what = "cannot build the client".to_owned();
+    Error::Config { what, source: Some(Box::new(error)) }
 }

@@ -12,16 +12,40 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// A source of an error, of whatever type the layer below has.
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
+/// Which key a call needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    /// The application's.
+    Api,
+    /// The administrator's.
+    Admin,
+}
+
+impl std::fmt::Display for KeyKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Api => "API key",
+            Self::Admin => "admin key",
+        })
+    }
+}
+
 /// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The client cannot be built so: a base url, a key or a certificate that is none.
-    #[error("{0}")]
-    Config(String),
+    #[error("{what}")]
+    Config {
+        /// What is none, and why.
+        what: String,
+        /// What the layer below says of it.
+        #[source]
+        source: Option<Source>,
+    },
     /// The call needs a key that the client does not have. Nothing was sent.
     #[error("no {0}")]
-    NoKey(&'static str),
+    NoKey(KeyKind),
     /// The request breaks rules of the API. Nothing was sent.
     #[error("{0}")]
     Invalid(Violations),
@@ -86,6 +110,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A setting that is none, for a reason of our own.
+    pub(crate) fn config(what: impl Into<String>) -> Self {
+        Self::Config { what: what.into(), source: None }
+    }
+
     /// HTTP status of the answer, when there was one.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
@@ -106,7 +135,7 @@ impl Error {
             Self::Rejected { status, request_id, .. }
             | Self::Server { status, request_id, .. }
             | Self::Decode { status, request_id, .. } => (*status, request_id),
-            Self::Config(_)
+            Self::Config { .. }
             | Self::NoKey(_)
             | Self::Invalid(_)
             | Self::Connect(_)
@@ -121,7 +150,7 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Rejected { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
-            Self::Config(_)
+            Self::Config { .. }
             | Self::NoKey(_)
             | Self::Invalid(_)
             | Self::Unauthorized { .. }
@@ -143,7 +172,7 @@ impl Error {
             Self::Rejected { status: 409, retry_after, .. } => retry_after.is_some(),
             Self::Rejected { status, .. } => *status == 429,
             Self::Server { status, .. } => matches!(status, 502..=504),
-            Self::Config(_)
+            Self::Config { .. }
             | Self::NoKey(_)
             | Self::Invalid(_)
             | Self::Unauthorized { .. }
@@ -158,7 +187,7 @@ impl Error {
             Self::Timeout(_) | Self::Transport(_) | Self::Server { .. } | Self::Decode { .. } => {
                 false
             }
-            Self::Config(_)
+            Self::Config { .. }
             | Self::NoKey(_)
             | Self::Invalid(_)
             | Self::Unauthorized { .. }
@@ -172,7 +201,8 @@ impl Error {
     pub(crate) fn from_transport(error: reqwest::Error) -> Self {
         let error = error.without_url();
         if error.is_builder() {
-            Self::Config(format!("the request cannot be built: {error}"))
+            let what = "the request cannot be built".to_owned();
+            Self::Config { what, source: Some(Box::new(error)) }
         } else if error.is_connect() {
             Self::Connect(Box::new(error))
         } else if error.is_timeout() {

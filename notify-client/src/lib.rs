@@ -53,7 +53,7 @@ pub use builder::{
     TIMEOUT_DEFAULT,
 };
 pub use client::Client;
-pub use error::{Error, RETRY_AFTER_MAX};
+pub use error::{Error, KeyKind, RETRY_AFTER_MAX};
 pub use notify_core;
 pub use page::{Page, Pages};
 pub use resources::{

@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use crate::{
-    Error,
+    Error, KeyKind,
     call::{Call, Credential},
 };
 
@@ -42,12 +42,12 @@ impl Shared {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let needed = match call.credential {
-            Credential::App => Some((API_KEY, &self.api_key, "API key")),
-            Credential::Admin => Some((header::AUTHORIZATION, &self.admin_key, "admin key")),
+            Credential::App => Some((API_KEY, &self.api_key, KeyKind::Api)),
+            Credential::Admin => Some((header::AUTHORIZATION, &self.admin_key, KeyKind::Admin)),
             Credential::None => None,
         };
-        if let Some((name, value, what)) = needed {
-            headers.insert(name, value.clone().ok_or(Error::NoKey(what))?);
+        if let Some((name, value, kind)) = needed {
+            headers.insert(name, value.clone().ok_or(Error::NoKey(kind))?);
         }
         if call.body.is_some() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -82,14 +82,14 @@ impl Shared {
 
 /// Reads the address of a server: an origin, with a path where a proxy puts one before it.
 pub(crate) fn base_url(text: &str) -> Result<Url, Error> {
-    let wrong = |what: &str| Error::Config(format!("base url `{text}`: {what}"));
+    let wrong = |what: &str| Error::config(format!("base url `{text}`: {what}"));
     let url = Url::parse(text).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => wrong(NO_SCHEME),
         other => wrong(&other.to_string()),
     })?;
     // Ahead of the rules whose text repeats the url.
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(Error::Config("base url: must not hold a user or password".to_owned()));
+        return Err(Error::config("base url: must not hold a user or password"));
     }
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong(NO_SCHEME));
@@ -104,7 +104,7 @@ pub(crate) fn base_url(text: &str) -> Result<Url, Error> {
 pub(crate) fn secret_header(key: &SecretString, scheme: &str) -> Result<HeaderValue, Error> {
     // The error must not repeat the key.
     let mut value = HeaderValue::from_str(&format!("{scheme}{}", key.expose_secret().trim()))
-        .map_err(|_| Error::Config("a key must be visible ASCII characters".to_owned()))?;
+        .map_err(|_| Error::config("a key must be visible ASCII characters"))?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -42,6 +42,27 @@ pub enum FeedStatus {
     Failing,
 }
 
+impl FeedStatus {
+    /// Every status.
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Ok, Self::Failing];
+
+    /// The word on the wire and in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Ok => "ok",
+            Self::Failing => "failing",
+        }
+    }
+
+    /// The status of that word, if there is one.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+}
+
 /// A feed as listed by `GET /v1/feeds` (B30).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -34,6 +34,7 @@ use crate::telemetry::Metrics;
 const KEYS_WRITTEN_EVERY: Duration = Duration::from_secs(60);
 /// How long connections may take to close after their last request, whatever the grace.
 const CLOSING_GRACE: Duration = Duration::from_secs(1);
+
 /// A running server.
 pub struct App {
     /// The address it listens on.
@@ -153,7 +154,7 @@ impl App {
     }
 
     /// Stops: no new connections, 503 for new requests, what is in flight ends, storage is closed.
-    /// Answers false when requests were still in flight at the end of the grace.
+    /// Answers false when requests or messages were still in flight at the end of the grace.
     pub async fn stop(self) -> bool {
         let deadline = Instant::now() + self.grace;
         let serving = &self.serving;
@@ -175,7 +176,7 @@ impl App {
     }
 }
 
-/// Runs a server on a listener until `shutdown`.
+/// Runs a server on a listener until `shutdown`. Answers as [`App::stop`] does.
 ///
 /// # Errors
 /// When it does not start.

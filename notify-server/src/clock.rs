@@ -29,7 +29,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Anchors the engine's time at the wall clock of this moment.
+    /// Anchors the server's time at the wall clock of this moment.
     #[must_use]
     pub fn start() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]

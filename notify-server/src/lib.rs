@@ -2,6 +2,7 @@
 
 mod api;
 pub mod app;
+mod causes;
 pub mod cli;
 pub mod clock;
 pub mod commands;

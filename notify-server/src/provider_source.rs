@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use notify_core::{AppId, ProviderKind};
 
+use crate::causes::with_causes;
 use crate::delivery::{Configured, ProviderSource};
 use crate::payload::{Outgoing, TooLarge};
 use crate::provider_config::ProviderConfig;
@@ -55,7 +56,12 @@ impl ProviderSource for StoredProviders {
                 rate_per_second: config.rate_per_second(),
             },
             Err(error) => {
-                tracing::warn!(app = %app_id, provider = provider.as_str(), "{error}: configure it anew");
+                tracing::warn!(
+                    app = %app_id,
+                    provider = provider.as_str(),
+                    cause = with_causes(&error),
+                    "a provider cannot be used: configure it anew"
+                );
                 Configured { provider: Arc::new(Unreadable), rate_per_second: None }
             }
         }))

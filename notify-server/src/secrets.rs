@@ -80,7 +80,8 @@ impl MasterKey {
         }
         let key = RandomizedNonceKey::new(&AES_256_GCM, &bytes)
             .expect("the length was checked just above");
-        let digest = sha256(&[b"notify master key id", bytes.as_slice()].concat());
+        let named = Zeroizing::new([b"notify master key id", bytes.as_slice()].concat());
+        let digest = sha256(&named);
         let id = digest[..KEY_ID_BYTES].try_into().expect("a digest is longer than a key id");
         Ok(Self { id, key })
     }

@@ -73,6 +73,26 @@ pub enum Origin {
     Reported,
 }
 
+impl Origin {
+    /// Every origin.
+    pub const ALL: [Self; 2] = [Self::Created, Self::Reported];
+
+    /// The word on the wire and in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Reported => "reported",
+        }
+    }
+
+    /// The origin of that word, if there is one.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|origin| origin.as_str() == word)
+    }
+}
+
 /// How many devices are in which state (B20). `targeted` is the sum of `sent` to `pending`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -2,8 +2,7 @@
 
 use notify_core::{
     AnswerId, CampaignId, DeviceStatistics, Enrichment, FeedItem, IdempotencyKey, Platform,
-    PlatformCount, Poll, Request, Template, Timestamp, decode_cursor, encode_cursor,
-    json::JsonObject, percentage,
+    PlatformCount, Poll, Request, Template, Timestamp, json::JsonObject, percentage,
 };
 use serde_json::json;
 
@@ -59,17 +58,6 @@ fn answers_of_a_poll_share_all_clicks() {
     let answers = poll.with_percentages().answers;
     let shares: Vec<String> = answers.iter().map(|one| one.percentage.to_string()).collect();
     assert_eq!(shares, ["66.67", "33.33", "0"]);
-}
-
-#[test]
-fn a_cursor_reads_back_and_other_texts_do_not() {
-    for key in ["", "42", "1767225600000/0197f9a0", "ü\u{1f600}"] {
-        assert_eq!(decode_cursor(&encode_cursor(key)).unwrap(), key);
-    }
-    for text in ["", "42", "bjE", "%%%", "bjEu=", "____"] {
-        let refused = decode_cursor(text).unwrap_err();
-        assert_eq!(refused.as_slice(), ["cursor: is not one that this server made"], "{text}");
-    }
 }
 
 #[test]

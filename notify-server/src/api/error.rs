@@ -6,6 +6,7 @@ use http::{HeaderValue, StatusCode, header};
 use notify_core::{ErrorBody, Violations};
 
 use super::reply::{JSON_CONTENT_TYPE, json_bytes};
+use crate::causes::with_causes;
 use crate::store::{BackendError, StoreError};
 
 /// `Retry-After` where the server cannot take the request now, in seconds.
@@ -155,7 +156,7 @@ impl ApiError {
     }
 
     fn cause(&self) -> Option<Cause> {
-        let mut source: &dyn std::error::Error = match self {
+        let source: &dyn std::error::Error = match self {
             Self::Unavailable(source) | Self::Internal(source) => source.as_ref(),
             Self::Invalid(_)
             | Self::Unauthorized
@@ -168,12 +169,7 @@ impl ApiError {
             | Self::RateLimited { .. }
             | Self::Stopping => return None,
         };
-        let mut text = source.to_string();
-        while let Some(deeper) = source.source() {
-            text = format!("{text}: {deeper}");
-            source = deeper;
-        }
-        Some(Cause(text))
+        Some(Cause(with_causes(source)))
     }
 }
 

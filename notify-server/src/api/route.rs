@@ -45,7 +45,7 @@ pub(crate) struct Route {
     pub(crate) template: &'static str,
     /// What it does, in one line.
     pub(crate) summary: &'static str,
-    /// The rows that fix it, such as `spec 4.1, B12`.
+    /// The rows that fix it, such as `spec 4.1, B12`; empty where none does.
     pub(crate) rows: &'static str,
     /// Query parameters.
     pub(crate) query: &'static [(&'static str, &'static str)],

@@ -132,58 +132,58 @@ fn templates() -> Vec<Route> {
 fn administration() -> Vec<Route> {
     vec![
         post::<CreateApp, AppCreated>("/admin/v1/apps", apps::create)
-            .about("Create an application", "interfaces"),
+            .about("Create an application", ""),
         get::<PageQuery, AppList>("/admin/v1/apps", apps::list)
-            .about("List applications, oldest first", "interfaces")
+            .about("List applications, oldest first", "")
             .query(PAGE),
         get::<NoQuery, notify_core::App>("/admin/v1/apps/{id}", apps::get)
-            .about("Read an application", "interfaces"),
+            .about("Read an application", ""),
         patch::<UpdateApp, Success>("/admin/v1/apps/{id}", apps::change)
-            .about("Rename, suspend or resume an application", "interfaces"),
+            .about("Rename, suspend or resume an application", ""),
         delete::<NoQuery, Success>("/admin/v1/apps/{id}", apps::delete)
-            .about("Delete an application with everything it owns", "interfaces"),
+            .about("Delete an application with everything it owns", ""),
         post::<CreateKey, KeyCreated>("/admin/v1/apps/{id}/keys", keys::create)
-            .about("Create an API key; it is shown this once", "interfaces"),
+            .about("Create an API key; it is shown this once", ""),
         get::<NoQuery, KeyList>("/admin/v1/apps/{id}/keys", keys::list)
-            .about("List API keys without their secrets", "interfaces"),
+            .about("List API keys without their secrets", ""),
         delete::<NoQuery, Success>("/admin/v1/apps/{id}/keys/{key_id}", keys::revoke)
-            .about("Revoke an API key at once", "interfaces"),
+            .about("Revoke an API key at once", ""),
         get::<NoQuery, ProviderList>("/admin/v1/apps/{id}/providers", providers::list)
-            .about("List configured providers without their secrets", "interfaces"),
+            .about("List configured providers without their secrets", ""),
         put::<providers::ProviderConfig, Success>(
             "/admin/v1/apps/{id}/providers/{provider}",
             providers::put,
         )
-        .about("Configure a provider", "interfaces"),
+        .about("Configure a provider", ""),
         get::<NoQuery, ProviderView>("/admin/v1/apps/{id}/providers/{provider}", providers::get)
-            .about("Read a provider without its secrets", "interfaces"),
+            .about("Read a provider without its secrets", ""),
         delete::<NoQuery, Success>("/admin/v1/apps/{id}/providers/{provider}", providers::delete)
-            .about("Remove a provider", "interfaces"),
+            .about("Remove a provider", ""),
         post::<NoBody, ProviderChecked>(
             "/admin/v1/apps/{id}/providers/{provider}/test",
             providers::test,
         )
-        .about("Check the credentials against the provider; nobody gets anything", "interfaces"),
+        .about("Check the credentials against the provider; nobody gets anything", ""),
         post::<NoBody, Success>(
             "/admin/v1/apps/{id}/providers/{provider}/resume",
             providers::resume,
         )
-        .about("Let deliveries go on that are held", "interfaces"),
+        .about("Let deliveries go on that are held", ""),
         get::<NoQuery, AppDiagnostics>("/admin/v1/apps/{id}/devices/diagnostics", diagnostics::app)
-            .about("How the devices of an application fit its providers", "interfaces"),
+            .about("How the devices of an application fit its providers", ""),
         get::<NoQuery, Diagnostics>("/admin/v1/diagnostics", diagnostics::server)
-            .about("How the server is set up, and whether it works", "interfaces"),
+            .about("How the server is set up, and whether it works", ""),
     ]
 }
 
 fn beside() -> Vec<Route> {
     vec![
-        raw("/healthz", probes::health).about("Whether the process lives", "interfaces"),
-        raw("/readyz", probes::ready).about("Whether it can serve", "interfaces"),
-        raw("/metrics", probes::metrics).about("Metrics in Prometheus text", "interfaces"),
-        raw("/openapi.json", probes::openapi).about("This document", "interfaces"),
-        raw("/docs", docs_page::page).about("Reference page", "interfaces"),
-        raw("/docs/{file}", docs_page::file).about("Part of the reference page", "interfaces"),
+        raw("/healthz", probes::health).about("Whether the process lives", ""),
+        raw("/readyz", probes::ready).about("Whether it can serve", ""),
+        raw("/metrics", probes::metrics).about("Metrics in Prometheus text", ""),
+        raw("/openapi.json", probes::openapi).about("This document", ""),
+        raw("/docs", docs_page::page).about("Reference page", ""),
+        raw("/docs/{file}", docs_page::file).about("Part of the reference page", ""),
     ]
 }
 
@@ -196,7 +196,12 @@ mod tests {
         let routes = routes();
         let mut seen = std::collections::HashSet::new();
         for route in &routes {
-            assert!(!route.summary.is_empty() && !route.rows.is_empty());
+            assert!(!route.summary.is_empty(), "{}", route.template);
+            // These rows are shown to callers: nothing else may stand among them.
+            let rows: Vec<&str> = route.rows.split(", ").filter(|row| !row.is_empty()).collect();
+            let are_rows = rows.iter().all(|row| row.starts_with("spec ") || row.starts_with('B'));
+            assert!(are_rows, "{}: {}", route.template, route.rows);
+            assert!(!rows.is_empty() || !route.template.starts_with("/v1/"), "{}", route.template);
             assert!(seen.insert((route.method.clone(), route.template)));
         }
     }

@@ -32,7 +32,7 @@ async fn until_the_end(app: App, stop: impl Future<Output = ()>) -> anyhow::Resu
         tracing::error!("the delivery engine has ended: the server stops, to be started again");
     }
     if !app.stop().await && has_engine {
-        tracing::warn!("some requests were cut off: they took longer than --shutdown-grace");
+        tracing::warn!("requests or messages were cut off: they took longer than --shutdown-grace");
     }
     anyhow::ensure!(has_engine, "the delivery engine has ended");
     Ok(())

@@ -152,6 +152,17 @@ fn read_file(path: &Path) -> Result<Table, ConfigError> {
     }
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     // Read as a whole first, since only then do errors name their line.
-    toml::from_str::<Config>(&text).map_err(|error| broken(error.to_string()))?;
-    toml::from_str(&text).map_err(|error| broken(error.to_string()))
+    toml::from_str::<Config>(&text).map_err(|error| broken(told(&error, &text)))?;
+    toml::from_str(&text).map_err(|error| broken(told(&error, &text)))
+}
+
+/// What is wrong, and in which line. The line itself is not repeated: a secret that was put there
+/// by mistake would stand in the log.
+fn told(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message();
+    let before = error.span().and_then(|span| text.get(..span.start));
+    match before {
+        Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
+        None => message.to_owned(),
+    }
 }

@@ -16,14 +16,15 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::delivery::CREDIT_DEFAULT;
+use crate::store::sqlite::READERS_DEFAULT;
 pub use document::configuration_document;
 pub use load::{ConfigError, Sources};
 pub(crate) use settings::{Kind, SETTINGS, Setting};
 pub use values::{LogFormat, Networks, Span};
 
-/// Name of the database file in the data directory.
+/// Name of the database file in the data folder.
 pub const DATABASE_FILE: &str = "notify.db";
-/// Name of the master key file in the data directory.
+/// Name of the master key file in the data folder.
 pub const MASTER_KEY_FILE: &str = "master.key";
 /// Variable of the environment that holds the master key itself.
 pub(crate) const MASTER_KEY_VARIABLE: &str = "NOTIFY_MASTER_KEY";
@@ -79,7 +80,7 @@ pub struct Config {
     pub keep_outcomes_days: u32,
     /// Days that events device by device are kept after it; 0 is for ever.
     pub keep_events_days: u32,
-    /// File of the master key; `master.key` in the data directory by default.
+    /// File of the master key; `master.key` in the data folder by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master_key_file: Option<PathBuf>,
     /// Filter of the log.
@@ -112,7 +113,7 @@ impl Default for Config {
             max_connections: 16_384,
             max_connections_per_address: 8_192,
             shutdown_grace: Span::from_secs(30),
-            reader_threads: 4,
+            reader_threads: READERS_DEFAULT,
             delivery_credit: CREDIT_DEFAULT,
             keep_notifications_days: 90,
             keep_outcomes_days: 30,

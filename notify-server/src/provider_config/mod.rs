@@ -45,13 +45,13 @@ impl ProviderConfigError {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnreadableConfig {
     /// It does not open.
-    #[error("a provider's configuration cannot be opened: {0}")]
+    #[error("a provider's configuration cannot be opened")]
     Sealed(#[from] SecretError),
     /// What was sealed is no JSON.
     #[error("a provider's configuration is damaged")]
     Json(#[from] serde_json::Error),
     /// What was sealed is not taken any more.
-    #[error("a provider's configuration is not taken any more: {0}")]
+    #[error("a provider's configuration is not taken any more")]
     Rules(#[from] ProviderConfigError),
 }
 

@@ -115,7 +115,6 @@ async fn subscriptions(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// A template with a feature of every type and a button of every kind that three allow.
 async fn notifications_and_events(server: &TestServer) -> Result<()> {
     let client = server.client();
     let report = ReportNotification {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use moka::sync::Cache;
 use notify_core::{AppStatus, KeyId, Timestamp};
 
+use crate::causes::with_causes;
 use crate::store::{AppAccess, Change, ChangeListener, SharedStore, StoreError};
 
 /// How long a key is believed, where another process may have revoked it.
@@ -96,8 +97,8 @@ impl Keyring {
             return;
         }
         if let Err(error) = self.store.touch_keys(used.into_iter().collect()).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "the last use of keys was not written");
+            let cause = with_causes(&error);
+            tracing::warn!(cause, "the last use of keys was not written");
         }
     }
 }

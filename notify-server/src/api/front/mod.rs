@@ -38,6 +38,8 @@ pub(crate) const URI_BYTES_MAX: usize = 8_192;
 pub(crate) const HEADER_BYTES_MAX: usize = 16_384;
 /// Most header fields.
 pub(crate) const HEADERS_MAX: usize = 100;
+/// How often [`Front::tidy`] is due.
+pub(crate) const TIDY_EVERY: Duration = Duration::from_secs(60);
 
 const API_KEY: header::HeaderName = header::HeaderName::from_static("x-api-key");
 
@@ -105,7 +107,7 @@ impl Front {
                 let (parts, body) = response.into_parts();
                 match body.collect().await {
                     Ok(body) => Response::from_parts(parts, body.to_bytes()),
-                    Err(error) => ApiError::Internal(error.to_string().into()).into_response(),
+                    Err(error) => ApiError::Internal(error.into()).into_response(),
                 }
             }
             Err(error) => error.into_response(),
@@ -250,6 +252,3 @@ fn finish(method: &Method, mut response: Response<Bytes>) -> Response<Full<Bytes
     response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
     response.map(|_| Full::new(Bytes::new()))
 }
-
-/// How often [`Front::tidy`] is due.
-pub(crate) const TIDY_EVERY: Duration = Duration::from_secs(60);

@@ -19,8 +19,12 @@ use crate::api::front::{HEADER_BYTES_MAX, HEADERS_MAX};
 const HTTP2_STREAMS_MAX: u32 = 100;
 /// How often an HTTP/2 peer is asked whether it is still there.
 const HTTP2_PING_EVERY: Duration = Duration::from_secs(20);
+/// How long its answer may take.
 const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// What the parser takes above our own limits, so that the front can answer in our form.
+/// Shortest and longest time between two looks at what a connection does.
+const WATCH_MIN: Duration = Duration::from_millis(20);
+const WATCH_MAX: Duration = Duration::from_secs(1);
+/// How many times our own limits the parser takes, so that the front can answer in our form.
 const PARSER_SLACK: usize = 4;
 
 /// An accepted connection.
@@ -118,9 +122,6 @@ where
         }
     }
 }
-
-const WATCH_MIN: Duration = Duration::from_millis(20);
-const WATCH_MAX: Duration = Duration::from_secs(1);
 
 /// A request being answered; dropped with it, also when the client went away.
 struct InFlight(Arc<Activity>);

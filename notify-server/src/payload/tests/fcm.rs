@@ -65,7 +65,21 @@ fn fcm_sends_what_is_enriched_as_data_alone_when_asked_to() {
     );
     let plain = Given::text("not enriched");
     assert_eq!(plain.fcm(true), plain.fcm(false));
-    assert_eq!(poll().fcm(true)["message"]["data"]["body"], "Tea or coffee?");
+    assert_eq!(
+        poll().fcm(true),
+        json!({"message": {
+            "token": "t0ken",
+            "data": {
+                "notification_id": ID,
+                "url": "https://n.example/p/1",
+                "image_url": "https://i.example/cup.png",
+                "poll_id": ID,
+                "title": "Shop",
+                "body": "Tea or coffee?",
+            },
+            "android": {"priority": "HIGH", "ttl": "3600s"},
+        }})
+    );
 }
 
 #[test]

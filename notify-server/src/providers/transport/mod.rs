@@ -1,4 +1,4 @@
-//! The HTTP/2 sender: `h2` driven directly over TLS, a small pool per origin, credential and trust
+//! The HTTP/2 sender: `h2` driven directly over TLS, a small pool per origin, credential and trust.
 //! It makes one request and says what came of it; what that means is the provider's to tell. Runs
 //! on the engine's current-thread runtime.
 

@@ -7,6 +7,10 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::provider_config::ExtraRoots;
 
+/// Most configurations kept: far more than there are trusts in use, as each changed
+/// `ca_certificate` makes another.
+const CONFIGS_KEPT_MAX: usize = 1_024;
+
 /// Which roots are trusted beside the system's.
 pub(crate) type Trust = Option<ExtraRoots>;
 
@@ -29,6 +33,10 @@ impl TlsConfigs {
         alpn: &'static [&'static str],
     ) -> Option<Arc<ClientConfig>> {
         let mut configs = self.configs.lock().expect("nothing panics under this lock");
+        if configs.len() >= CONFIGS_KEPT_MAX {
+            // Connections keep theirs; what is still in use is made once more.
+            configs.clear();
+        }
         configs.entry((trust.clone(), alpn)).or_insert_with(|| self.make(trust, alpn)).clone()
     }
 

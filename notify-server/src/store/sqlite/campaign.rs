@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use self::feeds::{link_feeds, resolve_feeds};
 use super::SqliteStore;
-use super::row::{campaign_status, folded, live_app, unknown_value, uuid_at};
+use super::row::{folded, live_app, unknown_value, uuid_at};
 use crate::store::{AppNo, CampaignDraft, CampaignStore, Done, Once, StoreError};
 
 /// Columns as [`campaign_of`] reads them.
@@ -250,5 +250,5 @@ fn campaign_of(row: &Row<'_>) -> rusqlite::Result<Campaign> {
 
 fn status_at(row: &Row<'_>, column: usize) -> rusqlite::Result<CampaignStatus> {
     let word: String = row.get(column)?;
-    campaign_status(&word).ok_or_else(|| unknown_value(column, Type::Text))
+    CampaignStatus::from_word(&word).ok_or_else(|| unknown_value(column, Type::Text))
 }

@@ -1,13 +1,13 @@
 //! Feeds (B30).
 
 use async_trait::async_trait;
-use notify_core::{Feed, FeedCreated, FeedId, NewFeed, Timestamp};
+use notify_core::{Feed, FeedCreated, FeedId, FeedStatus, NewFeed, Timestamp};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::SqliteStore;
 use super::cursor::{Listing, rows_wanted};
-use super::row::{count_at, feed_status, live_app, unknown_value, uuid_at};
+use super::row::{count_at, live_app, unknown_value, uuid_at};
 use crate::store::{AppNo, Done, FeedStore, Once, Page, PageRequest, StoreError};
 
 #[async_trait]
@@ -102,7 +102,7 @@ fn feed_of(row: &Row<'_>) -> rusqlite::Result<(i64, Feed)> {
         id: FeedId(uuid_at(row, 1)?),
         name: row.get(2)?,
         url: row.get(3)?,
-        status: feed_status(&status).ok_or_else(|| unknown_value(4, Type::Text))?,
+        status: FeedStatus::from_word(&status).ok_or_else(|| unknown_value(4, Type::Text))?,
         items: count_at(row, 5)?,
         last_fetched_at: row.get::<_, Option<i64>>(6)?.map(Timestamp),
         last_error: row.get(7)?,

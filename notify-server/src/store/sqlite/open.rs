@@ -38,7 +38,7 @@ pub enum OpenError {
     /// Another server works on it.
     #[error(
         "{} is in use by another notify-server: stop that one, or give this one another data \
-         directory", .0.display()
+         folder", .0.display()
     )]
     InUse(PathBuf),
     /// Its tables are of a later version.

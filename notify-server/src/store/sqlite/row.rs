@@ -1,6 +1,6 @@
 //! How values of the API are written in columns and read back. Codes are never renumbered.
 
-use notify_core::{AppStatus, CampaignStatus, EventType, FeedStatus, IosEnv, Platform, PollLayout};
+use notify_core::{EventType, IosEnv, Platform, PollLayout};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
@@ -27,25 +27,6 @@ pub(super) fn unknown_value(column: usize, kind: Type) -> rusqlite::Error {
     rusqlite::Error::InvalidColumnType(column, "a known value".to_owned(), kind)
 }
 
-pub(super) fn app_status(word: &str) -> Option<AppStatus> {
-    [AppStatus::Active, AppStatus::Suspended].into_iter().find(|status| status.as_str() == word)
-}
-
-pub(super) fn campaign_status(word: &str) -> Option<CampaignStatus> {
-    [CampaignStatus::Active, CampaignStatus::Disabled]
-        .into_iter()
-        .find(|status| status.as_str() == word)
-}
-
-pub(super) fn feed_status(word: &str) -> Option<FeedStatus> {
-    match word {
-        "pending" => Some(FeedStatus::Pending),
-        "ok" => Some(FeedStatus::Ok),
-        "failing" => Some(FeedStatus::Failing),
-        _ => None,
-    }
-}
-
 pub(super) fn layout_code(layout: PollLayout) -> i64 {
     match layout {
         PollLayout::PollImages => 0,
@@ -55,9 +36,7 @@ pub(super) fn layout_code(layout: PollLayout) -> i64 {
 }
 
 pub(super) fn layout_of(code: i64) -> Option<PollLayout> {
-    [PollLayout::PollImages, PollLayout::PollText, PollLayout::PollTextWideImage]
-        .into_iter()
-        .find(|layout| layout_code(*layout) == code)
+    PollLayout::ALL.into_iter().find(|layout| layout_code(*layout) == code)
 }
 
 pub(super) fn event_code(kind: EventType) -> i64 {

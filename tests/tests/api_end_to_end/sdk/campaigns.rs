@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::page;
 
+/// A template with a feature of every type, and three kinds of buttons.
 fn spring(feed: &TemplateFeed) -> Result<Template> {
     let article = |number: u32| Article {
         url: format!("https://a.example/{number}"),

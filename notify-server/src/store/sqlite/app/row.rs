@@ -1,10 +1,10 @@
 //! Rows of applications and keys.
 
-use notify_core::{App, AppId, Key, KeyId, NewApp, Timestamp};
+use notify_core::{App, AppId, AppStatus, Key, KeyId, NewApp, Timestamp};
 use rusqlite::types::Type;
 use rusqlite::{Row, params};
 
-use crate::store::sqlite::row::{app_status, unknown_value, uuid_at};
+use crate::store::sqlite::row::{unknown_value, uuid_at};
 use crate::store::sqlite::writer::WriteTx;
 use crate::store::{AppNo, NewKey, StoreError};
 
@@ -17,7 +17,7 @@ pub(super) fn app_of(row: &Row<'_>) -> rusqlite::Result<(AppNo, App)> {
         id: AppId(uuid_at(row, 1)?),
         name: row.get(2)?,
         language: row.get(3)?,
-        status: app_status(&status).ok_or_else(|| unknown_value(4, Type::Text))?,
+        status: AppStatus::from_word(&status).ok_or_else(|| unknown_value(4, Type::Text))?,
         created_at: Timestamp(row.get(5)?),
     };
     Ok((AppNo(row.get(0)?), app))

@@ -133,10 +133,7 @@ fn insert(tx: &WriteTx<'_>, app: AppNo, row: &Row<'_>) -> Result<NotificationNo,
         .execute(params![
             app.0,
             row.id.as_str(),
-            match row.origin {
-                Origin::Created => "created",
-                Origin::Reported => "reported",
-            },
+            row.origin.as_str(),
             row.status.as_str(),
             row.at.as_ms(),
             row.due_at.map(Timestamp::as_ms),

@@ -92,7 +92,7 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<Found> {
         id: row.get(1)?,
         status: NotificationStatus::from_word(&status)
             .ok_or_else(|| unknown_value(2, Type::Text))?,
-        origin: if origin == "created" { Origin::Created } else { Origin::Reported },
+        origin: Origin::from_word(&origin).ok_or_else(|| unknown_value(3, Type::Text))?,
         created_at: Timestamp(row.get(4)?),
         send_at: if is_local { None } else { time(5)? },
         started_at: time(7)?,
