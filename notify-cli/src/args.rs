@@ -15,9 +15,9 @@ Environment:
   NO_COLOR               no colours
 
 Exit status:
-  0 done, 2 wrong usage, 3 rejected, 4 not authorised, 5 not found,
-  6 the server or the network failed, after retries;
-  1 (watch) it ended, and deliveries failed, expired or were canceled";
+  0 done, 1 a check failed (doctor, providers test), or what was watched ended with deliveries
+  that failed, expired or were canceled; 2 wrong usage, 3 rejected, 4 not authorised,
+  5 not found, 6 the server or the network failed, after retries";
 
 /// Sends notifications with a Notify server, and administers it.
 #[derive(Debug, Parser)]
@@ -82,6 +82,9 @@ pub(crate) enum Command {
     /// Administer push providers (needs the admin key).
     #[command(subcommand)]
     Providers(commands::providers::Providers),
+    /// Look for what keeps notifications from arriving, and say how to mend it (needs the admin
+    /// key).
+    Doctor(commands::doctor::Doctor),
     /// Keep addresses and keys of servers in the user's config folder.
     #[command(subcommand)]
     Profile(commands::profile::ProfileCommand),

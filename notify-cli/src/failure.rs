@@ -7,6 +7,8 @@ use std::{
 
 use notify_client::{Error, KeyKind};
 
+/// Exit status of a check that found something wrong.
+const UNWELL: u8 = 1;
 /// Exit status of wrong usage.
 pub(crate) const USAGE: u8 = 2;
 /// What was watched ended, and not as it was meant to.
@@ -63,6 +65,12 @@ pub(crate) enum Failure {
         /// Deliveries that were canceled.
         canceled: u64,
     },
+    /// Checks found something wrong; what it is stands in the result.
+    #[error("checks failed: {failed}")]
+    Unwell {
+        /// How many.
+        failed: usize,
+    },
     /// The call failed.
     #[error("{0}")]
     Call(#[from] Error),
@@ -83,6 +91,7 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::File { .. } => USAGE,
             Self::NotFound(_) => NOT_FOUND,
+            Self::Unwell { .. } => UNWELL,
             Self::RowsRefused { .. } => REJECTED,
             Self::NotAllSent { .. } => NOT_ALL_SENT,
             Self::Stopped { cause, .. } => cause.as_ref().map_or(INTERRUPTED, |it| it.status()),
@@ -108,6 +117,7 @@ impl Failure {
             | Self::NotFound(_)
             | Self::RowsRefused { .. }
             | Self::NotAllSent { .. }
+            | Self::Unwell { .. }
             | Self::Output(_) => vec![self.to_string()],
         }
     }
@@ -209,8 +219,9 @@ mod tests {
             retry_after: None,
         };
         let failed = |status| Error::Server { status, request_id: None, retry_after: None };
-        let rows: [(Failure, u8); 13] = [
+        let rows: [(Failure, u8); 14] = [
             (Failure::NotAllSent { failed: 1, expired: 0, canceled: 0 }, 1),
+            (Failure::Unwell { failed: 2 }, 1),
             (Failure::Usage(String::new()), 2),
             (Failure::file("f")(io::Error::from(io::ErrorKind::NotFound)), 2),
             (Error::NoKey(KeyKind::Api).into(), 2),

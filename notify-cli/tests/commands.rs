@@ -272,7 +272,7 @@ async fn polls_events_and_statistics() {
 #[tokio::test(flavor = "multi_thread")]
 async fn administration() {
     let with_id = |line: &str| line.replace("ID", ID);
-    let [get, update, delete, create, list, revoke, providers, remove] = [
+    let [get, update, delete, create, list, revoke, providers, remove, test, resume] = [
         "apps get ID",
         "apps update ID --status suspended",
         "apps delete ID",
@@ -281,6 +281,8 @@ async fn administration() {
         "keys revoke ID --app ID",
         "providers list --app ID",
         "providers delete webpush --app ID",
+        "providers test apns --app ID",
+        "providers resume fcm --app ID",
     ]
     .map(with_id);
     let app =
@@ -312,6 +314,13 @@ async fn administration() {
         (&revoke, done(), format!("DELETE {path}/keys/{ID}"), None),
         (&providers, json!({ "providers": [] }), format!("GET {path}/providers"), None),
         (&remove, done(), format!("DELETE {path}/providers/webpush"), None),
+        (
+            &test,
+            json!({ "ok": true, "detail": "good" }),
+            format!("POST {path}/providers/apns/test"),
+            None,
+        ),
+        (&resume, done(), format!("POST {path}/providers/fcm/resume"), None),
     ])
     .await;
 }

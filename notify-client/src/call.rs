@@ -19,6 +19,8 @@ pub(crate) enum Credential {
     App,
     /// The administrator's, as `Authorization: Bearer`.
     Admin,
+    /// Nobody's: what lies beside the API is open.
+    None,
 }
 
 /// A request, and how its answer reads.
@@ -55,6 +57,11 @@ impl<T: DeserializeOwned> Call<T> {
     /// A call under `/admin/v1`.
     pub(crate) fn admin(method: Method, path: &[&str]) -> Self {
         Self::new(method, Credential::Admin, &["admin", "v1"], path)
+    }
+
+    /// A call beside the API.
+    pub(crate) fn open(method: Method, path: &[&str]) -> Self {
+        Self::new(method, Credential::None, &[], path)
     }
 
     fn new(method: Method, credential: Credential, root: &[&str], path: &[&str]) -> Self {

@@ -58,7 +58,7 @@ pub use notify_core;
 pub use page::{Page, Pages};
 pub use resources::{
     Admin, Campaigns, Devices, EnrichmentAnswer, Enrichments, Events, Feeds, Notifications, Polls,
-    Statistics, Subscriptions, Tags,
+    Readiness, Server, Statistics, Subscriptions, Tags,
 };
 
 /// The README's example is compiled like those of this documentation.

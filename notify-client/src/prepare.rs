@@ -41,11 +41,14 @@ impl Shared {
     pub(crate) fn prepare<T>(&self, call: &Call<T>, key: Option<&str>) -> Result<Prepared, Error> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        let (name, value, kind) = match call.credential {
-            Credential::App => (API_KEY, &self.api_key, KeyKind::Api),
-            Credential::Admin => (header::AUTHORIZATION, &self.admin_key, KeyKind::Admin),
+        let needed = match call.credential {
+            Credential::App => Some((API_KEY, &self.api_key, KeyKind::Api)),
+            Credential::Admin => Some((header::AUTHORIZATION, &self.admin_key, KeyKind::Admin)),
+            Credential::None => None,
         };
-        headers.insert(name, value.clone().ok_or(Error::NoKey(kind))?);
+        if let Some((name, value, kind)) = needed {
+            headers.insert(name, value.clone().ok_or(Error::NoKey(kind))?);
+        }
         if call.body.is_some() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }

@@ -23,9 +23,11 @@ use crate::api::{self, Api, Front, Keyring, Limits, Serving};
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::Config;
 use crate::delivery::{Engine, EngineConfig, Surroundings};
+use crate::operations::Operations;
 use crate::outbound::Outbound;
 use crate::provider_source::StoredProviders;
 use crate::providers::Providers;
+use crate::retention::{self, Keep};
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
 
@@ -44,8 +46,6 @@ pub struct App {
     pub first_keys: Option<FirstKeys>,
     /// Storage.
     pub store: SharedStore,
-    /// Counts.
-    pub metrics: Arc<Metrics>,
     serving: Arc<Serving>,
     keyring: Arc<Keyring>,
     engine: Engine,
@@ -89,28 +89,39 @@ impl App {
         let failed = |source| AppError::Listen { address: config.listen.clone(), source };
         let address = listener.local_addr().map_err(failed)?;
         let origin = api::origin(address, tls.is_some());
-        let metrics = Arc::new(Metrics::default());
         let config = Arc::new(config);
         let outbound = Outbound::new(config.allow_private_networks);
+        let metrics = Arc::new(Metrics::default());
+        let providers = Arc::new(StoredProviders {
+            store: store.clone(),
+            master_key: master_key.clone(),
+            providers: Providers::new(clock.clone(), outbound.clone()),
+        });
         let around = Surroundings {
             store: store.clone(),
-            providers: Arc::new(StoredProviders {
-                store: store.clone(),
-                master_key: master_key.clone(),
-                providers: Providers::new(clock.clone(), outbound.clone()),
-            }),
+            providers: providers.clone(),
             clock: clock.clone(),
             public_url: public_url(&config, address, &origin),
+            metrics: metrics.delivery(),
         };
         let public_url = around.public_url.clone();
         let engine = Engine::start(around, engine_config(&config)).map_err(AppError::Engine)?;
+        let operations = Operations {
+            store: store.clone(),
+            clock: clock.clone(),
+            engine: engine.view(),
+            providers,
+            metrics: metrics.clone(),
+            last_sample: tokio::sync::Mutex::default(),
+        };
         let api = Arc::new(Api {
             store: store.clone(),
             clock: clock.clone(),
             master_key,
             outbound,
             provider_changes: tokio::sync::Mutex::default(),
-            metrics: metrics.clone(),
+            metrics,
+            operations,
             public_url,
             config: config.clone(),
             channels: engine.channels(),
@@ -130,20 +141,21 @@ impl App {
         let tasks = vec![
             tokio::spawn(api::serve(listener, serving.clone())),
             tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
+            tokio::spawn(retention::run(
+                store.clone(),
+                clock.clone(),
+                Keep::of(&config),
+                serving.stopping.clone(),
+            )),
         ];
         let grace = config.shutdown_grace.0;
-        Ok(Self {
-            address,
-            origin,
-            first_keys,
-            store,
-            metrics,
-            serving,
-            keyring,
-            engine,
-            tasks,
-            grace,
-        })
+        Ok(Self { address, origin, first_keys, store, serving, keyring, engine, tasks, grace })
+    }
+
+    /// Returns when the delivery engine came to its end though nobody asked for it: nothing is
+    /// delivered any more, and a new start takes up what is open.
+    pub async fn engine_ended(&self) {
+        self.engine.view().ended().await;
     }
 
     /// Stops: no new connections, 503 for new requests, what is in flight ends, storage is closed.

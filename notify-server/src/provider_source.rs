@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use notify_core::ProviderKind;
+use notify_core::{AppId, ProviderKind};
 
 use crate::causes::with_causes;
 use crate::delivery::{Configured, ProviderSource};
 use crate::payload::{Outgoing, TooLarge};
 use crate::provider_config::ProviderConfig;
-use crate::providers::{Address, Answer, Prepared, PreparedBody, Provider, Providers};
+use crate::providers::{Address, Answer, Checked, Prepared, PreparedBody, Provider, Providers};
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, SharedStore, StoreError};
 
@@ -18,6 +18,23 @@ pub(crate) struct StoredProviders {
     pub(crate) store: SharedStore,
     pub(crate) master_key: Arc<MasterKey>,
     pub(crate) providers: Providers,
+}
+
+impl StoredProviders {
+    /// A provider to be checked, apart from those that the engine works with;
+    /// [`StoreError::NotFound`] when none is configured.
+    pub(crate) async fn for_check(
+        &self,
+        app: AppId,
+        provider: ProviderKind,
+    ) -> Result<Arc<dyn Provider>, StoreError> {
+        let mut rows = self.store.providers(app).await?.into_iter();
+        let row = rows.find(|row| row.provider == provider).ok_or(StoreError::NotFound)?;
+        Ok(match ProviderConfig::open(&self.master_key, app, &row) {
+            Ok(config) => self.providers.apart().build(&config),
+            Err(_) => Arc::new(Unreadable),
+        })
+    }
 }
 
 #[async_trait::async_trait]
@@ -64,6 +81,10 @@ impl Provider for Unreadable {
 
     async fn attempt(&self, _prepared: &Prepared, _to: &Address) -> Answer {
         Answer::Config { reason: "credentials_cannot_be_opened".into() }
+    }
+
+    async fn check(&self) -> Checked {
+        Checked::bad("the credentials cannot be opened with the master key: configure it anew")
     }
 
     fn slots(&self) -> usize {

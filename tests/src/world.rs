@@ -187,6 +187,8 @@ pub fn body(route: &Route) -> Option<Value> {
         ("PUT", "/admin/v1/apps/{id}/providers/{provider}") => {
             json!({"service_account": {"type": "service_account"}})
         }
+        ("POST", "/admin/v1/apps/{id}/providers/{provider}/test")
+        | ("POST", "/admin/v1/apps/{id}/providers/{provider}/resume") => json!({}),
         (method, template) => panic!("{method} {template}: a route that the kit knows no body of"),
     })
 }

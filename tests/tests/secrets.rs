@@ -105,8 +105,16 @@ async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
         format!("/admin/v1/apps/{app}/providers/webpush"),
         format!("/admin/v1/apps/{app}/providers/messenger"),
         format!("/admin/v1/apps/{app}/providers/telegram"),
+        format!("/admin/v1/apps/{app}/devices/diagnostics"),
+        "/admin/v1/diagnostics".to_owned(),
     ] {
         let reply = admin.send(&Method::GET, &path, "").await?;
+        assert_eq!(reply.status, 200, "{path}");
+        all.extend(reply.body);
+    }
+    for provider in ["apns", "fcm"] {
+        let path = format!("/admin/v1/apps/{app}/providers/{provider}/test");
+        let reply = admin.send(&Method::POST, &path, "").await?;
         assert_eq!(reply.status, 200, "{path}");
         all.extend(reply.body);
     }
@@ -234,6 +242,8 @@ async fn secrets_stay_where_they_belong() -> Result<()> {
     let everything = all(&[&credentials, &chat, &tokens, &texts]);
     let everything: Vec<&Secret> = everything.iter().collect();
     assert_eq!(found(&everything, &logged), nothing, "in the log");
+    let told = String::from_utf8_lossy(&logged);
+    assert!(told.contains("not delivered") && told.contains("…#"), "addresses are masked");
     assert_eq!(found(&everything, &answered), nothing, "in the answers");
     // Push tokens and texts are what the database is there for; credentials are sealed or hashed.
     let kept: Vec<&Secret> = credentials.iter().chain(&chat).collect();

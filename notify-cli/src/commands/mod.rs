@@ -5,6 +5,7 @@ pub(crate) mod campaigns;
 pub(crate) mod completions;
 mod content;
 pub(crate) mod devices;
+pub(crate) mod doctor;
 pub(crate) mod enrichments;
 pub(crate) mod events;
 pub(crate) mod explain;
@@ -51,6 +52,7 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Apps(command) => apps::run(command, session).await,
         Command::Keys(command) => keys::run(command, session).await,
         Command::Providers(command) => providers::run(command, session).await,
+        Command::Doctor(args) => doctor::run(args, session).await,
         Command::Profile(command) => profile::run(command, session),
         Command::Completions(args) => completions::run(&args, session),
     }

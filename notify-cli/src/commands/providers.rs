@@ -33,6 +33,22 @@ pub(crate) enum Providers {
     },
     /// List the configured providers.
     List(AppArgs),
+    /// Check the credentials against the provider; nobody gets anything.
+    Test {
+        /// Which provider.
+        #[arg(value_parser = input::provider())]
+        provider: ProviderKind,
+        #[command(flatten)]
+        app: AppArgs,
+    },
+    /// Let deliveries go on that are held.
+    Resume {
+        /// Which provider.
+        #[arg(value_parser = input::provider())]
+        provider: ProviderKind,
+        #[command(flatten)]
+        app: AppArgs,
+    },
     /// Remove a provider.
     Delete {
         /// Which provider.
@@ -62,6 +78,18 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
             let app = session.app(app.app.as_deref()).await?;
             let list = notify.admin().list_providers(app).await?;
             session.out.show(&list, &view::PROVIDERS)
+        }
+        Providers::Test { provider, app } => {
+            let app = session.app(app.app.as_deref()).await?;
+            let checked = notify.admin().test_provider(app, provider).await?;
+            session.out.show(&checked, &view::PROVIDER_CHECKED)?;
+            // Scripts look at the status alone.
+            if checked.ok { Ok(()) } else { Err(Failure::Unwell { failed: 1 }) }
+        }
+        Providers::Resume { provider, app } => {
+            let app = session.app(app.app.as_deref()).await?;
+            notify.admin().resume_provider(app, provider).await?;
+            session.out.done()
         }
         Providers::Delete { provider, app } => {
             let app = session.app(app.app.as_deref()).await?;

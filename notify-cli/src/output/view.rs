@@ -342,6 +342,19 @@ pub(crate) const PROVIDER: View = View {
     export: PROVIDER_EXPORT,
 };
 
+pub(crate) const PROVIDER_CHECKED: View = one(&[plain("ok", "/ok"), text("detail", "/detail")]);
+
+pub(crate) const DOCTOR: View = many(
+    "checks",
+    &[
+        plain("check", "/check"),
+        text("about", "/about"),
+        plain("ok", "/ok"),
+        text("detail", "/detail"),
+        text("mend", "/mend"),
+    ],
+);
+
 pub(crate) const PROFILES: View = many(
     "profiles",
     &[

@@ -1,8 +1,9 @@
-//! The admin API: applications, their keys and providers.
+//! The admin API: applications, their keys and providers, diagnostics.
 
 use notify_core::{
-    App, AppCreated, AppId, AppList, CreateApp, CreateKey, KeyCreated, KeyId, KeyList, PageQuery,
-    ProviderKind, ProviderList, ProviderView, UpdateApp,
+    App, AppCreated, AppDiagnostics, AppId, AppList, CreateApp, CreateKey, Diagnostics, KeyCreated,
+    KeyId, KeyList, PageQuery, ProviderChecked, ProviderKind, ProviderList, ProviderView,
+    UpdateApp,
 };
 use reqwest::Method;
 use serde_json::Value;
@@ -214,6 +215,78 @@ handle! {
     fn delete_provider(app: AppId, provider: ProviderKind) -> () =
         Ok(Call::admin(Method::DELETE, &["apps", &app.to_string(), "providers", provider.as_str()])
             .done());
+
+    /// Checks a provider's credentials against the provider, without sending anything to anybody:
+    /// `POST /admin/v1/apps/:id/providers/:provider/test`. The server may ask for half a minute.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when it is not configured.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{AppId, ProviderKind};
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// let checked = notify.admin().test_provider(app, ProviderKind::Apns).await?;
+    /// println!("{}: {}", checked.ok, checked.detail);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn test_provider(app: AppId, provider: ProviderKind) -> ProviderChecked =
+        Ok(Call::admin(
+            Method::POST,
+            &["apps", &app.to_string(), "providers", provider.as_str(), "test"],
+        ));
+
+    /// Lets deliveries go on that are held: `POST /admin/v1/apps/:id/providers/:provider/resume`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when it is not configured.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{AppId, ProviderKind};
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// notify.admin().resume_provider(app, ProviderKind::Apns).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn resume_provider(app: AppId, provider: ProviderKind) -> () =
+        Ok(Call::admin(
+            Method::POST,
+            &["apps", &app.to_string(), "providers", provider.as_str(), "resume"],
+        )
+        .done());
+
+    /// How the server is set up, and whether it works: `GET /admin/v1/diagnostics`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Server`] when its storage does not answer.
+    ///
+    /// ```no_run
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let free = notify.admin().diagnostics().await?.storage.free_bytes;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn diagnostics() -> Diagnostics = Ok(Call::admin(Method::GET, &["diagnostics"]));
+
+    /// How the devices of an application fit its providers:
+    /// `GET /admin/v1/apps/:id/devices/diagnostics`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when the id names no application.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::AppId;
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// let ios = notify.admin().app_diagnostics(app).await?.ios;
+    /// println!("{} of {} devices are for development", ios.sandbox, ios.sampled);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn app_diagnostics(app: AppId) -> AppDiagnostics =
+        Ok(Call::admin(Method::GET, &["apps", &app.to_string(), "devices", "diagnostics"]));
 
     pages {
         /// All applications from that page on, page by page.

@@ -8,6 +8,7 @@ mod events;
 mod feeds;
 mod notifications;
 mod polls;
+mod server;
 mod statistics;
 mod subscriptions;
 mod tags;
@@ -20,6 +21,7 @@ pub use events::Events;
 pub use feeds::Feeds;
 pub use notifications::Notifications;
 pub use polls::Polls;
+pub use server::{Readiness, Server};
 pub use statistics::Statistics;
 pub use subscriptions::Subscriptions;
 pub use tags::Tags;
@@ -31,7 +33,7 @@ pub(crate) mod blocking {
     pub use super::{
         admin::blocking::Admin, campaigns::blocking::Campaigns, devices::blocking::Devices,
         enrichments::blocking::Enrichments, events::blocking::Events, feeds::blocking::Feeds,
-        notifications::blocking::Notifications, polls::blocking::Polls,
+        notifications::blocking::Notifications, polls::blocking::Polls, server::blocking::Server,
         statistics::blocking::Statistics, subscriptions::blocking::Subscriptions,
         tags::blocking::Tags,
     };

@@ -96,7 +96,47 @@ async fn providers_are_put_read_and_deleted() {
     server.saw(&format!("GET {path}"), None).await;
     assert_eq!(listed.providers, [read]);
 
+    let checked = json!({ "ok": false, "detail": "InvalidProviderToken" });
+    let server = Server::answering(checked.clone()).await;
+    let read = server.client().admin().test_provider(app_id(), ProviderKind::Apns).await.unwrap();
+    server.saw(&format!("POST {path}/apns/test"), None).await;
+    assert_eq!(serde_json::to_value(&read).unwrap(), checked);
+
+    let server = Server::answering(json!({ "success": true })).await;
+    server.client().admin().resume_provider(app_id(), ProviderKind::Fcm).await.unwrap();
+    server.saw(&format!("POST {path}/fcm/resume"), None).await;
+
     let server = Server::answering(json!({ "success": true })).await;
     server.client().admin().delete_provider(app_id(), ProviderKind::WebPush).await.unwrap();
     server.saw(&format!("DELETE {path}/webpush"), None).await;
+}
+
+#[tokio::test]
+async fn diagnostics_are_read() {
+    let told = json!({
+        "version": "1", "at": 1, "public_url": "http://a.example", "obstacles": ["x"],
+        "storage": {"backend": "sqlite", "journal_mode": "wal", "synchronous": "full",
+            "database_bytes": 1, "log_bytes": 2, "free_bytes": null},
+    });
+    let server = Server::answering(told.clone()).await;
+    let read = server.client().admin().diagnostics().await.unwrap();
+    server.saw("GET /admin/v1/diagnostics", None).await;
+    assert_eq!(serde_json::to_value(&read).unwrap(), told);
+
+    let told = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
+        "store_identifiers": [{"store_identifier": "com.a", "devices": 2}]}});
+    let server = Server::answering(told.clone()).await;
+    let read = server.client().admin().app_diagnostics(app_id()).await.unwrap();
+    server.saw(&format!("GET /admin/v1/apps/{ID}/devices/diagnostics"), None).await;
+    assert_eq!(serde_json::to_value(&read).unwrap(), told);
+}
+
+#[tokio::test]
+async fn a_server_is_ready_and_tells_the_time() {
+    let date = "Fri, 02 Jan 2026 03:04:35 GMT";
+    let ready = answer(200, json!({ "success": true })).insert_header("date", date);
+    let server = Server::giving(vec![ready]).await;
+    let bare = notify_client::Client::builder(&server.0.uri()).build().unwrap();
+    let read = bare.server().ready().await.unwrap();
+    assert_eq!(read.date, Some(Timestamp(1_767_323_075_000)), "without any key");
 }

@@ -1,7 +1,8 @@
 //! Reads and checks the bodies of the admin API.
 
 use super::{
-    AppChange, AppStatus, CreateApp, CreateKey, LANGUAGE_DEFAULT, NAME_CHARS_MAX, NewApp, UpdateApp,
+    AppChange, AppStatus, CreateApp, CreateKey, LANGUAGE_DEFAULT, NAME_CHARS_MAX, NewApp, NoBody,
+    UpdateApp,
 };
 use crate::{
     Timestamp,
@@ -14,6 +15,7 @@ use crate::{
 request!(CreateApp => NewApp, Body::Required, read_create, check_create);
 request!(UpdateApp => AppChange, Body::Required, read_update, check_update);
 request!(CreateKey => CreateKey, Body::Optional, read_key, check_key);
+request!(NoBody => NoBody, Body::Optional, read_nothing, check_nothing);
 
 fn read_create(object: &mut Object<'_, '_>) -> CreateApp {
     CreateApp { name: object.required_string("name"), language: object.string("language") }
@@ -48,4 +50,13 @@ fn read_key(object: &mut Object<'_, '_>) -> CreateKey {
 
 fn check_key(request: CreateKey, _now: Timestamp, findings: &mut Findings) -> Option<CreateKey> {
     Some(CreateKey { name: findings.text_up_to(&path("name"), request.name, NAME_CHARS_MAX) })
+}
+
+fn read_nothing(_: &mut Object<'_, '_>) -> NoBody {
+    NoBody {}
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the form of every check")]
+fn check_nothing(body: NoBody, _now: Timestamp, _: &mut Findings) -> Option<NoBody> {
+    Some(body)
 }

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 mod check;
+mod diagnostics;
+
+pub use diagnostics::*;
 
 use crate::{AppId, KeyId, ProviderKind, Timestamp};
 
@@ -131,6 +134,11 @@ pub struct CreateKey {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
+
+/// Body of a `POST` that has nothing to say: empty, or an object without fields.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NoBody {}
 
 /// Answer of `POST /admin/v1/apps/:id/keys`: the only time the key is shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -54,6 +54,7 @@ pub(crate) use serve::{Limits, Serving, origin, serve};
 use crate::channel::Channels;
 use crate::clock::SharedClock;
 use crate::config::Config;
+use crate::operations::Operations;
 use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
@@ -74,6 +75,8 @@ pub(crate) struct Api {
     pub(crate) provider_changes: tokio::sync::Mutex<()>,
     /// Counts.
     pub(crate) metrics: Arc<Metrics>,
+    /// What an operator looks at and tries.
+    pub(crate) operations: Operations,
     /// Settings.
     pub(crate) config: Arc<Config>,
     /// What poll urls begin with; without a slash at the end.

@@ -37,7 +37,10 @@ pub(crate) async fn create(
     };
     let once = ctx.once()?;
     let done = ctx.api().store.accept_notification(ctx.app_no(), accepted, once).await?;
-    Ok(counted(&ctx, "created", done))
+    if matches!(done, Done::Now(_)) {
+        ctx.api().metrics.accepted();
+    }
+    Ok(done.into())
 }
 
 /// `POST /v1/notifications/notify` (B18).
@@ -48,7 +51,7 @@ pub(crate) async fn notify(
     let poll = poll_draft(&report.content);
     let report = NewReport { report, request: ctx.body_text(), poll, at: ctx.at() };
     let done = ctx.api().store.record_report(ctx.app_no(), report, ctx.once()?).await?;
-    Ok(counted(&ctx, "reported", done))
+    Ok(done.into())
 }
 
 /// `GET /v1/notifications/{id}`.
@@ -177,15 +180,4 @@ fn draft_of(poll: &NewPoll) -> PollDraft {
     aws_lc_rs::rand::fill(&mut random).expect("the operating system gives random bytes");
     let public_id = uuid::Builder::from_random_bytes(random).into_uuid();
     PollDraft { poll: poll.clone(), answers, public_id }
-}
-
-fn counted(
-    ctx: &Ctx,
-    origin: &'static str,
-    done: Done<NotificationCreated>,
-) -> Reply<NotificationCreated> {
-    if matches!(done, Done::Now(_)) {
-        ctx.api().metrics.accepted(origin);
-    }
-    done.into()
 }

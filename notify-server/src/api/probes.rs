@@ -8,7 +8,7 @@ use notify_core::{ErrorBody, Success};
 
 use super::ctx::Ctx;
 use super::reply::{JSON_CONTENT_TYPE, json_bytes};
-use crate::telemetry::METRICS_CONTENT_TYPE;
+use crate::telemetry::Form;
 
 static OPENAPI: LazyLock<String> = LazyLock::new(super::openapi_json);
 
@@ -17,21 +17,21 @@ pub(crate) async fn health(_: Ctx) -> http::Response<Bytes> {
     json(StatusCode::OK, json_bytes(&Success { success: true }))
 }
 
-/// `GET /readyz`: 200 while storage answers.
+/// `GET /readyz`: 200 while storage can be read and written and the engine works. While the server
+/// stops the front answers 503 to it as to everything else.
 pub(crate) async fn ready(ctx: Ctx) -> http::Response<Bytes> {
-    match ctx.api().store.check().await {
-        Ok(()) => json(StatusCode::OK, json_bytes(&Success { success: true })),
-        Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "storage does not answer");
-            let errors = vec!["storage does not answer".to_owned()];
-            json(StatusCode::SERVICE_UNAVAILABLE, json_bytes(&ErrorBody { errors }))
-        }
+    let errors = ctx.api().operations.obstacles().await;
+    if errors.is_empty() {
+        return json(StatusCode::OK, json_bytes(&Success { success: true }));
     }
+    json(StatusCode::SERVICE_UNAVAILABLE, json_bytes(&ErrorBody { errors }))
 }
 
 /// `GET /metrics`.
 pub(crate) async fn metrics(ctx: Ctx) -> http::Response<Bytes> {
-    text(METRICS_CONTENT_TYPE, ctx.api().metrics.encode().into())
+    let accept = ctx.header(&header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let form = Form::of(accept);
+    text(form.content_type(), ctx.api().operations.metrics(form).await.into())
 }
 
 /// `GET /openapi.json`.

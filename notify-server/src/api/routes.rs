@@ -2,17 +2,17 @@
 //! route label of the metrics all come from it.
 
 use notify_core::{
-    AnswerPoll, AppCreated, AppList, CampaignCreated, CampaignList, CampaignRecord, CreateApp,
-    CreateFeed, CreateKey, CreateNotification, DeliveryList, Device, DeviceList, DeviceStatistics,
-    DeviceStatisticsQuery, Enrichment, EnrichmentQuery, EventsAccepted, Explanation, FeedCreated,
-    FeedList, KeyCreated, KeyList, ListCampaigns, ListDeliveries, ListDevices, NoQuery,
-    NotificationCreated, NotificationList, NotificationPreview, NotificationRecord, PageQuery,
-    Poll, ProviderList, ProviderView, RegisterDevice, ReportEvents, ReportNotification,
-    SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated, Success, TagList, Template,
-    UpdateApp,
+    AnswerPoll, AppCreated, AppDiagnostics, AppList, CampaignCreated, CampaignList, CampaignRecord,
+    CreateApp, CreateFeed, CreateKey, CreateNotification, DeliveryList, Device, DeviceList,
+    DeviceStatistics, DeviceStatisticsQuery, Diagnostics, Enrichment, EnrichmentQuery,
+    EventsAccepted, Explanation, FeedCreated, FeedList, KeyCreated, KeyList, ListCampaigns,
+    ListDeliveries, ListDevices, NoBody, NoQuery, NotificationCreated, NotificationList,
+    NotificationPreview, NotificationRecord, PageQuery, Poll, ProviderChecked, ProviderList,
+    ProviderView, RegisterDevice, ReportEvents, ReportNotification, SetCampaignStatus, SetTags,
+    Subscribe, SubscriptionCreated, Success, TagList, Template, UpdateApp,
 };
 
-use super::admin::{apps, keys, providers};
+use super::admin::{apps, diagnostics, keys, providers};
 use super::route::{Route, delete, get, hook, patch, post, put, raw};
 use super::{
     campaigns, deliveries, devices, docs_page, enrichments, events, explain, feeds, hooks,
@@ -170,6 +170,20 @@ fn administration() -> Vec<Route> {
             .about("Read a provider without its secrets", ""),
         delete::<NoQuery, Success>("/admin/v1/apps/{id}/providers/{provider}", providers::delete)
             .about("Remove a provider", ""),
+        post::<NoBody, ProviderChecked>(
+            "/admin/v1/apps/{id}/providers/{provider}/test",
+            providers::test,
+        )
+        .about("Check the credentials against the provider; nobody gets anything", ""),
+        post::<NoBody, Success>(
+            "/admin/v1/apps/{id}/providers/{provider}/resume",
+            providers::resume,
+        )
+        .about("Let deliveries go on that are held", ""),
+        get::<NoQuery, AppDiagnostics>("/admin/v1/apps/{id}/devices/diagnostics", diagnostics::app)
+            .about("How the devices of an application fit its providers", ""),
+        get::<NoQuery, Diagnostics>("/admin/v1/diagnostics", diagnostics::server)
+            .about("How the server is set up, and whether it works", ""),
     ]
 }
 
@@ -177,7 +191,7 @@ fn beside() -> Vec<Route> {
     vec![
         raw("/healthz", probes::health).about("Whether the process lives", ""),
         raw("/readyz", probes::ready).about("Whether it can serve", ""),
-        raw("/metrics", probes::metrics).about("Metrics in OpenMetrics text", ""),
+        raw("/metrics", probes::metrics).about("Metrics in Prometheus text", ""),
         raw("/openapi.json", probes::openapi).about("This document", ""),
         raw("/docs", docs_page::page).about("Reference page", ""),
         raw("/docs/{file}", docs_page::file).about("Part of the reference page", ""),

@@ -96,6 +96,16 @@ impl Found<'_> {
         }
     }
 
+    /// The method of the route, as the metrics' label. Whatever else a client sends shares one.
+    pub(crate) fn method(&self) -> &'static str {
+        const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+        let known = match self {
+            Self::Row(row) => METHODS.into_iter().find(|method| row.method == *method),
+            Self::OtherMethod { .. } | Self::Nothing => None,
+        };
+        known.unwrap_or("other")
+    }
+
     /// The route, or why there is none.
     pub(crate) fn row(&self) -> Result<&Row, ApiError> {
         match self {

@@ -17,9 +17,78 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
         tracing::warn!("keep the api key and the admin key: they are shown this once");
     }
     print(&format!("listening on {}", app.origin))?;
-    stop.await;
-    if !app.stop().await {
+    until_the_end(app, stop).await
+}
+
+/// Serves until `stop`, or until there is nothing left that delivers. That is an error: what broke
+/// the engine may have left more behind than the engine, so that it is not started again here, and
+/// whoever runs the server sees a process that failed. The next one takes up what is open.
+async fn until_the_end(app: App, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let has_engine = tokio::select! {
+        () = stop => true,
+        () = app.engine_ended() => false,
+    };
+    if !has_engine {
+        tracing::error!("the delivery engine has ended: the server stops, to be started again");
+    }
+    if !app.stop().await && has_engine {
         tracing::warn!("requests or messages were cut off: they took longer than --shutdown-grace");
     }
+    anyhow::ensure!(has_engine, "the delivery engine has ended");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use notify_core::Timestamp;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::app::open_store;
+    use crate::clock::Clock;
+
+    /// A clock that breaks the engine, and nothing else, once it is told to.
+    struct Brittle(AtomicBool);
+
+    #[async_trait::async_trait]
+    impl Clock for Brittle {
+        fn now(&self) -> Timestamp {
+            let is_engine = std::thread::current().name() == Some("delivery");
+            assert!(!(is_engine && self.0.load(Ordering::SeqCst)), "the clock broke");
+            Timestamp(1_795_219_200_000)
+        }
+
+        async fn sleep_until(&self, _: Timestamp) {
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_ended_is_told_and_ends_the_server_with_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: folder.path().to_owned(), ..Config::default() };
+        let store = open_store(&config, true).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let clock = Arc::new(Brittle(AtomicBool::new(false)));
+        let app = App::start_on(config, listener, store, clock.clone()).await.unwrap();
+        let key = reveal(&app.first_keys.as_ref().unwrap().api_key);
+        let http = reqwest::Client::new();
+        let (ready, send) =
+            (format!("{}/readyz", app.origin), format!("{}/v1/notifications", app.origin));
+        assert_eq!(http.get(&ready).send().await.unwrap().status(), 200);
+        clock.0.store(true, Ordering::SeqCst);
+        let body = r#"{"text": "t", "platforms": ["ios"]}"#;
+        let accepted = http.post(&send).header("x-api-key", key).body(body).send().await.unwrap();
+        assert_eq!(accepted.status(), 200, "what it accepted waits for the next start");
+        app.engine_ended().await;
+        let answer = http.get(&ready).send().await.unwrap();
+        assert_eq!(answer.status(), 503);
+        let body = answer.text().await.unwrap();
+        assert_eq!(body, r#"{"errors":["the delivery engine has ended"]}"#);
+        let ended = until_the_end(app, std::future::pending()).await.unwrap_err();
+        assert_eq!(ended.to_string(), "the delivery engine has ended");
+    }
 }

@@ -76,6 +76,12 @@ pub struct Config {
     pub delivery_credit: usize,
     /// Whether the providers' ids of messages that went well are kept.
     pub keep_message_ids: bool,
+    /// Days that a notification is kept after its end; 0 is for ever.
+    pub keep_notifications_days: u32,
+    /// Days that outcomes device by device are kept after it; 0 is for ever.
+    pub keep_outcomes_days: u32,
+    /// Days that events device by device are kept after it; 0 is for ever.
+    pub keep_events_days: u32,
     /// File of the master key; `master.key` in the data folder by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master_key_file: Option<PathBuf>,
@@ -112,6 +118,9 @@ impl Default for Config {
             reader_threads: READERS_DEFAULT,
             delivery_credit: CREDIT_DEFAULT,
             keep_message_ids: false,
+            keep_notifications_days: 90,
+            keep_outcomes_days: 30,
+            keep_events_days: 90,
             master_key_file: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,

@@ -83,6 +83,21 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "Keeps the providers' ids of messages that went well, for listings of deliveries",
         kind: Kind::Switch,
     },
+    count(
+        "keep-notifications-days",
+        "DAYS",
+        "How long a notification is kept after its end, with its counts; 0 is for ever",
+    ),
+    count(
+        "keep-outcomes-days",
+        "DAYS",
+        "How long is kept what became of each device; the counts stay; 0 is for ever",
+    ),
+    count(
+        "keep-events-days",
+        "DAYS",
+        "How long is kept what each device did; the counts stay; 0 is for ever",
+    ),
     text("master-key-file", "FILE", "Master key file; master.key in the data folder by default"),
     text("log", "FILTER", "What is logged, such as info or notify_server=debug"),
     text("log-format", "text|json", "Form of the log, which goes to standard error"),

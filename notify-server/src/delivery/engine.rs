@@ -15,6 +15,7 @@ use super::EngineConfig;
 use super::job::Job;
 use super::lane::{Lane, LaneRun};
 use super::shared::{Shared, Surroundings};
+use super::view::EngineView;
 use crate::channel::Channels;
 use crate::store::{AppNo, DispatchNo, StoreError};
 
@@ -40,6 +41,7 @@ impl Engine {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let run = EngineRun::new(shared.clone());
         let thread = std::thread::Builder::new().name("delivery".into()).spawn(move || {
+            let _ended = run.shared.ended.clone().drop_guard();
             #[cfg(test)]
             let killed = run.shared.clone();
             runtime.block_on(async {
@@ -65,6 +67,12 @@ impl Engine {
     /// Tells how deliveries stand.
     pub(crate) fn channels(&self) -> Arc<dyn Channels> {
         self.shared.clone()
+    }
+
+    /// The engine as others see it.
+    #[must_use]
+    pub fn view(&self) -> EngineView {
+        EngineView::new(self.shared.clone())
     }
 
     /// Stops: nothing new begins, what is in flight ends and is committed, the rest stays for the

@@ -15,6 +15,7 @@ use notify_core::Timestamp;
 use tokio::sync::watch;
 
 use crate::providers::Reason;
+use crate::telemetry::Pause;
 
 /// State of a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,6 +166,21 @@ impl Gate {
             | GateState::Probing { until, credentials: true } => now < until,
             GateState::Probing { credentials: false, .. } => false,
             GateState::Stopped => true,
+        }
+    }
+
+    /// Why deliveries wait at that instant, if they do.
+    pub(crate) fn closed(&self, now: Timestamp) -> Option<Pause> {
+        match *self.lock() {
+            GateState::Paused { until } if now < until => Some(Pause::Throttled),
+            GateState::Open | GateState::Paused { .. } | GateState::Doubted => None,
+            GateState::Failing { .. } | GateState::Probing { credentials: false, .. } => {
+                Some(Pause::Unreachable)
+            }
+            GateState::Held { .. } | GateState::Probing { credentials: true, .. } => {
+                Some(Pause::Credentials)
+            }
+            GateState::Stopped => Some(Pause::Guard),
         }
     }
 

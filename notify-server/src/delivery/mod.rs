@@ -24,11 +24,13 @@ mod retries;
 mod shared;
 mod slots;
 mod stop;
+mod view;
 
 pub use config::{CREDIT_DEFAULT, EngineConfig};
 pub use decision::{Attempted, Next, RetryPolicy, decide};
 pub use engine::Engine;
 pub use shared::{Configured, ProviderSource, Surroundings};
+pub use view::EngineView;
 
 #[cfg(test)]
 mod tests;

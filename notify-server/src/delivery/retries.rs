@@ -19,6 +19,7 @@ use super::marks::Mark;
 use super::slots::Claim;
 use crate::providers::{Answer, Reason};
 use crate::store::{ClaimedRetry, RetryOutcome, RetryStep, Settled, StoreError};
+use crate::telemetry::DeliveryMetrics;
 
 /// Wait for a service that has all its streams in use, in milliseconds.
 const SERVICE_FULL_MS: i64 = 250;
@@ -160,7 +161,12 @@ impl Retries<'_> {
             let service =
                 retry.device.as_ref().and_then(|device| job.service_of(&self.lane, device));
             let service = service.map(|service| InService::start(service, now));
-            flights.push(fly(retry, job, mode, (service, version)));
+            flights.push(fly(
+                retry,
+                job,
+                mode,
+                (service, version, self.lane.shared.metrics.clone()),
+            ));
         }
         // Places that nobody uses must not wait for the answers that are still to come.
         self.slot.let_go();
@@ -251,13 +257,13 @@ fn fly(
     retry: ClaimedRetry,
     job: Arc<Job>,
     mode: Mode,
-    (service, version): (Option<InService>, u64),
+    (service, version, metrics): (Option<InService>, u64, DeliveryMetrics),
 ) -> BoxFuture<'static, Landed> {
     async move {
         let address = retry.device.as_ref().and_then(|device| job.address(device));
         let answer = match (mode, address) {
             (Mode::Send { provider, payload }, Some(address)) => {
-                attempt::attempt(&provider, &payload, &address).await
+                attempt::attempt(&metrics, &provider, &payload, &address).await
             }
             (Mode::Send { .. } | Mode::Count { .. }, _) => {
                 Answer::BadMessage { reason: "no_address".into() }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use notify_core::{Platform, ProviderKind};
 use tokio::sync::{Notify, RwLock, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::EngineConfig;
 use super::gate::GateState;
@@ -21,6 +22,7 @@ use crate::providers::SharedProvider;
 use crate::store::{
     AppNo, Change, ChangeListener, DispatchNo, Epoch, PageNo, SharedStore, StoreError,
 };
+use crate::telemetry::DeliveryMetrics;
 
 /// Time between two tries when storage is not available. Real time, not the engine's: it paces the
 /// machine, it means nothing to a delivery.
@@ -52,6 +54,9 @@ pub struct Configured {
 /// What every part of the engine shares.
 pub(crate) struct Shared {
     pub(crate) store: SharedStore,
+    pub(crate) metrics: DeliveryMetrics,
+    /// Canceled once the engine has come to its end, however it did.
+    pub(crate) ended: CancellationToken,
     pub(crate) providers: Arc<dyn ProviderSource>,
     pub(crate) clock: SharedClock,
     /// What poll addresses begin with (B34).
@@ -98,6 +103,8 @@ pub struct Surroundings {
     pub clock: SharedClock,
     /// What poll addresses begin with.
     pub public_url: String,
+    /// What is counted.
+    pub metrics: DeliveryMetrics,
 }
 
 impl Shared {
@@ -111,6 +118,8 @@ impl Shared {
             providers: around.providers,
             clock: around.clock,
             public_url: around.public_url,
+            metrics: around.metrics,
+            ended: CancellationToken::new(),
             config,
             epoch,
             marks: Marks::default(),

@@ -6,6 +6,7 @@
 
 mod answer;
 mod apns;
+mod check;
 mod fcm;
 mod messenger;
 mod registry;
@@ -19,11 +20,12 @@ mod web_push;
 pub(crate) use registry::Providers;
 
 pub(crate) use answer::{Answer, Certainty, Reason, Scope};
+pub(crate) use check::Checked;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use notify_core::{IosEnv, Timestamp, WebSubscription};
+use notify_core::{IosEnv, ProviderKind, Timestamp, WebSubscription};
 
 use crate::payload::telegram::Forms;
 use crate::payload::{Around, Outgoing, TooLarge};
@@ -67,6 +69,29 @@ pub(crate) fn service_of(endpoint: &str) -> &str {
     &endpoint[..end]
 }
 
+impl Address {
+    /// Whose address it is.
+    pub(crate) fn provider(&self) -> ProviderKind {
+        match self {
+            Self::Apns { .. } => ProviderKind::Apns,
+            Self::Fcm { .. } => ProviderKind::Fcm,
+            Self::WebPush(_) => ProviderKind::WebPush,
+            Self::Messenger { .. } => ProviderKind::Messenger,
+            Self::Telegram { .. } => ProviderKind::Telegram,
+        }
+    }
+
+    /// The part of it that must not be shown.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Apns { token, .. } | Self::Fcm { token } => token,
+            Self::WebPush(subscription) => &subscription.endpoint,
+            Self::Messenger { recipient, .. } => recipient,
+            Self::Telegram { chat } => chat,
+        }
+    }
+}
+
 impl std::fmt::Debug for Address {
     /// Never shows the token.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -94,6 +119,11 @@ pub trait Provider: Send + Sync {
     /// Makes one attempt. Its time is bounded ([`REQUEST_TIMEOUT_SECONDS`]), what it reads of the answer
     /// too ([`ANSWER_BYTES_MAX`]).
     async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer;
+
+    /// Asks the provider whether it takes our credentials, without sending anything to anybody: a
+    /// message to an address that nobody can have, a dry run, or a question about ourselves. What
+    /// can be told without asking is told so. Its time is bounded like an attempt's.
+    async fn check(&self) -> Checked;
 
     /// How many attempts can usefully be under way now: the sum of the live stream limits of the
     /// connections that exist or may be opened. At least 1.

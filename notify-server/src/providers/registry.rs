@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use notify_core::ProviderKind;
+
 use super::SharedProvider;
 use super::apns::{Apns, ProviderTokens};
 use super::fcm::{AccessTokens, Fcm};
@@ -18,10 +20,11 @@ use crate::provider_config::ProviderConfig;
 pub(crate) struct Providers {
     clock: SharedClock,
     pools: Arc<Pools>,
-    provider_tokens: ProviderTokens,
+    provider_tokens: Arc<ProviderTokens>,
     access_tokens: AccessTokens,
     page_quotas: Quotas,
     bot_floods: Floods,
+    guard: Outbound,
     services: Services,
     vapid_tokens: VapidTokens,
 }
@@ -34,14 +37,40 @@ impl Providers {
         let pools: Arc<Pools> = Arc::default();
         Self {
             clock,
-            services: Services::new(Arc::clone(&pools), guard),
+            services: Services::new(Arc::clone(&pools), guard.clone()),
+            guard,
             vapid_tokens: VapidTokens::default(),
             pools,
-            provider_tokens: ProviderTokens::default(),
+            provider_tokens: Arc::default(),
             access_tokens: AccessTokens::default(),
             page_quotas: Quotas::default(),
             bot_floods: Floods::default(),
         }
+    }
+
+    /// The same providers, with connections and access tokens of their own: what a check opens is
+    /// not the engine's to drive, and a token fetched before a key was revoked proves nothing.
+    /// Apple's tokens stay shared, since Apple answers 429 to who makes many.
+    #[must_use]
+    pub(crate) fn apart(&self) -> Self {
+        let provider_tokens = Arc::clone(&self.provider_tokens);
+        Self { provider_tokens, ..Self::new(Arc::clone(&self.clock), self.guard.clone()) }
+    }
+
+    /// Connections over HTTP/2 of each provider: those with requests under way, and those without.
+    #[must_use]
+    pub(crate) fn connections(&self) -> Vec<(ProviderKind, [u64; 2])> {
+        let counts = ProviderKind::ALL.map(|kind| (kind, self.pools.connections(kind.as_str())));
+        counts.to_vec()
+    }
+
+    /// Age of the oldest token in use of each provider that has tokens, in milliseconds.
+    #[must_use]
+    pub(crate) fn token_ages_ms(&self) -> Vec<(ProviderKind, i64)> {
+        let now = self.clock.now();
+        let apns = self.provider_tokens.oldest().map(|at| (ProviderKind::Apns, at));
+        let fcm = self.access_tokens.oldest().map(|at| (ProviderKind::Fcm, at));
+        apns.into_iter().chain(fcm).map(|(kind, at)| (kind, now.ms_since(at))).collect()
     }
 
     /// The provider of one application. Two of the same credentials share their connections and

@@ -27,4 +27,14 @@ impl<K: Eq + Hash, V> Shared<K, V> {
         values.insert(key, Arc::downgrade(&value));
         value
     }
+
+    /// Every value in use, with its key.
+    pub(super) fn all(&self) -> Vec<(K, Arc<V>)>
+    where
+        K: Clone,
+    {
+        let values = self.values.lock().expect("nothing panics under this lock");
+        let live = values.iter().filter_map(|(key, value)| Some((key.clone(), value.upgrade()?)));
+        live.collect()
+    }
 }

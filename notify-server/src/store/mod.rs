@@ -25,6 +25,7 @@ mod page;
 mod poll;
 mod provider;
 pub mod sqlite;
+mod upkeep;
 
 pub use app::*;
 pub use campaign::*;
@@ -43,6 +44,7 @@ pub use outcome::*;
 pub use page::*;
 pub use poll::*;
 pub use provider::*;
+pub use upkeep::*;
 
 use std::sync::Arc;
 
@@ -59,6 +61,7 @@ pub trait Store:
     + PollStore
     + InboundStore
     + EngagementStore
+    + UpkeepStore
     + Send
     + Sync
     + 'static

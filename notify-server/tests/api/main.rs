@@ -13,6 +13,7 @@ mod front;
 mod hooks;
 mod idempotency;
 mod notifications;
+mod operations;
 mod polls;
 mod secrets;
 mod slow;

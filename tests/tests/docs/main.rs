@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use notify_core::{
-    AnswerPoll, App, AppCreated, CampaignCreated, CampaignList, CreateApp, CreateFeed, CreateKey,
-    CreateNotification, DeliveryList, Device, DeviceStatistics, Enrichment, EventsAccepted,
-    Explanation, FeedCreated, FeedList, KeyCreated, KeyList, NotificationCreated,
-    NotificationPreview, NotificationRecord, Poll, ProviderView, RegisterDevice, ReportEvents,
-    ReportNotification, Request, SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated,
-    Success, TagList, Template, Timestamp, UpdateApp,
+    AnswerPoll, App, AppCreated, AppDiagnostics, CampaignCreated, CampaignList, CreateApp,
+    CreateFeed, CreateKey, CreateNotification, DeliveryList, Device, DeviceStatistics, Diagnostics,
+    Enrichment, EventsAccepted, Explanation, FeedCreated, FeedList, KeyCreated, KeyList, NoBody,
+    NotificationCreated, NotificationPreview, NotificationRecord, Poll, ProviderChecked,
+    ProviderView, RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus,
+    SetTags, Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp,
 };
 use notify_server::sandbox::apns::Reason;
 use notify_server::sandbox::{
@@ -113,6 +113,8 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "POST /admin/v1/apps/{id}/keys" => request::<CreateKey>,
         "PUT /admin/v1/apps/{id}/providers/{provider}" => answer::<Value>,
         "POST /hooks/messenger/{app_id}" | "POST /hooks/telegram/{app_id}" => answer::<Value>,
+        "POST /admin/v1/apps/{id}/providers/{provider}/test"
+        | "POST /admin/v1/apps/{id}/providers/{provider}/resume" => request::<NoBody>,
         _ => return None,
     })
 }
@@ -141,6 +143,9 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "POST /admin/v1/apps/{id}/keys" => answer::<KeyCreated>,
         "GET /admin/v1/apps/{id}/keys" => answer::<KeyList>,
         "GET /admin/v1/apps/{id}/providers/{provider}" => answer::<ProviderView>,
+        "POST /admin/v1/apps/{id}/providers/{provider}/test" => answer::<ProviderChecked>,
+        "GET /admin/v1/apps/{id}/devices/diagnostics" => answer::<AppDiagnostics>,
+        "GET /admin/v1/diagnostics" => answer::<Diagnostics>,
         "Answers and errors" => answer::<notify_core::ErrorBody>,
         _ => return None,
     })

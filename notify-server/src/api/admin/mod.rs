@@ -1,6 +1,7 @@
-//! The admin API (`/admin/v1`): applications, keys, providers. The front lets nobody in without an
+//! The admin API (`/admin/v1`): applications, keys, providers, diagnostics. The front lets nobody in without an
 //! admin key.
 
 pub(crate) mod apps;
+pub(crate) mod diagnostics;
 pub(crate) mod keys;
 pub(crate) mod providers;

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use notify_core::{
-    AppId, NoQuery, ProviderKind, ProviderList, ProviderView, Request, Success, Timestamp,
-    Violations, json,
+    AppId, NoBody, NoQuery, ProviderChecked, ProviderKind, ProviderList, ProviderView, Request,
+    Success, Timestamp, Violations, json,
 };
 use utoipa::openapi::{RefOr, Schema};
 use zeroize::Zeroizing;
@@ -92,6 +92,18 @@ pub(crate) async fn list(ctx: Ctx, _: NoQuery) -> Result<Reply<ProviderList>, Ap
 /// `DELETE /admin/v1/apps/{id}/providers/{provider}`.
 pub(crate) async fn delete(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiError> {
     ctx.api().store.delete_provider(ctx.id("id")?, provider(&ctx)?).await?;
+    Ok(Reply::now(Success { success: true }))
+}
+
+/// `POST /admin/v1/apps/{id}/providers/{provider}/test`.
+pub(crate) async fn test(ctx: Ctx, _: NoBody) -> Result<Reply<ProviderChecked>, ApiError> {
+    let checked = ctx.api().operations.check(ctx.id("id")?, provider(&ctx)?).await?;
+    Ok(Reply::now(ProviderChecked { ok: checked.ok, detail: checked.detail }))
+}
+
+/// `POST /admin/v1/apps/{id}/providers/{provider}/resume`.
+pub(crate) async fn resume(ctx: Ctx, _: NoBody) -> Result<Reply<Success>, ApiError> {
+    ctx.api().store.release_provider(ctx.id("id")?, provider(&ctx)?).await?;
     Ok(Reply::now(Success { success: true }))
 }
 

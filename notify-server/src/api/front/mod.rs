@@ -81,9 +81,17 @@ impl Front {
             let status = response.status().as_u16();
             tracing::error!(request.id = id.as_str(), route = label, status, cause, "not answered");
         }
-        response.headers_mut().insert(request_id::HEADER, id.into_value());
         let code = response.status().as_u16();
-        self.api.metrics.answered(label, method_label(&method), code, started.elapsed());
+        let took = started.elapsed();
+        self.api.metrics.answered((found.method(), label), code, took);
+        tracing::debug!(
+            request.id = id.as_str(),
+            route = label,
+            status = code,
+            took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            "answered"
+        );
+        response.headers_mut().insert(request_id::HEADER, id.into_value());
         Ok(finish(&method, response))
     }
 
@@ -231,19 +239,6 @@ fn bearer(authorization: &str) -> Option<&str> {
 
 fn is_under(path: &str, area: &str) -> bool {
     path.strip_prefix(area).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Unknown methods share a label: labels are a closed set, whatever a client invents.
-fn method_label(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        _ => "other",
-    }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

@@ -171,7 +171,10 @@ impl PageRun {
 async fn commit_at_last(shared: &Shared, checkpoint: Checkpoint) -> Result<OpenPage, StoreError> {
     loop {
         match shared.store.checkpoint(checkpoint.clone()).await {
-            Ok(page) => return Ok(page),
+            Ok(page) => {
+                shared.metrics.settled(&checkpoint.settled, &checkpoint.dead);
+                return Ok(page);
+            }
             Err(error @ (StoreError::Fenced | StoreError::NotFound)) => return Err(error),
             Err(error) => shared.storage_failed(&error).await,
         }

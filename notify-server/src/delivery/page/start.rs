@@ -60,10 +60,10 @@ impl PageRun {
             self.mark.started(self.job.dispatch.no, device.key);
             let service = self.job.service_of(&self.lane, &device);
             let service = service.map(|service| InService::start(service, now));
-            let version = self.version;
+            let (version, metrics) = (self.version, shared.metrics.clone());
             flights.push(
                 async move {
-                    let answer = attempt(&provider, &payload, &address).await;
+                    let answer = attempt(&metrics, &provider, &payload, &address).await;
                     Landed { device, service, version, answer }
                 }
                 .boxed(),

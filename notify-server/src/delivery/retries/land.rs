@@ -95,6 +95,7 @@ impl Retries<'_> {
                     let is_over =
                         |outcome: &&RetryOutcome| matches!(outcome.step, RetryStep::Settled { .. });
                     self.lane.retries_fewer(outcomes.iter().filter(is_over).count() as u64);
+                    shared.metrics.retried(self.lane.platform.provider(), &outcomes);
                     break;
                 }
                 Err(error) => shared.storage_failed(&error).await,

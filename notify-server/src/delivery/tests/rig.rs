@@ -17,9 +17,12 @@ use uuid::Uuid;
 use super::super::{Configured, Engine, EngineConfig, ProviderSource, Surroundings};
 use crate::clock::ManualClock;
 use crate::payload::{Outgoing, TooLarge};
-use crate::providers::{Address, Answer, Prepared, PreparedBody, Provider, SharedProvider};
+use crate::providers::{
+    Address, Answer, Checked, Prepared, PreparedBody, Provider, SharedProvider,
+};
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{AppNo, NewNotification, ProviderRow, SharedStore, StoreError};
+use crate::telemetry::DeliveryMetrics;
 
 /// Where the clock of every test begins.
 pub(super) const START: Timestamp = Timestamp(1_780_000_000_000);
@@ -154,6 +157,10 @@ impl Provider for FakeProvider {
         answer
     }
 
+    async fn check(&self) -> Checked {
+        Checked::good("a rig")
+    }
+
     fn slots(&self) -> usize {
         self.slots
     }
@@ -281,6 +288,7 @@ impl Rig {
             providers: self.source.clone(),
             clock: self.clock.clone(),
             public_url: "http://localhost".into(),
+            metrics: DeliveryMetrics::default(),
         };
         self.engine = Some(Engine::start(around, self.config.clone()).unwrap());
     }

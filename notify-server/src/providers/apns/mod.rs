@@ -2,6 +2,7 @@
 //! HTTP/2 alone, token authentication, 4,096 bytes of JSON. Permanent are 410 and `BadDeviceToken`;
 //! what names our credentials holds the provider.
 
+mod check;
 mod classify;
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,7 @@ use uuid::Uuid;
 
 use self::classify::{Refusal, classify};
 use super::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED, http2_post};
-use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
+use super::{Address, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, apns as payload};
 use crate::provider_config::{ApnsConfig, BaseUrl};
@@ -174,6 +175,10 @@ impl Provider for Apns {
                 Refusal::TokenExpired | Refusal::WrongConnection | Refusal::None => return answer,
             }
         }
+    }
+
+    async fn check(&self) -> Checked {
+        check::both_hosts(self).await
     }
 
     fn slots(&self) -> usize {

@@ -26,6 +26,15 @@ type TokenKey = (String, String, KeyDigest);
 pub(in crate::providers) struct ProviderTokens(Shared<TokenKey, ProviderToken>);
 
 impl ProviderTokens {
+    /// When the oldest token in use was signed.
+    pub(in crate::providers) fn oldest(&self) -> Option<Timestamp> {
+        let signed = |token: &ProviderToken| {
+            let state = token.state.lock().expect("nothing panics under this lock");
+            state.current.as_ref().map(|signed| signed.at)
+        };
+        self.0.all().iter().filter_map(|(_, token)| signed(token)).min()
+    }
+
     /// The token of that team and key.
     pub(super) fn get(&self, config: &ApnsConfig) -> Arc<ProviderToken> {
         let key = (config.team_id.clone(), config.key_id.clone(), config.key_digest);

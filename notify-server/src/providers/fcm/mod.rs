@@ -19,10 +19,17 @@ use tokio::time::{Duration, Instant};
 use self::classify::classify;
 use self::oauth::AccessToken;
 use super::transport::{Pools, Sender};
-use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
+use super::{Address, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, fcm as payload};
 use crate::provider_config::FcmConfig;
+
+/// A registration token that no app has.
+const IMPOSSIBLE_TOKEN: &str = "notify-check";
+/// A request that Google looks at and does not send, up to the token and after it.
+const DRY_RUN_BEFORE: &str =
+    r#"{"validate_only":true,"message":{"data":{"notify":"check"},"token":""#;
+const DRY_RUN_AFTER: &str = r#""}}"#;
 
 /// FCM for one application.
 pub(super) struct Fcm {
@@ -101,6 +108,17 @@ impl Provider for Fcm {
             }
             refused = Some(bearer);
         }
+    }
+
+    /// A dry run (`validate_only`) to a registration token that nobody has: it goes through the
+    /// OAuth endpoint, the project and the service account's role before Google looks at the token.
+    async fn check(&self) -> Checked {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let (before, after) = (DRY_RUN_BEFORE.into(), DRY_RUN_AFTER.into());
+        let to = Address::Fcm { token: IMPOSSIBLE_TOKEN.into() };
+        let body = PreparedBody::Around(crate::payload::Around { before, after });
+        Checked::of_answer(&self.attempt(&Prepared { headers, body }, &to).await)
     }
 
     fn slots(&self) -> usize {

@@ -38,6 +38,12 @@ type TokenKey = (String, String, Option<String>, KeyDigest, Option<ExtraRoots>);
 pub(in crate::providers) struct AccessTokens(Shared<TokenKey, AccessToken>);
 
 impl AccessTokens {
+    /// When the oldest token in use was granted.
+    pub(in crate::providers) fn oldest(&self) -> Option<Timestamp> {
+        let granted = |token: &AccessToken| token.lock().as_ref().map(|granted| granted.at);
+        self.0.all().iter().filter_map(|(_, token)| granted(token)).min()
+    }
+
     /// The token of that account.
     pub(super) fn get(&self, config: &FcmConfig, http: &Http1) -> Arc<AccessToken> {
         let account = &config.service_account;
@@ -75,6 +81,7 @@ struct Exchange {
 #[derive(Clone)]
 struct Granted {
     bearer: HeaderValue,
+    at: Timestamp,
     ends_at: Timestamp,
 }
 
@@ -219,7 +226,7 @@ fn granted(grant: &Grant, now: Timestamp) -> Option<Granted> {
     let mut bearer = HeaderValue::from_str(&format!("Bearer {}", grant.access_token)).ok()?;
     bearer.set_sensitive(true);
     let life_seconds = grant.expires_in.unwrap_or(ASSERTION_SECONDS).clamp(0, LIFE_SECONDS_MAX);
-    Some(Granted { bearer, ends_at: now.plus_ms(life_seconds * 1_000) })
+    Some(Granted { bearer, at: now, ends_at: now.plus_ms(life_seconds * 1_000) })
 }
 
 fn unsent(reason: Reason) -> Answer {

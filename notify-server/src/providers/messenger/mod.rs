@@ -10,6 +10,7 @@ mod tests;
 use std::sync::Arc;
 
 use aws_lc_rs::hmac;
+use http::StatusCode;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::Uri;
 use notify_core::Timestamp;
@@ -21,7 +22,8 @@ use self::quota::{PER_SECOND, Quota, usage};
 use super::shared::Shared;
 use super::transport::{Pools, Sender};
 use super::{
-    Address, Allowance, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS, hex,
+    Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS,
+    hex,
 };
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, messenger as payload};
@@ -132,6 +134,20 @@ impl Provider for Messenger {
         }
         self.quota.seen(usage, now);
         answer
+    }
+
+    /// `GET /me` reads the page, and sends nothing.
+    async fn check(&self) -> Checked {
+        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let url = self.uri.to_string().replacen("/me/messages", "/me", 1);
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, self.bearer.clone())]);
+        match self.sender.http1().get(&url, headers, deadline).await {
+            Ok(reply) if reply.status == StatusCode::OK => {
+                Checked::good("the page's token is accepted")
+            }
+            Ok(reply) => Checked::of_answer(&classify(&reply, self.clock.now())),
+            Err(failure) => Checked::of_answer(&failure.into()),
+        }
     }
 
     fn slots(&self) -> usize {

@@ -9,6 +9,8 @@ mod tests;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::Uri;
 use notify_core::Timestamp;
@@ -20,8 +22,8 @@ use self::flood::Flood;
 use super::shared::Shared;
 use super::transport::{Failure, Pools, Reply, Sender};
 use super::{
-    Address, Allowance, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS, Scope,
-    hex,
+    Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS,
+    Scope, hex,
 };
 use crate::clock::SharedClock;
 use crate::payload::telegram::{self as payload, Form};
@@ -114,6 +116,22 @@ impl Provider for Telegram {
                 *scope = Scope::Provider;
             }
             return answer;
+        }
+    }
+
+    /// `getMe` names the bot, and sends nothing.
+    async fn check(&self) -> Checked {
+        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let uri: Uri =
+            format!("{}getMe", self.base).parse().expect("base url and token are checked");
+        let headers =
+            || HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        match self.sender.post(&uri, headers, &Bytes::from_static(b"{}"), deadline).await {
+            Ok(reply) if reply.status == StatusCode::OK => {
+                Checked::good("the bot's token is accepted")
+            }
+            Ok(reply) => Checked::of_answer(&classify(&reply, self.clock.now()).answer),
+            Err(failure) => Checked::of_answer(&failure.into()),
         }
     }
 

@@ -62,8 +62,26 @@ impl Http1 {
         body: Bytes,
         deadline: Instant,
     ) -> Result<Reply, Failure> {
+        self.exchange(self.client.post(url).headers(headers).body(body), deadline).await
+    }
+
+    /// Reads.
+    pub(crate) async fn get(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        deadline: Instant,
+    ) -> Result<Reply, Failure> {
+        self.exchange(self.client.get(url).headers(headers), deadline).await
+    }
+
+    async fn exchange(
+        &self,
+        request: reqwest::RequestBuilder,
+        deadline: Instant,
+    ) -> Result<Reply, Failure> {
         let exchange = async {
-            let sent = self.client.post(url).headers(headers).body(body).send().await;
+            let sent = request.send().await;
             let mut response = sent.map_err(|error| {
                 if let Some(unreachable) = unreachable(&error) {
                     Failure::from(unreachable)

@@ -29,8 +29,8 @@ use crate::providers::shared::Shared;
 pub(crate) struct PoolKey {
     /// Origin.
     pub(crate) origin: String,
-    /// Names the credential, without holding it; `None` where the address is a user's, so that
-    /// such a pool is never one that goes unguarded.
+    /// Names the provider and then the credential, without holding it; `None` where the address is a
+    /// user's, so that such a pool is never one that goes unguarded.
     pub(crate) credential: Option<String>,
     /// Roots beside the system's.
     pub(crate) trust: Trust,
@@ -51,6 +51,25 @@ impl Pools {
     /// The TLS configurations that the pools use.
     pub(crate) fn tls(&self) -> &Arc<TlsConfigs> {
         &self.tls
+    }
+
+    /// Connections whose credential begins with that provider's name: those with requests under
+    /// way, and those without.
+    pub(crate) fn connections(&self, provider: &str) -> [u64; 2] {
+        let mut counts = [0, 0];
+        for (key, pool) in self.pools.all() {
+            // Pools to addresses of users are Web Push's.
+            let named = key
+                .credential
+                .as_deref()
+                .map_or("webpush", |credential| credential.split(' ').next().unwrap_or_default());
+            if named == provider {
+                for connection in &pool.state().connections {
+                    counts[usize::from(connection.load.in_flight() == 0)] += 1;
+                }
+            }
+        }
+        counts
     }
 
     /// The pool for that base url, an existing one where somebody uses it.

@@ -21,7 +21,9 @@ use tokio::time::{Duration, Instant};
 use self::classify::{classify, refuses_token};
 use self::encrypt::{Receiver, encrypt};
 use self::vapid::Signed;
-use super::{Address, Answer, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS, Reason};
+use super::{
+    Address, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS, Reason,
+};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, web_push as payload};
 use crate::provider_config::WebPushConfig;
@@ -102,6 +104,15 @@ impl Provider for WebPush {
         }
     }
 
+    /// Signs: whom a push service is told to be, and by which key, it looks at with the first message.
+    /// The contact was checked when it was configured.
+    async fn check(&self) -> Checked {
+        match self.token(PLACEHOLDER_ORIGIN, None) {
+            Ok(_) => Checked::good("the VAPID key signs; push services look at it with a message"),
+            Err(answer) => Checked::of_answer(&answer),
+        }
+    }
+
     fn slots(&self) -> usize {
         self.services.slots(&self.config.ca_certificate)
     }
@@ -119,6 +130,9 @@ impl Provider for WebPush {
         }
     }
 }
+
+/// Nobody's push service.
+const PLACEHOLDER_ORIGIN: &str = "https://push.invalid";
 
 fn bad(reason: &'static str) -> Answer {
     Answer::BadMessage { reason: Reason::Borrowed(reason) }

@@ -75,6 +75,10 @@ pub(super) fn check(
     if bound != topic {
         return Err(Reason::UNRELATED_KEY_ID_IN_TOKEN);
     }
+    if token.bytes().all(|digit| digit == b'0') {
+        // Right in its form, and of no device: what a check of credentials sends to.
+        return Err(Reason::BAD_DEVICE_TOKEN);
+    }
     let declared = scene.declared(token).unwrap_or_default();
     if declared.environment.is_some_and(|its| its != environment) {
         return Err(Reason::BAD_DEVICE_TOKEN);

@@ -1,15 +1,16 @@
 //! Builders: each starts valid, a check changes what it is about.
 
 use notify_core::{
-    AppId, DeviceDetails, DeviceId, Endpoint, KeyId, NewApp, NewPoll, NotificationId, Platform,
-    PollLayout, ProviderKind, Registration, Schedule, Tag, TagType, Target, Timestamp,
+    AppId, Content, DeviceDetails, DeviceId, Endpoint, KeyId, Message, NewApp, NewPoll,
+    NotificationId, Platform, PollLayout, ProviderKind, Registration, Report, Schedule, Tag,
+    TagType, Target, Timestamp,
 };
 use uuid::Uuid;
 
 use crate::store::{
     AppNo, Checkpoint, DeviceKey, DeviceOutcome, Dispatch, Done, Epoch, NewKey, NewNotification,
-    NewRetry, Once, OpenPage, PageClaim, PageRequest, PollDraft, ProviderRow, RetryClaim, Settled,
-    Store,
+    NewReport, NewRetry, Once, OpenPage, PageClaim, PageRequest, PollDraft, ProviderRow,
+    RetryClaim, Settled, Store,
 };
 
 /// Now, in every check: on no edge of an hour.
@@ -134,6 +135,22 @@ fn notification(target: Target, request: String) -> NewNotification {
         ttl_seconds: 600,
         collapse_key: None,
         campaign: None,
+        poll: None,
+        at: NOW,
+    }
+}
+
+/// A report of a message to Android.
+pub fn report(id: &str) -> NewReport {
+    let message = Message { text: "Hello".into(), ..Message::default() };
+    NewReport {
+        report: Report {
+            id: NotificationId::new(id).unwrap(),
+            platforms: vec![Platform::Android],
+            tag: None,
+            content: Content::Message(Box::new(message)),
+        },
+        request: format!(r#"{{"id":"{id}","text":"Hello","platforms":["android"]}}"#),
         poll: None,
         at: NOW,
     }

@@ -22,6 +22,7 @@ pub mod resuming;
 pub mod retries;
 pub mod statistics;
 pub mod tags;
+pub mod upkeep;
 
 use async_trait::async_trait;
 
@@ -129,6 +130,11 @@ macro_rules! store_contract {
             idempotency: an_answer_is_replayed_and_nothing_happens_again,
                 a_key_is_not_used_with_another_body, a_refusal_is_not_kept,
                 a_key_counts_for_one_path_and_application, an_answer_is_forgotten_after_a_day;
+            upkeep: outcomes_go_and_counts_stay, what_has_not_ended_or_not_long_ago_stays,
+                a_notification_goes_with_all_that_hangs_on_it, events_go_and_do_not_count_again,
+                answers_go_though_nobody_asks_again, a_step_of_deleting_is_bounded,
+                queues_tell_what_waits, the_newest_ios_devices_tell_how_they_were_registered,
+                storage_waits_for_the_disk;
         }
         $crate::store_contract! { @backend $backend,
             resuming: what_was_written_is_there_after_reopening,

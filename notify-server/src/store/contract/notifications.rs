@@ -1,14 +1,14 @@
 //! Accepting notifications, reading them back, canceling (B17, B18, B20).
 
 use notify_core::{
-    CampaignId, CampaignRef, Content, Counts, Message, NotificationId, NotificationRecord,
-    NotificationStatus, Origin, Platform, Report, Schedule, Timestamp,
+    CampaignId, CampaignRef, Counts, NotificationId, NotificationRecord, NotificationStatus,
+    Origin, Platform, Schedule, Timestamp,
 };
 use uuid::Uuid;
 
 use super::given::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
-use crate::store::{AppNo, Checkpoint, NewReport, PageRequest, Settled, Store};
+use crate::store::{AppNo, Checkpoint, PageRequest, Settled, Store};
 
 async fn read(store: &dyn Store, app: AppNo, id: &NotificationId) -> NotificationRecord {
     store.notification(app, id.clone()).await.unwrap()
@@ -35,7 +35,7 @@ pub async fn an_id_is_used_once_within_an_application(store: &dyn Store) {
     let new = given::broadcast(&[Platform::Ios]);
     given::accepted(store, app, new.clone()).await;
     assert!(refusal(store.accept_notification(app, new.clone(), None).await).starts_with("id: "));
-    let same = report(new.id.as_str());
+    let same = given::report(new.id.as_str());
     assert!(refusal(store.record_report(app, same, None).await).starts_with("id: "));
     given::accepted(store, other, new).await;
 }
@@ -59,24 +59,9 @@ pub async fn a_campaign_must_be_active(store: &dyn Store) {
     }
 }
 
-fn report(id: &str) -> NewReport {
-    let message = Message { text: "Hello".into(), ..Message::default() };
-    NewReport {
-        report: Report {
-            id: NotificationId::new(id).unwrap(),
-            platforms: vec![Platform::Android],
-            tag: None,
-            content: Content::Message(Box::new(message)),
-        },
-        request: format!(r#"{{"id":"{id}","text":"Hello","platforms":["android"]}}"#),
-        poll: None,
-        at: NOW,
-    }
-}
-
 pub async fn a_report_is_listed_and_never_due(store: &dyn Store) {
     let app = given::app(store).await;
-    let done = store.record_report(app, report("mine"), None).await.unwrap();
+    let done = store.record_report(app, given::report("mine"), None).await.unwrap();
     assert_eq!(given::now(done).id.as_str(), "mine");
     let record = read(store, app, &NotificationId::new("mine").unwrap()).await;
     assert_eq!((record.status, record.origin), (NotificationStatus::Reported, Origin::Reported));
@@ -141,7 +126,7 @@ pub async fn one_that_has_not_begun_is_canceled_at_once(store: &dyn Store) {
 
 pub async fn what_is_over_cannot_be_canceled(store: &dyn Store) {
     let app = given::app(store).await;
-    store.record_report(app, report("mine"), None).await.unwrap();
+    store.record_report(app, given::report("mine"), None).await.unwrap();
     let canceled = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
     store.cancel_notification(app, canceled.clone(), NOW).await.unwrap();
     let nobody = given::accepted(store, app, given::direct(&["nobody"], &[])).await;

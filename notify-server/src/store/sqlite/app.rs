@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use notify_core::{App, AppChange, AppId, Key, KeyId, NewApp, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-pub(super) use self::erase::resume_erasing;
+pub(super) use self::erase::{erase_notification, erase_pages, resume_erasing};
 use self::row::{APP, app_of, insert_admin_key, insert_app, insert_key, key_of};
 use super::SqliteStore;
 use super::cursor::{Listing, rows_wanted};

@@ -10,6 +10,7 @@ use super::SqliteStore;
 use super::device::key_by_id;
 use super::notification::number_of;
 use super::row::{event_code, live_app};
+use super::upkeep::EVENTS;
 use crate::store::{AppNo, DeviceKey, Done, EngagementStore, NotificationNo, Once, StoreError};
 
 #[async_trait]
@@ -71,6 +72,10 @@ fn record(
     let Some(notification) = number_of(tx, app, &event.notification_id)? else {
         return Ok(Some("unknown notification"));
     };
+    if !keeps_events(tx, notification)? {
+        // One that was counted before its row went would count again.
+        return Ok(Some("events of this notification are not kept any more"));
+    }
     let Some(device) = key_by_id(tx, app, event.device_id.as_str())? else {
         return Ok(Some("unknown device"));
     };
@@ -78,6 +83,13 @@ fn record(
         count(tx, notification, event.kind)?;
     }
     Ok(None)
+}
+
+fn keeps_events(tx: &Connection, notification: NotificationNo) -> Result<bool, StoreError> {
+    let keeps = tx
+        .prepare_cached("select kept & ?2 from notifications where no = ?1")?
+        .query_row([notification.0, EVENTS], |row| row.get(0))?;
+    Ok(keeps)
 }
 
 /// Whether it is the first of its type, device and notification.

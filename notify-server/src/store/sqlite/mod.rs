@@ -23,6 +23,7 @@ mod readers;
 mod row;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod writer;
 
 pub use backup::backup;
@@ -34,6 +35,7 @@ pub use writer::{WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use async_trait::async_trait;
@@ -54,6 +56,8 @@ pub struct SqliteStore {
     seen: Arc<Seen>,
     lately: Arc<Lately>,
     listeners: Listeners,
+    /// How often another process held the database for too long.
+    busy: Arc<AtomicU64>,
     lock: Mutex<Option<File>>,
 }
 
@@ -80,17 +84,19 @@ impl SqliteStore {
         }
         let listeners = Listeners::new(RwLock::new(Vec::new()));
         let checkpoints = Checkpoints::start(path).map_err(|error| database_error(error.into()))?;
-        let writer =
-            Writer::start(path.to_owned(), opened.connection, Arc::clone(&listeners), checkpoints)
-                .map_err(|error| database_error(error.into()))?;
-        let readers =
-            Readers::start(path, options.readers).map_err(|error| database_error(error.into()))?;
+        let busy = Arc::new(AtomicU64::new(0));
+        let told = (Arc::clone(&listeners), Arc::clone(&busy));
+        let writer = Writer::start(path.to_owned(), opened.connection, told, checkpoints)
+            .map_err(|error| database_error(error.into()))?;
+        let readers = Readers::start(path, options.readers, Arc::clone(&busy))
+            .map_err(|error| database_error(error.into()))?;
         Ok(Arc::new(Self {
             writer: Arc::new(writer),
             readers: Arc::new(readers),
             seen: Arc::new(Seen::default()),
             lately: Arc::new(Lately::default()),
             listeners,
+            busy,
             lock: Mutex::new(opened.lock),
         }))
     }

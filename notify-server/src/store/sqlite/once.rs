@@ -1,14 +1,16 @@
 //! Idempotency (B8): the answer of a request is committed with its effect, and looked for in the
 //! same transaction.
 
+use notify_core::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
+use super::row::count;
 use super::writer::WriteTx;
 use crate::store::{AppNo, Done, Once, REPLAY_KEPT_MS, StoreError};
 
 /// Most records that are over and deleted when one is added.
-const OVER_DELETED_MAX: i64 = 100;
+const OVER_DELETED_MAX: u64 = 100;
 
 /// Runs a write at most once: answers what it came to before, or runs it and keeps its answer.
 pub(super) fn run<T: Serialize>(
@@ -49,7 +51,7 @@ pub(super) fn before(
 }
 
 fn keep(tx: &Connection, app: AppNo, once: &Once, answer: &str) -> Result<(), StoreError> {
-    delete_over(tx, once)?;
+    delete_over(tx, once.at.plus_ms(-REPLAY_KEPT_MS), OVER_DELETED_MAX)?;
     tx.prepare_cached(
         "insert or replace into idempotency (app_no, path, key, digest, answer, at)
          values (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -60,19 +62,23 @@ fn keep(tx: &Connection, app: AppNo, once: &Once, answer: &str) -> Result<(), St
 
 /// Deletes some records that are over, each by its whole key: an `in` over the three columns would
 /// look through every record of the application.
-fn delete_over(tx: &Connection, once: &Once) -> Result<(), StoreError> {
+pub(super) fn delete_over(
+    tx: &Connection,
+    until: Timestamp,
+    limit: u64,
+) -> Result<u64, StoreError> {
     let over = tx
         .prepare_cached(
             "select app_no, path, key from idempotency indexed by idempotency_by_age
              where at <= ?1 order by at limit ?2",
         )?
-        .query_map([once.at.as_ms() - REPLAY_KEPT_MS, OVER_DELETED_MAX], |row| {
+        .query_map([until.as_ms(), count(limit)], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?
         .collect::<Result<Vec<(i64, String, String)>, _>>()?;
-    for (app, path, key) in over {
+    for (app, path, key) in &over {
         tx.prepare_cached("delete from idempotency where app_no = ?1 and path = ?2 and key = ?3")?
             .execute(params![app, path, key])?;
     }
-    Ok(())
+    Ok(over.len() as u64)
 }

@@ -3,7 +3,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
@@ -11,7 +12,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::connection::open_reader;
-use super::error::{broken, unavailable};
+use super::error::{broken, unavailable, was_busy};
 use crate::store::StoreError;
 
 /// Most reads that wait for a connection; further ones are refused.
@@ -23,11 +24,16 @@ type Job = Box<dyn FnOnce(&Connection) + Send>;
 pub(super) struct Readers {
     jobs: RwLock<Option<Sender<Job>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    busy: Arc<AtomicU64>,
 }
 
 impl Readers {
     /// Opens that many connections.
-    pub(super) fn start(path: &Path, connections: usize) -> Result<Self, ReadersError> {
+    pub(super) fn start(
+        path: &Path,
+        connections: usize,
+        busy: Arc<AtomicU64>,
+    ) -> Result<Self, ReadersError> {
         let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
         let mut threads = Vec::new();
         for _ in 0..connections.max(1) {
@@ -38,7 +44,7 @@ impl Readers {
                 .spawn(move || serve(&connection, &waiting))?;
             threads.push(thread);
         }
-        Ok(Self { jobs: RwLock::new(Some(jobs)), threads: Mutex::new(threads) })
+        Ok(Self { jobs: RwLock::new(Some(jobs)), threads: Mutex::new(threads), busy })
     }
 
     /// Runs a read on one snapshot.
@@ -57,9 +63,11 @@ impl Readers {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
+        let busy = Arc::clone(&self.busy);
         self.send(Box::new(move |connection| {
             let result = catch_unwind(AssertUnwindSafe(|| work(connection)))
                 .unwrap_or_else(|_| Err(broken("a read panicked")));
+            busy.fetch_add(u64::from(was_busy(&result)), Ordering::Relaxed);
             // The caller may have gone away.
             let _ = caller.send(result);
         }))?;

@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -12,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::checkpoint::Checkpoints;
 use super::connection::open_writer;
-use super::error::{broken, unavailable};
+use super::error::{broken, is_busy, unavailable};
 use super::fault::Faults;
 use crate::store::{Change, ChangeListener, StoreError};
 
@@ -98,7 +99,7 @@ impl Writer {
     pub(super) fn start(
         path: PathBuf,
         mut connection: Connection,
-        listeners: Listeners,
+        (listeners, busy): (Listeners, Arc<AtomicU64>),
         checkpoints: Checkpoints,
     ) -> Result<Self, StoreError> {
         checkpoints.watch(&mut connection)?;
@@ -108,6 +109,7 @@ impl Writer {
             path,
             connection: Some(connection),
             listeners,
+            busy,
             checkpoints,
             faults: Arc::clone(&faults),
         };
@@ -168,6 +170,7 @@ struct Work {
     /// `None` after a lost batch, until the next one opens it again.
     connection: Option<Connection>,
     listeners: Listeners,
+    busy: Arc<AtomicU64>,
     checkpoints: Checkpoints,
     faults: Arc<Faults>,
 }
@@ -195,6 +198,7 @@ impl Work {
                 }
             }
             Err(cause) => {
+                self.busy.fetch_add(u64::from(is_busy(&cause)), Ordering::Relaxed);
                 // What a failed commit or fsync left in this connection cannot be trusted.
                 self.connection = None;
                 let cause = cause.to_string();

@@ -36,7 +36,13 @@ pub(super) async fn administration(server: &TestServer) -> Result<()> {
     let read = admin.get_provider(app, fcm).await?;
     assert_eq!(admin.list_providers(app).await?.providers, std::slice::from_ref(&read));
     assert!(!read.config.to_string().contains("PRIVATE KEY"), "secrets are left out");
+    let checked = admin.test_provider(app, fcm).await?;
+    assert!(checked.ok, "{checked:?}");
+    admin.resume_provider(app, fcm).await?;
     admin.delete_provider(app, fcm).await?;
+    assert_eq!(admin.app_diagnostics(app).await?.ios.sampled, 0);
+    assert_eq!(admin.diagnostics().await?.obstacles, Vec::<String>::new());
+    assert!(client.server().ready().await?.date.is_some());
     let mut names = Vec::new();
     let mut apps = admin.all_apps(&page(1));
     while let Some(app) = apps.next().await {

@@ -63,8 +63,9 @@ pub(super) fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Deletes a notification, or some of what hangs on it when that is much.
-fn erase_notification(tx: &Connection, no: i64) -> Result<(), StoreError> {
+/// Deletes a notification, or some of what hangs on it when that is much. Answers how many rows
+/// went, and whether the notification was among them.
+pub(crate) fn erase_notification(tx: &Connection, no: i64) -> Result<(u64, bool), StoreError> {
     // Ranges of the key, so that a step looks at no row that it leaves.
     for sql in [
         "delete from engagement where notification_no = ?1 and device_key <=
@@ -74,13 +75,16 @@ fn erase_notification(tx: &Connection, no: i64) -> Result<(), StoreError> {
          (select max(device_key) from (select device_key from poll_votes
           where notification_no = ?1 order by device_key limit ?2))",
     ] {
-        if tx.prepare_cached(sql)?.execute([no, ROWS_PER_STEP])? > 0 {
-            return Ok(());
+        let rows = tx.prepare_cached(sql)?.execute([no, ROWS_PER_STEP])?;
+        if rows > 0 {
+            return Ok((rows as u64, false));
         }
     }
-    if erase_pages(tx, no)? {
-        return Ok(());
+    let rows = erase_pages(tx, no)?;
+    if rows > 0 {
+        return Ok((rows, false));
     }
+    let mut rows = 0;
     for sql in [
         "delete from failures where dispatch_no in
          (select no from dispatches where notification_no = ?1)",
@@ -90,13 +94,13 @@ fn erase_notification(tx: &Connection, no: i64) -> Result<(), StoreError> {
         "delete from polls where notification_no = ?1",
         "delete from notifications where no = ?1",
     ] {
-        tx.prepare_cached(sql)?.execute([no])?;
+        rows += tx.prepare_cached(sql)?.execute([no])?;
     }
-    Ok(())
+    Ok((rows as u64, true))
 }
 
-/// Deletes some pages of a notification with their outcomes and retries; whether there were any.
-fn erase_pages(tx: &Connection, notification: i64) -> Result<bool, StoreError> {
+/// Deletes some pages of a notification with their outcomes and retries; how many rows went.
+pub(crate) fn erase_pages(tx: &Connection, notification: i64) -> Result<u64, StoreError> {
     let pages = tx
         .prepare_cached(
             "select p.no from dispatches d cross join pages p
@@ -104,16 +108,17 @@ fn erase_pages(tx: &Connection, notification: i64) -> Result<bool, StoreError> {
         )?
         .query_map([notification, PAGES_PER_STEP], |row| row.get::<_, i64>(0))?
         .collect::<Result<Vec<_>, _>>()?;
+    let mut rows = 0;
     for page in &pages {
         for sql in [
             "delete from retries where page_no = ?1",
             "delete from outcomes where page_no = ?1",
             "delete from pages where no = ?1",
         ] {
-            tx.prepare_cached(sql)?.execute([page])?;
+            rows += tx.prepare_cached(sql)?.execute([page])?;
         }
     }
-    Ok(!pages.is_empty())
+    Ok(rows as u64)
 }
 
 /// Deletes some answers kept for replay; whether there were any.

@@ -209,6 +209,8 @@ create table notifications (
     canceled_before integer not null default 0,
     -- Whether zones to come were canceled by request.
     zones_canceled integer not null default 0 check (zones_canceled in (0, 1)),
+    -- What is kept of it device by device: 1 outcomes, 2 events.
+    kept integer not null default 3 check (kept between 0 and 3),
     unique (app_no, id)
 ) strict;
 create index notifications_by_app on notifications (app_no);
@@ -217,6 +219,9 @@ create index notifications_zones on notifications (next_zone_at) where next_zone
 create index notifications_naming on notifications (app_no) where names_devices = 1;
 create index notifications_by_collapse_key on notifications (app_no, collapse_key, no)
     where collapse_key is not null;
+-- What retention looks for: those that ended, by what is kept of them and when they did.
+create index notifications_ended on notifications (kept, coalesce(completed_at, created_at))
+    where status in ('completed', 'canceled', 'reported');
 create index notifications_by_campaign on notifications (app_no, campaign_id)
     where campaign_id is not null;
 

@@ -1,0 +1,209 @@
+//! An application: whether its providers take the credentials, and whether its devices fit them.
+
+use notify_client::{
+    Client,
+    notify_core::{App, IosDiagnostics, ProviderKind, ProviderView},
+};
+
+use super::report::{Finding, Report};
+use super::said;
+
+/// A key of APNs that is made for the other environment begins so.
+const OTHER_ENVIRONMENT: &str = "BadEnvironmentKey";
+
+/// Looks at an application.
+pub(super) async fn look(notify: &Client, app: &App, report: &mut Report) {
+    let providers = match notify.admin().list_providers(app.id).await {
+        Ok(list) => list.providers,
+        Err(error) => {
+            let finding = Finding::bad("providers", &app.name, said(&error));
+            return report.add(finding.mend("look at the server's log"));
+        }
+    };
+    if providers.is_empty() {
+        let mend = format!("notify providers put PROVIDER FILE --app '{}'", app.name);
+        report.add(Finding::bad("providers", &app.name, "none is configured").mend(mend));
+    }
+    for provider in &providers {
+        look_at_provider(notify, app, provider, report).await;
+    }
+}
+
+async fn look_at_provider(notify: &Client, app: &App, view: &ProviderView, report: &mut Report) {
+    let provider = view.provider;
+    let about = format!("{} {provider}", app.name);
+    let checked = match notify.admin().test_provider(app.id, provider).await {
+        Ok(checked) => checked,
+        Err(error) => {
+            let finding = Finding::bad("credentials", &about, said(&error));
+            return report.add(finding.mend("look at the server's log"));
+        }
+    };
+    report.add(if checked.ok {
+        Finding::good("credentials", &about, checked.detail.clone())
+    } else {
+        Finding::bad("credentials", &about, checked.detail.clone()).mend(mend_of(provider))
+    });
+    match provider {
+        ProviderKind::Apns => match notify.admin().app_diagnostics(app.id).await {
+            Ok(diagnostics) => {
+                report.extend(topic(&about, &diagnostics.ios));
+                report.extend(environment(&about, &diagnostics.ios, &checked.detail));
+            }
+            Err(error) => {
+                let finding = Finding::bad("topic", &about, said(&error));
+                report.add(finding.mend("look at the server's log"));
+            }
+        },
+        ProviderKind::WebPush => {
+            report.add(subject(&about, view.config["subject"].as_str().unwrap_or_default()));
+        }
+        ProviderKind::Fcm | ProviderKind::Messenger | ProviderKind::Telegram => {}
+    }
+}
+
+fn mend_of(provider: ProviderKind) -> &'static str {
+    match provider {
+        ProviderKind::Apns => {
+            "compare team_id, key_id, topic and the .p8 file with Apple's developer account \
+             (Certificates, Identifiers & Profiles > Keys), and the server's clock; then `notify \
+             providers put apns`"
+        }
+        ProviderKind::Fcm => {
+            "in the Firebase console make a new key of a service account that may send (Project \
+             settings > Service accounts), see that the Cloud Messaging API is on; then `notify \
+             providers put fcm`"
+        }
+        ProviderKind::WebPush => {
+            "the subject is a mailto: or https: address at which you are reached; then `notify \
+             providers put webpush`"
+        }
+        ProviderKind::Messenger => {
+            "make a new page access token with pages_messaging; then `notify providers put \
+             messenger`"
+        }
+        ProviderKind::Telegram => {
+            "ask @BotFather for the bot's token; then `notify providers put telegram`"
+        }
+    }
+}
+
+/// APNs refuses a message whose topic is not the app that made the token.
+fn topic(about: &str, ios: &IosDiagnostics) -> Option<Finding> {
+    let topic = ios.topic.as_deref()?;
+    let others: Vec<String> = ios
+        .store_identifiers
+        .iter()
+        .filter(|count| count.store_identifier != topic)
+        .map(|count| format!("{} ({} of {})", count.store_identifier, count.devices, ios.sampled))
+        .collect();
+    if others.is_empty() {
+        let detail = format!("{topic}, and no device of the newest {} says other", ios.sampled);
+        return Some(Finding::good("topic", about, detail));
+    }
+    let detail = format!("the topic is {topic}, devices say {}", others.join(", "));
+    let mend = "put the bundle id of the app as topic; another app is another application here";
+    Some(Finding::bad("topic", about, detail).mend(mend))
+}
+
+/// A key may be made for one of the two environments; devices of the other get nothing.
+fn environment(about: &str, ios: &IosDiagnostics, checked: &str) -> Option<Finding> {
+    let (production, sandbox) = checked.split_once("; sandbox: ")?;
+    let lost =
+        [("production", production, ios.sampled - ios.sandbox), ("sandbox", sandbox, ios.sandbox)];
+    let lost =
+        lost.iter().find(|(_, said, devices)| said.contains(OTHER_ENVIRONMENT) && *devices > 0);
+    let (name, _, devices) = lost?;
+    let detail =
+        format!("the key is not for {name}, where {devices} of {} devices are", ios.sampled);
+    let mend = "make a key for both environments; or see which ios_env the app registers with";
+    Some(Finding::bad("ios_env", about, detail).mend(mend))
+}
+
+/// RFC 8292 section 2.1: push services write there when something is wrong, and Apple refuses
+/// what cannot be written to.
+fn subject(about: &str, subject: &str) -> Finding {
+    let address = subject.strip_prefix("mailto:").filter(|address| address.contains('@'));
+    let address = address.or_else(|| subject.strip_prefix("https://"));
+    let is_placeholder = |address: &str| {
+        let host = address.rsplit('@').next().unwrap_or_default();
+        let host = host.split(['/', ':', '?']).next().unwrap_or_default();
+        !host.contains('.')
+            || host.ends_with(".local")
+            || host.ends_with(".example")
+            || ["example.com", "example.org", "example.net"].contains(&host)
+    };
+    match address {
+        Some(address) if !is_placeholder(address) => Finding::good("vapid", about, subject),
+        Some(_) => Finding::bad("vapid", about, format!("the subject {subject} reaches nobody"))
+            .mend(mend_of(ProviderKind::WebPush)),
+        None => Finding::bad("vapid", about, format!("the subject `{subject}` is no address"))
+            .mend(mend_of(ProviderKind::WebPush)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use notify_client::notify_core::IdentifierCount;
+
+    use super::*;
+
+    fn ios(sandbox: u64, identifiers: &[(&str, u64)]) -> IosDiagnostics {
+        let count = |(name, devices): &(&str, u64)| IdentifierCount {
+            store_identifier: (*name).to_owned(),
+            devices: *devices,
+        };
+        IosDiagnostics {
+            topic: Some("com.shop.app".to_owned()),
+            sampled: 10,
+            sandbox,
+            store_identifiers: identifiers.iter().map(count).collect(),
+        }
+    }
+
+    #[test]
+    fn a_topic_that_devices_do_not_name_is_told() {
+        assert!(topic("a", &ios(0, &[("com.shop.app", 9)])).unwrap().is_ok());
+        assert!(topic("a", &ios(0, &[])).unwrap().is_ok(), "none says which app it is");
+        let wrong = topic("a", &ios(0, &[("com.shop.dev", 7), ("com.shop.app", 3)])).unwrap();
+        assert!(!wrong.is_ok());
+        let detail = "the topic is com.shop.app, devices say com.shop.dev (7 of 10)";
+        assert_eq!(wrong.detail(), detail);
+        let unset = IosDiagnostics { topic: None, ..ios(0, &[("x", 1)]) };
+        assert!(topic("a", &unset).is_none());
+    }
+
+    #[test]
+    fn a_key_of_one_environment_is_told_when_devices_are_in_the_other() {
+        let good = "the credentials are accepted";
+        let refused = "the credentials are refused: BadEnvironmentKeyIdInToken";
+        let no_sandbox = format!("production: {good}; sandbox: {refused}");
+        let no_production = format!("production: {refused}; sandbox: {good}");
+        for (checked, sandbox, ok) in [
+            (&no_sandbox, 0, true),
+            (&no_sandbox, 4, false),
+            (&no_production, 10, true),
+            (&no_production, 4, false),
+            (&good.to_owned(), 4, true),
+        ] {
+            let found = environment("a", &ios(sandbox, &[]), checked);
+            assert_eq!(found.is_none(), ok, "{checked} {sandbox}");
+        }
+    }
+
+    #[test]
+    fn a_subject_is_an_address_of_somebody() {
+        for (text, ok) in [
+            ("mailto:push@shop.io", true),
+            ("https://shop.io/contact", true),
+            ("mailto:you@example.com", false),
+            ("mailto:root@localhost", false),
+            ("https://shop.example", false),
+            ("mailto:shop.io", false),
+            ("push@shop.io", false),
+            ("", false),
+        ] {
+            assert_eq!(subject("a", text).is_ok(), ok, "{text}");
+        }
+    }
+}

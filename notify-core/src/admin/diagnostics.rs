@@ -1,0 +1,81 @@
+//! What an operator's tools ask a server about itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+
+/// Answer of `POST /admin/v1/apps/:id/providers/:provider/test`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ProviderChecked {
+    /// Whether the provider takes the credentials, as far as can be told without sending.
+    pub ok: bool,
+    /// What it said, or why it was not heard.
+    pub detail: String,
+}
+
+/// Answer of `GET /admin/v1/diagnostics`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Diagnostics {
+    /// Version of the server.
+    pub version: String,
+    /// The server's clock.
+    pub at: Timestamp,
+    /// What poll urls begin with.
+    pub public_url: String,
+    /// What keeps the server from its work, a line each; empty while `/readyz` is 200.
+    pub obstacles: Vec<String>,
+    /// Its database.
+    pub storage: StorageDiagnostics,
+}
+
+/// How the database is set up, and how much room it has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StorageDiagnostics {
+    /// `sqlite`.
+    pub backend: String,
+    /// How changes reach the file; `wal`.
+    pub journal_mode: String,
+    /// What a commit waits for; `full` is the disk.
+    pub synchronous: String,
+    /// Size of the database, in bytes.
+    pub database_bytes: u64,
+    /// Size of its log, in bytes.
+    pub log_bytes: u64,
+    /// Room left where it lies, in bytes; null where the system does not tell.
+    pub free_bytes: Option<u64>,
+}
+
+/// Answer of `GET /admin/v1/apps/:id/devices/diagnostics`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AppDiagnostics {
+    /// How the newest iOS devices fit the provider `apns`.
+    pub ios: IosDiagnostics,
+}
+
+/// How iOS devices were registered, of a sample of the newest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct IosDiagnostics {
+    /// The topic of every message, as `apns` is configured; null when it is not.
+    pub topic: Option<String>,
+    /// How many devices were looked at.
+    pub sampled: u64,
+    /// Of them with `ios_env` `sandbox`.
+    pub sandbox: u64,
+    /// Their `store_identifier`s, the most frequent first; devices without one are not counted.
+    pub store_identifiers: Vec<IdentifierCount>,
+}
+
+/// How many devices name one app.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct IdentifierCount {
+    /// `store_identifier` of a registration.
+    pub store_identifier: String,
+    /// How many of the sample have it.
+    pub devices: u64,
+}

@@ -1,0 +1,128 @@
+//! What an operator looks at and tries: whether the server works, what waits, whether a provider
+//! takes its credentials. It stands between the API and the parts that the API does not know.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify_core::{AppId, ProviderKind};
+use tokio::time::{Instant, timeout};
+
+use crate::clock::SharedClock;
+use crate::delivery::EngineView;
+use crate::provider_source::StoredProviders;
+use crate::providers::Checked;
+use crate::store::{Queue, SharedStore, StoreError};
+use crate::telemetry::{Form, Metrics, QueueSample, Sample};
+
+/// Longest wait for storage when readiness is asked for: a disk that hangs must not hang the probe.
+const STORAGE_WAIT: Duration = Duration::from_secs(5);
+/// Longest wait for the queues when metrics are asked for.
+const QUEUES_WAIT: Duration = Duration::from_secs(2);
+/// How long a look serves those that ask after it.
+const SAMPLE_KEPT: Duration = Duration::from_secs(1);
+/// Longest check of a provider: its own attempts end before that, one after another may not.
+const CHECK_WAIT: Duration = Duration::from_secs(25);
+
+/// What an operator looks at and tries.
+pub(crate) struct Operations {
+    pub(crate) store: SharedStore,
+    pub(crate) clock: SharedClock,
+    pub(crate) engine: EngineView,
+    pub(crate) providers: Arc<StoredProviders>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) last_sample: tokio::sync::Mutex<Option<(Instant, Arc<Sample>)>>,
+}
+
+impl Operations {
+    /// What keeps the server from its work, a line each; none when it is ready.
+    pub(crate) async fn obstacles(&self) -> Vec<String> {
+        let mut obstacles = Vec::new();
+        match timeout(STORAGE_WAIT, self.store.check()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "storage cannot be read and written");
+                obstacles.push("storage cannot be read and written".to_owned());
+            }
+            Err(_) => {
+                tracing::warn!("storage does not answer");
+                obstacles.push("storage does not answer".to_owned());
+            }
+        }
+        if !self.engine.is_running() {
+            obstacles.push("the delivery engine has ended".to_owned());
+        }
+        obstacles
+    }
+
+    /// The text of `/metrics`. Who asks within a second of another gets the same look.
+    pub(crate) async fn metrics(&self, form: Form) -> String {
+        let sample = {
+            let mut last = self.last_sample.lock().await;
+            match &*last {
+                Some((at, sample)) if at.elapsed() < SAMPLE_KEPT => sample.clone(),
+                Some(_) | None => {
+                    let sample = Arc::new(self.look().await);
+                    *last = Some((Instant::now(), sample.clone()));
+                    sample
+                }
+            }
+        };
+        self.metrics.encode(&sample, form)
+    }
+
+    async fn look(&self) -> Sample {
+        let now = self.clock.now();
+        let queues = match timeout(QUEUES_WAIT, self.store.queue(now)).await {
+            Ok(Ok(queues)) => Some(queues),
+            Ok(Err(error)) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "the queues cannot be read");
+                None
+            }
+            Err(_) => None,
+        };
+        let shown = |queue: Queue| {
+            let age_ms = queue.oldest_due_at.map_or(0, |at| now.ms_since(at).max(0));
+            QueueSample {
+                provider: queue.platform.provider(),
+                sending: queue.sending,
+                retry_due: queue.retry_due,
+                retry_waiting: queue.retry_waiting,
+                oldest_due_age_seconds: seconds(age_ms),
+            }
+        };
+        let ages = self.providers.providers.token_ages_ms();
+        Sample {
+            queues: queues.map(|queues| queues.into_iter().map(shown).collect()),
+            pauses: self.engine.pauses(),
+            connections: self.providers.providers.connections(),
+            token_ages: ages.into_iter().map(|(kind, age_ms)| (kind, seconds(age_ms))).collect(),
+            busy: self.store.busy(),
+        }
+    }
+
+    /// Asks a provider whether it takes our credentials; [`StoreError::NotFound`] when none is
+    /// configured. On a task of its own: a caller that goes away must not cut the connection that
+    /// is being opened.
+    pub(crate) async fn check(
+        &self,
+        app: AppId,
+        provider: ProviderKind,
+    ) -> Result<Checked, StoreError> {
+        let found = self.providers.for_check(app, provider).await?;
+        let checking = tokio::spawn(timeout(CHECK_WAIT, async move { found.check().await }));
+        Ok(match checking.await {
+            Ok(Ok(checked)) => checked,
+            Ok(Err(_)) => Checked::bad("the provider did not answer in time"),
+            Err(error) => {
+                tracing::error!(%error, "the check of a provider broke off");
+                Checked::bad("the check broke off; the log knows why")
+            }
+        })
+    }
+}
+
+fn seconds(ms: i64) -> f64 {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0)).as_secs_f64()
+}

@@ -1,0 +1,123 @@
+//! Deleting what is over, so that a server that runs for years keeps what it was told to keep and
+//! no more: notifications, outcomes device by device, events, answers kept for replay.
+
+use std::time::Duration;
+
+use notify_core::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::SharedClock;
+use crate::config::Config;
+use crate::store::{Deleted, Over, REPLAY_KEPT_MS, SharedStore, StoreError};
+
+/// How often something is looked for that is over, in milliseconds.
+const LOOK_EVERY_MS: i64 = 3_600_000;
+/// How soon again after storage failed, in milliseconds.
+const LOOK_AGAIN_MS: i64 = 60_000;
+/// Time between two steps, which leaves the writer to others. Real time: it paces the machine.
+const PAUSE: Duration = Duration::from_millis(50);
+const DAY_MS: i64 = 86_400_000;
+
+/// How long what is kept, in days; 0 is for ever.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keep {
+    notifications_days: u32,
+    outcomes_days: u32,
+    events_days: u32,
+}
+
+impl Keep {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            notifications_days: config.keep_notifications_days,
+            outcomes_days: config.keep_outcomes_days,
+            events_days: config.keep_events_days,
+        }
+    }
+
+    fn over_at(self, now: Timestamp) -> Over {
+        let before = |days: u32| (days > 0).then(|| now.plus_ms(-i64::from(days) * DAY_MS));
+        Over {
+            answers_before: now.plus_ms(-REPLAY_KEPT_MS),
+            outcomes_before: before(self.outcomes_days),
+            events_before: before(self.events_days),
+            notifications_before: before(self.notifications_days),
+        }
+    }
+}
+
+/// Deletes what is over, at once and then every hour, until `stopping`. It remembers nothing: what
+/// was left undone is over still at the next look, of this process or another one.
+pub(crate) async fn run(
+    store: SharedStore,
+    clock: SharedClock,
+    keep: Keep,
+    stopping: CancellationToken,
+) {
+    loop {
+        // The next look counts from this one's instant: what became over meanwhile is not missed.
+        let now = clock.now();
+        let next_ms = match delete_all(&store, keep.over_at(now), &stopping).await {
+            Ok(deleted) => {
+                tell(deleted);
+                LOOK_EVERY_MS
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "what is over was not deleted; it is tried again");
+                LOOK_AGAIN_MS
+            }
+        };
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            () = clock.sleep_until(now.plus_ms(next_ms)) => {}
+        }
+    }
+}
+
+async fn delete_all(
+    store: &SharedStore,
+    over: Over,
+    stopping: &CancellationToken,
+) -> Result<Deleted, StoreError> {
+    let mut sum = Deleted::default();
+    loop {
+        let step = store.delete_over(over).await?;
+        sum.answers += step.answers;
+        sum.outcomes += step.outcomes;
+        sum.events += step.events;
+        sum.notifications += step.notifications;
+        if !step.more {
+            return Ok(sum);
+        }
+        tokio::select! {
+            () = stopping.cancelled() => return Ok(sum),
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    }
+}
+
+fn tell(deleted: Deleted) {
+    let Deleted { answers, outcomes, events, notifications, more: _ } = deleted;
+    if outcomes + events + notifications > 0 {
+        tracing::info!(answers, outcomes, events, notifications, "deleted what is over");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_count_back_from_now_and_none_is_for_ever() {
+        let now = Timestamp(1_780_000_000_000);
+        let keep = Keep { notifications_days: 90, outcomes_days: 1, events_days: 0 };
+        let expected = Over {
+            answers_before: Timestamp(1_779_913_600_000),
+            outcomes_before: Some(Timestamp(1_779_913_600_000)),
+            events_before: None,
+            notifications_before: Some(Timestamp(1_772_224_000_000)),
+        };
+        assert_eq!(keep.over_at(now), expected);
+    }
+}

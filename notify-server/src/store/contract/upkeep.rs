@@ -1,0 +1,264 @@
+//! What the operation of a server asks: queues, retention, the state of the storage.
+
+use notify_core::{
+    DeviceDetails, Endpoint, Event, EventType, IosEnv, NotificationId, NotificationRecord,
+    NotificationStatus, Platform, Schedule, Timestamp,
+};
+
+use super::given::{self, NOW, id};
+use super::{is_unknown, refusal};
+use crate::store::{
+    AppNo, Checkpoint, Deleted, Dispatch, NewReport, Over, Queue, REPLAY_KEPT_MS, RetryOutcome,
+    RetryStep, Settled, Store,
+};
+
+const DAY_MS: i64 = 86_400_000;
+/// After everything of the checks has ended.
+const LATER: Timestamp = NOW.plus_ms(DAY_MS);
+
+/// Nothing is over.
+const NOTHING: Over = Over {
+    answers_before: Timestamp(0),
+    outcomes_before: None,
+    events_before: None,
+    notifications_before: None,
+};
+
+/// Deletes until nothing is left; the sum, and how many steps it took.
+async fn delete_all(store: &dyn Store, over: Over) -> (Deleted, u32) {
+    let (mut sum, mut steps) = (Deleted::default(), 0);
+    loop {
+        let step = store.delete_over(over).await.unwrap();
+        steps += 1;
+        sum.answers += step.answers;
+        sum.outcomes += step.outcomes;
+        sum.events += step.events;
+        sum.notifications += step.notifications;
+        if !step.more {
+            return (sum, steps);
+        }
+    }
+}
+
+/// A notification to three devices: one got it, one failed, one got it at the second try.
+async fn ended(store: &dyn Store, app: AppNo) -> (NotificationId, Dispatch) {
+    given::devices(store, app, 3).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let failed = given::outcome(keys[1], Settled::Failed, Some("SENDER_ID_MISMATCH"));
+    let last = Checkpoint {
+        settled: vec![given::sent(keys[0]), failed],
+        retries: vec![given::retry(keys[2])],
+        finished: true,
+        ..given::checkpoint(page, 3)
+    };
+    store.checkpoint(last).await.unwrap();
+    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let step =
+        RetryStep::Settled { settled: Settled::Sent, reason: None, attempts: 2, message_id: None };
+    let outcome = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None };
+    store.settle_retries(given::EPOCH, vec![outcome], NOW.plus_ms(2_000)).await.unwrap();
+    (dispatch.notification_id.clone(), dispatch)
+}
+
+async fn read(store: &dyn Store, app: AppNo, id: &NotificationId) -> NotificationRecord {
+    store.notification(app, id.clone()).await.unwrap()
+}
+
+fn event(notification: &NotificationId, kind: EventType) -> Event {
+    Event { kind, notification_id: notification.clone(), device_id: id("d000"), at: None }
+}
+
+pub async fn outcomes_go_and_counts_stay(store: &dyn Store) {
+    let app = given::app(store).await;
+    let (notification, dispatch) = ended(store, app).await;
+    let before = read(store, app, &notification).await;
+    assert_eq!((before.counts.sent, before.counts.failed, before.failures.len()), (2, 1, 1));
+    let key = dispatch.until;
+    assert!(store.delivery_outcome(dispatch.no, key).await.unwrap().is_some());
+    let over = Over { outcomes_before: Some(LATER), ..NOTHING };
+    let (deleted, _) = delete_all(store, over).await;
+    assert_eq!(deleted, Deleted { outcomes: 1, ..Deleted::default() });
+    assert_eq!(store.delivery_outcome(dispatch.no, key).await.unwrap(), None);
+    assert_eq!(read(store, app, &notification).await, before);
+    let (again, _) = delete_all(store, over).await;
+    assert_eq!(again, Deleted::default(), "once is enough");
+    store.delete_device(app, id("d002"), LATER).await.unwrap();
+    assert_eq!(read(store, app, &notification).await.counts, before.counts);
+}
+
+/// By its end, not by its beginning.
+pub async fn what_has_not_ended_or_not_long_ago_stays(store: &dyn Store) {
+    let app = given::app(store).await;
+    let (done, _) = ended(store, app).await;
+    let mut later = given::broadcast(&[Platform::Android]);
+    later.schedule = Schedule::At(LATER);
+    let scheduled = given::accepted(store, app, later).await;
+    let open = given::android_dispatch(store, app).await;
+    let (_, page) = given::whole_page(store, &open).await;
+    let all = |before: Timestamp| Over {
+        answers_before: before,
+        outcomes_before: Some(before),
+        events_before: Some(before),
+        notifications_before: Some(before),
+    };
+    let ended_at = read(store, app, &done).await.completed_at.unwrap();
+    let (deleted, _) = delete_all(store, all(ended_at)).await;
+    assert_eq!(deleted, Deleted::default());
+    let (deleted, _) = delete_all(store, all(LATER.plus_ms(999 * DAY_MS))).await;
+    assert_eq!(deleted, Deleted { notifications: 1, ..Deleted::default() });
+    assert_eq!(read(store, app, &scheduled).await.status, NotificationStatus::Scheduled);
+    let sending = read(store, app, &open.notification_id).await;
+    assert_eq!((sending.status, sending.counts.targeted), (NotificationStatus::Sending, 3));
+    let done = Checkpoint { finished: true, ..given::checkpoint(page, 3) };
+    store.checkpoint(done).await.expect("its page is still there");
+}
+
+pub async fn a_notification_goes_with_all_that_hangs_on_it(store: &dyn Store) {
+    let app = given::app(store).await;
+    let (notification, _) = ended(store, app).await;
+    let reported = NotificationId::new("own-1").unwrap();
+    let report = || NewReport { poll: Some(given::poll()), ..given::report("own-1") };
+    store.record_report(app, report(), None).await.unwrap();
+    let events = vec![event(&notification, EventType::Opened), event(&reported, EventType::Opened)];
+    store.record_events(app, events, NOW, None).await.unwrap();
+    assert_eq!(refusal(store.record_report(app, report(), None).await), "id: is in use already");
+    let over = Over { notifications_before: Some(LATER), ..NOTHING };
+    let (deleted, _) = delete_all(store, over).await;
+    assert_eq!(deleted, Deleted { notifications: 2, ..Deleted::default() });
+    for id in [&notification, &reported] {
+        assert!(is_unknown(&store.notification(app, id.clone()).await));
+    }
+    assert!(is_unknown(&store.poll(app, reported.clone()).await));
+    store.record_report(app, report(), None).await.expect("its id is free again");
+    let fresh = read(store, app, &reported).await;
+    assert_eq!(fresh.engagement.opened, 0);
+    store.device(app, id("d000")).await.expect("devices stay");
+}
+
+pub async fn events_go_and_do_not_count_again(store: &dyn Store) {
+    let app = given::app(store).await;
+    let (notification, _) = ended(store, app).await;
+    let opened = || vec![event(&notification, EventType::Opened)];
+    store.record_events(app, opened(), NOW, None).await.unwrap();
+    let over = Over { events_before: Some(LATER), ..NOTHING };
+    let (deleted, _) = delete_all(store, over).await;
+    assert_eq!(deleted, Deleted { events: 1, ..Deleted::default() });
+    let answer = given::now(store.record_events(app, opened(), LATER, None).await.unwrap());
+    assert_eq!((answer.accepted, answer.ignored.len()), (0, 1));
+    let reason = "events of this notification are not kept any more";
+    assert_eq!(answer.ignored[0].reason, reason);
+    assert_eq!(read(store, app, &notification).await.engagement.opened, 1);
+    // What is left of it goes at its own time.
+    let (deleted, _) = delete_all(store, Over { outcomes_before: Some(LATER), ..over }).await;
+    assert_eq!(deleted, Deleted { outcomes: 1, ..Deleted::default() });
+}
+
+pub async fn answers_go_though_nobody_asks_again(store: &dyn Store) {
+    let app = given::app(store).await;
+    for number in 0..3 {
+        let key = given::once("/v1/devices", &format!("k{number}"), 1);
+        store.register_device(app, given::android("x"), NOW, Some(key)).await.unwrap();
+    }
+    let (kept, _) = delete_all(store, Over { answers_before: NOW.plus_ms(-1), ..NOTHING }).await;
+    assert_eq!(kept, Deleted::default());
+    let at = NOW.plus_ms(REPLAY_KEPT_MS);
+    let over = Over { answers_before: at.plus_ms(-REPLAY_KEPT_MS), ..NOTHING };
+    let (deleted, _) = delete_all(store, over).await;
+    assert_eq!(deleted, Deleted { answers: 3, ..Deleted::default() });
+}
+
+/// And goes on where it stood.
+pub async fn a_step_of_deleting_is_bounded(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 1).await;
+    for number in 0..1_200 {
+        let new = given::report(&format!("own-{number}"));
+        store.record_report(app, new, None).await.unwrap();
+    }
+    let over = Over { notifications_before: Some(LATER), ..NOTHING };
+    let first = store.delete_over(over).await.unwrap();
+    assert!(first.more && (1..=1_000).contains(&first.notifications), "{first:?}");
+    let (rest, steps) = delete_all(store, over).await;
+    assert_eq!(first.notifications + rest.notifications, 1_200);
+    assert!(steps < 10);
+    assert!(store.list_notifications(app, given::page(10)).await.unwrap().rows.is_empty());
+}
+
+pub async fn queues_tell_what_waits(store: &dyn Store) {
+    let app = given::app(store).await;
+    assert_eq!(store.queue(NOW).await.unwrap(), Platform::ALL.map(Queue::empty).to_vec());
+    given::devices(store, app, 3).await;
+    let to_all = given::broadcast(&[Platform::Android, Platform::Web]);
+    given::accepted(store, app, to_all).await;
+    let of = async |platform: Platform, now: Timestamp| {
+        let queues = store.queue(now).await.unwrap();
+        queues.into_iter().find(|queue| queue.platform == platform).unwrap()
+    };
+    let due = |platform| Queue { oldest_due_at: Some(NOW), ..Queue::empty(platform) };
+    let (android, web) = (Platform::Android, Platform::Web);
+    assert_eq!(of(android, NOW).await, due(android), "accepted, and not begun");
+    assert_eq!(of(web, NOW).await, due(web));
+    assert_eq!(of(android, NOW.plus_ms(-1)).await, Queue::empty(android), "not due yet");
+    let (started, _) = store.start_due(NOW, 10).await.unwrap();
+    assert_eq!(of(android, NOW).await, due(android), "its audience is not read");
+    for no in started {
+        let dispatch = store.dispatch(no).await.unwrap();
+        let (keys, page) = given::whole_page(store, &dispatch).await;
+        if dispatch.platform == android {
+            assert_eq!(of(android, NOW).await, Queue { sending: 3, ..due(android) });
+            let last = Checkpoint {
+                settled: vec![given::sent(keys[0])],
+                retries: keys[1..].iter().map(|key| given::retry(*key)).collect(),
+                finished: true,
+                ..given::checkpoint(page, 3)
+            };
+            store.checkpoint(last).await.unwrap();
+        }
+    }
+    let waiting = Queue { retry_waiting: 2, ..Queue::empty(android) };
+    assert_eq!(of(android, NOW).await, waiting);
+    let then = NOW.plus_ms(1_000);
+    let ready = Queue { retry_due: 2, oldest_due_at: Some(then), ..Queue::empty(android) };
+    assert_eq!(of(android, then).await, ready);
+    assert_eq!(of(web, then).await, Queue::empty(web), "nobody is there");
+}
+
+pub async fn the_newest_ios_devices_tell_how_they_were_registered(store: &dyn Store) {
+    let (app_id, app) = given::named_app(store, "Shop").await;
+    let ios = |number: usize, env: Option<IosEnv>, identifier: Option<&str>| {
+        let push_token = Some(format!("token-{number}"));
+        let mut new = given::registration(&format!("i{number}"), Endpoint::Ios { push_token, env });
+        new.details = DeviceDetails {
+            store_identifier: identifier.map(str::to_owned),
+            ..DeviceDetails::default()
+        };
+        new
+    };
+    let none = store.ios_devices(app_id).await.unwrap();
+    assert_eq!((none.sampled, none.sandbox), (0, 0));
+    given::devices(store, app, 1).await;
+    for (number, (env, identifier)) in [
+        (None, Some("com.example.app")),
+        (Some(IosEnv::Sandbox), Some("com.example.app.dev")),
+        (Some(IosEnv::Production), Some("com.example.app")),
+        (None, None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        given::registered(store, app, ios(number, env, identifier)).await;
+    }
+    let devices = store.ios_devices(app_id).await.unwrap();
+    assert_eq!((devices.sampled, devices.sandbox), (4, 1));
+    let expected = [("com.example.app".to_owned(), 2), ("com.example.app.dev".to_owned(), 1)];
+    assert_eq!(devices.store_identifiers, expected);
+    assert!(is_unknown(&store.ios_devices(notify_core::AppId(uuid::Uuid::now_v7())).await));
+}
+
+pub async fn storage_waits_for_the_disk(store: &dyn Store) {
+    let report = store.storage().await.unwrap();
+    assert!(report.database_bytes > 0);
+    assert_eq!(report.synchronous, "full", "B9");
+    assert_eq!(store.busy(), 0);
+}

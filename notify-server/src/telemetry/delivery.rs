@@ -1,0 +1,147 @@
+//! What the delivery engine counts. Cheap enough for every attempt: the series of a channel are
+//! looked up once and kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify_core::ProviderKind;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::reason;
+use crate::store::{DeadAddress, DeviceOutcome, RetryOutcome, RetryStep, Settled};
+
+/// Bounds of an attempt's duration, in seconds: from a provider next door to the attempt's timeout.
+const ATTEMPT_BUCKETS_SECONDS: [f64; 8] = [0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Channel {
+    channel: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    channel: &'static str,
+    outcome: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Disabled {
+    channel: &'static str,
+    reason: &'static str,
+}
+
+/// What the delivery engine counts; clones count together.
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryMetrics(Arc<Counts>);
+
+#[derive(Debug)]
+struct Counts {
+    attempts: Family<Channel, Counter>,
+    durations: Family<Channel, Histogram, fn() -> Histogram>,
+    ended: Family<Ended, Counter>,
+    disabled: Family<Disabled, Counter>,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let durations: Family<Channel, Histogram, fn() -> Histogram> =
+            Family::new_with_constructor(|| Histogram::new(ATTEMPT_BUCKETS_SECONDS));
+        let counts = Self {
+            attempts: Family::default(),
+            durations,
+            ended: Family::default(),
+            disabled: Family::default(),
+        };
+        for provider in ProviderKind::ALL {
+            // A rate needs a zero to begin from, and an alarm a name that is there.
+            drop(counts.attempts.get_or_create(&channel(provider)));
+            drop(counts.durations.get_or_create(&channel(provider)));
+            let (channel, outcome) = (provider.as_str(), Settled::Sent.as_str());
+            let reason = reason::label(None);
+            drop(counts.ended.get_or_create(&Ended { channel, outcome, reason }));
+            let reason = reason::OTHER;
+            drop(counts.disabled.get_or_create(&Disabled { channel, reason }));
+        }
+        counts
+    }
+}
+
+impl DeliveryMetrics {
+    /// Adds them to what is told.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let Counts { attempts, durations, ended, disabled } = &*self.0;
+        let help = "Requests to a provider that carry a message";
+        registry.register("delivery_attempts", help, attempts.clone());
+        let help = "From a message on its way to the provider's answer";
+        let name = "provider_request_duration";
+        registry.register_with_unit(name, help, Unit::Seconds, durations.clone());
+        let help = "Deliveries that ended, once that is on disk";
+        registry.register("deliveries", help, ended.clone());
+        let help = "Addresses that a provider reported dead";
+        registry.register("tokens_disabled", help, disabled.clone());
+    }
+
+    /// A request to a provider came back, or was given up.
+    pub(crate) fn attempted(&self, provider: ProviderKind, took: Duration) {
+        let channel = channel(provider);
+        self.0.attempts.get_or_create(&channel).inc();
+        self.0.durations.get_or_create(&channel).observe(took.as_secs_f64());
+    }
+
+    /// What a page committed.
+    pub(crate) fn settled(&self, settled: &[DeviceOutcome], dead: &[DeadAddress]) {
+        let mut rest = settled;
+        // A checkpoint is mostly one outcome again and again.
+        while let Some(first) = rest.first() {
+            let same = |other: &&DeviceOutcome| {
+                (other.key.platform(), other.settled, &other.reason)
+                    == (first.key.platform(), first.settled, &first.reason)
+            };
+            let count = rest.iter().take_while(same).count();
+            let provider = first.key.platform().provider();
+            self.ended(provider, first.settled, first.reason.as_deref(), count as u64);
+            rest = &rest[count..];
+        }
+        dead.iter().for_each(|dead| self.disabled(dead));
+    }
+
+    /// What became of retries, committed.
+    pub(crate) fn retried(&self, provider: ProviderKind, outcomes: &[RetryOutcome]) {
+        for outcome in outcomes {
+            if let RetryStep::Settled { settled, reason, .. } = &outcome.step {
+                self.ended(provider, *settled, reason.as_deref(), 1);
+            }
+            if let Some(dead) = &outcome.dead {
+                self.disabled(dead);
+            }
+        }
+    }
+
+    /// So many deliveries ended alike.
+    pub(crate) fn ended(
+        &self,
+        provider: ProviderKind,
+        settled: Settled,
+        reason: Option<&str>,
+        count: u64,
+    ) {
+        let (channel, outcome) = (provider.as_str(), settled.as_str());
+        let reason = reason::label(reason);
+        self.0.ended.get_or_create(&Ended { channel, outcome, reason }).inc_by(count);
+    }
+
+    fn disabled(&self, dead: &DeadAddress) {
+        let channel = dead.key.platform().provider().as_str();
+        let reason = reason::label(Some(&dead.reason));
+        self.0.disabled.get_or_create(&Disabled { channel, reason }).inc();
+    }
+}
+
+fn channel(provider: ProviderKind) -> Channel {
+    Channel { channel: provider.as_str() }
+}

@@ -1,0 +1,143 @@
+//! Names, labels and bounds of the metrics.
+
+use notify_core::{Platform, ProviderKind};
+
+use super::*;
+use crate::store::{AppNo, DeviceKey, DeviceOutcome, RetryNo, RetryOutcome, RetryStep, Settled};
+use crate::telemetry::reason::LABELS_MAX;
+use crate::telemetry::sample::{Pause, QueueSample};
+
+/// Most series of a server (bounded memory here and in who collects them).
+const SERIES_MAX: usize = 2_000;
+
+fn queue(provider: ProviderKind) -> QueueSample {
+    QueueSample {
+        provider,
+        sending: 5,
+        retry_due: 2,
+        retry_waiting: 3,
+        oldest_due_age_seconds: 1.5,
+    }
+}
+
+fn sample() -> Sample {
+    Sample {
+        queues: Some(ProviderKind::ALL.map(queue).to_vec()),
+        pauses: vec![(ProviderKind::Fcm, Pause::Throttled), (ProviderKind::Fcm, Pause::Throttled)],
+        connections: vec![(ProviderKind::Apns, [1, 2])],
+        token_ages: vec![(ProviderKind::Apns, 61.5)],
+        busy: 3,
+    }
+}
+
+fn outcome(settled: Settled, reason: Option<&'static str>) -> DeviceOutcome {
+    let key = DeviceKey::new(AppNo(1), Platform::Ios, 1);
+    DeviceOutcome { key, settled, reason: reason.map(Into::into), attempts: 1, message_id: None }
+}
+
+#[test]
+fn the_metrics_are_told_under_their_names() {
+    let metrics = Metrics::default();
+    metrics.answered(("POST", "/v1/devices"), 200, Duration::from_millis(3));
+    metrics.accepted();
+    let delivery = metrics.delivery();
+    delivery.attempted(ProviderKind::Apns, Duration::from_millis(30));
+    let dead = "BadDeviceToken";
+    let settled = [
+        outcome(Settled::Sent, None),
+        outcome(Settled::Sent, None),
+        outcome(Settled::Unregistered, Some(dead)),
+        outcome(Settled::Failed, Some("http_418 nonsense")),
+        outcome(Settled::Sent, None),
+    ];
+    delivery.settled(&settled, &[]);
+    let step = RetryStep::Settled {
+        settled: Settled::Expired,
+        reason: Some("expired".into()),
+        attempts: 2,
+        message_id: None,
+    };
+    delivery.retried(
+        ProviderKind::Fcm,
+        &[RetryOutcome { no: RetryNo(1), step, dead: None, moved: None }],
+    );
+    metrics.encode(&sample(), Form::Prometheus);
+    let text = metrics.encode(&sample(), Form::Prometheus);
+    for line in [
+        "# TYPE notify_http_requests_total counter",
+        "notify_http_requests_total{route=\"/v1/devices\",code=\"200\",method=\"POST\"} 1",
+        "# TYPE notify_http_request_duration_seconds histogram",
+        "notify_http_request_duration_seconds_count{route=\"/v1/devices\"} 1",
+        "notify_notifications_accepted_total 1",
+        "notify_deliveries_total{channel=\"apns\",outcome=\"sent\",reason=\"\"} 3",
+        "notify_deliveries_total{channel=\"apns\",outcome=\"unregistered\",reason=\"BadDeviceToken\"} 1",
+        "notify_deliveries_total{channel=\"apns\",outcome=\"failed\",reason=\"other\"} 1",
+        "notify_deliveries_total{channel=\"fcm\",outcome=\"expired\",reason=\"expired\"} 1",
+        "notify_delivery_attempts_total{channel=\"apns\"} 1",
+        "notify_delivery_attempts_total{channel=\"webpush\"} 0",
+        "notify_provider_request_duration_seconds_count{channel=\"apns\"} 1",
+        "notify_queue_depth{channel=\"fcm\",state=\"sending\"} 5",
+        "notify_queue_depth{channel=\"fcm\",state=\"retry_due\"} 2",
+        "notify_queue_depth{channel=\"fcm\",state=\"retry_waiting\"} 3",
+        "notify_oldest_due_age_seconds{channel=\"fcm\"} 1.5",
+        "notify_provider_connections{channel=\"apns\",state=\"busy\"} 1",
+        "notify_provider_connections{channel=\"apns\",state=\"idle\"} 2",
+        "notify_channel_paused{channel=\"fcm\",why=\"throttled\"} 2",
+        "notify_channel_paused{channel=\"apns\",why=\"credentials\"} 0",
+        "notify_provider_token_age_seconds{channel=\"apns\"} 61.5",
+        "notify_tokens_disabled_total{channel=\"fcm\",reason=\"other\"} 0",
+        "notify_db_busy_total 3",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+    }
+    assert!(text.contains("notify_build_info{version="));
+    let open_metrics = metrics.encode(&sample(), Form::OpenMetrics);
+    assert!(open_metrics.ends_with("# EOF\n"));
+}
+
+#[test]
+fn without_storage_no_queue_is_told() {
+    let metrics = Metrics::default();
+    metrics.encode(&sample(), Form::Prometheus);
+    let text = metrics.encode(&Sample { queues: None, ..sample() }, Form::Prometheus);
+    assert!(
+        !text.contains("notify_queue_depth{") && !text.contains("notify_oldest_due_age_seconds{")
+    );
+}
+
+/// Every route with every status, every reason on every channel: the worst that can come together.
+#[test]
+fn the_number_of_series_is_bounded() {
+    let metrics = Metrics::default();
+    let document: serde_json::Value = serde_json::from_str(&crate::openapi_json()).unwrap();
+    let routes = document["paths"].as_object().unwrap();
+    assert!(routes.len() > 30);
+    let shared = |word: &str| -> &'static str { String::leak(word.to_owned()) };
+    for (route, methods) in routes {
+        let route = shared(route);
+        for method in methods.as_object().unwrap().keys() {
+            for code in [200, 304, 400, 401, 404, 409, 413, 429, 500, 503] {
+                metrics.answered((shared(method), route), code, Duration::ZERO);
+            }
+        }
+        for code in [401, 405, 429, 500, 503] {
+            metrics.answered(("other", route), code, Duration::ZERO);
+        }
+    }
+    for code in [401, 404, 405, 429, 500, 503] {
+        metrics.answered(("other", "unknown"), code, Duration::ZERO);
+    }
+    let delivery = metrics.delivery();
+    for number in 0..1_000 {
+        let reason = String::leak(format!("http_{number} word{number}"));
+        for provider in ProviderKind::ALL {
+            delivery.ended(provider, Settled::Failed, Some(reason), 1);
+            delivery.attempted(provider, Duration::ZERO);
+        }
+    }
+    let text = metrics.encode(&sample(), Form::Prometheus);
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    // Each word as `failed` and as `unregistered` on each channel, though no provider has them all.
+    let reasons = ProviderKind::ALL.len() * 2 * LABELS_MAX;
+    assert!(series + reasons <= SERIES_MAX, "{series} and {reasons}");
+}

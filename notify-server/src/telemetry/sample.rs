@@ -1,0 +1,159 @@
+//! What is looked up when somebody asks: queues, pauses, connections, tokens.
+
+use std::sync::atomic::AtomicU64;
+
+use notify_core::ProviderKind;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Why deliveries of a lane wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Pause {
+    /// The provider asked to slow down.
+    Throttled,
+    /// The provider cannot be reached.
+    Unreachable,
+    /// The provider refuses our credentials, or a probe of them is out.
+    Credentials,
+    /// So many addresses looked dead that an administrator has to look.
+    Guard,
+}
+
+impl Pause {
+    const ALL: [Self; 4] = [Self::Throttled, Self::Unreachable, Self::Credentials, Self::Guard];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Throttled => "throttled",
+            Self::Unreachable => "unreachable",
+            Self::Credentials => "credentials",
+            Self::Guard => "guard",
+        }
+    }
+}
+
+/// How much waits on one channel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct QueueSample {
+    pub(crate) provider: ProviderKind,
+    /// Deliveries claimed and without an outcome.
+    pub(crate) sending: u64,
+    /// Retries whose time has come.
+    pub(crate) retry_due: u64,
+    /// Retries whose time has not come.
+    pub(crate) retry_waiting: u64,
+    /// Age of the oldest thing that is due and not done, in seconds; 0 where there is none.
+    pub(crate) oldest_due_age_seconds: f64,
+}
+
+/// One look at the server.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sample {
+    /// `None`: storage does not answer.
+    pub(crate) queues: Option<Vec<QueueSample>>,
+    /// A lane each.
+    pub(crate) pauses: Vec<(ProviderKind, Pause)>,
+    /// Connections by channel: those with requests under way, and those without.
+    pub(crate) connections: Vec<(ProviderKind, [u64; 2])>,
+    /// Age of the oldest token in use of each channel, in seconds.
+    pub(crate) token_ages: Vec<(ProviderKind, f64)>,
+    /// How often storage was busy, since the start.
+    pub(crate) busy: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Channel {
+    channel: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InState {
+    channel: &'static str,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Paused {
+    channel: &'static str,
+    why: &'static str,
+}
+
+type Seconds = Gauge<f64, AtomicU64>;
+
+/// The last sample, as series.
+#[derive(Debug, Default)]
+pub(super) struct Gauges {
+    depth: Family<InState, Gauge>,
+    oldest: Family<Channel, Seconds>,
+    connections: Family<InState, Gauge>,
+    paused: Family<Paused, Gauge>,
+    token_ages: Family<Channel, Seconds>,
+    busy: Counter,
+}
+
+impl Gauges {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let help = "Deliveries without an outcome; counted up to a bound";
+        registry.register("queue_depth", help, self.depth.clone());
+        let help = "Age of the oldest thing that is due and not done";
+        let unit = || Unit::Seconds;
+        registry.register_with_unit("oldest_due_age", help, unit(), self.oldest.clone());
+        let help = "HTTP/2 connections to providers";
+        registry.register("provider_connections", help, self.connections.clone());
+        let help = "Applications whose deliveries wait on the channel";
+        registry.register("channel_paused", help, self.paused.clone());
+        let help = "Age of the oldest provider token in use";
+        registry.register_with_unit("provider_token_age", help, unit(), self.token_ages.clone());
+        let help = "Transactions given up because another process held the database";
+        registry.register("db_busy", help, self.busy.clone());
+    }
+
+    pub(super) fn show(&self, sample: &Sample) {
+        self.show_queues(sample.queues.as_deref());
+        for provider in ProviderKind::ALL {
+            let channel = provider.as_str();
+            for why in Pause::ALL {
+                let count = sample.pauses.iter().filter(|pause| **pause == (provider, why)).count();
+                let labels = Paused { channel, why: why.as_str() };
+                self.paused.get_or_create(&labels).set(shown(count as u64));
+            }
+            let of = sample.connections.iter().find(|(of, _)| *of == provider);
+            for (state, count) in ["busy", "idle"].into_iter().zip(of.map_or([0; 2], |of| of.1)) {
+                self.connections.get_or_create(&InState { channel, state }).set(shown(count));
+            }
+        }
+        self.token_ages.clear();
+        for (provider, age) in &sample.token_ages {
+            self.token_ages.get_or_create(&Channel { channel: provider.as_str() }).set(*age);
+        }
+        let told = self.busy.get();
+        self.busy.inc_by(sample.busy.saturating_sub(told));
+    }
+
+    /// Without storage there are no figures, and old ones would look like news.
+    fn show_queues(&self, queues: Option<&[QueueSample]>) {
+        let Some(queues) = queues else {
+            self.depth.clear();
+            self.oldest.clear();
+            return;
+        };
+        for queue in queues {
+            let channel = queue.provider.as_str();
+            for (state, count) in [
+                ("sending", queue.sending),
+                ("retry_due", queue.retry_due),
+                ("retry_waiting", queue.retry_waiting),
+            ] {
+                self.depth.get_or_create(&InState { channel, state }).set(shown(count));
+            }
+            self.oldest.get_or_create(&Channel { channel }).set(queue.oldest_due_age_seconds);
+        }
+    }
+}
+
+fn shown(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

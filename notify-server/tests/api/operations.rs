@@ -1,0 +1,164 @@
+//! What operators and their tools ask: metrics, readiness, diagnostics, checks of providers, and
+//! what is deleted when its time is over.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::kit::{Answer, NOW, PATIENCE, TestServer, android, to_android};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// The value of a series, in full.
+fn series(metrics: &str, name: &str) -> Option<f64> {
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    Some(value.parse().unwrap())
+}
+
+/// Asks until the answer is as it should be. Bounded.
+async fn until(server: &TestServer, path: &str, is_so: impl Fn(&Answer) -> bool) -> Answer {
+    let asking = async {
+        loop {
+            let answer = server.caller().get(path).await;
+            if is_so(&answer) {
+                return answer;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.expect("it comes to be so")
+}
+
+#[tokio::test]
+async fn metrics_come_in_the_form_that_is_asked_for() {
+    let server = TestServer::start().await;
+    let anyone = server.anyone();
+    for (accept, form, ends) in [
+        ("*/*", "text/plain; version=0.0.4; charset=utf-8", false),
+        (
+            "application/openmetrics-text; version=1.0.0",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            true,
+        ),
+    ] {
+        let request = anyone.request(reqwest::Method::GET, "/metrics").header("accept", accept);
+        let answer = Answer::of(request).await;
+        assert_eq!(answer.header("content-type"), form);
+        assert_eq!(answer.text.ends_with("# EOF\n"), ends);
+    }
+}
+
+#[tokio::test]
+async fn metrics_tell_how_deliveries_ended() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    for id in ["a", "b"] {
+        caller.post("/v1/devices", &android(id)).await.ok();
+    }
+    let id = caller.post("/v1/notifications", &to_android()).await.id();
+    let path = format!("/v1/notifications/{id}");
+    until(&server, &path, |answer| answer.json()["status"] == "completed").await;
+    let metrics = server.anyone().get("/metrics").await.text;
+    let ended = "notify_deliveries_total{channel=\"fcm\",outcome=\"failed\",\
+        reason=\"provider_not_configured\"}";
+    assert_eq!(series(&metrics, ended), Some(2.0));
+    assert_eq!(series(&metrics, "notify_delivery_attempts_total{channel=\"fcm\"}"), Some(0.0));
+    assert_eq!(series(&metrics, "notify_oldest_due_age_seconds{channel=\"fcm\"}"), Some(0.0));
+    assert_eq!(
+        series(&metrics, "notify_queue_depth{channel=\"fcm\",state=\"sending\"}"),
+        Some(0.0)
+    );
+}
+
+#[cfg(feature = "testing")]
+#[tokio::test]
+async fn a_server_that_cannot_write_is_not_ready() {
+    use notify_server::store::sqlite::Fault;
+
+    let server = TestServer::start().await;
+    let anyone = server.anyone();
+    anyone.get("/readyz").await.ok();
+    server.disk.fail(Fault::Commit(1));
+    anyone.get("/readyz").await.rejected(503, &["storage cannot be read and written"]);
+    anyone.get("/readyz").await.ok();
+}
+
+#[tokio::test]
+async fn diagnostics_tell_how_the_server_is_set_up() {
+    let server = TestServer::start().await;
+    server.caller().get("/admin/v1/diagnostics").await.is(401);
+    let mut told = server.admin().get("/admin/v1/diagnostics").await.ok();
+    let storage = told["storage"].take();
+    let expected = json!({"version": env!("CARGO_PKG_VERSION"), "at": NOW.0, "storage": null,
+        "public_url": server.app.origin, "obstacles": []});
+    assert_eq!(told, expected);
+    let set = ["backend", "journal_mode", "synchronous"].map(|name| storage[name].clone());
+    assert_eq!(set, ["sqlite", "wal", "full"]);
+    for size in ["database_bytes", "free_bytes"] {
+        assert!(storage[size].as_u64().unwrap() > 0, "{size} of {storage}");
+    }
+}
+
+#[tokio::test]
+async fn diagnostics_of_an_application_tell_its_ios_devices() {
+    let server = TestServer::start().await;
+    let admin = server.admin();
+    let app = admin.get("/admin/v1/apps").await.ok()["apps"][0]["id"].as_str().unwrap().to_owned();
+    for (id, env) in [("a", "sandbox"), ("b", "")] {
+        let device = json!({"device_id": id, "platform": "ios", "sdk_type": "ios_push",
+            "ios_env": env, "push_token": id, "store_identifier": "com.example.app"});
+        server.caller().post("/v1/devices", &device).await.ok();
+    }
+    let told = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
+    let identifiers = json!([{"store_identifier": "com.example.app", "devices": 2}]);
+    let expected = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
+        "store_identifiers": identifiers}});
+    assert_eq!(told, expected);
+    let nobodys = "01a1fcc4-9bb4-7002-8cbb-878d20259b58";
+    admin
+        .get(&format!("/admin/v1/apps/{nobodys}/devices/diagnostics"))
+        .await
+        .rejected(404, &["not found"]);
+}
+
+#[tokio::test]
+async fn what_is_not_configured_is_neither_checked_nor_resumed() {
+    let server = TestServer::start().await;
+    let admin = server.admin();
+    let app = admin.get("/admin/v1/apps").await.ok()["apps"][0]["id"].as_str().unwrap().to_owned();
+    for word in ["test", "resume"] {
+        for provider in ["fcm", "smoke-signals"] {
+            let path = format!("/admin/v1/apps/{app}/providers/{provider}/{word}");
+            admin.post(&path, &json!({})).await.rejected(404, &["not found"]);
+        }
+        let path = format!("/admin/v1/apps/{app}/providers/fcm/{word}");
+        let unknown = ["force: unknown field"];
+        admin.post(&path, &json!({"force": true})).await.rejected(400, &unknown);
+        server.caller().post(&path, &json!({})).await.is(401);
+    }
+}
+
+#[tokio::test]
+async fn what_is_over_is_deleted_by_the_clock() {
+    let server = TestServer::start_with(|config| {
+        config.keep_notifications_days = 10;
+        config.keep_outcomes_days = 1;
+    })
+    .await;
+    let caller = server.caller();
+    caller.post("/v1/devices", &android("a")).await.ok();
+    let id = caller.post("/v1/notifications", &to_android()).await.id();
+    let path = format!("/v1/notifications/{id}");
+    let ended = until(&server, &path, |answer| answer.json()["status"] == "completed").await.ok();
+    let scheduled = json!({"text": "later", "platforms": ["android"],
+        "send_at": NOW.0 + 300 * 86_400_000});
+    let scheduled = caller.post("/v1/notifications", &scheduled).await.id();
+    server.clock.advance(2 * DAY);
+    let kept: Value = caller.get(&path).await.ok();
+    assert_eq!(kept["counts"], ended["counts"]);
+    server.clock.advance(9 * DAY);
+    until(&server, &path, |answer| answer.status == 404).await;
+    caller.get(&format!("/v1/notifications/{scheduled}")).await.ok();
+    caller.get("/v1/devices/a").await.ok();
+    let statistics = caller.get("/v1/statistics/devices").await.ok();
+    assert_eq!(statistics["total"], 1, "{statistics}");
+}

@@ -1,0 +1,182 @@
+//! Operating a server: checks of credentials, a held channel that is let go, the doctor, and the
+//! log as a collector reads it.
+
+use anyhow::{Context, Result};
+use http::Method;
+use notify_client::Client;
+use notify_core::{CreateNotification, Platform, ProviderKind, RegisterDevice};
+use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_tests::{
+    Caller, Launch, Notify, TestServer, crowd, ios, register, start_sandbox, until,
+};
+use serde_json::{Value, json};
+
+const GOOD: &str = "the credentials are accepted";
+
+/// Puts a configuration that differs in one field, and checks it.
+async fn check_with(
+    server: &TestServer,
+    provider: ProviderKind,
+    pointer: &str,
+    value: Value,
+) -> Result<(bool, String)> {
+    let mut config = match provider {
+        ProviderKind::Apns => server.sandbox.apns_config(),
+        _ => server.sandbox.fcm_config(),
+    };
+    if let Some(field) = config.pointer_mut(pointer) {
+        *field = value;
+    } else {
+        config[pointer.trim_start_matches('/')] = value;
+    }
+    let client = server.client();
+    client.admin().put_provider(server.app_id, provider, &config).await?;
+    let checked = client.admin().test_provider(server.app_id, provider).await?;
+    Ok((checked.ok, checked.detail))
+}
+
+#[tokio::test]
+async fn a_check_says_what_the_provider_says_and_sends_nothing() -> Result<()> {
+    let server = TestServer::start().await?;
+    let (client, app) = (server.client(), server.app_id);
+    register(&client, crowd(4)).await?;
+    for provider in [ProviderKind::Apns, ProviderKind::Fcm] {
+        let checked = client.admin().test_provider(app, provider).await?;
+        assert!(checked.ok && checked.detail.contains(GOOD), "{checked:?}");
+    }
+    let stranger = start_sandbox().await?;
+    let other_key = stranger.apns_config()["private_key"].clone();
+    let (apns, fcm) = (ProviderKind::Apns, ProviderKind::Fcm);
+    let rows = [
+        (apns, "/private_key", other_key, "InvalidProviderToken"),
+        (apns, "/topic", json!("com.example.other"), "TopicDisallowed"),
+        (apns, "/endpoint", json!("http://127.0.0.1:1"), "connect_failed"),
+        (fcm, "/service_account/private_key_id", json!("withdrawn"), "invalid_grant"),
+        (fcm, "/service_account/project_id", json!("another"), "NOT_FOUND"),
+        (fcm, "/endpoint", json!("http://127.0.0.1:1"), "connect_failed"),
+    ];
+    for (provider, pointer, value, expected) in rows {
+        let (ok, detail) = check_with(&server, provider, pointer, value).await?;
+        assert!(!ok && detail.contains(expected), "{provider} {pointer}: {detail}");
+    }
+    for received in server.sandbox.journal() {
+        let token = received.token.unwrap_or_default();
+        let is_nobodys = token.bytes().all(|digit| digit == b'0') || token == "notify-check";
+        assert!(is_nobodys, "somebody got something");
+    }
+    stranger.stop().await;
+    server.stop().await
+}
+
+#[tokio::test]
+async fn a_channel_that_is_held_is_told_and_can_be_let_go() -> Result<()> {
+    let server = TestServer::start().await?;
+    let client = server.client();
+    register(&client, [ios(1, &Answer::ok())]).await?;
+    server
+        .sandbox
+        .script(Rule::on(Provider::Apns, Answer::reason("InvalidProviderToken").first(1)))?;
+    let hello = CreateNotification::to_platforms([Platform::Ios], "x");
+    let id = client.notifications().create(&hello).await?.id;
+    let caller = server.caller()?;
+    let told = async |line: &str| {
+        let metrics = caller.send(&Method::GET, "/metrics", "").await?.text();
+        Ok(metrics.lines().any(|told| told == line).then_some(()))
+    };
+    let held = "notify_channel_paused{channel=\"apns\",why=\"credentials\"}";
+    until("the channel is held", async || told(&format!("{held} 1")).await).await?;
+    // The next probe would be a minute away.
+    client.admin().resume_provider(server.app_id, ProviderKind::Apns).await?;
+    let record = server.completed(&id).await?;
+    assert_eq!(record.counts.sent, 1, "{record:?}");
+    until("it is open", async || told(&format!("{held} 0")).await).await?;
+    for line in [
+        "notify_deliveries_total{channel=\"apns\",outcome=\"sent\",reason=\"\"} 1",
+        "notify_delivery_attempts_total{channel=\"apns\"} 2",
+    ] {
+        assert!(told(line).await?.is_some(), "{line}");
+    }
+    server.stop().await
+}
+
+#[tokio::test]
+async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() -> Result<()> {
+    let server = TestServer::start().await?;
+    let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
+    let topic = server.sandbox.apns_config()["topic"].as_str().context("a topic")?.to_owned();
+    let device = |id: &str, identifier: &str| {
+        let mut device = RegisterDevice::ios(id, "ab".repeat(32));
+        device.push_token = Some(format!("{:0>64}", hex(id)));
+        device.store_identifier = Some(identifier.to_owned());
+        device
+    };
+    register(&server.client(), [device("a", &topic)]).await?;
+    let well = notify.run(&["doctor", "-o", "json"]).await?;
+    let found: Value = serde_json::from_str(&well.stdout).context(well.stdout.clone())?;
+    let checks = found["checks"].as_array().context("checks")?;
+    let is = |check: &Value, name: &str| check["check"] == name;
+    for name in ["server", "clock", "work", "storage", "disk", "credentials", "topic"] {
+        assert!(checks.iter().any(|check| is(check, name)), "{name}: {found}");
+    }
+    let ill: Vec<&Value> = checks.iter().filter(|check| check["ok"] == false).collect();
+    // The machine of the test may be short of room, which is no fault of the server.
+    let is_well = ill.iter().all(|check| is(check, "disk"));
+    assert!(is_well && well.status == Some(i32::from(!ill.is_empty())), "{well:?}");
+
+    register(&server.client(), [device("b", "com.example.other")]).await?;
+    let stranger = start_sandbox().await?;
+    let mut apns = server.sandbox.apns_config();
+    apns["private_key"] = stranger.apns_config()["private_key"].clone();
+    server.client().admin().put_provider(server.app_id, ProviderKind::Apns, &apns).await?;
+    let sick = notify.run(&["doctor", "-o", "json"]).await?;
+    assert_eq!(sick.status, Some(1), "{sick:?}");
+    let found: Value = serde_json::from_str(&sick.stdout)?;
+    for (name, said) in [("credentials", "InvalidProviderToken"), ("topic", "com.example.other")] {
+        let mut ill = found["checks"].as_array().context("checks")?.iter();
+        let ill = ill.find(|check| is(check, name) && check["ok"] == false).context(name)?;
+        assert!(ill["detail"].as_str().is_some_and(|detail| detail.contains(said)), "{ill}");
+        assert!(ill["mend"].as_str().is_some_and(|mend| !mend.is_empty()), "{ill}");
+    }
+    let table = notify.run(&["doctor", "-o", "table"]).await?;
+    assert!(table.stdout.contains("InvalidProviderToken"), "{table:?}");
+
+    let locked_out = notify.clone().with("NOTIFY_ADMIN_KEY", "na_wrong").run(&["doctor"]).await?;
+    assert_eq!(locked_out.status, Some(1));
+    assert!(locked_out.stdout.contains("admin-key create"), "{locked_out:?}");
+    stranger.stop().await;
+    server.stop().await?;
+    let gone = notify.run(&["--retries", "0", "doctor"]).await?;
+    assert_eq!(gone.status, Some(1));
+    assert!(gone.stdout.contains("NOTIFY_URL"), "{gone:?}");
+    Ok(())
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn a_log_of_json_is_an_object_a_line_with_the_request() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (data, log) = (folder.path().join("data"), folder.path().join("log"));
+    let launch = Launch::on(&data).log("debug", &log).argument("--log-format").argument("json");
+    let server = launch.start().await?;
+    let key = server.api_key.clone().context("a key")?;
+    let caller = Caller::app(&server.origin, &key)?;
+    // What comes percent-encoded, quoted and broken over lines must not become a line of its own.
+    for path in ["/v1/devices/a%0AERROR%20forged", "/v1/devices?x=%0D%0A{", "/v1/%00"] {
+        caller.send(&Method::GET, path, "").await?;
+    }
+    let client = Client::builder(&server.origin).api_key(&key).build()?;
+    client.devices().list(&notify_core::ListDevices::default()).await?;
+    assert_eq!(server.terminate().await?.code(), Some(0));
+    let logged = std::fs::read_to_string(&log)?;
+    let mut answered = 0;
+    for line in logged.lines() {
+        let event: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+        assert!(event["timestamp"].is_string() && event["level"].is_string(), "{line}");
+        answered += usize::from(event["fields"]["request.id"].is_string());
+    }
+    assert!(answered >= 4 && !logged.contains("ERROR forged"), "{logged}");
+    Ok(())
+}
