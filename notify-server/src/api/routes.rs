@@ -201,16 +201,16 @@ fn beside() -> Vec<Route> {
 fn webhooks() -> Vec<Route> {
     vec![
         raw("/hooks/messenger/{app_id}", hooks::messenger::verify)
-            .about("Confirm the webhook to Meta", "interfaces")
+            .about("Confirm the webhook to Meta", "")
             .query(&[
                 ("hub.mode", "`subscribe`"),
                 ("hub.verify_token", "The `verify_token` of the provider `messenger`"),
                 ("hub.challenge", "What is answered"),
             ]),
         hook("/hooks/messenger/{app_id}", hooks::messenger::receive)
-            .about("Hear from Messenger what people did", "interfaces, B25, B32"),
+            .about("Hear from Messenger what people did", "B25, B32"),
         hook("/hooks/telegram/{app_id}", hooks::telegram::receive)
-            .about("Hear from Telegram what people did", "interfaces, B25, B32, B40"),
+            .about("Hear from Telegram what people did", "B25, B32, B40"),
     ]
 }
 

@@ -229,13 +229,14 @@ async fn the_log_does_not_grow_for_ever() {
     let app = given::app(&*store).await;
     let filler = "x".repeat(1_000_000);
     let bytes_max = u64::from(checkpoint::LOG_PAGES_MAX.unsigned_abs()) * 4_096;
-    for _ in 0..bytes_max / 1_000_000 + 40 {
+    // Two of them may run at once, and one that finds another at it leaves the log to the next.
+    for _ in 0..2 * bytes_max / 1_000_000 + 40 {
         let mut new = given::broadcast(&[Platform::Android]);
         new.request = format!(r#"{{"text":"{filler}"}}"#);
         store.accept_notification(app, new, None).await.unwrap();
     }
     let log = std::fs::metadata(folder.file().with_extension("db-wal")).unwrap().len();
-    assert!(log < bytes_max + 4_000_000, "the log has {log} bytes");
+    assert!(log < 2 * bytes_max, "the log has {log} bytes");
 }
 
 /// What never starts must not stand before what does: the engine sleeps until the next is due.
