@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use h2::Reason as H2Reason;
+use rustls::CertificateError;
 
 use crate::providers::{Answer, Certainty, Reason};
 
@@ -29,6 +30,16 @@ impl Failure {
     /// Nothing was sent, because of something with a cause worth telling.
     pub(crate) fn unsent_because(what: &str, cause: &dyn std::error::Error) -> Self {
         Self::unsent(format!("{what}: {}", cleaned(&cause.to_string())))
+    }
+
+    /// The TLS handshake failed. A certificate that cannot be verified has a cure that its error
+    /// does not tell; `is_extra_trust` says whether there is a `ca_certificate`.
+    pub(crate) fn tls(error: &std::io::Error, is_extra_trust: bool) -> Self {
+        let mut failure = Self::unsent_because("tls_failed", error);
+        if let Some(cure) = certificate_cure(error, is_extra_trust) {
+            failure.reason = format!("{}; {cure}", failure.reason).into();
+        }
+        failure
     }
 
     /// The server negotiated HTTP/1.1.
@@ -68,6 +79,20 @@ impl From<Failure> for Answer {
 
 fn describe(reason: Option<H2Reason>) -> Cow<'static, str> {
     reason.map_or(Cow::Borrowed("unknown"), |reason| format!("{reason:?}").into())
+}
+
+/// What to do about a certificate that no authority trusted here has signed. An authority that was
+/// made anew under the same name, as the sandbox's is, shows as a bad signature.
+fn certificate_cure(error: &std::io::Error, is_extra_trust: bool) -> Option<&'static str> {
+    let tls = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let rustls::Error::InvalidCertificate(wrong) = tls else { return None };
+    let is_untrusted =
+        matches!(wrong, CertificateError::BadSignature | CertificateError::UnknownIssuer);
+    match (is_untrusted, is_extra_trust) {
+        (false, _) => None,
+        (true, true) => Some("ca_certificate is another one: was the sandbox restarted?"),
+        (true, false) => Some("ca_certificate is not set, and the system does not trust it"),
+    }
 }
 
 /// The beginning of a cause, printable.
