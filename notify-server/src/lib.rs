@@ -19,3 +19,4 @@ pub mod store;
 mod telemetry;
 
 pub use api::{TlsError, openapi_json};
+pub use causes::with_causes;
