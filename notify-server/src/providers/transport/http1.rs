@@ -18,12 +18,14 @@ const IDLE_CONNECTIONS_MAX: usize = 64;
 #[derive(Clone)]
 pub(crate) struct Http1 {
     client: reqwest::Client,
+    has_extra_trust: bool,
 }
 
 impl Http1 {
     /// Makes a client.
     pub(crate) fn new(tls: &TlsConfigs, trust: &Trust) -> Self {
         // Without any root, plain `http` still has to work; TLS then fails for want of an issuer.
+        let has_extra_trust = trust.is_some();
         let tls = tls.get(trust, &[]).map_or_else(no_roots, |config| (*config).clone());
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
@@ -35,7 +37,7 @@ impl Http1 {
             .tcp_nodelay(true)
             .build()
             .expect("a client with its TLS given needs nothing of the system");
-        Self { client }
+        Self { client, has_extra_trust }
     }
 
     /// Posts a body.
@@ -50,7 +52,8 @@ impl Http1 {
             let sent = self.client.post(url).headers(headers).body(body).send().await;
             let mut response = sent.map_err(|error| {
                 if error.is_connect() || error.is_builder() {
-                    Failure::unsent_because("connect_failed", innermost(&error))
+                    let cause = innermost(&error);
+                    Failure::unconnected("connect_failed", cause, self.has_extra_trust)
                 } else {
                     Failure::unknown("connection_cut")
                 }
@@ -81,8 +84,8 @@ fn no_roots() -> ClientConfig {
 }
 
 /// The cause at the bottom: the ones above it name the URL, or only say that something failed.
-fn innermost(error: &reqwest::Error) -> &dyn std::error::Error {
-    let mut cause: &dyn std::error::Error = error;
+fn innermost(error: &reqwest::Error) -> &(dyn std::error::Error + 'static) {
+    let mut cause: &(dyn std::error::Error + 'static) = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
