@@ -149,7 +149,10 @@ fn call_status(error: &Error) -> u8 {
 
 /// The rules that a request breaks, one a line; of other failures where, why, and what to do.
 fn call_lines(error: &Error, server: &str) -> Vec<String> {
-    if let Some(rules) = broken_rules(error) {
+    if let Some(mut rules) = broken_rules(error) {
+        if let (Some(last), true) = (rules.last_mut(), is_foreign(error)) {
+            last.push_str(&is_it_notify(server));
+        }
         return rules;
     }
     match error {
@@ -159,8 +162,13 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
         Error::NoKey(KeyKind::Api) => {
             vec!["no API key: set NOTIFY_API_KEY or keep one in a profile".to_owned()]
         }
-        Error::Unauthorized { .. } => {
-            vec![format!("{error}; is it a key of {server}, and its application active?")]
+        error if is_foreign(error) => vec![format!("{}{}", chain(error), is_it_notify(server))],
+        Error::Unauthorized { .. } => vec![format!(
+            "{error}; is it a key of {server}, its application active, or is this another \
+             installation (other data folder)?"
+        )],
+        Error::Connect(_) if speaks_no_tls(error) => {
+            vec![format!("cannot connect to {server}: it speaks no TLS; does it serve http://?")]
         }
         Error::Connect(_) => vec![format!(
             "cannot connect to {server}: {}; is the server running? NOTIFY_URL, --server or a \
@@ -171,11 +179,31 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
             vec![format!("{server} gave no answer in time; --timeout SECONDS waits longer")]
         }
         Error::Transport(_) => {
-            vec![format!("the connection to {server} failed: {}", root_cause(error))]
+            let scheme = if speaks_no_http(error) { "; does it serve https://?" } else { "" };
+            vec![format!("the connection to {server} failed: {}{scheme}", root_cause(error))]
         }
-        Error::Decode { .. } => vec![format!("{}; is {server} a Notify server?", chain(error))],
+        Error::Decode { .. } => vec![format!("{}{}", chain(error), is_it_notify(server))],
         _ => vec![chain(error)],
     }
+}
+
+/// Whether the answer is not one of a Notify server: each of those has a request id (B3).
+fn is_foreign(error: &Error) -> bool {
+    error.status().is_some() && error.request_id().is_none()
+}
+
+fn is_it_notify(server: &str) -> String {
+    format!("; is {server} a Notify server?")
+}
+
+/// Whether what answered the TLS handshake is no TLS, but likely http.
+fn speaks_no_tls(error: &Error) -> bool {
+    root_cause(error).contains("InvalidContentType")
+}
+
+/// Whether what answered is no HTTP, but likely an alert of TLS.
+fn speaks_no_http(error: &Error) -> bool {
+    root_cause(error).contains("invalid HTTP version")
 }
 
 /// The rules that a request breaks, when that is why it failed.

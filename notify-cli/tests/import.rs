@@ -119,6 +119,7 @@ async fn rows_that_are_refused_are_reported() {
     let rows: Vec<&str> = report.split("\r\n").collect();
     assert_eq!(rows[0], r#""device_id","platform","ios_env","line","errors""#);
     assert!(rows[1].starts_with(r#""b","windows","","3","platform: "#), "{report}");
+    assert!(!rows[1].contains("sdk_type"), "the file has none: {report}");
     assert_eq!(rows[2], r#""server-refuses","ios","","4","device_id: =no; and again""#);
     assert!(rows[3].starts_with(r#""'=c","ios","moon","5","ios_env: "#), "{report}");
     assert_eq!(rows[4], r#""d","","","6","has 1 cells, the header has 3""#);
@@ -148,17 +149,17 @@ async fn a_report_names_the_line_whatever_ends_it() {
 /// What is refused is corrected where it stands and imported as it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_that_was_corrected_is_imported() {
-    for (name, report, file, wrong, right) in [
+    for (name, [report, next], file, wrong, right) in [
         (
             "d.csv",
-            "d.csv.refused.csv",
+            ["d.csv.refused.csv", "d.csv.refused.2.csv"],
             "device_id,platform,language,shop\n=a,ios,de,7\nb,windows,\"d\"\"e\",8\n",
             [r#""windows""#, r#""d""e""#],
             [r#""ios""#, r#""de""#],
         ),
         (
             "d.ndjson",
-            "d.ndjson.refused.ndjson",
+            ["d.ndjson.refused.ndjson", "d.ndjson.refused.2.ndjson"],
             r#"{"device_id":"=a","platform":"ios","sdk_type":"ios_push","language":"de"}
 {"device_id":"b","platform":"windows","sdk_type":"ios_push","language":"d\"e"}
 "#,
@@ -173,14 +174,10 @@ async fn a_report_that_was_corrected_is_imported() {
         let again = ["devices", "import", report, "--ignore-unknown-columns"];
         let run = bench.run(&again);
         assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "as it is: {run:?}");
-        let next = run.json()["refused_file"].as_str().unwrap().to_owned();
-        let (one, two) = (bench.read(report), bench.read(&next));
-        let (one, two) = match name {
-            // It has a header.
-            "d.csv" => (one.replace("\"3\"", "\"2\""), two),
-            _ => (one.replace("\"line\":2,", "\"line\":1,"), two),
-        };
-        assert_eq!(one, two, "but for the line, the report of a report says the same");
+        assert_eq!(run.json()["refused_file"], next, "beside the first file");
+        let line = if name == "d.csv" { "\"3\"" } else { "\"line\":2," };
+        assert!(bench.read(report).contains(line), "the line of the first file");
+        assert_eq!(bench.read(next), bench.read(report), "the report of a report says the same");
 
         let mut corrected = bench.read(report);
         for (wrong, right) in wrong.into_iter().zip(right) {
@@ -197,6 +194,66 @@ async fn a_report_that_was_corrected_is_imported() {
         let bodies: Vec<_> = asked.into_iter().map(|(_, body)| body.unwrap()).collect();
         assert_eq!(bodies, [sent("=a"), sent("b")], "{name}");
     }
+}
+
+/// What was corrected in a report is not lost when the first file is imported again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_is_never_written_over() {
+    let bench = Bench::answering(done()).await;
+    bench.file("devices.csv", file(10));
+    let import = ["devices", "import", "devices.csv"];
+    let edited = "edited by hand";
+    for (number, extra) in [("", ""), (".2", ""), (".3", "--restart")] {
+        let args: Vec<_> = import.into_iter().chain([extra]).filter(|it| !it.is_empty()).collect();
+        let run = bench.run(&args);
+        let report = format!("devices.csv.refused{number}.csv");
+        assert_eq!((run.status, &run.json()["refused_file"]), (3, &json!(report)), "{run:?}");
+        bench.file(&report, edited);
+    }
+    assert_eq!(bench.read("devices.csv.refused.csv"), edited);
+
+    let before = bench.requests().await.len();
+    let run = bench.run(&[&import[..], &["--refused", "devices.csv.refused.csv"]].concat());
+    assert_eq!(run.status, 2);
+    assert_eq!(
+        run.stderr,
+        "error: --refused: devices.csv.refused.csv is there already, and may hold corrections: \
+         name another file, or import devices.csv.refused.csv first and remove it\n"
+    );
+    assert_eq!(bench.requests().await.len(), before, "nothing is sent");
+    assert_eq!(bench.read("devices.csv.refused.csv"), edited);
+
+    bench.file("devices.csv", "device_id,platform\na,ios\n");
+    let run = bench.run(&import).quiet();
+    assert_eq!(run.json()["refused_file"], json!(null));
+    assert_eq!(bench.read("devices.csv.refused.csv"), edited, "nor removed");
+}
+
+/// Corrections made between the cut and its continuation stay too.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_goes_on_beside_a_report_that_was_changed() {
+    let bench = once_at("d15", answer(401, &json!({ "errors": ["no"] }))).await;
+    bench.file("devices.csv", file(20));
+    let import = ["devices", "import", "devices.csv"];
+    assert_eq!(bench.run(&import).status, 4);
+    let whole = bench.read("devices.csv.refused.csv");
+    for edited in [whole.replace("windows", "ios"), whole[..10].to_owned(), String::new()] {
+        bench.file("devices.csv.refused.csv", &edited);
+        let run = bench.run(&import);
+        assert_eq!(run.status, 2, "{run:?}");
+        assert!(run.stderr.contains("devices.csv.refused.csv was changed since"), "{run:?}");
+        assert!(run.stderr.contains("move it away to go on"), "{run:?}");
+        assert_eq!(bench.read("devices.csv.refused.csv"), edited);
+    }
+    std::fs::remove_file(bench.home.path().join("devices.csv.refused.csv")).unwrap();
+    let run = bench.run(&import);
+    assert_eq!(run.status, 3, "{run:?}");
+    summary(&run, 20, 18, 2);
+    let rest = bench.read("devices.csv.refused.csv");
+    assert!(
+        rest.starts_with("\"device_id\",\"platform\",\"line\",\"errors\"\r\n\"d20\","),
+        "{rest}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,8 +290,8 @@ async fn a_cut_import_goes_on_where_it_was() {
     assert_eq!(
         run.stderr,
         format!(
-            "error: not authorised: missing or invalid API key; is it a key of {}, and its \
-             application active?\nerror: stopped after line 55; run the same command again to go on \
+            "error: not authorised: missing or invalid API key; is it a key of {}, its application \
+             active, or is this another installation (other data folder)?\nerror: stopped after line 55; run the same command again to go on \
              from there\n",
             bench.server.uri()
         )
@@ -349,6 +406,7 @@ async fn a_file_that_makes_no_sense_is_wrong_usage() {
         ("a.csv", "", "there is no header"),
         ("a.csv", "device_id,push_token\n", "no column `platform`"),
         ("a.csv", "device_id,platform,push_tokn\n", "column `push_tokn` is no field"),
+        ("a.csv", "device_id;platform\na;ios\n", "parted by `;`: commas are expected"),
         ("a.csv", endless.as_str(), "longer than 1 MiB"),
         ("a.ndjson", long.as_str(), "line 1 is longer than 1 MiB"),
     ] {

@@ -69,6 +69,93 @@ async fn a_record_is_a_table_of_its_fields() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_device_without_an_address_is_told() {
+    let without = |changes: serde_json::Value| {
+        let mut device = device("a");
+        device.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        device
+    };
+    let none = json!({"push_token": null});
+    let off = json!({"push_token": null, "enabled": false, "disabled_reason": "push_disabled"});
+    let chat = json!({"platform": "chatapp", "push_token": null, "recipient_id": "4711"});
+    let web = json!({"platform": "web", "push_token": null, 
+        "subscription": {"endpoint": "https://e", "p256dh": "p", "auth": "a"}});
+    let devices = [json!({}), none, off, chat, web].map(without);
+    let bench = Bench::answering(json!({ "devices": devices, "next_cursor": null })).await;
+    let run = bench.run(&["devices", "list", "-o", "table"]).quiet();
+    assert_eq!(
+        run.stdout,
+        "┌───────────┬──────────┬───────────────┬──────┬──────────────────────┐\n\
+         │ device_id ┆ platform ┆ state         ┆ tags ┆ updated_at           │\n\
+         ╞═══════════╪══════════╪═══════════════╪══════╪══════════════════════╡\n\
+         │ a         ┆ android  ┆ enabled       ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         │ a         ┆ android  ┆ no address    ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         │ a         ┆ android  ┆ push_disabled ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         │ a         ┆ chatapp  ┆ enabled       ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         │ a         ┆ web      ┆ enabled       ┆      ┆ 2026-01-02T03:04:05Z │\n\
+         └───────────┴──────────┴───────────────┴──────┴──────────────────────┘\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_was_forgotten_is_told() {
+    let provider =
+        json!({ "provider": "fcm", "config": null, "updated_at": 1_767_323_045_000_i64 });
+    let bench = Bench::giving(vec![
+        answer(200, &json!({ "providers": [provider] })),
+        answer(200, &provider),
+    ])
+    .await;
+    for action in ["list", "get fcm"] {
+        let line = format!("providers {action} --app {ID} -o table");
+        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>()).quiet();
+        assert!(run.stdout.contains("┆ (forgotten)"), "{run:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_are_a_line_each() {
+    let record = json!({ "id": "n", "failures": [
+        {"platform": "ios", "reason": "provider_not_configured", "count": 12},
+        {"platform": "android", "reason": "a\u{1b}[2J", "count": 1},
+    ] });
+    let counts = json!({ "targeted": 13, "sent": 0, "failed": 13, "unregistered": 0, "expired": 0,
+        "canceled": 0, "pending": 0, "unknown": 0, "excluded": 0 });
+    let mut notification = json!({
+        "status": "completed", "origin": "created", "created_at": 1, "send_at": 1,
+        "started_at": 1, "completed_at": 2, "request": {"text": "Hi"}, "counts": counts,
+        "by_platform": [], "engagement": {"received": 0, "opened": 0, "clicked": 0, "dismissed": 0},
+    });
+    notification.as_object_mut().unwrap().extend(record.as_object().unwrap().clone());
+    let bench = Bench::answering(notification).await;
+    let run = bench.run(&["notifications", "get", "n", "-o", "table"]).quiet();
+    let lines: Vec<_> = run.stdout.lines().map(|line| line.replace(' ', "")).collect();
+    let at = lines.iter().position(|line| line.starts_with("│failures")).unwrap();
+    assert_eq!(
+        lines[at..at + 2],
+        ["│failures┆12ios:provider_not_configured│", "│┆1android:a\\u{1b}[2J│"]
+    );
+}
+
+/// Feeds are a known limit: who looks at one that stays `pending` is told why.
+#[tokio::test(flavor = "multi_thread")]
+async fn feeds_are_told_not_to_be_fetched() {
+    let feeds = json!({ "feeds": [], "next_cursor": null });
+    for (line, body) in [
+        ("feeds create https://e/rss --name News", json!({ "id": ID })),
+        ("feeds list", feeds.clone()),
+        ("feeds list --all", feeds),
+    ] {
+        let bench = Bench::answering(body).await;
+        let args: Vec<&str> = line.split_whitespace().collect();
+        let run = bench.run(&[&args[..], &["-o", "table"]].concat());
+        let said = "feeds are not fetched yet: their status stays `pending`\n";
+        assert_eq!((run.status, run.stderr.as_str()), (0, said), "{line}");
+        bench.run(&args).quiet();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn csv_is_quoted_and_holds_no_formula() {
     let bench = Bench::answering(page(&["=cmd|'/c calc'!A0", "a\"b,c"], None)).await;
     let run = bench.run(&["devices", "list", "-o", "csv"]).quiet();
@@ -111,8 +198,8 @@ async fn the_exit_status_says_whose_fault_it_is() {
             401,
             vec!["missing or invalid API key"],
             4,
-            "error: not authorised: missing or invalid API key; is it a key of SERVER, and its \
-             application active?\n",
+            "error: not authorised: missing or invalid API key; is it a key of SERVER, its \
+             application active, or is this another installation (other data folder)?\n",
         ),
         (404, vec!["not found"], 5, "error: not found\n"),
         (429, vec!["slow down"], 6, "error: slow down\n"),
@@ -165,11 +252,56 @@ async fn an_answer_that_fails_names_the_server() {
     }
 }
 
+/// As at the port of the sandbox, or of anything else that speaks HTTP.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_notify_server_is_told() {
+    for (status, said) in [
+        (401, "not authorised: no such path"),
+        (404, "no such path"),
+        (405, "no such path"),
+        (500, "the server failed with status 500"),
+    ] {
+        let reply =
+            wiremock::ResponseTemplate::new(status).set_body_json(errors(&["no such path"]));
+        let bench = Bench::giving(vec![reply]).await;
+        let run = bench.run(&["tags", "list", "--retries", "0"]);
+        let server = bench.server.uri();
+        assert_eq!(run.stderr, format!("error: {said}; is {server} a Notify server?\n"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_other_scheme_is_told() {
+    let bench = Bench::answering(json!({})).await;
+    let server = bench.server.uri().replace("http:", "https:");
+    let run = bench.run(&["tags", "list", "--retries", "0", "--server", &server]);
+    let said = format!("cannot connect to {server}: it speaks no TLS; does it serve http://?");
+    assert_eq!((run.status, run.stderr), (6, format!("error: {said}\n")));
+
+    // A TLS server answers what is no handshake with an alert (RFC 8446, section 6).
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let alerting = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        let read = stream.read(&mut [0; 4_096]).unwrap();
+        assert_ne!(read, 0, "a request");
+        stream.write_all(&[0x15, 3, 3, 0, 2, 2, 10]).unwrap();
+    });
+    let run = bench.run(&["tags", "list", "--retries", "0", "--server", &server]);
+    alerting.join().unwrap();
+    assert_eq!(run.status, 6, "{run:?}");
+    assert!(run.stderr.ends_with("; does it serve https://?\n"), "{run:?}");
+}
+
 /// What is wrong is said with its cure, before anything is sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_usage_names_its_cure() {
     let bench = Bench::answering(json!({})).await;
     bench.file("empty.json", "");
+    bench.file("AuthKey.p8", "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n");
+    bench.file("google.json", r#"{"project_info": {}, "client": []}"#);
+    bench.file("other.json", r#"{"private_key": "secret"}"#);
     let target = "error: who gets it? --platform PLATFORM (android, ios, web, fb-messenger, \
         chatapp), --android-device ID or --ios-device ID\n";
     for (line, cure) in [
@@ -189,11 +321,20 @@ async fn wrong_usage_names_its_cure() {
         ("send --file -", "error: standard input is empty: `-` reads what is piped in\n"),
         ("providers put fcm -", "error: standard input is empty: `-` reads what is piped in\n"),
         ("campaigns create empty.json", "error: empty.json: is empty\n"),
+        (
+            "providers put apns AuthKey.p8",
+            "its text goes into `private_key`, beside `team_id`, `key_id` and `topic`: jq -n \
+             --rawfile key AuthKey.p8",
+        ),
+        ("providers put fcm AuthKey.p8", "expects Google's service account JSON as downloaded"),
+        ("providers put fcm google.json", "google.json is the app's own configuration"),
+        ("providers put fcm other.json", "expects Google's service account JSON as downloaded"),
         ("tags list --server localhost:8080", "must begin with http:// or https://\n"),
     ] {
         let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
         assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{line}: {run:?}");
         assert!(run.stderr.contains(cure), "{line}: {run:?}");
+        assert!(!run.stderr.contains("secret"), "{line}: {run:?}");
     }
     assert!(bench.requests().await.is_empty());
 }

@@ -42,6 +42,43 @@ pub enum Action {
 /// The command line as clap knows it.
 #[must_use]
 pub fn command() -> Command {
+    let mut command = whole();
+    // Settings come to the subcommands here; each takes all of them, and shows what it uses.
+    command.build();
+    for subcommand in command.get_subcommands_mut() {
+        show_what_concerns(subcommand);
+    }
+    command
+}
+
+/// Hides the settings that a subcommand has no use for from its help.
+fn show_what_concerns(command: &mut Command) {
+    let of_database = ["data-dir", "master-key-file", "log", "log-format", "config"];
+    let shown: &[&str] = match command.get_name() {
+        "backup" | "forget-credentials" => &of_database,
+        "app" | "admin-key" => &["data-dir", "log", "log-format", "config"],
+        "sandbox" => &["listen", "log", "log-format", "config"],
+        "openapi" => &[],
+        // It serves: everything is about it.
+        _ => return,
+    };
+    hide_but(command, shown);
+}
+
+fn hide_but(command: &mut Command, shown: &[&str]) {
+    let all = std::mem::take(command);
+    *command = all.mut_args(|arg| {
+        let is_setting = arg.is_global_set();
+        let is_hidden = is_setting && !shown.contains(&arg.get_id().as_str());
+        arg.hide(is_hidden)
+    });
+    for subcommand in command.get_subcommands_mut() {
+        hide_but(subcommand, shown);
+    }
+}
+
+/// The command line with everything shown.
+fn whole() -> Command {
     let json =
         || Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answers JSON on stdout");
     let app_create = Command::new("create")

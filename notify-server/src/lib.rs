@@ -23,3 +23,4 @@ pub mod store;
 mod telemetry;
 
 pub use api::{TlsError, openapi_json};
+pub use causes::with_causes;

@@ -56,12 +56,21 @@ impl ProviderSource for StoredProviders {
                 rate_per_second: config.rate_per_second(),
             },
             Err(error) => {
-                tracing::warn!(
-                    app = %app_id,
-                    provider = provider.as_str(),
-                    cause = with_causes(&error),
-                    "a provider cannot be used: configure it anew"
-                );
+                if row.sealed.is_empty() {
+                    tracing::warn!(
+                        app = %app_id,
+                        provider = provider.as_str(),
+                        "the credentials of a provider were forgotten with a lost master key: \
+                         its messages wait until it is configured anew"
+                    );
+                } else {
+                    tracing::warn!(
+                        app = %app_id,
+                        provider = provider.as_str(),
+                        cause = with_causes(&error),
+                        "a provider cannot be used: configure it anew"
+                    );
+                }
                 Configured { provider: Arc::new(Unreadable), rate_per_second: None }
             }
         }))

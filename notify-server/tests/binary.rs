@@ -77,12 +77,15 @@ fn the_first_start_prints_its_keys_once_and_a_signal_ends_it_well() {
     assert!(!log.contains(&api_key["api key: ".len()..]), "keys are not logged");
     let said = |log: &str, text: &str| log.lines().filter(|line| line.contains(text)).count();
     assert_eq!(said(&log, "they are shown this once"), 1, "{log}");
+    let data = format!("data folder {}: ", folder.path().display());
+    assert_eq!(said(&log, &format!("{data}a new installation")), 1, "{log}");
     assert_eq!(said(&log, "set --public-url (NOTIFY_PUBLIC_URL)"), 1, "{log}");
 
     let mut server = Server::start(folder.path());
     assert!(server.line().starts_with("listening on http://127.0.0.1:"), "keys are shown once");
     let (status, log) = server.stop("-INT");
     assert_eq!((status, said(&log, "shown this once")), (Some(0), 0), "{log}");
+    assert_eq!(said(&log, &format!("{data}what was there before")), 1, "{log}");
 }
 
 #[test]
@@ -166,7 +169,21 @@ fn a_new_installation_of_a_subcommand_is_told_with_its_folder() {
 fn an_address_that_cannot_be_listened_on_uses_up_no_first_start() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    for address in ["nowhere", "127.0.0.1:99999", &taken.local_addr().unwrap().to_string()] {
+    let taken = taken.local_addr().unwrap().to_string();
+    for address in ["nowhere", "8080", ":8080", "127.0.0.1:99999"] {
+        for arguments in [["--listen", address].as_slice(), &["sandbox", "--listen", address]] {
+            let refused = run(folder.path(), arguments);
+            let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+            let said =
+                format!("error: listen: `{address}` is not HOST:PORT, such as 127.0.0.1:8080\n");
+            assert_eq!((refused.status.code(), words), (Some(1), said));
+        }
+    }
+    let sandbox = run(folder.path(), &["sandbox", "--listen", &taken]);
+    let words = String::from_utf8_lossy(&sandbox.stderr).into_owned();
+    let said = format!("error: cannot listen on {taken}; --listen takes another address: ");
+    assert!(sandbox.status.code() == Some(1) && words.starts_with(&said), "{words}");
+    for address in ["localhost.invalid:80", &taken] {
         let refused = run(folder.path(), &["--listen", address]);
         let words = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!((refused.status.code(), &*refused.stdout), (Some(1), &b""[..]), "{words}");
@@ -177,6 +194,38 @@ fn an_address_that_cannot_be_listened_on_uses_up_no_first_start() {
     let mut server = Server::start(folder.path());
     assert!(server.line().starts_with("api key: nk_"), "the first start is still to come");
     assert_eq!(server.stop("-TERM").0, Some(0));
+}
+
+#[test]
+fn a_data_folder_that_is_none_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    let words = String::from_utf8(run(&file, &[]).stderr).unwrap();
+    let said = "is not a folder: --data-dir takes the folder of the database";
+    assert_eq!(words, format!("error: {} {said}\n", file.display()));
+
+    let garbage = "no database, and longer than the head of one. ".repeat(100);
+    std::fs::write(folder.path().join("notify.db"), garbage).unwrap();
+    let words = String::from_utf8(run(folder.path(), &[]).stderr).unwrap();
+    assert_eq!(words.matches("file is not a database").count(), 1, "{words}");
+    assert_eq!(words.lines().count(), 1, "{words}");
+}
+
+#[test]
+fn the_help_of_a_subcommand_shows_what_concerns_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = |arguments: &[&str]| {
+        let output = run(folder.path(), &[arguments, &["--help"]].concat());
+        let help = String::from_utf8(output.stdout).unwrap();
+        let flags = help.split_whitespace().filter_map(|word| word.strip_prefix("--"));
+        flags.map(|flag| flag.split('[').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let database = ["data-dir", "master-key-file", "log", "log-format", "config", "help"];
+    assert_eq!(help(&["backup"]), database);
+    assert_eq!(help(&["forget-credentials"]), database);
+    assert_eq!(help(&["openapi"]), ["help"]);
+    assert!(help(&["serve"]).len() > 20 && help(&[]).len() > 20);
 }
 
 #[test]

@@ -109,7 +109,7 @@ async fn a_lost_key_loses_no_message() -> Result<()> {
     let id = client.notifications().create(&hello).await?.id;
     until("the lane meets a provider without credentials", async || {
         let log = fs::read_to_string(&log)?;
-        Ok(log.contains("a provider's configuration cannot be opened").then_some(()))
+        Ok(log.contains("were forgotten with a lost master key").then_some(()))
     })
     .await?;
     let fcm = sandbox.fcm_config();

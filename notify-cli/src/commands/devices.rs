@@ -72,7 +72,8 @@ pub(crate) struct Register {
     /// Its platform.
     #[arg(long, value_parser = ["android", "ios"], required_unless_present = "file")]
     platform: Option<String>,
-    /// Identifier from the platform push provider.
+    /// Identifier from the platform push provider. It belongs to one device of the application,
+    /// whatever its platform: registering it takes it from the device that had it.
     #[arg(long, value_name = "TOKEN", conflicts_with = "file")]
     push_token: Option<String>,
     /// The user disabled push reception.

@@ -1,6 +1,6 @@
 //! `notify providers` (admin API).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use notify_client::notify_core::ProviderKind;
@@ -9,10 +9,22 @@ use serde_json::Value;
 use super::keys::AppArgs;
 use crate::{failure::Failure, input, output::view, session::Session};
 
+const EXPECTED_BY_FCM: &str = "fcm expects Google's service account JSON as downloaded (Firebase \
+    console, Project settings, Service accounts, Generate new private key)";
+
+const PUT_HELP: &str = "\
+For fcm: Google's service account JSON as downloaded (Firebase console, Project settings, Service
+accounts, Generate new private key).
+
+For apns the text of the .p8 file goes into `private_key`:
+  jq -n --rawfile key AuthKey_KEY1234567.p8 '{team_id: \"TEAM123456\", key_id: \"KEY1234567\",
+    private_key: $key, topic: \"com.example.app\"}' | notify providers put apns -";
+
 /// `notify providers`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Providers {
     /// Configure a provider.
+    #[command(after_help = PUT_HELP)]
     Put {
         /// Which provider.
         #[arg(value_parser = input::provider())]
@@ -64,7 +76,7 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
     let notify = session.notify()?;
     match command {
         Providers::Put { provider, file, app } => {
-            let config = configuration(provider, &input::read(&file)?)?;
+            let config = configuration(provider, &file, &input::read(&file)?)?;
             let app = session.app(app.app.as_deref()).await?;
             notify.admin().put_provider(app, provider, &config).await?;
             session.out.done()
@@ -99,15 +111,39 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
     }
 }
 
-/// The body of the call. A service account by itself is put where it belongs. The error does not
-/// repeat the file, which holds secrets.
-fn configuration(provider: ProviderKind, bytes: &[u8]) -> Result<Value, Failure> {
-    let config: Value = serde_json::from_slice(bytes).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
-        Failure::Usage(format!("the configuration is not JSON (line {line}, column {column})"))
-    })?;
-    if provider == ProviderKind::Fcm && config["type"] == "service_account" {
+/// The body of the call. A service account by itself is put where it belongs. No error repeats the
+/// file, which holds secrets.
+fn configuration(provider: ProviderKind, file: &Path, bytes: &[u8]) -> Result<Value, Failure> {
+    let name =
+        if file == Path::new("-") { "standard input".into() } else { file.display().to_string() };
+    let wrong = |what: String| Err(Failure::Usage(format!("{name} {what}")));
+    let is_pem = bytes.trim_ascii_start().starts_with(b"-----BEGIN");
+    if is_pem && provider == ProviderKind::Apns {
+        return wrong(format!(
+            "is the key alone: its text goes into `private_key`, beside `team_id`, `key_id` and \
+             `topic`: jq -n --rawfile key {} '{{team_id: \"TEAM123456\", key_id: \"KEY1234567\", \
+             private_key: $key, topic: \"com.example.app\"}}' | notify providers put apns -",
+            if file == Path::new("-") { "key.p8".into() } else { file.display().to_string() }
+        ));
+    }
+    if is_pem && provider == ProviderKind::Fcm {
+        return wrong(format!("is a key alone: {EXPECTED_BY_FCM}"));
+    }
+    let config: Value = match serde_json::from_slice(bytes) {
+        Ok(config) => config,
+        Err(error) => {
+            let (line, column) = (error.line(), error.column());
+            return wrong(format!("is not JSON (line {line}, column {column})"));
+        }
+    };
+    if provider != ProviderKind::Fcm || config.get("service_account").is_some() {
+        return Ok(config);
+    }
+    if config["type"] == "service_account" {
         return Ok(serde_json::json!({ "service_account": config }));
     }
-    Ok(config)
+    wrong(match config.get("project_info") {
+        Some(_) => format!("is the app's own configuration: {EXPECTED_BY_FCM}"),
+        None => format!("is no service account: {EXPECTED_BY_FCM}"),
+    })
 }

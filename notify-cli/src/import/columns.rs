@@ -1,10 +1,15 @@
 //! Columns of a CSV file as fields of a registration (spec 4.3).
 
+use std::borrow::Cow;
+
 use csv::ByteRecord;
 use notify_client::notify_core::RegisterDevice;
 
 use super::original::{is_added, is_report};
 use crate::{failure::Failure, output::unguarded};
+
+/// What parts columns in place of a comma, where a spreadsheet does as its country does.
+const OTHER_DELIMITERS: [char; 3] = [';', '\t', '|'];
 
 type Fill = fn(&mut RegisterDevice, &str) -> Result<(), &'static str>;
 
@@ -52,7 +57,10 @@ impl Columns {
         }
         for required in ["device_id", "platform"] {
             if !names.iter().any(|name| name == required) {
-                return Err(Failure::Usage(format!("the header has no column `{required}`")));
+                let delimiter = other_delimiter(&names);
+                return Err(Failure::Usage(format!(
+                    "the header has no column `{required}`{delimiter}"
+                )));
             }
         }
         let is_report = is_report(header.iter());
@@ -95,10 +103,25 @@ impl Columns {
             }
         }
         if device.sdk_type.is_empty() {
-            device.sdk_type = format!("{}_push", device.platform);
+            device.sdk_type = match &*device.platform {
+                "ios" => "ios_push",
+                // Of a platform that is none the platform alone is told, not this beside it.
+                _ => "android_push",
+            }
+            .to_owned();
         }
         let device_id = device.device_id.clone();
         (device_id, if errors.is_empty() { Ok(device) } else { Err(errors) })
+    }
+}
+
+/// What to say of a header that is one column, since something else parts it.
+fn other_delimiter(names: &[Cow<'_, str>]) -> String {
+    let [only] = names else { return String::new() };
+    match only.chars().find(|each| OTHER_DELIMITERS.contains(each)) {
+        Some('\t') => "; its columns are parted by tabs: commas are expected".to_owned(),
+        Some(other) => format!("; its columns are parted by `{other}`: commas are expected"),
+        None => String::new(),
     }
 }
 
@@ -163,6 +186,13 @@ mod tests {
             header(&["device_id"], false),
             Err("the header has no column `platform`".to_owned())
         );
+        for (line, what) in [("device_id;platform", "`;`"), ("device_id\tplatform", "tabs")] {
+            let said = format!(
+                "the header has no column `device_id`; its columns are parted by {what}: commas \
+                 are expected"
+            );
+            assert_eq!(header(&[line], false), Err(said));
+        }
         assert!(header(&["device_id", "platform", "push_tokn"], false).is_err());
         assert_eq!(header(&["device_id", "platform", "tags"], true), Ok(()));
         assert_eq!(header(&["device_id", "platform", "line", "errors"], false), Ok(()));

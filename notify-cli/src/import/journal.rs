@@ -1,16 +1,20 @@
-//! How far an import has come, kept in a file that is replaced in one step, and the report of the
-//! rows refused. Rows are noted in the order of the file, so that one number says what is settled.
+//! How far an import has come, kept in a file that is replaced in one step. Rows are noted in the
+//! order of the file, so that one number says what is settled.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Seek, SeekFrom, Write},
+    fs::{self, File},
+    io::{self, Write},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize};
 
-use super::original::Original;
+use super::{
+    digest::Digest,
+    original::Original,
+    report::{Place, Report, Written},
+};
 use crate::{failure::Failure, output};
 
 /// Rows after which the progress is kept.
@@ -19,7 +23,7 @@ const SAVE_ROWS: u64 = 1_000;
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A place in the file, after a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mark {
     /// Rows before it.
@@ -28,23 +32,16 @@ pub(super) struct Mark {
     pub(super) line: u64,
     /// Bytes before it.
     pub(super) bytes: u64,
-    /// FNV-1a of what the rows hold: tells another file, not an adversary.
-    digest: u64,
-}
-
-impl Default for Mark {
-    fn default() -> Self {
-        Self { rows: 0, line: 0, bytes: 0, digest: 0xcbf2_9ce4_8422_2325 }
-    }
+    /// Of what the rows hold.
+    digest: Digest,
 }
 
 impl Mark {
     /// Takes in the cells of a row; 0xff, which is in no UTF-8 text, parts them.
     pub(super) fn digest<'a>(&mut self, cells: impl Iterator<Item = &'a [u8]>) {
         for cell in cells {
-            for &byte in cell.iter().chain(&[0xff]) {
-                self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            }
+            self.digest.add(cell);
+            self.digest.add(&[0xff]);
         }
     }
 }
@@ -57,21 +54,20 @@ pub(super) struct Refused {
 }
 
 /// What the state file holds.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
     mark: Mark,
     registered: u64,
     refused: u64,
-    /// Length of the report then; what is beyond it is written anew.
-    report_bytes: u64,
+    /// The report then.
+    report: Option<Written>,
 }
 
 /// The progress of an import.
 pub(super) struct Journal {
     state_path: Option<PathBuf>,
-    report_path: Option<PathBuf>,
-    report: Option<File>,
+    report: Report,
     state: State,
     saved: Instant,
     saved_rows: u64,
@@ -81,32 +77,21 @@ impl Journal {
     /// Takes up the progress of the state file, or begins anew.
     pub(super) fn open(
         state_path: Option<PathBuf>,
-        report_path: Option<PathBuf>,
+        report: Place,
         restart: bool,
     ) -> Result<Self, Failure> {
         let kept = match &state_path {
             Some(path) if !restart => read_state(path)?,
             _ => None,
         };
-        let state = kept.unwrap_or_default();
-        let mut journal = Self {
-            state_path,
-            report_path,
-            report: None,
-            state,
-            saved: Instant::now(),
-            saved_rows: state.mark.rows,
-        };
-        if kept.is_some() {
+        let goes_on = kept.is_some();
+        let mut state = kept.unwrap_or_default();
+        let report = Report::open(report, state.report.take())?;
+        if goes_on {
             output::talk(&format!("going on after line {}", state.mark.line));
-        } else if let Some(report) = &journal.report_path {
-            // A report of an earlier run would be taken for one of this run.
-            remove(report)?;
         }
-        if state.report_bytes > 0 {
-            journal.take_up_report()?;
-        }
-        Ok(journal)
+        let saved_rows = state.mark.rows;
+        Ok(Self { state_path, report, state, saved: Instant::now(), saved_rows })
     }
 
     /// Where to go on; `None` at the beginning.
@@ -124,8 +109,9 @@ impl Journal {
         self.state.mark.bytes
     }
 
+    /// Where the rows are that were refused, once there are any.
     pub(super) fn report(&self) -> Option<&Path> {
-        self.report_path.as_deref()
+        self.report.path()
     }
 
     /// Notes a row that was registered.
@@ -141,17 +127,16 @@ impl Journal {
         Refused { device_id, original, errors }: &Refused,
     ) -> Result<(), Failure> {
         let line = mark.line;
-        match self.report_path.clone() {
-            None => output::complain(&format!("line {line}: {device_id}: {}", errors.join("; "))),
-            Some(path) => {
-                let report = self.report_file(&path, original)?;
-                let row = original.row(line, errors);
-                row.and_then(|row| report.write_all(&row)).map_err(Failure::file(path))?;
-            }
+        let is_first = self.report.path().is_none();
+        if self.report.is_nowhere() {
+            output::complain(&format!("line {line}: {device_id}: {}", errors.join("; ")));
+        } else {
+            self.report.push(original, line, errors)?;
         }
         self.state.refused += 1;
         self.state.mark = mark;
-        Ok(())
+        // From now on the state knows the file, so that a crash leaves none that nobody goes on with.
+        if is_first { self.save() } else { Ok(()) }
     }
 
     /// Keeps the progress when enough has come together.
@@ -171,10 +156,7 @@ impl Journal {
         if self.state.mark.rows == 0 {
             return Ok(());
         }
-        if let (Some(report), Some(at)) = (&mut self.report, &self.report_path) {
-            let length = report.sync_data().and_then(|()| report.stream_position());
-            self.state.report_bytes = length.map_err(Failure::file(at))?;
-        }
+        self.state.report = self.report.written()?;
         replace(path, &self.state).map_err(Failure::file(path))
     }
 
@@ -197,31 +179,6 @@ impl Journal {
                 Failure::Stopped { line, resumable, cause: cause.map(Box::new) }
             }
         }
-    }
-
-    /// The report, made with the first row that it holds; the one of an earlier run is replaced.
-    fn report_file(&mut self, path: &Path, first: &Original) -> Result<&mut File, Failure> {
-        if self.report.is_none() {
-            let mut file = File::create(path).map_err(Failure::file(path))?;
-            let head = first.head();
-            head.and_then(|head| file.write_all(&head)).map_err(Failure::file(path))?;
-            self.report = Some(file);
-        }
-        Ok(self.report.as_mut().expect("the report has just been made"))
-    }
-
-    /// Opens the report of the run before, and cuts off what its state did not count.
-    fn take_up_report(&mut self) -> Result<(), Failure> {
-        let Some(path) = &self.report_path else { return Ok(()) };
-        let open = || -> io::Result<File> {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-            file.set_len(self.state.report_bytes)?;
-            file.seek(SeekFrom::End(0))?;
-            Ok(file)
-        };
-        self.report = Some(open().map_err(Failure::file(path))?);
-        Ok(())
     }
 }
 

@@ -2,10 +2,12 @@
 //! on where it was cut. It holds a bounded part of the file.
 
 mod columns;
+mod digest;
 mod journal;
 mod lines;
 mod original;
 mod progress;
+mod report;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +21,7 @@ use tokio::sync::mpsc;
 use self::{
     journal::{Journal, Mark, Refused},
     progress::Progress,
+    report::Place,
     source::{Row, Source},
 };
 use crate::{
@@ -42,7 +45,8 @@ What is cut (by Ctrl-C, a crash, a server that is down) goes on from the state f
 command runs again.
 
 Rows that are refused are written to a file of their own as they were, with their line and errors;
-correct them there and import that file.")]
+correct them there and import that file. What is refused again goes to another file, with the line
+of the first one. A file that is there is never written over.")]
 pub(crate) struct Import {
     /// CSV or NDJSON; `-` for standard input.
     file: PathBuf,
@@ -58,7 +62,8 @@ pub(crate) struct Import {
     /// Where the progress is kept; FILE.notify-import unless given.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Where the rows go that were refused; FILE.refused.csv or FILE.refused.ndjson unless given.
+    /// Where the rows go that were refused, a new file; FILE.refused.csv or FILE.refused.ndjson
+    /// unless given, with a number where that is taken.
     #[arg(long, value_name = "FILE")]
     refused: Option<PathBuf>,
     /// Begin anew, whatever the state file says.
@@ -100,7 +105,7 @@ pub(crate) async fn run(args: Import, session: &mut Session) -> Result<(), Failu
     let notify = session.notify()?;
     let format = args.format()?;
     args.spare_the_file()?;
-    let state = args.beside("notify-import", &args.state);
+    let state = args.state_path();
     let mut journal = Journal::open(state, args.report(format), args.restart)?;
     let source = Source::open(&args.file, format, args.ignore_unknown_columns)?;
     let progress = Progress::new(source.size());
@@ -205,12 +210,12 @@ impl Import {
         }
     }
 
-    fn report(&self, format: Format) -> Option<PathBuf> {
-        let suffix = match format {
-            Format::Csv => "refused.csv",
-            Format::Ndjson => "refused.ndjson",
-        };
-        self.beside(suffix, &self.refused)
+    fn report(&self, format: Format) -> Place {
+        match &self.refused {
+            Some(path) => Place::Given(path.clone()),
+            None if self.file == Path::new("-") => Place::Nowhere,
+            None => Place::beside(&self.file, format),
+        }
     }
 
     /// Refuses to write over what it is to read.
@@ -226,12 +231,12 @@ impl Import {
     }
 
     /// The path given, or one beside the file; standard input has no place beside it.
-    fn beside(&self, suffix: &str, given: &Option<PathBuf>) -> Option<PathBuf> {
-        if given.is_some() || self.file == Path::new("-") {
-            return given.clone();
+    fn state_path(&self) -> Option<PathBuf> {
+        if self.state.is_some() || self.file == Path::new("-") {
+            return self.state.clone();
         }
         let mut path = self.file.clone().into_os_string();
-        path.push(format!(".{suffix}"));
+        path.push(".notify-import");
         Some(path.into())
     }
 }

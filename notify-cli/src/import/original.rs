@@ -1,5 +1,6 @@
 //! A row as the file has it, and as the report of the refused ones has it: whole, with the line it
-//! stood on and what is wrong with it. A report that was corrected is imported as it is.
+//! stood on and what is wrong with it. A report that was corrected is imported as it is; what is
+//! refused again keeps the line of the first file.
 
 use std::{io, sync::Arc};
 
@@ -11,7 +12,8 @@ use crate::output::{csv_writer, guarded};
 
 /// What a report adds to a row, in the place of what has the same name. Where a file has both, it
 /// is a report, and they are no fields.
-const ADDED: [&str; 2] = ["line", "errors"];
+const ADDED: [&str; 2] = [LINE, "errors"];
+const LINE: &str = "line";
 /// Member of a report's object that holds a line which is none.
 const NO_OBJECT: &str = "original";
 
@@ -54,11 +56,22 @@ impl Original {
     pub(super) fn row(&self, line: u64, errors: &[String]) -> io::Result<Vec<u8>> {
         match self {
             Self::Csv { header, cells } => {
-                csv_row(header, cells, &[line.to_string(), errors.join("; ")])
+                let line = first_line(header, cells).unwrap_or_else(|| line.to_string());
+                csv_row(header, cells, &[line, errors.join("; ")])
             }
             Self::Ndjson(text) => Ok(ndjson_line(text, line, errors)),
         }
     }
+}
+
+/// The line of the first file, where the row is one of a report.
+fn first_line(header: &ByteRecord, cells: &ByteRecord) -> Option<String> {
+    if !is_report(header) {
+        return None;
+    }
+    let (_, line) = header.iter().zip(cells).find(|(name, _)| *name == LINE.as_bytes())?;
+    let line: u64 = std::str::from_utf8(line).ok()?.trim().parse().ok()?;
+    Some(line.to_string())
 }
 
 /// The cells of a row with the added ones behind the header's last; what a row has beyond its
@@ -77,13 +90,21 @@ fn ndjson_line(text: &[u8], line: u64, errors: &[String]) -> Vec<u8> {
         let text = Value::from(String::from_utf8_lossy(text).trim());
         vec![(NO_OBJECT.to_owned(), text.to_string())]
     });
+    let line = first_line_of(&members).unwrap_or_else(|| line.to_string());
     members.retain(|(name, _)| !is_added(name.as_bytes()));
-    members.extend(
-        ADDED.into_iter().map(str::to_owned).zip([line.to_string(), json!(errors).to_string()]),
-    );
+    members.extend(ADDED.into_iter().map(str::to_owned).zip([line, json!(errors).to_string()]));
     let mut row = object(members.iter()).into_bytes();
     row.push(b'\n');
     row
+}
+
+/// The same of a line of NDJSON.
+fn first_line_of(members: &[(String, String)]) -> Option<String> {
+    if !is_report(members.iter().map(|(name, _)| name.as_bytes())) {
+        return None;
+    }
+    let (_, line) = members.iter().find(|(name, _)| name == LINE)?;
+    line.parse::<u64>().ok().map(|line| line.to_string())
 }
 
 /// The members of an object that is read as strictly as a body (B1), with their texts.
@@ -130,10 +151,23 @@ mod tests {
                 "\"a\",\"line\",\"errors\"\r\n",
                 b"\"'=c\",\"7\",\"ios_env: no; =and again\",\"x\"\r\n",
             ),
-            // The row of a report gets the line and the errors of this run.
+            // The row of a report keeps its line and gets the errors of this run.
             (
                 vec!["line", "a", "errors"],
                 vec![b"3", b"x", b"old"],
+                "\"a\",\"line\",\"errors\"\r\n",
+                b"\"x\",\"3\",\"ios_env: no; =and again\"\r\n",
+            ),
+            // A line that is none, or of a file that is no report, is not taken.
+            (
+                vec!["line", "a", "errors"],
+                vec![b"third", b"x", b"old"],
+                "\"a\",\"line\",\"errors\"\r\n",
+                b"\"x\",\"7\",\"ios_env: no; =and again\"\r\n",
+            ),
+            (
+                vec!["line", "a"],
+                vec![b"3", b"x"],
                 "\"a\",\"line\",\"errors\"\r\n",
                 b"\"x\",\"7\",\"ios_env: no; =and again\"\r\n",
             ),
@@ -147,14 +181,17 @@ mod tests {
 
     #[test]
     fn a_line_of_ndjson_keeps_its_members() {
-        for (line, members) in [
+        for (line, members, number) in [
             (
                 r#" {"device_id": "a\u00e9", "x": [1.0, {}]} "#,
                 r#""device_id":"a\u00e9","x":[1.0, {}]"#,
+                7,
             ),
-            (r#"{"a":1,"errors":[],"line":2}"#, r#""a":1"#),
-            ("{\"a\":1,\"a\":2}\n", r#""original":"{\"a\":1,\"a\":2}""#),
-            ("nonsense", r#""original":"nonsense""#),
+            (r#"{"a":1,"errors":[],"line":2}"#, r#""a":1"#, 2),
+            (r#"{"a":1,"errors":[],"line":"2"}"#, r#""a":1"#, 7),
+            (r#"{"a":1,"line":2}"#, r#""a":1"#, 7),
+            ("{\"a\":1,\"a\":2}\n", r#""original":"{\"a\":1,\"a\":2}""#, 7),
+            ("nonsense", r#""original":"nonsense""#, 7),
         ] {
             let row = |text: &[u8]| {
                 let original = Original::Ndjson(text.to_vec());
@@ -162,8 +199,8 @@ mod tests {
                 String::from_utf8(original.row(7, &errors()).unwrap()).unwrap()
             };
             let first = row(line.as_bytes());
-            let added = r#""line":7,"errors":["ios_env: no","=and again"]"#;
-            assert_eq!(first, format!("{{{members},{added}}}\n"));
+            let added = r#""errors":["ios_env: no","=and again"]"#;
+            assert_eq!(first, format!("{{{members},\"line\":{number},{added}}}\n"));
             assert_eq!(
                 without_added(first.as_bytes()),
                 Some(format!("{{{members}}}").into_bytes())

@@ -19,6 +19,12 @@ pub(crate) enum Kind {
     Tags,
     /// Configuration of a provider; people see whose it is and where it leads.
     Provider,
+    /// The same, where people see the rest elsewhere: only that it was forgotten.
+    Forgotten,
+    /// A device (B22); people see whether it can be reached, or why not.
+    State,
+    /// Failures of a notification; people see how often each, and where, a line each.
+    Failures,
     /// Request of a notification; people see its text, or the question of its poll.
     Message,
     /// A notification (B20); people see how many of the targeted have it, and what
@@ -68,6 +74,14 @@ pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
             let parts = PROVIDER_SUMMARY.iter().filter_map(|part| config.pointer(part)?.as_str());
             parts.collect::<Vec<_>>().join(" ")
         }
+        // The credentials were given up with a lost master key.
+        (Some(Value::Null), Kind::Provider | Kind::Forgotten) => "(forgotten)".to_owned(),
+        (_, Kind::Forgotten) => String::new(),
+        (Some(device @ Value::Object(_)), Kind::State) => state(device).to_owned(),
+        (Some(Value::Array(failures)), Kind::Failures) => {
+            let lines: Vec<String> = failures.iter().map(failure).collect();
+            return lines.join("\n");
+        }
         (Some(request @ Value::Object(_)), Kind::Message) => {
             let text = request["text"].as_str().or_else(|| request["poll"]["text"].as_str());
             text.unwrap_or_default().to_owned()
@@ -101,6 +115,25 @@ fn outcomes(notification: &Value) -> String {
     let others = NOT_SENT.iter().map(|name| (count(name), name)).filter(|(count, _)| *count > 0);
     lines.extend(others.map(|(count, name)| format!("{count} {name}")));
     lines.join("\n")
+}
+
+/// A device without an address is enabled all the same, and gets nothing (B22).
+fn state(device: &Value) -> &str {
+    let has_address = ["push_token", "subscription", "recipient_id"]
+        .iter()
+        .any(|name| device.get(name).is_some_and(|address| !address.is_null()));
+    if device["enabled"] == false {
+        device["disabled_reason"].as_str().unwrap_or("disabled")
+    } else if has_address {
+        "enabled"
+    } else {
+        "no address"
+    }
+}
+
+fn failure(failure: &Value) -> String {
+    let word = |name: &str| printable(failure[name].as_str().unwrap_or_default());
+    format!("{} {}: {}", failure["count"], word("platform"), word("reason"))
 }
 
 fn tag(tag: &Value) -> String {

@@ -41,6 +41,11 @@ impl Output {
         Self { format: format.unwrap_or(suited), out }
     }
 
+    /// Whether a person reads the result.
+    pub(crate) fn is_for_people(&self) -> bool {
+        self.format == Format::Table
+    }
+
     /// Shows an answer: one record, or the page of records that `view` names.
     pub(crate) fn show<T: Serialize>(&mut self, answer: &T, view: &View) -> Result<(), Failure> {
         if self.format == Format::Json {

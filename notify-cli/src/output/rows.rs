@@ -18,6 +18,8 @@ use crate::failure::Failure;
 const TABLE_ROWS_MAX: usize = 1_000;
 /// Most lines of a row of a listing; what is longer ends with an ellipsis.
 const ROW_LINES_MAX: usize = 6;
+/// Width of a table on a terminal that does not know its own.
+const WIDTH_DEFAULT: u16 = 80;
 
 /// Records on their way out.
 pub(crate) struct Rows<'a> {
@@ -120,7 +122,7 @@ fn table(view: &View, rows: Vec<Vec<String>>) -> Table {
     }
     for (place, column) in view.columns.iter().enumerate() {
         // An id that is broken over lines cannot be copied.
-        if matches!(column.kind, Kind::Plain | Kind::Time | Kind::Day | Kind::Step) {
+        if matches!(column.kind, Kind::Plain | Kind::Time | Kind::Day | Kind::Step | Kind::State) {
             let column = table.column_mut(place).expect("the header has every column");
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
@@ -133,7 +135,10 @@ pub(super) fn record(record: &Value, view: &View) -> Table {
     let mut table = styled();
     for column in view.columns {
         if let Some(value) = record.pointer(column.pointer) {
-            table.add_row([column.name.to_owned(), shown(Some(value), column.kind)]);
+            let text = shown(Some(value), column.kind);
+            if column.kind != Kind::Forgotten || !text.is_empty() {
+                table.add_row([column.name.to_owned(), text]);
+            }
         }
     }
     table
@@ -142,7 +147,15 @@ pub(super) fn record(record: &Value, view: &View) -> Table {
 fn styled() -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some(width) = width_unless_told(table.width()) {
+        table.set_width(width);
+    }
     table
+}
+
+/// Terminals without a size, as some serial lines and containers have them, say 0 columns.
+fn width_unless_told(told: Option<u16>) -> Option<u16> {
+    (told == Some(0)).then_some(WIDTH_DEFAULT)
 }
 
 #[cfg(test)]
@@ -151,6 +164,13 @@ mod tests {
 
     use super::*;
     use crate::output::view;
+
+    #[test]
+    fn a_terminal_of_no_columns_has_80() {
+        for (told, set) in [(Some(0), Some(80)), (Some(1), None), (Some(200), None), (None, None)] {
+            assert_eq!(width_unless_told(told), set, "{told:?}");
+        }
+    }
 
     /// On a terminal of 80 characters, wide ones among them; an id stays whole.
     #[test]

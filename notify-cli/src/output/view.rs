@@ -99,7 +99,7 @@ pub(crate) const NOTIFICATION: View = one(&[
     plain("pending", "/counts/pending"),
     plain("unknown", "/counts/unknown"),
     plain("excluded", "/counts/excluded"),
-    plain("failures", "/failures"),
+    Column { name: "failures", pointer: "/failures", kind: Kind::Failures },
     plain("received", "/engagement/received"),
     plain("opened", "/engagement/opened"),
     plain("clicked", "/engagement/clicked"),
@@ -163,7 +163,7 @@ pub(crate) const EXPLANATION: View = View {
 const DEVICE_COLUMNS: &[Column] = &[
     text("device_id", "/device_id"),
     plain("platform", "/platform"),
-    plain("enabled", "/enabled"),
+    Column { name: "state", pointer: "", kind: Kind::State },
     tags("tags", "/tags"),
     time("updated_at", "/updated_at"),
 ];
@@ -327,6 +327,7 @@ pub(crate) const PROVIDER: View = View {
     list: None,
     columns: &[
         plain("provider", "/provider"),
+        Column { name: "config", pointer: "/config", kind: Kind::Forgotten },
         plain("team_id", "/config/team_id"),
         plain("key_id", "/config/key_id"),
         plain("topic", "/config/topic"),

@@ -19,6 +19,9 @@ pub enum AppError {
         #[source]
         source: std::io::Error,
     },
+    /// Something else has the name of the data folder.
+    #[error("{} is not a folder: --data-dir takes the folder of the database", .0.display())]
+    NoFolder(PathBuf),
     /// The database cannot be opened.
     #[error("cannot open the database")]
     Open(#[from] OpenError),

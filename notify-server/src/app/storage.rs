@@ -39,6 +39,9 @@ pub async fn open_store(config: &Config, lock: bool) -> Result<Arc<SqliteStore>,
 
 fn make_data_dir(config: &Config) -> Result<(), AppError> {
     let path = &config.data_dir;
+    if path.exists() && !path.is_dir() {
+        return Err(AppError::NoFolder(path.clone()));
+    }
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -9,7 +9,16 @@ use super::{print, signals};
 /// Serves until a signal.
 pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let stop = signals::first_signal()?;
+    let folder = std::path::absolute(&config.data_dir)?;
+    let is_new = !config.database().exists();
     let app = App::start(config).await?;
+    let folder = folder.display();
+    // Who started in another folder wonders why no key is taken.
+    if is_new {
+        tracing::info!("data folder {folder}: a new installation");
+    } else {
+        tracing::info!("data folder {folder}: what was there before");
+    }
     if let Some(keys) = &app.first_keys {
         print(&format!("api key: {}", reveal(&keys.api_key)))?;
         print(&format!("admin key: {}", reveal(&keys.admin_key)))?;

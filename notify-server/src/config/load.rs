@@ -84,6 +84,11 @@ impl Config {
         let wrong = |name: &str, message: &str| {
             Err(ConfigError::Value { name: name.to_owned(), message: message.to_owned() })
         };
+        let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
+        if !self.listen.rsplit_once(':').is_some_and(has_port) {
+            let message = format!("`{}` is not HOST:PORT, such as 127.0.0.1:8080", self.listen);
+            return wrong("listen", &message);
+        }
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return wrong("tls-cert", "comes together with tls-key");
         }

@@ -1,6 +1,6 @@
 //! The keys and certificates of a sandbox: made at its start, worth nothing anywhere else.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::encoding::{AsBigEndian, AsDer, EcPrivateKeyBin, Pkcs8V1Der};
@@ -19,7 +19,16 @@ const PEM_COLUMNS: usize = 64;
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The address is taken or not this machine's.
-    #[error("cannot listen")]
+    #[error("cannot listen on {address}; --listen takes another address")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The listener has no address.
+    #[error("the listener has no address")]
     Listener(#[source] std::io::Error),
     /// No certificate could be made.
     #[error("cannot make a certificate")]

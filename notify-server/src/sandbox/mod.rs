@@ -255,7 +255,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
     print: impl FnOnce(&str),
 ) -> Result<(), SandboxError> {
-    let listener = TcpListener::bind(listen).await.map_err(SandboxError::Listener)?;
+    let failed = |source| SandboxError::Listen { address: listen, source };
+    let listener = TcpListener::bind(listen).await.map_err(failed)?;
     let sandbox = Sandbox::start(listener, SandboxConfig::default()).await?;
     print(&sandbox.instructions());
     shutdown.await;

@@ -315,7 +315,9 @@ async fn two_thousand_rows_are_imported_and_the_refused_ones_reported() -> Resul
     std::fs::write(&file, mended)?;
     let again = notify.json(&["devices", "import", file.to_str().context("a path")?]).await?;
     assert_eq!((&again["registered"], &again["refused"]), (&json!(2_000), &json!(0)));
-    assert!(!folder.path().join("devices.csv.refused.csv").exists(), "no stale report");
+    assert_eq!(again["refused_file"], Value::Null);
+    let report = std::fs::read_to_string(folder.path().join("devices.csv.refused.csv"))?;
+    assert!(report.contains("GMT+09:00"), "what was corrected there stays: {report}");
     let statistics = notify.json(&["statistics", "devices"]).await?;
     assert_eq!(statistics["total"], 2 * 2_000);
     server.stop().await

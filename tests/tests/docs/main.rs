@@ -303,9 +303,26 @@ fn the_readme_names_an_example_and_the_sdk_as_they_are() {
     let (_, rest) = readme.split_once("`cargo run -p notify-examples --bin ").unwrap();
     let (example, _) = rest.split_once('`').unwrap();
     assert!(root().join(format!("examples/src/bin/{example}.rs")).is_file(), "{example}");
-    let (_, rest) = readme.split_once("`notify-client = { path = \"../notify/").unwrap();
+
+    // The program is compiled by the SDK's documentation tests, which have more than a reader.
+    let blocks = blocks(&readme);
+    let of = |language: &str| {
+        let block = blocks.iter().find(|block| block.language == language);
+        &block.unwrap_or_else(|| panic!("no block of {language}")).text
+    };
+    let (manifest, program) = (of("toml"), of("rust,no_run"));
+    let (_, rest) = manifest.split_once("notify-client = { path = \"../notify/").unwrap();
     let (folder, _) = rest.split_once('"').unwrap();
     assert!(read(&format!("{folder}/Cargo.toml")).contains("name = \"notify-client\""));
+    let tokio = manifest.lines().find(|line| line.starts_with("tokio = ")).unwrap();
+    let quoted: Vec<_> = tokio.split('"').skip(1).step_by(2).collect();
+    let [version, features @ ..] = quoted.as_slice() else { panic!("{tokio}: no version") };
+    assert!(read("Cargo.toml").contains(&format!("tokio = {{ version = \"{version}.")));
+    // What `#[tokio::main]` and its default runtime need.
+    assert_eq!(features, ["macros", "rt-multi-thread"]);
+    assert!(program.contains("#[tokio::main]\nasync fn main()"), "it is whole");
+    let uses = program.lines().filter_map(|line| line.strip_prefix("use ")?.split("::").next());
+    assert_eq!(uses.collect::<Vec<_>>(), ["notify_client"], "nothing else is a dependency");
 }
 
 /// Runs a line as a shell does, and fails when it fails.

@@ -135,11 +135,11 @@ async fn the_quick_start_ends_with_a_notification_that_arrives() -> Result<()> {
     let readme = read("README.md");
     let blocks = blocks(&readme);
     let quick: Vec<_> = blocks.iter().filter(|block| block.heading == "Quick start").collect();
-    let [with_command, with_curl, rust] = quick.as_slice() else {
+    let [with_command, with_curl, manifest, program] = quick.as_slice() else {
         bail!("the quick start has {} blocks", quick.len());
     };
-    // The SDK's documentation tests compile the third.
-    ensure!(rust.language == "rust,no_run");
+    // The SDK's documentation tests compile the program.
+    ensure!(manifest.language == "toml" && program.language == "rust,no_run");
     ensure!(with_command.text.contains("notify send"));
     follow(with_command).await.context("with the command")?;
     ensure!(!with_curl.text.contains("notify send"));

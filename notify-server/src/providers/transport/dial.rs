@@ -85,7 +85,7 @@ impl Dial {
         let stream = TlsConnector::from(config)
             .connect(name, tcp)
             .await
-            .map_err(|error| Failure::unsent_because("tls_failed", &error))?;
+            .map_err(|error| Failure::unconnected("tls_failed", &error, self.trust.is_some()))?;
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
             Ok(stream)
         } else {

@@ -1,8 +1,11 @@
 //! Why there is no answer, and whether the request may have been processed all the same.
 
 use std::borrow::Cow;
+use std::error::Error;
+use std::io;
 
 use h2::Reason as H2Reason;
+use rustls::CertificateError;
 
 use crate::outbound::Unreachable;
 use crate::providers::{Answer, Certainty, Reason};
@@ -37,8 +40,22 @@ impl Failure {
     }
 
     /// Nothing was sent, because of something with a cause worth telling.
-    pub(crate) fn unsent_because(what: &str, cause: &dyn std::error::Error) -> Self {
+    pub(crate) fn unsent_because(what: &str, cause: &dyn Error) -> Self {
         Self::unsent(format!("{what}: {}", cleaned(&cause.to_string())))
+    }
+
+    /// No connection was made. A certificate that cannot be verified has a cure that its error does
+    /// not tell; `has_extra_trust` says whether there is a `ca_certificate`.
+    pub(super) fn unconnected(
+        what: &str,
+        cause: &(dyn Error + 'static),
+        has_extra_trust: bool,
+    ) -> Self {
+        let mut failure = Self::unsent_because(what, cause);
+        if let Some(cure) = certificate_cure(cause, has_extra_trust) {
+            failure.reason = format!("{}; {cure}", failure.reason).into();
+        }
+        failure
     }
 
     /// The server negotiated HTTP/1.1.
@@ -102,6 +119,24 @@ impl From<Failure> for Answer {
 
 fn describe(reason: Option<H2Reason>) -> Cow<'static, str> {
     reason.map_or(Cow::Borrowed("unknown"), |reason| format!("{reason:?}").into())
+}
+
+/// What to do about a certificate that no authority trusted here has signed. An authority that was
+/// made anew under the same name, as the sandbox's is, shows as a bad signature.
+fn certificate_cure(cause: &(dyn Error + 'static), has_extra_trust: bool) -> Option<&'static str> {
+    let rustls::Error::InvalidCertificate(wrong) = tls_error(cause)? else { return None };
+    let is_untrusted =
+        matches!(wrong, CertificateError::BadSignature | CertificateError::UnknownIssuer);
+    match (is_untrusted, has_extra_trust) {
+        (false, _) => None,
+        (true, true) => Some("ca_certificate is another one: was the sandbox restarted?"),
+        (true, false) => Some("ca_certificate is not set, and the system does not trust it"),
+    }
+}
+
+/// The error of TLS, which comes inside errors of I/O; those hide it from `source`.
+fn tls_error<'e>(cause: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
+    cause.downcast_ref().or_else(|| tls_error(cause.downcast_ref::<io::Error>()?.get_ref()?))
 }
 
 /// The beginning of a cause, printable.

@@ -20,6 +20,7 @@ pub(crate) const HTTP1_CONNECTIONS_KEPT: usize = 64;
 #[derive(Clone)]
 pub(crate) struct Http1 {
     client: reqwest::Client,
+    has_extra_trust: bool,
 }
 
 impl Http1 {
@@ -36,6 +37,7 @@ impl Http1 {
 
     fn with(tls: &TlsConfigs, trust: &Trust, guard: Option<&Outbound>) -> Self {
         // Without any root, plain `http` still has to work; TLS then fails for want of an issuer.
+        let has_extra_trust = trust.is_some();
         let tls = tls.get(trust, &[]).map_or_else(no_roots, |config| (*config).clone());
         let mut builder = reqwest::Client::builder();
         if let Some(guard) = guard {
@@ -51,7 +53,7 @@ impl Http1 {
             .tcp_nodelay(true)
             .build()
             .expect("a client with its TLS given needs nothing of the system");
-        Self { client }
+        Self { client, has_extra_trust }
     }
 
     /// Posts a body.
@@ -86,7 +88,8 @@ impl Http1 {
                 if let Some(unreachable) = unreachable(&error) {
                     Failure::from(unreachable)
                 } else if error.is_connect() || error.is_builder() {
-                    Failure::unsent_because("connect_failed", innermost(&error))
+                    let cause = innermost(&error);
+                    Failure::unconnected("connect_failed", cause, self.has_extra_trust)
                 } else {
                     Failure::unknown("connection_cut")
                 }
@@ -117,8 +120,8 @@ fn no_roots() -> ClientConfig {
 }
 
 /// The cause at the bottom: the ones above it name the URL, or only say that something failed.
-fn innermost(error: &reqwest::Error) -> &dyn std::error::Error {
-    let mut cause: &dyn std::error::Error = error;
+fn innermost(error: &reqwest::Error) -> &(dyn std::error::Error + 'static) {
+    let mut cause: &(dyn std::error::Error + 'static) = error;
     while let Some(source) = cause.source() {
         cause = source;
     }

@@ -280,6 +280,8 @@ async fn run_serves_until_it_is_told_to_stop() {
     stop.send(()).unwrap();
     tokio::time::timeout(super::WITHIN, running).await.unwrap().unwrap().unwrap();
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let failed = crate::sandbox::run(taken.local_addr().unwrap(), async {}, |_| {}).await;
-    assert_eq!(failed.unwrap_err().to_string(), "cannot listen");
+    let taken = taken.local_addr().unwrap();
+    let failed = crate::sandbox::run(taken, async {}, |_| {}).await.unwrap_err();
+    let said = format!("cannot listen on {taken}; --listen takes another address");
+    assert_eq!(failed.to_string(), said);
 }

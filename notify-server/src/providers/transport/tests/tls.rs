@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use http::{Response, StatusCode};
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::TcpListener;
@@ -11,7 +12,9 @@ use tokio_rustls::TlsAcceptor;
 use super::{Pools, Protocols, body, request};
 use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::Certainty;
-use crate::providers::transport::{Failure, Reply};
+use crate::providers::transport::tls::TlsConfigs;
+use crate::providers::transport::{Failure, Http1, Reply};
+use crate::sandbox::{Sandbox, SandboxConfig};
 use tokio::time::{Duration, Instant};
 
 /// Serves TLS with a certificate of its own for these names; answers 200 to everything. Gives the
@@ -75,8 +78,49 @@ async fn an_unknown_authority_and_a_wrong_name_are_refused_before_anything_is_se
     for (port, pem) in [(port, other_pem), (wrong_port, wrong_pem)] {
         let failure = send_to("localhost", port, Some(&pem), Protocols::Http2).await.unwrap_err();
         assert!(failure.reason.starts_with("tls_failed: "), "{}", failure.reason);
+        assert!(!failure.reason.contains("ca_certificate") || port != wrong_port);
         assert_eq!(failure.outcome, Certainty::NotProcessed);
     }
+}
+
+/// A sandbox that was restarted has another authority of the same name.
+#[tokio::test]
+async fn an_authority_that_was_made_anew_is_told_with_its_cure() {
+    let start = async || {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Sandbox::start(listener, SandboxConfig::default()).await.unwrap()
+    };
+    let (before, after) = (start().await, start().await);
+    let (port, pem) = (after.addr().port(), before.ca_certificate());
+    let failure = send_to("127.0.0.1", port, Some(pem), Protocols::Http2).await.unwrap_err();
+    let told = "invalid peer certificate: BadSignature; ca_certificate is another one: was the \
+                sandbox restarted?";
+    assert_eq!(failure.reason, format!("tls_failed: {told}"));
+
+    // The token endpoint is asked over HTTP/1.1.
+    let http1 = Http1::new(&TlsConfigs::default(), &Some(ExtraRoots::parse(pem).unwrap()));
+    let url = format!("{}/token", after.origin());
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let failure = http1.post(&url, HeaderMap::new(), Bytes::new(), deadline).await.unwrap_err();
+    assert_eq!(failure.reason, format!("connect_failed: {told}"));
+}
+
+#[test]
+fn an_authority_that_nobody_trusts_is_told_with_its_cure() {
+    use rustls::{CertificateError, Error};
+    let reason = |wrong: Error, has_extra_trust| {
+        let error = std::io::Error::other(std::io::Error::other(wrong));
+        Failure::unconnected("tls_failed", &error, has_extra_trust).reason.into_owned()
+    };
+    let unknown = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
+    let told = "tls_failed: invalid peer certificate: UnknownIssuer; ca_certificate is";
+    assert_eq!(reason(unknown(), true), format!("{told} another one: was the sandbox restarted?"));
+    assert_eq!(
+        reason(unknown(), false),
+        format!("{told} not set, and the system does not trust it")
+    );
+    let expired = Error::InvalidCertificate(CertificateError::Expired);
+    assert_eq!(reason(expired, true), "tls_failed: invalid peer certificate: Expired");
 }
 
 #[tokio::test]
