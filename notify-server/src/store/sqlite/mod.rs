@@ -13,6 +13,8 @@ mod engagement;
 mod error;
 mod fault;
 mod feed;
+#[cfg(any(test, feature = "testing"))]
+mod inline;
 mod notification;
 mod once;
 mod open;
