@@ -11,6 +11,7 @@
 //! ```
 
 mod attempt;
+mod changes;
 mod config;
 mod decision;
 mod engine;

@@ -24,10 +24,10 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
-use tokio::sync::watch;
 
 use self::batch::Batch;
 use self::land::await_commit;
+use super::changes::Heard;
 use super::job::{Job, Mode};
 use super::lane::Lane;
 use super::marks::Mark;
@@ -91,7 +91,7 @@ pub(crate) struct PageRun {
     mode: Option<Mode>,
     /// Version of the provider that the mode is for.
     version: u64,
-    gate_changes: watch::Receiver<u64>,
+    gate_changes: Heard,
     batch: Batch,
     slot: Claim,
     credit: Claim,
@@ -227,17 +227,20 @@ impl PageRun {
             // Answers and commits alone lead on.
             Obstacle::NoneLeft | Obstacle::Lease => std::future::pending().await,
             Obstacle::Slots => tokio::select! {
+                biased;
                 () = self.slot.turn() => {}
                 () = shared.stop.told() => {}
             },
             Obstacle::Credit => tokio::select! {
+                biased;
                 () = self.credit.turn() => {}
                 () = shared.stop.told() => {}
             },
             Obstacle::Gate(until) => {
                 let until = self.job.at_latest(*until);
                 tokio::select! {
-                    _ = self.gate_changes.changed() => {}
+                    biased;
+                    () = self.gate_changes.changed() => {}
                     () = shared.clock.sleep_until(until) => {}
                     () = shared.stop.told() => {}
                 }
