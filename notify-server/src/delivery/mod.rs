@@ -32,4 +32,6 @@ pub use engine::Engine;
 pub use shared::{Configured, ProviderSource, Surroundings};
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;

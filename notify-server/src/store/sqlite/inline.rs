@@ -45,6 +45,14 @@ impl SqliteStore {
         }))
     }
 
+    /// Tells nobody of changes any more: listeners hold the store that holds them.
+    ///
+    /// # Panics
+    /// When a listener panicked.
+    pub fn forget_listeners(&self) {
+        self.listeners.write().expect("no listener panicked").clear();
+    }
+
     /// Returns once a write came in since the last call.
     pub async fn write_arrived(&self) {
         self.writer.arrived.notified().await;
@@ -96,5 +104,6 @@ impl SqliteStore {
     pub fn sabotage(path: &Path, sql: &str) {
         let connection = connection::open_writer(path).expect("the file opens");
         connection.execute_batch(sql).expect("the statement is right");
+        connection.close().expect("nothing holds the connection");
     }
 }

@@ -1,0 +1,362 @@
+//! Everything outside the engine and its store: push services, callers, the disk; and what they
+//! know, by which the engine is judged. One lock, never held over an await.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use notify_core::{AppId, IosEnv, Platform, ProviderKind, Timestamp};
+use tokio::sync::Notify;
+
+use super::clock::SimulatedClock;
+use super::defects::Defect;
+use super::devices::Devices;
+use super::notices::{Asked, Notice};
+use super::trace::{START, Trace};
+use super::weather::{Forecast, Weather, forecast};
+use crate::clock::Clock;
+use crate::providers::Answer;
+use crate::store::AppNo;
+
+/// A push service as one application uses it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Service {
+    pub(super) weather: Weather,
+    pub(super) slots: usize,
+}
+
+/// One request to a push service.
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    pub(super) app: AppNo,
+    pub(super) platform: Platform,
+    pub(super) id: String,
+    pub(super) token: String,
+    pub(super) env: IosEnv,
+}
+
+/// A push service called an address dead.
+#[derive(Debug, Clone)]
+pub(super) struct Death {
+    /// The devices that had the address when the attempt was made.
+    pub(super) names: Vec<String>,
+    pub(super) token: String,
+    pub(super) env: IosEnv,
+    /// Whether nobody is known to have registered after it died.
+    pub(super) counts: bool,
+}
+
+/// What the disk is like.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Disk {
+    pub(super) is_slow: bool,
+    /// Until when every commit fails.
+    pub(super) full_until: Option<Timestamp>,
+}
+
+/// Everything outside the engine and its store.
+pub(super) struct World {
+    pub(super) rng: fastrand::Rng,
+    pub(super) trace: Trace,
+    pub(super) clock: Option<Arc<SimulatedClock>>,
+    /// When the last process ended.
+    pub(super) stopped_at: Timestamp,
+    pub(super) event: u64,
+    pub(super) apps: Vec<(AppNo, AppId)>,
+    pub(super) services: BTreeMap<(AppNo, ProviderKind), Service>,
+    /// Providers that were missing at some time.
+    pub(super) was_missing: Vec<(AppNo, ProviderKind)>,
+    pub(super) devices: Devices,
+    pub(super) notices: BTreeMap<String, Notice>,
+    pub(super) deaths: BTreeMap<(AppNo, Platform), Vec<Death>>,
+    pub(super) disk: Disk,
+    pub(super) credit: u64,
+    pub(super) in_flight: u64,
+    taken: u64,
+    recorded: u64,
+    /// Taken and not recorded, as it may be.
+    excused: u64,
+    pub(super) crashes: u32,
+    /// After how many commits the process dies.
+    pub(super) dies_after: Option<u32>,
+    pub(super) dies: Arc<Notify>,
+    /// The process is dead: what its remains do is not heard of.
+    pub(super) is_dead: bool,
+    pub(super) defect: Option<Defect>,
+    /// Promises that did not hold.
+    pub(super) broken: Vec<String>,
+}
+
+pub(super) type SharedWorld = Arc<Mutex<World>>;
+
+/// Takes the lock.
+pub(super) fn lock(world: &SharedWorld) -> MutexGuard<'_, World> {
+    world.lock().expect("no holder of the world panics")
+}
+
+impl World {
+    pub(super) fn new(seed: u64, lines_max: usize, defect: Option<Defect>) -> Self {
+        Self {
+            rng: fastrand::Rng::with_seed(seed),
+            trace: Trace::new(lines_max),
+            clock: None,
+            stopped_at: START,
+            event: 0,
+            apps: Vec::new(),
+            services: BTreeMap::new(),
+            was_missing: Vec::new(),
+            devices: Devices::default(),
+            notices: BTreeMap::new(),
+            deaths: BTreeMap::new(),
+            disk: Disk::default(),
+            credit: 0,
+            in_flight: 0,
+            taken: 0,
+            recorded: 0,
+            excused: 0,
+            crashes: 0,
+            dies_after: None,
+            dies: Arc::default(),
+            is_dead: false,
+            defect,
+            broken: Vec::new(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.as_ref().map_or(self.stopped_at, |clock| clock.now())
+    }
+
+    pub(super) fn disk_is_full(&self) -> bool {
+        self.disk.full_until.is_some_and(|until| self.now() < until)
+    }
+
+    /// The process is over, and its clock with it.
+    pub(super) fn stop_clock(&mut self) {
+        self.stopped_at = self.now();
+        self.clock = None;
+        self.is_dead = true;
+    }
+
+    /// Takes note of an event; answers its number.
+    pub(super) fn note(&mut self, what: &str) -> u64 {
+        self.event += 1;
+        let now = self.now();
+        self.trace.note(now, what);
+        self.event
+    }
+
+    /// A promise did not hold.
+    pub(super) fn broke(&mut self, what: &str) {
+        let line = format!("BROKEN: {what}");
+        self.note(&line);
+        self.broken.push(what.to_owned());
+    }
+
+    /// An attempt begins.
+    pub(super) fn depart(&mut self, attempt: &Attempt) -> (Forecast, Vec<String>) {
+        let Attempt { app, platform, id, token, .. } = attempt;
+        self.note(&format!("{} {platform} → {token} of {id}", app.0));
+        self.in_flight += 1;
+        let names = self.judge(attempt);
+        if let Some(notice) = self.notices.get_mut(id) {
+            notice.in_flight += 1;
+        }
+        self.judge_credit();
+        let service = self.services[&(*app, platform.provider())];
+        let now = self.now();
+        (forecast(service.weather, &mut self.rng, *platform, now), names)
+    }
+
+    /// Whether an attempt may be made now; the devices that it may be meant for.
+    fn judge(&mut self, attempt: &Attempt) -> Vec<String> {
+        let Attempt { app, platform, id, token, env } = attempt;
+        let now = self.now();
+        let Some(notice) = self.notices.get(id) else {
+            self.broke(&format!("{id}, which nobody asked for, is sent"));
+            return Vec::new();
+        };
+        let mut wrong = Vec::new();
+        if notice.canceled == Asked::Done {
+            wrong.push("after its cancellation was acknowledged");
+        }
+        if now < notice.due_at {
+            wrong.push("before it is due");
+        }
+        if notice.expires_at().is_some_and(|expires_at| now >= expires_at) {
+            wrong.push("after it expired");
+        }
+        if let Some(reached) = notice.reached.get(&(*platform, token.clone()))
+            && notice.expires_at().is_none()
+            && self.crashes == 0
+            && reached.tries > self.may_repeat(notice, *platform, token)
+        {
+            wrong.push("a second time without a ttl");
+        }
+        let meant: Vec<String> = self
+            .devices
+            .of(*app)
+            .filter(|(name, entry)| {
+                entry.possible().any(|state| {
+                    state.is_at(*platform, token)
+                        && (*platform != Platform::Ios || state.env == *env)
+                        && !state.disabled
+                        && (!notice.tagged || state.tag == Some(true))
+                        && notice.names(*platform, name)
+                        && (notice.is_scheduled
+                            || notice.acknowledged.is_none_or(|event| state.born < event))
+                })
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        if meant.is_empty() {
+            wrong.push("to an address that no device of its audience has now");
+        }
+        let wrong: Vec<String> =
+            wrong.into_iter().map(|wrong| format!("{id} is sent to {token} {wrong}")).collect();
+        wrong.iter().for_each(|wrong| self.broke(wrong));
+        meant
+    }
+
+    /// How often an address may get a notification again: it went to a device that was not there
+    /// when another one had it.
+    pub(super) fn may_repeat(&self, notice: &Notice, platform: Platform, token: &str) -> u64 {
+        self.devices.taken_free_since((notice.app, platform, token), notice.asked) as u64
+    }
+
+    /// In flight and not recorded together never pass the credit (trap 4).
+    fn judge_credit(&mut self) {
+        let unrecorded = self.taken.saturating_sub(self.recorded + self.excused);
+        if self.in_flight + unrecorded > self.credit {
+            let (in_flight, credit) = (self.in_flight, self.credit);
+            self.broke(&format!(
+                "{in_flight} are in flight and {unrecorded} not recorded, with a credit of {credit}"
+            ));
+        }
+    }
+
+    /// An attempt is answered.
+    pub(super) fn arrive(&mut self, attempt: &Attempt, names: &[String], answer: &Answer) {
+        self.land(attempt);
+        let Attempt { app, platform, id, token, env } = attempt;
+        self.note(&format!("{} {platform} ← {token} of {id}: {answer:?}", app.0));
+        let notice = self.notices.get_mut(id);
+        let mut unknown = Notice::unknown(*app);
+        let notice = notice.unwrap_or(&mut unknown);
+        let reached = notice.reached.entry((*platform, token.clone())).or_default();
+        match answer {
+            Answer::Delivered { .. } => {
+                reached.tries += 1;
+                reached.taken += 1;
+                notice.taken += 1;
+                self.taken += 1;
+            }
+            Answer::TokenDead { since, .. } => {
+                reached.tries += 1;
+                reached.dead = true;
+                let spared = |name: &String| {
+                    let entry = self.devices.entry(*app, name);
+                    entry.is_some_and(|entry| {
+                        let registered = entry.registered_at.max(entry.seen_at);
+                        entry.next.is_none()
+                            && since.is_some_and(|since| registered.is_some_and(|at| at > since))
+                    })
+                };
+                let death = Death {
+                    counts: !names.iter().all(spared),
+                    names: names.to_vec(),
+                    token: token.clone(),
+                    env: *env,
+                };
+                self.deaths.entry((*app, *platform)).or_default().push(death);
+            }
+            Answer::Moved { to } => {
+                for name in names {
+                    let entry = self.devices.entries.get_mut(&(*app, name.clone()));
+                    if let Some(now) = entry.and_then(|entry| entry.now.as_mut())
+                        && now.is_at(*platform, token)
+                    {
+                        now.moved_to.insert(to.to_string());
+                    }
+                }
+            }
+            Answer::Throttle { reason, .. }
+            | Answer::Config { reason }
+            | Answer::ServiceRefused { reason } => {
+                notice.reasons.insert(reason.to_string());
+            }
+            Answer::Retry { reason, .. }
+            | Answer::BadMessage { reason }
+            | Answer::Policy { reason }
+            | Answer::Unknown { reason } => {
+                reached.tries += 1;
+                notice.reasons.insert(reason.to_string());
+            }
+        }
+    }
+
+    /// An attempt is over, whatever came of it.
+    pub(super) fn land(&mut self, attempt: &Attempt) {
+        self.in_flight -= 1;
+        if let Some(notice) = self.notices.get_mut(&attempt.id) {
+            notice.in_flight -= 1;
+        }
+    }
+
+    /// A batch was committed, or refused.
+    pub(super) fn committed(&mut self, writes: usize, recorded: u64) {
+        self.note(&format!("disk: {writes} writes, {recorded} sent"));
+        self.recorded = recorded;
+        self.judge_credit();
+        if let Some(left) = &mut self.dies_after {
+            *left -= 1;
+            if *left == 0 {
+                self.dies_after = None;
+                self.dies.notify_one();
+            }
+        }
+    }
+
+    /// The process dies. What was taken and is not recorded may be repeated: at most the credit.
+    pub(super) fn die(&mut self, recorded: impl Fn(&Notice) -> u64) {
+        let in_flight = self.in_flight;
+        self.note(&format!("the process dies with {in_flight} in flight"));
+        self.crashes += 1;
+        let mut forgotten = 0;
+        let World { notices, rng, .. } = self;
+        for notice in notices.values_mut() {
+            // A service may have taken what it was sent.
+            let also_taken = rng.u64(0..=notice.in_flight);
+            let recorded = recorded(notice);
+            let more = notice.unrecorded(recorded) + also_taken;
+            notice.repeats_max += notice.taken - recorded.min(notice.taken) + also_taken;
+            notice.forgotten += more;
+            notice.taken += also_taken;
+            notice.in_flight = 0;
+            forgotten += more;
+            self.taken += also_taken;
+        }
+        self.forget_seen();
+        self.excused += forgotten;
+        self.in_flight = 0;
+        self.is_dead = true;
+        if forgotten > self.credit {
+            let credit = self.credit;
+            self.broke(&format!("a crash may repeat {forgotten}, with a credit of {credit}"));
+        }
+    }
+
+    /// Registrations that changed nothing go with the process.
+    pub(super) fn forget_seen(&mut self) {
+        for entry in self.devices.entries.values_mut() {
+            entry.seen_at = None;
+        }
+    }
+
+    /// Deliveries under way were ended by a request: what comes of them need not be recorded.
+    pub(super) fn waive(&mut self, id: &str, recorded: u64) {
+        let Some(notice) = self.notices.get_mut(id) else { return };
+        let more = notice.unrecorded(recorded) + notice.in_flight;
+        notice.waived += more;
+        self.excused += more;
+    }
+}
