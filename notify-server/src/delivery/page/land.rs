@@ -17,7 +17,7 @@ impl PageRun {
         let Landed { device, version, answer } = landed;
         let now = shared.clock.now();
         self.in_flight -= 1;
-        self.lane.slots.give_back(1);
+        self.lane.stream_ended();
         self.lane.heard(&answer, version, now);
         let past = Attempted {
             platform: self.job.dispatch.platform,
