@@ -189,6 +189,10 @@ pub(super) fn over(process: &Process) {
             let taken = notice.taken;
             world.broke(&format!("{id} was taken {taken} times, and {sent} are recorded"));
         }
+        let may_cancel = notice.canceled != Asked::No || world.lost_devices.contains(&notice.app);
+        if record.counts.canceled > 0 && !may_cancel {
+            world.broke(&format!("{id} counts as canceled what nobody canceled or erased"));
+        }
         let repeated: u64 = notice
             .reached
             .iter()

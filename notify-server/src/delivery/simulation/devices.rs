@@ -68,16 +68,25 @@ pub(super) struct DeviceChange {
     pub(super) becomes: Vec<(String, Option<State>)>,
     /// When it registers; `None` for other changes.
     pub(super) registers_at: Option<Timestamp>,
-    /// Whether its address was nobody's before.
-    pub(super) takes_free: Option<(Platform, String)>,
+    /// The address that the device did not have before.
+    pub(super) takes: Option<Taken>,
+}
+
+/// An address that a device did not have before.
+#[derive(Clone)]
+pub(super) struct Taken {
+    platform: Platform,
+    token: String,
+    /// Whether no device of its platform had it.
+    is_free: bool,
 }
 
 /// Every device of every application.
 #[derive(Default)]
 pub(super) struct Devices {
     pub(super) entries: BTreeMap<(AppNo, String), Entry>,
-    /// When addresses that were nobody's were taken.
-    taken_free: Vec<(AppNo, Platform, String, u64)>,
+    /// When addresses went to other devices.
+    taken: Vec<(AppNo, Taken, u64)>,
 }
 
 impl Devices {
@@ -117,7 +126,7 @@ impl Devices {
             }
         }
         let mut becomes = vec![(name.to_owned(), Some(new.clone()))];
-        let mut takes_free = None;
+        let mut takes = None;
         if let Some(token) = new.token.clone().filter(|token| had.as_ref() != Some(token)) {
             let mut from_same_platform = false;
             for (other, entry) in self.of(app).filter(|(other, _)| *other != name) {
@@ -137,9 +146,9 @@ impl Devices {
                 from_same_platform |= now.platform == new.platform;
                 becomes.push((other.clone(), Some(State { token: None, ..now.clone() })));
             }
-            takes_free = (!from_same_platform).then_some((new.platform, token));
+            takes = Some(Taken { platform: new.platform, token, is_free: !from_same_platform });
         }
-        Some(DeviceChange { app, becomes, registers_at: Some(at), takes_free })
+        Some(DeviceChange { app, becomes, registers_at: Some(at), takes })
     }
 
     /// A change of one device alone; `None` when it is not there or another request is under way.
@@ -151,7 +160,7 @@ impl Devices {
     ) -> Option<DeviceChange> {
         let entry = self.entry(app, name).filter(|entry| entry.next.is_none())?;
         let becomes = vec![(name.to_owned(), change(entry.now.clone()?))];
-        Some(DeviceChange { app, becomes, registers_at: None, takes_free: None })
+        Some(DeviceChange { app, becomes, registers_at: None, takes: None })
     }
 
     /// The request is sent.
@@ -161,8 +170,8 @@ impl Devices {
             entry.next = Some(next.clone());
             entry.touched = event;
         }
-        if let Some((platform, token)) = &change.takes_free {
-            self.taken_free.push((change.app, *platform, token.clone(), event));
+        if let Some(taken) = &change.takes {
+            self.taken.push((change.app, taken.clone(), event));
         }
     }
 
@@ -187,18 +196,20 @@ impl Devices {
         }
     }
 
-    /// How often an address that was nobody's was taken since that event.
-    pub(super) fn taken_free_since(
+    /// How often an address went to another device since that event; `only_free`: when no device of
+    /// its platform had it.
+    pub(super) fn taken_since(
         &self,
         (app, platform, token): (AppNo, Platform, &str),
         event: u64,
-    ) -> usize {
-        let taken = self.taken_free.iter();
-        taken
-            .filter(|(of, on, free, at)| {
-                (*of, *on, free.as_str()) == (app, platform, token) && *at >= event
-            })
-            .count()
+        only_free: bool,
+    ) -> u64 {
+        let of_this = self.taken.iter().filter(|(of, taken, at)| {
+            (*of, taken.platform, taken.token.as_str()) == (app, platform, token)
+                && *at >= event
+                && (taken.is_free || !only_free)
+        });
+        of_this.count() as u64
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use notify_core::{
     CreateNotification, DeviceDetails, DeviceId, Endpoint, NotificationContent, NotificationId,
@@ -98,6 +99,9 @@ pub(super) async fn register(process: Process, app: AppNo, name: String, mut wan
         wanted.born = world.event + 1;
         let before = world.devices.entry(app, &name).and_then(|entry| entry.now.clone());
         let moves = before.is_some_and(|before| before.platform != wanted.platform);
+        if moves {
+            world.lost_devices.insert(app);
+        }
         let Some(change) = world.devices.registration(app, &name, wanted.clone(), at) else {
             return;
         };
@@ -156,6 +160,7 @@ pub(super) async fn erase(process: Process, app: AppNo, name: String) {
     let Some(change) = begin(&process, &what, app, &name, |_| None) else { return };
     let id = DeviceId::new(&name).expect("names are ids");
     let at = process.clock.now();
+    lock(&process.world).lost_devices.insert(app);
     let done = process.store.delete_device(app, id, at).await;
     let done = process.answered(&what, done);
     process.device_changed(&change, done);
@@ -255,6 +260,14 @@ pub(super) async fn notify(process: Process, app: AppNo, wish: Wish) {
     let notice = world.notices.get_mut(&id).expect("it was asked for");
     notice.accepted = if done { Asked::Done } else { Asked::Undone };
     notice.acknowledged = done.then_some(event);
+}
+
+/// Asks for a notification, and then changes its mind.
+pub(super) async fn notify_in_vain(process: Process, app: AppNo, wish: Wish, after: Duration) {
+    let id = wish.id.as_str().to_owned();
+    notify(process.clone(), app, wish).await;
+    tokio::time::sleep(after).await;
+    cancel(process, id).await;
 }
 
 /// Cancels a notification.

@@ -248,7 +248,7 @@ impl Server {
             let app = process.store.create_app(id, new, None, now).await.expect("no fault is set");
             lock(&self.world).apps.push((app, id));
             for kind in ProviderKind::ALL {
-                let service = Service { weather: Weather::draw(&mut self.rng), slots: 5 };
+                let service = Service::new(Weather::draw(&mut self.rng), 5);
                 lock(&self.world).services.insert((app, kind), service);
                 if self.rng.u8(0..8) > 0 {
                     tasks.spawn(configure(process.clone(), app, kind, Some(0)));
@@ -346,8 +346,10 @@ impl Server {
             world.note("faults end");
             world.disk = Disk::default();
             world.dies_after = None;
+            let now = world.now();
             for service in world.services.values_mut() {
-                *service = Service { weather: Weather::Fine, slots: 20 };
+                service.weather = Weather::Fine;
+                service.offer(20, now);
             }
             world.services.keys().copied().collect::<Vec<_>>()
         };

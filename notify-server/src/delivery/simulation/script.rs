@@ -8,7 +8,9 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::devices::State;
-use super::requests::{Process, Wish, cancel, configure, erase, notify, register, tag};
+use super::requests::{
+    Process, Wish, cancel, configure, erase, notify, notify_in_vain, register, tag,
+};
 use super::weather::Weather;
 use super::world::lock;
 use crate::store::AppNo;
@@ -39,7 +41,7 @@ pub(super) struct Script {
 
 impl Script {
     pub(super) fn new(mut rng: fastrand::Rng) -> Self {
-        let steps_left = rng.u32(6..36);
+        let steps_left = rng.u32(6..60);
         Self { rng, steps_left, tokens: 0 }
     }
 
@@ -101,8 +103,9 @@ impl Script {
             }
             let pause_ms = match self.rng.u8(0..20) {
                 0..7 => 0,
-                7..14 => self.rng.u64(1..500),
-                14..19 => self.rng.u64(1..20_000),
+                7..13 => self.rng.u64(1..100),
+                13..16 => self.rng.u64(1..2_000),
+                16..19 => self.rng.u64(1..20_000),
                 _ => self.rng.u64(1..600_000),
             };
             if pause_ms > 0 {
@@ -115,7 +118,12 @@ impl Script {
     async fn step(&mut self, process: &Process, tasks: &mut JoinSet<()>) -> Option<Turn> {
         let app = self.app(process);
         match self.rng.u8(0..100) {
-            0..24 => drop(tasks.spawn(notify(process.clone(), app, self.wish(process, app)))),
+            0..20 => drop(tasks.spawn(notify(process.clone(), app, self.wish(process, app)))),
+            20..24 => {
+                let (wish, after) = (self.wish(process, app), self.rng.u64(0..40));
+                let after = Duration::from_millis(after);
+                tasks.spawn(notify_in_vain(process.clone(), app, wish, after));
+            }
             24..52 => self.touch_device(process, app, tasks),
             52..57 => {
                 let ids: Vec<String> = lock(&process.world).notices.keys().cloned().collect();
@@ -173,9 +181,10 @@ impl Script {
     fn turn_weather(&mut self, process: &Process, app: AppNo) {
         let kind = ProviderKind::ALL[self.rng.usize(0..ProviderKind::ALL.len())];
         let mut world = lock(&process.world);
+        let now = world.now();
         let service = world.services.get_mut(&(app, kind)).expect("every application has all");
         if self.rng.u8(0..4) == 0 {
-            service.slots = SLOTS[self.rng.usize(0..SLOTS.len())];
+            service.offer(SLOTS[self.rng.usize(0..SLOTS.len())], now);
         } else {
             service.weather = Weather::draw(&mut self.rng);
         }
@@ -190,7 +199,18 @@ impl Script {
             let devices = world.devices.of(app);
             devices.map(|(name, entry)| (name.clone(), entry.now.clone())).collect()
         };
-        let (name, now) = known[self.rng.usize(0..known.len())].clone();
+        let recent: Vec<String> = {
+            let world = lock(&process.world);
+            let recent = world.recent.iter().filter(|(of, _)| *of == app);
+            recent.map(|(_, name)| name.clone()).collect()
+        };
+        let mut place = self.rng.usize(0..known.len());
+        // What happens to a device while it is sent to is what matters.
+        if !recent.is_empty() && self.rng.bool() {
+            let name = &recent[self.rng.usize(0..recent.len())];
+            place = known.iter().position(|(of, _)| of == name).unwrap_or(place);
+        }
+        let (name, now) = known[place].clone();
         let process = process.clone();
         let Some(mut state) = now else {
             let new = self.new_state(Platform::Android);
@@ -204,14 +224,17 @@ impl Script {
             state.token = Some(self.new_token(state.platform));
         }
         match self.rng.u8(0..28) {
-            0..5 => drop(tasks.spawn(register(process, app, name, state))),
-            5..10 => {
+            0..4 => drop(tasks.spawn(register(process, app, name, state))),
+            4..8 => {
                 let token = Some(self.new_token(state.platform));
                 tasks.spawn(register(process, app, name, State { token, ..state }));
             }
-            10..14 => {
-                let same = known.iter().filter_map(|(_, now)| now.as_ref());
-                let tokens: Vec<_> = same
+            8..14 => {
+                let only_recent = self.rng.u8(0..4) > 0;
+                let tokens: Vec<_> = known
+                    .iter()
+                    .filter(|(name, _)| !only_recent || recent.contains(name))
+                    .filter_map(|(_, now)| now.as_ref())
                     .filter(|other| other.platform == state.platform)
                     .filter_map(|other| other.token.clone())
                     .collect();

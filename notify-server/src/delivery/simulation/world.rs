@@ -1,7 +1,7 @@
 //! Everything outside the engine and its store: push services, callers, the disk; and what they
 //! know, by which the engine is judged. One lock, never held over an await.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use notify_core::{AppId, IosEnv, Platform, ProviderKind, Timestamp};
@@ -21,8 +21,31 @@ use crate::store::AppNo;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Service {
     pub(super) weather: Weather,
+    /// Streams that it offers.
     pub(super) slots: usize,
+    /// Streams that it offered until a moment ago: what was asked for then may still begin.
+    pub(super) slots_before: (usize, Timestamp),
+    in_flight: usize,
 }
+
+impl Service {
+    pub(super) fn new(weather: Weather, slots: usize) -> Self {
+        Self { weather, slots, slots_before: (slots, START), in_flight: 0 }
+    }
+
+    /// Offers another number of streams.
+    pub(super) fn offer(&mut self, slots: usize, now: Timestamp) {
+        let (before, at) = self.slots_before;
+        let before = if now.ms_since(at) < SLOTS_KNOWN_MS { before } else { 0 };
+        self.slots_before = (self.slots.max(before), now);
+        self.slots = slots;
+    }
+}
+
+/// How long after a change a stream may begin that was counted before it, in milliseconds.
+const SLOTS_KNOWN_MS: i64 = 500;
+/// How many of the last attempts the script looks at.
+const RECENT_MAX: usize = 12;
 
 /// One request to a push service.
 #[derive(Debug, Clone)]
@@ -67,6 +90,10 @@ pub(super) struct World {
     pub(super) was_missing: Vec<(AppNo, ProviderKind)>,
     pub(super) devices: Devices,
     pub(super) notices: BTreeMap<String, Notice>,
+    /// The devices of the last attempts.
+    pub(super) recent: VecDeque<(AppNo, String)>,
+    /// Applications that lost a device, or one of its platforms.
+    pub(super) lost_devices: BTreeSet<AppNo>,
     pub(super) deaths: BTreeMap<(AppNo, Platform), Vec<Death>>,
     pub(super) disk: Disk,
     pub(super) credit: u64,
@@ -106,6 +133,8 @@ impl World {
             was_missing: Vec::new(),
             devices: Devices::default(),
             notices: BTreeMap::new(),
+            recent: VecDeque::new(),
+            lost_devices: BTreeSet::new(),
             deaths: BTreeMap::new(),
             disk: Disk::default(),
             credit: 0,
@@ -161,8 +190,10 @@ impl World {
         if let Some(notice) = self.notices.get_mut(id) {
             notice.in_flight += 1;
         }
+        self.recent.extend(names.iter().map(|name| (*app, name.clone())));
+        self.recent.drain(..self.recent.len().saturating_sub(RECENT_MAX));
         self.judge_credit();
-        let service = self.services[&(*app, platform.provider())];
+        let service = self.judge_slots(*app, *platform);
         let now = self.now();
         (forecast(service.weather, &mut self.rng, *platform, now), names)
     }
@@ -188,7 +219,8 @@ impl World {
         if let Some(reached) = notice.reached.get(&(*platform, token.clone()))
             && notice.expires_at().is_none()
             && self.crashes == 0
-            && reached.tries > self.may_repeat(notice, *platform, token)
+            && reached.tries
+                > self.devices.taken_since((*app, *platform, token), notice.asked, false)
         {
             wrong.push("a second time without a ttl");
         }
@@ -220,7 +252,7 @@ impl World {
     /// How often an address may get a notification again: it went to a device that was not there
     /// when another one had it.
     pub(super) fn may_repeat(&self, notice: &Notice, platform: Platform, token: &str) -> u64 {
-        self.devices.taken_free_since((notice.app, platform, token), notice.asked) as u64
+        self.devices.taken_since((notice.app, platform, token), notice.asked, true)
     }
 
     /// In flight and not recorded together never pass the credit (trap 4).
@@ -232,6 +264,26 @@ impl World {
                 "{in_flight} are in flight and {unrecorded} not recorded, with a credit of {credit}"
             ));
         }
+    }
+
+    /// No more streams than the service offers, however that changes.
+    fn judge_slots(&mut self, app: AppNo, platform: Platform) -> Service {
+        let now = self.now();
+        let service = self.services.get_mut(&(app, platform.provider()));
+        let service = service.expect("every application has all services");
+        service.in_flight += 1;
+        let (before, until) = service.slots_before;
+        let slots = if now.ms_since(until) < SLOTS_KNOWN_MS {
+            service.slots.max(before)
+        } else {
+            service.slots
+        };
+        let service = *service;
+        if service.in_flight > slots {
+            let open = service.in_flight;
+            self.broke(&format!("{open} streams to {platform}, which offers {slots}"));
+        }
+        service
     }
 
     /// An attempt is answered.
@@ -297,6 +349,8 @@ impl World {
     /// An attempt is over, whatever came of it.
     pub(super) fn land(&mut self, attempt: &Attempt) {
         self.in_flight -= 1;
+        let service = self.services.get_mut(&(attempt.app, attempt.platform.provider()));
+        service.expect("every application has all services").in_flight -= 1;
         if let Some(notice) = self.notices.get_mut(&attempt.id) {
             notice.in_flight -= 1;
         }
@@ -338,6 +392,7 @@ impl World {
         self.forget_seen();
         self.excused += forgotten;
         self.in_flight = 0;
+        self.services.values_mut().for_each(|service| service.in_flight = 0);
         self.is_dead = true;
         if forgotten > self.credit {
             let credit = self.credit;
