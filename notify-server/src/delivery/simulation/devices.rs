@@ -137,9 +137,7 @@ impl Devices {
                 if !entry.possible().any(holds) {
                     continue;
                 }
-                let Some(now) = entry.now.as_ref().filter(|now| now.moved_to.is_empty()) else {
-                    return None;
-                };
+                let now = entry.now.as_ref().filter(|now| now.moved_to.is_empty())?;
                 if entry.next.is_some() {
                     return None;
                 }

@@ -1,7 +1,7 @@
 //! Everything outside the engine and its store: push services, callers, the disk; and what they
 //! know, by which the engine is judged. One lock, never held over an await.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use notify_core::{AppId, IosEnv, Platform, ProviderKind, Timestamp};
@@ -10,9 +10,10 @@ use tokio::sync::Notify;
 use super::clock::SimulatedClock;
 use super::defects::Defect;
 use super::devices::Devices;
-use super::notices::{Asked, Notice};
+use super::judge::SLOTS_KNOWN_MS;
+use super::notices::Notice;
 use super::trace::{START, Trace};
-use super::weather::{Forecast, Weather, forecast};
+use super::weather::Weather;
 use crate::clock::Clock;
 use crate::providers::Answer;
 use crate::store::AppNo;
@@ -25,7 +26,7 @@ pub(super) struct Service {
     pub(super) slots: usize,
     /// Streams that it offered until a moment ago: what was asked for then may still begin.
     pub(super) slots_before: (usize, Timestamp),
-    in_flight: usize,
+    pub(super) in_flight: usize,
 }
 
 impl Service {
@@ -41,11 +42,6 @@ impl Service {
         self.slots = slots;
     }
 }
-
-/// How long after a change a stream may begin that was counted before it, in milliseconds.
-const SLOTS_KNOWN_MS: i64 = 500;
-/// How many of the last attempts the script looks at.
-const RECENT_MAX: usize = 12;
 
 /// One request to a push service.
 #[derive(Debug, Clone)]
@@ -92,16 +88,17 @@ pub(super) struct World {
     pub(super) notices: BTreeMap<String, Notice>,
     /// The devices of the last attempts.
     pub(super) recent: VecDeque<(AppNo, String)>,
-    /// Applications that lost a device, or one of its platforms.
-    pub(super) lost_devices: BTreeSet<AppNo>,
+    /// Devices that were erased or changed their platform, with the last event by which it may have
+    /// happened.
+    pub(super) lost_devices: Vec<(AppNo, String, u64)>,
     pub(super) deaths: BTreeMap<(AppNo, Platform), Vec<Death>>,
     pub(super) disk: Disk,
     pub(super) credit: u64,
     pub(super) in_flight: u64,
-    taken: u64,
-    recorded: u64,
+    pub(super) taken: u64,
+    pub(super) recorded: u64,
     /// Taken and not recorded, as it may be.
-    excused: u64,
+    pub(super) excused: u64,
     pub(super) crashes: u32,
     /// After how many commits the process dies.
     pub(super) dies_after: Option<u32>,
@@ -134,7 +131,7 @@ impl World {
             devices: Devices::default(),
             notices: BTreeMap::new(),
             recent: VecDeque::new(),
-            lost_devices: BTreeSet::new(),
+            lost_devices: Vec::new(),
             deaths: BTreeMap::new(),
             disk: Disk::default(),
             credit: 0,
@@ -179,111 +176,6 @@ impl World {
         let line = format!("BROKEN: {what}");
         self.note(&line);
         self.broken.push(what.to_owned());
-    }
-
-    /// An attempt begins.
-    pub(super) fn depart(&mut self, attempt: &Attempt) -> (Forecast, Vec<String>) {
-        let Attempt { app, platform, id, token, .. } = attempt;
-        self.note(&format!("{} {platform} → {token} of {id}", app.0));
-        self.in_flight += 1;
-        let names = self.judge(attempt);
-        if let Some(notice) = self.notices.get_mut(id) {
-            notice.in_flight += 1;
-        }
-        self.recent.extend(names.iter().map(|name| (*app, name.clone())));
-        self.recent.drain(..self.recent.len().saturating_sub(RECENT_MAX));
-        self.judge_credit();
-        let service = self.judge_slots(*app, *platform);
-        let now = self.now();
-        (forecast(service.weather, &mut self.rng, *platform, now), names)
-    }
-
-    /// Whether an attempt may be made now; the devices that it may be meant for.
-    fn judge(&mut self, attempt: &Attempt) -> Vec<String> {
-        let Attempt { app, platform, id, token, env } = attempt;
-        let now = self.now();
-        let Some(notice) = self.notices.get(id) else {
-            self.broke(&format!("{id}, which nobody asked for, is sent"));
-            return Vec::new();
-        };
-        let mut wrong = Vec::new();
-        if notice.canceled == Asked::Done {
-            wrong.push("after its cancellation was acknowledged");
-        }
-        if now < notice.due_at {
-            wrong.push("before it is due");
-        }
-        if notice.expires_at().is_some_and(|expires_at| now >= expires_at) {
-            wrong.push("after it expired");
-        }
-        if let Some(reached) = notice.reached.get(&(*platform, token.clone()))
-            && notice.expires_at().is_none()
-            && self.crashes == 0
-            && reached.tries
-                > self.devices.taken_since((*app, *platform, token), notice.asked, false)
-        {
-            wrong.push("a second time without a ttl");
-        }
-        let meant: Vec<String> = self
-            .devices
-            .of(*app)
-            .filter(|(name, entry)| {
-                entry.possible().any(|state| {
-                    state.is_at(*platform, token)
-                        && (*platform != Platform::Ios || state.env == *env)
-                        && !state.disabled
-                        && (!notice.tagged || state.tag == Some(true))
-                        && notice.names(*platform, name)
-                        && (notice.is_scheduled
-                            || notice.acknowledged.is_none_or(|event| state.born < event))
-                })
-            })
-            .map(|(name, _)| name.clone())
-            .collect();
-        if meant.is_empty() {
-            wrong.push("to an address that no device of its audience has now");
-        }
-        let wrong: Vec<String> =
-            wrong.into_iter().map(|wrong| format!("{id} is sent to {token} {wrong}")).collect();
-        wrong.iter().for_each(|wrong| self.broke(wrong));
-        meant
-    }
-
-    /// How often an address may get a notification again: it went to a device that was not there
-    /// when another one had it.
-    pub(super) fn may_repeat(&self, notice: &Notice, platform: Platform, token: &str) -> u64 {
-        self.devices.taken_since((notice.app, platform, token), notice.asked, true)
-    }
-
-    /// In flight and not recorded together never pass the credit (trap 4).
-    fn judge_credit(&mut self) {
-        let unrecorded = self.taken.saturating_sub(self.recorded + self.excused);
-        if self.in_flight + unrecorded > self.credit {
-            let (in_flight, credit) = (self.in_flight, self.credit);
-            self.broke(&format!(
-                "{in_flight} are in flight and {unrecorded} not recorded, with a credit of {credit}"
-            ));
-        }
-    }
-
-    /// No more streams than the service offers, however that changes.
-    fn judge_slots(&mut self, app: AppNo, platform: Platform) -> Service {
-        let now = self.now();
-        let service = self.services.get_mut(&(app, platform.provider()));
-        let service = service.expect("every application has all services");
-        service.in_flight += 1;
-        let (before, until) = service.slots_before;
-        let slots = if now.ms_since(until) < SLOTS_KNOWN_MS {
-            service.slots.max(before)
-        } else {
-            service.slots
-        };
-        let service = *service;
-        if service.in_flight > slots {
-            let open = service.in_flight;
-            self.broke(&format!("{open} streams to {platform}, which offers {slots}"));
-        }
-        service
     }
 
     /// An attempt is answered.
@@ -389,6 +281,14 @@ impl World {
             forgotten += more;
             self.taken += also_taken;
         }
+        let under_way: Vec<(AppNo, String)> = self
+            .devices
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.next.is_some())
+            .map(|(device, _)| device.clone())
+            .collect();
+        under_way.iter().for_each(|(app, name)| self.lost(*app, name));
         self.forget_seen();
         self.excused += forgotten;
         self.in_flight = 0;
@@ -397,6 +297,19 @@ impl World {
         if forgotten > self.credit {
             let credit = self.credit;
             self.broke(&format!("a crash may repeat {forgotten}, with a credit of {credit}"));
+        }
+    }
+
+    /// A device is about to be lost.
+    pub(super) fn lose(&mut self, app: AppNo, name: &str) {
+        self.lost_devices.push((app, name.to_owned(), self.event));
+    }
+
+    /// It was lost at the latest now.
+    pub(super) fn lost(&mut self, app: AppNo, name: &str) {
+        let mut of_this = self.lost_devices.iter_mut().rev();
+        if let Some(lost) = of_this.find(|(of, lost, _)| *of == app && lost == name) {
+            lost.2 = self.event;
         }
     }
 

@@ -86,6 +86,10 @@ where
     }
 }
 
+/// The writer without a thread, and what waits for it.
+#[cfg(any(test, feature = "testing"))]
+type Inline = (Work, Receiver<Box<dyn Job>>);
+
 /// The way to the writer thread.
 pub(super) struct Writer {
     jobs: RwLock<Option<SyncSender<Box<dyn Job>>>>,
@@ -93,7 +97,7 @@ pub(super) struct Writer {
     faults: Arc<Faults>,
     /// What the thread would have, where there is none.
     #[cfg(any(test, feature = "testing"))]
-    inline: Option<std::sync::Mutex<(Work, Receiver<Box<dyn Job>>)>>,
+    inline: Option<std::sync::Mutex<Inline>>,
     /// Told of each write that comes in.
     #[cfg(any(test, feature = "testing"))]
     pub(super) arrived: tokio::sync::Notify,
