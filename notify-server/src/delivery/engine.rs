@@ -122,6 +122,7 @@ impl EngineRun {
             };
             let shared = self.shared.clone();
             tokio::select! {
+                biased;
                 () = shared.wake.notified() => {}
                 () = shared.clock.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
                 () = shared.stop.told() => {}

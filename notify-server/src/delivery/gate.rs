@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use notify_core::Timestamp;
-use tokio::sync::watch;
 
+use super::changes::{Changes, Heard};
 use crate::providers::Reason;
 use crate::telemetry::Pause;
 
@@ -78,7 +78,7 @@ pub(crate) enum Admission {
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
-    changed: watch::Sender<u64>,
+    changed: Changes,
     probe_every_ms: i64,
     /// Attempts in a row that failed without a word about us or the message.
     failures_in_a_row: AtomicU32,
@@ -101,7 +101,7 @@ impl Gate {
     pub(crate) fn new(probe_every_ms: i64) -> Self {
         Self {
             state: Mutex::new(GateState::Open),
-            changed: watch::Sender::new(0),
+            changed: Changes::default(),
             probe_every_ms,
             failures_in_a_row: AtomicU32::new(0),
             was_held: AtomicBool::new(false),
@@ -295,11 +295,11 @@ impl Gate {
 
     /// Wakes whoever waits at the gate, to look again at something else.
     pub(crate) fn nudge(&self) {
-        self.changed.send_modify(|version| *version += 1);
+        self.changed.tell();
     }
 
     /// Hears of every change.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self) -> Heard {
         self.changed.subscribe()
     }
 
@@ -308,7 +308,7 @@ impl Gate {
         if let Some(next) = next(&state) {
             *state = next;
             drop(state);
-            self.changed.send_modify(|version| *version += 1);
+            self.changed.tell();
         }
     }
 }

@@ -260,6 +260,13 @@ impl Lane {
         self.wake.notify_one();
     }
 
+    /// A stream came to its end: its place goes on, unless fewer are allowed by now. Looked at here,
+    /// since whoever waits in line gets the place without looking.
+    pub(crate) fn stream_ended(&self) {
+        self.slots.set_limit(self.slots_max());
+        self.slots.give_back(1);
+    }
+
     /// How many streams may be open now.
     pub(crate) fn slots_max(&self) -> usize {
         match &self.known().provider {

@@ -11,6 +11,7 @@
 //! ```
 
 mod attempt;
+mod changes;
 mod config;
 mod decision;
 mod engine;
@@ -32,5 +33,7 @@ pub use engine::Engine;
 pub use shared::{Configured, ProviderSource, Surroundings};
 pub use view::EngineView;
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

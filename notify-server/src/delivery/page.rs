@@ -26,11 +26,11 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
-use tokio::sync::watch;
 
 use self::batch::Batch;
 use self::land::await_commit;
 use self::parked::Parked;
+use super::changes::Heard;
 use super::job::{Job, Mode};
 use super::lane::{InService, Lane};
 use super::marks::Mark;
@@ -105,7 +105,7 @@ pub(crate) struct PageRun {
     mode: Option<Mode>,
     /// Version of the provider that the mode is for.
     version: u64,
-    gate_changes: watch::Receiver<u64>,
+    gate_changes: Heard,
     batch: Batch,
     slot: Claim,
     credit: Claim,
@@ -242,26 +242,29 @@ impl PageRun {
             // Answers and commits alone lead on.
             Obstacle::NoneLeft | Obstacle::Lease => std::future::pending().await,
             Obstacle::Slots => tokio::select! {
+                biased;
                 () = self.slot.turn() => {}
                 () = shared.stop.told() => {}
             },
             Obstacle::Credit => tokio::select! {
+                biased;
                 () = self.credit.turn() => {}
                 () = shared.stop.told() => {}
             },
             Obstacle::Retries => tokio::select! {
-                _ = self.gate_changes.changed() => {}
+                () = self.gate_changes.changed() => {}
                 () = tokio::time::sleep(RETRIES_LOOK_EVERY) => self.lane.look_again(),
                 () = shared.stop.told() => {}
             },
             Obstacle::Services(None) => tokio::select! {
-                _ = self.gate_changes.changed() => {}
+                () = self.gate_changes.changed() => {}
                 () = shared.stop.told() => {}
             },
             Obstacle::Gate(until) | Obstacle::Services(Some(until)) => {
                 let until = self.job.at_latest(*until);
                 tokio::select! {
-                    _ = self.gate_changes.changed() => {}
+                    biased;
+                    () = self.gate_changes.changed() => {}
                     () = shared.clock.sleep_until(until) => {}
                     () = shared.stop.told() => {}
                 }

@@ -70,6 +70,7 @@ pub(super) async fn run(
             return;
         }
         tokio::select! {
+            biased;
             Some(landed) = flights.next(), if !flights.is_empty() => work.land(landed),
             () = tokio::time::sleep_until(work.since + lane.shared.config.checkpoint_every),
                 if !work.outcomes.is_empty() => work.commit().await,

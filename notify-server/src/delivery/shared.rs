@@ -1,6 +1,6 @@
 //! What every part of the engine shares.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -69,8 +69,8 @@ pub(crate) struct Shared {
     pub(crate) stop: StopSign,
     /// Something may be due that the engine does not know of.
     pub(crate) wake: Notify,
-    /// Lanes of this process.
-    pub(crate) lanes: Mutex<HashMap<(AppNo, Platform), Arc<Lane>>>,
+    /// Lanes of this process. In order: a change is told to them one after another.
+    pub(crate) lanes: Mutex<BTreeMap<(AppNo, Platform), Arc<Lane>>>,
     pub(crate) adoption_asked: AtomicBool,
     /// Counts the engine's commits.
     pub(crate) progress: watch::Sender<u64>,

@@ -43,6 +43,12 @@ impl Slots {
         known.now = limit;
     }
 
+    /// How many places nobody holds.
+    #[cfg(test)]
+    pub(crate) fn free(&self) -> usize {
+        self.free.available_permits()
+    }
+
     /// Gives places back: to whoever waits first.
     pub(crate) fn give_back(&self, places: usize) {
         if places == 0 {

@@ -63,6 +63,7 @@ impl LaneRun {
             }
             let lane = self.lane.clone();
             tokio::select! {
+                biased;
                 Some(finished) = self.running.join_next_with_id() => self.finished(finished),
                 () = lane.wake.notified() => {}
                 () = shared.stop.told(), if !stopping => {}

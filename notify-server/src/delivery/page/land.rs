@@ -20,7 +20,7 @@ impl PageRun {
         let Landed { device, service, version, answer } = landed;
         let now = shared.clock.now();
         self.in_flight -= 1;
-        self.lane.slots.give_back(1);
+        self.lane.stream_ended();
         let service = service.as_deref();
         let heard = self.lane.heard(&answer, (service, device.ios_env), version, now);
         let past = Attempted {

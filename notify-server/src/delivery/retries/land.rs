@@ -16,7 +16,7 @@ impl Retries<'_> {
         let Landed { retry, job, service, version, answer } = landed;
         let now = shared.clock.now();
         self.in_flight -= 1;
-        self.lane.slots.give_back(1);
+        self.lane.stream_ended();
         let service = service.as_deref();
         let env = retry.device.as_ref().map_or_else(IosEnv::default, |device| device.ios_env);
         let heard = self.lane.heard(&answer, (service, env), version, now);

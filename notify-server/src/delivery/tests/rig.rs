@@ -36,6 +36,8 @@ pub(super) enum Told {
     Answer(Answer),
     /// This, once the gate number of the rig's `release` is reached.
     Held(Answer),
+    /// Nothing, ever.
+    Silence,
 }
 
 type Script = Arc<dyn Fn(&str, usize) -> Told + Send + Sync>;
@@ -49,7 +51,7 @@ pub(super) struct FakeProvider {
     attempts: Mutex<HashMap<String, usize>>,
     arrived: watch::Sender<usize>,
     released: watch::Sender<bool>,
-    slots: usize,
+    slots: AtomicUsize,
     /// Streams of one push service.
     service_slots: AtomicUsize,
 }
@@ -64,7 +66,7 @@ impl FakeProvider {
             attempts: Mutex::default(),
             arrived: watch::Sender::new(0),
             released: watch::Sender::new(false),
-            slots,
+            slots: AtomicUsize::new(slots),
             service_slots: AtomicUsize::new(usize::MAX),
         })
     }
@@ -87,6 +89,11 @@ impl FakeProvider {
     /// Holds again.
     pub(super) fn hold(&self) {
         self.released.send_replace(false);
+    }
+
+    /// Offers another number of streams.
+    pub(super) fn offer(&self, slots: usize) {
+        self.slots.store(slots, Ordering::SeqCst);
     }
 
     /// Tokens in the order in which they arrived.
@@ -149,6 +156,7 @@ impl Provider for FakeProvider {
                 released.wait_for(|released| *released).await.expect("the provider lives");
                 answer
             }
+            Told::Silence => std::future::pending().await,
         };
         if let (Answer::Delivered { .. }, PreparedBody::Whole(id)) = (&answer, &prepared.body) {
             let id = String::from_utf8(id.to_vec()).unwrap();
@@ -162,7 +170,7 @@ impl Provider for FakeProvider {
     }
 
     fn slots(&self) -> usize {
-        self.slots
+        self.slots.load(Ordering::SeqCst)
     }
 
     fn service_slots(&self, _to: &Address) -> Option<usize> {

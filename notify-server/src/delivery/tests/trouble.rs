@@ -161,6 +161,7 @@ async fn a_device_that_registered_meanwhile_is_spared() {
         let since = (token == "token-again").then_some(START.plus_ms(500));
         match dead(since) {
             Told::Answer(answer) | Told::Held(answer) => Told::Held(answer),
+            Told::Silence => Told::Silence,
         }
     });
     rig.start();

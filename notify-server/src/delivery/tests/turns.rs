@@ -57,3 +57,23 @@ async fn many_small_notifications_complete_each_with_its_own_count() {
     assert_eq!(rig.provider.journal().len(), 450);
     rig.stop().await;
 }
+
+/// Who waits in line for a stream is handed the place that another one leaves: not one that is not
+/// there any more.
+#[tokio::test]
+async fn a_stream_limit_that_falls_is_obeyed_by_who_waits_in_line() {
+    let mut rig = Rig::new(5).await;
+    rig.devices(12).await;
+    rig.provider.script(|token, _| match token {
+        "token-d00000" => Told::Held(delivered()),
+        _ => Told::Silence,
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(5).await;
+    rig.provider.offer(1);
+    rig.provider.release();
+    rig.until(&id, |record| record.counts.sent == 1).await;
+    assert_eq!(rig.provider.journal().len(), 5, "four are open, where one may be");
+    rig.crash().await;
+}

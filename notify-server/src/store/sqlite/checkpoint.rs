@@ -51,6 +51,12 @@ impl Checkpoints {
         Ok(Self { wake: Some(wake), thread: Some(thread), stop, log_pages: Arc::default() })
     }
 
+    /// Has no thread: only a log of [`LOG_PAGES_MAX`] is carried over, by the writer.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn inline() -> Self {
+        Self { wake: None, thread: None, stop: Arc::default(), log_pages: Arc::default() }
+    }
+
     /// Learns the length of the log from every commit of this connection.
     pub(super) fn watch(&self, connection: &mut Connection) -> rusqlite::Result<()> {
         let log_pages = Arc::clone(&self.log_pages);

@@ -38,6 +38,20 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+/// The same without the syncs, which a simulated crash of the process has no use for.
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn open_unsynced_writer(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = open_writer(path)?;
+    unsynced(&connection)?;
+    Ok(connection)
+}
+
+/// Has a connection sync no more.
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn unsynced(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", "off")
+}
+
 /// A connection that can only read.
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(

@@ -14,6 +14,8 @@ mod error;
 mod fault;
 mod feed;
 mod inbound;
+#[cfg(any(test, feature = "testing"))]
+mod inline;
 mod notification;
 mod once;
 mod open;

@@ -25,6 +25,21 @@ pub(super) struct Readers {
     jobs: RwLock<Option<Sender<Job>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     busy: Arc<AtomicU64>,
+    /// What a thread would have, where there is none.
+    #[cfg(any(test, feature = "testing"))]
+    inline: Option<Mutex<Inline>>,
+    /// Told of each read that comes in.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) arrived: tokio::sync::Notify,
+}
+
+/// Reads without threads.
+#[cfg(any(test, feature = "testing"))]
+struct Inline {
+    connection: Connection,
+    waiting: Receiver<Job>,
+    /// Whether a read is run as it comes in.
+    at_once: bool,
 }
 
 impl Readers {
@@ -44,7 +59,45 @@ impl Readers {
                 .spawn(move || serve(&connection, &waiting))?;
             threads.push(thread);
         }
-        Ok(Self { jobs: RwLock::new(Some(jobs)), threads: Mutex::new(threads), busy })
+        Ok(Self {
+            jobs: RwLock::new(Some(jobs)),
+            threads: Mutex::new(threads),
+            busy,
+            #[cfg(any(test, feature = "testing"))]
+            inline: None,
+            #[cfg(any(test, feature = "testing"))]
+            arrived: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// Has no threads: what waits is read by whoever calls [`Readers::read_waiting`].
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn inline(path: &Path) -> Result<Self, ReadersError> {
+        let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
+        let inline = Inline { connection: open_reader(path)?, waiting, at_once: false };
+        Ok(Self {
+            jobs: RwLock::new(Some(jobs)),
+            threads: Mutex::default(),
+            busy: Arc::default(),
+            inline: Some(Mutex::new(inline)),
+            arrived: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// Runs at most that many of the reads that wait; answers how many it took.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn read_waiting(&self, most: usize) -> usize {
+        let Some(inline) = &self.inline else { return 0 };
+        let inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
+        inline.waiting.try_iter().take(most).map(|job| serve_one(&inline.connection, job)).count()
+    }
+
+    /// From now on runs reads as they come in, or lets them wait again.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn read_at_once(&self, at_once: bool) {
+        if let Some(inline) = &self.inline {
+            inline.lock().unwrap_or_else(PoisonError::into_inner).at_once = at_once;
+        }
     }
 
     /// Runs a read on one snapshot.
@@ -75,12 +128,23 @@ impl Readers {
     }
 
     fn send(&self, job: Job) -> Result<(), StoreError> {
+        #[cfg(any(test, feature = "testing"))]
+        if let Some(inline) = &self.inline {
+            let inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
+            if inline.at_once {
+                serve_one(&inline.connection, job);
+                return Ok(());
+            }
+        }
         let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
         let Some(jobs) = jobs.as_ref() else { return Err(unavailable("the store is closed")) };
         jobs.try_send(job).map_err(|error| match error {
             TrySendError::Full(_) => unavailable("too many reads are waiting"),
             TrySendError::Disconnected(_) => unavailable("the readers have stopped"),
-        })
+        })?;
+        #[cfg(any(test, feature = "testing"))]
+        self.arrived.notify_one();
+        Ok(())
     }
 
     /// Finishes what waits and ends the threads. Blocks until then.
@@ -111,11 +175,15 @@ pub(super) enum ReadersError {
 
 fn serve(connection: &Connection, waiting: &Receiver<Job>) {
     while let Ok(job) = waiting.recv() {
-        job(connection);
-        if !connection.is_autocommit() {
-            // A read that panicked; should even this fail, the next begin says so.
-            let _ = connection.execute_batch("rollback");
-        }
+        serve_one(connection, job);
+    }
+}
+
+fn serve_one(connection: &Connection, job: Job) {
+    job(connection);
+    if !connection.is_autocommit() {
+        // A read that panicked; should even this fail, the next begin says so.
+        let _ = connection.execute_batch("rollback");
     }
 }
 

@@ -2,7 +2,7 @@
 //! `COMMIT` makes all of it durable, then everybody is answered. Never answers before the commit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -87,38 +87,82 @@ where
     }
 }
 
+/// The writer without a thread, and what waits for it.
+#[cfg(any(test, feature = "testing"))]
+type Inline = (Work, Receiver<Box<dyn Job>>);
+
 /// The way to the writer thread.
 pub(super) struct Writer {
     jobs: RwLock<Option<SyncSender<Box<dyn Job>>>>,
     thread: std::sync::Mutex<Option<JoinHandle<()>>>,
     faults: Arc<Faults>,
+    /// What the thread would have, where there is none.
+    #[cfg(any(test, feature = "testing"))]
+    inline: Option<std::sync::Mutex<Inline>>,
+    /// Told of each write that comes in.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) arrived: tokio::sync::Notify,
 }
 
 impl Writer {
     /// Starts the thread on an open connection.
     pub(super) fn start(
         path: PathBuf,
-        mut connection: Connection,
+        connection: Connection,
         (listeners, busy): (Listeners, Arc<AtomicU64>),
         checkpoints: Checkpoints,
     ) -> Result<Self, StoreError> {
-        checkpoints.watch(&mut connection)?;
+        let mut work = Work::new(path, connection, (listeners, busy), checkpoints)?;
+        let faults = Arc::clone(&work.faults);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
-        let faults = Arc::new(Faults::default());
-        let mut work = Work {
-            path,
-            connection: Some(connection),
-            listeners,
-            busy,
-            checkpoints,
-            faults: Arc::clone(&faults),
-        };
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || work.run(&waiting))
             .map_err(|error| unavailable(format!("the writer cannot be started: {error}")))?;
-        let thread = std::sync::Mutex::new(Some(thread));
-        Ok(Self { jobs: RwLock::new(Some(jobs)), thread, faults })
+        Ok(Self {
+            jobs: RwLock::new(Some(jobs)),
+            thread: std::sync::Mutex::new(Some(thread)),
+            faults,
+            #[cfg(any(test, feature = "testing"))]
+            inline: None,
+            #[cfg(any(test, feature = "testing"))]
+            arrived: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// Has no thread: what waits is committed by whoever calls [`Writer::commit_waiting`].
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn inline(
+        path: PathBuf,
+        connection: Connection,
+        listeners: Listeners,
+        checkpoints: Checkpoints,
+    ) -> Result<Self, StoreError> {
+        let mut work = Work::new(path, connection, (listeners, Arc::default()), checkpoints)?;
+        work.open = super::connection::open_unsynced_writer;
+        let faults = Arc::clone(&work.faults);
+        let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
+        Ok(Self {
+            jobs: RwLock::new(Some(jobs)),
+            thread: std::sync::Mutex::default(),
+            faults,
+            inline: Some(std::sync::Mutex::new((work, waiting))),
+            arrived: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// Commits at most that many of the writes that wait, as one batch; answers how many it took.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn commit_waiting(&self, most: usize) -> usize {
+        let Some(inline) = &self.inline else { return 0 };
+        let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
+        let (work, waiting) = &mut *inline;
+        let batch: Vec<_> = waiting.try_iter().take(most.min(WRITES_PER_COMMIT_MAX)).collect();
+        let taken = batch.len();
+        if taken > 0 {
+            work.commit(batch);
+        }
+        taken
     }
 
     /// Runs a write and returns once it is on disk.
@@ -138,7 +182,10 @@ impl Writer {
         jobs.try_send(job).map_err(|error| match error {
             TrySendError::Full(_) => unavailable("too many writes are waiting"),
             TrySendError::Disconnected(_) => unavailable("the writer has stopped"),
-        })
+        })?;
+        #[cfg(any(test, feature = "testing"))]
+        self.arrived.notify_one();
+        Ok(())
     }
 
     /// Finishes what waits and ends the thread. Blocks until then.
@@ -167,6 +214,8 @@ impl Drop for Writer {
 /// What the thread has.
 struct Work {
     path: PathBuf,
+    /// Opens a connection in place of one that was lost.
+    open: fn(&Path) -> rusqlite::Result<Connection>,
     /// `None` after a lost batch, until the next one opens it again.
     connection: Option<Connection>,
     listeners: Listeners,
@@ -176,6 +225,24 @@ struct Work {
 }
 
 impl Work {
+    fn new(
+        path: PathBuf,
+        mut connection: Connection,
+        (listeners, busy): (Listeners, Arc<AtomicU64>),
+        checkpoints: Checkpoints,
+    ) -> Result<Self, StoreError> {
+        checkpoints.watch(&mut connection)?;
+        Ok(Self {
+            path,
+            open: open_writer,
+            connection: Some(connection),
+            listeners,
+            busy,
+            checkpoints,
+            faults: Arc::default(),
+        })
+    }
+
     fn run(&mut self, waiting: &Receiver<Box<dyn Job>>) {
         while let Ok(first) = waiting.recv() {
             let mut batch = vec![first];
@@ -212,7 +279,7 @@ impl Work {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => {
-                let mut opened = open_writer(&self.path)?;
+                let mut opened = (self.open)(&self.path)?;
                 self.checkpoints.watch(&mut opened)?;
                 none.insert(opened)
             }

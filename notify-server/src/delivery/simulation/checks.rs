@@ -1,0 +1,168 @@
+//! What must hold: at every look, after every crash, and when everything is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use notify_core::{Device, DisabledReason, IosEnv, NotificationRecord, Platform};
+
+use super::devices::State;
+use super::notices::{Asked, Notice};
+use super::panics;
+use super::requests::{Process, TAG};
+use super::world::{World, lock};
+use crate::store::{AppNo, DeviceFilter, DeviceStore, NotificationStore, PageRequest};
+
+/// More devices than an application of the simulation has.
+const DEVICES_MAX: u32 = 1_000;
+
+/// What holds at every moment.
+pub(super) fn look(process: &Process) {
+    let mut world = lock(&process.world);
+    for notice in accepted(&world) {
+        match read(process, &notice) {
+            Some(record) => judge_counts(&mut world, &record),
+            None => world.broke(&format!("{}, which was accepted, is gone", notice.id.as_str())),
+        }
+    }
+    if panics::since_last_asked() {
+        world.broke("something panicked");
+    }
+}
+
+/// The notifications that must be there.
+pub(super) fn accepted(world: &World) -> Vec<Notice> {
+    let notices = world.notices.values();
+    notices.filter(|notice| notice.accepted == Asked::Done).cloned().collect()
+}
+
+pub(super) fn read(process: &Process, notice: &Notice) -> Option<NotificationRecord> {
+    process.store.peek(process.store.notification(notice.app, notice.id.clone())).ok()
+}
+
+pub(super) fn is_over(record: &NotificationRecord) -> bool {
+    record.completed_at.is_some()
+}
+
+fn judge_counts(world: &mut World, record: &NotificationRecord) {
+    let id = record.id.as_str();
+    let mut all = record.by_platform.iter().map(|of| of.counts).collect::<Vec<_>>();
+    all.push(record.counts);
+    for counts in all {
+        let ended =
+            counts.sent + counts.failed + counts.unregistered + counts.expired + counts.canceled;
+        if ended + counts.pending != counts.targeted {
+            world.broke(&format!("{id} does not add up: {counts:?}"));
+        }
+        if is_over(record) && counts.pending > 0 {
+            world.broke(&format!("{id} is over, and some are left: {counts:?}"));
+        }
+    }
+    let failures: u64 = record.failures.iter().map(|failure| failure.count).sum();
+    let failed = record.counts.failed + record.counts.unregistered;
+    if failures != failed {
+        world.broke(&format!("{id} failed {failed} times, with reasons for {failures}"));
+    }
+    let notice = world.notices[id].clone();
+    if record.counts.sent > notice.taken {
+        let (sent, taken) = (record.counts.sent, notice.taken);
+        world.broke(&format!("{id} counts {sent} as sent, of which {taken} were taken"));
+    }
+}
+
+/// What the file says after a process died, beside what was acknowledged. Requests that were under
+/// way are decided by it.
+pub(super) fn reopened(process: &Process) {
+    let mut world = lock(&process.world);
+    judge_devices(process, &mut world);
+    let ids: Vec<String> = world.notices.keys().cloned().collect();
+    for id in ids {
+        let notice = world.notices[&id].clone();
+        if notice.accepted != Asked::Sent {
+            continue;
+        }
+        let event = world.event;
+        let is_there = read(process, &notice).is_some();
+        let notice = world.notices.get_mut(&id).expect("it was there just now");
+        notice.accepted = if is_there { Asked::Done } else { Asked::Undone };
+        notice.acknowledged = is_there.then_some(event);
+    }
+}
+
+/// Every device reads back as its last acknowledged request left it, and none is called dead whom
+/// no push service called so.
+pub(super) fn judge_devices(process: &Process, world: &mut World) {
+    let apps = world.apps.clone();
+    for (app, _) in apps {
+        let page = PageRequest { limit: DEVICES_MAX, cursor: None };
+        let listed = process.store.list_devices(app, DeviceFilter::default(), page);
+        let Ok(listed) = process.store.peek(listed) else {
+            world.broke(&format!("the devices of {} cannot be read", app.0));
+            continue;
+        };
+        let mut stored: BTreeMap<String, Device> = BTreeMap::new();
+        for device in listed.rows {
+            stored.insert(device.device_id.as_str().to_owned(), device);
+        }
+        let names: Vec<String> = world.devices.of(app).map(|(name, _)| name.clone()).collect();
+        for name in names {
+            let device = stored.remove(&name);
+            judge_device(world, app, &name, device.as_ref());
+        }
+        for name in stored.keys() {
+            world.broke(&format!("{name}, which nobody registered, is there"));
+        }
+    }
+}
+
+fn judge_device(world: &mut World, app: AppNo, name: &str, device: Option<&Device>) {
+    let read = device.map(state_of);
+    let entry = world.devices.entry(app, name).cloned().unwrap_or_default();
+    let is_right = |state: &Option<State>| match (state, &read) {
+        (None, None) => true,
+        (Some(state), Some(read)) => state.reads_as(read),
+        (None, Some(_)) | (Some(_), None) => false,
+    };
+    let right = std::iter::once(&entry.now).chain(&entry.next).find(|state| is_right(state));
+    let Some(right) = right.cloned() else {
+        world.broke(&format!("{name} reads back as {read:?}, and is {entry:?}"));
+        return;
+    };
+    if world.is_dead && entry.next.is_some() {
+        let event = world.event;
+        let known = world.devices.entries.entry((app, name.to_owned())).or_default();
+        (known.now, known.next, known.touched) = (right, None, event);
+    }
+    let Some(device) = device.filter(|device| is_dead(device)) else { return };
+    let state = state_of(device);
+    if state.token.is_none() {
+        // Taken by another device since: what was said of it has no meaning any more.
+        return;
+    }
+    let deaths = world.deaths.get(&(app, device.platform)).into_iter().flatten();
+    let called_dead = deaths.into_iter().any(|death| {
+        death.counts
+            && death.names.iter().any(|of| of == name)
+            && Some(&death.token) == state.token.as_ref()
+            && (device.platform != Platform::Ios || death.env == state.env)
+    });
+    if !called_dead {
+        world.broke(&format!("{name} counts as dead, and nobody said that of {:?}", state.token));
+    }
+}
+
+fn is_dead(device: &Device) -> bool {
+    device.disabled_reason == Some(DisabledReason::Unregistered)
+}
+
+/// A device as it reads back.
+fn state_of(device: &Device) -> State {
+    let subscribed = device.subscription.as_ref().map(|of| of.endpoint.clone());
+    State {
+        platform: device.platform,
+        token: device.push_token.clone().or(subscribed).or_else(|| device.recipient_id.clone()),
+        env: device.ios_env.unwrap_or(IosEnv::Production),
+        disabled: device.push_disabled,
+        tag: device.tags.iter().find(|tag| tag.name == TAG).map(|tag| tag.value),
+        born: 0,
+        moved_to: BTreeSet::new(),
+    }
+}

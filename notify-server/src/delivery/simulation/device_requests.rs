@@ -1,0 +1,124 @@
+//! The callers' requests about devices.
+
+use notify_core::{
+    DeviceDetails, DeviceId, Endpoint, Platform, Registration, Subscription, Tag, TagType,
+    WebSubscription,
+};
+
+use super::devices::{DeviceChange, State};
+use super::requests::{Process, TAG};
+use super::world::lock;
+use crate::clock::Clock;
+use crate::store::{AppNo, DeviceStore};
+/// Registers a device, or subscribes it.
+pub(super) async fn register(process: Process, app: AppNo, name: String, mut wanted: State) {
+    let at = process.clock.now();
+    let what = format!("register {} {name} {} {:?}", app.0, wanted.platform, wanted.token);
+    let (change, moves) = {
+        let mut world = lock(&process.world);
+        wanted.born = world.event + 1;
+        let before = world.devices.entry(app, &name).and_then(|entry| entry.now.clone());
+        let moves = before.is_some_and(|before| before.platform != wanted.platform);
+        if moves {
+            world.lose(app, &name);
+        }
+        let Some(change) = world.devices.registration(app, &name, wanted.clone(), at) else {
+            return;
+        };
+        let event = world.note(&what);
+        world.devices.begin(&change, event);
+        (change, moves)
+    };
+    let id = DeviceId::new(&name).expect("names are ids");
+    let token = wanted.token.clone();
+    let done = match wanted.platform {
+        Platform::Android | Platform::Ios => {
+            let endpoint = match wanted.platform {
+                Platform::Ios => Endpoint::Ios { push_token: token, env: Some(wanted.env) },
+                _ => Endpoint::Android { push_token: token },
+            };
+            let registration = Registration {
+                device_id: id,
+                endpoint,
+                push_disabled: wanted.disabled,
+                utc_offset_minutes: 0,
+                details: DeviceDetails::default(),
+            };
+            let done = process.store.register_device(app, registration, at, None).await;
+            process.answered(&what, done)
+        }
+        Platform::Web | Platform::FbMessenger | Platform::ChatApp => {
+            let address = token.expect("subscribed devices have an address");
+            let endpoint = match wanted.platform {
+                Platform::Web => Endpoint::Web(WebSubscription {
+                    endpoint: address,
+                    p256dh: "BP256".into(),
+                    auth: "auth".into(),
+                }),
+                Platform::FbMessenger => Endpoint::FbMessenger { recipient_id: address },
+                _ => Endpoint::ChatApp { recipient_id: address },
+            };
+            let subscription = Subscription {
+                device_id: Some(id.clone()),
+                endpoint,
+                utc_offset_minutes: 0,
+                details: DeviceDetails::default(),
+            };
+            let done = process.store.subscribe_device(app, subscription, id, at, None).await;
+            process.answered(&what, done)
+        }
+    };
+    process.device_changed(&change, done);
+    if moves {
+        lock(&process.world).lost(app, &name);
+    }
+    if done && moves {
+        process.waive_all();
+    }
+}
+
+/// Erases a device.
+pub(super) async fn erase(process: Process, app: AppNo, name: String) {
+    let what = format!("erase {} {name}", app.0);
+    let Some(change) = begin(&process, &what, app, &name, |_| None) else { return };
+    let id = DeviceId::new(&name).expect("names are ids");
+    let at = process.clock.now();
+    lock(&process.world).lose(app, &name);
+    let done = process.store.delete_device(app, id, at).await;
+    let done = process.answered(&what, done);
+    process.device_changed(&change, done);
+    lock(&process.world).lost(app, &name);
+    if done {
+        process.waive_all();
+    }
+}
+
+/// Gives a device the tag or takes it away; `None` removes it.
+pub(super) async fn tag(process: Process, app: AppNo, name: String, value: Option<bool>) {
+    let what = format!("tag {} {name} {value:?}", app.0);
+    let change = begin(&process, &what, app, &name, |before| Some(State { tag: value, ..before }));
+    let Some(change) = change else { return };
+    let id = DeviceId::new(&name).expect("names are ids");
+    let done = match value {
+        Some(value) => {
+            let tag = Tag { name: TAG.into(), kind: TagType::Bool, value };
+            process.answered(&what, process.store.set_tags(app, id, vec![tag], None).await)
+        }
+        None => process.answered(&what, process.store.remove_tag(app, id, TAG.into()).await),
+    };
+    process.device_changed(&change, done);
+}
+
+fn begin(
+    process: &Process,
+    what: &str,
+    app: AppNo,
+    name: &str,
+    change: impl FnOnce(State) -> Option<State>,
+) -> Option<DeviceChange> {
+    let mut world = lock(&process.world);
+    let change = world.devices.change(app, name, change)?;
+    let event = world.note(what);
+    world.devices.begin(&change, event);
+    Some(change)
+}

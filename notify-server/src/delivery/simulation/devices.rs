@@ -1,0 +1,220 @@
+//! What the callers know of their devices: the state that was acknowledged, and the one that a
+//! request under way may have made already.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use notify_core::{IosEnv, Platform, Timestamp};
+
+use crate::store::AppNo;
+
+/// A device, as its callers see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) platform: Platform,
+    pub(super) token: Option<String>,
+    pub(super) env: IosEnv,
+    pub(super) disabled: bool,
+    /// The one tag of the simulation.
+    pub(super) tag: Option<bool>,
+    /// The event that made it a device of its own: registered, or moved to another platform.
+    pub(super) born: u64,
+    /// What its provider said its address is now.
+    pub(super) moved_to: BTreeSet<String>,
+}
+
+impl State {
+    /// Whether it is reached at that address.
+    pub(super) fn is_at(&self, platform: Platform, token: &str) -> bool {
+        self.platform == platform
+            && (self.token.as_deref() == Some(token) || self.moved_to.contains(token))
+    }
+
+    /// Whether a read of the store that says this is right.
+    pub(super) fn reads_as(&self, read: &Self) -> bool {
+        let same_token = self.token == read.token
+            || read.token.as_ref().is_some_and(|token| self.moved_to.contains(token));
+        let same_env = self.platform != Platform::Ios || self.env == read.env;
+        same_token
+            && same_env
+            && (self.platform, self.disabled, self.tag) == (read.platform, read.disabled, read.tag)
+    }
+}
+
+/// A device and what is being done to it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Entry {
+    pub(super) now: Option<State>,
+    /// What it becomes by the request under way.
+    pub(super) next: Option<Option<State>>,
+    /// The last event by which it may have changed.
+    pub(super) touched: u64,
+    /// Its last registration that is certainly kept.
+    pub(super) registered_at: Option<Timestamp>,
+    /// Its last registration that a crash may lose: it changed nothing.
+    pub(super) seen_at: Option<Timestamp>,
+}
+
+impl Entry {
+    /// What it may be at this moment.
+    pub(super) fn possible(&self) -> impl Iterator<Item = &State> {
+        self.now.iter().chain(self.next.iter().flatten())
+    }
+}
+
+/// A change of devices by one request.
+pub(super) struct DeviceChange {
+    pub(super) app: AppNo,
+    /// The device that the request names, first, and those that lose their address to it.
+    pub(super) becomes: Vec<(String, Option<State>)>,
+    /// When it registers; `None` for other changes.
+    pub(super) registers_at: Option<Timestamp>,
+    /// The address that the device did not have before.
+    pub(super) takes: Option<Taken>,
+}
+
+/// An address that a device did not have before.
+#[derive(Clone)]
+pub(super) struct Taken {
+    platform: Platform,
+    token: String,
+    /// Whether no device of its platform had it.
+    is_free: bool,
+}
+
+/// Every device of every application.
+#[derive(Default)]
+pub(super) struct Devices {
+    pub(super) entries: BTreeMap<(AppNo, String), Entry>,
+    /// When addresses went to other devices.
+    taken: Vec<(AppNo, Taken, u64)>,
+}
+
+impl Devices {
+    pub(super) fn entry(&self, app: AppNo, name: &str) -> Option<&Entry> {
+        self.entries.get(&(app, name.to_owned()))
+    }
+
+    pub(super) fn of(&self, app: AppNo) -> impl Iterator<Item = (&String, &Entry)> {
+        self.entries
+            .iter()
+            .filter(move |((of, _), _)| *of == app)
+            .map(|((_, name), entry)| (name, entry))
+    }
+
+    /// What a registration would change; `None` while a request about one of these is under way.
+    pub(super) fn registration(
+        &self,
+        app: AppNo,
+        name: &str,
+        wanted: State,
+        at: Timestamp,
+    ) -> Option<DeviceChange> {
+        let before = self.entry(app, name).cloned().unwrap_or_default();
+        if before.next.is_some() {
+            return None;
+        }
+        let mut new = wanted;
+        let mut had = None;
+        if let Some(now) = before.now {
+            new.tag = now.tag;
+            if now.platform == new.platform {
+                new.born = now.born;
+                had.clone_from(&now.token);
+                if now.token == new.token {
+                    new.moved_to = now.moved_to;
+                }
+            }
+        }
+        let mut becomes = vec![(name.to_owned(), Some(new.clone()))];
+        let mut takes = None;
+        if let Some(token) = new.token.clone().filter(|token| had.as_ref() != Some(token)) {
+            let mut from_same_platform = false;
+            for (other, entry) in self.of(app).filter(|(other, _)| *other != name) {
+                let holds = |state: &State| {
+                    space(state.platform) == space(new.platform)
+                        && (state.token.as_ref() == Some(&token) || state.moved_to.contains(&token))
+                };
+                if !entry.possible().any(holds) {
+                    continue;
+                }
+                let now = entry.now.as_ref().filter(|now| now.moved_to.is_empty())?;
+                if entry.next.is_some() {
+                    return None;
+                }
+                from_same_platform |= now.platform == new.platform;
+                becomes.push((other.clone(), Some(State { token: None, ..now.clone() })));
+            }
+            takes = Some(Taken { platform: new.platform, token, is_free: !from_same_platform });
+        }
+        Some(DeviceChange { app, becomes, registers_at: Some(at), takes })
+    }
+
+    /// A change of one device alone; `None` when it is not there or another request is under way.
+    pub(super) fn change(
+        &self,
+        app: AppNo,
+        name: &str,
+        change: impl FnOnce(State) -> Option<State>,
+    ) -> Option<DeviceChange> {
+        let entry = self.entry(app, name).filter(|entry| entry.next.is_none())?;
+        let becomes = vec![(name.to_owned(), change(entry.now.clone()?))];
+        Some(DeviceChange { app, becomes, registers_at: None, takes: None })
+    }
+
+    /// The request is sent.
+    pub(super) fn begin(&mut self, change: &DeviceChange, event: u64) {
+        for (name, next) in &change.becomes {
+            let entry = self.entries.entry((change.app, name.clone())).or_default();
+            entry.next = Some(next.clone());
+            entry.touched = event;
+        }
+        if let Some(taken) = &change.takes {
+            self.taken.push((change.app, taken.clone(), event));
+        }
+    }
+
+    /// The request was answered.
+    pub(super) fn end(&mut self, change: &DeviceChange, done: bool, event: u64) {
+        for (place, (name, _)) in change.becomes.iter().enumerate() {
+            let entry = self.entries.entry((change.app, name.clone())).or_default();
+            let next = entry.next.take();
+            entry.touched = event;
+            if !done {
+                continue;
+            }
+            let next = next.expect("it was under way");
+            if let Some(at) = change.registers_at.filter(|_| place == 0) {
+                if entry.now == next {
+                    entry.seen_at = Some(at);
+                } else {
+                    entry.registered_at = Some(at);
+                }
+            }
+            entry.now = next;
+        }
+    }
+
+    /// How often an address went to another device since that event; `only_free`: when no device of
+    /// its platform had it.
+    pub(super) fn taken_since(
+        &self,
+        (app, platform, token): (AppNo, Platform, &str),
+        event: u64,
+        only_free: bool,
+    ) -> u64 {
+        let of_this = self.taken.iter().filter(|(of, taken, at)| {
+            (*of, taken.platform, taken.token.as_str()) == (app, platform, token)
+                && *at >= event
+                && (taken.is_free || !only_free)
+        });
+        of_this.count() as u64
+    }
+}
+
+/// Within which an address belongs to one device (B22).
+fn space(platform: Platform) -> Platform {
+    match platform {
+        Platform::Android | Platform::Ios => Platform::Android,
+        Platform::Web | Platform::FbMessenger | Platform::ChatApp => platform,
+    }
+}

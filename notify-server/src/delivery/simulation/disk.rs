@@ -1,0 +1,60 @@
+//! The disk: when reads and writes of the store happen, which of them share a commit, and which
+//! commits fail.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::world::{SharedWorld, lock};
+use crate::store::sqlite::{Fault, SqliteStore};
+
+/// Most reads that happen at one instant.
+const READS_AT_ONCE: usize = 8;
+/// Most writes of one commit.
+const WRITES_AT_ONCE: usize = 16;
+
+/// Lets what waits be read, for ever.
+pub(super) async fn read(store: Arc<SqliteStore>, world: SharedWorld) {
+    loop {
+        store.read_arrived().await;
+        loop {
+            let (pause_ms, most) = {
+                let mut world = lock(&world);
+                let pause_ms = if world.disk.is_slow { 20 } else { 2 };
+                (world.rng.u64(0..=pause_ms), world.rng.usize(1..=READS_AT_ONCE))
+            };
+            pause(pause_ms).await;
+            if store.read_waiting(most) == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// Lets what waits be written, for ever.
+pub(super) async fn write(store: Arc<SqliteStore>, world: SharedWorld) {
+    loop {
+        store.write_arrived().await;
+        loop {
+            let (pause_ms, most) = {
+                let mut world = lock(&world);
+                let pause_ms = if world.disk.is_slow { 700 } else { 6 };
+                (world.rng.u64(0..=pause_ms), world.rng.usize(1..=WRITES_AT_ONCE))
+            };
+            pause(pause_ms).await;
+            if lock(&world).disk_is_full() {
+                store.fail(Fault::Commit(1));
+            }
+            let writes = store.commit_waiting(most);
+            if writes == 0 {
+                break;
+            }
+            lock(&world).committed(writes, store.peek_sent());
+        }
+    }
+}
+
+async fn pause(ms: u64) {
+    if ms > 0 {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+}

@@ -1,0 +1,81 @@
+//! The end: faults stop, and everything has to be over in time.
+
+use std::time::Duration;
+
+use notify_core::Timestamp;
+
+use super::checks;
+use super::requests::{Process, configure};
+use super::run::{Running, Server};
+use super::weather::Weather;
+use super::world::{Disk, lock};
+use crate::clock::Clock;
+use crate::store::{DeliveryStore, Store};
+/// How long after the last fault everything has to be over, in milliseconds.
+const DRAIN_MS: i64 = 2 * 3_600_000;
+
+impl Server {
+    /// Faults end. Everything has to be over within [`DRAIN_MS`], and nothing left to be due.
+    pub(super) async fn drain(&self, process: &Process, running: &Running) {
+        let until = self.calm(process).await;
+        let mut pause = Duration::from_millis(50);
+        loop {
+            checks::look(process);
+            let open: Vec<_> = checks::accepted(&lock(&self.world))
+                .iter()
+                .filter_map(|notice| checks::read(process, notice))
+                .filter(|record| !checks::is_over(record))
+                .collect();
+            if open.is_empty() || !lock(&self.world).broken.is_empty() {
+                break;
+            }
+            if running.task.is_finished() {
+                return lock(&self.world).broke("the engine ended by itself");
+            }
+            if process.clock.now() >= until {
+                let stuck = format!("{} are stuck, such as {:?}", open.len(), open[0]);
+                return lock(&self.world).broke(&stuck);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(30));
+        }
+        // What is done may still give places back.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let due = process.store.peek(process.store.next_due());
+        let retry = process.store.peek(process.store.next_retry_due());
+        let mut world = lock(&self.world);
+        if !matches!((&due, &retry), (Ok(None), Ok(None))) && world.broken.is_empty() {
+            world.broke(&format!("all is over, and still due: {due:?}, {retry:?}"));
+        }
+        let (free, credit) = (running.shared.credit.free(), self.config.credit);
+        if free != credit && world.broken.is_empty() {
+            world.broke(&format!("all is over, and of a credit of {credit} {free} are free"));
+        }
+    }
+
+    /// Ends every fault; answers until when all has to be over.
+    async fn calm(&self, process: &Process) -> Timestamp {
+        let missing = {
+            let mut world = lock(&self.world);
+            world.note("faults end");
+            world.disk = Disk::default();
+            world.dies_after = None;
+            let now = world.now();
+            for service in world.services.values_mut() {
+                service.weather = Weather::Fine;
+                service.offer(20, now);
+            }
+            world.services.keys().copied().collect::<Vec<_>>()
+        };
+        // A fault that is still set is met here.
+        for _ in 0..16 {
+            let _ = process.store.check().await;
+        }
+        for (app, kind) in missing {
+            configure(process.clone(), app, kind, Some(0)).await;
+        }
+        let world = lock(&self.world);
+        let last_due = world.notices.values().map(|notice| notice.due_at).max();
+        last_due.unwrap_or_default().max(world.now()).plus_ms(DRAIN_MS)
+    }
+}

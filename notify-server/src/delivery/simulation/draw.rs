@@ -1,0 +1,94 @@
+//! What the script draws: devices and notifications.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use notify_core::{IosEnv, NotificationId, Platform};
+use uuid::Uuid;
+
+use super::devices::State;
+use super::requests::{Process, Wish};
+use super::script::Script;
+use super::world::lock;
+use crate::store::AppNo;
+
+impl Script {
+    /// A token that nobody had.
+    pub(super) fn new_token(&mut self, platform: Platform) -> String {
+        self.tokens += 1;
+        let number = self.tokens;
+        match platform {
+            Platform::Web => format!("https://push{}.example/{number}", number % 3),
+            Platform::Android | Platform::Ios | Platform::FbMessenger | Platform::ChatApp => {
+                format!("t{number}")
+            }
+        }
+    }
+
+    pub(super) fn new_state(&mut self, platform: Platform) -> State {
+        State {
+            platform,
+            token: Some(self.new_token(platform)),
+            env: if self.rng.bool() { IosEnv::Production } else { IosEnv::Sandbox },
+            disabled: false,
+            tag: None,
+            born: 0,
+            moved_to: BTreeSet::new(),
+        }
+    }
+
+    /// What a device of that name is on: a name stays on its platform, but for phones.
+    pub(super) fn platform(&mut self) -> Platform {
+        match self.rng.u8(0..10) {
+            0..5 => Platform::Android,
+            5..7 => Platform::Ios,
+            7 => Platform::Web,
+            8 => Platform::FbMessenger,
+            _ => Platform::ChatApp,
+        }
+    }
+
+    pub(super) fn name(&mut self, platform: Platform, number: usize) -> String {
+        match platform {
+            Platform::Android | Platform::Ios => format!("phone{number}"),
+            Platform::Web => format!("web{number}"),
+            Platform::FbMessenger => format!("person{number}"),
+            Platform::ChatApp => format!("chat{number}"),
+        }
+    }
+
+    pub(super) fn wish(&mut self, process: &Process, app: AppNo) -> Wish {
+        let id = NotificationId::from(Uuid::from_u128(self.rng.u128(..)));
+        let names = (self.rng.u8(0..4) == 0).then(|| self.names(process, app));
+        let mut platforms: Vec<Platform> =
+            Platform::ALL.into_iter().filter(|_| self.rng.u8(0..3) > 0).collect();
+        if platforms.is_empty() {
+            platforms.push(Platform::Android);
+        }
+        Wish {
+            id,
+            platforms,
+            names: names.filter(|names| !names.is_empty()),
+            tagged: self.rng.u8(0..5) == 0,
+            ttl: match self.rng.u8(0..12) {
+                0..2 => Some(0),
+                2..4 => Some(self.rng.u32(1..30)),
+                4 => Some(self.rng.u32(30..3_000)),
+                _ => None,
+            },
+            collapse_key: (self.rng.u8(0..4) == 0).then(|| format!("key{}", self.rng.u8(0..2))),
+            due_in_ms: (self.rng.u8(0..5) == 0).then(|| self.rng.i64(1..120_000)),
+        }
+    }
+
+    fn names(&mut self, process: &Process, app: AppNo) -> BTreeMap<Platform, Vec<String>> {
+        let world = lock(&process.world);
+        let mut names = BTreeMap::<Platform, Vec<String>>::new();
+        for (name, entry) in world.devices.of(app) {
+            let Some(now) = &entry.now else { continue };
+            if matches!(now.platform, Platform::Android | Platform::Ios) && self.rng.u8(0..4) == 0 {
+                names.entry(now.platform).or_default().push(name.clone());
+            }
+        }
+        names
+    }
+}

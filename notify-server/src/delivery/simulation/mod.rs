@@ -1,0 +1,116 @@
+//! The engine, simulated: with its store, push services, callers, faults and time on one thread,
+//! from a seed, so that whatever goes wrong can be made to go wrong again.
+//!
+//! ```text
+//! Script ──requests──▶ store (inline) ◀──── EngineRun ────▶ SimulatedProvider
+//!    │                    ▲ disk: when, together, or not at all      │
+//!    └──▶ weather, crashes, clock                World ◀── judges ───┘
+//! ```
+//!
+//! `NOTIFY_SIMULATION_SEEDS=n` runs that many seeds, `NOTIFY_SIMULATION_SEED=n` that one, with its
+//! whole trace if it fails (`docs/delivery.md`).
+
+mod checks;
+mod clock;
+mod defects;
+mod device_requests;
+mod devices;
+mod disk;
+mod drain;
+mod draw;
+mod judge;
+mod notices;
+mod outcomes;
+mod panics;
+mod provider;
+mod requests;
+mod run;
+mod script;
+mod setup;
+mod trace;
+mod weather;
+mod world;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use self::defects::Defect;
+use self::run::run;
+
+/// Seeds of a run of the whole suite.
+const SEEDS: u64 = 1_000;
+/// Lines of the trace that a failing seed shows.
+const LINES_SHOWN: usize = 40;
+/// Seeds within which a planted defect has to be found.
+const SEEDS_PER_DEFECT: u64 = 20;
+/// Most failing seeds that are told of.
+const FAILURES_MAX: usize = 5;
+
+fn asked(variable: &str) -> Option<u64> {
+    let asked = std::env::var(variable).ok()?;
+    Some(asked.parse().expect("a number of seeds, or a seed"))
+}
+
+/// What a seed broke, and how to see it again.
+fn failure(seed: u64, lines_max: usize) -> Option<String> {
+    let report = run(seed, lines_max, None);
+    if report.broken.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "seed {seed} (trace {:016x}, {} events) broke:\n  {}\nits last events:\n  {}\nagain: \
+         NOTIFY_SIMULATION_SEED={seed} cargo test -p notify-server simulation::whatever",
+        report.hash,
+        report.events,
+        report.broken.join("\n  "),
+        report.trace.join("\n  "),
+    ))
+}
+
+#[test]
+fn whatever_happens_nothing_is_lost_or_repeated_and_everything_ends() {
+    if let Some(seed) = asked("NOTIFY_SIMULATION_SEED") {
+        assert_eq!(failure(seed, usize::MAX), None);
+        return;
+    }
+    let (next, last) = (AtomicU64::new(1), asked("NOTIFY_SIMULATION_SEEDS").unwrap_or(SEEDS));
+    let failures = Mutex::new(Vec::new());
+    // A seed is one thread; several seeds are several.
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::SeqCst);
+                    let known = failures.lock().expect("no holder panics").len();
+                    if seed > last || known >= FAILURES_MAX {
+                        return;
+                    }
+                    if let Some(failure) = failure(seed, LINES_SHOWN) {
+                        failures.lock().expect("no holder panics").push(failure);
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no holder panicked");
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn a_seed_is_played_again_event_by_event() {
+    for seed in 1..=12 {
+        let (first, second) = (run(seed, 0, None), run(seed, 0, None));
+        assert!(first.events > 20, "seed {seed} does nothing");
+        assert_eq!((first.hash, first.events), (second.hash, second.events), "seed {seed}");
+    }
+    assert_ne!(run(1, 0, None).hash, run(2, 0, None).hash);
+}
+
+#[test]
+fn a_planted_defect_is_found() {
+    for defect in Defect::ALL {
+        let found =
+            (1..=SEEDS_PER_DEFECT).find(|seed| !run(*seed, 0, Some(defect)).broken.is_empty());
+        assert!(found.is_some(), "{defect:?} is not found within {SEEDS_PER_DEFECT} seeds");
+    }
+}

@@ -1,0 +1,130 @@
+//! The simulated push services, as the engine sees them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use http::HeaderMap;
+use notify_core::{IosEnv, Platform, ProviderKind};
+
+use super::defects::Defect;
+use super::world::{Attempt, SharedWorld, lock};
+use crate::delivery::{Configured, ProviderSource};
+use crate::payload::{Outgoing, TooLarge};
+use crate::providers::{Address, Answer, Prepared, PreparedBody, Provider};
+use crate::store::{AppNo, SharedStore, StoreError};
+
+/// Providers as they are stored: their configuration is a rate, 0 for none.
+pub(super) struct SimulatedSource {
+    pub(super) store: SharedStore,
+    pub(super) world: SharedWorld,
+}
+
+#[async_trait::async_trait]
+impl ProviderSource for SimulatedSource {
+    async fn provider(
+        &self,
+        app: AppNo,
+        kind: ProviderKind,
+    ) -> Result<Option<Configured>, StoreError> {
+        let row = match self.store.provider(app, kind).await {
+            Ok(Some((_, row))) => row,
+            Ok(None) | Err(StoreError::NotFound) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let platform = Platform::ALL.into_iter().find(|platform| platform.provider() == kind);
+        let provider = SimulatedProvider {
+            app,
+            platform: platform.expect("every provider has a platform"),
+            world: self.world.clone(),
+            first_tokens: Mutex::default(),
+        };
+        let rate = row.sealed.first().copied().map(u32::from).filter(|rate| *rate > 0);
+        Ok(Some(Configured { provider: std::sync::Arc::new(provider), rate_per_second: rate }))
+    }
+}
+
+/// One push service, for one application.
+struct SimulatedProvider {
+    app: AppNo,
+    platform: Platform,
+    world: SharedWorld,
+    /// The first address of each notification, for a defect to use again.
+    first_tokens: Mutex<BTreeMap<String, String>>,
+}
+
+#[async_trait::async_trait]
+impl Provider for SimulatedProvider {
+    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
+        let body = PreparedBody::Whole(bytes::Bytes::from(message.id.as_str().to_owned()));
+        Ok(Prepared { headers: HeaderMap::new(), body })
+    }
+
+    async fn check(&self) -> crate::providers::Checked {
+        crate::providers::Checked::good("simulated")
+    }
+
+    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
+        let PreparedBody::Whole(id) = &prepared.body else { panic!("prepared otherwise") };
+        let id = String::from_utf8(id.to_vec()).expect("an id is text");
+        let (token, env) = match to {
+            Address::Apns { token, env } => (token.to_string(), *env),
+            Address::Fcm { token }
+            | Address::Messenger { recipient: token, .. }
+            | Address::Telegram { chat: token } => (token.to_string(), IosEnv::default()),
+            Address::WebPush(subscription) => (subscription.endpoint.clone(), IosEnv::default()),
+        };
+        let mut attempt = Attempt { app: self.app, platform: self.platform, id, token, env };
+        let defect = lock(&self.world).defect;
+        match defect {
+            Some(Defect::OldAddress) => {
+                let mut first = self.first_tokens.lock().expect("no holder panics");
+                let first = first.entry(attempt.id.clone());
+                attempt.token = first.or_insert_with(|| attempt.token.clone()).clone();
+            }
+            Some(Defect::SentTwice) => drop(self.send(attempt.clone()).await),
+            Some(_) | None => {}
+        }
+        let answer = self.send(attempt).await;
+        match (defect, &answer) {
+            (Some(Defect::AnswerLost), Answer::Retry { .. }) => std::future::pending().await,
+            (Some(Defect::FailureTakenForSent), Answer::BadMessage { .. }) => {
+                Answer::Delivered { message_id: None }
+            }
+            _ => answer,
+        }
+    }
+
+    fn slots(&self) -> usize {
+        lock(&self.world).services[&(self.app, self.platform.provider())].slots
+    }
+}
+
+impl SimulatedProvider {
+    async fn send(&self, attempt: Attempt) -> Answer {
+        let (forecast, names) = lock(&self.world).depart(&attempt);
+        let mut flight = Flight { world: self.world.clone(), attempt, is_over: false };
+        tokio::time::sleep(forecast.after).await;
+        flight.is_over = true;
+        lock(&self.world).arrive(&flight.attempt, &names, &forecast.answer);
+        forecast.answer
+    }
+}
+
+/// An attempt under way.
+struct Flight {
+    world: SharedWorld,
+    attempt: Attempt,
+    is_over: bool,
+}
+
+impl Drop for Flight {
+    /// Given up by the engine, unless the process is dead.
+    fn drop(&mut self) {
+        let mut world = lock(&self.world);
+        if !self.is_over && !world.is_dead {
+            world.land(&self.attempt);
+            let Attempt { id, token, .. } = &self.attempt;
+            world.note(&format!("the attempt to send {id} to {token} is dropped"));
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! One seed: a server's lives one after another, on one thread, and its end.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use notify_core::Timestamp;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::clock::SimulatedClock;
+use super::defects::Defect;
+use super::provider::SimulatedSource;
+use super::requests::Process;
+use super::script::{Script, Turn};
+use super::setup::{config, empty_store, workspace};
+use super::trace::START;
+use super::world::{SharedWorld, World, lock};
+use super::{checks, disk, outcomes, panics};
+use crate::delivery::engine::EngineRun;
+use crate::delivery::shared::Shared;
+use crate::delivery::{EngineConfig, Surroundings};
+use crate::store::sqlite::SqliteStore;
+use crate::store::{SharedStore, Store};
+use crate::telemetry::DeliveryMetrics;
+
+/// How long an orderly stop may take: an attempt that was just begun, and storage that fails.
+const STOP_MAX: Duration = Duration::from_secs(90);
+
+/// What became of a seed.
+pub(super) struct Report {
+    /// Stands for every event and its time.
+    pub(super) hash: u64,
+    pub(super) events: u64,
+    /// Promises that did not hold.
+    pub(super) broken: Vec<String>,
+    pub(super) trace: Vec<String>,
+}
+
+/// How a life ended.
+enum End {
+    Died,
+    Stopped,
+    Over,
+}
+
+/// Runs a seed to its end, and keeps so many lines of its trace.
+pub(super) fn run(seed: u64, lines_max: usize, defect: Option<Defect>) -> Report {
+    panics::listen();
+    panics::since_last_asked();
+    let folder = workspace();
+    let path = folder.path().join("notify.db");
+    std::fs::write(&path, empty_store()).expect("the folder is writable");
+    if let Some(defect) = defect {
+        defect.plant(&path);
+    }
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let config = config(&mut rng, defect);
+    let world = Arc::new(Mutex::new(World::new(rng.u64(..), lines_max, defect)));
+    lock(&world).credit = config.credit as u64 - u64::from(defect == Some(Defect::CreditPassed));
+    let mut server = Server {
+        path,
+        config,
+        world,
+        script: Script::new(rng.fork()),
+        rng,
+        lives: 0,
+        shared: None,
+    };
+    let mut wall = START;
+    while let End::Died | End::Stopped = server.live(wall) {
+        wall = lock(&server.world).now().plus_ms(server.rng.i64(0..90_000));
+    }
+    drop(folder);
+    let world = std::mem::replace(&mut *lock(&server.world), World::new(0, 0, None));
+    Report {
+        hash: world.trace.hash(),
+        events: world.trace.events(),
+        broken: world.broken,
+        trace: world.trace.into_lines(),
+    }
+}
+
+/// A server with its file, over its lives.
+pub(super) struct Server {
+    path: PathBuf,
+    pub(super) config: EngineConfig,
+    pub(super) world: SharedWorld,
+    pub(super) script: Script,
+    pub(super) rng: fastrand::Rng,
+    lives: u64,
+    /// The engine of this life.
+    shared: Option<Arc<Shared>>,
+}
+
+/// The engine of one life.
+pub(super) struct Running {
+    pub(super) shared: Arc<Shared>,
+    pub(super) task: JoinHandle<()>,
+}
+
+impl Server {
+    /// From one start to the next. What is left of a process goes with its runtime.
+    fn live(&mut self, wall: Timestamp) -> End {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        let store = SqliteStore::open_inline(&self.path).expect("the store opens");
+        let end = runtime.block_on(async {
+            let end = self.life(store.clone(), wall).await;
+            // Within the runtime: outside of it the time is not the simulated one.
+            lock(&self.world).stop_clock();
+            end
+        });
+        drop(runtime);
+        // Engine and store hold each other; the file is free when both are gone.
+        store.forget_listeners();
+        if let Some(shared) = self.shared.take() {
+            shared.lanes.lock().expect("no holder panicked").clear();
+        }
+        assert_eq!(Arc::strong_count(&store), 1, "somebody still has the store");
+        end
+    }
+
+    async fn life(&mut self, store: Arc<SqliteStore>, wall: Timestamp) -> End {
+        let clock = SimulatedClock::start(wall);
+        lock(&self.world).clock = Some(clock.clone());
+        let process = Process { world: self.world.clone(), store: store.clone(), clock };
+        tokio::spawn(disk::read(store.clone(), self.world.clone()));
+        tokio::spawn(disk::write(store.clone(), self.world.clone()));
+        self.lives += 1;
+        if self.lives == 1 {
+            self.set_up(&process).await;
+        } else {
+            checks::reopened(&process);
+        }
+        lock(&self.world).is_dead = false;
+        let running = self.start(&process);
+        let mut tasks = JoinSet::new();
+        let dies = lock(&self.world).dies.clone();
+        let turn = tokio::select! {
+            biased;
+            () = dies.notified() => None,
+            turn = self.script.play(&process, &mut tasks) => Some(turn),
+        };
+        match turn {
+            None => {
+                self.die(&process);
+                End::Died
+            }
+            Some(_) if !lock(&self.world).broken.is_empty() => End::Over,
+            Some(Turn::Restart) => {
+                while tasks.join_next().await.is_some() {}
+                if self.stop(running).await {
+                    lock(&self.world).forget_seen();
+                    End::Stopped
+                } else {
+                    self.die(&process);
+                    End::Died
+                }
+            }
+            Some(Turn::End) => {
+                while tasks.join_next().await.is_some() {}
+                self.drain(&process, &running).await;
+                if lock(&self.world).broken.is_empty() {
+                    outcomes::over(&process);
+                    let stops = self.stop(running).await;
+                    debug_assert!(stops, "the disk has room");
+                }
+                checks::look(&process);
+                End::Over
+            }
+        }
+    }
+
+    fn start(&mut self, process: &Process) -> Running {
+        let store: SharedStore = process.store.clone();
+        let world = self.world.clone();
+        let around = Surroundings {
+            store: store.clone(),
+            providers: Arc::new(SimulatedSource { store, world }),
+            clock: process.clock.clone(),
+            public_url: "http://localhost".into(),
+            metrics: DeliveryMetrics::default(),
+        };
+        // Another process has other random numbers.
+        let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
+        let shared = Shared::new(around, config);
+        process.store.subscribe(shared.clone());
+        self.shared = Some(shared.clone());
+        let task = tokio::spawn(EngineRun::new(shared.clone()).run());
+        lock(&self.world).note("the engine starts");
+        Running { shared, task }
+    }
+
+    /// The process dies where it stands; what waited for the disk may still reach it.
+    fn die(&mut self, process: &Process) {
+        if self.rng.bool() {
+            let writes = process.store.commit_waiting(self.rng.usize(1..8));
+            let recorded = process.store.peek_sent();
+            lock(&self.world).committed(writes, recorded);
+        }
+        lock(&self.world).die(|notice| process.recorded(notice));
+    }
+
+    /// Stops the engine; false when the process has to be ended, since nothing can be written.
+    async fn stop(&self, running: Running) -> bool {
+        running.shared.stop.ask();
+        running.shared.wake.notify_one();
+        let stopped = tokio::time::timeout(STOP_MAX, running.task).await;
+        let mut world = lock(&self.world);
+        match stopped {
+            Ok(Ok(())) if world.in_flight == 0 => drop(world.note("the engine stops")),
+            Ok(Ok(())) => world.broke("the engine stopped with something in flight"),
+            Ok(Err(_)) => world.broke("the engine panicked"),
+            Err(_) if world.disk_is_full() => return false,
+            Err(_) => world.broke("the engine does not stop"),
+        }
+        true
+    }
+}

@@ -1,0 +1,221 @@
+//! What is done to a simulated server, step by step, from a seed.
+
+use std::time::Duration;
+
+use notify_core::{Platform, ProviderKind};
+use tokio::task::JoinSet;
+
+use super::device_requests::{erase, register, tag};
+use super::devices::State;
+use super::requests::{Process, cancel, configure, notify, notify_in_vain};
+use super::weather::Weather;
+use super::world::lock;
+use crate::store::AppNo;
+use crate::store::sqlite::Fault;
+
+/// How many streams a push service may offer.
+const SLOTS: [usize; 8] = [1, 1, 2, 3, 5, 20, 100, 1_000];
+
+/// Longest time for which the disk takes nothing, in milliseconds: the engine tries again five times
+/// a second.
+const FULL_MS_MAX: i64 = 20_000;
+
+/// How a life ends before the script does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// The process is stopped and started again.
+    Restart,
+    /// There are no more steps.
+    End,
+}
+
+/// The steps that are left.
+pub(super) struct Script {
+    pub(super) rng: fastrand::Rng,
+    steps_left: u32,
+    pub(super) tokens: u32,
+}
+
+impl Script {
+    pub(super) fn new(mut rng: fastrand::Rng) -> Self {
+        let steps_left = rng.u32(6..60);
+        Self { rng, steps_left, tokens: 0 }
+    }
+
+    /// Plays until the server is to be started anew, or to the end.
+    pub(super) async fn play(&mut self, process: &Process, tasks: &mut JoinSet<()>) -> Turn {
+        while self.steps_left > 0 {
+            self.steps_left -= 1;
+            if let Some(turn) = self.step(process, tasks).await {
+                return turn;
+            }
+            while tasks.try_join_next().is_some() {}
+            super::checks::look(process);
+            if !lock(&process.world).broken.is_empty() {
+                return Turn::End;
+            }
+            let pause_ms = match self.rng.u8(0..20) {
+                0..7 => 0,
+                7..13 => self.rng.u64(1..100),
+                13..16 => self.rng.u64(1..2_000),
+                16..19 => self.rng.u64(1..20_000),
+                _ => self.rng.u64(1..600_000),
+            };
+            if pause_ms > 0 {
+                tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+            }
+        }
+        Turn::End
+    }
+
+    async fn step(&mut self, process: &Process, tasks: &mut JoinSet<()>) -> Option<Turn> {
+        let app = self.app(process);
+        match self.rng.u8(0..100) {
+            0..20 => drop(tasks.spawn(notify(process.clone(), app, self.wish(process, app)))),
+            20..24 => {
+                let (wish, after) = (self.wish(process, app), self.rng.u64(0..40));
+                let after = Duration::from_millis(after);
+                tasks.spawn(notify_in_vain(process.clone(), app, wish, after));
+            }
+            24..52 => self.touch_device(process, app, tasks),
+            52..57 => {
+                let ids: Vec<String> = lock(&process.world).notices.keys().cloned().collect();
+                if !ids.is_empty() {
+                    let id = ids[self.rng.usize(0..ids.len())].clone();
+                    tasks.spawn(cancel(process.clone(), id));
+                }
+            }
+            57..74 => self.turn_weather(process, app),
+            74..79 => {
+                let kind = ProviderKind::ALL[self.rng.usize(0..ProviderKind::ALL.len())];
+                let rate = match self.rng.u8(0..6) {
+                    0..2 => None,
+                    2 => Some(self.rng.u8(1..=255)),
+                    _ => Some(0),
+                };
+                tasks.spawn(configure(process.clone(), app, kind, rate));
+            }
+            79..82 => process.store.fail(Fault::Commit(self.rng.u32(1..4))),
+            82..86 => process.store.fail(Fault::Transaction(self.rng.u32(1..8))),
+            86..89 => {
+                let mut world = lock(&process.world);
+                world.disk.is_slow = self.rng.u8(0..3) == 0;
+                let full_ms = if self.rng.bool() { self.rng.i64(1..FULL_MS_MAX) } else { 0 };
+                world.disk.full_until = Some(world.now().plus_ms(full_ms));
+                let disk = format!("{:?}", world.disk);
+                world.note(&disk);
+            }
+            89..91 => {
+                lock(&process.world).note("the clock jumps");
+                let by = Duration::from_millis(self.rng.u64(1_000..7_200_000));
+                process.clock.jump(by);
+            }
+            91..93 => {
+                lock(&process.world).note("the process is stopped for a while");
+                tokio::time::advance(Duration::from_millis(self.rng.u64(1_000..300_000))).await;
+            }
+            93..97 => {
+                let after = self.rng.u32(1..25);
+                let mut world = lock(&process.world);
+                world.note(&format!("the process will die after {after} commits"));
+                world.dies_after = Some(after);
+            }
+            97..99 => return Some(Turn::Restart),
+            _ => lock(&process.world).dies.notify_one(),
+        }
+        None
+    }
+
+    fn app(&mut self, process: &Process) -> AppNo {
+        let world = lock(&process.world);
+        world.apps[self.rng.usize(0..world.apps.len())].0
+    }
+
+    fn turn_weather(&mut self, process: &Process, app: AppNo) {
+        let kind = ProviderKind::ALL[self.rng.usize(0..ProviderKind::ALL.len())];
+        let mut world = lock(&process.world);
+        let now = world.now();
+        let service = world.services.get_mut(&(app, kind)).expect("every application has all");
+        if self.rng.u8(0..4) == 0 {
+            service.offer(SLOTS[self.rng.usize(0..SLOTS.len())], now);
+        } else {
+            service.weather = Weather::draw(&mut self.rng);
+        }
+        let line = format!("{} {}: {service:?}", app.0, kind.as_str());
+        world.note(&line);
+    }
+
+    /// Something happens to a device.
+    fn touch_device(&mut self, process: &Process, app: AppNo, tasks: &mut JoinSet<()>) {
+        let known: Vec<(String, Option<State>)> = {
+            let world = lock(&process.world);
+            let devices = world.devices.of(app);
+            devices.map(|(name, entry)| (name.clone(), entry.now.clone())).collect()
+        };
+        let recent: Vec<String> = {
+            let world = lock(&process.world);
+            let recent = world.recent.iter().filter(|(of, _)| *of == app);
+            recent.map(|(_, name)| name.clone()).collect()
+        };
+        let mut place = self.rng.usize(0..known.len());
+        // What happens to a device while it is sent to is what matters.
+        if !recent.is_empty() && self.rng.bool() {
+            let name = &recent[self.rng.usize(0..recent.len())];
+            place = known.iter().position(|(of, _)| of == name).unwrap_or(place);
+        }
+        let (name, now) = known[place].clone();
+        let process = process.clone();
+        let Some(mut state) = now else {
+            let new = self.new_state(Platform::Android);
+            if name.starts_with("phone") {
+                tasks.spawn(register(process, app, name, new));
+            }
+            return;
+        };
+        let is_phone = matches!(state.platform, Platform::Android | Platform::Ios);
+        if !is_phone && state.token.is_none() {
+            state.token = Some(self.new_token(state.platform));
+        }
+        match self.rng.u8(0..28) {
+            0..4 => drop(tasks.spawn(register(process, app, name, state))),
+            4..8 => {
+                let token = Some(self.new_token(state.platform));
+                tasks.spawn(register(process, app, name, State { token, ..state }));
+            }
+            8..14 => {
+                let only_recent = self.rng.u8(0..4) > 0;
+                let tokens: Vec<_> = known
+                    .iter()
+                    .filter(|(name, _)| !only_recent || recent.contains(name))
+                    .filter_map(|(_, now)| now.as_ref())
+                    .filter(|other| other.platform == state.platform)
+                    .filter_map(|other| other.token.clone())
+                    .collect();
+                if !tokens.is_empty() {
+                    let token = Some(tokens[self.rng.usize(0..tokens.len())].clone());
+                    tasks.spawn(register(process, app, name, State { token, ..state }));
+                }
+            }
+            14..17 if is_phone => {
+                let disabled = !state.disabled;
+                tasks.spawn(register(process, app, name, State { disabled, ..state }));
+            }
+            17..19 if is_phone => {
+                let platform = match state.platform {
+                    Platform::Android => Platform::Ios,
+                    _ => Platform::Android,
+                };
+                tasks.spawn(register(process, app, name, State { platform, ..state }));
+            }
+            19..22 => drop(tasks.spawn(erase(process, app, name))),
+            22..24 => drop(tasks.spawn(tag(process, app, name, None))),
+            24 => {
+                let platform = self.platform();
+                let name = self.name(platform, 500 + self.tokens as usize);
+                let new = self.new_state(platform);
+                tasks.spawn(register(process, app, name, new));
+            }
+            _ => drop(tasks.spawn(tag(process, app, name, Some(self.rng.bool())))),
+        }
+    }
+}

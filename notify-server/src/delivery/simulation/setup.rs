@@ -1,0 +1,99 @@
+//! What a seed begins with: a file, limits, applications, devices.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use notify_core::{AppId, NewApp, ProviderKind};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::defects::Defect;
+use super::device_requests::{register, tag};
+use super::requests::{Process, configure};
+use super::run::Server;
+use super::weather::Weather;
+use super::world::{Service, lock};
+use crate::clock::Clock;
+use crate::delivery::EngineConfig;
+use crate::store::AppStore;
+use crate::store::sqlite::SqliteStore;
+/// A folder in memory, where there is one.
+pub(super) fn workspace() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    folder.expect("a folder for the store")
+}
+
+/// The file of a store without anything in it: making its tables takes as long as a seed.
+pub(super) fn empty_store() -> &'static [u8] {
+    static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
+    EMPTY.get_or_init(|| {
+        let folder = workspace();
+        let path = folder.path().join("notify.db");
+        drop(SqliteStore::open_inline(&path).expect("the store opens"));
+        // Out of the log, into the file.
+        SqliteStore::sabotage(&path, "pragma wal_checkpoint(truncate)");
+        std::fs::read(&path).expect("the store is written")
+    })
+}
+
+/// Small limits, so that few devices meet all of them.
+pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineConfig {
+    let credit = match defect {
+        Some(Defect::CreditPassed) => 4,
+        Some(_) | None => rng.usize(1..48),
+    };
+    EngineConfig {
+        credit,
+        page_rows: rng.u32(1..40),
+        checkpoint_outcomes: rng.usize(1..12),
+        checkpoint_every: Duration::from_millis(rng.u64(1..200)),
+        lease_ms: if rng.bool() { 15_000 } else { rng.i64(1_000..15_000) },
+        lane_devices_max: rng.usize(1..80),
+        lane_pages_max: rng.usize(1..8),
+        lane_retries_max: rng.u32(1..12),
+        lane_streams_max: rng.usize(1..48),
+        lane_dispatches_max: rng.usize(1..5),
+        start_batch: rng.u32(1..5),
+        ..EngineConfig::default()
+    }
+}
+
+impl Server {
+    /// Applications, their providers and devices: without faults.
+    pub(super) async fn set_up(&mut self, process: &Process) {
+        let mut tasks = JoinSet::new();
+        for number in 0..self.rng.u8(1..3) {
+            let id = AppId(Uuid::from_u128(self.rng.u128(..)));
+            let new = NewApp { name: format!("Shop {number}"), language: "en".into() };
+            let now = process.clock.now();
+            let app = process.store.create_app(id, new, None, now).await.expect("no fault is set");
+            lock(&self.world).apps.push((app, id));
+            for kind in ProviderKind::ALL {
+                let service = Service::new(Weather::draw(&mut self.rng), 5);
+                lock(&self.world).services.insert((app, kind), service);
+                if self.rng.u8(0..8) > 0 {
+                    tasks.spawn(configure(process.clone(), app, kind, Some(0)));
+                } else {
+                    lock(&self.world).was_missing.push((app, kind));
+                }
+            }
+            let devices = if self.rng.u8(0..12) == 0 { 160 } else { self.rng.usize(6..50) };
+            for number in 0..devices {
+                let platform = self.script.platform();
+                let name = self.script.name(platform, number);
+                let state = self.script.new_state(platform);
+                let process = process.clone();
+                let tagged = self.rng.u8(0..3) == 0;
+                tasks.spawn(async move {
+                    register(process.clone(), app, name.clone(), state).await;
+                    if tagged {
+                        tag(process, app, name, Some(true)).await;
+                    }
+                });
+            }
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+}

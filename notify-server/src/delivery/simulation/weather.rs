@@ -1,0 +1,129 @@
+//! What the push services are like at the moment, and what they answer then.
+
+use std::time::Duration;
+
+use notify_core::{Platform, Timestamp};
+
+use crate::providers::{Answer, Certainty, REQUEST_TIMEOUT_SECONDS, Scope};
+
+/// What a push service is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weather {
+    /// Takes everything.
+    Fine,
+    /// Answers with everything that there is.
+    Mixed,
+    /// Takes everything, slowly.
+    Slow,
+    /// Cannot be reached.
+    Gone,
+    /// Does not answer.
+    Silent,
+    /// Asks to slow down.
+    Throttling,
+    /// Refuses the credentials.
+    Refusing,
+}
+
+impl Weather {
+    pub(super) fn draw(rng: &mut fastrand::Rng) -> Self {
+        match rng.u8(0..16) {
+            0..4 => Self::Fine,
+            4..10 => Self::Mixed,
+            10 => Self::Slow,
+            11 => Self::Gone,
+            12 => Self::Silent,
+            13 => Self::Throttling,
+            _ => Self::Refusing,
+        }
+    }
+}
+
+/// An answer to come.
+pub(super) struct Forecast {
+    pub(super) after: Duration,
+    pub(super) answer: Answer,
+}
+
+/// What one attempt comes to.
+pub(super) fn forecast(
+    weather: Weather,
+    rng: &mut fastrand::Rng,
+    platform: Platform,
+    now: Timestamp,
+) -> Forecast {
+    let quick = Duration::from_millis(rng.u64(1..80));
+    let delivered = Answer::Delivered { message_id: None };
+    let (after, answer) = match weather {
+        Weather::Fine => (quick, delivered),
+        Weather::Slow => (Duration::from_millis(rng.u64(500..9_000)), delivered),
+        Weather::Gone => (quick, retry(rng, "unreachable", Certainty::NotProcessed)),
+        Weather::Silent => silence(),
+        Weather::Throttling => (quick, throttle(rng)),
+        Weather::Refusing => (quick, Answer::Config { reason: "credentials".into() }),
+        Weather::Mixed if rng.u8(0..60) == 0 => silence(),
+        Weather::Mixed => {
+            let slow = rng.u8(0..20) == 0;
+            let after = if slow { Duration::from_millis(rng.u64(100..20_000)) } else { quick };
+            (after, mixed(rng, platform, now))
+        }
+    };
+    Forecast { after, answer }
+}
+
+/// A provider bounds its attempts itself.
+fn silence() -> (Duration, Answer) {
+    let answer =
+        Answer::Retry { reason: "timeout".into(), after: None, outcome: Certainty::Unknown };
+    (Duration::from_secs(REQUEST_TIMEOUT_SECONDS), answer)
+}
+
+fn mixed(rng: &mut fastrand::Rng, platform: Platform, now: Timestamp) -> Answer {
+    match rng.u8(0..100) {
+        0..8 => retry(rng, "http_503", Certainty::Failed),
+        8..12 => retry(rng, "cut", Certainty::Unknown),
+        12..15 => retry(rng, "refused_stream", Certainty::NotProcessed),
+        15..19 => throttle(rng),
+        19 => Answer::Config { reason: "credentials".into() },
+        20..23 => Answer::BadMessage { reason: "bad_message".into() },
+        23..25 => Answer::Policy { reason: "policy".into() },
+        25..30 => dead(rng, now),
+        30..33 => Answer::Unknown { reason: "http_418".into() },
+        33..36 if platform == Platform::Web => Answer::ServiceRefused { reason: "refused".into() },
+        33..36 if platform == Platform::ChatApp => {
+            Answer::Moved { to: format!("moved-{:08x}", rng.u32(..)).into() }
+        }
+        _ => Answer::Delivered { message_id: None },
+    }
+}
+
+fn dead(rng: &mut fastrand::Rng, now: Timestamp) -> Answer {
+    let since = match rng.u8(0..4) {
+        0 => Some(now.plus_ms(-rng.i64(0..3_600_000))),
+        1 => Some(now),
+        _ => None,
+    };
+    Answer::TokenDead { reason: "gone".into(), ambiguous: rng.u8(0..4) == 0, since }
+}
+
+fn retry(rng: &mut fastrand::Rng, reason: &'static str, outcome: Certainty) -> Answer {
+    Answer::Retry { reason: reason.into(), after: asked(rng), outcome }
+}
+
+fn throttle(rng: &mut fastrand::Rng) -> Answer {
+    let scope = match rng.u8(0..3) {
+        0 => Scope::Provider,
+        1 => Scope::Service,
+        _ => Scope::Address,
+    };
+    Answer::Throttle { reason: "slow_down".into(), after: asked(rng), scope }
+}
+
+fn asked(rng: &mut fastrand::Rng) -> Option<Duration> {
+    match rng.u8(0..6) {
+        0 => Some(Duration::ZERO),
+        1 => Some(Duration::from_secs(rng.u64(1..10))),
+        2 => Some(Duration::from_secs(rng.u64(10..1_200))),
+        _ => None,
+    }
+}

@@ -1,0 +1,330 @@
+//! Everything outside the engine and its store: push services, callers, the disk; and what they
+//! know, by which the engine is judged. One lock, never held over an await.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use notify_core::{AppId, IosEnv, Platform, ProviderKind, Timestamp};
+use tokio::sync::Notify;
+
+use super::clock::SimulatedClock;
+use super::defects::Defect;
+use super::devices::Devices;
+use super::judge::SLOTS_KNOWN_MS;
+use super::notices::Notice;
+use super::trace::{START, Trace};
+use super::weather::Weather;
+use crate::clock::Clock;
+use crate::providers::Answer;
+use crate::store::AppNo;
+
+/// A push service as one application uses it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Service {
+    pub(super) weather: Weather,
+    /// Streams that it offers.
+    pub(super) slots: usize,
+    /// Streams that it offered until a moment ago: what was asked for then may still begin.
+    pub(super) slots_before: (usize, Timestamp),
+    pub(super) in_flight: usize,
+}
+
+impl Service {
+    pub(super) fn new(weather: Weather, slots: usize) -> Self {
+        Self { weather, slots, slots_before: (slots, START), in_flight: 0 }
+    }
+
+    /// Offers another number of streams.
+    pub(super) fn offer(&mut self, slots: usize, now: Timestamp) {
+        let (before, at) = self.slots_before;
+        let before = if now.ms_since(at) < SLOTS_KNOWN_MS { before } else { 0 };
+        self.slots_before = (self.slots.max(before), now);
+        self.slots = slots;
+    }
+}
+
+/// One request to a push service.
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    pub(super) app: AppNo,
+    pub(super) platform: Platform,
+    pub(super) id: String,
+    pub(super) token: String,
+    pub(super) env: IosEnv,
+}
+
+/// A push service called an address dead.
+#[derive(Debug, Clone)]
+pub(super) struct Death {
+    /// The devices that had the address when the attempt was made.
+    pub(super) names: Vec<String>,
+    pub(super) token: String,
+    pub(super) env: IosEnv,
+    /// Whether nobody is known to have registered after it died.
+    pub(super) counts: bool,
+}
+
+/// What the disk is like.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Disk {
+    pub(super) is_slow: bool,
+    /// Until when every commit fails.
+    pub(super) full_until: Option<Timestamp>,
+}
+
+/// Everything outside the engine and its store.
+pub(super) struct World {
+    pub(super) rng: fastrand::Rng,
+    pub(super) trace: Trace,
+    pub(super) clock: Option<Arc<SimulatedClock>>,
+    /// When the last process ended.
+    pub(super) stopped_at: Timestamp,
+    pub(super) event: u64,
+    pub(super) apps: Vec<(AppNo, AppId)>,
+    pub(super) services: BTreeMap<(AppNo, ProviderKind), Service>,
+    /// Providers that were missing at some time.
+    pub(super) was_missing: Vec<(AppNo, ProviderKind)>,
+    pub(super) devices: Devices,
+    pub(super) notices: BTreeMap<String, Notice>,
+    /// The devices of the last attempts.
+    pub(super) recent: VecDeque<(AppNo, String)>,
+    /// Devices that were erased or changed their platform, with the last event by which it may have
+    /// happened.
+    pub(super) lost_devices: Vec<(AppNo, String, u64)>,
+    pub(super) deaths: BTreeMap<(AppNo, Platform), Vec<Death>>,
+    pub(super) disk: Disk,
+    pub(super) credit: u64,
+    pub(super) in_flight: u64,
+    pub(super) taken: u64,
+    pub(super) recorded: u64,
+    /// Taken and not recorded, as it may be.
+    pub(super) excused: u64,
+    pub(super) crashes: u32,
+    /// After how many commits the process dies.
+    pub(super) dies_after: Option<u32>,
+    pub(super) dies: Arc<Notify>,
+    /// The process is dead: what its remains do is not heard of.
+    pub(super) is_dead: bool,
+    pub(super) defect: Option<Defect>,
+    /// Promises that did not hold.
+    pub(super) broken: Vec<String>,
+}
+
+pub(super) type SharedWorld = Arc<Mutex<World>>;
+
+/// Takes the lock.
+pub(super) fn lock(world: &SharedWorld) -> MutexGuard<'_, World> {
+    world.lock().expect("no holder of the world panics")
+}
+
+impl World {
+    pub(super) fn new(seed: u64, lines_max: usize, defect: Option<Defect>) -> Self {
+        Self {
+            rng: fastrand::Rng::with_seed(seed),
+            trace: Trace::new(lines_max),
+            clock: None,
+            stopped_at: START,
+            event: 0,
+            apps: Vec::new(),
+            services: BTreeMap::new(),
+            was_missing: Vec::new(),
+            devices: Devices::default(),
+            notices: BTreeMap::new(),
+            recent: VecDeque::new(),
+            lost_devices: Vec::new(),
+            deaths: BTreeMap::new(),
+            disk: Disk::default(),
+            credit: 0,
+            in_flight: 0,
+            taken: 0,
+            recorded: 0,
+            excused: 0,
+            crashes: 0,
+            dies_after: None,
+            dies: Arc::default(),
+            is_dead: false,
+            defect,
+            broken: Vec::new(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.as_ref().map_or(self.stopped_at, |clock| clock.now())
+    }
+
+    pub(super) fn disk_is_full(&self) -> bool {
+        self.disk.full_until.is_some_and(|until| self.now() < until)
+    }
+
+    /// The process is over, and its clock with it.
+    pub(super) fn stop_clock(&mut self) {
+        self.stopped_at = self.now();
+        self.clock = None;
+        self.is_dead = true;
+    }
+
+    /// Takes note of an event; answers its number.
+    pub(super) fn note(&mut self, what: &str) -> u64 {
+        self.event += 1;
+        let now = self.now();
+        self.trace.note(now, what);
+        self.event
+    }
+
+    /// A promise did not hold.
+    pub(super) fn broke(&mut self, what: &str) {
+        let line = format!("BROKEN: {what}");
+        self.note(&line);
+        self.broken.push(what.to_owned());
+    }
+
+    /// An attempt is answered.
+    pub(super) fn arrive(&mut self, attempt: &Attempt, names: &[String], answer: &Answer) {
+        self.land(attempt);
+        let Attempt { app, platform, id, token, env } = attempt;
+        self.note(&format!("{} {platform} ← {token} of {id}: {answer:?}", app.0));
+        let notice = self.notices.get_mut(id);
+        let mut unknown = Notice::unknown(*app);
+        let notice = notice.unwrap_or(&mut unknown);
+        let reached = notice.reached.entry((*platform, token.clone())).or_default();
+        match answer {
+            Answer::Delivered { .. } => {
+                reached.tries += 1;
+                reached.taken += 1;
+                notice.taken += 1;
+                self.taken += 1;
+            }
+            Answer::TokenDead { since, .. } => {
+                reached.tries += 1;
+                reached.dead = true;
+                let spared = |name: &String| {
+                    let entry = self.devices.entry(*app, name);
+                    entry.is_some_and(|entry| {
+                        let registered = entry.registered_at.max(entry.seen_at);
+                        entry.next.is_none()
+                            && since.is_some_and(|since| registered.is_some_and(|at| at > since))
+                    })
+                };
+                let death = Death {
+                    counts: !names.iter().all(spared),
+                    names: names.to_vec(),
+                    token: token.clone(),
+                    env: *env,
+                };
+                self.deaths.entry((*app, *platform)).or_default().push(death);
+            }
+            Answer::Moved { to } => {
+                for name in names {
+                    let entry = self.devices.entries.get_mut(&(*app, name.clone()));
+                    if let Some(now) = entry.and_then(|entry| entry.now.as_mut())
+                        && now.is_at(*platform, token)
+                    {
+                        now.moved_to.insert(to.to_string());
+                    }
+                }
+            }
+            Answer::Throttle { reason, .. }
+            | Answer::Config { reason }
+            | Answer::ServiceRefused { reason } => {
+                notice.reasons.insert(reason.to_string());
+            }
+            Answer::Retry { reason, .. }
+            | Answer::BadMessage { reason }
+            | Answer::Policy { reason }
+            | Answer::Unknown { reason } => {
+                reached.tries += 1;
+                notice.reasons.insert(reason.to_string());
+            }
+        }
+    }
+
+    /// An attempt is over, whatever came of it.
+    pub(super) fn land(&mut self, attempt: &Attempt) {
+        self.in_flight -= 1;
+        let service = self.services.get_mut(&(attempt.app, attempt.platform.provider()));
+        service.expect("every application has all services").in_flight -= 1;
+        if let Some(notice) = self.notices.get_mut(&attempt.id) {
+            notice.in_flight -= 1;
+        }
+    }
+
+    /// A batch was committed, or refused.
+    pub(super) fn committed(&mut self, writes: usize, recorded: u64) {
+        self.note(&format!("disk: {writes} writes, {recorded} sent"));
+        self.recorded = recorded;
+        self.judge_credit();
+        if let Some(left) = &mut self.dies_after {
+            *left -= 1;
+            if *left == 0 {
+                self.dies_after = None;
+                self.dies.notify_one();
+            }
+        }
+    }
+
+    /// The process dies. What was taken and is not recorded may be repeated: at most the credit.
+    pub(super) fn die(&mut self, recorded: impl Fn(&Notice) -> u64) {
+        let in_flight = self.in_flight;
+        self.note(&format!("the process dies with {in_flight} in flight"));
+        self.crashes += 1;
+        let mut forgotten = 0;
+        let World { notices, rng, .. } = self;
+        for notice in notices.values_mut() {
+            // A service may have taken what it was sent.
+            let also_taken = rng.u64(0..=notice.in_flight);
+            let recorded = recorded(notice);
+            let more = notice.unrecorded(recorded) + also_taken;
+            notice.repeats_max += notice.taken - recorded.min(notice.taken) + also_taken;
+            notice.forgotten += more;
+            notice.taken += also_taken;
+            notice.in_flight = 0;
+            forgotten += more;
+            self.taken += also_taken;
+        }
+        let under_way: Vec<(AppNo, String)> = self
+            .devices
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.next.is_some())
+            .map(|(device, _)| device.clone())
+            .collect();
+        under_way.iter().for_each(|(app, name)| self.lost(*app, name));
+        self.forget_seen();
+        self.excused += forgotten;
+        self.in_flight = 0;
+        self.services.values_mut().for_each(|service| service.in_flight = 0);
+        self.is_dead = true;
+        if forgotten > self.credit {
+            let credit = self.credit;
+            self.broke(&format!("a crash may repeat {forgotten}, with a credit of {credit}"));
+        }
+    }
+
+    /// A device is about to be lost.
+    pub(super) fn lose(&mut self, app: AppNo, name: &str) {
+        self.lost_devices.push((app, name.to_owned(), self.event));
+    }
+
+    /// It was lost at the latest now.
+    pub(super) fn lost(&mut self, app: AppNo, name: &str) {
+        let mut of_this = self.lost_devices.iter_mut().rev();
+        if let Some(lost) = of_this.find(|(of, lost, _)| *of == app && lost == name) {
+            lost.2 = self.event;
+        }
+    }
+
+    /// Registrations that changed nothing go with the process.
+    pub(super) fn forget_seen(&mut self) {
+        for entry in self.devices.entries.values_mut() {
+            entry.seen_at = None;
+        }
+    }
+
+    /// Deliveries under way were ended by a request: what comes of them need not be recorded.
+    pub(super) fn waive(&mut self, id: &str, recorded: u64) {
+        let Some(notice) = self.notices.get_mut(id) else { return };
+        let more = notice.unrecorded(recorded) + notice.in_flight;
+        notice.waived += more;
+        self.excused += more;
+    }
+}
