@@ -198,7 +198,9 @@ fn is_it_notify(server: &str) -> String {
 
 /// Whether what answered the TLS handshake is no TLS, but likely http.
 fn speaks_no_tls(error: &Error) -> bool {
-    root_cause(error).contains("InvalidContentType")
+    // As rustls and as OpenSSL say it.
+    let cause = root_cause(error);
+    cause.contains("InvalidContentType") || cause.contains("wrong version number")
 }
 
 /// Whether what answered is no HTTP, but likely an alert of TLS.
