@@ -91,7 +91,8 @@ macro_rules! store_contract {
                 a_tag_removed_meanwhile_shifts_nothing;
             dead: a_dead_address_disables_the_device_that_still_has_it,
                 a_device_that_has_another_host_by_now_is_spared,
-                a_later_registration_spares_a_device;
+                a_later_registration_spares_a_device,
+                a_later_subscription_spares_a_device;
             retries: a_retry_is_claimed_when_it_is_due_by_one,
                 a_claim_that_ran_out_is_claimed_again, a_retry_that_is_settled_ends_the_dispatch,
                 a_retry_that_failed_again_waits_anew, a_retry_that_is_put_off_stays_as_it_was, an_erased_device_ends_its_retries,
