@@ -26,14 +26,23 @@ impl Server {
                 .filter_map(|notice| checks::read(process, notice))
                 .filter(|record| !checks::is_over(record))
                 .collect();
-            if open.is_empty() || !lock(&self.world).broken.is_empty() {
+            let (is_broken, in_flight) = {
+                let world = lock(&self.world);
+                (!world.broken.is_empty(), world.in_flight)
+            };
+            // What was canceled is over, and may be in flight still.
+            if is_broken || (open.is_empty() && in_flight == 0) {
                 break;
             }
             if running.task.is_finished() {
                 return lock(&self.world).broke("the engine ended by itself");
             }
             if process.clock.now() >= until {
-                let stuck = format!("{} are stuck, such as {:?}", open.len(), open[0]);
+                let stuck = format!(
+                    "{} are stuck, such as {:?}, and {in_flight} in flight",
+                    open.len(),
+                    open.first()
+                );
                 return lock(&self.world).broke(&stuck);
             }
             tokio::time::sleep(pause).await;
@@ -60,10 +69,9 @@ impl Server {
             world.note("faults end");
             world.disk = Disk::default();
             world.dies_after = None;
-            let now = world.now();
             for service in world.services.values_mut() {
                 service.weather = Weather::Fine;
-                service.offer(20, now);
+                service.offer(20);
             }
             world.services.keys().copied().collect::<Vec<_>>()
         };

@@ -8,8 +8,6 @@ use super::weather::{Forecast, forecast};
 use super::world::{Attempt, Service, World};
 use crate::store::AppNo;
 
-/// How long after a change a stream may begin that was counted before it, in milliseconds.
-pub(super) const SLOTS_KNOWN_MS: i64 = 500;
 /// How many of the last attempts the script looks at.
 const RECENT_MAX: usize = 12;
 
@@ -101,19 +99,15 @@ impl World {
 
     /// No more streams than the service offers, however that changes.
     fn judge_slots(&mut self, app: AppNo, platform: Platform) -> Service {
-        let now = self.now();
         let service = self.services.get_mut(&(app, platform.provider()));
         let service = service.expect("every application has all services");
         service.in_flight += 1;
-        let (before, until) = service.slots_before;
-        let slots = if now.ms_since(until) < SLOTS_KNOWN_MS {
-            service.slots.max(before)
-        } else {
-            service.slots
-        };
+        let is_over = service.in_flight > service.slots;
+        let in_hand = service.in_hand;
+        service.in_hand = in_hand.saturating_sub(1);
         let service = *service;
-        if service.in_flight > slots {
-            let open = service.in_flight;
+        if is_over && in_hand == 0 {
+            let (open, slots) = (service.in_flight, service.slots);
             self.broke(&format!("{open} streams to {platform}, which offers {slots}"));
         }
         service

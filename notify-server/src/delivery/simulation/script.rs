@@ -134,10 +134,9 @@ impl Script {
     fn turn_weather(&mut self, process: &Process, app: AppNo) {
         let kind = ProviderKind::ALL[self.rng.usize(0..ProviderKind::ALL.len())];
         let mut world = lock(&process.world);
-        let now = world.now();
         let service = world.services.get_mut(&(app, kind)).expect("every application has all");
         if self.rng.u8(0..4) == 0 {
-            service.offer(SLOTS[self.rng.usize(0..SLOTS.len())], now);
+            service.offer(SLOTS[self.rng.usize(0..SLOTS.len())]);
         } else {
             service.weather = Weather::draw(&mut self.rng);
         }

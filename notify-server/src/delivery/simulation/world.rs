@@ -10,7 +10,6 @@ use tokio::sync::Notify;
 use super::clock::SimulatedClock;
 use super::defects::Defect;
 use super::devices::Devices;
-use super::judge::SLOTS_KNOWN_MS;
 use super::notices::Notice;
 use super::trace::{START, Trace};
 use super::weather::Weather;
@@ -24,21 +23,19 @@ pub(super) struct Service {
     pub(super) weather: Weather,
     /// Streams that it offers.
     pub(super) slots: usize,
-    /// Streams that it offered until a moment ago: what was asked for then may still begin.
-    pub(super) slots_before: (usize, Timestamp),
+    /// Places that somebody may have had in hand when fewer came to be offered.
+    pub(super) in_hand: usize,
     pub(super) in_flight: usize,
 }
 
 impl Service {
     pub(super) fn new(weather: Weather, slots: usize) -> Self {
-        Self { weather, slots, slots_before: (slots, START), in_flight: 0 }
+        Self { weather, slots, in_hand: 0, in_flight: 0 }
     }
 
     /// Offers another number of streams.
-    pub(super) fn offer(&mut self, slots: usize, now: Timestamp) {
-        let (before, at) = self.slots_before;
-        let before = if now.ms_since(at) < SLOTS_KNOWN_MS { before } else { 0 };
-        self.slots_before = (self.slots.max(before), now);
+    pub(super) fn offer(&mut self, slots: usize) {
+        self.in_hand = self.in_hand.max(self.slots.saturating_sub(self.in_flight));
         self.slots = slots;
     }
 }
@@ -292,7 +289,9 @@ impl World {
         self.forget_seen();
         self.excused += forgotten;
         self.in_flight = 0;
-        self.services.values_mut().for_each(|service| service.in_flight = 0);
+        for service in self.services.values_mut() {
+            (service.in_flight, service.in_hand) = (0, 0);
+        }
         self.is_dead = true;
         if forgotten > self.credit {
             let credit = self.credit;

@@ -1,6 +1,6 @@
 //! Disabling devices whose addresses are dead, and sparing all others (B22).
 
-use notify_core::{Endpoint, IosEnv, Platform, Timestamp};
+use notify_core::{DeviceDetails, Endpoint, IosEnv, Platform, Subscription, Timestamp};
 
 use super::given::{self, NOW, android, id};
 use crate::store::{Checkpoint, DeadAddress, DeviceKey, MovedAddress, Store, StoreError};
@@ -159,4 +159,28 @@ pub async fn an_address_that_moved_is_kept(store: &dyn Store) {
     let addresses: Vec<_> = read.iter().map(|device| device.address.as_deref()).collect();
     assert_eq!(addresses, [Some("chat-2"), None, Some("token-d001")]);
     assert_eq!(read[2].taken_from.map(|(from, _)| from), Some(keys[1]), "B22: one device has it");
+}
+
+/// A subscription is a registration too (B25), also one that changes nothing.
+pub async fn a_later_subscription_spares_a_device(store: &dyn Store) {
+    let app = given::app(store).await;
+    let subscribe = |at| async move {
+        let subscription = Subscription {
+            device_id: Some(id("chat")),
+            endpoint: Endpoint::ChatApp { recipient_id: "123".into() },
+            utc_offset_minutes: 0,
+            details: DeviceDetails::default(),
+        };
+        store.subscribe_device(app, subscription, id("made"), at, None).await.unwrap();
+    };
+    subscribe(NOW).await;
+    let dispatch = given::dispatch(store, app, given::broadcast(&[Platform::ChatApp])).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    subscribe(NOW.plus_ms(500)).await;
+    let dead = vec![report(keys[0], "123", Some(NOW.plus_ms(499)))];
+    let page = store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 1) }).await.unwrap();
+    assert!(store.device(app, id("chat")).await.unwrap().enabled);
+    let dead = vec![report(keys[0], "123", Some(NOW.plus_ms(500)))];
+    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 1) }).await.unwrap();
+    assert!(!store.device(app, id("chat")).await.unwrap().enabled);
 }

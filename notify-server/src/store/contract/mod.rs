@@ -95,7 +95,7 @@ macro_rules! store_contract {
                 a_tag_removed_meanwhile_shifts_nothing;
             dead: a_dead_address_disables_the_device_that_still_has_it,
                 a_device_that_has_another_host_by_now_is_spared,
-                a_later_registration_spares_a_device, addresses_that_look_dead_en_masse_stay_enabled,
+                a_later_registration_spares_a_device, a_later_subscription_spares_a_device, addresses_that_look_dead_en_masse_stay_enabled,
                 addresses_that_look_dead_now_and_then_are_disabled, an_address_that_moved_is_kept;
             deliveries: deliveries_are_listed_with_what_is_tried_again_and_what_waits,
                 a_listing_of_many_pages_leaves_nothing_out,

@@ -81,11 +81,15 @@ impl DeviceStore for SqliteStore {
     ) -> Result<Done<SubscriptionCreated>, StoreError> {
         let given = subscription.device_id.is_some();
         let mut wanted = Wanted::of_subscription(app, subscription, made)?;
+        let seen = Arc::clone(&self.seen);
         self.write_once(app, once, move |tx| {
             if !given && let Some(id) = address::device_at(tx, app, &wanted)? {
                 wanted.device_id = id;
             }
-            register::subscribe(tx, app, &wanted, at)?;
+            let registered = register::subscribe(tx, app, &wanted, at)?;
+            if let register::Registered::Unchanged(key) = registered {
+                seen.note(key, at);
+            }
             Ok(SubscriptionCreated { id: wanted.device_id })
         })
         .await

@@ -72,13 +72,13 @@ pub(super) fn subscribe(
     app: AppNo,
     wanted: &Wanted,
     at: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<Registered, StoreError> {
     if let Some(row) = by_id(tx, app, &wanted.device_id)?
         && row.key.platform() != wanted.platform
     {
         return Err(StoreError::refused("device_id", "is in use by a device of another platform"));
     }
-    register(tx, app, wanted, at).map(drop)
+    register(tx, app, wanted, at)
 }
 
 /// The next key of the application: never one that an erased device had.
