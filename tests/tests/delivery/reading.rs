@@ -238,6 +238,13 @@ async fn what_holds_a_delivery_back_is_explained() -> Result<()> {
     in_order(&server, &devices).await?;
     server.sandbox.script(Rule::on(Provider::Apns, Answer::reason("InvalidProviderToken")))?;
     client.admin().delete_provider(app, ProviderKind::Fcm).await?;
+    // What comes first finds out; what comes after it waits from the beginning.
+    let first = CreateNotification::to_platforms([Platform::Ios], "x");
+    let first = client.notifications().create(&first).await?.id;
+    until("the channel is held", async || {
+        Ok(told(&server, &first, "i1").await?.contains("credentials_refused").then_some(()))
+    })
+    .await?;
     let id = sent(&server, &CreateNotification::to_platforms(BOTH, "x"), 1).await?;
     let begun = "accepted@ started@ targeted@";
     let expected =

@@ -109,7 +109,8 @@ macro_rules! store_contract {
                 a_claim_that_ran_out_is_claimed_again, a_retry_that_is_settled_ends_the_dispatch,
                 a_retry_that_failed_again_waits_anew, a_retry_that_is_put_off_stays_as_it_was, an_erased_device_ends_its_retries,
                 a_settled_retry_is_left_as_it_is, lanes_are_those_with_something_due,
-                a_newer_notification_of_the_same_key_overtakes;
+                a_newer_notification_of_the_same_key_overtakes,
+                a_retry_of_what_was_canceled_meanwhile_ends;
             campaigns: a_campaign_reads_back_with_its_feeds_by_id,
                 a_feed_that_is_not_there_is_refused_with_its_path,
                 one_campaign_is_the_default, a_default_is_neither_disabled_nor_deleted,

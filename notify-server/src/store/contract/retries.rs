@@ -183,3 +183,20 @@ pub async fn a_newer_notification_of_the_same_key_overtakes(store: &dyn Store) {
     assert!(!overtaken(keys[1]).await.unwrap(), "the other device did not get it");
     assert!(!store.overtaken(newer.no, keys[0]).await.unwrap(), "nothing is newer");
 }
+
+/// What was on its way when its notification was canceled is not tried again (B20).
+pub async fn a_retry_of_what_was_canceled_meanwhile_ends(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    store.cancel_notification(app, dispatch.notification_id.clone(), NOW).await.unwrap();
+    let retries = vec![given::retry(keys[0])];
+    let settled = vec![given::outcome(keys[1], Settled::Canceled, Some("canceled"))];
+    let last = Checkpoint { retries, settled, finished: true, ..given::checkpoint(page, 2) };
+    store.checkpoint(last).await.unwrap();
+    assert_eq!(open(store, app).await, 0);
+    let record = store.notification(app, dispatch.notification_id).await.unwrap();
+    assert_eq!(record.status, NotificationStatus::Canceled);
+    assert_eq!(record.counts, Counts { targeted: 2, canceled: 2, ..Counts::default() });
+}

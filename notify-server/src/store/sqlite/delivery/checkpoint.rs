@@ -72,6 +72,10 @@ pub(super) fn commit(
         let by = Moved { pages: -i64::from(checkpoint.finished), retries, scan_done: false };
         settle::moved(tx, page.dispatch, by, checkpoint.at)?;
     }
+    // What was on its way when the rest was canceled is not tried again either.
+    if retries > 0 && is_canceled(tx, page.dispatch)? {
+        settle::cancel_retries_of_dispatch(tx, page.dispatch, checkpoint.at)?;
+    }
     Ok(OpenPage {
         checkpoint_no: page.checkpoint_no + 1,
         lease_until: checkpoint.lease_until,
@@ -128,6 +132,13 @@ pub(super) fn failure(settled: Settled, reason: Option<&str>) -> Option<&str> {
         Settled::Failed | Settled::Unregistered => Some(reason.unwrap_or(settled.as_str())),
         Settled::Sent | Settled::Expired | Settled::Canceled => None,
     }
+}
+
+fn is_canceled(tx: &Connection, dispatch: DispatchNo) -> Result<bool, StoreError> {
+    let canceled = tx
+        .prepare_cached("select 1 from dispatches where no = ?1 and is_canceled = 1")?
+        .exists([dispatch.0])?;
+    Ok(canceled)
 }
 
 fn insert_retries(
