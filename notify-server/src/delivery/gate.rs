@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use notify_core::Timestamp;
 
 use super::changes::{Changes, Heard};
-use crate::providers::Reason;
+use crate::providers::{Certainty, Reason};
 use crate::telemetry::Pause;
 
 /// State of a gate.
@@ -246,9 +246,17 @@ impl Gate {
     /// An attempt failed without a word about us or the message. A provider out of reach, or one
     /// that fails many times in a row, is left alone for a while, then probed: an outage turns few
     /// deliveries into rows of their own, and brings few requests. Answers whether that is news.
-    pub(crate) fn failed(&self, out_of_reach: bool, now: Timestamp) -> bool {
-        let failures = self.failures_in_a_row.fetch_add(1, Ordering::AcqRel) + 1;
-        let enough = out_of_reach || failures >= FAILURES_IN_A_ROW_MAX;
+    pub(crate) fn failed(&self, outcome: Certainty, now: Timestamp) -> bool {
+        let enough = match outcome {
+            Certainty::NotProcessed => true,
+            Certainty::Failed => {
+                let before = self.failures_in_a_row.fetch_add(1, Ordering::AcqRel);
+                before + 1 >= FAILURES_IN_A_ROW_MAX
+            }
+            // One connection that is cut ends a thousand streams, and says nothing of the next. A
+            // probe that ends so is none, and the next must not wait for it.
+            Certainty::Unknown => false,
+        };
         let mut news = false;
         self.change(|state| {
             let probed = match state {

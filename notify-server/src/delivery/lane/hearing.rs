@@ -108,19 +108,13 @@ impl Lane {
         service: Option<&Service>,
         now: Timestamp,
     ) {
-        let out_of_reach = match outcome {
-            Certainty::NotProcessed => true,
-            Certainty::Failed => false,
-            // One connection that is cut ends a thousand streams, and says nothing of the next.
-            Certainty::Unknown => return,
-        };
         let gate = service.map_or(&self.gate, |service| &service.gate);
-        if gate.failed(out_of_reach, now) {
+        if gate.failed(outcome, now) {
             tracing::warn!(
                 app.no = self.app.0,
                 platform = %self.platform,
                 %reason,
-                out_of_reach,
+                ?outcome,
                 "the provider fails; deliveries wait and are tried again"
             );
         }
