@@ -2,25 +2,29 @@
 //! its own, so that one that is slow or refused does not slow another; dispatches of a lane take
 //! turns page by page.
 
+mod hand;
 mod hearing;
 mod pages;
 mod purge;
+mod retry_count;
 mod retrying;
 mod run;
 mod services;
 
+pub(crate) use hand::Hand;
 pub(crate) use purge::Death;
 pub(crate) use run::LaneRun;
 pub(crate) use services::{InService, Service};
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use notify_core::{Platform, Timestamp};
 use tokio::sync::Notify;
 
 use self::purge::PurgeWindow;
+use self::retry_count::{Counting, RetryCount};
 use self::services::Services;
 use super::gate::{Admission, Gate};
 use super::job::Job;
@@ -66,8 +70,7 @@ pub(crate) struct Lane {
     purge: Mutex<[PurgeWindow; 2]>,
     /// Devices of all pages that wait for a service.
     parked: AtomicUsize,
-    /// Retries that are open, as far as this process knows.
-    retry_rows: AtomicU64,
+    retries: RetryCount,
     pub(crate) slots: Arc<Slots>,
     pub(crate) shared: Arc<Shared>,
     provider: Mutex<Known>,
@@ -96,7 +99,7 @@ impl Lane {
             chats: ChatPace::default(),
             purge: Mutex::default(),
             parked: AtomicUsize::new(0),
-            retry_rows: AtomicU64::new(0),
+            retries: RetryCount::default(),
             slots: Slots::new(SLOTS_WITHOUT_PROVIDER),
             shared,
             provider: Mutex::new(Known { version: 0, provider: LaneProvider::Unknown }),
@@ -222,25 +225,26 @@ impl Lane {
 
     /// Whether so many deliveries are to be tried again that they go first.
     pub(crate) fn has_retries_in_plenty(&self) -> bool {
-        self.retry_rows.load(Ordering::Acquire) >= self.shared.config.lane_retry_rows_max
+        self.retries.open() >= self.shared.config.lane_retry_rows_max
     }
 
     /// Whether so many may be open that they have to be counted: some end without being tried.
     pub(crate) fn may_have_retries_in_plenty(&self) -> bool {
-        self.retry_rows.load(Ordering::Acquire) >= self.shared.config.lane_retry_rows_max / 2
+        self.retries.open() >= self.shared.config.lane_retry_rows_max / 2
     }
 
     /// How many retries are open, counted in the store.
-    pub(crate) fn retries_counted(&self, rows: u64) {
-        let before = self.retry_rows.swap(rows, Ordering::AcqRel);
+    fn retries_counted(&self, begun: Counting, retries: u64) {
+        let before = self.retries.open();
+        self.retries.counted(begun, retries);
         self.retries_went(before);
     }
 
     /// Retries ended.
-    pub(crate) fn retries_fewer(&self, rows: u64) {
-        let fewer = |before: u64| Some(before.saturating_sub(rows));
-        let before = self.retry_rows.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
-        self.retries_went(before.unwrap_or_default());
+    pub(crate) fn retries_fewer(&self, retries: u64) {
+        let before = self.retries.open();
+        self.retries.fewer(retries);
+        self.retries_went(before);
     }
 
     /// Wakes pages that waited for retries to end.
@@ -250,9 +254,14 @@ impl Lane {
         }
     }
 
-    /// Deliveries became rows of their own.
-    pub(crate) fn retries_more(&self, rows: u64) {
-        self.retry_rows.fetch_add(rows, Ordering::AcqRel);
+    /// Deliveries are to become rows of their own.
+    pub(crate) fn retries_more(&self, retries: u64) {
+        self.retries.more(retries);
+    }
+
+    /// They are, or the page that had them broke off.
+    pub(crate) fn retries_written(&self, retries: u64) {
+        self.retries.written(retries);
     }
 
     /// Has the lane look for what it can take on.

@@ -95,8 +95,8 @@ pub trait DeliveryStore {
     /// How many retries of that application and platform are open.
     async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError>;
 
-    /// Takes at most `limit` due retries of one application and platform; until `lease_until`
-    /// nobody else gets them.
+    /// Takes at most `limit` due retries of one application and platform, the longest due first;
+    /// until `lease_until` nobody else gets them. `in_hand` are left out.
     async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError>;
 
     /// Commits what became of claimed retries. Those that this epoch does not hold any more, or

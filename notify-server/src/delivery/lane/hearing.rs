@@ -57,13 +57,12 @@ impl Lane {
             | Answer::Moved { .. }
             | Answer::BadMessage { .. }
             | Answer::Policy { .. }
-            | Answer::Unknown { .. } => match service {
-                Some(service) => {
+            | Answer::Unknown { .. } => {
+                if let Some(service) = service {
                     service.answered();
-                    self.gate.answered();
                 }
-                None => self.gate.answered(),
-            },
+                self.gate.answered();
+            }
         }
         self.services_may_go();
         heard

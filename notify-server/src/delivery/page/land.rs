@@ -137,7 +137,7 @@ impl PageRun {
             self.queue.iter().filter(|device| self.job.targets(device)).count() as u64;
         let waiting_excluded =
             if self.job.names_devices() { self.queue.len() as u64 - waiting_targets } else { 0 };
-        let has_retries = batch.has_retries();
+        let has_retries = batch.retries() > 0;
         let checkpoint = Checkpoint {
             page: self.page,
             targeted: self.done
