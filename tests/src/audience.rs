@@ -54,13 +54,36 @@ pub async fn browser(
     device_id: &str,
     answer: &Answer,
 ) -> Result<DeviceId> {
+    let subscribe = subscription(sandbox, device_id, answer)?.1;
+    Ok(client.subscriptions().create(&subscribe).await?.id)
+}
+
+/// The same, answering its endpoint.
+///
+/// # Errors
+/// When one of the two refuses.
+pub async fn browser_endpoint(
+    client: &Client,
+    sandbox: &Sandbox,
+    device_id: &str,
+    answer: &Answer,
+) -> Result<String> {
+    let (endpoint, subscribe) = subscription(sandbox, device_id, answer)?;
+    client.subscriptions().create(&subscribe).await?;
+    Ok(endpoint)
+}
+
+fn subscription(
+    sandbox: &Sandbox,
+    device_id: &str,
+    answer: &Answer,
+) -> Result<(String, Subscribe)> {
     let made = sandbox.subscribe(None, answer)?;
     let subscription = PushSubscription {
-        endpoint: made.endpoint,
+        endpoint: made.endpoint.clone(),
         keys: PushKeys { p256dh: made.p256dh, auth: made.auth },
         expiration_time: None,
     };
-    let subscribe =
-        Subscribe { device_id: Some(device_id.to_owned()), ..Subscribe::web(subscription) };
-    Ok(client.subscriptions().create(&subscribe).await?.id)
+    let device_id = Some(device_id.to_owned());
+    Ok((made.endpoint, Subscribe { device_id, ..Subscribe::web(subscription) }))
 }

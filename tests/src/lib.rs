@@ -3,19 +3,31 @@
 
 mod audience;
 mod caller;
+mod checker;
 mod command;
+mod journal;
 mod ledger;
+mod people;
 mod process;
 mod server;
+mod survivor;
+mod told;
 mod wait;
 mod world;
 
-pub use audience::{android, browser, crowd, ios, register};
+pub use audience::{android, browser, browser_endpoint, crowd, ios, register};
 pub use caller::{Caller, Reply};
+pub use checker::{Ended, Fate, History, Member, Told, Verdict};
 pub use command::{Notify, Output};
-pub use ledger::Ledger;
+pub use journal::{Arrival, Journal};
+pub use ledger::{Asked, Entry, Ledger, Said};
+pub use people::{Crowd, Tenant};
 pub use process::{Launch, ServerProcess, back_up};
-pub use server::{TestServer, configure_providers, start_sandbox};
+pub use server::{
+    TestServer, configure_all, configure_providers, start_sandbox, start_sandbox_with,
+};
+pub use survivor::Survivor;
+pub use told::{ensure_settled, ensure_whole};
 pub use wait::{completed, tomorrow, until};
 pub use world::{Route, World, body, routes, template};
 

@@ -14,7 +14,11 @@ use crate::{WAIT_MAX, binary};
 #[derive(Debug, Clone)]
 pub struct Launch {
     data_dir: PathBuf,
+    program: &'static str,
+    /// A command that becomes the one that follows it.
+    wrapper: Vec<String>,
     arguments: Vec<String>,
+    variables: Vec<(&'static str, String)>,
     log_filter: String,
     log_file: Option<PathBuf>,
 }
@@ -25,10 +29,35 @@ impl Launch {
     pub fn on(data_dir: &Path) -> Self {
         Self {
             data_dir: data_dir.to_owned(),
+            program: "notify-server",
+            wrapper: Vec::new(),
             arguments: Vec::new(),
+            variables: Vec::new(),
             log_filter: "error".to_owned(),
             log_file: None,
         }
+    }
+
+    /// With another binary that serves, in place of the server's own.
+    #[must_use]
+    pub fn program(mut self, name: &'static str) -> Self {
+        self.program = name;
+        self
+    }
+
+    /// Below a command that ends by becoming the one that follows it (`exec`), so that the process
+    /// stays the one that was started.
+    #[must_use]
+    pub fn within<'a>(mut self, wrapper: impl IntoIterator<Item = &'a str>) -> Self {
+        self.wrapper = wrapper.into_iter().map(str::to_owned).collect();
+        self
+    }
+
+    /// With a variable in its environment.
+    #[must_use]
+    pub fn variable(mut self, name: &'static str, value: &str) -> Self {
+        self.variables.push((name, value.to_owned()));
+        self
     }
 
     /// With one more argument.
@@ -47,7 +76,16 @@ impl Launch {
     }
 
     fn spawn(&self, stderr: Stdio) -> Result<Child> {
-        let child = Command::new(binary("notify-server")?)
+        let program = binary(self.program)?;
+        let mut command = match self.wrapper.split_first() {
+            None => Command::new(program),
+            Some((wrapper, arguments)) => {
+                let mut command = Command::new(wrapper);
+                command.args(arguments).arg(program);
+                command
+            }
+        };
+        let child = command
             .arg("--data-dir")
             .arg(&self.data_dir)
             .args(["--listen", "127.0.0.1:0"])
@@ -55,6 +93,7 @@ impl Launch {
             .env("NOTIFY_LOG", &self.log_filter)
             // The same on every machine: memory is counted by thread.
             .env("TOKIO_WORKER_THREADS", "2")
+            .envs(self.variables.iter().map(|(name, value)| (*name, value)))
             .stdout(Stdio::piped())
             .stderr(stderr)
             .kill_on_drop(true)
@@ -136,12 +175,37 @@ impl ServerProcess {
     ///
     /// # Errors
     /// When it does not end in time.
-    pub async fn terminate(mut self) -> Result<ExitStatus> {
-        let process = self.child.id().context("the process runs")?.to_string();
+    pub async fn terminate(self) -> Result<ExitStatus> {
+        self.ask_to_stop().await?;
+        self.ended().await
+    }
+
+    /// Asks it to stop (SIGTERM), and does not wait.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub async fn ask_to_stop(&self) -> Result<()> {
+        let process = self.id()?.to_string();
         let told = Command::new("kill").args(["-TERM", &process]).status().await?;
         ensure!(told.success(), "kill -TERM failed");
+        Ok(())
+    }
+
+    /// Waits until it has ended, by whatever cause.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn ended(mut self) -> Result<ExitStatus> {
         let ended = tokio::time::timeout(WAIT_MAX, self.child.wait()).await;
-        Ok(ended.context("the server stops")??)
+        Ok(ended.context("the server ends")??)
+    }
+
+    /// Its process id.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn id(&self) -> Result<u32> {
+        self.child.id().context("the process runs")
     }
 
     /// The most memory that it ever held, in bytes.
@@ -149,7 +213,7 @@ impl ServerProcess {
     /// # Errors
     /// When the kernel does not say.
     pub fn memory_peak(&self) -> Result<u64> {
-        let process = self.child.id().context("the process runs")?;
+        let process = self.id()?;
         let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib: u64 = line.context("VmHWM")?.trim().trim_end_matches(" kB").parse()?;

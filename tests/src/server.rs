@@ -5,18 +5,29 @@ use notify_client::Client;
 use notify_core::{AppId, NotificationId, NotificationRecord, PageQuery, ProviderKind};
 use notify_server::app::App;
 use notify_server::config::Config;
-use notify_server::sandbox::{Sandbox, SandboxConfig};
+use notify_server::sandbox::{Sandbox, SandboxConfig, Settings};
 use tokio::net::TcpListener;
 
 use crate::Caller;
+
+/// Messages a second that no test reaches.
+const UNPACED_PER_SECOND: u32 = 10_000;
 
 /// Starts a sandbox on a free port.
 ///
 /// # Errors
 /// When there is none.
 pub async fn start_sandbox() -> Result<Sandbox> {
+    start_sandbox_with(SandboxConfig::default()).await
+}
+
+/// The same with another configuration.
+///
+/// # Errors
+/// When there is no free port.
+pub async fn start_sandbox_with(config: SandboxConfig) -> Result<Sandbox> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    Ok(Sandbox::start(listener, SandboxConfig::default()).await?)
+    Ok(Sandbox::start(listener, config).await?)
 }
 
 /// Lets the first application send to a sandbox, and answers which that is.
@@ -170,6 +181,33 @@ impl TestServer {
     fn app(&self) -> &App {
         self.app.as_ref().expect("the server runs until it is stopped")
     }
+}
+
+/// Lets an application send to a sandbox on all five platforms, as fast as it can: the paces of
+/// Messenger and Telegram are not what a fault is about.
+///
+/// # Errors
+/// When the client has no admin key.
+pub async fn configure_all(client: &Client, app: AppId, sandbox: &Sandbox) -> Result<()> {
+    let mut configs = [
+        (ProviderKind::Apns, sandbox.apns_config()),
+        (ProviderKind::Fcm, sandbox.fcm_config()),
+        (ProviderKind::WebPush, sandbox.webpush_config()),
+        (ProviderKind::Messenger, sandbox.messenger_config()),
+        (ProviderKind::Telegram, sandbox.telegram_config()),
+    ];
+    for (provider, config) in &mut configs {
+        config["rate_per_second"] = UNPACED_PER_SECOND.into();
+        client.admin().put_provider(app, *provider, config).await?;
+    }
+    let unpaced = Settings {
+        messenger_per_second: 0,
+        telegram_per_second: 0,
+        telegram_chat_burst: 0,
+        ..Settings::default()
+    };
+    sandbox.set(unpaced);
+    Ok(())
 }
 
 fn client(origin: &str, api_key: &str, admin_key: &str) -> Client {

@@ -10,7 +10,7 @@ use notify_client::Client;
 use notify_core::{CreateNotification, NotificationId, PageQuery, Platform};
 use notify_server::sandbox::{Answer, Provider, Received, Rule, Sandbox};
 use notify_tests::{
-    Launch, Ledger, ServerProcess, WAIT_MAX, completed, configure_providers, crowd, register,
+    Journal, Launch, ServerProcess, WAIT_MAX, completed, configure_providers, crowd, register,
     start_sandbox, tomorrow,
 };
 
@@ -164,13 +164,13 @@ async fn everything_accepted_is_there(
 
 fn check_what_arrived(journal: Vec<Received>, id: &NotificationId, last_connections: &[u64]) {
     assert!(journal.len() < 10_000, "the journal holds everything");
-    let ledger = Ledger::of(journal);
-    assert_eq!(ledger.reached() as u64, DEVICES, "0 lost");
-    assert_eq!(ledger.identities(), HashSet::from([id.to_string()]), "repeats are recognisable");
+    let journal = Journal::of(journal);
+    assert_eq!(journal.reached() as u64, DEVICES, "0 lost");
+    assert_eq!(journal.identities(), HashSet::from([id.to_string()]), "repeats are recognisable");
     // Each repeat is owed to the process whose outcome was not on disk yet: the one that sent the
     // message before it. Of each process at most as many as its credit allows.
     let mut by_process: BTreeMap<usize, usize> = BTreeMap::new();
-    for message in ledger.repeated() {
+    for message in journal.repeated() {
         let process = last_connections.partition_point(|last| *last < message.connection);
         *by_process.entry(process).or_default() += 1;
     }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use anyhow::Result;
 use notify_core::{CreateNotification, NotificationRecord};
 use notify_server::sandbox::{Action, Answer, Provider, Received, Rule, Settings};
-use notify_tests::{Ledger, TestServer, WAIT_MAX, crowd, register};
+use notify_tests::{Journal, TestServer, WAIT_MAX, crowd, register};
 
 use crate::BOTH;
 
@@ -35,10 +35,10 @@ async fn send(server: &TestServer) -> Result<(NotificationRecord, Vec<Received>)
 /// one identity.
 #[track_caller]
 fn reached_everybody_once(journal: Vec<Received>, record: &NotificationRecord) {
-    let ledger = Ledger::of(journal);
-    assert_eq!(ledger.reached(), 2_000);
-    assert_eq!(ledger.repeated(), Vec::<&Received>::new());
-    assert_eq!(ledger.identities(), HashSet::from([record.id.to_string()]));
+    let journal = Journal::of(journal);
+    assert_eq!(journal.reached(), 2_000);
+    assert_eq!(journal.repeated(), Vec::<&Received>::new());
+    assert_eq!(journal.identities(), HashSet::from([record.id.to_string()]));
 }
 
 /// Lets both providers do that to a message now and then.
@@ -83,12 +83,12 @@ async fn connections_that_are_cut_repeat_only_what_had_no_answer() -> Result<()>
         .map(|one| one.connection)
         .collect();
     assert!(!cut.is_empty());
-    let ledger = Ledger::of(journal);
-    assert_eq!(ledger.reached(), 2_000);
-    for message in ledger.repeated() {
+    let journal = Journal::of(journal);
+    assert_eq!(journal.reached(), 2_000);
+    for message in journal.repeated() {
         assert!(cut.contains(&message.connection), "repeated without need: {message:?}");
     }
-    assert_eq!(ledger.identities(), HashSet::from([record.id.to_string()]));
+    assert_eq!(journal.identities(), HashSet::from([record.id.to_string()]));
     server.stop().await
 }
 

@@ -1,0 +1,138 @@
+//! One notification, device by device.
+
+use std::collections::BTreeMap;
+
+use notify_core::{DeliveryOutcome, NotificationStatus};
+use notify_server::sandbox::Provider;
+
+use super::{Ended, Fate, Member, Told, Verdict};
+use crate::journal::Arrival;
+
+/// What is known of the deliveries of one notification.
+pub(super) struct Deliveries<'h> {
+    pub(super) told: &'h Told,
+    pub(super) members: &'h [Member],
+    pub(super) arrived: &'h [&'h Arrival],
+    pub(super) ended: &'h [Ended],
+}
+
+impl Deliveries<'_> {
+    /// Judges them.
+    pub(super) fn judge(&self, verdict: &mut Verdict) {
+        self.balance(verdict);
+        let mut outcomes: BTreeMap<&str, Vec<DeliveryOutcome>> = BTreeMap::new();
+        for (device, outcome) in &self.told.deliveries {
+            outcomes.entry(device).or_default().push(*outcome);
+        }
+        let mut owner = BTreeMap::new();
+        for (place, member) in self.members.iter().enumerate() {
+            owner.extend(member.addresses.iter().map(|address| (address.as_str(), place)));
+        }
+        let mut arrived: BTreeMap<usize, Vec<&Arrival>> = BTreeMap::new();
+        for arrival in self.arrived {
+            match owner.get(arrival.address.as_str()) {
+                Some(place) => arrived.entry(*place).or_default().push(arrival),
+                None => verdict.unexpected.push(self.of(&arrival.address, "is no member")),
+            }
+            self.identity(verdict, arrival);
+        }
+        for (place, member) in self.members.iter().enumerate() {
+            let arrived = arrived.remove(&place).unwrap_or_default();
+            let outcomes = outcomes.remove(member.device.as_str()).unwrap_or_default();
+            verdict.pairs += usize::from(!outcomes.is_empty());
+            if outcomes.len() > 1 {
+                verdict.wrong_state.push(self.of(&member.device, "has several outcomes"));
+            }
+            self.member(verdict, member, outcomes.first().copied(), &arrived);
+            self.repeats(verdict, &arrived);
+        }
+        for device in outcomes.keys() {
+            verdict.unexpected.push(self.of(device, "has an outcome, and is no member"));
+        }
+    }
+
+    fn of(&self, who: &str, what: &str) -> String {
+        format!("{} ({}) to {who}: {what}", self.told.key, self.told.id)
+    }
+
+    /// Every targeted device is in exactly one state, and the counts say so (I9).
+    fn balance(&self, verdict: &mut Verdict) {
+        let told = self.told;
+        if told.status != NotificationStatus::Completed {
+            let status = told.status.as_str();
+            verdict.wrong_state.push(format!("{} ({}): is {status}", told.key, told.id));
+        }
+        let counts = &told.counts;
+        let listed = |outcome| told.deliveries.iter().filter(|(_, is)| *is == outcome).count();
+        let states = [
+            (counts.sent, DeliveryOutcome::Sent),
+            (counts.failed, DeliveryOutcome::Failed),
+            (counts.unregistered, DeliveryOutcome::Unregistered),
+            (counts.expired, DeliveryOutcome::Expired),
+            (counts.canceled, DeliveryOutcome::Canceled),
+            (counts.pending, DeliveryOutcome::Pending),
+        ];
+        let sum: u64 = states.iter().map(|(count, _)| count).sum();
+        let is_listed = states.iter().all(|(count, outcome)| *count == listed(*outcome) as u64);
+        if counts.targeted != sum || !is_listed {
+            verdict.unbalanced.push(format!("{} ({}): {counts:?}", told.key, told.id));
+        }
+    }
+
+    /// A repeat must be recognisable as one: by the id of its notification, on Web Push by a hash
+    /// that is one notification's own (B36).
+    fn identity(&self, verdict: &mut Verdict, arrival: &Arrival) {
+        let identity = arrival.identity.as_deref();
+        match arrival.provider {
+            Provider::Apns | Provider::Fcm if identity == Some(&self.told.id) => {}
+            Provider::WebPush if identity.is_some_and(|topic| !topic.is_empty()) => {
+                verdict.note_topic(identity.unwrap_or_default(), &self.told.id);
+            }
+            Provider::Messenger | Provider::Telegram if identity.is_none() => {}
+            _ => verdict.unrecognisable.push(self.of(&arrival.address, &format!("{identity:?}"))),
+        }
+    }
+
+    fn member(
+        &self,
+        verdict: &mut Verdict,
+        member: &Member,
+        outcome: Option<DeliveryOutcome>,
+        arrived: &[&Arrival],
+    ) {
+        let is_taken = arrived.iter().any(|arrival| arrival.is_taken());
+        let is_refused = arrived.iter().any(|arrival| arrival.is_refused());
+        let story = || {
+            let statuses: Vec<u16> = arrived.iter().map(|arrival| arrival.status).collect();
+            self.of(&member.device, &format!("{:?}, {outcome:?}, {statuses:?}", member.fate))
+        };
+        let fate = member.fate;
+        match outcome {
+            None if !arrived.is_empty() => verdict.unexpected.push(story()),
+            None if matches!(fate, Fate::Reached | Fate::Refused) => verdict.lost.push(story()),
+            None => {}
+            Some(DeliveryOutcome::Pending) => verdict.lost.push(story()),
+            Some(DeliveryOutcome::Sent) if !is_taken => verdict.lost.push(story()),
+            Some(DeliveryOutcome::Sent) if matches!(fate, Fate::Dead | Fate::Refused) => {
+                verdict.wrong_state.push(story());
+            }
+            Some(DeliveryOutcome::Sent) => {}
+            Some(_) if is_taken => verdict.wrong_state.push(story()),
+            Some(_) if fate == Fate::Reached => verdict.lost.push(story()),
+            Some(DeliveryOutcome::Failed) if fate == Fate::Refused && is_refused => {}
+            Some(DeliveryOutcome::Unregistered) if fate == Fate::Dead && is_refused => {}
+            Some(DeliveryOutcome::Canceled) if fate == Fate::Maybe => {}
+            Some(_) => verdict.wrong_state.push(story()),
+        }
+    }
+
+    /// What had its last word and yet was sent again is owed to the process that got that word: it
+    /// was not on disk yet.
+    fn repeats(&self, verdict: &mut Verdict, arrived: &[&Arrival]) {
+        let Some((_, before)) = arrived.split_last() else { return };
+        for arrival in before.iter().filter(|one| one.is_taken() || one.is_refused()) {
+            let process = self.ended.partition_point(|e| e.last_connection < arrival.connection);
+            verdict.repeat(process, self.of(&arrival.address, "repeated"));
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Planted histories: a sound one, and one of each kind that must be found, by that kind alone.
+
+use std::collections::BTreeMap;
+
+use notify_core::{Counts, DeliveryOutcome, NotificationStatus};
+use notify_server::sandbox::Provider;
+
+use super::{Ended, Fate, History, Member, Told, Verdict};
+use crate::journal::Arrival;
+use crate::ledger::{Asked, Entry, Said};
+
+const ID: &str = "id-1";
+const KEY: &str = "key-1";
+
+fn arrival(provider: Provider, address: &str, status: u16, connection: u64) -> Arrival {
+    let identity = match provider {
+        Provider::Apns | Provider::Fcm => Some(ID.to_owned()),
+        Provider::WebPush => Some("topic-1".to_owned()),
+        Provider::Messenger | Provider::Telegram | Provider::Oauth => None,
+    };
+    let (text, address) = (KEY.to_owned(), address.to_owned());
+    Arrival { text, address, provider, identity, status, connection, at_ms: 0 }
+}
+
+fn member(device: &str, fate: Fate) -> Member {
+    Member { device: device.to_owned(), addresses: vec![format!("{device}-token")], fate }
+}
+
+fn told(outcomes: &[(&str, DeliveryOutcome)]) -> Told {
+    let mut counts = Counts { targeted: outcomes.len() as u64, ..Counts::default() };
+    for (_, outcome) in outcomes {
+        *match outcome {
+            DeliveryOutcome::Sent => &mut counts.sent,
+            DeliveryOutcome::Failed => &mut counts.failed,
+            DeliveryOutcome::Unregistered => &mut counts.unregistered,
+            DeliveryOutcome::Expired => &mut counts.expired,
+            DeliveryOutcome::Canceled => &mut counts.canceled,
+            DeliveryOutcome::Pending => &mut counts.pending,
+        } += 1;
+    }
+    Told {
+        id: ID.to_owned(),
+        key: KEY.to_owned(),
+        status: NotificationStatus::Completed,
+        counts,
+        deliveries: outcomes.iter().map(|(device, is)| ((*device).to_owned(), *is)).collect(),
+    }
+}
+
+/// One notification to one of each platform and each fate; the first process was killed after its
+/// second connection, and repeated one message.
+fn sound() -> History {
+    let members = [
+        ("ios", Fate::Reached),
+        ("android", Fate::Reached),
+        ("web", Fate::Reached),
+        ("person", Fate::Reached),
+        ("chat", Fate::Reached),
+        ("dead", Fate::Dead),
+        ("refused", Fate::Refused),
+        ("maybe", Fate::Maybe),
+    ];
+    let asked = Asked { key: KEY.to_owned(), audience: "all".to_owned() };
+    let said = vec![Said::Unknown("reset".to_owned()), Said::Accepted(ID.to_owned())];
+    let members = members.map(|(device, fate)| member(device, fate)).to_vec();
+    History {
+        asked: vec![Entry { asked, said }],
+        audiences: BTreeMap::from([("all".to_owned(), members)]),
+        arrivals: vec![
+            arrival(Provider::Apns, "ios-token", 200, 1),
+            arrival(Provider::Fcm, "android-token", 503, 2),
+            arrival(Provider::Fcm, "dead-token", 404, 2),
+            arrival(Provider::Fcm, "refused-token", 400, 2),
+            arrival(Provider::Apns, "ios-token", 200, 3),
+            arrival(Provider::Fcm, "android-token", 200, 3),
+            arrival(Provider::WebPush, "web-token", 201, 4),
+            arrival(Provider::Messenger, "person-token", 200, 5),
+            arrival(Provider::Telegram, "chat-token", 200, 6),
+        ],
+        told: vec![told(&[
+            ("ios", DeliveryOutcome::Sent),
+            ("android", DeliveryOutcome::Sent),
+            ("web", DeliveryOutcome::Sent),
+            ("person", DeliveryOutcome::Sent),
+            ("chat", DeliveryOutcome::Sent),
+            ("dead", DeliveryOutcome::Unregistered),
+            ("refused", DeliveryOutcome::Failed),
+            ("maybe", DeliveryOutcome::Canceled),
+        ])],
+        ended: vec![Ended { last_connection: 2, repeats_max: 1 }],
+    }
+}
+
+/// How much of each kind was found: lost, duplicated, unexpected, wrong state, unbalanced,
+/// unrecognisable.
+fn found(verdict: &Verdict) -> [usize; 6] {
+    let kinds = [
+        &verdict.lost,
+        &verdict.duplicated,
+        &verdict.unexpected,
+        &verdict.wrong_state,
+        &verdict.unbalanced,
+        &verdict.unrecognisable,
+    ];
+    kinds.map(Vec::len)
+}
+
+const LOST: usize = 0;
+const DUPLICATED: usize = 1;
+const UNEXPECTED: usize = 2;
+const WRONG_STATE: usize = 3;
+const UNBALANCED: usize = 4;
+const UNRECOGNISABLE: usize = 5;
+
+#[test]
+fn a_sound_history_is_sound() {
+    let verdict = sound().check();
+    assert_eq!(found(&verdict), [0; 6], "{verdict:?}");
+    verdict.ensure_sound().unwrap();
+    assert_eq!((verdict.pairs, verdict.repeated(), verdict.largest_repeat()), (8, 1, 1));
+}
+
+/// How a history is changed.
+type Plant = fn(&mut History);
+/// What is planted, the kind as which it must be found, and how it is planted.
+type Planted = (&'static str, usize, Plant);
+
+fn outcome(history: &mut History, device: &str, outcome: DeliveryOutcome) {
+    let mut outcomes: Vec<_> = history.told[0].deliveries.clone();
+    let place = outcomes.iter().position(|(of, _)| of == device).unwrap();
+    outcomes[place].1 = outcome;
+    let outcomes: Vec<_> = outcomes.iter().map(|(of, is)| (of.as_str(), *is)).collect();
+    history.told = vec![told(&outcomes)];
+}
+
+fn forget(history: &mut History, address: &str) {
+    history.arrivals.retain(|arrival| arrival.address != address);
+}
+
+const PLANTED: &[Planted] = &[
+    ("sent, and nothing arrived", LOST, |h| forget(h, "chat-token")),
+    ("nothing known of an accepted notification", LOST, |h| {
+        h.told.clear();
+        h.arrivals.clear();
+    }),
+    ("a member that is in no list", LOST, |h| {
+        forget(h, "web-token");
+        let outcomes: Vec<_> = h.told[0].deliveries.iter().filter(|(of, _)| of != "web").collect();
+        let outcomes: Vec<_> = outcomes.iter().map(|(of, is)| (of.as_str(), *is)).collect();
+        h.told = vec![told(&outcomes)];
+    }),
+    ("pending for ever", LOST, |h| {
+        forget(h, "person-token");
+        outcome(h, "person", DeliveryOutcome::Pending);
+    }),
+    ("expired though it was never tried", LOST, |h| {
+        forget(h, "person-token");
+        outcome(h, "person", DeliveryOutcome::Expired);
+    }),
+    ("failed though the provider would have taken it", LOST, |h| {
+        h.arrivals[8].status = 500;
+        outcome(h, "chat", DeliveryOutcome::Failed);
+    }),
+    ("more repeats than the end of a process excuses", DUPLICATED, |h| h.ended[0].repeats_max = 0),
+    ("a repeat of a process that was not killed", DUPLICATED, |h| {
+        h.arrivals.push(arrival(Provider::Telegram, "chat-token", 200, 7));
+    }),
+    ("a refusal that is asked for again", DUPLICATED, |h| {
+        h.arrivals.push(arrival(Provider::Fcm, "refused-token", 400, 7));
+        h.ended[0].repeats_max = 1;
+    }),
+    ("arrived, and nobody asked", UNEXPECTED, |h| {
+        h.arrivals[8].text = "key-2".to_owned();
+        outcome(h, "chat", DeliveryOutcome::Sent);
+        h.arrivals.push(arrival(Provider::Telegram, "chat-token", 200, 6));
+    }),
+    ("told, and nobody asked", UNEXPECTED, |h| {
+        h.told.push(Told { key: "key-2".to_owned(), ..h.told[0].clone() });
+    }),
+    ("arrived at a stranger", UNEXPECTED, |h| {
+        h.arrivals.push(arrival(Provider::Telegram, "stranger", 200, 6));
+    }),
+    ("refused, and yet there", UNEXPECTED, |h| h.asked[0].said = vec![Said::Refused(400)]),
+    ("arrived of a notification that nobody knows", UNEXPECTED, |h| {
+        h.asked[0].said.clear();
+        h.told.clear();
+    }),
+    ("an outcome of a device that is no member", UNEXPECTED, |h| {
+        h.audiences.get_mut("all").unwrap().retain(|member| member.device != "maybe");
+    }),
+    ("one key made two", WRONG_STATE, |h| h.told.push(h.told[0].clone())),
+    ("accepted under another id", WRONG_STATE, |h| {
+        h.asked[0].said.push(Said::Accepted("id-2".to_owned()));
+    }),
+    ("never completed", WRONG_STATE, |h| h.told[0].status = NotificationStatus::Sending),
+    ("told as dead, and was taken", WRONG_STATE, |h| {
+        outcome(h, "ios", DeliveryOutcome::Unregistered);
+    }),
+    ("told as failed, and is dead", WRONG_STATE, |h| outcome(h, "dead", DeliveryOutcome::Failed)),
+    ("several outcomes of one device", WRONG_STATE, |h| {
+        let mut outcomes = h.told[0].deliveries.clone();
+        outcomes.push(("ios".to_owned(), DeliveryOutcome::Sent));
+        let outcomes: Vec<_> = outcomes.iter().map(|(of, is)| (of.as_str(), *is)).collect();
+        h.told = vec![told(&outcomes)];
+    }),
+    ("the sum is not what was targeted", UNBALANCED, |h| h.told[0].counts.targeted += 1),
+    ("a count that the list does not bear out", UNBALANCED, |h| {
+        h.told[0].counts.sent -= 1;
+        h.told[0].counts.failed += 1;
+    }),
+    ("no collapse identity", UNRECOGNISABLE, |h| h.arrivals[0].identity = None),
+    ("another collapse identity", UNRECOGNISABLE, |h| {
+        h.arrivals[4].identity = Some("id-2".to_owned());
+    }),
+    ("no topic", UNRECOGNISABLE, |h| h.arrivals[6].identity = None),
+    ("two topics of one notification", UNRECOGNISABLE, |h| {
+        h.arrivals.insert(6, arrival(Provider::WebPush, "web-token", 503, 3));
+        h.arrivals[6].identity = Some("topic-2".to_owned());
+    }),
+];
+
+#[test]
+fn every_planted_defect_is_found_and_as_what_it_is() {
+    for (what, kind, plant) in PLANTED {
+        let mut history = sound();
+        plant(&mut history);
+        let verdict = history.check();
+        let mut expected = [0; 6];
+        expected[*kind] = found(&verdict)[*kind].max(1);
+        assert_eq!(found(&verdict), expected, "{what}: {verdict:?}");
+        assert!(verdict.ensure_sound().is_err(), "{what}");
+    }
+}
+
+#[test]
+fn what_may_be_so_or_not_is_no_finding() {
+    let allowed: &[(&str, Plant)] = &[
+        ("no answer, and it was done", |h| h.asked[0].said.clear()),
+        ("no answer, and nothing happened", |h| {
+            h.asked[0].said.clear();
+            h.told.clear();
+            h.arrivals.clear();
+        }),
+        ("refused, and nothing happened", |h| {
+            h.asked[0].said = vec![Said::Refused(409)];
+            h.told.clear();
+            h.arrivals.clear();
+        }),
+        ("a failure that is tried again", |h| {
+            h.arrivals.insert(0, arrival(Provider::Telegram, "chat-token", 429, 1));
+        }),
+        ("a dead address that is known as such already", |h| {
+            forget(h, "dead-token");
+            let outcomes = h.told[0].deliveries.clone();
+            let outcomes = outcomes.iter().filter(|(of, _)| of != "dead");
+            let outcomes: Vec<_> = outcomes.map(|(of, is)| (of.as_str(), *is)).collect();
+            h.told = vec![told(&outcomes)];
+        }),
+    ];
+    for (what, change) in allowed {
+        let mut history = sound();
+        change(&mut history);
+        let verdict = history.check();
+        assert_eq!(found(&verdict), [0; 6], "{what}: {verdict:?}");
+    }
+}

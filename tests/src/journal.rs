@@ -1,0 +1,140 @@
+//! What the sandbox saw, told by device: who got it, who got it twice, and who was left out.
+
+use std::collections::{BTreeMap, HashSet};
+
+use notify_server::sandbox::{Provider, Received};
+use serde_json::Value;
+
+/// All messages of one notification, by token, each list in the order it came.
+#[derive(Debug)]
+pub struct Journal {
+    by_token: BTreeMap<String, Vec<Received>>,
+}
+
+impl Journal {
+    /// Sorts a journal by token.
+    #[must_use]
+    pub fn of(journal: Vec<Received>) -> Self {
+        let mut by_token: BTreeMap<String, Vec<Received>> = BTreeMap::new();
+        for message in journal {
+            let token = message.token.clone().unwrap_or_default();
+            by_token.entry(token).or_default().push(message);
+        }
+        Self { by_token }
+    }
+
+    /// Devices whose message the provider took.
+    #[must_use]
+    pub fn reached(&self) -> usize {
+        let took = |messages: &&Vec<Received>| messages.iter().any(taken);
+        self.by_token.values().filter(took).count()
+    }
+
+    /// For each message that was taken and yet followed by another to the same device: the first
+    /// of the two.
+    #[must_use]
+    pub fn repeated(&self) -> Vec<&Received> {
+        let taken = |messages: &'_ [Received]| -> Vec<usize> {
+            let numbered = messages.iter().enumerate();
+            numbered.filter(|(_, one)| taken(one)).map(|(place, _)| place).collect()
+        };
+        let mut repeated = Vec::new();
+        for messages in self.by_token.values() {
+            let places = taken(messages);
+            let last = messages.len() - 1;
+            repeated.extend(places.iter().filter(|at| **at < last).map(|at| &messages[*at]));
+        }
+        repeated
+    }
+
+    /// Every collapse identity that came (B36).
+    #[must_use]
+    pub fn identities(&self) -> HashSet<String> {
+        self.by_token.values().flatten().map(|one| identity(one).unwrap_or_default()).collect()
+    }
+}
+
+/// One message as the checker needs it, of whatever provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its text, which says what it was asked by: the only mark that all five platforms carry.
+    pub text: String,
+    /// Token, end of the endpoint, person or chat.
+    pub address: String,
+    /// By whom.
+    pub provider: Provider,
+    /// By what a device recognises a repeat; `None` on the platforms that know no such thing.
+    pub identity: Option<String>,
+    /// What it was answered; 0 for a fault.
+    pub status: u16,
+    /// The number of its connection.
+    pub connection: u64,
+    /// When, in unix milliseconds.
+    pub at_ms: i64,
+}
+
+impl Arrival {
+    /// The part of a message that counts.
+    #[must_use]
+    pub fn of(message: &Received) -> Self {
+        Self {
+            text: text(message).unwrap_or_default().to_owned(),
+            address: message.token.clone().unwrap_or_default(),
+            provider: message.provider,
+            identity: identity(message),
+            status: message.status,
+            connection: message.connection,
+            at_ms: message.at_ms,
+        }
+    }
+
+    /// Whether the provider took it.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        is_success(self.status)
+    }
+
+    /// Whether the provider refused it for good. Any other answer, and a fault, asks for another
+    /// attempt. True to the errors that these suites ask the sandbox for, not to all there are.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        matches!(self.status, 400 | 404 | 410)
+            || (self.status == 403 && self.provider == Provider::Telegram)
+    }
+}
+
+fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
+/// Whether the provider took it; push services answer 201.
+fn taken(message: &Received) -> bool {
+    is_success(message.status)
+}
+
+/// What it says to people.
+fn text(message: &Received) -> Option<&str> {
+    let payload = &message.payload;
+    let text = match message.provider {
+        Provider::Apns => &payload["aps"]["alert"]["body"],
+        Provider::Fcm | Provider::Oauth => &payload["message"]["notification"]["body"],
+        Provider::WebPush => &payload["body"],
+        Provider::Messenger => &payload["message"]["text"],
+        Provider::Telegram => &payload["text"],
+    };
+    text.as_str()
+}
+
+/// By what a device recognises a repeat (B36).
+fn identity(message: &Received) -> Option<String> {
+    match message.provider {
+        Provider::Apns => message.headers.get("apns-collapse-id").cloned(),
+        Provider::WebPush => message.headers.get("topic").cloned(),
+        // Nothing by which a chat would know a repeat.
+        Provider::Messenger | Provider::Telegram => None,
+        Provider::Fcm | Provider::Oauth => {
+            let tag = &message.payload["message"]["android"]["notification"]["tag"];
+            Some(tag.as_str().map_or_else(|| Value::to_string(tag), str::to_owned))
+        }
+    }
+}

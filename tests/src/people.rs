@@ -1,0 +1,108 @@
+//! An application with people on all five platforms, and what is to become of each.
+
+use anyhow::{Context, Result};
+use notify_client::Client;
+use notify_core::{AppId, CreateApp, CreateKey, Subscribe};
+use notify_server::sandbox::{Answer, Sandbox, messenger_recipient, telegram_chat};
+
+use crate::checker::{Fate, Member};
+use crate::{android, browser_endpoint, configure_all, ios, register};
+
+/// Seeds of one application; those of another begin behind them.
+const SEEDS_PER_APP: u64 = 1_000;
+
+/// How many people an application has. Beside them come one dead address on Android and on iOS, and
+/// one that FCM takes no message for.
+#[derive(Debug, Clone, Copy)]
+pub struct Crowd {
+    /// On Android and on iOS, each.
+    pub phones: u64,
+    /// With a browser.
+    pub browsers: u64,
+    /// On Messenger and in the chat app, each.
+    pub chats: u64,
+}
+
+/// An application with its people.
+#[derive(Debug, Clone)]
+pub struct Tenant {
+    /// Its id.
+    pub id: AppId,
+    /// Its key.
+    pub api_key: String,
+    /// Its people.
+    pub members: Vec<Member>,
+}
+
+impl Tenant {
+    /// Makes the application of that number, lets it send to the sandbox on all five platforms, and
+    /// registers its people.
+    ///
+    /// # Errors
+    /// When something is refused.
+    pub async fn make(
+        client_of: impl Fn(&str) -> Result<Client>,
+        sandbox: &Sandbox,
+        number: u64,
+        crowd: Crowd,
+    ) -> Result<Self> {
+        let admin = client_of("")?;
+        let app = CreateApp { name: format!("tenant-{number}"), language: None };
+        let id = admin.admin().create_app(&app).await?.id;
+        let api_key = admin.admin().create_key(id, &CreateKey::default()).await?.api_key;
+        let client = client_of(&api_key)?;
+        configure_all(&admin, id, sandbox).await?;
+        let members = populate(&client, sandbox, number * SEEDS_PER_APP, crowd).await?;
+        Ok(Self { id, api_key, members })
+    }
+}
+
+/// Registers people and answers them.
+async fn populate(
+    client: &Client,
+    sandbox: &Sandbox,
+    first: u64,
+    crowd: Crowd,
+) -> Result<Vec<Member>> {
+    let ok = Answer::ok();
+    let mut phones = Vec::new();
+    for seed in first..first + crowd.phones {
+        phones.push((android(seed, &ok), Fate::Reached));
+        phones.push((ios(seed, &ok), Fate::Reached));
+    }
+    let behind = first + crowd.phones;
+    phones.push((android(behind, &Answer::reason("UNREGISTERED")), Fate::Dead));
+    phones.push((ios(behind, &Answer::status(410)), Fate::Dead));
+    phones.push((android(behind + 1, &Answer::reason("BAD_REQUEST")), Fate::Refused));
+    let mut members = Vec::new();
+    for (phone, fate) in &phones {
+        let addresses = vec![phone.push_token.clone().context("a phone has a token")?];
+        members.push(Member { device: phone.device_id.clone(), addresses, fate: *fate });
+    }
+    register(client, phones.into_iter().map(|(phone, _)| phone)).await?;
+    for seed in first..first + crowd.browsers {
+        let device = format!("w{seed}");
+        let endpoint = browser_endpoint(client, sandbox, &device, &ok).await?;
+        // The sandbox names a browser by the end of its endpoint.
+        let id = endpoint.rsplit('/').next().context("an endpoint is a path")?;
+        members.push(reached(device, id.to_owned()));
+    }
+    for seed in first..first + crowd.chats {
+        let person = (format!("m{seed}"), messenger_recipient(seed, &ok));
+        let chat = (format!("c{seed}"), telegram_chat(seed, &ok));
+        subscribe(client, &person.0, Subscribe::messenger(person.1.clone())).await?;
+        subscribe(client, &chat.0, Subscribe::chat(chat.1.clone())).await?;
+        members.extend([person, chat].map(|(device, address)| reached(device, address)));
+    }
+    Ok(members)
+}
+
+fn reached(device: String, address: String) -> Member {
+    Member { device, addresses: vec![address], fate: Fate::Reached }
+}
+
+async fn subscribe(client: &Client, device: &str, to: Subscribe) -> Result<()> {
+    let subscribe = Subscribe { device_id: Some(device.to_owned()), ..to };
+    client.subscriptions().create(&subscribe).await?;
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! A server process that survives itself: the folder, the keys and the sandbox stay.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use notify_client::Client;
+use notify_server::sandbox::{Sandbox, SandboxConfig};
+use tokio::sync::watch;
+
+use crate::checker::Ended;
+use crate::journal::Arrival;
+use crate::{Caller, Launch, ServerProcess, start_sandbox_with};
+
+/// Messages that the sandbox's journal keeps: more than any run sends.
+const JOURNAL_MAX: usize = 1_000_000;
+/// Longest time that a stop in order may take (I13): the grace of `--shutdown-grace`.
+const STOP_MAX: Duration = Duration::from_secs(30);
+
+/// A server that is killed, stopped and started again, with its sandbox.
+pub struct Survivor {
+    /// How it is started.
+    pub launch: Launch,
+    /// The fake providers.
+    pub sandbox: Sandbox,
+    /// Where it serves now; each start takes another port.
+    pub origin: watch::Sender<String>,
+    /// The processes that ended.
+    pub ended: Vec<Ended>,
+    /// Key of the first application.
+    pub api_key: String,
+    /// Admin key.
+    pub admin_key: String,
+    running: Option<ServerProcess>,
+}
+
+impl Survivor {
+    /// Starts a server on an empty folder, and a sandbox that forgets nothing.
+    ///
+    /// # Errors
+    /// When one of the two does not start.
+    pub async fn start(launch: Launch) -> Result<Self> {
+        let config = SandboxConfig { journal_entries_max: JOURNAL_MAX, ..SandboxConfig::default() };
+        let sandbox = start_sandbox_with(config).await?;
+        let running = launch.start().await?;
+        let api_key = running.api_key.clone().context("the first start shows a key")?;
+        let admin_key = running.admin_key.clone().context("the first start shows a key")?;
+        let origin = watch::Sender::new(running.origin.clone());
+        let (ended, running) = (Vec::new(), Some(running));
+        Ok(Self { launch, sandbox, origin, ended, api_key, admin_key, running })
+    }
+
+    /// The process that runs.
+    ///
+    /// # Errors
+    /// When none does.
+    pub fn running(&self) -> Result<&ServerProcess> {
+        self.running.as_ref().context("the server runs")
+    }
+
+    /// A client of the first application that tries once: what fails is not to be repeated behind
+    /// the test's back.
+    ///
+    /// # Errors
+    /// When the client cannot be built.
+    pub fn client(&self) -> Result<Client> {
+        self.client_of(&self.api_key)
+    }
+
+    /// The same with the key of an application.
+    ///
+    /// # Errors
+    /// When the client cannot be built.
+    pub fn client_of(&self, api_key: &str) -> Result<Client> {
+        let builder = Client::builder(&self.origin.borrow()).retries(0);
+        Ok(builder.api_key(api_key).admin_key(self.admin_key.as_str()).build()?)
+    }
+
+    /// A plain caller with the first application's key.
+    ///
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub fn caller(&self) -> Result<Caller> {
+        Caller::app(&self.origin.borrow(), &self.api_key)
+    }
+
+    /// Kills it where it stands (SIGKILL). `credit` is what that may repeat.
+    ///
+    /// # Errors
+    /// When the process cannot be waited for.
+    pub async fn kill(&mut self, credit: usize) -> Result<()> {
+        self.running.take().context("the server runs")?.kill().await?;
+        self.note_end(credit);
+        Ok(())
+    }
+
+    /// Waits until it ends by itself, as one does that is told where to die.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn ended(&mut self, credit: usize) -> Result<std::process::ExitStatus> {
+        let status = self.running.take().context("the server runs")?.ended().await?;
+        self.note_end(credit);
+        Ok(status)
+    }
+
+    /// Stops it in order (SIGTERM), which repeats nothing; answers how long it took.
+    ///
+    /// # Errors
+    /// When it ends otherwise than in order, or not within [`STOP_MAX`].
+    pub async fn stop(&mut self) -> Result<Duration> {
+        let running = self.running.take().context("the server runs")?;
+        let asked = std::time::Instant::now();
+        let status = running.terminate().await?;
+        let took = asked.elapsed();
+        ensure!(status.code() == Some(0), "it ended with {status}");
+        ensure!(took <= STOP_MAX, "it took {took:?} to stop");
+        self.note_end(0);
+        Ok(took)
+    }
+
+    fn note_end(&mut self, repeats_max: usize) {
+        let last_connection = self.sandbox.counts().connections;
+        self.ended.push(Ended { last_connection, repeats_max });
+    }
+
+    /// Starts it again on the same folder.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn start_again(&mut self) -> Result<()> {
+        let launch = self.launch.clone();
+        self.start_again_as(&launch).await
+    }
+
+    /// The same in another way.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn start_again_as(&mut self, launch: &Launch) -> Result<()> {
+        ensure!(self.running.is_none(), "the server runs");
+        let running = launch.start().await?;
+        ensure!(running.api_key.is_none(), "the keys are made once");
+        self.origin.send_replace(running.origin.clone());
+        self.running = Some(running);
+        Ok(())
+    }
+
+    /// What the sandbox received.
+    ///
+    /// # Errors
+    /// When its journal had to drop something.
+    pub fn arrivals(&self) -> Result<Vec<Arrival>> {
+        ensure!(self.sandbox.counts().dropped == 0, "the journal holds everything");
+        Ok(self.sandbox.journal().iter().map(Arrival::of).collect())
+    }
+}
