@@ -3,7 +3,10 @@
 //! bare SQLite loop.
 
 mod bare;
+mod caller;
+mod child;
 mod children;
+mod costs;
 mod http_load;
 mod place;
 mod process;
@@ -43,6 +46,10 @@ enum What {
     Accept,
     /// A fan-out to FCM and APNs beside a bare h2 client
     Send,
+    /// A fan-out to many devices until its outcomes are durable, beside its parts alone
+    FanOut,
+    /// A fan-out with dead tokens, failures and broken connections, beside one without
+    Trouble,
     /// Peak memory of a fan-out to many devices beside few
     Memory,
     /// Device statistics over many devices beside few
@@ -58,6 +65,9 @@ enum What {
     /// The bare h2 client, as a child process that reads its orders from standard input
     #[command(hide = true)]
     BareClient,
+    /// The bare reading and writing of pages, as a child process
+    #[command(hide = true)]
+    BarePages,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -73,7 +83,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     match what {
         What::Sandbox { journal } => return children::serve_sandbox(journal).await,
         What::BareClient => return bare::h2_client::serve().await,
-        What::Accept | What::Send | What::Memory | What::Statistics | What::All => {}
+        What::BarePages => return bare::pages::serve().await,
+        _ => {}
     }
     let mut scale = if arguments.quick { Scale::quick() } else { Scale::full() };
     scale.rounds = arguments.rounds.unwrap_or(scale.rounds);
@@ -84,6 +95,12 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     if wanted(What::Send) {
         report.add(rows::send::run(&scale, &place).await?);
+    }
+    if wanted(What::FanOut) {
+        report.add(rows::fan_out::run(&scale, &place).await?);
+    }
+    if wanted(What::Trouble) {
+        report.add(rows::trouble::run(&scale, &place).await?);
     }
     if wanted(What::Memory) {
         report.add(rows::memory::run(&scale, &place).await?);

@@ -164,7 +164,7 @@ pub(crate) fn registered_now(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Carries the write-ahead log into the file, so that the file alone can be copied.
-fn empty_log(file: &Path) -> anyhow::Result<()> {
+pub(crate) fn empty_log(file: &Path) -> anyhow::Result<()> {
     let connection = Connection::open(file)?;
     connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;
     Ok(())

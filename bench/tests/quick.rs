@@ -11,7 +11,15 @@ fn the_benchmark_runs_to_its_end_with_small_numbers() {
     assert!(run.status.success(), "{printed}\n{errors}");
     let table = printed.lines().filter(|line| line.starts_with('|'));
     let rows: Vec<&str> = table.filter_map(|line| line.split('|').nth(1)).map(str::trim).collect();
-    for (row, lines) in [("accept", 7), ("send", 2), ("memory", 1), ("statistics", 2)] {
+    let expected = [
+        ("accept", 7),
+        ("send", 2),
+        ("fan-out", 3),
+        ("trouble", 3),
+        ("memory", 1),
+        ("statistics", 2),
+    ];
+    for (row, lines) in expected {
         let found = rows.iter().filter(|found| **found == row).count();
         assert_eq!(found, lines, "{row}: {printed}");
     }

@@ -1,4 +1,6 @@
 //! What stands beside the product: the same work with nothing around it.
 
 pub(crate) mod h2_client;
+pub(crate) mod h2_connection;
+pub(crate) mod pages;
 pub(crate) mod sqlite_loop;

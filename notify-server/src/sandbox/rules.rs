@@ -54,6 +54,9 @@ pub struct Rule {
     /// Lets so many matching requests pass first.
     #[serde(default)]
     pub after: u32,
+    /// Of the matching requests from then on only every so many-th, the first one among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<u32>,
     /// Waits so long before it acts.
     #[serde(default)]
     pub delay_ms: u64,
@@ -114,6 +117,7 @@ impl Rule {
             last_stream_id: answer.last_stream_id,
             times: answer.attempts,
             after: 0,
+            every: None,
             delay_ms: 0,
             headers: BTreeMap::new(),
             body: None,
@@ -132,6 +136,12 @@ impl Rule {
     #[must_use]
     pub fn after(self, passed: u32) -> Self {
         Self { after: passed, ..self }
+    }
+
+    /// Only to every `nth` matching request from then on.
+    #[must_use]
+    pub fn every(self, nth: u32) -> Self {
+        Self { every: Some(nth), ..self }
     }
 
     /// Waits so long before it acts.
@@ -279,6 +289,7 @@ impl Rules {
                 rule.after -= 1;
                 continue;
             }
+            rule.after = rule.every.map_or(0, |every| every.saturating_sub(1));
             let taken = rule.clone();
             rule.times = rule.times.map(|times| times.saturating_sub(1));
             if rule.times == Some(0) {
