@@ -15,6 +15,9 @@ use crate::providers::shared::Shared;
 
 /// Age at which a token is replaced, in milliseconds; Apple refuses it at 60 minutes.
 const REFRESH_AGE_MS: i64 = 50 * 60_000;
+/// Age past which a token is replaced even where Apple wants it kept, in milliseconds: a minute
+/// before Apple refuses it.
+const KEPT_AGE_MS_MAX: i64 = 59 * 60_000;
 /// Least age at which a token may be replaced, in milliseconds.
 const REFRESH_AGE_MS_MIN: i64 = 20 * 60_000;
 
@@ -79,7 +82,10 @@ impl ProviderToken {
         let mut state = self.state.lock().expect("nothing panics under this lock");
         let is_frozen = state.frozen_until.is_some_and(|until| now < until);
         match &state.current {
-            Some(signed) if is_frozen || now.ms_since(signed.at) < REFRESH_AGE_MS => {
+            Some(signed)
+                if now.ms_since(signed.at)
+                    < if is_frozen { KEPT_AGE_MS_MAX } else { REFRESH_AGE_MS } =>
+            {
                 Ok(signed.bearer.clone())
             }
             Some(_) | None => self.sign(&mut state, now),

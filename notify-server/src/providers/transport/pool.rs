@@ -180,12 +180,9 @@ impl Pool {
         let mut resends = 0;
         loop {
             let slot = self.acquire(deadline).await?;
-            let exchange = self.exchange(&slot, request(), body.clone());
-            let outcome = timeout_at(deadline, exchange).await;
-            let failure = match outcome {
-                Ok(Ok(reply)) => return Ok(reply),
-                Ok(Err(failure)) => failure,
-                Err(_) => return Err(Failure::unknown("timeout")),
+            let failure = match self.exchange(&slot, request(), body.clone(), deadline).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => failure,
             };
             let may_resend = failure.outcome == crate::providers::Certainty::NotProcessed;
             if !may_resend || resends == RESENDS_MAX {
@@ -200,6 +197,7 @@ impl Pool {
         slot: &Slot<'_>,
         request: Request<()>,
         body: Bytes,
+        deadline: Instant,
     ) -> Result<Reply, Failure> {
         let connection = &slot.connection;
         // A clone has no request of its own waiting, so that it never has to be asked for room.
@@ -215,7 +213,8 @@ impl Pool {
             // with its cause, from the response.
             let _ = stream.send_data(body, true);
         }
-        let response = response.await.map_err(|error| {
+        let response = timeout_at(deadline, response).await;
+        let response = response.map_err(|_| Failure::unknown("timeout"))?.map_err(|error| {
             let failure = Failure::of_stream(&error);
             if error.is_go_away() {
                 self.retire(connection.id);
@@ -224,7 +223,7 @@ impl Pool {
         })?;
         connection.load.prove();
         let (head, body) = response.into_parts();
-        let body = read_body(body).await;
+        let body = read_body(body, deadline).await;
         Ok(Reply { status: head.status, headers: head.headers, body, connection: connection.id })
     }
 
