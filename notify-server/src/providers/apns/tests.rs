@@ -263,12 +263,16 @@ fn an_expired_token_is_renewed_once_and_only_when_it_is_twenty_minutes_old() {
 fn too_many_updates_freeze_the_token_for_twenty_minutes() {
     let token = ProviderTokens::default().get(&apns_config(&key()));
     let first = token.current(at(NOW)).unwrap();
-    let frozen = NOW.plus_ms(49 * MINUTE_MS);
+    let frozen = NOW.plus_ms(38 * MINUTE_MS);
     token.freeze(frozen);
     let after = |minutes: i64| at(frozen.plus_ms(minutes * MINUTE_MS));
-    assert_eq!(token.current(after(10)).unwrap(), first, "older than fifty minutes, and kept");
+    assert_eq!(token.current(after(14)).unwrap(), first, "older than fifty minutes, and kept");
     assert!(!token.renew(&first, after(19)));
-    assert_ne!(token.current(after(20)).unwrap(), first);
+    let second = token.current(after(20)).unwrap();
+    assert_ne!(second, first);
+    token.freeze(after(20 + 49).now);
+    assert_eq!(token.current(after(20 + 58)).unwrap(), second);
+    assert_ne!(token.current(after(20 + 59)).unwrap(), second, "Apple would refuse it at sixty");
 }
 
 #[test]

@@ -16,6 +16,9 @@ use crate::providers::shared::Shared;
 
 /// Age at which a token is replaced, in milliseconds; Apple refuses it at 60 minutes.
 const REFRESH_AGE_MS: i64 = 50 * 60_000;
+/// Age past which a token is replaced even where Apple wants it kept, in milliseconds: a minute
+/// before Apple refuses it.
+const KEPT_AGE_MS_MAX: i64 = 59 * 60_000;
 /// Least age at which a token may be replaced, in milliseconds.
 const REFRESH_AGE_MS_MIN: i64 = 20 * 60_000;
 /// How much the wall clock may have been set since a token was signed, in milliseconds: what was
@@ -74,9 +77,14 @@ struct Signed {
 }
 
 impl Signed {
-    fn is_young(&self, at: Reading) -> bool {
+    /// Whether it is the one to send.
+    fn lasts(&self, at: Reading, is_frozen: bool) -> bool {
+        let age_ms = at.now.ms_since(self.at);
         let clock_set_ms = (at.wall.ms_since(at.now) - self.wall_ahead_ms).abs();
-        at.now.ms_since(self.at) < REFRESH_AGE_MS && clock_set_ms <= CLOCK_SET_MS_MAX
+        match is_frozen {
+            true => age_ms < KEPT_AGE_MS_MAX,
+            false => age_ms < REFRESH_AGE_MS && clock_set_ms <= CLOCK_SET_MS_MAX,
+        }
     }
 }
 
@@ -92,7 +100,7 @@ impl ProviderToken {
         let mut state = self.state.lock().expect("nothing panics under this lock");
         let is_frozen = state.frozen_until.is_some_and(|until| at.now < until);
         match &state.current {
-            Some(signed) if is_frozen || signed.is_young(at) => Ok(signed.bearer.clone()),
+            Some(signed) if signed.lasts(at, is_frozen) => Ok(signed.bearer.clone()),
             Some(_) | None => self.sign(&mut state, at),
         }
     }
