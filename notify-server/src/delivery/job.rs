@@ -10,7 +10,7 @@ use notify_core::{
 
 use super::lane::{Lane, LaneProvider, Service};
 use super::shared::Shared;
-use crate::payload::Outgoing;
+use crate::payload::{Outgoing, poll_url};
 use crate::providers::{Address, Prepared, Reason, SharedProvider, service_of};
 use crate::store::{AudienceDevice, DeviceKey, Dispatch, DispatchNo, Settled, Source, StoreError};
 
@@ -193,10 +193,7 @@ impl Job {
         let Some(notification) = &self.notification else {
             return Err("request_unreadable".into());
         };
-        let poll_url = self
-            .dispatch
-            .poll_public_id
-            .map(|id| format!("{}/polls/{id}", public_url.trim_end_matches('/')));
+        let poll_url = self.dispatch.poll_public_id.map(|id| poll_url(public_url, id));
         let outgoing = Outgoing {
             id: &self.dispatch.notification_id,
             app_name: &self.dispatch.app_name,
