@@ -30,8 +30,10 @@ pub struct Tenant {
     pub id: AppId,
     /// Its key.
     pub api_key: String,
-    /// Its people.
+    /// Its people, but those in the chat app.
     pub members: Vec<Member>,
+    /// Its people in the chat app, who take one message a second each.
+    pub chats: Vec<Member>,
 }
 
 impl Tenant {
@@ -52,12 +54,14 @@ impl Tenant {
         let api_key = admin.admin().create_key(id, &CreateKey::default()).await?.api_key;
         let client = client_of(&api_key)?;
         configure_all(&admin, id, sandbox).await?;
-        let members = populate(&client, sandbox, number * SEEDS_PER_APP, crowd).await?;
-        Ok(Self { id, api_key, members })
+        let first = number * SEEDS_PER_APP;
+        let members = populate(&client, sandbox, first, crowd).await?;
+        let chats = populate_chats(&client, first, crowd).await?;
+        Ok(Self { id, api_key, members, chats })
     }
 }
 
-/// Registers people and answers them.
+/// Registers people on all platforms but the chat app, and answers them.
 async fn populate(
     client: &Client,
     sandbox: &Sandbox,
@@ -88,11 +92,20 @@ async fn populate(
         members.push(reached(device, id.to_owned()));
     }
     for seed in first..first + crowd.chats {
-        let person = (format!("m{seed}"), messenger_recipient(seed, &ok));
-        let chat = (format!("c{seed}"), telegram_chat(seed, &ok));
-        subscribe(client, &person.0, Subscribe::messenger(person.1.clone())).await?;
-        subscribe(client, &chat.0, Subscribe::chat(chat.1.clone())).await?;
-        members.extend([person, chat].map(|(device, address)| reached(device, address)));
+        let (device, person) = (format!("m{seed}"), messenger_recipient(seed, &ok));
+        subscribe(client, &device, Subscribe::messenger(person.clone())).await?;
+        members.push(reached(device, person));
+    }
+    Ok(members)
+}
+
+/// Registers people in the chat app and answers them.
+async fn populate_chats(client: &Client, first: u64, crowd: Crowd) -> Result<Vec<Member>> {
+    let mut members = Vec::new();
+    for seed in first..first + crowd.chats {
+        let (device, chat) = (format!("c{seed}"), telegram_chat(seed, &Answer::ok()));
+        subscribe(client, &device, Subscribe::chat(chat.clone())).await?;
+        members.push(reached(device, chat));
     }
     Ok(members)
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -128,6 +129,19 @@ impl Launch {
         };
         let origin = tokio::time::timeout(WAIT_MAX, reading).await.context("not in time")??;
         Ok(ServerProcess { origin, api_key, admin_key, child })
+    }
+
+    /// Starts the built binary and kills it (SIGKILL) after that time, wherever its start is then.
+    ///
+    /// # Errors
+    /// When it cannot be started, or ends before it is killed.
+    pub async fn killed_after(&self, after: Duration) -> Result<()> {
+        let mut child = self.spawn(Stdio::inherit())?;
+        if let Ok(status) = tokio::time::timeout(after, child.wait()).await {
+            bail!("the server ended before it was killed: {}", status?);
+        }
+        child.kill().await?;
+        Ok(())
     }
 
     /// Runs the built binary where it ends by itself, since it is refused or the argument is a

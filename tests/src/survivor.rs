@@ -93,6 +93,17 @@ impl Survivor {
         Ok(())
     }
 
+    /// Starts it again and kills it after that time, wherever its start is then.
+    ///
+    /// # Errors
+    /// When it ends by itself.
+    pub async fn killed_at_start(&mut self, after: Duration, credit: usize) -> Result<()> {
+        ensure!(self.running.is_none(), "the server runs");
+        self.launch.killed_after(after).await?;
+        self.note_end(credit);
+        Ok(())
+    }
+
     /// Waits until it ends by itself, as one does that is told where to die.
     ///
     /// # Errors

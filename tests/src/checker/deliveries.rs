@@ -121,6 +121,8 @@ impl Deliveries<'_> {
             Some(_) if fate == Fate::Reached => verdict.lost.push(story()),
             Some(DeliveryOutcome::Failed) if fate == Fate::Refused && is_refused => {}
             Some(DeliveryOutcome::Unregistered) if fate == Fate::Dead && is_refused => {}
+            // Another notification had found out before it was tried again.
+            Some(DeliveryOutcome::Failed) if fate == Fate::Dead && !is_refused => {}
             Some(DeliveryOutcome::Canceled) if fate == Fate::Maybe => {}
             Some(_) => verdict.wrong_state.push(story()),
         }

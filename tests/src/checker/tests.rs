@@ -249,6 +249,10 @@ fn what_may_be_so_or_not_is_no_finding() {
         ("a failure that is tried again", |h| {
             h.arrivals.insert(0, arrival(Provider::Telegram, "chat-token", 429, 1));
         }),
+        ("a dead address that another notification found before it was tried again", |h| {
+            h.arrivals[2].status = 500;
+            outcome(h, "dead", DeliveryOutcome::Failed);
+        }),
         ("a dead address that is known as such already", |h| {
             forget(h, "dead-token");
             let outcomes = h.told[0].deliveries.clone();

@@ -1,0 +1,97 @@
+//! T1: the process is killed at random moments under load, now and then again while it starts.
+//! Nothing that was accepted is lost, nothing comes that nobody asked for, and what is repeated is
+//! bounded by the credit and recognisable.
+//!
+//! `NOTIFY_CRASH_RUNS=200` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+use notify_tests::Survivor;
+
+use crate::load::{Load, script_errors, settle};
+use crate::{CREDIT, launch, setting};
+
+/// Kills unless the environment says otherwise.
+const RUNS: u64 = 20;
+/// Kills of one folder; then everything must come to its end.
+const RUNS_PER_FOLDER: u64 = 5;
+/// Latest moment of a kill after a start.
+const KILL_WITHIN_MS: u64 = 2_000;
+/// One kill in so many is followed by another …
+const DOUBLE_ONE_IN: u64 = 10;
+/// … within so long of the next start.
+const DOUBLE_WITHIN_MS: u64 = 200;
+/// Applications that send beside each other.
+const TENANTS: u64 = 3;
+
+/// What kills came to.
+#[derive(Debug, Default)]
+struct Sum {
+    kills: usize,
+    pairs: usize,
+    repeats: usize,
+    largest: usize,
+    drained: Duration,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_at_random_lose_nothing_and_repeat_no_more_than_the_credit() -> Result<()> {
+    let runs = setting("NOTIFY_CRASH_RUNS").unwrap_or(RUNS);
+    let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("T1: NOTIFY_CRASH_RUNS={runs} NOTIFY_CRASH_SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let mut sum = Sum::default();
+    for first in (0..runs).step_by(usize::try_from(RUNS_PER_FOLDER)?) {
+        let runs = RUNS_PER_FOLDER.min(runs - first);
+        let folder = kill_and_judge(&mut rng, runs).await;
+        let folder = folder.with_context(|| format!("NOTIFY_CRASH_SEED={seed}"))?;
+        sum.kills += folder.kills;
+        sum.pairs += folder.pairs;
+        sum.repeats += folder.repeats;
+        sum.largest = sum.largest.max(folder.largest);
+        sum.drained = sum.drained.max(folder.drained);
+    }
+    let Sum { kills, pairs, repeats, largest, drained } = sum;
+    println!(
+        "T1: {runs} runs, {kills} kills, {pairs} pairs, 0 lost, {repeats} repeats, at most \
+         {largest} a kill of {CREDIT} allowed, drained within {drained:.1?}"
+    );
+    Ok(())
+}
+
+/// Some kills of one server, and what is left of its promises in the end.
+async fn kill_and_judge(rng: &mut Rng, runs: u64) -> Result<Sum> {
+    let folder = tempfile::tempdir()?;
+    let data_dir = folder.path().join("data");
+    let mut server = Survivor::start(launch(&data_dir)).await?;
+    let mut load = Load::prepare(&server, TENANTS, &folder.path().join("ledger")).await?;
+    script_errors(&server, rng)?;
+    load.begin(&server, rng);
+    for _ in 0..runs {
+        load.go_on(Duration::from_millis(rng.u64(..KILL_WITHIN_MS))).await?;
+        server.kill(CREDIT).await?;
+        if rng.u64(..DOUBLE_ONE_IN) == 0 {
+            let after = Duration::from_millis(rng.u64(..DOUBLE_WITHIN_MS));
+            server.killed_at_start(after, CREDIT).await?;
+        }
+        server.start_again().await?;
+    }
+    load.end().await?;
+    let over = std::time::Instant::now();
+    load.drain(&server).await?;
+    let drained = over.elapsed();
+    let verdict = load.judge(&server).await?;
+    verdict.ensure_sound()?;
+    ensure!(verdict.pairs > 0, "the kills hit a server that sends");
+    let sum = Sum {
+        kills: server.ended.len(),
+        pairs: verdict.pairs,
+        repeats: verdict.repeated(),
+        largest: verdict.largest_repeat(),
+        drained,
+    };
+    settle(server, &data_dir).await?;
+    Ok(sum)
+}

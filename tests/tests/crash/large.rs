@@ -1,0 +1,124 @@
+//! T1 for one large notification: kills when so much of it has arrived, from before the first
+//! message to shortly before the last, while others are accepted that are due long after.
+
+use std::collections::HashSet;
+
+use anyhow::{Context, Result, ensure};
+use notify_client::Client;
+use notify_core::{CreateNotification, NotificationId, PageQuery, Platform};
+use notify_tests::{
+    Ended, Journal, Survivor, WAIT_MAX, completed, configure_providers, crowd, register, tomorrow,
+};
+
+use crate::{CREDIT, launch};
+
+const DEVICES: u64 = 3_000;
+/// How many messages the sandbox has received when the server is killed.
+const KILL_AFTER: [usize; 8] = [0, 1, 50, 300, 700, 1_200, 1_900, 2_700];
+const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
+
+/// What a server was told to accept, and what it said: the key and id of every 200 that was seen.
+type Accepted = Vec<(String, NotificationId)>;
+
+/// Accepts notifications one after the other until the server is gone.
+async fn accept_until_the_end(client: Client, later: CreateNotification, run: usize) -> Accepted {
+    let mut accepted = Accepted::new();
+    loop {
+        let key = format!("run-{run}-{}", accepted.len());
+        let notifications = client.notifications().idempotency_key(key.as_str());
+        match notifications.create(&later).await {
+            Ok(created) => accepted.push((key, created.id)),
+            Err(_) => return accepted,
+        }
+    }
+}
+
+/// Checks that a replay of each acceptance answers the same id.
+async fn replays_answer_the_same(
+    client: &Client,
+    later: &CreateNotification,
+    accepted: &Accepted,
+) -> Result<()> {
+    for (key, id) in accepted {
+        let replayed = client.notifications().idempotency_key(key.as_str()).create(later).await;
+        assert_eq!(&replayed.with_context(|| key.clone())?.id, id, "{key}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn kills_in_the_middle_of_a_large_notification_leave_nobody_out() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut server = Survivor::start(launch(folder.path())).await?;
+    configure_providers(&server.client()?, &server.sandbox).await?;
+    register(&server.client()?, crowd(DEVICES)).await?;
+    let everybody = CreateNotification::to_platforms(BOTH, "x");
+    // Beside it: what is accepted now and due long after the test.
+    let later = CreateNotification::to_platforms([Platform::Android], "later").send_at(tomorrow());
+    let mut accepted = Accepted::new();
+    let mut sent: Option<NotificationId> = None;
+
+    for (run, after) in KILL_AFTER.into_iter().enumerate() {
+        let client = server.client()?;
+        let again =
+            client.notifications().idempotency_key("everybody").create(&everybody).await?.id;
+        assert_eq!(sent.get_or_insert(again.clone()), &again, "the same call, the same id");
+        let accepting = tokio::spawn(accept_until_the_end(client, later.clone(), run));
+        let received = server.sandbox.wait_for(after, WAIT_MAX).await.len();
+        ensure!(received >= after, "{received} of {after} came");
+        server.kill(CREDIT).await?;
+        let seen = accepting.await?;
+        server.start_again().await?;
+        replays_answer_the_same(&server.client()?, &later, &seen).await?;
+        accepted.extend(seen);
+    }
+
+    let client = server.client()?;
+    let id = sent.context("it was sent")?;
+    let record = completed(&client, &id).await?;
+    assert_eq!((record.counts.targeted, record.counts.sent), (DEVICES, DEVICES), "{record:?}");
+    ensure!(accepted.len() > KILL_AFTER.len(), "the kills hit a server that accepts");
+    everything_accepted_is_there(&client, &accepted, &id).await?;
+    check_what_arrived(&server, &id);
+    server.stop().await?;
+    server.sandbox.stop().await;
+    Ok(())
+}
+
+/// Every 200 that was seen stands in the listing, once; beside it at most one a run whose answer
+/// the kill swallowed.
+async fn everything_accepted_is_there(
+    client: &Client,
+    accepted: &Accepted,
+    everybody: &NotificationId,
+) -> Result<()> {
+    let mut pages = client.notifications().all(&PageQuery { limit: Some(1_000), cursor: None });
+    let mut listed = HashSet::new();
+    let mut count = 0;
+    while let Some(notification) = pages.next().await {
+        count += 1;
+        listed.insert(notification?.id);
+    }
+    assert_eq!(listed.len(), count, "no notification is listed twice");
+    let lost: Vec<_> = accepted.iter().filter(|(_, id)| !listed.contains(id)).collect();
+    assert_eq!(lost, Vec::<&(String, NotificationId)>::new());
+    assert!(listed.contains(everybody));
+    assert!(count <= accepted.len() + 1 + KILL_AFTER.len(), "{count} of {}", accepted.len());
+    Ok(())
+}
+
+fn check_what_arrived(server: &Survivor, id: &NotificationId) {
+    assert_eq!(server.sandbox.counts().dropped, 0, "the journal holds everything");
+    let journal = Journal::of(server.sandbox.journal());
+    assert_eq!(journal.reached() as u64, DEVICES, "0 lost");
+    assert_eq!(journal.identities(), HashSet::from([id.to_string()]), "repeats are recognisable");
+    // Each repeat is owed to the process whose outcome was not on disk yet: the one that sent the
+    // message before it. Of each process at most as many as its credit allows.
+    let mut by_process = vec![0; server.ended.len() + 1];
+    for message in journal.repeated() {
+        let is_before = |ended: &Ended| ended.last_connection < message.connection;
+        by_process[server.ended.partition_point(is_before)] += 1;
+    }
+    assert_eq!(by_process.last(), Some(&0), "the last process was not killed");
+    assert!(by_process.iter().all(|repeated| *repeated <= CREDIT), "{by_process:?}");
+}

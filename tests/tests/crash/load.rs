@@ -1,0 +1,226 @@
+//! Applications that send to all five platforms, again and again, whatever happens to the server.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+use notify_client::Client;
+use notify_core::{CreateNotification, NotificationStatus, PageQuery, Platform};
+use notify_server::sandbox::{Action, Answer, Provider, Rule};
+use notify_tests::{
+    Asked, History, Ledger, Said, Survivor, Tenant, Told, Verdict, ensure_settled, until,
+};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::{ALL, CROWD};
+
+/// Time between two notifications of one application.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+/// One in so many goes to the chat app too, where a chat takes one message a second.
+const CHATS_ONE_IN: u32 = 6;
+/// Ending of the audience with those in the chat app.
+const AND_CHATS: &str = " and chats";
+const BUT_CHATS: [Platform; 4] =
+    [Platform::Android, Platform::Ios, Platform::Web, Platform::FbMessenger];
+/// Errors that each provider is scripted to answer, …
+const ERRORS: usize = 40;
+/// … spread over so many of its messages: two in a hundred.
+const ERRORS_AMONG: u32 = 2_000;
+/// Most notifications that one application lists: far more than a run asks for.
+const LISTED_MAX: u32 = 1_000;
+
+/// Applications with their people, and what they asked.
+pub(crate) struct Load {
+    pub(crate) tenants: Vec<Tenant>,
+    pub(crate) ledger: Arc<Ledger>,
+    stop: watch::Sender<bool>,
+    asking: JoinSet<Result<()>>,
+}
+
+impl Load {
+    /// Makes so many applications. Nobody asks yet.
+    pub(crate) async fn prepare(server: &Survivor, tenants: u64, ledger: &Path) -> Result<Self> {
+        let mut made = Vec::new();
+        for number in 1..=tenants {
+            let client_of = |key: &str| server.client_of(key);
+            made.push(Tenant::make(client_of, &server.sandbox, number, CROWD).await?);
+        }
+        let ledger = Arc::new(Ledger::open(ledger)?);
+        let stop = watch::Sender::new(false);
+        Ok(Self { tenants: made, ledger, stop, asking: JoinSet::new() })
+    }
+
+    /// Lets every application ask until it is stopped, each with a seed of its own.
+    pub(crate) fn begin(&mut self, server: &Survivor, rng: &mut Rng) {
+        for (number, tenant) in self.tenants.iter().enumerate() {
+            let asking = Asking {
+                name: format!("tenant-{number}"),
+                api_key: tenant.api_key.clone(),
+                origin: server.origin.subscribe(),
+                stop: self.stop.subscribe(),
+                ledger: Arc::clone(&self.ledger),
+                rng: rng.fork(),
+            };
+            self.asking.spawn(asking.run());
+        }
+    }
+
+    /// Lets the load go on for that long; fails when somebody stopped asking.
+    pub(crate) async fn go_on(&mut self, time: Duration) -> Result<()> {
+        match tokio::time::timeout(time, self.asking.join_next()).await {
+            Err(_) => Ok(()),
+            Ok(None) => anyhow::bail!("nobody asks"),
+            Ok(Some(ended)) => ended?.context("an application stopped asking"),
+        }
+    }
+
+    /// Ends the load, and returns when everybody has their last answer.
+    pub(crate) async fn end(&mut self) -> Result<()> {
+        self.stop.send_replace(true);
+        while let Some(ended) = self.asking.join_next().await {
+            ended??;
+        }
+        Ok(())
+    }
+
+    /// Waits until everything that was accepted is over. A minute is the figure of T1.
+    pub(crate) async fn drain(&self, server: &Survivor) -> Result<()> {
+        for tenant in &self.tenants {
+            drained(&server.client_of(&tenant.api_key)?).await?;
+        }
+        Ok(())
+    }
+
+    /// Judges what is over; the server runs.
+    pub(crate) async fn judge(&self, server: &Survivor) -> Result<Verdict> {
+        let mut history = History {
+            asked: self.ledger.entries()?,
+            audiences: BTreeMap::new(),
+            arrivals: Vec::new(),
+            told: Vec::new(),
+            ended: server.ended.clone(),
+        };
+        for (number, tenant) in self.tenants.iter().enumerate() {
+            let client = server.client_of(&tenant.api_key)?;
+            history.told.append(&mut Told::of(&client).await?);
+            let everybody = [tenant.members.clone(), tenant.chats.clone()].concat();
+            history.audiences.insert(format!("tenant-{number}"), tenant.members.clone());
+            history.audiences.insert(format!("tenant-{number}{AND_CHATS}"), everybody);
+        }
+        history.arrivals = server.arrivals()?;
+        ensure!(!history.told.is_empty(), "something was accepted");
+        Ok(history.check())
+    }
+}
+
+/// Waits until every notification of an application is over.
+async fn drained(client: &Client) -> Result<()> {
+    let query = PageQuery { limit: Some(LISTED_MAX), cursor: None };
+    until("everything is over", async || {
+        let listed = client.notifications().list(&query).await?;
+        ensure!(listed.next_cursor.is_none(), "one page holds them all");
+        let mut all = listed.notifications.iter();
+        let is_over = all.all(|one| one.status == NotificationStatus::Completed);
+        Ok(is_over.then_some(()))
+    })
+    .await
+}
+
+/// Stops the server in order, and checks that its file is whole and nothing in it unfinished.
+pub(crate) async fn settle(mut server: Survivor, data_dir: &Path) -> Result<()> {
+    server.stop().await?;
+    server.sandbox.stop().await;
+    ensure_settled(&data_dir.join("notify.db"))
+}
+
+/// One application's caller.
+struct Asking {
+    name: String,
+    api_key: String,
+    origin: watch::Receiver<String>,
+    stop: watch::Receiver<bool>,
+    ledger: Arc<Ledger>,
+    rng: Rng,
+}
+
+impl Asking {
+    async fn run(mut self) -> Result<()> {
+        let mut ticks = tokio::time::interval(ASK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut client = self.client()?;
+        for number in 0_u32.. {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = self.stop.wait_for(|stop| *stop) => return Ok(()),
+            }
+            let with_chats = number % CHATS_ONE_IN == 0;
+            let asked = Asked {
+                key: format!("{}-{number}", self.name),
+                audience: format!("{}{}", self.name, if with_chats { AND_CHATS } else { "" }),
+            };
+            let platforms = if with_chats { &ALL[..] } else { &BUT_CHATS[..] };
+            self.ledger.asked(&asked)?;
+            // Half of them ask on as a client with retries does; the others never hear of it again.
+            let asks_on = self.rng.bool();
+            loop {
+                if self.origin.has_changed()? {
+                    client = self.client()?;
+                }
+                let said = self.ask(&client, &asked.key, platforms).await?;
+                if !matches!(said, Said::Unknown(_)) || !asks_on {
+                    break;
+                }
+                tokio::select! {
+                    changed = self.origin.changed() => changed?,
+                    _ = self.stop.wait_for(|stop| *stop) => return Ok(()),
+                }
+                client = self.client()?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, client: &Client, key: &str, platforms: &[Platform]) -> Result<Said> {
+        let notification = CreateNotification::to_platforms(platforms.iter().copied(), key);
+        let answer = client.notifications().idempotency_key(key).create(&notification).await;
+        let said = Said::of(&answer);
+        self.ledger.said(key, said.clone())?;
+        Ok(said)
+    }
+
+    fn client(&mut self) -> Result<Client> {
+        let origin = self.origin.borrow_and_update();
+        Ok(Client::builder(&origin).api_key(self.api_key.as_str()).retries(0).build()?)
+    }
+}
+
+/// Scripts two errors in a hundred messages of every provider: each passes, so that in the end
+/// everybody is reached who can be.
+pub(crate) fn script_errors(server: &Survivor, rng: &mut Rng) -> Result<()> {
+    let passing = [
+        Answer::status(500),
+        Answer::status(503),
+        Answer::status(429).retry_after(1),
+        Answer::fault(Action::Reset),
+        Answer::fault(Action::Refuse),
+    ];
+    for provider in
+        [Provider::Apns, Provider::Fcm, Provider::WebPush, Provider::Messenger, Provider::Telegram]
+    {
+        // A chat knows no repeat: where it may have been taken it is tried only once more, and that
+        // is another row of the table.
+        let is_chat = matches!(provider, Provider::Messenger | Provider::Telegram);
+        let known = if is_chat { 3 } else { passing.len() };
+        for _ in 0..ERRORS {
+            let answer = passing[rng.usize(..known)].clone().first(1);
+            let rule = Rule::on(provider, answer).after(rng.u32(..ERRORS_AMONG));
+            server.sandbox.script(rule)?;
+        }
+    }
+    Ok(())
+}

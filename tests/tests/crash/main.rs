@@ -1,0 +1,41 @@
+//! What happens to a server's process and to its disk, and what is left of its promises then: the
+//! rows T1, T1b, T2, T3, T13, T20 and T23 of `docs/reliability.md`, each in its file.
+
+mod kills;
+mod large;
+mod load;
+mod restarts;
+mod stops;
+
+use std::path::Path;
+
+use notify_core::Platform;
+use notify_tests::{Crowd, Launch};
+
+/// Most messages that the end of one process may repeat, as the server is told
+/// (`--delivery-credit`).
+const CREDIT: usize = 64;
+
+/// People of one application: on every platform, and few enough that many notifications go out.
+const CROWD: Crowd = Crowd { phones: 16, browsers: 8, chats: 8 };
+
+/// A server on a folder, as nearly every test here starts it.
+fn launch(data_dir: &Path) -> Launch {
+    launch_with(data_dir, CREDIT)
+}
+
+/// The same with another credit. The push services are on this machine.
+fn launch_with(data_dir: &Path, credit: usize) -> Launch {
+    Launch::on(data_dir)
+        .argument("--delivery-credit")
+        .argument(&credit.to_string())
+        .argument("--allow-private-networks")
+}
+
+/// A number that the environment may set, such as the seed of a run that is to be played again.
+fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// Every platform.
+const ALL: [Platform; 5] = Platform::ALL;

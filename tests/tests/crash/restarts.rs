@@ -1,0 +1,66 @@
+//! T23: two servers on one file, and one that is started again and again.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+use notify_client::Client;
+use notify_core::PageQuery;
+use notify_tests::{ServerProcess, Survivor};
+
+use crate::load::{Load, settle};
+use crate::{CREDIT, launch, setting};
+
+/// Starts that are killed, one after the other.
+const RESTARTS: u32 = 100;
+/// In that time they must be done.
+const STORM_MAX: Duration = Duration::from_secs(60);
+/// Latest moment of a kill after a start: some before it listens, some after.
+const KILL_WITHIN_MS: u64 = 150;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_restarts_in_a_row_lose_nothing() -> Result<()> {
+    let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("T23: NOTIFY_CRASH_SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let folder = tempfile::tempdir()?;
+    let data_dir = folder.path().join("data");
+    let mut server = Survivor::start(launch(&data_dir)).await?;
+    let mut load = Load::prepare(&server, 1, &folder.path().join("ledger")).await?;
+    load.begin(&server, &mut rng);
+    load.go_on(Duration::from_secs(1)).await?;
+    server.kill(CREDIT).await?;
+    let began = std::time::Instant::now();
+    for _ in 0..RESTARTS {
+        let after = Duration::from_millis(rng.u64(..KILL_WITHIN_MS));
+        server.killed_at_start(after, CREDIT).await?;
+    }
+    let storm = began.elapsed();
+    ensure!(storm <= STORM_MAX, "{RESTARTS} restarts took {storm:?}");
+    server.start_again().await?;
+    load.end().await?;
+    load.drain(&server).await?;
+    let verdict = load.judge(&server).await?;
+    verdict.ensure_sound()?;
+    println!("T23: {RESTARTS} restarts in {storm:.1?}, {} pairs, 0 lost", verdict.pairs);
+    settle(server, &data_dir).await
+}
+
+#[tokio::test]
+async fn a_second_server_on_the_same_file_is_refused() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let first = ServerProcess::start(folder.path()).await?;
+    let (status, said) = launch(folder.path()).ended().await?;
+    assert!(!status.success(), "{status}");
+    assert_eq!(said.lines().count(), 1, "one line for people: {said}");
+    assert!(
+        said.contains("in use by another notify-server") && said.contains("notify.db"),
+        "{said}"
+    );
+    let key = first.api_key.clone().context("a key")?;
+    let client = Client::builder(&first.origin).api_key(key).build()?;
+    client.notifications().list(&PageQuery::default()).await?;
+    // With the first one gone the file is free again, also when it was killed.
+    first.kill().await?;
+    ServerProcess::start(folder.path()).await?.kill().await
+}

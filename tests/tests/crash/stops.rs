@@ -1,0 +1,107 @@
+//! T3: a stop in order under load, with push services that take their time. It loses and repeats
+//! nothing, ends within the grace, and turns nobody away without a word.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use fastrand::Rng;
+use notify_core::{CreateNotification, Platform};
+use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_tests::{
+    Fate, Said, Survivor, WAIT_MAX, completed, configure_providers, crowd, register,
+};
+
+use crate::load::{Load, settle};
+use crate::{launch, launch_with, setting};
+
+/// How long every push service takes to answer.
+const ANSWER_MS: u64 = 2_000;
+/// Messages that may be in flight: a second's worth of what is asked for, and more.
+const SLOW_CREDIT: usize = 1_024;
+/// Stops of one server.
+const STOPS: u32 = 4;
+/// Latest moment of a stop after a start.
+const STOP_WITHIN_MS: u64 = 1_500;
+/// Applications that send beside each other.
+const TENANTS: u64 = 2;
+/// What callers may hear beside 200 while a server stops: that it does, and then that nobody
+/// listens. Anything else, such as a reset, leaves open what became of the request.
+const CLEAN: [&str; 2] = ["the server failed with status 503", "cannot connect"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stops_under_load_lose_and_repeat_nothing_and_refuse_cleanly() -> Result<()> {
+    let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("T3: NOTIFY_CRASH_SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let folder = tempfile::tempdir()?;
+    let data_dir = folder.path().join("data");
+    let mut server = Survivor::start(launch_with(&data_dir, SLOW_CREDIT)).await?;
+    let mut load = Load::prepare(&server, TENANTS, &folder.path().join("ledger")).await?;
+    for provider in
+        [Provider::Apns, Provider::Fcm, Provider::WebPush, Provider::Messenger, Provider::Telegram]
+    {
+        server.sandbox.script(Rule::on(provider, Answer::ok()).delay_ms(ANSWER_MS))?;
+    }
+    load.begin(&server, &mut rng);
+    let mut longest = Duration::ZERO;
+    for _ in 0..STOPS {
+        load.go_on(Duration::from_millis(rng.u64(..STOP_WITHIN_MS))).await?;
+        longest = longest.max(server.stop().await?);
+        server.start_again().await?;
+    }
+    load.end().await?;
+    load.drain(&server).await?;
+    // The delay stands in the place of what the addresses ask for: nobody is dead here.
+    for tenant in &mut load.tenants {
+        tenant.members.iter_mut().for_each(|member| member.fate = Fate::Reached);
+    }
+    let verdict = load.judge(&server).await?;
+    verdict.ensure_sound()?;
+    assert_eq!(verdict.repeated(), 0, "every answer was waited for: {verdict:?}");
+    let mut refusals = 0;
+    for entry in load.ledger.entries()? {
+        for said in &entry.said {
+            if let Said::Unknown(what) = said {
+                let is_clean = CLEAN.iter().any(|clean| what.starts_with(clean));
+                ensure!(is_clean, "{}: {what}", entry.asked.key);
+                refusals += 1;
+            }
+        }
+    }
+    ensure!(refusals > 0, "somebody asked while it stopped");
+    println!(
+        "T3: {STOPS} stops, at most {longest:.1?}, {} pairs, 0 lost, 0 repeats, {refusals} clean \
+         refusals",
+        verdict.pairs
+    );
+    settle(server, &data_dir).await
+}
+
+const DEVICES: u64 = 3_000;
+/// How many messages the sandbox has received when the server is stopped.
+const STOP_AFTER: [usize; 3] = [1, 400, 900];
+
+#[tokio::test]
+async fn stops_in_the_middle_of_a_large_notification_repeat_nothing() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut server = Survivor::start(launch(folder.path())).await?;
+    configure_providers(&server.client()?, &server.sandbox).await?;
+    register(&server.client()?, crowd(DEVICES)).await?;
+    // Answers take a moment, so that many are in flight whenever it stops.
+    for provider in [Provider::Apns, Provider::Fcm] {
+        server.sandbox.script(Rule::on(provider, Answer::ok()).delay_ms(30))?;
+    }
+    let everybody = CreateNotification::to_platforms([Platform::Android, Platform::Ios], "x");
+    let id = server.client()?.notifications().create(&everybody).await?.id;
+    for after in STOP_AFTER {
+        server.sandbox.wait_for(after, WAIT_MAX).await;
+        server.stop().await?;
+        server.start_again().await?;
+    }
+    let record = completed(&server.client()?, &id).await?;
+    assert_eq!((record.counts.targeted, record.counts.sent), (DEVICES, DEVICES), "{record:?}");
+    let counts = server.sandbox.counts();
+    let once = (DEVICES, DEVICES, DEVICES);
+    assert_eq!((counts.received, counts.accepted, counts.accepted_tokens), once);
+    settle(server, folder.path()).await
+}
