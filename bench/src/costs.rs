@@ -22,6 +22,14 @@ impl Costs {
         format!("CPU {cpu:.2} µs each, {rate}/s")
     }
 
+    /// The same of a peer, or why it is missing.
+    pub(crate) fn text_or(&self, peer: &str, missing: &str) -> String {
+        if self.0.is_empty() {
+            return format!("{peer}: missing ({missing})");
+        }
+        format!("{peer}: {}", self.text())
+    }
+
     /// How many times the CPU of the other one takes.
     pub(crate) fn cpu_ratio(&self, beside: &Self) -> f64 {
         median_ratio(&self.cpu(), &beside.cpu())

@@ -21,6 +21,14 @@ pub(crate) struct Scale {
     pub(crate) send_devices: u64,
     /// Requests between two `GOAWAY` of the trouble row.
     pub(crate) goaway_every: u64,
+    /// Messages of node-apn, whose cost of each does not depend on how many there are.
+    pub(crate) peer_devices: u64,
+    /// Browsers of the web push row.
+    pub(crate) browsers: u64,
+    /// Messages of npm's web-push.
+    pub(crate) peer_browsers: u64,
+    /// Jobs of graphile-worker.
+    pub(crate) peer_jobs: u64,
 }
 
 impl Scale {
@@ -35,6 +43,10 @@ impl Scale {
             statistics_few: 1_000,
             send_devices: 200_000,
             goaway_every: 5_000,
+            peer_devices: 50_000,
+            browsers: 100_000,
+            peer_browsers: 10_000,
+            peer_jobs: 100_000,
         }
     }
 
@@ -49,6 +61,10 @@ impl Scale {
             statistics_few: 100,
             send_devices: 500,
             goaway_every: 250,
+            peer_devices: 500,
+            browsers: 200,
+            peer_browsers: 200,
+            peer_jobs: 1_000,
         }
     }
 }

@@ -147,7 +147,7 @@ async fn fill(file: &Path, devices: u64) -> anyhow::Result<()> {
     empty_log(file)
 }
 
-async fn first_app(store: &SqliteStore) -> anyhow::Result<AppNo> {
+pub(crate) async fn first_app(store: &SqliteStore) -> anyhow::Result<AppNo> {
     let apps = store.list_apps(PageRequest { limit: 1, cursor: None }).await?;
     let app = apps.rows.first().context("a first start makes an application")?;
     Ok(store.app(app.id).await?.0)

@@ -2,21 +2,23 @@
 //! same requests, and beside npm's client of APNs. The sandbox checks every message and counts the
 //! different tokens it accepted.
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
 
-use crate::bare::h2_client;
+use crate::bare::h2_client::{self, Orders};
 use crate::caller::Caller;
 use crate::children::{Sandbox, Server};
 use crate::costs::Costs;
+use crate::peers::Peers;
 use crate::place::Place;
 use crate::process::{Others, flush_p50};
 use crate::rows::shown::{CHANNELS, PROVIDERS, Shown};
 use crate::scale::Scale;
-use crate::seed::{Seed, notification};
+use crate::seed::{Seed, notification, push_token};
 use crate::table::{Goal, Line, Section, grouped};
 
 /// Measures the row.
-pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section> {
+pub(crate) async fn run(scale: &Scale, place: &Place, peers: &Peers) -> anyhow::Result<Section> {
     let seed = Seed::with(place, scale.send_devices * 2).await?;
     let data = seed.copy(place)?;
     let (server, _) = Server::start(place, data.path())?;
@@ -28,6 +30,7 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     let mut section = Section::default();
     let mut costs = CHANNELS.map(|_| [Costs::default(), Costs::default()]);
     let (mut connections, count) = (0, scale.send_devices);
+    let (mut npm, mut missing) = (Costs::default(), String::new());
     for _ in 0..scale.rounds {
         let others = Others::watch()?;
         section.flushes.push(flush_p50(place.disk())?);
@@ -39,9 +42,22 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
             connections += accepted.connections.saturating_sub(1);
             ensure!(accepted.tokens == count, "accepted {}", accepted.tokens);
 
-            bare.0.push(h2_client::run(&shown.orders(channel, &sandbox, count).await?)?);
+            let orders = shown.orders(channel, &sandbox, count).await?;
+            bare.0.push(h2_client::run(&orders)?);
             let accepted = sandbox.take_accepted().await?;
             ensure!(accepted.tokens == count + 1, "accepted {}", accepted.tokens);
+            if channel.provider != "apns" {
+                continue;
+            }
+            match peers.start("node-apn.mjs", &orders_of_peer(scale, &orders)?)? {
+                Ok(mut peer) => {
+                    npm.0.push(peer.measure(scale.peer_devices)?);
+                    let accepted = sandbox.take_accepted().await?;
+                    let wanted = scale.peer_devices;
+                    ensure!(accepted.tokens == wanted, "accepted {}", accepted.tokens);
+                }
+                Err(reason) => missing = reason,
+            }
         }
         section.others.push(others.share()?);
     }
@@ -51,18 +67,32 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
          both sides share the cores with the sandbox, so that rates are its"
     ));
     for (channel, [ours, bare]) in CHANNELS.iter().zip(&costs) {
-        section.lines.push(line(scale, channel.provider, ours, bare));
+        let beside = format!("bare h2: {}", bare.text());
+        let ratio = ours.cpu_ratio(bare);
+        section.lines.push(line(scale, channel.provider, (ours, beside), (ratio, 1.3)));
     }
+    let [_, [ours, _]] = &costs;
+    let beside = npm.text_or("@parse/node-apn", &missing);
+    section.lines.push(line(scale, "apns", (ours, beside), (ours.cpu_ratio(&npm), 0.15)));
     Ok(section)
 }
 
-fn line(scale: &Scale, provider: &str, ours: &Costs, bare: &Costs) -> Line {
-    Line {
-        row: "send",
-        what: format!("{} devices on {provider}", grouped(scale.send_devices as f64)),
-        figure: ours.text(),
-        beside: format!("bare h2: {}", bare.text()),
-        ratio: ours.cpu_ratio(bare),
-        goal: Goal::AtMost(1.3),
-    }
+fn line(
+    scale: &Scale,
+    provider: &str,
+    (ours, beside): (&Costs, String),
+    (ratio, goal): (f64, f64),
+) -> Line {
+    let what = format!("{} devices on {provider}", grouped(scale.send_devices as f64));
+    Line { row: "send", what, figure: ours.text(), beside, ratio, goal: Goal::AtMost(goal) }
+}
+
+/// The same messages for node-apn, which renders and signs by itself.
+fn orders_of_peer(scale: &Scale, orders: &Orders) -> anyhow::Result<Value> {
+    let numbers = (orders.first..).step_by(2).take(usize::try_from(scale.peer_devices)?);
+    let tokens: Vec<String> = numbers.map(push_token).collect();
+    let payload: Value = serde_json::from_str(&orders.body).context("a payload in JSON")?;
+    let headers: serde_json::Map<String, Value> =
+        orders.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    Ok(json!({ "config": orders.config, "tokens": tokens, "payload": payload, "headers": headers }))
 }
