@@ -218,9 +218,14 @@ impl Gate {
     pub(crate) fn refused(&self, reason: &Reason, now: Timestamp) -> Refusal {
         let mut is_first = false;
         self.change(|state| match state {
-            GateState::Open | GateState::Paused { .. } | GateState::Failing { .. } => {
+            GateState::Open | GateState::Failing { .. } => {
                 is_first = true;
                 Some(GateState::Doubted)
+            }
+            // The pause stands; who comes after it tells.
+            GateState::Paused { .. } => {
+                is_first = true;
+                None
             }
             GateState::Doubted
             | GateState::Probing { .. }

@@ -123,11 +123,21 @@ impl Lane {
         self.tell(|inbox| inbox.retries_due = true);
     }
 
+    /// Tells the lane that its application was changed or erased. Nothing of that blames or excuses
+    /// the provider: what is held or stopped stays so.
+    fn app_changed(&self) {
+        let mut known = self.known();
+        *known = Known { version: known.version + 1, provider: LaneProvider::Unknown };
+        drop(known);
+        self.tell(|inbox| inbox.provider_changed = true);
+        self.gate.nudge();
+    }
+
     /// Tells the lane that its provider was configured anew: what was held goes on at once.
     pub(crate) fn provider_changed(&self) {
         let mut known = self.known();
         *known = Known { version: known.version + 1, provider: LaneProvider::Unknown };
-        // Under the lock that `hold` takes, and before the lane wakes: it would find its retries
+        // Under the lock that `refused` takes, and before the lane wakes: it would find its retries
         // held still.
         self.gate.open();
         self.services.open();
@@ -157,6 +167,10 @@ impl Lane {
         let mut known = self.known();
         // One that changed while it was read is read again by whoever asks next.
         if known.version == version {
+            if let LaneProvider::Ready(_) = known.provider {
+                // Somebody was first: what is rendered is rendered for one of them.
+                return Ok(known.provider.clone());
+            }
             known.provider = provider.clone();
             self.pace.set_rate(rate);
         }
@@ -200,12 +214,25 @@ impl Lane {
         }
     }
 
-    /// Until when a device was sent to so lately that the platform would refuse another message to
-    /// it; else takes note that it is sent to now.
-    pub(crate) fn chat_pace(&self, key: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
+    /// Whether a device was not sent to so lately that the platform would refuse another message.
+    ///
+    /// # Errors
+    /// When it was: until when.
+    pub(crate) fn chat_free(&self, key: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
+        if self.has_chats() { self.chats.free(key, now) } else { Ok(()) }
+    }
+
+    /// A device is sent to now.
+    pub(crate) fn chat_started(&self, key: DeviceKey, now: Timestamp) {
+        if self.has_chats() {
+            self.chats.started(key, now);
+        }
+    }
+
+    fn has_chats(&self) -> bool {
         match self.platform {
-            Platform::ChatApp => self.chats.admit(key, now),
-            Platform::Android | Platform::Ios | Platform::Web | Platform::FbMessenger => Ok(()),
+            Platform::ChatApp => true,
+            Platform::Android | Platform::Ios | Platform::Web | Platform::FbMessenger => false,
         }
     }
 
@@ -216,7 +243,11 @@ impl Lane {
 
     /// They are not any more.
     pub(crate) fn parked_fewer(&self, devices: usize) {
-        self.parked.fetch_sub(devices, Ordering::AcqRel);
+        let before = self.parked.fetch_sub(devices, Ordering::AcqRel);
+        let most = self.shared.config.lane_parked_max;
+        if before >= most && before - devices < most {
+            self.look_again();
+        }
     }
 
     fn has_parked(&self) -> bool {
@@ -274,6 +305,22 @@ impl Lane {
     pub(crate) fn stream_ended(&self) {
         self.slots.set_limit(self.slots_max());
         self.slots.give_back(1);
+        self.services_may_go();
+    }
+
+    /// Streams were given up with the work that they were part of.
+    pub(crate) fn streams_dropped(&self, streams: usize) {
+        if streams > 0 {
+            self.slots.give_back(streams);
+            self.services_may_go();
+        }
+    }
+
+    /// Wakes pages that have set devices aside: the service behind them may take some.
+    fn services_may_go(&self) {
+        if self.has_parked() {
+            self.gate.nudge();
+        }
     }
 
     /// How many streams may be open now.
@@ -295,7 +342,7 @@ pub(crate) fn hear(lane: &Lane, change: Change) {
         {
             lane.provider_changed();
         }
-        Change::AppChanged(app) if app == lane.app => lane.provider_changed(),
+        Change::AppChanged(app) if app == lane.app => lane.app_changed(),
         Change::PurgeStopped(app, platform) if (app, platform) == (lane.app, lane.platform) => {
             lane.stop_sending();
         }

@@ -257,11 +257,13 @@ impl PageRun {
                 () = shared.stop.told() => {}
             },
             Obstacle::Retries => tokio::select! {
+                biased;
                 () = self.gate_changes.changed() => {}
                 () = tokio::time::sleep(RETRIES_LOOK_EVERY) => self.lane.look_again(),
                 () = shared.stop.told() => {}
             },
             Obstacle::Services(None) => tokio::select! {
+                biased;
                 () = self.gate_changes.changed() => {}
                 () = shared.stop.told() => {}
             },
@@ -285,6 +287,6 @@ impl Drop for PageRun {
         let credit = self.batch.credits() + self.committing + self.in_flight;
         self.lane.shared.credit.give_back(credit);
         self.lane.retries_written((self.batch.retries() + self.writing) as u64);
-        self.lane.slots.give_back(self.in_flight);
+        self.lane.streams_dropped(self.in_flight);
     }
 }

@@ -96,6 +96,6 @@ impl Drop for Retries<'_> {
     /// Also when the work broke off: a place that is not given back is lost for good.
     fn drop(&mut self) {
         self.lane.shared.credit.give_back(self.credits + self.in_flight);
-        self.lane.slots.give_back(self.in_flight);
+        self.lane.streams_dropped(self.in_flight);
     }
 }

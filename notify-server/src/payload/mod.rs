@@ -50,7 +50,7 @@ pub struct Outgoing<'a> {
     pub collapse_key: Option<&'a str>,
     /// When the last try is worth making; `None` means one try (B19: `ttl_seconds` 0).
     pub expires_at: Option<Timestamp>,
-    /// `ttl_seconds` of the request.
+    /// What is left of `ttl_seconds`.
     pub ttl_seconds: u32,
 }
 

@@ -24,7 +24,7 @@ use super::{AppNo, DeviceKey, DeviceOutcome, DispatchNo, StoreError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Epoch(pub i64);
 
-/// What this process takes over at its start.
+/// What this process takes over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Adopted {
     /// Pages that were open; they are this epoch's now.
@@ -36,8 +36,9 @@ pub struct Adopted {
 /// Dispatches, pages, checkpoints and retries.
 #[async_trait]
 pub trait DeliveryStore {
-    /// Takes over everything unfinished: pages and claimed retries of other epochs are this one's.
-    /// On SQLite the file lock proves that nobody else works on them.
+    /// Takes over every open page, those of this epoch too, and frees the retries that other epochs
+    /// had claimed: at the start, and whenever something is in doubt. On SQLite the file lock proves
+    /// that nobody else works on them.
     async fn adopt(&self, epoch: Epoch, lease_until: Timestamp) -> Result<Adopted, StoreError>;
 
     /// Makes dispatches of at most `limit` notifications that are due, oldest due first: resolves

@@ -7,7 +7,9 @@ use super::run::{Finished, LaneRun};
 use crate::delivery::job::Job;
 use crate::delivery::marks::Mark;
 use crate::delivery::retries;
-use crate::store::{ClaimedRetry, DeviceKey, RetryClaim, RetryNo, SEQUENCE_MAX, StoreError};
+use crate::store::{
+    ClaimedRetry, DeviceKey, RetryClaim, RetryNo, RetryOutcome, RetryStep, SEQUENCE_MAX, StoreError,
+};
 
 /// Dispatches whose rendered form is kept for retries.
 const JOBS_KEPT_MAX: usize = 64;
@@ -35,7 +37,8 @@ impl LaneRun {
         if self.retries_wait {
             return Ok(());
         }
-        self.count_retries().await?;
+        // Nobody tells it again before the next look.
+        self.count_retries().await.inspect_err(|_| self.retries_due = true)?;
         let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
         let mark = shared.marks.open(first, last);
@@ -69,7 +72,13 @@ impl LaneRun {
         if let (Some(first), Some(last)) = (keys.clone().min(), keys.max()) {
             mark.narrow(DeviceKey(first.0 - 1), last);
         }
-        let jobs = self.jobs_of(&claimed).await?;
+        let jobs = match self.jobs_of(&claimed).await {
+            Ok(jobs) => jobs,
+            Err(error) => {
+                self.give_back(&claimed).await;
+                return Err(error);
+            }
+        };
         // Those of an erased application are gone with it.
         claimed.retain(|retry| jobs.iter().any(|job| job.dispatch.no == retry.dispatch));
         let hand = Arc::new(Hand::new(claimed.iter().map(|retry| retry.no).collect()));
@@ -80,6 +89,17 @@ impl LaneRun {
         });
         self.hands.insert(task.id(), hand);
         Ok(())
+    }
+
+    /// Gives claimed retries back untried; where storage fails for that as well, their claims run
+    /// out.
+    async fn give_back(&mut self, claimed: &[ClaimedRetry]) {
+        let shared = self.lane.shared.clone();
+        let now = shared.clock.now();
+        let later = RetryStep::Later { due_at: now };
+        let outcomes = claimed.iter().map(|retry| RetryOutcome::of(retry.no, later.clone()));
+        let settled = shared.store.settle_retries(shared.epoch, outcomes.collect(), now).await;
+        self.retries_due |= settled.is_ok();
     }
 
     /// Counts the open retries where the number matters: at the start, and near the bound.

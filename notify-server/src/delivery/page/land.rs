@@ -115,8 +115,7 @@ impl PageRun {
         self.lane.shared.credit.give_back(1);
         self.queue.push_front(device);
         // After any pause addresses are read again (trap 8); the read sorts the queue as well.
-        self.fresh = false;
-        self.read_at = Timestamp(0);
+        self.must_read();
     }
 
     pub(super) fn wants_commit(&self, obstacle: &Obstacle) -> bool {

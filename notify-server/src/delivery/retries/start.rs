@@ -56,6 +56,10 @@ impl Retries<'_> {
                 self.postpone_all(now);
                 continue;
             }
+            if let Err(until) = self.lane.chat_free(retry.key, now) {
+                self.postpone_front(until);
+                continue;
+            }
             self.lane.slots.set_limit(self.lane.slots_max());
             if !self.slot.has_place() || !self.credit.has_place() {
                 return Ok(());
@@ -65,10 +69,6 @@ impl Retries<'_> {
                 // lane does not claim it before.
                 let until = if self.lane.gate.awaits_word(now) { now } else { until };
                 self.postpone_all(until);
-                continue;
-            }
-            if let Err(until) = self.lane.chat_pace(retry.key, now) {
-                self.postpone_front(until);
                 continue;
             }
             let Some(retry) = self.queue.pop_front() else { break };
@@ -94,6 +94,7 @@ impl Retries<'_> {
         self.credit.hand_over();
         self.in_flight += 1;
         self.mark.started(retry.dispatch, retry.key);
+        self.lane.chat_started(retry.key, now);
         let service = retry.device.as_ref().and_then(|device| job.service_of(&self.lane, device));
         let service = service.map(|service| InService::start(service, now));
         let metrics = self.lane.shared.metrics.clone();
@@ -166,7 +167,7 @@ async fn ends_without_trying(
     if job.expired(lane.shared.clock.now()) {
         return Ok(Some((Settled::Expired, "expired".into())));
     }
-    if device.address.is_none() {
+    if !job.reaches(device) {
         return Ok(Some((Settled::Failed, "no_address".into())));
     }
     if !job.targets(device) {

@@ -133,7 +133,6 @@ impl AccessToken {
             if exchange.forced_at.is_some_and(|at| now.ms_since(at) < FORCED_INTERVAL_MS) {
                 return Err(Answer::Config { reason: Reason::Borrowed("UNAUTHENTICATED") });
             }
-            exchange.forced_at = Some(now);
         }
         let answer = match &exchange.failed {
             // Many wait for one exchange: each trying again would be a storm on a sick endpoint.
@@ -141,6 +140,8 @@ impl AccessToken {
             Some(_) | None => match self.fetch(clock.read(), deadline).await {
                 Ok(granted) => {
                     exchange.failed = None;
+                    // Only now: one that failed was no answer about fresh tokens.
+                    exchange.forced_at = refused.map_or(exchange.forced_at, |_| Some(now));
                     let bearer = granted.bearer.clone();
                     *self.lock() = Some(granted);
                     return Ok(bearer);
