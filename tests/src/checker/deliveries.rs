@@ -108,6 +108,9 @@ impl Deliveries<'_> {
         };
         let fate = member.fate;
         match outcome {
+            // Found dead by another notification after a crash took this one's outcome with it: the
+            // page is read again, and it is not in it any more.
+            None if fate == Fate::Dead && !is_taken => {}
             None if !arrived.is_empty() => verdict.unexpected.push(story()),
             None if matches!(fate, Fate::Reached | Fate::Refused) => verdict.lost.push(story()),
             None => {}

@@ -4,6 +4,7 @@
 mod kills;
 mod large;
 mod load;
+mod points;
 mod restarts;
 mod stops;
 
@@ -18,6 +19,9 @@ const CREDIT: usize = 64;
 
 /// People of one application: on every platform, and few enough that many notifications go out.
 const CROWD: Crowd = Crowd { phones: 16, browsers: 8, chats: 8 };
+
+/// Few people, so that a notification is over in an instant, and yet goes to every platform.
+const FEW: Crowd = Crowd { phones: 3, browsers: 2, chats: 1 };
 
 /// A server on a folder, as nearly every test here starts it.
 fn launch(data_dir: &Path) -> Launch {
