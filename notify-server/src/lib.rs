@@ -9,6 +9,7 @@ pub mod clock;
 pub mod commands;
 pub mod config;
 pub mod delivery;
+pub mod failpoint;
 mod keys;
 mod operations;
 mod outbound;

@@ -39,6 +39,12 @@ impl Launch {
         }
     }
 
+    /// Its data folder.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
     /// With another binary that serves, in place of the server's own.
     #[must_use]
     pub fn program(mut self, name: &'static str) -> Self {
@@ -107,6 +113,17 @@ impl Launch {
     /// # Errors
     /// When it ends, or does not listen in time.
     pub async fn start(&self) -> Result<ServerProcess> {
+        match self.begin().await? {
+            Ok(running) => Ok(running),
+            Err(status) => bail!("the server ended before it listened: {status}"),
+        }
+    }
+
+    /// Starts the built binary and waits until it listens, or has ended before; then its status.
+    ///
+    /// # Errors
+    /// When it does neither in time.
+    pub async fn begin(&self) -> Result<Result<ServerProcess, ExitStatus>> {
         let stderr = match &self.log_file {
             Some(path) => File::options().create(true).append(true).open(path)?.into(),
             None => Stdio::inherit(),
@@ -122,13 +139,14 @@ impl Launch {
                 } else if let Some(key) = line.strip_prefix("admin key: ") {
                     admin_key = Some(key.to_owned());
                 } else if let Some(origin) = line.strip_prefix("listening on ") {
-                    return Ok(origin.to_owned());
+                    return anyhow::Ok(Some(origin.to_owned()));
                 }
             }
-            bail!("the server ended before it listened")
+            Ok(None)
         };
         let origin = tokio::time::timeout(WAIT_MAX, reading).await.context("not in time")??;
-        Ok(ServerProcess { origin, api_key, admin_key, child })
+        let Some(origin) = origin else { return Ok(Err(child.wait().await?)) };
+        Ok(Ok(ServerProcess { origin, api_key, admin_key, child }))
     }
 
     /// Starts the built binary and kills it (SIGKILL) after that time, wherever its start is then.
@@ -153,6 +171,16 @@ impl Launch {
         let ending = self.spawn(Stdio::piped())?.wait_with_output();
         let output = tokio::time::timeout(WAIT_MAX, ending).await.context("it ends")??;
         Ok((output.status, String::from_utf8(output.stderr)?))
+    }
+
+    /// The same, answering what it said on standard output.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn answered(&self) -> Result<(ExitStatus, String)> {
+        let ending = self.spawn(Stdio::inherit())?.wait_with_output();
+        let output = tokio::time::timeout(WAIT_MAX, ending).await.context("it ends")??;
+        Ok((output.status, String::from_utf8(output.stdout)?))
     }
 }
 

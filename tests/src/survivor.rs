@@ -1,5 +1,6 @@
 //! A server process that survives itself: the folder, the keys and the sandbox stay.
 
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -104,11 +105,22 @@ impl Survivor {
         Ok(())
     }
 
+    /// Starts it in another way, in which it ends by itself while it starts.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn ended_at_start(&mut self, launch: &Launch, credit: usize) -> Result<ExitStatus> {
+        ensure!(self.running.is_none(), "the server runs");
+        let (status, _) = launch.answered().await?;
+        self.note_end(credit);
+        Ok(status)
+    }
+
     /// Waits until it ends by itself, as one does that is told where to die.
     ///
     /// # Errors
     /// When it does not end in time.
-    pub async fn ended(&mut self, credit: usize) -> Result<std::process::ExitStatus> {
+    pub async fn ended(&mut self, credit: usize) -> Result<ExitStatus> {
         let status = self.running.take().context("the server runs")?.ended().await?;
         self.note_end(credit);
         Ok(status)
@@ -148,12 +160,33 @@ impl Survivor {
     /// # Errors
     /// When it does not start.
     pub async fn start_again_as(&mut self, launch: &Launch) -> Result<()> {
+        let ended = self.begin_again_as(launch, 0).await?;
+        ensure!(ended.is_none(), "the server ended before it listened: {ended:?}");
+        Ok(())
+    }
+
+    /// The same for one that may end before it listens; then its status. `credit` is what that may
+    /// repeat.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn begin_again_as(
+        &mut self,
+        launch: &Launch,
+        credit: usize,
+    ) -> Result<Option<ExitStatus>> {
         ensure!(self.running.is_none(), "the server runs");
-        let running = launch.start().await?;
+        let running = match launch.begin().await? {
+            Ok(running) => running,
+            Err(status) => {
+                self.note_end(credit);
+                return Ok(Some(status));
+            }
+        };
         ensure!(running.api_key.is_none(), "the keys are made once");
         self.origin.send_replace(running.origin.clone());
         self.running = Some(running);
-        Ok(())
+        Ok(None)
     }
 
     /// What the sandbox received.

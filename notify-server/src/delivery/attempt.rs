@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 
 use tokio::time::Instant;
 
+use crate::failpoint::{self, Stage};
 use crate::providers::{Address, Answer, Prepared, Reason, SharedProvider};
 use crate::telemetry::{DeliveryMetrics, masked};
 
@@ -18,11 +19,13 @@ pub(crate) async fn attempt(
     address: &Address,
 ) -> Answer {
     let began = Instant::now();
+    failpoint::reach(address.provider().as_str(), Stage::Unsent);
     let attempt = AssertUnwindSafe(provider.attempt(payload, address));
     let answer = attempt.catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("an attempt broke off");
         Answer::Unknown { reason: "internal_error".into() }
     });
+    failpoint::reach(address.provider().as_str(), Stage::Answered);
     metrics.attempted(address.provider(), began.elapsed());
     if let Some(reason) = reason(&answer) {
         let provider = address.provider().as_str();

@@ -102,12 +102,16 @@ impl Deliveries<'_> {
     ) {
         let is_taken = arrived.iter().any(|arrival| arrival.is_taken());
         let is_refused = arrived.iter().any(|arrival| arrival.is_refused());
+        let is_refused_last = arrived.last().is_some_and(|arrival| arrival.is_refused());
         let story = || {
             let statuses: Vec<u16> = arrived.iter().map(|arrival| arrival.status).collect();
             self.of(&member.device, &format!("{:?}, {outcome:?}, {statuses:?}", member.fate))
         };
         let fate = member.fate;
         match outcome {
+            // Found dead by another notification after a crash took this one's outcome with it: the
+            // page is read again, and it is not in it any more.
+            None if fate == Fate::Dead && !is_taken => {}
             None if !arrived.is_empty() => verdict.unexpected.push(story()),
             None if matches!(fate, Fate::Reached | Fate::Refused) => verdict.lost.push(story()),
             None => {}
@@ -121,8 +125,9 @@ impl Deliveries<'_> {
             Some(_) if fate == Fate::Reached => verdict.lost.push(story()),
             Some(DeliveryOutcome::Failed) if fate == Fate::Refused && is_refused => {}
             Some(DeliveryOutcome::Unregistered) if fate == Fate::Dead && is_refused => {}
-            // Another notification had found out before it was tried again.
-            Some(DeliveryOutcome::Failed) if fate == Fate::Dead && !is_refused => {}
+            // Another notification had found out before it was tried again. That it was refused and
+            // is known as failed nevertheless would be wrong.
+            Some(DeliveryOutcome::Failed) if fate == Fate::Dead && !is_refused_last => {}
             Some(DeliveryOutcome::Canceled) if fate == Fate::Maybe => {}
             Some(_) => verdict.wrong_state.push(story()),
         }

@@ -137,6 +137,13 @@ fn forget(history: &mut History, address: &str) {
     history.arrivals.retain(|arrival| arrival.address != address);
 }
 
+fn leave_out(history: &mut History, device: &str) {
+    let outcomes = history.told[0].deliveries.clone();
+    let outcomes = outcomes.iter().filter(|(of, _)| of != device);
+    let outcomes: Vec<_> = outcomes.map(|(of, is)| (of.as_str(), *is)).collect();
+    history.told = vec![told(&outcomes)];
+}
+
 const PLANTED: &[Planted] = &[
     ("sent, and nothing arrived", LOST, |h| forget(h, "chat-token")),
     ("nothing known of an accepted notification", LOST, |h| {
@@ -145,9 +152,7 @@ const PLANTED: &[Planted] = &[
     }),
     ("a member that is in no list", LOST, |h| {
         forget(h, "web-token");
-        let outcomes: Vec<_> = h.told[0].deliveries.iter().filter(|(of, _)| of != "web").collect();
-        let outcomes: Vec<_> = outcomes.iter().map(|(of, is)| (of.as_str(), *is)).collect();
-        h.told = vec![told(&outcomes)];
+        leave_out(h, "web");
     }),
     ("pending for ever", LOST, |h| {
         forget(h, "person-token");
@@ -180,6 +185,7 @@ const PLANTED: &[Planted] = &[
     ("arrived at a stranger", UNEXPECTED, |h| {
         h.arrivals.push(arrival(Provider::Telegram, "stranger", 200, 6));
     }),
+    ("arrived at a member that is in no list", UNEXPECTED, |h| leave_out(h, "web")),
     ("refused, and yet there", UNEXPECTED, |h| h.asked[0].said = vec![Said::Refused(400)]),
     ("arrived of a notification that nobody knows", UNEXPECTED, |h| {
         h.asked[0].said.clear();
@@ -255,11 +261,9 @@ fn what_may_be_so_or_not_is_no_finding() {
         }),
         ("a dead address that is known as such already", |h| {
             forget(h, "dead-token");
-            let outcomes = h.told[0].deliveries.clone();
-            let outcomes = outcomes.iter().filter(|(of, _)| of != "dead");
-            let outcomes: Vec<_> = outcomes.map(|(of, is)| (of.as_str(), *is)).collect();
-            h.told = vec![told(&outcomes)];
+            leave_out(h, "dead");
         }),
+        ("a dead address that is known as such since a crash", |h| leave_out(h, "dead")),
     ];
     for (what, change) in allowed {
         let mut history = sound();

@@ -11,7 +11,7 @@ use notify_client::Client;
 use notify_core::{CreateNotification, NotificationStatus, PageQuery, Platform};
 use notify_server::sandbox::{Action, Answer, Provider, Rule};
 use notify_tests::{
-    Asked, History, Ledger, Said, Survivor, Tenant, Told, Verdict, ensure_settled, until,
+    Asked, Crowd, History, Ledger, Said, Survivor, Tenant, Told, Verdict, ensure_settled, until,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -45,10 +45,20 @@ pub(crate) struct Load {
 impl Load {
     /// Makes so many applications. Nobody asks yet.
     pub(crate) async fn prepare(server: &Survivor, tenants: u64, ledger: &Path) -> Result<Self> {
+        Self::prepare_with(server, tenants, ledger, CROWD).await
+    }
+
+    /// The same with that many people each.
+    pub(crate) async fn prepare_with(
+        server: &Survivor,
+        tenants: u64,
+        ledger: &Path,
+        crowd: Crowd,
+    ) -> Result<Self> {
         let mut made = Vec::new();
         for number in 1..=tenants {
             let client_of = |key: &str| server.client_of(key);
-            made.push(Tenant::make(client_of, &server.sandbox, number, CROWD).await?);
+            made.push(Tenant::make(client_of, &server.sandbox, number, crowd).await?);
         }
         let ledger = Arc::new(Ledger::open(ledger)?);
         let stop = watch::Sender::new(false);
@@ -68,6 +78,18 @@ impl Load {
             };
             self.asking.spawn(asking.run());
         }
+    }
+
+    /// Has the first application ask once, of everybody, whatever comes of it.
+    pub(crate) async fn ask_once(&self, server: &Survivor, key: &str) -> Result<Said> {
+        let asked = Asked { key: key.to_owned(), audience: format!("tenant-0{AND_CHATS}") };
+        self.ledger.asked(&asked)?;
+        let client = server.client_of(&self.tenants[0].api_key)?;
+        let notification = CreateNotification::to_platforms(ALL, key);
+        let answer = client.notifications().idempotency_key(key).create(&notification).await;
+        let said = Said::of(&answer);
+        self.ledger.said(key, said.clone())?;
+        Ok(said)
     }
 
     /// Lets the load go on for that long; fails when somebody stopped asking.

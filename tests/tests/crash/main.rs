@@ -1,9 +1,12 @@
 //! What happens to a server's process and to its disk, and what is left of its promises then: the
 //! rows T1, T1b, T2, T3, T13, T20 and T23 of `docs/reliability.md`, each in its file.
 
+mod changes;
 mod kills;
 mod large;
 mod load;
+mod points;
+mod repeats;
 mod restarts;
 mod stops;
 
@@ -18,6 +21,9 @@ const CREDIT: usize = 64;
 
 /// People of one application: on every platform, and few enough that many notifications go out.
 const CROWD: Crowd = Crowd { phones: 16, browsers: 8, chats: 8 };
+
+/// Few people, so that a notification is over in an instant, and yet goes to every platform.
+const FEW: Crowd = Crowd { phones: 3, browsers: 2, chats: 1 };
 
 /// A server on a folder, as nearly every test here starts it.
 fn launch(data_dir: &Path) -> Launch {

@@ -15,6 +15,7 @@ use super::checkpoint::Checkpoints;
 use super::connection::open_writer;
 use super::error::{broken, is_busy, unavailable};
 use super::fault::Faults;
+use crate::failpoint::{self, Stage};
 use crate::store::{Change, ChangeListener, StoreError};
 
 /// Most writes of one commit. At 256 rows a commit the fsync is a small part of the work (35,600
@@ -53,6 +54,8 @@ trait Job: Send {
     fn run(&mut self, tx: &mut WriteTx<'_>) -> bool;
     /// Answers its caller: with its own result, or with the cause that lost the whole batch.
     fn answer(self: Box<Self>, lost: Option<&str>);
+    /// The operation of the store that it is, where it has a result to keep.
+    fn kept(&self) -> Option<&'static str>;
 }
 
 struct Write<T, F> {
@@ -84,6 +87,11 @@ where
         };
         // The caller may have gone away; the write stands all the same.
         let _ = self.caller.send(result);
+    }
+
+    fn kept(&self) -> Option<&'static str> {
+        let is_kept = self.result.as_ref().is_some_and(Result::is_ok);
+        is_kept.then(|| failpoint::method_of(std::any::type_name::<F>()))
     }
 }
 
@@ -286,7 +294,7 @@ impl Work {
         };
         execute(connection, "begin immediate")?;
         let mut changes = Vec::new();
-        for job in batch {
+        for job in &mut *batch {
             execute(connection, "savepoint job")?;
             self.faults.at_write(connection)?;
             let told = changes.len();
@@ -300,8 +308,10 @@ impl Work {
             }
             execute(connection, "release job")?;
         }
+        reached(batch, Stage::Written);
         self.faults.at_commit()?;
         execute(connection, "commit")?;
+        reached(batch, Stage::Committed);
         Ok(changes)
     }
 
@@ -316,6 +326,13 @@ impl Work {
                 let _ = catch_unwind(AssertUnwindSafe(|| listener.changed(*change)));
             }
         }
+    }
+}
+
+/// Where tests have the process end.
+fn reached(batch: &[Box<dyn Job>], stage: Stage) {
+    if cfg!(any(test, feature = "testing")) {
+        batch.iter().filter_map(|job| job.kept()).for_each(|one| failpoint::reach(one, stage));
     }
 }
 

@@ -4,6 +4,7 @@
 use notify_core::Platform;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::failpoint::{self, Stage};
 use crate::store::{AppNo, DeviceKey, SEQUENCE_MAX, StoreError};
 
 /// Most rows of one table that a step deletes.
@@ -24,7 +25,9 @@ pub(crate) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> 
         while more {
             connection.execute_batch("begin immediate")?;
             more = step(connection, app)?;
+            failpoint::reach("resume_erasing", Stage::Written);
             connection.execute_batch("commit")?;
+            failpoint::reach("resume_erasing", Stage::Committed);
         }
     }
 }

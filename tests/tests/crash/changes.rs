@@ -1,0 +1,249 @@
+//! T20: devices register, get other tokens, are disabled and change their tags while two
+//! notifications go out. Who was there before and is left alone gets each once, who came later gets
+//! none, and no token is used once its successor, or the end of it, was acknowledged.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use notify_client::Client;
+use notify_core::{CreateNotification, DeviceId, Platform, RegisterDevice, SetTags, Tag, TagType};
+use notify_server::clock::{Clock, SystemClock};
+use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_tests::{
+    Arrival, Asked, Fate, History, Ledger, Member, Said, Survivor, Told, android, completed,
+    configure_providers, ios, register,
+};
+use tokio::time::MissedTickBehavior;
+
+use crate::load::settle;
+use crate::{launch, setting};
+
+/// Devices there are before; half of them on Android, half on iOS, a third of them with the tag.
+const DEVICES: u64 = 2_400;
+/// Time between two changes: 200 a second.
+const CHANGE_EVERY: Duration = Duration::from_millis(5);
+/// Changes under way at a time.
+const PARALLEL: usize = 16;
+/// How long push services take to answer, so that a notification takes some seconds.
+const ANSWER_MS: u64 = 100;
+/// Seeds of tokens that come later are so far above those that were there.
+const LATER: u64 = 1_000_000;
+/// What was on the wire when a change was acknowledged may still arrive for so long. Far below the
+/// second for which an address that was read may be kept.
+const ON_THE_WIRE_MS: i64 = 250;
+const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
+const TAG: &str = "vip";
+
+/// What happens to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Registers,
+    Swaps,
+    IsDisabled,
+    FlipsTag,
+}
+
+/// A change that was acknowledged.
+struct Done {
+    seed: u64,
+    change: Change,
+    at_ms: i64,
+}
+
+fn phone(seed: u64, token: u64) -> RegisterDevice {
+    let ok = Answer::ok();
+    let mut phone = if seed % 2 == 0 { android(token, &ok) } else { ios(token, &ok) };
+    phone.device_id = device(seed);
+    phone
+}
+
+fn device(seed: u64) -> String {
+    format!("d{seed}")
+}
+
+fn id(seed: u64) -> Result<DeviceId> {
+    DeviceId::new(device(seed)).map_err(anyhow::Error::msg)
+}
+
+fn has_tag(seed: u64) -> bool {
+    seed % 3 == 0
+}
+
+fn tagged(value: bool) -> SetTags {
+    SetTags { tags: vec![Tag { name: TAG.to_owned(), kind: TagType::Bool, value }] }
+}
+
+async fn make(client: &Client, seed: u64, change: Change) -> Result<Done> {
+    let devices = client.devices();
+    match change {
+        Change::Registers => devices.register(&phone(LATER + seed, LATER + seed)).await?,
+        Change::Swaps => devices.register(&phone(seed, 2 * LATER + seed)).await?,
+        Change::IsDisabled => {
+            let off = RegisterDevice { push_disabled: Some(true), ..phone(seed, seed) };
+            devices.register(&off).await?;
+        }
+        Change::FlipsTag => {
+            devices.set_tags(&id(seed)?, &tagged(!has_tag(seed))).await?;
+        }
+    }
+    Ok(Done { seed, change, at_ms: SystemClock::start().now().as_ms() })
+}
+
+/// Everybody there is before.
+async fn populate(client: &Client) -> Result<()> {
+    register(client, (0..DEVICES).map(|seed| phone(seed, seed))).await?;
+    let with_tag = stream::iter((0..DEVICES).filter(|seed| has_tag(*seed)));
+    let set = with_tag.map(|seed| async move {
+        anyhow::Ok(client.devices().set_tags(&id(seed)?, &tagged(true)).await?)
+    });
+    set.buffer_unordered(PARALLEL).try_collect().await
+}
+
+/// Changes devices, each at most once, in an order that the seed decides, until `over`.
+async fn change_until(
+    client: &Client,
+    mut rng: Rng,
+    over: impl Future<Output = Result<()>>,
+) -> Result<Vec<Done>> {
+    let kinds = [Change::Registers, Change::Swaps, Change::IsDisabled, Change::FlipsTag];
+    let mut seeds: Vec<u64> = (0..DEVICES).collect();
+    rng.shuffle(&mut seeds);
+    let mut ticks = tokio::time::interval(CHANGE_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let paced = stream::poll_fn(move |context| ticks.poll_tick(context).map(Some));
+    let changes = paced.zip(stream::iter(seeds)).map(|(_, seed)| {
+        let change = kinds[rng.usize(..kinds.len())];
+        (seed, change)
+    });
+    let made = changes.map(|(seed, change)| make(client, seed, change));
+    made.buffer_unordered(PARALLEL).take_until(over).try_collect().await
+}
+
+/// What is to become of everybody for one of the two notifications.
+fn members(changes: &BTreeMap<u64, Change>, is_tagged: bool) -> Result<Vec<Member>> {
+    let mut members = Vec::new();
+    for seed in 0..DEVICES {
+        let change = changes.get(&seed);
+        let fate = match change {
+            Some(Change::IsDisabled) => Fate::Maybe,
+            Some(Change::FlipsTag) if is_tagged => Fate::Maybe,
+            None | Some(Change::Swaps | Change::Registers | Change::FlipsTag) => Fate::Reached,
+        };
+        if is_tagged && !has_tag(seed) && change != Some(&Change::FlipsTag) {
+            continue;
+        }
+        let mut tokens = vec![seed];
+        tokens.extend((change == Some(&Change::Swaps)).then_some(2 * LATER + seed));
+        let addresses = tokens.into_iter().map(|token| phone(seed, token).push_token);
+        let addresses = addresses.collect::<Option<Vec<_>>>().context("phones have tokens")?;
+        members.push(Member { device: device(seed), addresses, fate });
+    }
+    Ok(members)
+}
+
+/// Checks that no address was used after its end was acknowledged; answers how late the latest was.
+fn ensure_fresh(done: &[Done], arrivals: &[Arrival]) -> Result<i64> {
+    let mut ends = BTreeMap::new();
+    for done in done.iter().filter(|done| matches!(done.change, Change::Swaps | Change::IsDisabled))
+    {
+        let token = phone(done.seed, done.seed).push_token.context("phones have tokens")?;
+        ends.insert(token, done.at_ms);
+    }
+    let after = |arrival: &Arrival| ends.get(&arrival.address).map(|end| arrival.at_ms - end);
+    let latest = arrivals.iter().filter_map(after).max().unwrap_or(0);
+    ensure!(latest <= ON_THE_WIRE_MS, "an address was used {latest} ms after its end");
+    Ok(latest)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_changes_while_it_is_sent_gets_it_once_or_not_at_all() -> Result<()> {
+    let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("T20: NOTIFY_CRASH_SEED={seed}");
+    let folder = tempfile::tempdir()?;
+    let data_dir = folder.path().join("data");
+    let server = Survivor::start(launch(&data_dir)).await?;
+    let client = server.client()?;
+    configure_providers(&client, &server.sandbox).await?;
+    populate(&client).await?;
+    for provider in [Provider::Apns, Provider::Fcm] {
+        server.sandbox.script(Rule::on(provider, Answer::ok()).delay_ms(ANSWER_MS))?;
+    }
+    let ledger = Ledger::open(&folder.path().join("ledger"))?;
+    let mut ids = Vec::new();
+    let all = CreateNotification::to_platforms(BOTH, "all");
+    let tagged = CreateNotification::to_platforms(BOTH, "tagged").tag(TAG);
+    for (key, notification) in [("all", all), ("tagged", tagged)] {
+        ledger.asked(&Asked { key: key.to_owned(), audience: key.to_owned() })?;
+        let answer = client.notifications().create(&notification).await;
+        ledger.said(key, Said::of(&answer))?;
+        ids.push(answer?.id);
+    }
+    let over = async {
+        for id in &ids {
+            completed(&client, id).await?;
+        }
+        Ok(())
+    };
+    let done = change_until(&client, Rng::with_seed(seed), over).await?;
+    let changes = done.iter().map(|done| (done.seed, done.change)).collect();
+    let history = History {
+        asked: ledger.entries()?,
+        audiences: BTreeMap::from([
+            ("all".to_owned(), members(&changes, false)?),
+            ("tagged".to_owned(), members(&changes, true)?),
+        ]),
+        arrivals: server.arrivals()?,
+        told: Told::of(&client).await?,
+        ended: Vec::new(),
+    };
+    let verdict = history.check();
+    verdict.ensure_sound()?;
+    assert_eq!(verdict.repeated(), 0);
+    let latest = ensure_fresh(&done, &history.arrivals)?;
+    overlapped(&history, &changes)?;
+    println!(
+        "T20: {} changes, {} pairs, 0 lost, 0 repeats, the latest use of an old address {latest} \
+         ms after its end",
+        done.len(),
+        verdict.pairs
+    );
+    settle(server, &data_dir).await
+}
+
+/// Checks that the changes came while it was sent: some before and some after a device's turn.
+fn overlapped(history: &History, changes: &BTreeMap<u64, Change>) -> Result<()> {
+    let came = |address: Option<String>| {
+        let of = |arrival: &Arrival| Some(&arrival.address) == address.as_ref();
+        history.arrivals.iter().any(of)
+    };
+    let swaps = changes.iter().filter(|(_, change)| **change == Change::Swaps);
+    let (mut old, mut new) = (0, 0);
+    for (seed, _) in swaps {
+        old += usize::from(came(phone(*seed, *seed).push_token));
+        new += usize::from(came(phone(*seed, 2 * LATER + seed).push_token));
+    }
+    ensure!(old > 0 && new > 0, "{old} got it before their change, {new} after");
+    Ok(())
+}
+
+#[test]
+fn an_address_that_is_used_after_its_end_is_found() -> Result<()> {
+    let done = [Done { seed: 1, change: Change::Swaps, at_ms: 1_000 }];
+    let arrival = |at_ms| -> Result<Arrival> {
+        Ok(Arrival {
+            text: "all".to_owned(),
+            address: phone(1, 1).push_token.context("a token")?,
+            provider: Provider::Apns,
+            identity: None,
+            status: 200,
+            connection: 1,
+            at_ms,
+        })
+    };
+    assert_eq!(ensure_fresh(&done, &[arrival(900)?, arrival(1_000 + ON_THE_WIRE_MS)?])?, 250);
+    ensure!(ensure_fresh(&done, &[arrival(1_001 + ON_THE_WIRE_MS)?]).is_err(), "it is found");
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! T1b: the process ends at every point at which it writes or sends, each in turn: between the
+//! statements and the commit of every operation of the store, between the commit and its answer, and
+//! around every request to a provider. What was answered is there, what was not is there whole or
+//! not at all, the same request again does what it says, and nothing is stuck.
+//!
+//! A point that is not reached fails the test, and so does an operation that is not listed here.
+
+mod calls;
+mod listed;
+mod sending;
+mod starts;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use anyhow::{Result, ensure};
+use notify_tests::Launch;
+
+use crate::launch;
+
+/// Signal by which a process ends itself at a failpoint.
+const ABORTED: i32 = 6;
+
+/// Between the statements of a write and its commit; between the commit and its answer.
+const STAGES: [&str; 2] = ["written", "committed"];
+
+/// A server that ends where it reaches that point for the `hit`-th time.
+fn dying(data_dir: &Path, what: &str, stage: &str, hit: u32) -> Launch {
+    let point = format!("{what} {stage} {hit}");
+    launch(data_dir).program("dying-server").variable("NOTIFY_DIES_AT", &point)
+}
+
+/// Checks that a process ended at its failpoint, and not of something else.
+fn ensure_aborted(status: ExitStatus) -> Result<()> {
+    ensure!(status.signal() == Some(ABORTED), "it ended with {status}");
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! The points of the delivery engine: its writes, and the requests to each provider. One server
+//! dies at one after the other, so that each also takes up what the one before it left.
+
+use anyhow::{Context, Result};
+use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_tests::Survivor;
+
+use super::{dying, ensure_aborted};
+use crate::load::{Load, settle};
+use crate::{CREDIT, FEW, launch};
+
+/// Operations, and at which of their turns the process ends: the first page, one among many, the
+/// last of a notification.
+const WRITES: [(&str, &[u32]); 5] = [
+    ("start_due", &[1]),
+    ("open_page", &[1, 3]),
+    ("checkpoint", &[1, 3, 5]),
+    ("claim_retries", &[1]),
+    ("settle_retries", &[1]),
+];
+/// Requests, and at which of their turns it ends.
+const SENDS: [(&str, &[u32]); 5] = [
+    ("apns", &[1, 3]),
+    ("fcm", &[1, 3]),
+    ("webpush", &[1, 2]),
+    ("messenger", &[1]),
+    ("telegram", &[1]),
+];
+/// Before and after a request.
+const SIDES: [&str; 2] = ["unsent", "answered"];
+
+/// What is ended here.
+pub(super) fn operations() -> Vec<&'static str> {
+    WRITES.iter().map(|(operation, _)| *operation).chain(["adopt"]).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_ends_at_any_point_of_sending_loses_nothing() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let data_dir = folder.path().join("data");
+    let mut server = Survivor::start(launch(&data_dir)).await?;
+    let ledger = folder.path().join("ledger");
+    let load = Load::prepare_with(&server, 1, &ledger, FEW).await?;
+    server.kill(CREDIT).await?;
+    let mut points = 0;
+    for (what, hits) in SENDS {
+        for (stage, hit) in SIDES.iter().flat_map(|stage| hits.iter().map(move |hit| (stage, hit)))
+        {
+            die(&mut server, &load, (what, stage, *hit)).await?;
+            points += 1;
+        }
+    }
+    for (what, hits) in WRITES {
+        let stages = super::STAGES.iter();
+        for (stage, hit) in stages.flat_map(|stage| hits.iter().map(move |hit| (stage, hit))) {
+            die(&mut server, &load, (what, stage, *hit)).await?;
+            points += 1;
+        }
+    }
+    // What the one before left open is taken over at the start.
+    for stage in super::STAGES {
+        let dying = dying(&data_dir, "adopt", stage, 1);
+        ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
+            .with_context(|| format!("adopt {stage}"))?;
+        points += 1;
+    }
+    server.start_again().await?;
+    load.drain(&server).await?;
+    let verdict = load.judge(&server).await?;
+    verdict.ensure_sound()?;
+    println!(
+        "T1b: {points} points of sending, {} pairs, 0 lost, {} repeats, at most {} a point",
+        verdict.pairs,
+        verdict.repeated(),
+        verdict.largest_repeat()
+    );
+    settle(server, &data_dir).await
+}
+
+/// Starts a server that ends at that point, and has it send until it does.
+async fn die(server: &mut Survivor, load: &Load, point: (&str, &str, u32)) -> Result<()> {
+    let (what, stage, hit) = point;
+    let name = format!("{what}-{stage}-{hit}");
+    // One of the messages fails at first, so that there is something to try again.
+    server.sandbox.script(Rule::on(Provider::Fcm, Answer::status(503).first(1)))?;
+    let dying = dying(server.launch.data_dir(), what, stage, hit);
+    let status = match server.begin_again_as(&dying, CREDIT).await? {
+        // With what the one before it left.
+        Some(status) => status,
+        None => {
+            load.ask_once(server, &name).await?;
+            server.ended(CREDIT).await.with_context(|| format!("{name} is reached"))?
+        }
+    };
+    ensure_aborted(status).context(name)
+}

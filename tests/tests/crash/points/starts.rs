@@ -1,0 +1,112 @@
+//! The points of a first start, of any start, of a stop, and of the commands beside the server.
+
+use anyhow::{Context, Result, ensure};
+use http::Method;
+use notify_tests::{Caller, Launch, Survivor, ensure_whole};
+use serde_json::{Value, json};
+
+use super::{STAGES, dying, ensure_aborted};
+use crate::{CREDIT, launch};
+
+/// What is ended here.
+pub(super) fn operations() -> Vec<&'static str> {
+    vec!["found", "add_admin_key", "touch_keys", "write_part", "delete_over", "resume_erasing"]
+}
+
+fn admin_key_create(launch: &Launch) -> Launch {
+    launch.clone().argument("admin-key").argument("create").argument("--json")
+}
+
+#[tokio::test]
+async fn a_first_start_that_ends_is_made_good() -> Result<()> {
+    for (stage, is_founded) in STAGES.into_iter().zip([false, true]) {
+        let folder = tempfile::tempdir()?;
+        let (status, _) = dying(folder.path(), "found", stage, 1).answered().await?;
+        ensure_aborted(status).with_context(|| format!("found {stage}"))?;
+        let server = launch(folder.path()).start().await?;
+        // Keys are shown once; whoever lost them so makes another.
+        assert_eq!(server.admin_key.is_none(), is_founded, "{stage}");
+        let (status, said) = admin_key_create(&launch(folder.path())).answered().await?;
+        ensure!(status.success(), "{status}");
+        let made: Value = serde_json::from_str(&said)?;
+        let key = made["admin_key"].as_str().context("a key")?;
+        let apps = Caller::admin(&server.origin, key)?.get("/admin/v1/apps").await?;
+        assert_eq!(apps["apps"].as_array().map(Vec::len), Some(1), "{stage}: {apps}");
+        server.kill().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_admin_key_is_made_or_not() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    launch(folder.path()).start().await?.kill().await?;
+    let database = folder.path().join("notify.db");
+    let keys = || -> Result<i64> {
+        let count = "select count(*) from admin_keys";
+        Ok(ensure_whole(&database)?.query_row(count, [], |row| row.get(0))?)
+    };
+    for (stage, made) in STAGES.into_iter().zip([0, 1]) {
+        let before = keys()?;
+        let command = admin_key_create(&dying(folder.path(), "add_admin_key", stage, 1));
+        let (status, said) = command.answered().await?;
+        ensure_aborted(status).with_context(|| format!("add_admin_key {stage}"))?;
+        assert_eq!((keys()? - before, said.as_str()), (made, ""), "{stage}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stop_that_ends_early_loses_nothing() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut server = Survivor::start(launch(folder.path())).await?;
+    let device = json!({"device_id": "d", "platform": "android", "sdk_type": "android_push"});
+    server.caller()?.post("/v1/devices", &device).await?;
+    server.kill(CREDIT).await?;
+    for operation in ["touch_keys", "write_part"] {
+        for stage in STAGES {
+            let name = format!("{operation} {stage}");
+            server.start_again_as(&dying(folder.path(), operation, stage, 1)).await?;
+            // A registration that changes nothing is held back until then, as is a key's last use.
+            server.caller()?.post("/v1/devices", &device).await?;
+            server.running()?.ask_to_stop().await?;
+            ensure_aborted(server.ended(CREDIT).await.with_context(|| name.clone())?)?;
+        }
+    }
+    server.start_again().await?;
+    server.caller()?.get("/v1/devices/d").await?;
+    server.stop().await?;
+    ensure_whole(&folder.path().join("notify.db"))?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn starts_that_end_go_on_with_what_is_over_and_what_is_erased() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut server = Survivor::start(launch(folder.path())).await?;
+    let admin = |server: &Survivor| Caller::admin(&server.origin.borrow(), &server.admin_key);
+    let made = admin(&server)?.post("/admin/v1/apps", &json!({"name": "gone"})).await?;
+    let path = format!("/admin/v1/apps/{}", made["id"].as_str().context("an id")?);
+    server.kill(CREDIT).await?;
+    for stage in STAGES {
+        let dying = dying(folder.path(), "delete_over", stage, 1);
+        ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
+            .with_context(|| format!("delete_over {stage}"))?;
+    }
+    server.start_again_as(&dying(folder.path(), "delete_app", "committed", 1)).await?;
+    ensure!(admin(&server)?.send(&Method::DELETE, &path, "").await.is_err(), "it ended");
+    ensure_aborted(server.ended(CREDIT).await?)?;
+    for stage in STAGES {
+        let dying = dying(folder.path(), "resume_erasing", stage, 1);
+        ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
+            .with_context(|| format!("resume_erasing {stage}"))?;
+    }
+    server.start_again().await?;
+    assert_eq!(admin(&server)?.send(&Method::GET, &path, "").await?.status, 404);
+    server.stop().await?;
+    let left = "select count(*) from apps where status = 'erasing'";
+    let database = ensure_whole(&folder.path().join("notify.db"))?;
+    let left: i64 = database.query_row(left, [], |row| row.get(0))?;
+    assert_eq!(left, 0, "nothing is half erased");
+    Ok(())
+}
