@@ -129,10 +129,10 @@ impl AccessToken {
         if let Some(granted) = self.usable(now, refused, REFRESH_BEFORE_END_MS) {
             return Ok(granted);
         }
-        if refused.is_some() {
-            if exchange.forced_at.is_some_and(|at| now.ms_since(at) < FORCED_INTERVAL_MS) {
-                return Err(Answer::Config { reason: Reason::Borrowed("UNAUTHENTICATED") });
-            }
+        if refused.is_some()
+            && exchange.forced_at.is_some_and(|at| now.ms_since(at) < FORCED_INTERVAL_MS)
+        {
+            return Err(Answer::Config { reason: Reason::Borrowed("UNAUTHENTICATED") });
         }
         let answer = match &exchange.failed {
             // Many wait for one exchange: each trying again would be a storm on a sick endpoint.
