@@ -353,10 +353,16 @@ impl Telling<'_> {
         }
         match &self.channel.state {
             ChannelState::Open => {}
-            ChannelState::Paused { until } => {
+            ChannelState::Throttled { until } => {
+                let until = time(*until);
+                let detail = format!("{kind} asked to slow down: everything waits until {until}");
+                self.add(None, StepWord::Paused, detail);
+            }
+            ChannelState::Unreachable { probe_at } => {
                 let detail = format!(
-                    "{kind} asked to slow down or cannot be reached: everything waits until {}",
-                    time(*until)
+                    "{kind} cannot be reached, or fails whatever it is asked: everything waits; \
+                     next probe at {}",
+                    time(*probe_at)
                 );
                 self.add(None, StepWord::Paused, detail);
             }

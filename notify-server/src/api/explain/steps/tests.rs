@@ -234,13 +234,15 @@ fn every_way_a_device_fares_is_told_in_order() {
 }
 
 /// Channels that hold everything back, and the word for each.
-fn closed_channels() -> [(Channel, &'static str); 3] {
+fn closed_channels() -> [(Channel, &'static str); 5] {
     let channel = |is_configured, state| Channel { is_configured, state };
     let held = ChannelState::Held { reason: Some("InvalidProviderToken".into()), probe_at: NEXT };
     [
         (channel(false, ChannelState::Open), "provider_not_configured"),
         (channel(true, held), "credentials_refused"),
-        (channel(true, ChannelState::Paused { until: NEXT }), "paused"),
+        (channel(true, ChannelState::Throttled { until: NEXT }), "paused"),
+        (channel(true, ChannelState::Unreachable { probe_at: NEXT }), "paused"),
+        (channel(true, ChannelState::Stopped), "paused"),
     ]
 }
 
