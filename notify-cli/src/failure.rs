@@ -105,6 +105,16 @@ impl Failure {
         }
     }
 
+    /// The failure of a call that takes one id: which one it is that names nothing, since the server
+    /// says of it no more than that.
+    pub(crate) fn of_id(what: &str, id: &impl std::fmt::Display) -> impl FnOnce(Error) -> Self {
+        let unknown = format!("no {what} has the id `{id}`");
+        move |error| match error {
+            Error::NotFound { .. } => Self::NotFound(unknown),
+            other => other.into(),
+        }
+    }
+
     /// What to say on stderr, one error a line; `server` is the address that was called.
     pub(crate) fn lines(&self, server: Option<&str>) -> Vec<String> {
         match self {

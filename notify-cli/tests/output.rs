@@ -218,6 +218,25 @@ async fn the_exit_status_says_whose_fault_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_names_nothing_is_named() {
+    for (line, said) in [
+        ("notifications get x", "no notification has the id `x`"),
+        ("notifications deliveries x", "no notification has the id `x`"),
+        ("notifications cancel x", "no notification has the id `x`"),
+        ("watch x", "no notification has the id `x`"),
+        ("explain x d", "no notification has the id `x`"),
+        ("devices get d", "no device has the id `d`"),
+        ("devices delete d", "no device has the id `d`"),
+        ("devices tag d vip", "no device has the id `d`"),
+    ] {
+        let bench = Bench::giving(vec![answer(404, &errors(&["not found"])); 2]).await;
+        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
+        let stderr = format!("error: not found: {said}\n");
+        assert_eq!((run.status, run.stderr.as_str()), (5, stderr.as_str()), "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_not_there_is_six_and_named() {
     let bench = Bench::bare().await;
     let address = {

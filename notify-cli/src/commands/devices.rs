@@ -109,7 +109,8 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             session.out.done()
         }
         Devices::Get { device_id } => {
-            let device = devices.get(&id(&device_id)?).await?;
+            let device = devices.get(&id(&device_id)?).await;
+            let device = device.map_err(Failure::of_id("device", &device_id))?;
             session.out.show(&device, &view::DEVICE)
         }
         Devices::List { platform, tag, page } => {
@@ -123,12 +124,14 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             session.out.show(&page, &view::DEVICES)
         }
         Devices::Delete { device_id } => {
-            devices.delete(&id(&device_id)?).await?;
+            let deleted = devices.delete(&id(&device_id)?).await;
+            deleted.map_err(Failure::of_id("device", &device_id))?;
             session.out.done()
         }
         Devices::Tag { device_id, names, set_false } => {
             let tags = names.into_iter().map(|name| Tag::new(name, !set_false)).collect();
-            devices.set_tags(&id(&device_id)?, &SetTags { tags }).await?;
+            let set = devices.set_tags(&id(&device_id)?, &SetTags { tags }).await;
+            set.map_err(Failure::of_id("device", &device_id))?;
             session.out.done()
         }
         Devices::Untag { device_id, names } => {

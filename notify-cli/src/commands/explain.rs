@@ -40,12 +40,8 @@ pub(crate) async fn run(args: Explain, session: &mut Session) -> Result<(), Fail
 /// Which of the two names nothing: the server says of both that one of them does.
 async fn unknown(notify: &Client, id: &NotificationId, device: &DeviceId, error: Error) -> Failure {
     match notify.notifications().get(id).await {
-        Ok(_) => {
-            Failure::NotFound(format!("no device has the id {device}: it is unknown or erased"))
-        }
-        Err(Error::NotFound { .. }) => {
-            Failure::NotFound(format!("no notification has the id {id}, or it is kept no more"))
-        }
+        Ok(_) => Failure::of_id("device", device)(error),
+        Err(Error::NotFound { .. }) => Failure::of_id("notification", id)(error),
         Err(_) => error.into(),
     }
 }

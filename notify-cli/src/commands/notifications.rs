@@ -1,7 +1,10 @@
 //! `notify notifications` (B20).
 
 use clap::Subcommand;
-use notify_client::notify_core::{DeliveryOutcome, ListDeliveries, NotificationId, PageQuery};
+use notify_client::{
+    Error,
+    notify_core::{DeliveryOutcome, ListDeliveries, NotificationId, PageQuery},
+};
 
 use super::paging::{PageArgs, show_all};
 use crate::{
@@ -44,7 +47,7 @@ pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result
     match command {
         Notifications::Get { id } => {
             let id = own_id("id", &id, NotificationId::new)?;
-            let notification = notify.notifications().get(&id).await?;
+            let notification = notify.notifications().get(&id).await.map_err(of_id(&id))?;
             session.out.show(&notification, &view::NOTIFICATION)
         }
         Notifications::List(page) if page.all => {
@@ -64,13 +67,17 @@ pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result
                 let pages = notify.notifications().all_deliveries(&id, &query);
                 return show_all(pages, session, &view::DELIVERIES).await;
             }
-            let page = notify.notifications().deliveries(&id, &query).await?;
+            let page = notify.notifications().deliveries(&id, &query).await.map_err(of_id(&id))?;
             session.out.show(&page, &view::DELIVERIES)
         }
         Notifications::Cancel { id } => {
             let id = own_id("id", &id, NotificationId::new)?;
-            notify.notifications().cancel(&id).await?;
+            notify.notifications().cancel(&id).await.map_err(of_id(&id))?;
             session.out.done()
         }
     }
+}
+
+fn of_id(id: &NotificationId) -> impl FnOnce(Error) -> Failure {
+    Failure::of_id("notification", id)
 }

@@ -42,7 +42,8 @@ pub(crate) async fn run(args: Watch, session: &mut Session) -> Result<(), Failur
     let notify = session.notify()?;
     let mut progress = Progress::new();
     let record = loop {
-        let record = notify.notifications().get(&id).await?;
+        let record = notify.notifications().get(&id).await;
+        let record = record.map_err(Failure::of_id("notification", &id))?;
         if is_over(record.status) {
             break record;
         }

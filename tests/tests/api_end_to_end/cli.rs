@@ -81,8 +81,8 @@ async fn a_notification_is_previewed_watched_and_explained() -> Result<()> {
     assert_eq!((&told["outcome"], &last["what"]), (&json!("failed"), &json!("failed")));
     assert_eq!(last["detail"], "failed: SENDER_ID_MISMATCH");
     for (id, device, said) in [
-        (id, "ghost", "no device has the id ghost"),
-        ("ghost", "phone", "no notification has the id ghost"),
+        (id, "ghost", "no device has the id `ghost`"),
+        ("ghost", "phone", "no notification has the id `ghost`"),
     ] {
         let unknown = notify.run(&["explain", id, device]).await?;
         assert!(unknown.status == Some(5) && unknown.stderr.contains(said), "{unknown:?}");
