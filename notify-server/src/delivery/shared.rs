@@ -16,6 +16,7 @@ use super::lane::{Lane, hear};
 use super::marks::Marks;
 use super::slots::Slots;
 use super::stop::StopSign;
+use crate::causes::with_causes;
 use crate::channel::{ChannelState, Channels};
 use crate::clock::SharedClock;
 use crate::providers::SharedProvider;
@@ -150,8 +151,7 @@ impl Shared {
 
     /// Storage failed: says so, and lets a moment pass.
     pub(crate) async fn storage_failed(&self, error: &StoreError) {
-        let cause = std::error::Error::source(error).map(ToString::to_string);
-        tracing::error!(error = %error, cause, "delivery waits for storage");
+        tracing::error!(cause = with_causes(error), "delivery waits for storage");
         tokio::time::sleep(STORAGE_PAUSE).await;
     }
 

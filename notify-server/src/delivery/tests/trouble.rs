@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use notify_core::{
-    DeviceId, DisabledReason, NotificationRecord, NotificationStatus, RegisterDevice, Timestamp,
+    CreateNotification, DeviceId, DisabledReason, NotificationRecord, NotificationStatus,
+    RegisterDevice, Timestamp,
 };
 
 use super::rig::{Rig, START, Told, delivered};
@@ -99,6 +100,42 @@ async fn a_throttled_provider_pauses_and_burns_no_attempt() {
     assert!(rig.clock.now().ms_since(START) >= 30_000, "never earlier");
     assert_eq!(rig.provider.journal().len(), 41, "one was sent again, none became a row");
     assert_eq!(rig.store.next_retry_due().await.unwrap(), None);
+    rig.stop().await;
+}
+
+/// B39: one address that is asked to slow down again and again does not slow the others down.
+#[tokio::test]
+async fn one_throttled_address_holds_nobody_else() {
+    let mut rig = Rig::new(1).await;
+    rig.devices(20).await;
+    rig.provider.script(|token, _| {
+        let after = Some(Duration::from_secs(30));
+        let reason = "QUOTA_EXCEEDED".into();
+        Told::Answer(match token {
+            "token-d00003" => Answer::Throttle { reason, after, scope: Scope::Provider },
+            _ => delivered(),
+        })
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    let others = |record: &NotificationRecord| record.counts.sent == 19;
+    let record = rig.turning(&id, Duration::from_secs(1), others).await;
+    assert_eq!((record.counts.pending, record.counts.failed), (1, 0));
+    let waited_ms = rig.clock.now().ms_since(START);
+    assert!((30_000..60_000).contains(&waited_ms), "{waited_ms}: one pause, and no second one");
+    // From here on it is asked every thirty seconds, and nobody waits for it.
+    for _ in 0..5 {
+        rig.clock.advance(Duration::from_secs(31));
+        let named = CreateNotification {
+            text: Some("Hello".into()),
+            android_device_ids: Some(vec!["d00001".into()]),
+            ..CreateNotification::default()
+        };
+        let other = rig.accept(named).await;
+        rig.until(&other, |record| record.counts.sent == 1).await;
+    }
+    let asked = rig.provider.journal().iter().filter(|token| *token == "token-d00003").count();
+    assert!((3..=9).contains(&asked), "{asked}: as often as it says, and no attempt is counted");
     rig.stop().await;
 }
 

@@ -153,7 +153,7 @@ impl Provider for Apns {
                 Err(failure) => return failure.into(),
             };
             let at = self.clock.read();
-            let (answer, refusal) = classify(&reply.status, &reply.headers, &reply.body, at.now);
+            let (answer, refusal) = classify(&reply.status, &reply.headers, &reply.body, at.wall);
             match refusal {
                 // Nothing was processed: with another token (B39), or on a connection that has not
                 // seen another key, it may go at once, each once.
