@@ -55,7 +55,7 @@ struct Done {
 
 fn phone(seed: u64, token: u64) -> RegisterDevice {
     let ok = Answer::ok();
-    let mut phone = if seed % 2 == 0 { android(token, &ok) } else { ios(token, &ok) };
+    let mut phone = if seed.is_multiple_of(2) { android(token, &ok) } else { ios(token, &ok) };
     phone.device_id = device(seed);
     phone
 }
@@ -69,7 +69,7 @@ fn id(seed: u64) -> Result<DeviceId> {
 }
 
 fn has_tag(seed: u64) -> bool {
-    seed % 3 == 0
+    seed.is_multiple_of(3)
 }
 
 fn tagged(value: bool) -> SetTags {
