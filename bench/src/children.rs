@@ -1,76 +1,18 @@
-//! The processes beside this one: the real server, the sandbox, the bare client. Each ends with
-//! this process.
+//! The real server and the sandbox, as processes of their own.
 
-use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
+use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use notify_server::sandbox::{Sandbox as FakeProviders, SandboxConfig};
 use serde_json::Value;
 
+use crate::child::Process;
 use crate::http_load::call;
 use crate::place::Place;
-
-/// How long a child may take to end after it was asked to.
-const STOP_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A child that is spoken with by lines.
-pub(crate) struct Process {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl Process {
-    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().context("the output is a pipe")?);
-        Ok(Self { child, input, output })
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub(crate) fn tell(&mut self, line: &str) -> anyhow::Result<()> {
-        let input = self.input.as_mut().context("the input is open")?;
-        writeln!(input, "{line}")?;
-        Ok(input.flush()?)
-    }
-
-    pub(crate) fn hear(&mut self) -> anyhow::Result<String> {
-        let mut line = String::new();
-        if self.output.read_line(&mut line)? == 0 {
-            bail!("the process ended: {}", self.child.wait()?);
-        }
-        Ok(line.trim_end().to_owned())
-    }
-
-    /// Asks it to end, and waits.
-    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
-        Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
-        let until = std::time::Instant::now() + STOP_TIMEOUT;
-        while self.child.try_wait()?.is_none() {
-            if std::time::Instant::now() > until {
-                bail!("a process did not end");
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::process::{Cost, cpu_us};
 
 /// The keys of a first start.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
@@ -89,7 +31,8 @@ impl Server {
     /// Starts the binary on a data folder; the keys are there when it was empty.
     pub(crate) fn start(place: &Place, data: &Path) -> anyhow::Result<(Self, Option<Keys>)> {
         let mut command = Command::new(&place.server);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--allow-private-networks"]);
+        command.arg("--data-dir").arg(data);
         command.env("NOTIFY_LOG", "error");
         let mut process = Process::start(&mut command)?;
         let (mut api_key, mut admin_key) = (None, None);
@@ -110,6 +53,19 @@ impl Server {
 
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// What some work costs the server.
+    pub(crate) async fn measure(
+        &self,
+        count: u64,
+        work: impl Future<Output = anyhow::Result<()>>,
+    ) -> anyhow::Result<Cost> {
+        let cpu_before = cpu_us(self.id())?;
+        let started = Instant::now();
+        work.await?;
+        let wall = started.elapsed();
+        Ok(Cost { count, wall, cpu_us: cpu_us(self.id())? - cpu_before })
     }
 
     pub(crate) fn stop(self) -> anyhow::Result<()> {
@@ -138,9 +94,19 @@ impl Sandbox {
         call(self.address, "GET", &format!("/sandbox/config/{provider}"), &[], None).await
     }
 
+    /// Tells it how to answer, or how to behave.
+    pub(crate) async fn tell(&self, path: &str, body: &Value) -> anyhow::Result<()> {
+        call(self.address, "POST", path, &[], Some(body)).await.map(drop)
+    }
+
+    /// What came so far.
+    pub(crate) async fn counts(&self) -> anyhow::Result<Value> {
+        call(self.address, "GET", "/sandbox/counts", &[], None).await
+    }
+
     /// What came since the last time.
     pub(crate) async fn take_accepted(&self) -> anyhow::Result<Accepted> {
-        let counts = call(self.address, "GET", "/sandbox/counts", &[], None).await?;
+        let counts = self.counts().await?;
         call(self.address, "DELETE", "/sandbox/received", &[], None).await?;
         let count = |name: &str| counts[name].as_u64().context("a count");
         Ok(Accepted { tokens: count("accepted_tokens")?, connections: count("connections")? })

@@ -2,10 +2,16 @@
 //! peers in the same run, and prints one table. Measures nothing inside its own process but the
 //! bare SQLite loop.
 
+mod at_once;
 mod bare;
+mod caller;
+mod child;
 mod children;
+mod costs;
 mod http_load;
+mod peers;
 mod place;
+mod postgres;
 mod process;
 mod rows;
 mod scale;
@@ -16,6 +22,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::peers::Peers;
 use crate::place::Place;
 use crate::scale::Scale;
 use crate::table::Report;
@@ -33,6 +40,9 @@ struct Arguments {
     /// Keeps the seeded databases in this folder, and takes up those that are there
     #[arg(long, global = true, value_name = "DIR")]
     seeds: Option<PathBuf>,
+    /// Leaves out the peers from npm, which are installed on first use
+    #[arg(long, global = true)]
+    without_peers: bool,
     #[command(subcommand)]
     what: Option<What>,
 }
@@ -41,8 +51,16 @@ struct Arguments {
 enum What {
     /// Durable notifications and registrations, 64 connections beside one and beside bare SQLite
     Accept,
-    /// A fan-out to FCM and APNs beside a bare h2 client
+    /// A fan-out to FCM and APNs beside a bare h2 client and node-apn
     Send,
+    /// A fan-out to browsers beside bare encryption and sending, and npm's web-push
+    WebPush,
+    /// The queue without providers beside graphile-worker on PostgreSQL
+    Queue,
+    /// A fan-out to many devices until its outcomes are durable, beside its parts alone
+    FanOut,
+    /// A fan-out with dead tokens, failures and broken connections, beside one without
+    Trouble,
     /// Peak memory of a fan-out to many devices beside few
     Memory,
     /// Device statistics over many devices beside few
@@ -58,6 +76,15 @@ enum What {
     /// The bare h2 client, as a child process that reads its orders from standard input
     #[command(hide = true)]
     BareClient,
+    /// The bare reading and writing of pages, as a child process
+    #[command(hide = true)]
+    BarePages,
+    /// The bare sender of Web Push, as a child process
+    #[command(hide = true)]
+    BareWebPush,
+    /// The engine with a provider that answers at once, as a child process
+    #[command(hide = true)]
+    AtOnce,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -73,17 +100,33 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     match what {
         What::Sandbox { journal } => return children::serve_sandbox(journal).await,
         What::BareClient => return bare::h2_client::serve().await,
-        What::Accept | What::Send | What::Memory | What::Statistics | What::All => {}
+        What::BarePages => return bare::pages::serve().await,
+        What::BareWebPush => return bare::web_push::serve().await,
+        What::AtOnce => return at_once::serve().await,
+        _ => {}
     }
     let mut scale = if arguments.quick { Scale::quick() } else { Scale::full() };
     scale.rounds = arguments.rounds.unwrap_or(scale.rounds);
     let place = Place::find(arguments.seeds)?;
+    let peers = Peers::find(!arguments.without_peers);
     let mut report = Report::default();
     if wanted(What::Accept) {
         report.add(rows::accept::run(&scale, &place).await?);
     }
     if wanted(What::Send) {
-        report.add(rows::send::run(&scale, &place).await?);
+        report.add(rows::send::run(&scale, &place, &peers).await?);
+    }
+    if wanted(What::WebPush) {
+        report.add(rows::web_push::run(&scale, &place, &peers).await?);
+    }
+    if wanted(What::Queue) {
+        report.add(rows::queue::run(&scale, &place, &peers).await?);
+    }
+    if wanted(What::FanOut) {
+        report.add(rows::fan_out::run(&scale, &place).await?);
+    }
+    if wanted(What::Trouble) {
+        report.add(rows::trouble::run(&scale, &place).await?);
     }
     if wanted(What::Memory) {
         report.add(rows::memory::run(&scale, &place).await?);

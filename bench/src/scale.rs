@@ -11,18 +11,28 @@ pub(crate) struct Scale {
     pub(crate) phase: Duration,
     /// Connections of a loaded phase.
     pub(crate) connections: usize,
-    /// Devices present where many are: accept, memory, statistics.
+    /// Devices present where many are: accept, memory, statistics, fan-out.
     pub(crate) devices_many: u64,
     /// Devices of the small fan-out of the memory row.
     pub(crate) memory_few: u64,
     /// Devices of the small application of the statistics row.
     pub(crate) statistics_few: u64,
-    /// Devices per provider of the send row.
+    /// Devices per provider of the send row, and of the trouble row.
     pub(crate) send_devices: u64,
+    /// Requests between two `GOAWAY` of the trouble row.
+    pub(crate) goaway_every: u64,
+    /// Messages of node-apn, whose cost of each does not depend on how many there are.
+    pub(crate) peer_devices: u64,
+    /// Browsers of the web push row.
+    pub(crate) browsers: u64,
+    /// Messages of npm's web-push.
+    pub(crate) peer_browsers: u64,
+    /// Jobs of graphile-worker.
+    pub(crate) peer_jobs: u64,
 }
 
 impl Scale {
-    /// What issue 2 asks for.
+    /// What the goals are set for.
     pub(crate) fn full() -> Self {
         Self {
             rounds: 3,
@@ -32,6 +42,11 @@ impl Scale {
             memory_few: 10_000,
             statistics_few: 1_000,
             send_devices: 200_000,
+            goaway_every: 5_000,
+            peer_devices: 50_000,
+            browsers: 100_000,
+            peer_browsers: 10_000,
+            peer_jobs: 100_000,
         }
     }
 
@@ -45,6 +60,11 @@ impl Scale {
             memory_few: 200,
             statistics_few: 100,
             send_devices: 500,
+            goaway_every: 250,
+            peer_devices: 500,
+            browsers: 200,
+            peer_browsers: 200,
+            peer_jobs: 1_000,
         }
     }
 }

@@ -147,7 +147,7 @@ async fn fill(file: &Path, devices: u64) -> anyhow::Result<()> {
     empty_log(file)
 }
 
-async fn first_app(store: &SqliteStore) -> anyhow::Result<AppNo> {
+pub(crate) async fn first_app(store: &SqliteStore) -> anyhow::Result<AppNo> {
     let apps = store.list_apps(PageRequest { limit: 1, cursor: None }).await?;
     let app = apps.rows.first().context("a first start makes an application")?;
     Ok(store.app(app.id).await?.0)
@@ -164,7 +164,7 @@ pub(crate) fn registered_now(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Carries the write-ahead log into the file, so that the file alone can be copied.
-fn empty_log(file: &Path) -> anyhow::Result<()> {
+pub(crate) fn empty_log(file: &Path) -> anyhow::Result<()> {
     let connection = Connection::open(file)?;
     connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;
     Ok(())

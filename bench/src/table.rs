@@ -14,6 +14,10 @@ pub(crate) enum Goal {
     AtMost(f64),
     /// Growth in megabytes.
     MegabytesAtMost(f64),
+    /// Bytes of each.
+    BytesAtMost(f64),
+    /// A number of cases.
+    CountAtMost(f64),
     /// Shown for comparison.
     Open,
 }
@@ -25,7 +29,7 @@ pub(crate) struct Line {
     pub(crate) what: String,
     pub(crate) figure: String,
     pub(crate) beside: String,
-    /// Median over the rounds; megabytes where the goal is in megabytes.
+    /// Median over the rounds, in the goal's unit; NaN where it could not be measured.
     pub(crate) ratio: f64,
     pub(crate) goal: Goal,
 }
@@ -33,7 +37,11 @@ pub(crate) struct Line {
 impl Line {
     fn cells(&self) -> [String; 7] {
         let ratio = self.ratio;
-        let met = |is_met: bool| if is_met { "yes" } else { "no" }.to_owned();
+        let met = |is_met: bool| match (ratio.is_nan(), is_met) {
+            (true, _) => "not measured".to_owned(),
+            (false, true) => "yes".to_owned(),
+            (false, false) => "no".to_owned(),
+        };
         let (ratio, goal, met) = match self.goal {
             Goal::AtLeast(goal) => {
                 (format!("{ratio:.2}×"), format!("≥ {goal}×"), met(ratio >= goal))
@@ -44,6 +52,12 @@ impl Line {
             Goal::MegabytesAtMost(goal) => {
                 (format!("{ratio:+.1} MB"), format!("≤ {goal} MB"), met(ratio <= goal))
             }
+            Goal::BytesAtMost(goal) => {
+                (format!("{ratio:.2} bytes"), format!("≤ {goal} bytes"), met(ratio <= goal))
+            }
+            Goal::CountAtMost(goal) => {
+                (format!("{ratio:.0}"), format!("≤ {goal}"), met(ratio <= goal))
+            }
             Goal::Open => (format!("{ratio:.2}×"), "–".to_owned(), "–".to_owned()),
         };
         let [row, what] = [self.row.to_owned(), self.what.clone()];
@@ -51,7 +65,7 @@ impl Line {
     }
 }
 
-/// What one row of issue 2 came to.
+/// What one row came to.
 #[derive(Debug, Default)]
 pub(crate) struct Section {
     pub(crate) lines: Vec<Line>,

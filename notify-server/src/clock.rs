@@ -1,18 +1,42 @@
 //! Time, as the one seam through which it comes in; tests turn a [`ManualClock`] instead of waiting.
 
+mod anchor;
+mod system;
+
+pub use system::SystemClock;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use notify_core::Timestamp;
 use tokio::sync::watch;
 
+/// Both times of a clock at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// The server's time.
+    pub now: Timestamp,
+    /// What the wall clock says.
+    pub wall: Timestamp,
+}
+
 /// Tells the time and wakes at a time. Shared by every part of the server.
 #[async_trait::async_trait]
 pub trait Clock: Send + Sync + 'static {
-    /// The instant now. Never goes back: the wall clock at start plus what a monotonic clock
-    /// counted since.
+    /// The instant now. Never goes back, and follows the wall clock slowly (trap 16).
     fn now(&self) -> Timestamp;
+
+    /// What the machine's wall clock says: for what others compare with theirs, such as the age of
+    /// a signed token. It may jump, and go back.
+    fn wall(&self) -> Timestamp {
+        self.now()
+    }
+
+    /// Both at once.
+    fn read(&self) -> Reading {
+        Reading { now: self.now(), wall: self.wall() }
+    }
 
     /// Returns once `now()` is at or past `until`.
     async fn sleep_until(&self, until: Timestamp);
@@ -21,44 +45,11 @@ pub trait Clock: Send + Sync + 'static {
 /// The clock, as everything holds it.
 pub type SharedClock = Arc<dyn Clock>;
 
-/// The machine's clock.
-#[derive(Debug)]
-pub struct SystemClock {
-    wall_at_start_ms: i64,
-    started: Instant,
-}
-
-impl SystemClock {
-    /// Anchors the server's time at the wall clock of this moment.
-    #[must_use]
-    pub fn start() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
-        let wall = std::time::SystemTime::now();
-        let since_epoch = wall.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Self {
-            wall_at_start_ms: i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX),
-            started: Instant::now(),
-        }
-    }
-}
-
-#[async_trait::async_trait]
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        let elapsed_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        Timestamp(self.wall_at_start_ms.saturating_add(elapsed_ms))
-    }
-
-    async fn sleep_until(&self, until: Timestamp) {
-        let wait_ms = u64::try_from(until.ms_since(self.now())).unwrap_or(0);
-        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-    }
-}
-
 /// A clock that stands still until it is turned.
 #[derive(Debug)]
 pub struct ManualClock {
     now_ms: AtomicI64,
+    wall_ahead_ms: AtomicI64,
     turned: watch::Sender<i64>,
 }
 
@@ -66,7 +57,16 @@ impl ManualClock {
     /// A clock that stands at `now`.
     #[must_use]
     pub fn at(now: Timestamp) -> Arc<Self> {
-        Arc::new(Self { now_ms: AtomicI64::new(now.0), turned: watch::Sender::new(now.0) })
+        Arc::new(Self {
+            now_ms: AtomicI64::new(now.0),
+            wall_ahead_ms: AtomicI64::new(0),
+            turned: watch::Sender::new(now.0),
+        })
+    }
+
+    /// Sets the wall clock so many milliseconds ahead of this one from now on; below 0 behind it.
+    pub fn set_wall_ahead(&self, ms: i64) {
+        self.wall_ahead_ms.store(ms, Ordering::SeqCst);
     }
 
     /// Turns the clock forward and wakes whoever waited for that.
@@ -81,6 +81,10 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.now_ms.load(Ordering::SeqCst))
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.now().plus_ms(self.wall_ahead_ms.load(Ordering::SeqCst))
     }
 
     async fn sleep_until(&self, until: Timestamp) {

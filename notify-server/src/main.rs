@@ -25,5 +25,8 @@ fn run() -> anyhow::Result<()> {
     let matches = cli::command().get_matches();
     let config = cli::settings(&matches, &|name| std::env::var(name).ok())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(commands::perform(cli::action(&matches), config))
+    let done = runtime.block_on(commands::perform(cli::action(&matches), config));
+    // What outlived its grace is left behind: a drop would wait for it.
+    runtime.shutdown_background();
+    done
 }

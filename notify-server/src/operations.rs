@@ -20,7 +20,7 @@ const STORAGE_WAIT: Duration = Duration::from_secs(5);
 const QUEUES_WAIT: Duration = Duration::from_secs(2);
 /// How long a look serves those that ask after it.
 const SAMPLE_KEPT: Duration = Duration::from_secs(1);
-/// Longest check of a provider: its own attempts end before that, one after another may not.
+/// Longest check of a provider, shorter than an attempt may take: whoever asked waits for it.
 const CHECK_WAIT: Duration = Duration::from_secs(25);
 
 /// What an operator looks at and tries.

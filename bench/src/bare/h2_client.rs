@@ -2,32 +2,21 @@
 //! with nothing stored. It runs as a process of its own, so that its CPU can be told apart.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::{Bytes, BytesMut};
-use h2::client::SendRequest;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Uri, Version};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
-use crate::children::Process;
+use crate::bare::h2_connection::H2;
+use crate::child::{self, ordered, perform};
 use crate::http_load::{Connection, write_request};
-use crate::process::{Cost, cpu_us};
+use crate::process::Cost;
 use crate::seed::{mixed, now, push_token};
-use crate::table::say;
 
-/// Requests under way at once; APNs and the sandbox offer as many streams.
-const STREAMS: usize = 1_000;
-/// Bytes of answers that may be under way, as in the server.
-const WINDOW_BYTES: u32 = 1_048_576;
 /// What stands for a device's token in path and body.
 pub(crate) const TOKEN: &str = "{token}";
 
@@ -50,35 +39,21 @@ pub(crate) struct Orders {
 
 /// Has a child carry them out.
 pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
-    let mut command = std::process::Command::new(std::env::current_exe()?);
-    let mut child = Process::start(command.arg("bare-client"))?;
-    child.tell(&serde_json::to_string(orders)?)?;
-    // The connection stands, the first request is answered.
-    child.hear()?;
-    let cpu_before = cpu_us(child.id())?;
-    child.tell("go")?;
-    let wall_us: u64 = child.hear()?.parse()?;
-    let cpu_us = cpu_us(child.id())? - cpu_before;
-    Ok(Cost { count: orders.count, wall: Duration::from_micros(wall_us), cpu_us })
+    ordered("bare-client", orders)?.measure(orders.count)
 }
 
 /// The child's side.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line)?;
-    let orders: Orders = serde_json::from_str(&line)?;
+    let orders: Orders = child::orders()?;
     let authorization = authorization(&orders).await?;
-    let client = Client::open(&orders, authorization).await?;
+    let requests = Requests::of(&orders, authorization)?;
+    let ca = orders.config["ca_certificate"].as_str().context("a certificate")?;
+    let connection = H2::open(orders.address, ca).await?;
     // A device that is not among those counted.
-    client.send(orders.first + 2 * orders.count, 1).await?;
-    say("ready");
-    std::io::stdin().read_line(&mut line)?;
-    let started = std::time::Instant::now();
-    client.send(orders.first, orders.count).await?;
-    say(&started.elapsed().as_micros().to_string());
-    // The parent looks at us once more, then closes the input.
-    std::io::stdin().read_line(&mut line)?;
-    Ok(())
+    let other = orders.first + 2 * orders.count;
+    connection.send(std::iter::once_with(|| requests.to(other))).await?;
+    let numbers = (orders.first..).step_by(2).take(usize::try_from(orders.count)?);
+    perform(connection.send(numbers.map(|number| requests.to(number)))).await
 }
 
 /// A text with a place for the token, or without one.
@@ -106,89 +81,45 @@ impl Text {
     }
 }
 
-struct Client {
-    send: SendRequest<Bytes>,
+/// Makes the requests.
+struct Requests {
     headers: HeaderMap,
     has_id: bool,
     url: Text,
     body: Text,
 }
 
-impl Client {
-    async fn open(orders: &Orders, authorization: HeaderValue) -> anyhow::Result<Self> {
-        let mut roots = rustls::RootCertStore::empty();
-        let ca = orders.config["ca_certificate"].as_str().context("a certificate")?;
-        roots.add(CertificateDer::from_pem_slice(ca.as_bytes())?)?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        tls.alpn_protocols = vec![b"h2".to_vec()];
-        let tcp = TcpStream::connect(orders.address).await?;
-        tcp.set_nodelay(true)?;
-        let name = ServerName::from(orders.address.ip());
-        let io = tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(name, tcp).await?;
-        let mut builder = h2::client::Builder::new();
-        builder.enable_push(false).initial_connection_window_size(WINDOW_BYTES);
-        let (send, connection) = builder.handshake::<_, Bytes>(io).await?;
-        tokio::spawn(connection);
-        let mut headers = HeaderMap::new();
-        for (name, value) in &orders.headers {
-            headers.insert(HeaderName::try_from(name)?, HeaderValue::try_from(value)?);
-        }
+impl Requests {
+    fn of(orders: &Orders, authorization: HeaderValue) -> anyhow::Result<Self> {
+        let mut headers = headers(&orders.headers)?;
         headers.insert(AUTHORIZATION, authorization);
         let (url, body) = (Text::of(&orders.url), Text::of(&orders.body));
-        Ok(Self { send, headers, has_id: orders.has_id, url, body })
+        Ok(Self { headers, has_id: orders.has_id, url, body })
     }
 
-    fn request(&self, number: u64, token: &str) -> anyhow::Result<(Request<()>, Bytes)> {
+    /// That to the device of this number.
+    fn to(&self, number: u64) -> anyhow::Result<(Request<()>, Bytes)> {
+        let token = push_token(number);
         let mut request = Request::new(());
         *request.method_mut() = Method::POST;
         *request.version_mut() = Version::HTTP_2;
-        *request.uri_mut() = Uri::from_maybe_shared(self.url.with(token))?;
+        *request.uri_mut() = Uri::from_maybe_shared(self.url.with(&token))?;
         *request.headers_mut() = self.headers.clone();
         if self.has_id {
             let id = uuid::Uuid::from_u64_pair(mixed(number), mixed(!number)).to_string();
             request.headers_mut().insert("apns-id", id.try_into()?);
         }
-        Ok((request, self.body.with(token)))
+        Ok((request, self.body.with(&token)))
     }
+}
 
-    /// Sends to every second device from `first` on; anything but 200 ends it.
-    async fn send(&self, first: u64, count: u64) -> anyhow::Result<()> {
-        let permits = Arc::new(Semaphore::new(STREAMS));
-        let mut tasks = JoinSet::new();
-        let mut send = self.send.clone();
-        for number in (first..).step_by(2).take(usize::try_from(count)?) {
-            let permit = Arc::clone(&permits).acquire_owned().await?;
-            while let Some(done) = tasks.try_join_next() {
-                done??;
-            }
-            send = send.ready().await?;
-            let (request, body) = self.request(number, &push_token(number))?;
-            let (response, mut stream) = send.send_request(request, false)?;
-            stream.send_data(body, true)?;
-            tasks.spawn(async move {
-                let (head, mut body) = response.await?.into_parts();
-                let mut text = BytesMut::new();
-                while let Some(chunk) = body.data().await {
-                    let chunk = chunk?;
-                    body.flow_control().release_capacity(chunk.len())?;
-                    text.extend_from_slice(&chunk);
-                }
-                drop(permit);
-                if head.status != 200 {
-                    bail!("{} {}", head.status, String::from_utf8_lossy(&text));
-                }
-                anyhow::Ok(())
-            });
-        }
-        while let Some(done) = tasks.join_next().await {
-            done??;
-        }
-        Ok(())
+/// Header fields of an order.
+pub(crate) fn headers(fields: &[(String, String)]) -> anyhow::Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        headers.insert(HeaderName::try_from(name)?, HeaderValue::try_from(value)?);
     }
+    Ok(headers)
 }
 
 /// The provider token of APNs, or an access token of Google's kind.

@@ -6,29 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bare::sqlite_loop::SqliteLoop;
 use crate::children::Server;
+use crate::costs::Costs;
 use crate::http_load::{Make, load, write_request};
 use crate::place::Place;
-use crate::process::{Cost, Others, flush_p50};
+use crate::process::{Others, flush_p50};
 use crate::scale::Scale;
 use crate::seed::{DAY_MS, DAYS, Seed, mixed, notification, now, registered_now, registration};
 use crate::table::{Goal, Line, Section, grouped, median, median_ratio};
 
-/// Everything of one kind over the rounds.
-#[derive(Default)]
-struct Costs(Vec<Cost>);
-
-impl Costs {
-    fn rates(&self) -> Vec<f64> {
-        self.0.iter().map(Cost::per_second).collect()
-    }
-
-    fn cpu(&self) -> Vec<f64> {
-        self.0.iter().map(Cost::cpu_us_each).collect()
-    }
-
-    fn text(&self) -> String {
-        rate_text(&self.rates()) + &format!(", CPU {:.0} µs", median(&self.cpu()))
-    }
+fn text(costs: &Costs) -> String {
+    rate_text(&costs.rates()) + &format!(", CPU {:.0} µs", median(&costs.cpu()))
 }
 
 fn rate_text(rates: &[f64]) -> String {
@@ -95,10 +82,10 @@ fn lines(scale: &Scale, costs: &Measured) -> Vec<Line> {
     let (notify, changed) = (&costs.notify, &costs.changed);
     let devices =
         format!("POST /v1/devices, changed, {} present", grouped(scale.devices_many as f64));
-    let one = |costs: &Costs| format!("1 connection: {}", costs.text());
+    let one = |costs: &Costs| format!("1 connection: {}", text(costs));
     let bare = |rates: &[f64]| format!("bare SQLite, 256 a commit: {}", rate_text(rates));
-    let health = || format!("GET /healthz: {}", costs.health.text());
-    let figure = |costs: &Costs| format!("{many} connections: {}", costs.text());
+    let health = || format!("GET /healthz: {}", text(&costs.health));
+    let figure = |costs: &Costs| format!("{many} connections: {}", text(costs));
     let rates = |one: &Costs, other: &Costs| median_ratio(&one.rates(), &other.rates());
     let cpu = |one: &Costs, other: &Costs| median_ratio(&one.cpu(), &other.cpu());
     let bare_ratio = |one: &Costs, bare: &[f64]| median_ratio(&one.rates(), bare);
@@ -142,7 +129,7 @@ fn lines(scale: &Scale, costs: &Measured) -> Vec<Line> {
         line(
             "POST /v1/devices, unchanged",
             figure(&costs.unchanged),
-            format!("changed: {}", changed.text()),
+            format!("changed: {}", text(changed)),
             rates(&costs.unchanged, changed),
             Goal::AtLeast(5.0),
         ),

@@ -1,10 +1,10 @@
 //! Peak memory of a fan-out to many devices beside few: a fresh server each time, both platforms
 //! at once.
 
+use crate::caller::Caller;
 use crate::children::{Sandbox, Server};
 use crate::place::Place;
 use crate::process::{Others, flush_p50, memory_kib};
-use crate::rows::send::Caller;
 use crate::scale::Scale;
 use crate::seed::{Seed, notification};
 use crate::table::{Goal, Line, Section, grouped, median, spread};
@@ -70,7 +70,7 @@ async fn fan_out(place: &Place, devices: u64) -> anyhow::Result<Memory> {
     let (server, _) = Server::start(place, data.path())?;
     let sandbox = Sandbox::start(0)?;
     let caller = Caller { address: server.address, keys: seed.keys };
-    caller.send_to(&sandbox).await?;
+    caller.send_to(&sandbox, &["fcm", "apns"]).await?;
     let megabytes = |field| anyhow::Ok(memory_kib(server.id(), field)? as f64 / 1_024.0);
     let before = megabytes("VmHWM")?;
     caller.fan_out(&notification(&["android", "ios"], None), devices).await?;

@@ -1,6 +1,11 @@
-//! The rows of issue 2, a file each.
+//! The rows of the table, a file each.
 
 pub(crate) mod accept;
+pub(crate) mod fan_out;
 pub(crate) mod memory;
+pub(crate) mod queue;
 pub(crate) mod send;
+pub(crate) mod shown;
 pub(crate) mod statistics;
+pub(crate) mod trouble;
+pub(crate) mod web_push;

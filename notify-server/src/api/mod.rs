@@ -88,7 +88,7 @@ pub(crate) struct Api {
 impl Api {
     /// The public address of a poll (B32).
     pub(crate) fn poll_url(&self, public_id: uuid::Uuid) -> String {
-        format!("{}/polls/{public_id}", self.public_url)
+        crate::payload::poll_url(&self.public_url, public_id)
     }
 }
 

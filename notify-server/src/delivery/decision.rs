@@ -15,6 +15,9 @@ pub struct RetryPolicy {
     pub first_delay_ms: i64,
     /// Longest delay of our own, in milliseconds.
     pub delay_ms_max: i64,
+    /// Shortest delay that a provider may ask for, in milliseconds: one that asks for none would be
+    /// asked again at the speed of the network.
+    pub asked_delay_ms_min: i64,
     /// Longest delay that a provider may ask for, in milliseconds.
     pub asked_delay_ms_max: i64,
     /// How long after its first attempt a delivery ends as failed, in milliseconds.
@@ -36,6 +39,7 @@ impl Default for RetryPolicy {
         Self {
             first_delay_ms: 2_000,
             delay_ms_max: 15 * 60_000,
+            asked_delay_ms_min: 1_000,
             asked_delay_ms_max: 24 * 3_600_000,
             age_ms_max: 24 * 3_600_000,
             throttle_ms: 60_000,
@@ -143,7 +147,7 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
         Answer::Throttle { reason, after, scope } => throttled(reason, after, scope, past, policy),
         Answer::Retry { reason, after, outcome } => {
             let blind = outcome == Certainty::Unknown;
-            let unknown_outcomes = past.unknown_outcomes + u16::from(blind);
+            let unknown_outcomes = past.unknown_outcomes.saturating_add(u16::from(blind));
             if blind
                 && !recognises_repeats(past.platform)
                 && unknown_outcomes >= policy.blind_attempts_max
@@ -154,7 +158,7 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
         }
         Answer::Moved { to } => moved(to, past, policy),
         Answer::Unknown { reason } | Answer::ServiceRefused { reason } => {
-            if past.attempts_before + 1 >= policy.unknown_attempts_max {
+            if past.attempts_before.saturating_add(1) >= policy.unknown_attempts_max {
                 return Next::End { settled: Settled::Failed, reason: Some(reason) };
             }
             retry(reason, None, past.unknown_outcomes, past, policy)
@@ -233,7 +237,7 @@ fn within_bounds(
 
 fn asked_ms(after: Option<Duration>, policy: &RetryPolicy) -> Option<i64> {
     let asked = i64::try_from(after?.as_millis()).unwrap_or(i64::MAX);
-    Some(asked.min(policy.asked_delay_ms_max))
+    Some(asked.clamp(policy.asked_delay_ms_min, policy.asked_delay_ms_max))
 }
 
 /// Exponential from the first delay, doubling, capped; the jitter takes up to half of it away.

@@ -124,6 +124,13 @@ impl EngineRun {
             tokio::select! {
                 biased;
                 () = shared.wake.notified() => {}
+                Some(ended) = self.lanes.join_next(), if !self.lanes.is_empty() => {
+                    if let Err(error) = ended {
+                        // Nothing of the lane would be sent any more, and nobody would know.
+                        tracing::error!(%error, "a lane broke off: the engine ends");
+                        shared.stop.ask();
+                    }
+                }
                 () = shared.clock.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
                 () = shared.stop.told() => {}
             }

@@ -169,6 +169,21 @@ impl Gate {
         }
     }
 
+    /// Whether everything waits at that instant for somebody's word: the provider's about a probe,
+    /// or an administrator's. It may come at any time, so that no later instant is known.
+    pub(crate) fn awaits_word(&self, now: Timestamp) -> bool {
+        match *self.lock() {
+            GateState::Open
+            | GateState::Paused { .. }
+            | GateState::Failing { .. }
+            | GateState::Doubted => false,
+            GateState::Held { probe_at: until, .. } | GateState::Probing { until, .. } => {
+                now < until
+            }
+            GateState::Stopped => true,
+        }
+    }
+
     /// Why deliveries wait at that instant, if they do.
     pub(crate) fn closed(&self, now: Timestamp) -> Option<Pause> {
         match *self.lock() {
@@ -203,9 +218,14 @@ impl Gate {
     pub(crate) fn refused(&self, reason: &Reason, now: Timestamp) -> Refusal {
         let mut is_first = false;
         self.change(|state| match state {
-            GateState::Open | GateState::Paused { .. } | GateState::Failing { .. } => {
+            GateState::Open | GateState::Failing { .. } => {
                 is_first = true;
                 Some(GateState::Doubted)
+            }
+            // The pause stands; who comes after it tells.
+            GateState::Paused { .. } => {
+                is_first = true;
+                None
             }
             GateState::Doubted
             | GateState::Probing { .. }

@@ -1,6 +1,9 @@
 //! A dispatch in memory: what its pages share, rendered once.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+mod render;
+
+pub(crate) use render::Mode;
+
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -8,10 +11,10 @@ use notify_core::{
     CreateNotification, Notification, Platform, Request, Timestamp, WebSubscription,
 };
 
-use super::lane::{Lane, LaneProvider, Service};
+use self::render::Rendered;
+use super::lane::{Lane, Service};
 use super::shared::Shared;
-use crate::payload::Outgoing;
-use crate::providers::{Address, Prepared, Reason, SharedProvider, service_of};
+use crate::providers::{Address, SharedProvider, service_of};
 use crate::store::{AudienceDevice, DeviceKey, Dispatch, DispatchNo, Settled, Source, StoreError};
 
 /// How many moves of an address during one dispatch are followed back.
@@ -26,32 +29,6 @@ pub(crate) struct Job {
     cursor: AtomicI64,
     canceled: AtomicBool,
     rendered: Mutex<Option<Rendered>>,
-}
-
-/// A payload and the provider that it was rendered for.
-#[derive(Clone)]
-struct Rendered {
-    provider: SharedProvider,
-    payload: Result<Arc<Prepared>, Reason>,
-}
-
-/// What is done with the devices of a dispatch at the moment.
-#[derive(Clone)]
-pub(crate) enum Mode {
-    /// They are sent to.
-    Send {
-        /// Through this provider.
-        provider: SharedProvider,
-        /// This.
-        payload: Arc<Prepared>,
-    },
-    /// They are counted without being sent to (trap 10).
-    Count {
-        /// As this.
-        settled: Settled,
-        /// Why.
-        reason: Reason,
-    },
 }
 
 impl Job {
@@ -161,63 +138,6 @@ impl Job {
         }
     }
 
-    /// What is to be done with devices of this dispatch now. The payload is rendered once for each
-    /// configuration of the provider.
-    pub(crate) async fn mode(&self, lane: &Lane) -> Result<Mode, StoreError> {
-        if self.canceled() {
-            return Ok(Mode::Count { settled: Settled::Canceled, reason: "canceled".into() });
-        }
-        let provider = match lane.provider().await? {
-            LaneProvider::Ready(provider) => provider,
-            LaneProvider::Missing | LaneProvider::Unknown => {
-                return Ok(count_as_failed("provider_not_configured".into()));
-            }
-        };
-        let mut rendered = self.rendered.lock().expect("rendering does not panic");
-        let known = rendered.as_ref().filter(|known| Arc::ptr_eq(&known.provider, &provider));
-        let payload = match known {
-            Some(known) => known.payload.clone(),
-            None => {
-                let payload = self.render(&provider, &lane.shared.public_url);
-                *rendered = Some(Rendered { provider: provider.clone(), payload: payload.clone() });
-                payload
-            }
-        };
-        Ok(match payload {
-            Ok(payload) => Mode::Send { provider, payload },
-            Err(reason) => count_as_failed(reason),
-        })
-    }
-
-    fn render(&self, provider: &SharedProvider, public_url: &str) -> Result<Arc<Prepared>, Reason> {
-        let Some(notification) = &self.notification else {
-            return Err("request_unreadable".into());
-        };
-        let poll_url = self
-            .dispatch
-            .poll_public_id
-            .map(|id| format!("{}/polls/{id}", public_url.trim_end_matches('/')));
-        let outgoing = Outgoing {
-            id: &self.dispatch.notification_id,
-            app_name: &self.dispatch.app_name,
-            content: &notification.content,
-            poll_url: poll_url.as_deref(),
-            poll_answers: &self.dispatch.poll_answers,
-            priority: notification.priority,
-            collapse_key: notification.collapse_key.as_deref(),
-            expires_at: self.expires_at,
-            ttl_seconds: self.dispatch.ttl_seconds,
-        };
-        // A message that breaks the code fails alone, as in `attempt`: its page would be taken up
-        // again, and break off again, for ever.
-        let prepared = catch_unwind(AssertUnwindSafe(|| provider.prepare(&outgoing)));
-        let Ok(prepared) = prepared else {
-            tracing::error!(dispatch.no = self.dispatch.no.0, "rendering broke off");
-            return Err("internal_error".into());
-        };
-        prepared.map(Arc::new).map_err(|_| "payload_too_large".into())
-    }
-
     /// Whether the address of a device got this notification already, when another device had it
     /// (B22, trap 8): the phone must not get it twice.
     pub(crate) async fn reached_before(
@@ -285,6 +205,12 @@ impl Job {
         shared.store.had_in_another_zone(no, key).await
     }
 
+    /// Whether [`Job::address`] has one, without making it.
+    pub(crate) fn reaches(&self, device: &AudienceDevice) -> bool {
+        device.address.is_some()
+            && (self.dispatch.platform != Platform::Web || device.web_keys.is_some())
+    }
+
     /// Where a device is reached; `None` without an address that this dispatch's provider has.
     pub(crate) fn address(&self, device: &AudienceDevice) -> Option<Address> {
         let token = device.address.clone()?;
@@ -306,8 +232,4 @@ impl Job {
             Platform::ChatApp => Some(Address::Telegram { chat: token }),
         }
     }
-}
-
-fn count_as_failed(reason: Reason) -> Mode {
-    Mode::Count { settled: Settled::Failed, reason }
 }

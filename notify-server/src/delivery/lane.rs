@@ -2,25 +2,29 @@
 //! its own, so that one that is slow or refused does not slow another; dispatches of a lane take
 //! turns page by page.
 
+mod hand;
 mod hearing;
 mod pages;
 mod purge;
+mod retry_count;
 mod retrying;
 mod run;
 mod services;
 
+pub(crate) use hand::Hand;
 pub(crate) use purge::Death;
 pub(crate) use run::LaneRun;
 pub(crate) use services::{InService, Service};
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use notify_core::{Platform, Timestamp};
 use tokio::sync::Notify;
 
 use self::purge::PurgeWindow;
+use self::retry_count::{Counting, RetryCount};
 use self::services::Services;
 use super::gate::{Admission, Gate};
 use super::job::Job;
@@ -66,8 +70,7 @@ pub(crate) struct Lane {
     purge: Mutex<[PurgeWindow; 2]>,
     /// Devices of all pages that wait for a service.
     parked: AtomicUsize,
-    /// Retries that are open, as far as this process knows.
-    retry_rows: AtomicU64,
+    retries: RetryCount,
     pub(crate) slots: Arc<Slots>,
     pub(crate) shared: Arc<Shared>,
     provider: Mutex<Known>,
@@ -96,7 +99,7 @@ impl Lane {
             chats: ChatPace::default(),
             purge: Mutex::default(),
             parked: AtomicUsize::new(0),
-            retry_rows: AtomicU64::new(0),
+            retries: RetryCount::default(),
             slots: Slots::new(SLOTS_WITHOUT_PROVIDER),
             shared,
             provider: Mutex::new(Known { version: 0, provider: LaneProvider::Unknown }),
@@ -120,11 +123,21 @@ impl Lane {
         self.tell(|inbox| inbox.retries_due = true);
     }
 
+    /// Tells the lane that its application was changed or erased. Nothing of that blames or excuses
+    /// the provider: what is held or stopped stays so.
+    fn app_changed(&self) {
+        let mut known = self.known();
+        *known = Known { version: known.version + 1, provider: LaneProvider::Unknown };
+        drop(known);
+        self.tell(|inbox| inbox.provider_changed = true);
+        self.gate.nudge();
+    }
+
     /// Tells the lane that its provider was configured anew: what was held goes on at once.
     pub(crate) fn provider_changed(&self) {
         let mut known = self.known();
         *known = Known { version: known.version + 1, provider: LaneProvider::Unknown };
-        // Under the lock that `hold` takes, and before the lane wakes: it would find its retries
+        // Under the lock that `refused` takes, and before the lane wakes: it would find its retries
         // held still.
         self.gate.open();
         self.services.open();
@@ -154,6 +167,10 @@ impl Lane {
         let mut known = self.known();
         // One that changed while it was read is read again by whoever asks next.
         if known.version == version {
+            if let LaneProvider::Ready(_) = known.provider {
+                // Somebody was first: what is rendered is rendered for one of them.
+                return Ok(known.provider.clone());
+            }
             known.provider = provider.clone();
             self.pace.set_rate(rate);
         }
@@ -197,12 +214,25 @@ impl Lane {
         }
     }
 
-    /// Until when a device was sent to so lately that the platform would refuse another message to
-    /// it; else takes note that it is sent to now.
-    pub(crate) fn chat_pace(&self, key: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
+    /// Whether a device was not sent to so lately that the platform would refuse another message.
+    ///
+    /// # Errors
+    /// When it was: until when.
+    pub(crate) fn chat_free(&self, key: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
+        if self.has_chats() { self.chats.free(key, now) } else { Ok(()) }
+    }
+
+    /// A device is sent to now.
+    pub(crate) fn chat_started(&self, key: DeviceKey, now: Timestamp) {
+        if self.has_chats() {
+            self.chats.started(key, now);
+        }
+    }
+
+    fn has_chats(&self) -> bool {
         match self.platform {
-            Platform::ChatApp => self.chats.admit(key, now),
-            Platform::Android | Platform::Ios | Platform::Web | Platform::FbMessenger => Ok(()),
+            Platform::ChatApp => true,
+            Platform::Android | Platform::Ios | Platform::Web | Platform::FbMessenger => false,
         }
     }
 
@@ -213,7 +243,11 @@ impl Lane {
 
     /// They are not any more.
     pub(crate) fn parked_fewer(&self, devices: usize) {
-        self.parked.fetch_sub(devices, Ordering::AcqRel);
+        let before = self.parked.fetch_sub(devices, Ordering::AcqRel);
+        let most = self.shared.config.lane_parked_max;
+        if before >= most && before - devices < most {
+            self.look_again();
+        }
     }
 
     fn has_parked(&self) -> bool {
@@ -222,25 +256,26 @@ impl Lane {
 
     /// Whether so many deliveries are to be tried again that they go first.
     pub(crate) fn has_retries_in_plenty(&self) -> bool {
-        self.retry_rows.load(Ordering::Acquire) >= self.shared.config.lane_retry_rows_max
+        self.retries.open() >= self.shared.config.lane_retry_rows_max
     }
 
     /// Whether so many may be open that they have to be counted: some end without being tried.
     pub(crate) fn may_have_retries_in_plenty(&self) -> bool {
-        self.retry_rows.load(Ordering::Acquire) >= self.shared.config.lane_retry_rows_max / 2
+        self.retries.open() >= self.shared.config.lane_retry_rows_max / 2
     }
 
     /// How many retries are open, counted in the store.
-    pub(crate) fn retries_counted(&self, rows: u64) {
-        let before = self.retry_rows.swap(rows, Ordering::AcqRel);
+    fn retries_counted(&self, begun: Counting, retries: u64) {
+        let before = self.retries.open();
+        self.retries.counted(begun, retries);
         self.retries_went(before);
     }
 
     /// Retries ended.
-    pub(crate) fn retries_fewer(&self, rows: u64) {
-        let fewer = |before: u64| Some(before.saturating_sub(rows));
-        let before = self.retry_rows.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
-        self.retries_went(before.unwrap_or_default());
+    pub(crate) fn retries_fewer(&self, retries: u64) {
+        let before = self.retries.open();
+        self.retries.fewer(retries);
+        self.retries_went(before);
     }
 
     /// Wakes pages that waited for retries to end.
@@ -250,9 +285,14 @@ impl Lane {
         }
     }
 
-    /// Deliveries became rows of their own.
-    pub(crate) fn retries_more(&self, rows: u64) {
-        self.retry_rows.fetch_add(rows, Ordering::AcqRel);
+    /// Deliveries are to become rows of their own.
+    pub(crate) fn retries_more(&self, retries: u64) {
+        self.retries.more(retries);
+    }
+
+    /// They are, or the page that had them broke off.
+    pub(crate) fn retries_written(&self, retries: u64) {
+        self.retries.written(retries);
     }
 
     /// Has the lane look for what it can take on.
@@ -265,6 +305,22 @@ impl Lane {
     pub(crate) fn stream_ended(&self) {
         self.slots.set_limit(self.slots_max());
         self.slots.give_back(1);
+        self.services_may_go();
+    }
+
+    /// Streams were given up with the work that they were part of.
+    pub(crate) fn streams_dropped(&self, streams: usize) {
+        if streams > 0 {
+            self.slots.give_back(streams);
+            self.services_may_go();
+        }
+    }
+
+    /// Wakes pages that have set devices aside: the service behind them may take some.
+    fn services_may_go(&self) {
+        if self.has_parked() {
+            self.gate.nudge();
+        }
     }
 
     /// How many streams may be open now.
@@ -286,7 +342,7 @@ pub(crate) fn hear(lane: &Lane, change: Change) {
         {
             lane.provider_changed();
         }
-        Change::AppChanged(app) if app == lane.app => lane.provider_changed(),
+        Change::AppChanged(app) if app == lane.app => lane.app_changed(),
         Change::PurgeStopped(app, platform) if (app, platform) == (lane.app, lane.platform) => {
             lane.stop_sending();
         }

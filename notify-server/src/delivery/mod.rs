@@ -33,6 +33,9 @@ pub use engine::Engine;
 pub use shared::{Configured, ProviderSource, Surroundings};
 pub use view::EngineView;
 
+// What a provider is made of, for engines that are given another one.
+pub use crate::providers::{Address, Answer, Checked, Prepared, PreparedBody, Provider};
+
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

@@ -61,19 +61,24 @@ const CHATS_MAX: usize = 10_000;
 pub(crate) struct ChatPace(Mutex<HashMap<DeviceKey, Timestamp>>);
 
 impl ChatPace {
-    /// Lets one message to a chat go, or says when to ask again.
-    pub(crate) fn admit(&self, chat: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
+    /// Whether a message to a chat may go now.
+    ///
+    /// # Errors
+    /// When not: when to ask again.
+    pub(crate) fn free(&self, chat: DeviceKey, now: Timestamp) -> Result<(), Timestamp> {
+        let next = self.0.lock().expect("no holder of the chats panics");
+        next.get(&chat).copied().filter(|at| *at > now).map_or(Ok(()), Err)
+    }
+
+    /// A message to a chat goes out now.
+    pub(crate) fn started(&self, chat: DeviceKey, now: Timestamp) {
         let mut next = self.0.lock().expect("no holder of the chats panics");
-        if let Some(at) = next.get(&chat).copied().filter(|at| *at > now) {
-            return Err(at);
-        }
         if next.len() >= CHATS_MAX {
             next.retain(|_, at| *at > now);
         }
         if next.len() < CHATS_MAX {
             next.insert(chat, now.plus_ms(CHAT_SPACING_MS));
         }
-        Ok(())
     }
 }
 
@@ -117,9 +122,11 @@ mod tests {
     #[test]
     fn a_chat_gets_one_message_a_second() {
         let chats = ChatPace::default();
-        assert!(chats.admit(DeviceKey(1), Timestamp(0)).is_ok());
-        assert_eq!(chats.admit(DeviceKey(1), Timestamp(400)), Err(Timestamp(1_000)));
-        assert!(chats.admit(DeviceKey(2), Timestamp(400)).is_ok(), "another chat");
-        assert!(chats.admit(DeviceKey(1), Timestamp(1_000)).is_ok());
+        assert!(chats.free(DeviceKey(1), Timestamp(0)).is_ok());
+        assert!(chats.free(DeviceKey(1), Timestamp(0)).is_ok(), "who only looks uses nothing up");
+        chats.started(DeviceKey(1), Timestamp(0));
+        assert_eq!(chats.free(DeviceKey(1), Timestamp(400)), Err(Timestamp(1_000)));
+        assert!(chats.free(DeviceKey(2), Timestamp(400)).is_ok(), "another chat");
+        assert!(chats.free(DeviceKey(1), Timestamp(1_000)).is_ok());
     }
 }

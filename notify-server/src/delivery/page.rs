@@ -112,6 +112,8 @@ pub(crate) struct PageRun {
     in_flight: usize,
     /// Credit that the checkpoint under way gives back.
     committing: usize,
+    /// Retries that it writes.
+    writing: usize,
     /// How many devices wait, for the lane to see.
     waiting: Arc<AtomicUsize>,
     /// Deliveries of this page that have an outcome or a retry, batch included.
@@ -156,6 +158,7 @@ impl PageRun {
             batch: Batch::default(),
             in_flight: 0,
             committing: 0,
+            writing: 0,
             done: done.len() as u64,
             skipped: 0,
         };
@@ -190,6 +193,7 @@ impl PageRun {
                 finishing = over && self.queue.is_empty() && self.parked.is_empty();
                 if finishing || self.wants_commit(&obstacle) {
                     self.committing = self.batch.credits();
+                    self.writing = self.batch.retries();
                     commit = Some(self.commit(finishing));
                 } else if over && self.batch.is_empty() {
                     break PageEnd::Over;
@@ -203,6 +207,7 @@ impl PageRun {
                     commit = None;
                     let committed_credits = std::mem::take(&mut self.committing);
                     self.lane.shared.credit.give_back(committed_credits);
+                    self.lane.retries_written(std::mem::take(&mut self.writing) as u64);
                     match committed {
                         Ok(_) if finishing => break PageEnd::Over,
                         Ok(page) => self.page = page,
@@ -252,11 +257,13 @@ impl PageRun {
                 () = shared.stop.told() => {}
             },
             Obstacle::Retries => tokio::select! {
+                biased;
                 () = self.gate_changes.changed() => {}
                 () = tokio::time::sleep(RETRIES_LOOK_EVERY) => self.lane.look_again(),
                 () = shared.stop.told() => {}
             },
             Obstacle::Services(None) => tokio::select! {
+                biased;
                 () = self.gate_changes.changed() => {}
                 () = shared.stop.told() => {}
             },
@@ -279,6 +286,7 @@ impl Drop for PageRun {
         self.lane.parked_fewer(self.parked.len());
         let credit = self.batch.credits() + self.committing + self.in_flight;
         self.lane.shared.credit.give_back(credit);
-        self.lane.slots.give_back(self.in_flight);
+        self.lane.retries_written((self.batch.retries() + self.writing) as u64);
+        self.lane.streams_dropped(self.in_flight);
     }
 }

@@ -23,6 +23,13 @@ pub(crate) use preview::{Preview, PreviewSettings, preview};
 pub(crate) use size::check_size;
 
 use notify_core::{AnswerId, Content, NotificationId, Platform, Priority, Timestamp};
+use uuid::Uuid;
+
+/// The public address of a poll (B32). `public_url` may end in a slash.
+#[must_use]
+pub(crate) fn poll_url(public_url: &str, public_id: Uuid) -> String {
+    format!("{}/polls/{public_id}", public_url.trim_end_matches('/'))
+}
 
 /// What every payload is made from: one notification, as the engine or the API sees it.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +50,7 @@ pub struct Outgoing<'a> {
     pub collapse_key: Option<&'a str>,
     /// When the last try is worth making; `None` means one try (B19: `ttl_seconds` 0).
     pub expires_at: Option<Timestamp>,
-    /// `ttl_seconds` of the request.
+    /// What is left of `ttl_seconds`.
     pub ttl_seconds: u32,
 }
 

@@ -19,8 +19,9 @@ mod web_push;
 
 pub(crate) use registry::Providers;
 
-pub(crate) use answer::{Answer, Certainty, Reason, Scope};
-pub(crate) use check::Checked;
+pub use answer::Answer;
+pub(crate) use answer::{Certainty, Reason, Scope};
+pub use check::Checked;
 
 use std::sync::Arc;
 

@@ -3,6 +3,8 @@
 pub(super) mod answers;
 mod chat;
 mod credentials;
+mod discipline;
+mod malicious;
 mod web_push;
 
 use std::sync::Arc;

@@ -11,6 +11,7 @@
 //! | `GET /sandbox/counts` | how often each answer was given |
 //! | `GET`, `POST`, `DELETE /sandbox/rules` | a [`Rule`] as JSON, or a list of them |
 //! | `POST /sandbox/subscriptions` | `{application_server_key?, script?}`: subscribes a browser |
+//! | `DELETE /sandbox/connections` | ends every open connection, this one too |
 //! | `POST /sandbox/tokens` | `{token, environment?, topic?}`: where an APNs token belongs |
 //! | `GET`, `POST /sandbox/settings` | [`Settings`]; a field left out keeps its value |
 
@@ -79,6 +80,11 @@ fn route(scene: &Scene, call: &Call) -> Answered {
             let received = received(scene, call)?;
             get(method, || ok(&json!({ "received": received })))
         }
+        "/sandbox/connections" if call.head.method == Method::DELETE => {
+            scene.cut();
+            Ok(ok(&json!({})))
+        }
+        "/sandbox/connections" => Err(Refused::MethodNotAllowed),
         "/sandbox/rules" => rules(scene, call),
         "/sandbox/subscriptions" => subscribe(scene, call),
         "/sandbox/tokens" => declare(scene, call),

@@ -1,16 +1,16 @@
 //! The keys and certificates of a sandbox: made at its start, worth nothing anywhere else.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, OnceLock};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::OnceLock;
 
 use aws_lc_rs::encoding::{AsBigEndian, AsDer, EcPrivateKeyBin, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
-use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rcgen::KeyPair;
+
+use super::certificates::Certificates;
 
 /// Columns of base64 in a PEM file (RFC 7468 section 2).
 const PEM_COLUMNS: usize = 64;
@@ -86,7 +86,7 @@ pub(super) struct Bot {
 /// All of them.
 pub(super) struct Credentials {
     pub(super) ca_pem: String,
-    pub(super) tls: Arc<ServerConfig>,
+    pub(super) tls: Certificates,
     pub(super) apns_keys: [ApnsKey; 2],
     pub(super) service_account: ServiceAccount,
     pub(super) vapid: VapidKey,
@@ -97,11 +97,11 @@ pub(super) struct Credentials {
 impl Credentials {
     /// Makes them; `listen` joins the loopback names on the certificate.
     pub(super) fn generate(listen: IpAddr) -> Result<Self, SandboxError> {
-        let (ca_pem, tls) = certificates(listen)?;
+        let (ca_pem, tls) = Certificates::generate(listen)?;
         let rsa = rsa_key()?;
         Ok(Self {
             ca_pem,
-            tls: Arc::new(tls),
+            tls,
             apns_keys: [
                 apns_key("SANDBOXONE", "SANDBOXKEY")?,
                 apns_key("SANDBOXTWO", "SANDBOXKY2")?,
@@ -184,36 +184,4 @@ fn pem(der: &[u8]) -> String {
     }
     pem.push_str("\n-----END PRIVATE KEY-----\n");
     pem
-}
-
-fn certificates(listen: IpAddr) -> Result<(String, ServerConfig), SandboxError> {
-    let mut authority = CertificateParams::new(Vec::new())?;
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    authority.distinguished_name.push(DnType::CommonName, "Notify sandbox CA");
-    let authority_key = KeyPair::generate()?;
-    let ca_pem = authority.self_signed(&authority_key)?.pem();
-
-    let mut names = vec![
-        "localhost".to_owned(),
-        Ipv4Addr::LOCALHOST.to_string(),
-        Ipv6Addr::LOCALHOST.to_string(),
-    ];
-    if !listen.is_loopback() && !listen.is_unspecified() {
-        names.push(listen.to_string());
-    }
-    let mut leaf = CertificateParams::new(names)?;
-    leaf.distinguished_name.push(DnType::CommonName, "Notify sandbox");
-    let leaf_key = KeyPair::generate()?;
-    let certificate = leaf.signed_by(&leaf_key, &Issuer::new(authority, authority_key))?;
-
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf_key.serialize_der()));
-    // The provider is named: a second one in the build would make the default a panic.
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut tls = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)?;
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok((ca_pem, tls))
 }

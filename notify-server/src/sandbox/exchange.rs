@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::answer::{Action, Answer, Environment};
+use super::dress::Tail;
 use super::scene::Scene;
 use super::{apns, control, fcm, messenger, telegram, webpush};
 
@@ -84,11 +85,18 @@ pub(super) struct Verdict {
     pub(super) deed: Deed,
     pub(super) delay_ms: u64,
     pub(super) limit: StreamLimit,
+    /// What comes after the answer's body.
+    pub(super) tail: Tail,
 }
 
 impl Verdict {
     pub(super) fn answer(response: Response<Bytes>) -> Self {
-        Self { deed: Deed::Answer(response), delay_ms: 0, limit: StreamLimit::Keep }
+        Self {
+            deed: Deed::Answer(response),
+            delay_ms: 0,
+            limit: StreamLimit::Keep,
+            tail: Tail::default(),
+        }
     }
 
     /// The scripted fault, or the response that `render` makes.
@@ -108,7 +116,7 @@ impl Verdict {
             },
             Action::Cut => Deed::Cut,
         };
-        Self { deed, delay_ms, limit: StreamLimit::Keep }
+        Self { deed, delay_ms, limit: StreamLimit::Keep, tail: Tail::default() }
     }
 }
 

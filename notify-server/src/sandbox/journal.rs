@@ -66,6 +66,8 @@ pub struct Counts {
     pub accepted_tokens: u64,
     /// Connections opened.
     pub connections: u64,
+    /// TLS handshakes that came to nothing.
+    pub failed_handshakes: u64,
     /// Streams refused for want of room.
     pub refused_streams: u64,
     /// By answer.
@@ -79,6 +81,7 @@ struct Inner {
     received: u64,
     accepted: u64,
     connections: u64,
+    failed_handshakes: u64,
     refused_streams: u64,
     accepted_tokens: HashSet<(Provider, u64)>,
     answers: BTreeMap<(Provider, u16), BTreeMap<String, u64>>,
@@ -142,6 +145,10 @@ impl Journal {
         self.inner().connections += 1;
     }
 
+    pub(super) fn handshake_failed(&self) {
+        self.inner().failed_handshakes += 1;
+    }
+
     pub(super) fn stream_refused(&self) {
         self.inner().refused_streams += 1;
     }
@@ -166,6 +173,7 @@ impl Journal {
             accepted: inner.accepted,
             accepted_tokens: inner.accepted_tokens.len() as u64,
             connections: inner.connections,
+            failed_handshakes: inner.failed_handshakes,
             refused_streams: inner.refused_streams,
             answers: answers.collect(),
         }

@@ -39,8 +39,10 @@
 mod answer;
 pub mod apns;
 mod buckets;
+mod certificates;
 pub mod control;
 mod credentials;
+mod dress;
 mod exchange;
 mod fcm;
 mod journal;
@@ -68,6 +70,7 @@ use tokio_util::task::TaskTracker;
 
 pub use answer::{Action, Answer, Environment, Provider};
 pub use apns::apns_token;
+pub use certificates::Certificate;
 pub use credentials::SandboxError;
 pub use fcm::fcm_token;
 pub use journal::{Count, Counts, Received};
@@ -211,6 +214,11 @@ impl Sandbox {
     /// Changes the settings, on open connections too.
     pub fn set(&self, settings: Settings) {
         self.scene.settings.send_replace(settings);
+    }
+
+    /// Ends every open connection without a word.
+    pub fn cut(&self) {
+        self.scene.cut();
     }
 
     /// Forgets what was received, the counts, the rules and what the limits counted.

@@ -1,13 +1,14 @@
 //! The rules that say how the next requests are answered, and the attempts of scripted tokens.
 //! The first rule that matches decides; a rule that is used up is gone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Action, Answer, Provider};
+use super::dress::{self, Dress, Tail};
 use super::{apns, fcm, messenger, telegram, webpush};
 
 /// The most rules kept at a time.
@@ -15,6 +16,9 @@ const RULES_MAX: usize = 10_000;
 
 /// The longest delay a rule can ask for: an hour, in milliseconds.
 const DELAY_MS_MAX: u64 = 3_600_000;
+
+/// The most bytes that a rule can add to an answer: a gibibyte.
+const MORE_BYTES_MAX: u64 = 1 << 30;
 
 /// How requests of one provider are answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,9 +54,29 @@ pub struct Rule {
     /// Lets so many matching requests pass first.
     #[serde(default)]
     pub after: u32,
+    /// Of the matching requests from then on only every so many-th, the first one among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<u32>,
     /// Waits so long before it acts.
     #[serde(default)]
     pub delay_ms: u64,
+    /// Header fields of the answer, in place of its own of that name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The answer's body, in place of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// So many bytes more behind the body.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub more_bytes: u64,
+    /// They come one by one, so slowly; as fast as they are taken when 0.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub byte_every_ms: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_nothing(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Why a rule was not taken.
@@ -65,8 +89,14 @@ pub enum RuleError {
     #[error("status: is required with a reason that the provider does not know")]
     UnknownReason,
     /// Past the hour.
-    #[error("delay_ms: must be at most {DELAY_MS_MAX}")]
+    #[error("delay_ms, byte_every_ms: must be at most {DELAY_MS_MAX}")]
     Delay,
+    /// More than anybody has to be sent.
+    #[error("more_bytes: must be at most {MORE_BYTES_MAX}")]
+    MoreBytes,
+    /// No name or no value of a header field.
+    #[error("headers: must be names and values of header fields")]
+    Headers,
     /// Clear some first.
     #[error("rules: at most {RULES_MAX} at a time")]
     Full,
@@ -87,7 +117,12 @@ impl Rule {
             last_stream_id: answer.last_stream_id,
             times: answer.attempts,
             after: 0,
+            every: None,
             delay_ms: 0,
+            headers: BTreeMap::new(),
+            body: None,
+            more_bytes: 0,
+            byte_every_ms: 0,
         }
     }
 
@@ -103,18 +138,49 @@ impl Rule {
         Self { after: passed, ..self }
     }
 
+    /// Only to every `nth` matching request from then on.
+    #[must_use]
+    pub fn every(self, nth: u32) -> Self {
+        Self { every: Some(nth), ..self }
+    }
+
     /// Waits so long before it acts.
     #[must_use]
     pub fn delay_ms(self, delay_ms: u64) -> Self {
         Self { delay_ms, ..self }
     }
 
+    /// With a header field of its own.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// With a body of its own.
+    #[must_use]
+    pub fn body(self, body: &str) -> Self {
+        Self { body: Some(body.to_owned()), ..self }
+    }
+
+    /// With so many bytes more, one by one every so many milliseconds, or as fast as they are taken.
+    #[must_use]
+    pub fn more_bytes(self, more_bytes: u64, byte_every_ms: u64) -> Self {
+        Self { more_bytes, byte_every_ms, ..self }
+    }
+
     fn check(&self) -> Result<(), RuleError> {
         if self.status.is_some_and(|status| !(200..=599).contains(&status)) {
             return Err(RuleError::Status);
         }
-        if self.delay_ms > DELAY_MS_MAX {
+        if self.delay_ms.max(self.byte_every_ms) > DELAY_MS_MAX {
             return Err(RuleError::Delay);
+        }
+        if self.more_bytes > MORE_BYTES_MAX {
+            return Err(RuleError::MoreBytes);
+        }
+        if self.headers.iter().any(|(name, value)| dress::header(name, value).is_none()) {
+            return Err(RuleError::Headers);
         }
         let known = match (self.provider, &self.reason) {
             (_, None) => true,
@@ -139,6 +205,11 @@ impl Rule {
             attempts: None,
         }
     }
+
+    fn dress(self) -> Dress {
+        let tail = Tail { bytes: self.more_bytes, every_ms: self.byte_every_ms };
+        Dress { headers: self.headers, body: self.body, tail }
+    }
 }
 
 /// What the script says about one request.
@@ -146,6 +217,14 @@ impl Rule {
 pub(super) struct Scripted {
     pub(super) answer: Answer,
     pub(super) delay_ms: u64,
+    pub(super) dress: Dress,
+}
+
+impl Scripted {
+    /// An answer, at once and as it is.
+    pub(super) fn plain(answer: Answer) -> Self {
+        Self { answer, ..Self::default() }
+    }
 }
 
 /// The rules, and how often each scripted token was tried.
@@ -187,10 +266,11 @@ impl Rules {
         in_token: Option<Answer>,
     ) -> Scripted {
         if let Some(rule) = self.take(provider, token) {
-            return Scripted { answer: rule.answer(), delay_ms: rule.delay_ms };
+            let (answer, delay_ms) = (rule.answer(), rule.delay_ms);
+            return Scripted { answer, delay_ms, dress: rule.dress() };
         }
         let answer = in_token.filter(|answer| self.still_applies(provider, token, answer));
-        Scripted { answer: answer.unwrap_or_default(), delay_ms: 0 }
+        Scripted::plain(answer.unwrap_or_default())
     }
 
     fn take(&self, provider: Provider, token: &str) -> Option<Rule> {
@@ -209,6 +289,7 @@ impl Rules {
                 rule.after -= 1;
                 continue;
             }
+            rule.after = rule.every.map_or(0, |every| every.saturating_sub(1));
             let taken = rule.clone();
             rule.times = rule.times.map(|times| times.saturating_sub(1));
             if rule.times == Some(0) {

@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::answer::Environment;
 use super::apns::VerifiedTokens;
 use super::buckets::Buckets;
+use super::certificates::Certificate;
 use super::credentials::{Credentials, SandboxError};
 use super::fcm::AccessTokens;
 use super::journal::Journal;
@@ -74,6 +76,11 @@ pub struct Settings {
     /// Messages at once that Telegram takes to one chat, refilled at one a second (a group's are 20
     /// a minute); 0 takes all.
     pub telegram_chat_burst: u32,
+    /// Bytes that a client may send ahead on one stream of a new connection; with 0 no body ever
+    /// comes through.
+    pub stream_window_bytes: u32,
+    /// What new connections are shown.
+    pub certificate: Certificate,
 }
 
 impl Default for Settings {
@@ -89,6 +96,8 @@ impl Default for Settings {
             messenger_per_second: 300,
             telegram_per_second: 30,
             telegram_chat_burst: 20,
+            stream_window_bytes: 1 << 16,
+            certificate: Certificate::Good,
         }
     }
 }
@@ -119,6 +128,8 @@ pub(super) struct Scene {
     pub(super) apns_topics: Vec<String>,
     declared: Mutex<HashMap<String, Declared>>,
     connections: AtomicU64,
+    /// Ends the connections that are open.
+    open: Mutex<CancellationToken>,
 }
 
 impl Scene {
@@ -138,6 +149,7 @@ impl Scene {
             apns_topics: config.apns_topics,
             declared: Mutex::default(),
             connections: AtomicU64::new(0),
+            open: Mutex::default(),
         })
     }
 
@@ -145,6 +157,17 @@ impl Scene {
     pub(super) fn next_connection(&self) -> u64 {
         self.journal.connection_opened();
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Ends the connection that holds it, once all are cut.
+    pub(super) fn until_cut(&self) -> CancellationToken {
+        self.open.lock().expect("no holder of the token panics").clone()
+    }
+
+    /// Ends every open connection; those that come are not meant.
+    pub(super) fn cut(&self) {
+        let open = std::mem::take(&mut *self.open.lock().expect("no holder of the token panics"));
+        open.cancel();
     }
 
     pub(super) fn apns_config(&self, team: usize) -> serde_json::Value {

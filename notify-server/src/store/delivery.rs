@@ -24,7 +24,7 @@ use super::{AppNo, DeviceKey, DeviceOutcome, DispatchNo, StoreError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Epoch(pub i64);
 
-/// What this process takes over at its start.
+/// What this process takes over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Adopted {
     /// Pages that were open; they are this epoch's now.
@@ -36,8 +36,9 @@ pub struct Adopted {
 /// Dispatches, pages, checkpoints and retries.
 #[async_trait]
 pub trait DeliveryStore {
-    /// Takes over everything unfinished: pages and claimed retries of other epochs are this one's.
-    /// On SQLite the file lock proves that nobody else works on them.
+    /// Takes over every open page, those of this epoch too, and frees the retries that other epochs
+    /// had claimed: at the start, and whenever something is in doubt. On SQLite the file lock proves
+    /// that nobody else works on them.
     async fn adopt(&self, epoch: Epoch, lease_until: Timestamp) -> Result<Adopted, StoreError>;
 
     /// Makes dispatches of at most `limit` notifications that are due, oldest due first: resolves
@@ -95,8 +96,8 @@ pub trait DeliveryStore {
     /// How many retries of that application and platform are open.
     async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError>;
 
-    /// Takes at most `limit` due retries of one application and platform; until `lease_until`
-    /// nobody else gets them.
+    /// Takes at most `limit` due retries of one application and platform, the longest due first;
+    /// until `lease_until` nobody else gets them. `in_hand` are left out.
     async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError>;
 
     /// Commits what became of claimed retries. Those that this epoch does not hold any more, or

@@ -1,6 +1,7 @@
 //! The documents say what is true: endpoints and examples of the API, what the sandbox can do, why
 //! each dependency is there, and every line of the README's quick start, run as it stands.
 
+mod named_tests;
 mod quick_start;
 
 use std::collections::BTreeSet;

@@ -304,11 +304,18 @@ impl Telling<'_> {
                 ExplainedOutcome::Unregistered
             }
             Settled::Expired => {
-                if reason == Some("credentials_refused") {
-                    let detail = "the provider refused the server's credentials";
-                    self.add(Some(at), StepWord::CredentialsRefused, detail);
-                }
-                let detail = format!("its time (ttl_seconds) was over{because}");
+                let detail = match reason {
+                    Some("credentials_refused") => {
+                        let refused = "the provider refused the server's credentials";
+                        self.add(Some(at), StepWord::CredentialsRefused, refused);
+                        "ttl_seconds is 0: its one try could not wait until they are mended".into()
+                    }
+                    Some("overtaken") => {
+                        "a newer notification with the same collapse_key was sent to the device"
+                            .into()
+                    }
+                    _ => format!("its time (ttl_seconds) was over{because}"),
+                };
                 self.add(Some(at), StepWord::Expired, detail);
                 ExplainedOutcome::Expired
             }

@@ -40,6 +40,10 @@ impl Lane {
     ) -> Heard {
         let mut heard = Heard::default();
         if version != self.provider_version() {
+            // An address that looks dead to credentials of before is asked about again: the guard
+            // does not count it.
+            let looks_dead = matches!(answer, Answer::TokenDead { ambiguous: true, .. });
+            heard.death = looks_dead.then_some(Death::Doubted);
             return heard;
         }
         heard.death =
@@ -57,15 +61,13 @@ impl Lane {
             | Answer::Moved { .. }
             | Answer::BadMessage { .. }
             | Answer::Policy { .. }
-            | Answer::Unknown { .. } => match service {
-                Some(service) => {
+            | Answer::Unknown { .. } => {
+                if let Some(service) = service {
                     service.answered();
-                    self.gate.answered();
                 }
-                None => self.gate.answered(),
-            },
+                self.gate.answered();
+            }
         }
-        self.services_may_go();
         heard
     }
 
@@ -182,12 +184,5 @@ impl Lane {
             );
         }
         refusal != Refusal::Doubted
-    }
-
-    /// Wakes pages that have set devices aside: the service behind them may take some.
-    fn services_may_go(&self) {
-        if self.has_parked() {
-            self.gate.nudge();
-        }
     }
 }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::Lane;
+use super::hand::Hand;
+use crate::delivery::changes::Heard;
 use crate::delivery::job::Job;
 use crate::delivery::page::PageEnd;
 use crate::store::{DispatchNo, OpenPage, StoreError};
@@ -21,8 +23,12 @@ pub(crate) struct LaneRun {
     pub(super) running: JoinSet<Finished>,
     /// How many devices of each open page wait, by its task.
     pub(super) open: HashMap<Id, Arc<AtomicUsize>>,
-    pub(super) retries_running: bool,
+    /// What each task of retries has claimed, by its task.
+    pub(super) hands: HashMap<Id, Arc<Hand>>,
     pub(super) retries_due: bool,
+    /// Whether retries that are due wait for a change of the gate.
+    pub(super) retries_wait: bool,
+    pub(super) gate_changes: Heard,
     /// Whether it knows what stood before it.
     pub(super) begun: bool,
 }
@@ -30,20 +36,22 @@ pub(crate) struct LaneRun {
 /// A task of a lane that came to its end.
 pub(super) enum Finished {
     Page(PageEnd),
-    Retries { more: bool },
+    Retries,
 }
 
 impl LaneRun {
     pub(crate) fn new(lane: Arc<Lane>) -> Self {
         Self {
+            gate_changes: lane.gate.subscribe(),
             lane,
             turns: VecDeque::new(),
             later: VecDeque::new(),
             jobs: VecDeque::new(),
             running: JoinSet::new(),
             open: HashMap::new(),
-            retries_running: false,
+            hands: HashMap::new(),
             retries_due: false,
+            retries_wait: false,
             begun: false,
         }
     }
@@ -66,6 +74,9 @@ impl LaneRun {
                 biased;
                 Some(finished) = self.running.join_next_with_id() => self.finished(finished),
                 () = lane.wake.notified() => {}
+                () = self.gate_changes.changed(), if self.retries_wait => {
+                    self.retries_due = true;
+                }
                 () = shared.stop.told(), if !stopping => {}
             }
         }
@@ -73,18 +84,15 @@ impl LaneRun {
 
     fn finished(&mut self, finished: Result<(Id, Finished), JoinError>) {
         let task = finished.as_ref().map_or_else(JoinError::id, |(task, _)| *task);
-        let was_page = self.open.remove(&task).is_some();
+        self.open.remove(&task);
+        // Of a task that broke off its claims run out.
+        self.hands.remove(&task);
         match finished {
-            Ok((_, Finished::Page(PageEnd::Over))) => {}
+            Ok((_, Finished::Page(PageEnd::Over) | Finished::Retries)) => {}
             Ok((_, Finished::Page(PageEnd::Fenced))) => self.lane.shared.ask_for_adoption(),
-            Ok((_, Finished::Retries { more })) => {
-                self.retries_running = false;
-                self.retries_due |= more;
-            }
             // A panic must not take the lane with it: what the task held is adopted again.
             Err(error) => {
                 tracing::error!(error = %error, "a delivery task broke off");
-                self.retries_running &= was_page;
                 self.lane.shared.ask_for_adoption();
             }
         }
@@ -100,7 +108,7 @@ impl LaneRun {
         if self.lane.has_retries_in_plenty() {
             self.count_retries().await?;
         }
-        if self.retries_due && !self.retries_running {
+        if self.retries_due && self.may_claim() {
             self.start_retries().await?;
         }
         while self.room() {

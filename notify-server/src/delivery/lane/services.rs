@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use notify_core::Timestamp;
 
-use crate::delivery::gate::{Admission, Gate};
+use crate::delivery::gate::{Admission, Gate, GateState};
 
 /// Most services that a lane tells apart: subscriptions name them, and anybody may subscribe.
 /// Further ones share one gate.
@@ -38,6 +38,10 @@ impl Services {
         if let Some(service) = known.get(name) {
             return service.clone();
         }
+        if known.len() >= SERVICES_MAX {
+            // Anybody may name one: those of which nothing is to be remembered make room.
+            known.retain(|_, service| Arc::strong_count(service) > 1 || service.is_remembered());
+        }
         let name = if known.len() < SERVICES_MAX { name } else { "" };
         let service = known.entry(name.into()).or_insert_with(|| {
             Arc::new(Service {
@@ -59,6 +63,11 @@ impl Services {
 }
 
 impl Service {
+    /// Whether it did anything that the next delivery has to know of.
+    fn is_remembered(&self) -> bool {
+        self.gate.state() != GateState::Open || self.refusals_in_a_row.load(Ordering::Acquire) > 0
+    }
+
     /// How many deliveries more it takes now; with none, when to look again at the latest.
     ///
     /// # Errors
@@ -80,7 +89,9 @@ impl Service {
 
     /// It refused our credentials: how often in a row now.
     pub(crate) fn refused(&self) -> u16 {
-        self.refusals_in_a_row.fetch_add(1, Ordering::AcqRel).saturating_add(1)
+        let more = |refusals: u16| Some(refusals.saturating_add(1));
+        let before = self.refusals_in_a_row.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        before.unwrap_or_default().saturating_add(1)
     }
 
     /// It said something else.

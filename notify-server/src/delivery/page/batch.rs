@@ -64,8 +64,8 @@ impl Batch {
         self.since.is_none()
     }
 
-    pub(super) fn has_retries(&self) -> bool {
-        !self.retries.is_empty()
+    pub(super) fn retries(&self) -> usize {
+        self.retries.len()
     }
 
     /// Whether it is large or old enough to be committed.

@@ -15,6 +15,12 @@ impl PageRun {
             || now.ms_since(self.read_at) > self.lane.shared.config.address_age_ms_max
     }
 
+    /// Has the devices read again before any of them goes out.
+    pub(super) fn must_read(&mut self) {
+        self.fresh = false;
+        self.read_at = Timestamp(0);
+    }
+
     /// Reads what is left of the page as it is now (trap 8). The first time the devices are those
     /// that came with the claim, if they are young enough.
     pub(super) async fn read_again(&mut self, now: Timestamp) -> Result<(), StoreError> {

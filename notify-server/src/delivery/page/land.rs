@@ -115,8 +115,7 @@ impl PageRun {
         self.lane.shared.credit.give_back(1);
         self.queue.push_front(device);
         // After any pause addresses are read again (trap 8); the read sorts the queue as well.
-        self.fresh = false;
-        self.read_at = Timestamp(0);
+        self.must_read();
     }
 
     pub(super) fn wants_commit(&self, obstacle: &Obstacle) -> bool {
@@ -137,7 +136,7 @@ impl PageRun {
             self.queue.iter().filter(|device| self.job.targets(device)).count() as u64;
         let waiting_excluded =
             if self.job.names_devices() { self.queue.len() as u64 - waiting_targets } else { 0 };
-        let has_retries = batch.has_retries();
+        let has_retries = batch.retries() > 0;
         let checkpoint = Checkpoint {
             page: self.page,
             targeted: self.done

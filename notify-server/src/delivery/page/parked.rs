@@ -118,8 +118,7 @@ impl PageRun {
         // They waited: their addresses are read again, with what else is left (trap 8).
         let age_ms = now.ms_since(self.read_at);
         if self.parked.stale || age_ms > self.lane.shared.config.address_age_ms_max {
-            self.fresh = false;
-            self.read_at = Timestamp(0);
+            self.must_read();
         }
         for device in taken.into_iter().rev() {
             self.queue.push_front(device);

@@ -32,6 +32,8 @@ impl PageRun {
             }
             if self.must_read_again(now) {
                 if let Err(error) = self.read_again(now).await {
+                    // Whatever was to be read is: what changed was taken note of already (trap 8).
+                    self.must_read();
                     shared.storage_failed(&error).await;
                 }
                 continue;
@@ -50,10 +52,7 @@ impl PageRun {
                 self.count(device.key, Settled::Failed, "no_address".into());
                 continue;
             };
-            if let Err(due_at) = self.lane.chat_pace(device.key, now) {
-                self.put_off(device.key, due_at, now);
-                continue;
-            }
+            self.lane.chat_started(device.key, now);
             self.slot.hand_over();
             self.credit.hand_over();
             self.in_flight += 1;
@@ -92,8 +91,15 @@ impl PageRun {
                     {
                         self.count(key, Settled::Expired, "credentials_refused".into());
                     }
+                    Mode::Send { .. } if !self.job.reaches(device) => {
+                        self.count(key, Settled::Failed, "no_address".into());
+                    }
                     Mode::Send { .. } if self.park(mode, now) => continue,
-                    Mode::Send { .. } => break,
+                    // Ahead of the gate: what goes through it may be the probe.
+                    Mode::Send { .. } => match self.lane.chat_free(key, now) {
+                        Ok(()) => break,
+                        Err(due_at) => self.put_off(key, due_at, now),
+                    },
                 }
             } else {
                 self.skipped += u64::from(self.job.names_devices());
@@ -106,11 +112,16 @@ impl PageRun {
     /// Takes slot and credit for one device, if lease and gate allow. The slot comes first, for
     /// everybody, so that nobody holds credit while it waits for a slot.
     pub(super) fn take_place(&mut self, now: Timestamp) -> Result<(), Obstacle> {
-        if now >= self.page.lease_until {
-            return Err(Obstacle::Lease);
-        }
-        if self.lane.has_retries_in_plenty() {
-            return Err(Obstacle::Retries);
+        let obstacle = if now >= self.page.lease_until {
+            Some(Obstacle::Lease)
+        } else {
+            self.lane.has_retries_in_plenty().then_some(Obstacle::Retries)
+        };
+        if let Some(obstacle) = obstacle {
+            // A place that is kept here is one that the retries wait for.
+            self.slot.let_go();
+            self.credit.let_go();
+            return Err(obstacle);
         }
         self.lane.slots.set_limit(self.lane.slots_max());
         if !self.slot.has_place() {

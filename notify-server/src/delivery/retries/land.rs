@@ -40,17 +40,17 @@ impl Retries<'_> {
         let outcome = match next {
             Next::End { settled, reason } => {
                 let step = RetryStep::Settled { settled, reason, attempts: made, message_id };
-                RetryOutcome { no: retry.no, step, dead: None, moved: None }
+                RetryOutcome::of(retry.no, step)
             }
             Next::Disable { .. } if heard.death == Some(Death::Doubted) => {
                 let step = RetryStep::Later { due_at: now };
-                RetryOutcome { no: retry.no, step, dead: None, moved: None }
+                RetryOutcome::of(retry.no, step)
             }
             Next::Disable { reason, since } => {
                 let dead = dead_of(&retry, reason.clone(), (since, now), heard.reported());
                 let (settled, reason) = (Settled::Unregistered, Some(reason));
                 let step = RetryStep::Settled { settled, reason, attempts: made, message_id: None };
-                RetryOutcome { no: retry.no, step, dead: Some(dead), moved: None }
+                RetryOutcome { dead: Some(dead), ..RetryOutcome::of(retry.no, step) }
             }
             Next::Move { to, due_at, attempts } => {
                 let from = address_of(&retry);
@@ -94,6 +94,7 @@ impl Retries<'_> {
                 Ok(()) => {
                     let is_over =
                         |outcome: &&RetryOutcome| matches!(outcome.step, RetryStep::Settled { .. });
+                    self.hand.settled(outcomes.iter().map(|outcome| outcome.no));
                     self.lane.retries_fewer(outcomes.iter().filter(is_over).count() as u64);
                     shared.metrics.retried(self.lane.platform.provider(), &outcomes);
                     break;
@@ -138,5 +139,5 @@ fn again(
     (reason, unknown_outcomes): (Reason, u16),
 ) -> RetryOutcome {
     let step = RetryStep::Again { attempts, due_at, reason, unknown_outcomes };
-    RetryOutcome { no: retry.no, step, dead: None, moved: None }
+    RetryOutcome::of(retry.no, step)
 }

@@ -9,6 +9,8 @@ use crate::store::sqlite::{Fault, SqliteStore};
 
 /// Most reads that happen at one instant.
 const READS_AT_ONCE: usize = 8;
+/// On a slow disk one in so many looks at what waits has a read fail.
+const READS_PER_FAILURE: u8 = 12;
 /// Most writes of one commit.
 const WRITES_AT_ONCE: usize = 16;
 
@@ -17,12 +19,16 @@ pub(super) async fn read(store: Arc<SqliteStore>, world: SharedWorld) {
     loop {
         store.read_arrived().await;
         loop {
-            let (pause_ms, most) = {
+            let (pause_ms, most, fails) = {
                 let mut world = lock(&world);
                 let pause_ms = if world.disk.is_slow { 20 } else { 2 };
-                (world.rng.u64(0..=pause_ms), world.rng.usize(1..=READS_AT_ONCE))
+                let fails = world.disk.is_slow && world.rng.u8(0..READS_PER_FAILURE) == 0;
+                (world.rng.u64(0..=pause_ms), world.rng.usize(1..=READS_AT_ONCE), fails)
             };
             pause(pause_ms).await;
+            if fails {
+                store.refuse_read();
+            }
             if store.read_waiting(most) == 0 {
                 break;
             }

@@ -53,6 +53,7 @@ pub(super) fn config(rng: &mut fastrand::Rng, defect: Option<Defect>) -> EngineC
         lane_devices_max: rng.usize(1..80),
         lane_pages_max: rng.usize(1..8),
         lane_retries_max: rng.u32(1..12),
+        lane_retry_rows_max: if rng.u8(0..3) == 0 { rng.u64(1..24) } else { 10_000 },
         lane_streams_max: rng.usize(1..48),
         lane_dispatches_max: rng.usize(1..5),
         start_batch: rng.u32(1..5),

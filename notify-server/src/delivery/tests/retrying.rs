@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use notify_core::{CreateNotification, DeviceId, NotificationStatus, RegisterDevice};
+use notify_core::{CreateNotification, DeviceId, NotificationStatus, ProviderKind, RegisterDevice};
 
-use super::rig::{Rig, START, Told, delivered};
+use super::rig::{FakeProvider, Rig, START, Told, delivered};
+use crate::clock::Clock;
 use crate::providers::{Answer, Certainty, Scope};
 
 fn failed() -> Answer {
@@ -109,5 +110,90 @@ async fn retries_in_line_are_given_back_at_a_stop() {
     rig.start();
     rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!(rig.provider.delivered().len(), 3, "each once");
+    rig.stop().await;
+}
+
+/// Trap 3 for retries: one without an answer holds up no other that is due.
+#[tokio::test]
+async fn one_without_an_answer_holds_up_no_other_retry() {
+    let mut rig = Rig::new(4).await;
+    rig.devices(2).await;
+    let later = |seconds| Answer::Retry {
+        reason: "UNAVAILABLE".into(),
+        after: Some(Duration::from_secs(seconds)),
+        outcome: Certainty::Failed,
+    };
+    rig.provider.script(move |token, attempt| match (token, attempt) {
+        ("token-d00000", 1) => Told::Answer(later(1)),
+        ("token-d00000", _) => Told::Silence,
+        (_, 1) => Told::Answer(later(5)),
+        _ => Told::Answer(delivered()),
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    let seconds = |count: i64| START.plus_ms(count * 1_000);
+    rig.until(&id, |record| record.counts.targeted == 2).await;
+    rig.retry_due_within(START, 1_000).await;
+    rig.clock.advance(Duration::from_secs(1));
+    rig.provider.arrived(3).await;
+    rig.retry_due_within(seconds(1), 4_000).await;
+    rig.clock.advance(Duration::from_secs(4));
+    let record = rig.until(&id, |record| record.counts.sent == 1).await;
+    assert_eq!(record.counts.pending, 1);
+    assert_eq!(rig.provider.journal()[3..], ["token-d00001"], "the silent one is out still");
+    rig.crash().await;
+}
+
+/// What waited for a probe goes on when the probe went well, not when it would count as lost.
+#[tokio::test]
+async fn retries_behind_a_probe_go_on_as_soon_as_it_went_well() {
+    let mut rig = Rig::new(40).await;
+    rig.devices(30).await;
+    let first = Answer::Retry {
+        reason: "UNAVAILABLE".into(),
+        after: Some(Duration::from_secs(3)),
+        outcome: Certainty::Failed,
+    };
+    rig.provider.script(move |_, attempt| match attempt {
+        1 => Told::Answer(first.clone()),
+        2 => Told::Held(delivered()),
+        _ => unreachable!("what was taken is not tried again"),
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(20).await;
+    // The failures shut the gate; from then on one at a time goes out, until one was answered.
+    while rig.provider.journal().len() < 31 {
+        rig.clock.advance(Duration::from_millis(250));
+        tokio::task::yield_now().await;
+    }
+    let probed_at = rig.clock.now();
+    rig.provider.release();
+    let all_sent = |record: &notify_core::NotificationRecord| record.counts.sent == 30;
+    rig.turning(&id, Duration::from_millis(100), all_sent).await;
+    let took_ms = rig.clock.now().ms_since(probed_at);
+    assert!(took_ms < 30_000, "{took_ms} ms, and the probe would count as lost after 60,000");
+    rig.stop().await;
+}
+
+/// B20: nothing goes out once a cancellation was acknowledged, wherever its retry is by then.
+#[tokio::test]
+async fn a_retry_that_is_canceled_while_it_looks_around_is_not_sent() {
+    let mut rig = Rig::new(1).await;
+    rig.device("one").await;
+    rig.provider.script(|_, _| Told::Answer(failed()));
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.retry_due_within(START, 2_000).await;
+    // The next try asks for the new provider, and is canceled before that is there.
+    rig.source.answers(false);
+    let other = FakeProvider::new(1);
+    rig.configure(ProviderKind::Fcm, Some(other.clone())).await;
+    rig.clock.advance(Duration::from_secs(2));
+    rig.source.asked(2).await;
+    rig.store.cancel_notification(rig.app, id.clone(), rig.clock.now()).await.unwrap();
+    rig.source.answers(true);
+    let record = rig.until(&id, |record| record.counts.pending == 0).await;
+    assert_eq!((record.counts.canceled, other.journal()), (1, Vec::<String>::new()));
     rig.stop().await;
 }

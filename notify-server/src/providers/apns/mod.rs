@@ -136,7 +136,7 @@ impl Provider for Apns {
         let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
         let (mut was_renewed, mut was_moved) = (false, false);
         loop {
-            let bearer = match self.token.current(self.clock.now()) {
+            let bearer = match self.token.current(self.clock.read()) {
                 Ok(bearer) => bearer,
                 Err(reason) => return Answer::Config { reason },
             };
@@ -152,12 +152,12 @@ impl Provider for Apns {
                 Ok(reply) => reply,
                 Err(failure) => return failure.into(),
             };
-            let now = self.clock.now();
-            let (answer, refusal) = classify(&reply.status, &reply.headers, &reply.body, now);
+            let at = self.clock.read();
+            let (answer, refusal) = classify(&reply.status, &reply.headers, &reply.body, at.now);
             match refusal {
                 // Nothing was processed: with another token (B39), or on a connection that has not
                 // seen another key, it may go at once, each once.
-                Refusal::TokenExpired if !was_renewed && self.token.renew(&bearer, now) => {
+                Refusal::TokenExpired if !was_renewed && self.token.renew(&bearer, at) => {
                     was_renewed = true;
                 }
                 Refusal::WrongConnection if !was_moved => {
@@ -165,7 +165,7 @@ impl Provider for Apns {
                     was_moved = true;
                 }
                 Refusal::TooManyTokens => {
-                    self.token.freeze(now);
+                    self.token.freeze(at.now);
                     return answer;
                 }
                 Refusal::ConnectionEnds => {

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::classify::{Refusal, classify};
 use super::token::{ProviderToken, ProviderTokens};
 use super::{Host, push_path_segment};
+use crate::clock::Reading;
 use crate::provider_config::{ApnsConfig, BaseUrl, ProviderConfig};
 use crate::providers::tests::answers::{bad, config, retry, throttle, unknown};
 use crate::providers::transport::{Pools, Protocols};
@@ -193,8 +194,13 @@ fn key() -> rcgen::KeyPair {
     rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap()
 }
 
-fn issued_at(token: &ProviderToken, now: Timestamp, public: &DecodingKey) -> i64 {
-    let bearer = token.current(now).unwrap();
+/// A clock that agrees with the wall clock.
+fn at(now: Timestamp) -> Reading {
+    Reading { now, wall: now }
+}
+
+fn issued_at(token: &ProviderToken, at: Reading, public: &DecodingKey) -> i64 {
+    let bearer = token.current(at).unwrap();
     let jwt = bearer.to_str().unwrap().strip_prefix("bearer ").unwrap();
     let mut rules = Validation::new(Algorithm::ES256);
     rules.set_required_spec_claims(&["iss"]);
@@ -213,7 +219,25 @@ fn a_provider_token_is_signed_once_in_fifty_minutes() {
     let public = DecodingKey::from_ec_der(key.der_bytes());
     let token = ProviderTokens::default().get(&apns_config(&key));
     for (minutes, issued_minutes) in [(0, 0), (1, 0), (49, 0), (50, 50), (99, 50), (100, 100)] {
-        let issued = issued_at(&token, NOW.plus_ms(minutes * MINUTE_MS), &public);
+        let issued = issued_at(&token, at(NOW.plus_ms(minutes * MINUTE_MS)), &public);
+        assert_eq!(issued, NOW.as_seconds() + issued_minutes * 60, "after {minutes} minutes");
+    }
+}
+
+/// T14: a token bears the time of the wall clock, which others compare with theirs. Once that is set
+/// right, what it signed while it was wrong is not used any more.
+#[test]
+fn a_token_that_a_wrong_clock_signed_is_replaced_when_the_clock_is_set() {
+    use rcgen::PublicKeyData as _;
+    let key = key();
+    let public = DecodingKey::from_ec_der(key.der_bytes());
+    let token = ProviderTokens::default().get(&apns_config(&key));
+    for (minutes, ahead_minutes, issued_minutes) in
+        [(0, 70, 70), (1, 70, 70), (2, 0, 2), (3, 1, 2), (4, -25 * 60, 4 - 25 * 60), (5, 0, 5)]
+    {
+        let now = NOW.plus_ms(minutes * MINUTE_MS);
+        let at = Reading { now, wall: now.plus_ms(ahead_minutes * MINUTE_MS) };
+        let issued = issued_at(&token, at, &public);
         assert_eq!(issued, NOW.as_seconds() + issued_minutes * 60, "after {minutes} minutes");
     }
 }
@@ -221,30 +245,34 @@ fn a_provider_token_is_signed_once_in_fifty_minutes() {
 #[test]
 fn an_expired_token_is_renewed_once_and_only_when_it_is_twenty_minutes_old() {
     let token = ProviderTokens::default().get(&apns_config(&key()));
-    let first = token.current(NOW).unwrap();
+    let first = token.current(at(NOW)).unwrap();
     assert!(
-        !token.renew(&first, NOW.plus_ms(20 * MINUTE_MS - 1)),
+        !token.renew(&first, at(NOW.plus_ms(20 * MINUTE_MS - 1))),
         "a wrong clock, not an old token"
     );
-    let later = NOW.plus_ms(20 * MINUTE_MS);
+    let later = at(NOW.plus_ms(20 * MINUTE_MS));
     assert!(token.renew(&first, later));
     let second = token.current(later).unwrap();
     assert_ne!(first, second);
     assert!(token.renew(&first, later), "another request was refused with the old one");
     assert_eq!(token.current(later).unwrap(), second, "and does not make a third");
-    assert!(!token.renew(&second, later.plus_ms(MINUTE_MS)));
+    assert!(!token.renew(&second, at(NOW.plus_ms(21 * MINUTE_MS))));
 }
 
 #[test]
 fn too_many_updates_freeze_the_token_for_twenty_minutes() {
     let token = ProviderTokens::default().get(&apns_config(&key()));
-    let first = token.current(NOW).unwrap();
-    let frozen = NOW.plus_ms(49 * MINUTE_MS);
+    let first = token.current(at(NOW)).unwrap();
+    let frozen = NOW.plus_ms(38 * MINUTE_MS);
     token.freeze(frozen);
-    let at = |minutes: i64| frozen.plus_ms(minutes * MINUTE_MS);
-    assert_eq!(token.current(at(10)).unwrap(), first, "older than fifty minutes, and kept");
-    assert!(!token.renew(&first, at(19)));
-    assert_ne!(token.current(at(20)).unwrap(), first);
+    let after = |minutes: i64| at(frozen.plus_ms(minutes * MINUTE_MS));
+    assert_eq!(token.current(after(14)).unwrap(), first, "older than fifty minutes, and kept");
+    assert!(!token.renew(&first, after(19)));
+    let second = token.current(after(20)).unwrap();
+    assert_ne!(second, first);
+    token.freeze(after(20 + 49).now);
+    assert_eq!(token.current(after(20 + 58)).unwrap(), second);
+    assert_ne!(token.current(after(20 + 59)).unwrap(), second, "Apple would refuse it at sixty");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use notify_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, Instant, timeout_at};
 
-use crate::clock::SharedClock;
+use crate::clock::{Reading, SharedClock};
 use crate::provider_config::{ExtraRoots, FcmConfig, KeyDigest, ServiceAccount};
 use crate::providers::answer::word;
 use crate::providers::shared::Shared;
@@ -129,18 +129,19 @@ impl AccessToken {
         if let Some(granted) = self.usable(now, refused, REFRESH_BEFORE_END_MS) {
             return Ok(granted);
         }
-        if refused.is_some() {
-            if exchange.forced_at.is_some_and(|at| now.ms_since(at) < FORCED_INTERVAL_MS) {
-                return Err(Answer::Config { reason: Reason::Borrowed("UNAUTHENTICATED") });
-            }
-            exchange.forced_at = Some(now);
+        if refused.is_some()
+            && exchange.forced_at.is_some_and(|at| now.ms_since(at) < FORCED_INTERVAL_MS)
+        {
+            return Err(Answer::Config { reason: Reason::Borrowed("UNAUTHENTICATED") });
         }
         let answer = match &exchange.failed {
             // Many wait for one exchange: each trying again would be a storm on a sick endpoint.
             Some((at, answer)) if *at >= came_at || at.elapsed() < FAILURE_KEPT => answer.clone(),
-            Some(_) | None => match self.fetch(now, deadline).await {
+            Some(_) | None => match self.fetch(clock.read(), deadline).await {
                 Ok(granted) => {
                     exchange.failed = None;
+                    // Only now: one that failed was no answer about fresh tokens.
+                    exchange.forced_at = refused.map_or(exchange.forced_at, |_| Some(now));
                     let bearer = granted.bearer.clone();
                     *self.lock() = Some(granted);
                     return Ok(bearer);
@@ -171,9 +172,9 @@ impl AccessToken {
         (is_fresh && refused != Some(&granted.bearer)).then(|| granted.bearer.clone())
     }
 
-    async fn fetch(&self, now: Timestamp, deadline: Instant) -> Result<Granted, Answer> {
+    async fn fetch(&self, at: Reading, deadline: Instant) -> Result<Granted, Answer> {
         let assertion =
-            self.assertion(now).ok_or(Answer::Config { reason: "signing_failed".into() })?;
+            self.assertion(at.wall).ok_or(Answer::Config { reason: "signing_failed".into() })?;
         let form = format!(
             "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion={assertion}"
         );
@@ -186,13 +187,13 @@ impl AccessToken {
             .post(url, headers, form.into(), deadline)
             .await
             .map_err(|failure| unsent(format!("oauth {}", failure.reason).into()))?;
-        read_grant(&reply, now)
+        read_grant(&reply, at.now)
     }
 
-    fn assertion(&self, now: Timestamp) -> Option<String> {
+    fn assertion(&self, wall: Timestamp) -> Option<String> {
         let mut header = Header::new(Algorithm::RS256);
         header.kid.clone_from(&self.account.private_key_id);
-        let iat = now.as_seconds();
+        let iat = wall.as_seconds();
         let claims = Claims {
             iss: &self.account.client_email,
             scope: SCOPE,

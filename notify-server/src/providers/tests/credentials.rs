@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 use notify_core::ProviderKind;
 use serde_json::{Value, json};
 
+use super::web_push::{browser, send};
 use super::{Fixture, attempt, fixture, prepare, to_fcm, told};
 use crate::provider_config::test_keys;
 use crate::providers::{Answer, Certainty};
@@ -116,4 +117,33 @@ fn wrong_key(fixture: &Fixture) -> Value {
     let mut config = fixture.sandbox.fcm_config();
     config["service_account"]["private_key"] = json!(test_keys::rsa_pem());
     config
+}
+
+/// T14: a wall clock that is wrong spoils what is signed by it, and no longer than it is wrong.
+#[tokio::test]
+async fn credentials_are_good_again_as_soon_as_the_wall_clock_is() {
+    let fixture = fixture().await;
+    let (apns, fcm, web_push) = (fixture.apns(), fixture.fcm(), fixture.web_push());
+    let wanted = Wanted::ok();
+    let to = browser(&fixture, &wanted);
+    let (taken, refused) = ("delivered", "service refused http_401 errno_109");
+    // More than any of them allows a clock to be wrong.
+    let day = 24 * 60;
+    for (ahead_minutes, at_apple, at_mozilla, at_google) in [
+        (0, taken, taken, taken),
+        // Google's access token has a life of its own, an hour, of which the clock knows nothing.
+        (day, "config InvalidProviderToken", refused, taken),
+        (0, taken, taken, taken),
+        (-day, "config ExpiredProviderToken", refused, "config oauth http_400 invalid_grant"),
+    ] {
+        fixture.clock.set_wall_ahead(ahead_minutes * 60_000);
+        let apple = attempt(&apns, ProviderKind::Apns, &wanted).await;
+        assert_eq!(told(&apple), at_apple, "{ahead_minutes} minutes ahead");
+        let mozilla = send(&web_push, &to).await;
+        assert_eq!(told(&mozilla), at_mozilla, "{ahead_minutes} minutes ahead");
+        let google = attempt(&fcm, ProviderKind::Fcm, &wanted).await;
+        assert_eq!(told(&google), at_google, "{ahead_minutes} minutes ahead");
+        // Apple takes another token every twenty minutes.
+        fixture.advance(Duration::from_secs(20 * 60));
+    }
 }

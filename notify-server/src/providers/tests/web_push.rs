@@ -11,11 +11,11 @@ use crate::provider_config::{ProviderConfig, test_keys};
 use crate::providers::{Address, Answer, SharedProvider};
 use crate::sandbox::{Action, Answer as Wanted, Provider, Refusal, Rule};
 
-fn browser(fixture: &Fixture, wanted: &Wanted) -> WebSubscription {
+pub(super) fn browser(fixture: &Fixture, wanted: &Wanted) -> WebSubscription {
     fixture.sandbox.subscribe(None, wanted).unwrap()
 }
 
-async fn send(provider: &SharedProvider, to: &WebSubscription) -> Answer {
+pub(super) async fn send(provider: &SharedProvider, to: &WebSubscription) -> Answer {
     provider.attempt(&prepare(provider), &Address::WebPush(Box::new(to.clone()))).await
 }
 

@@ -15,7 +15,8 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::failure::Failure;
 use super::{
-    ANSWER_HEADER_BYTES_MAX, PING_INTERVAL, PING_INTERVAL_IDLE, SETTINGS_TIMEOUT, STREAMS_MAX,
+    ANSWER_HEADER_BYTES_MAX, PING_INTERVAL, PING_INTERVAL_IDLE, PROOF_WAIT, SETTINGS_TIMEOUT,
+    STREAMS_MAX,
 };
 
 /// Bytes of answers that may be under way on one connection. A stream that is not read must not
@@ -68,8 +69,17 @@ impl Load {
 /// A connection that requests may go through.
 pub(super) struct Connection {
     pub(super) id: u64,
+    pub(super) opened_at: Instant,
     pub(super) send: SendRequest<Bytes>,
     pub(super) load: Arc<Load>,
+}
+
+impl Connection {
+    /// Whether it may raise its limit still, as APNs' does with its first answer. One that owes that
+    /// for long is not waited for.
+    pub(super) fn may_grow(&self) -> bool {
+        !self.load.is_proven() && self.opened_at.elapsed() < PROOF_WAIT
+    }
 }
 
 /// Moves the bytes of one connection.

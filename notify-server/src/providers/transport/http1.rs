@@ -82,31 +82,28 @@ impl Http1 {
         request: reqwest::RequestBuilder,
         deadline: Instant,
     ) -> Result<Reply, Failure> {
-        let exchange = async {
-            let sent = request.send().await;
-            let mut response = sent.map_err(|error| {
-                if let Some(unreachable) = unreachable(&error) {
-                    Failure::from(unreachable)
-                } else if error.is_connect() || error.is_builder() {
-                    let cause = innermost(&error);
-                    Failure::unconnected("connect_failed", cause, self.has_extra_trust)
-                } else {
-                    Failure::unknown("connection_cut")
-                }
-            })?;
-            let mut body = Body::default();
-            while let Ok(Some(chunk)) = response.chunk().await {
-                if body.is_full_after(chunk) {
-                    break;
-                }
-            }
-            let headers = std::mem::take(response.headers_mut());
-            Ok(Reply { status: response.status(), headers, body: body.finish(), connection: 0 })
+        let Ok(sent) = timeout_at(deadline, request.send()).await else {
+            return Err(Failure::unknown("timeout"));
         };
-        match timeout_at(deadline, exchange).await {
-            Ok(done) => done,
-            Err(_) => Err(Failure::unknown("timeout")),
+        let mut response = sent.map_err(|error| {
+            if let Some(unreachable) = unreachable(&error) {
+                Failure::from(unreachable)
+            } else if error.is_connect() || error.is_builder() {
+                let cause = innermost(&error);
+                Failure::unconnected("connect_failed", cause, self.has_extra_trust)
+            } else {
+                Failure::unknown("connection_cut")
+            }
+        })?;
+        let mut body = Body::default();
+        // The status has told what matters, however slow the rest is.
+        while let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await {
+            if body.is_full_after(chunk) {
+                break;
+            }
         }
+        let headers = std::mem::take(response.headers_mut());
+        Ok(Reply { status: response.status(), headers, body: body.finish(), connection: 0 })
     }
 }
 

@@ -46,6 +46,8 @@ const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTINGS_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a connection with open streams is asked for a sign of life, and how long it may take.
 const PING_INTERVAL: Duration = Duration::from_secs(15);
+/// How long a connection may owe its first answer before another is opened beside it.
+const PROOF_WAIT: Duration = Duration::from_secs(2);
 /// How often an idle connection is: Apple asks for once an hour.
 const PING_INTERVAL_IDLE: Duration = Duration::from_secs(3_600);
 /// Least time between connections to an origin that fails.

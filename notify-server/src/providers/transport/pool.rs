@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use http::Request;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use self::opening::{Connecting, open};
 use super::connection::Connection;
@@ -18,7 +18,7 @@ use super::failure::Failure;
 use super::pace::Pace;
 use super::reply::{Reply, read_body};
 use super::tls::{TlsConfigs, Trust};
-use super::{CONNECTIONS_MAX, RESENDS_MAX, STREAMS_ASSUMED};
+use super::{CONNECTIONS_MAX, PROOF_WAIT, RESENDS_MAX, STREAMS_ASSUMED};
 use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
 use crate::providers::shared::Shared;
@@ -138,12 +138,12 @@ impl State {
         self.connections.iter().find(|connection| connection.load.take()).map(Arc::clone)
     }
 
-    /// Whether one more connection would help. One that never answered may be about to raise its
-    /// limit (APNs begins with one stream), so that nobody hurries past it.
+    /// Whether one more connection would help: nobody hurries past one that may be about to raise its
+    /// limit (APNs begins with one stream).
     fn wants_connection(&self) -> bool {
         !self.is_connecting
             && self.connections.len() < CONNECTIONS_MAX
-            && self.connections.iter().all(|connection| connection.load.is_proven())
+            && !self.connections.iter().any(|connection| connection.may_grow())
     }
 }
 
@@ -180,12 +180,9 @@ impl Pool {
         let mut resends = 0;
         loop {
             let slot = self.acquire(deadline).await?;
-            let exchange = self.exchange(&slot, request(), body.clone());
-            let outcome = timeout_at(deadline, exchange).await;
-            let failure = match outcome {
-                Ok(Ok(reply)) => return Ok(reply),
-                Ok(Err(failure)) => failure,
-                Err(_) => return Err(Failure::unknown("timeout")),
+            let failure = match self.exchange(&slot, request(), body.clone(), deadline).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => failure,
             };
             let may_resend = failure.outcome == crate::providers::Certainty::NotProcessed;
             if !may_resend || resends == RESENDS_MAX {
@@ -200,6 +197,7 @@ impl Pool {
         slot: &Slot<'_>,
         request: Request<()>,
         body: Bytes,
+        deadline: Instant,
     ) -> Result<Reply, Failure> {
         let connection = &slot.connection;
         // A clone has no request of its own waiting, so that it never has to be asked for room.
@@ -215,7 +213,8 @@ impl Pool {
             // with its cause, from the response.
             let _ = stream.send_data(body, true);
         }
-        let response = response.await.map_err(|error| {
+        let response = timeout_at(deadline, response).await;
+        let response = response.map_err(|_| Failure::unknown("timeout"))?.map_err(|error| {
             let failure = Failure::of_stream(&error);
             if error.is_go_away() {
                 self.retire(connection.id);
@@ -224,7 +223,7 @@ impl Pool {
         })?;
         connection.load.prove();
         let (head, body) = response.into_parts();
-        let body = read_body(body).await;
+        let body = read_body(body, deadline).await;
         Ok(Reply { status: head.status, headers: head.headers, body, connection: connection.id })
     }
 
@@ -259,7 +258,8 @@ impl Pool {
                     tokio::spawn(open(Connecting::of(self)));
                 }
             }
-            changed.await;
+            // Looked again on its own as well: a connection that is waited for may never answer.
+            let _ = timeout(PROOF_WAIT, changed).await;
         }
     }
 

@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use h2::RecvStream;
 use http::{HeaderMap, StatusCode};
+use tokio::time::{Instant, timeout_at};
 
 use crate::providers::ANSWER_BYTES_MAX;
 
@@ -13,20 +14,21 @@ pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     /// Header fields.
     pub(crate) headers: HeaderMap,
-    /// Body, at most [`ANSWER_BYTES_MAX`] of it; less when it broke off.
+    /// Body, at most [`ANSWER_BYTES_MAX`] of it; less when it broke off or took too long.
     pub(crate) body: Bytes,
     /// Which connection it came by; see `Pool::retire`.
     pub(crate) connection: u64,
 }
 
-/// Reads a body until it ends, breaks off or is too long: the status has told what matters.
-/// Dropping the stream afterwards cancels what is left of it.
-pub(super) async fn read_body(mut stream: RecvStream) -> Bytes {
+/// Reads a body until it ends, breaks off, is too long or too slow: the status has told what
+/// matters, and a message that was taken must not be repeated for the rest of an answer. Dropping the
+/// stream afterwards cancels what is left of it.
+pub(super) async fn read_body(mut stream: RecvStream, deadline: Instant) -> Bytes {
     if stream.is_end_stream() {
         return Bytes::new();
     }
     let mut body = Body::default();
-    while let Some(Ok(chunk)) = stream.data().await {
+    while let Ok(Some(Ok(chunk))) = timeout_at(deadline, stream.data()).await {
         // Fails only on a stream that is gone, which the next read tells as well.
         let _ = stream.flow_control().release_capacity(chunk.len());
         if body.is_full_after(chunk) {

@@ -3,6 +3,7 @@
 
 mod peer;
 mod pooling;
+mod slow;
 mod tls;
 
 use std::sync::Arc;
@@ -246,9 +247,12 @@ async fn an_answer_without_end_is_read_up_to_the_limit_and_cancelled() {
     let mut head = vec![BAD_REQUEST, 0x0f, 0x0d, 10];
     head.extend(b"1000000000");
     peer.send(peer::HEADERS, 4, stream, &head).await;
-    for _ in 0..4 {
+    for _ in 0..3 {
         peer.send(peer::DATA, 0, stream, &[b'x'; 16_384]).await;
     }
+    // The window is a byte short of the fourth.
+    while peer.frame().await.is_some_and(|frame| frame.kind != peer::WINDOW_UPDATE) {}
+    peer.send(peer::DATA, 0, stream, &[b'x'; 16_384]).await;
     let reply = sent.await.unwrap().unwrap();
     assert_eq!((reply.status.as_u16(), reply.body.len()), (400, ANSWER_BYTES_MAX));
     while let Some(frame) = peer.frame().await {

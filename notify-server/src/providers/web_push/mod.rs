@@ -48,7 +48,7 @@ impl WebPush {
 
     fn token(&self, origin: &str, refused: Option<&Signed>) -> Result<Arc<Signed>, Answer> {
         self.tokens
-            .get(&self.config, origin, refused, self.clock.now())
+            .get(&self.config, origin, refused, self.clock.wall())
             .ok_or(Answer::Config { reason: "signing_failed".into() })
     }
 }
@@ -96,7 +96,7 @@ impl Provider for WebPush {
             };
             let now = self.clock.now();
             // A token that ran out before its time: one new one, then it is our key or our clock.
-            let is_stale = refuses_token(&reply) && token.is_worth_replacing(now);
+            let is_stale = refuses_token(&reply) && token.is_worth_replacing(self.clock.wall());
             if !is_stale || refused.is_some() {
                 return classify(&reply, now);
             }

@@ -42,14 +42,14 @@ pub(super) struct Signed {
 
 impl Signed {
     /// Whether it has long to live yet; one from the future was signed by a clock that was wrong.
-    fn is_fresh(&self, now: Timestamp) -> bool {
-        let age_ms = now.ms_since(self.signed_at);
+    fn is_fresh(&self, wall: Timestamp) -> bool {
+        let age_ms = wall.ms_since(self.signed_at);
         (0..LIFE_SECONDS * 1_000 - REPLACED_BEFORE_END_MS).contains(&age_ms)
     }
 
     /// Whether a push service that refuses it may take a new one.
-    pub(super) fn is_worth_replacing(&self, now: Timestamp) -> bool {
-        !(0..REFRESH_AGE_MS).contains(&now.ms_since(self.signed_at))
+    pub(super) fn is_worth_replacing(&self, wall: Timestamp) -> bool {
+        !(0..REFRESH_AGE_MS).contains(&wall.ms_since(self.signed_at))
     }
 }
 
@@ -68,28 +68,28 @@ impl VapidTokens {
         config: &WebPushConfig,
         origin: &str,
         refused: Option<&Signed>,
-        now: Timestamp,
+        wall: Timestamp,
     ) -> Option<Arc<Signed>> {
         let key = (config.vapid.public.clone(), config.subject.clone(), origin.into());
         let kept = self.0.get(&key).filter(|kept| {
             let is_refused =
                 refused.is_some_and(|refused| refused.authorization == kept.authorization);
-            kept.is_fresh(now) && !is_refused
+            kept.is_fresh(wall) && !is_refused
         });
         if kept.is_some() {
             return kept;
         }
-        let signed = Arc::new(sign(&config.vapid, &config.subject, origin, now)?);
+        let signed = Arc::new(sign(&config.vapid, &config.subject, origin, wall)?);
         self.0.insert(key, Arc::clone(&signed));
         Some(signed)
     }
 }
 
-fn sign(key: &VapidKey, subject: &str, origin: &str, now: Timestamp) -> Option<Signed> {
-    let claims = Claims { aud: origin, exp: now.as_seconds() + LIFE_SECONDS, sub: subject };
+fn sign(key: &VapidKey, subject: &str, origin: &str, wall: Timestamp) -> Option<Signed> {
+    let claims = Claims { aud: origin, exp: wall.as_seconds() + LIFE_SECONDS, sub: subject };
     let token = jsonwebtoken::encode(&Header::new(Algorithm::ES256), &claims, &key.signing).ok()?;
     let text = format!("vapid t={token}, k={}", key.public);
     let mut authorization = HeaderValue::from_str(&text).ok()?;
     authorization.set_sensitive(true);
-    Some(Signed { authorization, signed_at: now })
+    Some(Signed { authorization, signed_at: wall })
 }

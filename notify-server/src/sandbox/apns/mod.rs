@@ -32,17 +32,18 @@ pub(super) fn exchange(
         return Verdict::answer(respond(StatusCode::HTTP_VERSION_NOT_SUPPORTED, plain, text));
     }
     let token = path.strip_prefix("/3/device/").unwrap_or_default().to_ascii_lowercase();
-    let Scripted { answer, delay_ms } =
+    let Scripted { answer, delay_ms, dress } =
         match request::check(scene, peer, (environment, path, &token), call) {
             Ok(()) => scene.rules.scripted(Provider::Apns, &token, reasons::in_token(&token)),
-            Err(reason) => Scripted { answer: Answer::reason(reason.name), delay_ms: 0 },
+            Err(reason) => Scripted::plain(Answer::reason(reason.name)),
         };
     let id = message_id(call);
     record(scene, peer, (environment, &token, &id), call, &answer);
 
     let mut verdict = Verdict::scripted(&answer, delay_ms, || {
         render(&answer, environment, &id, scene.clock.now().as_ms())
-    });
+    })
+    .dressed(&dress);
     verdict.limit = if answer.is_success() {
         StreamLimit::Raise
     } else if scene.settings.borrow().drop_streams_on_rejection {

@@ -18,6 +18,7 @@ pub use scripted::fcm_token;
 
 use super::answer::{Action, Answer, Provider};
 use super::apns::shown_payload;
+use super::dress::Dress;
 use super::exchange::{Call, Peer, Verdict, json, respond};
 use super::journal::{Received, Tally, shown_headers};
 use super::scene::Scene;
@@ -45,17 +46,17 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, path: &str, call: &Call) -> V
     let (Some(project), &Method::POST) = (project, &call.head.method) else {
         return Verdict::answer(not_found(path));
     };
-    let (target, judged, delay_ms) = match check(scene, project, call) {
+    let (target, judged, (delay_ms, dress)) = match check(scene, project, call) {
         Ok(accepted) => {
             let scripted = scripted::in_token(&accepted.target);
             let scripted = scene.rules.scripted(Provider::Fcm, &accepted.target, scripted);
             let judged = judge(project, accepted.validate_only, scripted.answer);
-            (Some(accepted.target), judged, scripted.delay_ms)
+            (Some(accepted.target), judged, (scripted.delay_ms, scripted.dress))
         }
-        Err(failure) => (None, Judged::Failed(failure, None), 0),
+        Err(failure) => (None, Judged::Failed(failure, None), (0, Dress::default())),
     };
     record(scene, peer, call, target.as_deref(), &judged);
-    match judged {
+    let verdict = match judged {
         Judged::Sent { name } => {
             Verdict { delay_ms, ..Verdict::answer(json(StatusCode::OK, &json!({ "name": name }))) }
         }
@@ -66,7 +67,8 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, path: &str, call: &Call) -> V
         Judged::Fault(answer) => {
             Verdict::scripted(&answer, delay_ms, || Response::new(Bytes::new()))
         }
-    }
+    };
+    verdict.dressed(&dress)
 }
 
 fn judge(project: &str, validate_only: bool, answer: Answer) -> Judged {

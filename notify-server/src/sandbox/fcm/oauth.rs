@@ -97,6 +97,7 @@ pub(in crate::sandbox) fn exchange_token(scene: &Scene, call: &Call) -> Verdict 
         Ok(grant) => issue(scene, grant),
         Err(refusal) => with_retry_after(refuse(refusal), answer.retry_after),
     })
+    .dressed(&scripted.dress)
 }
 
 fn issue(scene: &Scene, grant: Grant) -> Response<Bytes> {

@@ -16,6 +16,7 @@ pub use errors::{messenger_recipient, messenger_words};
 use super::answer::{Action, Answer, Provider};
 use super::apns::shown_payload;
 use super::buckets::Limit;
+use super::dress::Dress;
 use super::exchange::{Call, Peer, Verdict, json};
 use super::fcm::with_retry_after;
 use super::journal::{Received, Tally, shown_headers};
@@ -53,15 +54,19 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, path: &str, call: &Call) -> V
             Err(failure) => failure.into_response(),
         });
     }
-    let (recipient, judged, delay_ms) = match authorized.and_then(|()| schema::check(&body)) {
-        Ok(recipient) => {
-            let scripted = errors::in_recipient(&recipient);
-            let scripted = scene.rules.scripted(Provider::Messenger, &recipient, scripted);
-            let judged = judge(scene, scripted.answer);
-            (Some(recipient), judged, scripted.delay_ms)
-        }
-        Err(failure) => (schema::recipient_of(&body), Judged::Failed(failure, None), 0),
-    };
+    let (recipient, judged, (delay_ms, dress)) =
+        match authorized.and_then(|()| schema::check(&body)) {
+            Ok(recipient) => {
+                let scripted = errors::in_recipient(&recipient);
+                let scripted = scene.rules.scripted(Provider::Messenger, &recipient, scripted);
+                let judged = judge(scene, scripted.answer);
+                (Some(recipient), judged, (scripted.delay_ms, scripted.dress))
+            }
+            Err(failure) => {
+                let dress = (0, Dress::default());
+                (schema::recipient_of(&body), Judged::Failed(failure, None), dress)
+            }
+        };
     record(scene, peer, call, recipient.as_deref(), body, &judged);
     let response = match judged {
         Judged::Sent { id } => {
@@ -75,7 +80,7 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, path: &str, call: &Call) -> V
             return Verdict::scripted(&answer, delay_ms, || Response::new(Bytes::new()));
         }
     };
-    Verdict { delay_ms, ..Verdict::answer(with_usage(scene, response)) }
+    Verdict { delay_ms, ..Verdict::answer(with_usage(scene, response)) }.dressed(&dress)
 }
 
 /// `/vN.N/me` or `/vN.N/PAGE`, with or without `/messages`.

@@ -17,6 +17,7 @@ use super::apns::shown_payload;
 use super::buckets::Limit;
 use super::exchange::{Call, Peer, Verdict, json};
 use super::journal::{Received, Tally, shown_headers};
+use super::rules::Scripted;
 use super::scene::Scene;
 use errors::Failure;
 
@@ -40,7 +41,8 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, path: &str, call: &Call) -> V
         Err(failure) => {
             // A message that came with a wrong token is to be seen, too.
             let judged = Judged::Failed(failure);
-            return finish(scene, peer, call, shown_payload(&call.body), (None, judged, 0));
+            let plain = (None, judged, Scripted::default());
+            return finish(scene, peer, call, shown_payload(&call.body), plain);
         }
     };
     let parameters = shown_payload(&call.body);
@@ -55,12 +57,12 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, path: &str, call: &Call) -> V
         Ok(chat) => {
             let scripted = errors::in_chat(&chat, is_photo);
             let scripted = scene.rules.scripted(Provider::Telegram, &chat, scripted);
-            let judged = judge(scene, &chat, scripted.answer);
-            (Some(chat), judged, scripted.delay_ms)
+            let judged = judge(scene, &chat, scripted.answer.clone());
+            (Some(chat), judged, scripted)
         }
         Err(failure) => {
             let chat = parameters.as_object().and_then(schema::chat_of);
-            (chat, Judged::Failed(failure), 0)
+            (chat, Judged::Failed(failure), Scripted::default())
         }
     };
     finish(scene, peer, call, parameters, judged)
@@ -139,9 +141,10 @@ fn finish(
     peer: &Peer,
     call: &Call,
     parameters: Value,
-    (chat, judged, delay_ms): (Option<String>, Judged, u64),
+    (chat, judged, scripted): (Option<String>, Judged, Scripted),
 ) -> Verdict {
     record(scene, peer, call, chat.as_deref(), parameters, &judged);
+    let Scripted { delay_ms, dress, .. } = scripted;
     let response = match judged {
         Judged::Sent { id } => {
             let number: Option<i64> = chat.as_deref().and_then(number_of);
@@ -155,7 +158,7 @@ fn finish(
             return Verdict::scripted(&answer, delay_ms, || Response::new(Bytes::new()));
         }
     };
-    Verdict { delay_ms, ..Verdict::answer(response) }
+    Verdict { delay_ms, ..Verdict::answer(response) }.dressed(&dress)
 }
 
 /// The number of a chat without what it asks for.

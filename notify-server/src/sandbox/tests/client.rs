@@ -169,6 +169,14 @@ pub(super) async fn tls(
     sandbox: &Sandbox,
     protocol: &[u8],
 ) -> tokio_rustls::client::TlsStream<TcpStream> {
+    begin_tls(sandbox, protocol).await.unwrap()
+}
+
+/// The same, which may fail.
+pub(super) async fn begin_tls(
+    sandbox: &Sandbox,
+    protocol: &[u8],
+) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
     let mut roots = rustls::RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_slice(sandbox.ca_certificate().as_bytes()).unwrap())
@@ -182,5 +190,5 @@ pub(super) async fn tls(
     config.alpn_protocols = vec![protocol.to_vec()];
     let stream = TcpStream::connect(sandbox.addr()).await.unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
-    tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+    tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }

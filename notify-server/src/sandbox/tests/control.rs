@@ -162,7 +162,7 @@ async fn what_was_received_is_listed_filtered_counted_and_forgotten() {
     let (_, counts) = plain_json(&sandbox, "GET", "/sandbox/counts", &Value::Null).await;
     let expected = json!({
         "received": 4, "dropped": 0, "accepted": 3, "accepted_tokens": 2,
-        "connections": counts["connections"], "refused_streams": 0,
+        "connections": counts["connections"], "failed_handshakes": 0, "refused_streams": 0,
         "answers": [
             { "provider": "apns", "status": 400, "reason": "MissingTopic", "count": 1 },
             { "provider": "fcm", "status": 200, "reason": null, "count": 3 },

@@ -5,6 +5,7 @@ mod apns;
 mod client;
 mod connection;
 mod control;
+mod faults;
 mod fcm;
 mod messenger;
 mod oauth;

@@ -108,6 +108,19 @@ async fn a_rule_takes_its_turn_and_goes() {
 }
 
 #[tokio::test]
+async fn a_rule_can_take_every_third_request() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    let rule = Rule::on(Provider::Apns, Answer::status(503).first(2));
+    sandbox.script(rule.after(1).every(3)).unwrap();
+    let mut seen = Vec::new();
+    for _ in 0..8 {
+        seen.push(client.send(push(&sandbox)).await.unwrap().status);
+    }
+    assert_eq!(seen, [200, 503, 200, 200, 503, 200, 200, 200]);
+}
+
+#[tokio::test]
 async fn a_rule_for_one_token_leaves_the_others_and_wrong_requests_alone() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;

@@ -9,19 +9,20 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use h2::server::{Builder, SendResponse};
-use h2::{Reason, RecvStream};
+use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::HANDSHAKE_TIMEOUT;
 use super::wire::{Wire, tap};
+use crate::sandbox::dress::Tail;
 use crate::sandbox::exchange::{
     BODY_BYTES_MAX, Call, Deed, Peer, StreamLimit, Verdict, exchange, starts_unlimited,
 };
 use crate::sandbox::scene::Scene;
 
-/// Bytes a client may send ahead on one stream.
-const STREAM_WINDOW_BYTES: u32 = 1 << 16;
+/// The most that a client may be allowed to send ahead (RFC 9113 section 6.9.1).
+const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 
 /// Bytes a client may send ahead on all streams together.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 24;
@@ -54,9 +55,13 @@ where
 {
     let mut settings = scene.settings.subscribe();
     let (tapped, wire) = tap(stream);
-    wire.announce_streams(settings.borrow_and_update().max_concurrent_streams_at_start);
+    let window = {
+        let settings = settings.borrow_and_update();
+        wire.announce_streams(settings.max_concurrent_streams_at_start);
+        settings.stream_window_bytes
+    };
     let handshake = Builder::new()
-        .initial_window_size(STREAM_WINDOW_BYTES)
+        .initial_window_size(window.min(WINDOW_BYTES_MAX))
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_concurrent_reset_streams(RESET_STREAMS_MAX)
         .handshake(tapped);
@@ -210,7 +215,12 @@ async fn act(
     }
     match verdict.deed {
         // A client that has given up meanwhile misses nothing.
-        Deed::Answer(response) => drop(send(&mut respond, response)),
+        Deed::Answer(response) => {
+            let sent = send(&mut respond, response, verdict.tail.bytes == 0);
+            if let Ok(Some(stream)) = sent {
+                pour(scene, stream, verdict.tail).await;
+            }
+        }
         Deed::Silence => given_up(&mut respond).await,
         Deed::Reset => respond.send_reset(Reason::INTERNAL_ERROR),
         Deed::Refuse => respond.send_reset(Reason::REFUSED_STREAM),
@@ -225,14 +235,37 @@ async fn given_up(respond: &mut SendResponse<Bytes>) {
     let _ = poll_fn(|cx| respond.poll_reset(cx)).await;
 }
 
-fn send(respond: &mut SendResponse<Bytes>, response: Response<Bytes>) -> Result<(), h2::Error> {
+/// Sends a response; gives its stream where more is to come.
+fn send(
+    respond: &mut SendResponse<Bytes>,
+    response: Response<Bytes>,
+    ends: bool,
+) -> Result<Option<SendStream<Bytes>>, h2::Error> {
     let (head, body) = response.into_parts();
     let head = Response::from_parts(head, ());
-    let mut stream = respond.send_response(head, body.is_empty())?;
+    let mut stream = respond.send_response(head, ends && body.is_empty())?;
     if !body.is_empty() {
-        stream.send_data(body, true)?;
+        stream.send_data(body, ends)?;
     }
-    Ok(())
+    Ok((!ends).then_some(stream))
+}
+
+/// Sends what comes after a body, as slowly as is wanted and as the client takes it.
+async fn pour(scene: &Scene, mut stream: SendStream<Bytes>, mut tail: Tail) {
+    while tail.bytes > 0 {
+        if tail.every_ms > 0 {
+            tokio::select! {
+                () = scene.wait_ms(tail.every_ms) => {}
+                _ = poll_fn(|cx| stream.poll_reset(cx)) => return,
+            }
+        }
+        stream.reserve_capacity(tail.next_bytes());
+        let Some(Ok(room)) = poll_fn(|cx| stream.poll_capacity(cx)).await else { return };
+        let piece = tail.take(room);
+        if stream.send_data(piece, tail.bytes == 0).is_err() {
+            return;
+        }
+    }
 }
 
 /// Reads a body to its end, or to its limit.

@@ -34,7 +34,6 @@ pub(super) async fn accept(
     stopping: CancellationToken,
     tasks: TaskTracker,
 ) {
-    let acceptor = TlsAcceptor::from(Arc::clone(&scene.credentials.tls));
     loop {
         let accepted = tokio::select! {
             () = stopping.cancelled() => return,
@@ -44,25 +43,28 @@ pub(super) async fn accept(
             tokio::time::sleep(ACCEPT_RETRY).await;
             continue;
         };
-        let connection = serve(Arc::clone(&scene), acceptor.clone(), stream);
-        let stopping = stopping.clone();
+        let connection = serve(Arc::clone(&scene), stream);
+        let (stopping, cut) = (stopping.clone(), scene.until_cut());
         tasks.spawn(async move {
             // Boxed: the state of a TLS connection is large.
-            stopping.run_until_cancelled(Box::pin(connection)).await;
+            let connection = Box::pin(cut.run_until_cancelled_owned(connection));
+            stopping.run_until_cancelled(connection).await;
         });
     }
 }
 
 /// Serves one connection. Whatever ends it is the client's to notice.
-async fn serve(scene: Arc<Scene>, acceptor: TlsAcceptor, stream: TcpStream) {
+async fn serve(scene: Arc<Scene>, stream: TcpStream) {
     // Small frames must not wait for each other.
     let _ = stream.set_nodelay(true);
     let Some((first, stream)) = first_bytes(stream).await else { return };
     if first[0] != TLS_HANDSHAKE {
         return serve_http(scene, &first == b"PRI", stream).await;
     }
+    let certificate = scene.settings.borrow().certificate;
+    let acceptor = TlsAcceptor::from(Arc::clone(scene.credentials.tls.get(certificate)));
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
-    let Ok(Ok(stream)) = handshake.await else { return };
+    let Ok(Ok(stream)) = handshake.await else { return scene.journal.handshake_failed() };
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     serve_http(scene, is_h2, stream).await;
 }

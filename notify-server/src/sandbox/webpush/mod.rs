@@ -48,11 +48,11 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, path: &str, call: &Call) -> V
         let plain = "text/plain; charset=utf-8";
         return Verdict::answer(respond(StatusCode::METHOD_NOT_ALLOWED, plain, ""));
     }
-    let (payload, Scripted { answer, delay_ms }) = match check(scene, id, call) {
+    let (payload, Scripted { answer, delay_ms, dress }) = match check(scene, id, call) {
         Ok(text) => (shown_payload(&text), scene.rules.scripted(Provider::WebPush, id, in_id(id))),
         Err(refusal) => {
             let answer = Answer { status: Some(refusal.status), ..Answer::reason(refusal.reason) };
-            (Value::Null, Scripted { answer, delay_ms: 0 })
+            (Value::Null, Scripted::plain(answer))
         }
     };
     let message_id = format!("{}/push-messages/{:032x}", scene.origin, fastrand::u128(..));
@@ -63,6 +63,7 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, path: &str, call: &Call) -> V
             if is_success(code) { accepted(code, &message_id, call) } else { render(code, reason) };
         with_retry_after(response, answer.retry_after)
     })
+    .dressed(&dress)
 }
 
 /// What a service says of a message that it took.

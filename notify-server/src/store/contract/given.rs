@@ -288,5 +288,6 @@ pub fn retry_claim(app: AppNo) -> RetryClaim {
         epoch: EPOCH,
         lease_until: LEASE,
         now: NOW.plus_ms(2_000),
+        in_hand: Vec::new(),
     }
 }

@@ -73,7 +73,7 @@ pub async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
     let store = backend.open().await;
     assert_eq!(store.adopt(NEXT, LEASE).await.unwrap(), Adopted::default());
     let claim = crate::store::RetryClaim { epoch: NEXT, ..given::retry_claim(app) };
-    assert_eq!(store.claim_retries(claim).await.unwrap().len(), 2);
+    assert_eq!(store.claim_retries(claim.clone()).await.unwrap().len(), 2);
     assert_eq!(store.adopt(NEXT, LEASE).await.unwrap(), Adopted::default());
     assert_eq!(store.claim_retries(claim).await.unwrap(), [], "its own claims stay");
     assert_ne!(NEXT, EPOCH);

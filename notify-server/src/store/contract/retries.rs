@@ -22,8 +22,8 @@ pub async fn a_retry_is_claimed_when_it_is_due_by_one(store: &dyn Store) {
     let early = RetryClaim { now: NOW.plus_ms(999), ..given::retry_claim(app) };
     assert_eq!(store.claim_retries(early).await.unwrap(), []);
     let two = RetryClaim { limit: 2, ..given::retry_claim(app) };
-    let first = store.claim_retries(two).await.unwrap();
-    let second = store.claim_retries(two).await.unwrap();
+    let first = store.claim_retries(two.clone()).await.unwrap();
+    let second = store.claim_retries(two.clone()).await.unwrap();
     let mut claimed: Vec<_> = first.iter().chain(&second).map(|retry| retry.key).collect();
     claimed.sort_unstable();
     assert_eq!((first.len(), claimed), (2, keys));
@@ -41,8 +41,8 @@ pub async fn a_claim_that_ran_out_is_claimed_again(store: &dyn Store) {
     given::retried(store, app, 1).await;
     let first = store.claim_retries(given::retry_claim(app)).await.unwrap();
     let other = RetryClaim { epoch: Epoch(12), ..given::retry_claim(app) };
-    assert_eq!(store.claim_retries(other).await.unwrap(), []);
-    let later = RetryClaim { now: LEASE, lease_until: LEASE.plus_ms(30_000), ..other };
+    assert_eq!(store.claim_retries(other.clone()).await.unwrap(), []);
+    let later = RetryClaim { now: LEASE, lease_until: LEASE.plus_ms(30_000), ..other.clone() };
     let second = store.claim_retries(later).await.unwrap();
     assert_eq!(second[0].no, first[0].no);
     let outcome = settled(first[0].no, Settled::Sent);
@@ -50,6 +50,25 @@ pub async fn a_claim_that_ran_out_is_claimed_again(store: &dyn Store) {
     assert_eq!(open(store, app).await, 1, "the first claimer does not hold it any more");
     store.settle_retries(Epoch(12), vec![outcome], NOW).await.unwrap();
     assert_eq!(open(store, app).await, 0);
+}
+
+pub async fn a_claimer_leaves_what_it_has_in_hand(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::retried(store, app, 3).await;
+    let one = RetryClaim { limit: 1, ..given::retry_claim(app) };
+    let first = store.claim_retries(one).await.unwrap();
+    let in_hand = vec![first[0].no];
+    let later = RetryClaim {
+        now: LEASE,
+        lease_until: LEASE.plus_ms(30_000),
+        in_hand,
+        ..given::retry_claim(app)
+    };
+    let others = store.claim_retries(later.clone()).await.unwrap();
+    assert_eq!(others.len(), 2, "its claim is over, but it is at work on it");
+    assert!(others.iter().all(|retry| retry.no != first[0].no));
+    let all = RetryClaim { in_hand: Vec::new(), ..later };
+    assert_eq!(store.claim_retries(all).await.unwrap(), first, "taken up where it broke off");
 }
 
 pub async fn a_retry_that_is_settled_ends_the_dispatch(store: &dyn Store) {

@@ -25,7 +25,7 @@ pub struct NewRetry {
 }
 
 /// A claim of due retries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryClaim {
     /// Application.
     pub app: AppNo,
@@ -39,6 +39,8 @@ pub struct RetryClaim {
     pub lease_until: Timestamp,
     /// Now.
     pub now: Timestamp,
+    /// Those that the claimer is at work on still: left out, however old their claim.
+    pub in_hand: Vec<RetryNo>,
 }
 
 /// A retry that this process works on now.
@@ -103,4 +105,12 @@ pub struct RetryOutcome {
     pub dead: Option<DeadAddress>,
     /// The address to replace.
     pub moved: Option<MovedAddress>,
+}
+
+impl RetryOutcome {
+    /// One of which nothing else was learned.
+    #[must_use]
+    pub fn of(no: RetryNo, step: RetryStep) -> Self {
+        Self { no, step, dead: None, moved: None }
+    }
 }

@@ -74,6 +74,11 @@ impl SqliteStore {
         self.readers.read_waiting(most)
     }
 
+    /// Has the first of the reads that wait fail.
+    pub fn refuse_read(&self) {
+        self.readers.refuse_waiting();
+    }
+
     /// Reads ahead of everything that waits, at once.
     ///
     /// # Panics

@@ -44,6 +44,7 @@ impl ProviderStore for SqliteStore {
             if deleted == 0 {
                 return Err(StoreError::NotFound);
             }
+            guard::release(tx, no, provider)?;
             tx.changed(Change::ProviderChanged(no, provider));
             Ok(())
         })

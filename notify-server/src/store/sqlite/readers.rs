@@ -92,6 +92,14 @@ impl Readers {
         inline.waiting.try_iter().take(most).map(|job| serve_one(&inline.connection, job)).count()
     }
 
+    /// Has the first of the reads that wait fail.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn refuse_waiting(&self) {
+        if let Some(inline) = &self.inline {
+            drop(inline.lock().unwrap_or_else(PoisonError::into_inner).waiting.try_recv());
+        }
+    }
+
     /// From now on runs reads as they come in, or lets them wait again.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn read_at_once(&self, at_once: bool) {

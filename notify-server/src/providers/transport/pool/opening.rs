@@ -69,7 +69,12 @@ where
         let mut state = pool.state();
         state.connections_made += 1;
         let id = state.connections_made;
-        state.connections.push(Arc::new(Connection { id, send, load: driver.load() }));
+        state.connections.push(Arc::new(Connection {
+            id,
+            opened_at: Instant::now(),
+            send,
+            load: driver.load(),
+        }));
         id
     };
     drop(connecting);

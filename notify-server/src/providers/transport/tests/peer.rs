@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Duration, interval};
 
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
@@ -12,6 +13,7 @@ pub(super) const RST_STREAM: u8 = 3;
 pub(super) const SETTINGS: u8 = 4;
 pub(super) const PING: u8 = 6;
 pub(super) const GOAWAY: u8 = 7;
+pub(super) const WINDOW_UPDATE: u8 = 8;
 
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -39,6 +41,9 @@ impl Peer {
     /// Accepts a connection and says SETTINGS, with a stream limit if there is to be one.
     pub(super) async fn accept(listener: &TcpListener, max_streams: Option<u32>) -> Self {
         let (mut io, _) = listener.accept().await.unwrap();
+        // A frame that the kernel held back for real milliseconds would come seconds late by the
+        // clock of these tests.
+        io.set_nodelay(true).unwrap();
         let mut preface = [0; 24];
         io.read_exact(&mut preface).await.unwrap();
         assert_eq!(&preface, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
@@ -133,8 +138,43 @@ impl Peer {
     /// Answers pings, and nothing else, until the client is gone.
     pub(super) async fn only_pong(&mut self) {
         while let Some(frame) = self.frame().await {
-            if frame.kind == PING && frame.flags & ACK == 0 {
-                self.send(PING, ACK, 0, &frame.payload).await;
+            self.pong(&frame).await;
+        }
+    }
+
+    async fn pong(&mut self, frame: &Frame) {
+        if frame.kind == PING && frame.flags & ACK == 0 {
+            self.send(PING, ACK, 0, &frame.payload).await;
+        }
+    }
+
+    /// Lets no body through from now on (`SETTINGS_INITIAL_WINDOW_SIZE` of 0, RFC 9113 section
+    /// 6.5.2); returns once the client knows.
+    pub(super) async fn close_windows(&mut self) {
+        self.send(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]).await;
+        while let Some(frame) = self.frame().await {
+            self.pong(&frame).await;
+            if frame.kind == SETTINGS && frame.flags & ACK != 0 {
+                return;
+            }
+        }
+    }
+
+    /// Sends a byte of an answer every so often, and answers pings, until the client resets the
+    /// stream.
+    pub(super) async fn dawdle(&mut self, stream: u32, every: Duration) {
+        let mut ticks = interval(every);
+        let mut first = [0; 1];
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => self.send(DATA, 0, stream, b" ").await,
+                _ = self.io.peek(&mut first) => {
+                    let Some(frame) = self.frame().await else { return };
+                    self.pong(&frame).await;
+                    if frame.kind == RST_STREAM {
+                        return;
+                    }
+                }
             }
         }
     }

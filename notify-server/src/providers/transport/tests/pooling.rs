@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 use super::peer::{self, BAD_REQUEST, OK, Peer};
-use super::{Fixture, fixture, outcome, pool_of, send};
+use super::{Fixture, NO_ERROR, fixture, outcome, pool_of, send};
 use crate::providers::Certainty;
 use crate::providers::transport::STREAMS_MAX;
 
@@ -69,6 +69,25 @@ async fn a_second_connection_is_opened_when_the_streams_of_the_first_are_used_up
     }
     assert_eq!(fixture.pool.connections(), 2);
     assert_eq!(fixture.pool.slots(), Some(4));
+}
+
+/// A connection that begins with one stream and never answers on it would bar the way to all others.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_owes_its_first_answer_for_long_is_not_waited_for() {
+    let fixture = fixture().await;
+    let silent = fixture.send();
+    let mut first = fixture.accept(1).await;
+    let stream = first.request().await;
+    first.goaway(stream, NO_ERROR).await;
+    let waiting = fixture.send();
+    let asked_at = Instant::now();
+    let mut second = fixture.accept(1).await;
+    let stream = second.request().await;
+    second.answer(stream, OK).await;
+    assert_eq!(waiting.await.unwrap().unwrap().status, StatusCode::OK);
+    let waited = asked_at.elapsed();
+    assert!(waited < Duration::from_secs(5), "{waited:?}, and an answer has thirty seconds");
+    assert_eq!(outcome(silent).await.1, Certainty::Unknown);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::{Pools, Protocols, body, request};
@@ -14,12 +15,11 @@ use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::Certainty;
 use crate::providers::transport::tls::TlsConfigs;
 use crate::providers::transport::{Failure, Http1, Reply};
-use crate::sandbox::{Sandbox, SandboxConfig};
+use crate::sandbox::{Certificate, Sandbox, SandboxConfig, Settings};
 use tokio::time::{Duration, Instant};
 
-/// Serves TLS with a certificate of its own for these names; answers 200 to everything. Gives the
-/// port and the certificate.
-async fn serve(names: &[&str], alpn: &[&str]) -> (u16, String) {
+/// TLS with a certificate of its own for these names, and the certificate.
+fn acceptor(names: &[&str], alpn: &[&str]) -> (TlsAcceptor, String) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let made = rcgen::generate_simple_self_signed(names).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -31,7 +31,12 @@ async fn serve(names: &[&str], alpn: &[&str]) -> (u16, String) {
         .with_single_cert(vec![made.cert.der().clone()], key)
         .unwrap();
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    (TlsAcceptor::from(Arc::new(config)), made.cert.pem())
+}
+
+/// Serves TLS and answers 200 to everything. Gives the port and the certificate.
+async fn serve(names: &[&str], alpn: &[&str]) -> (u16, String) {
+    let (acceptor, pem) = acceptor(names, alpn);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -46,7 +51,7 @@ async fn serve(names: &[&str], alpn: &[&str]) -> (u16, String) {
             });
         }
     });
-    (port, made.cert.pem())
+    (port, pem)
 }
 
 async fn send_to(
@@ -132,4 +137,105 @@ async fn a_server_without_http2_says_so() {
     assert_eq!(failure.outcome, Certainty::NotProcessed);
     let failure = send_to("localhost", port, Some(&pem), Protocols::Http2).await.unwrap_err();
     assert!(failure.reason.starts_with("tls_failed: "), "{}", failure.reason);
+}
+
+/// A sandbox that shows a certificate which nobody may take, and who trusts its authority.
+async fn showing(certificate: Certificate) -> (Sandbox, BaseUrl, Option<ExtraRoots>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let settings = Settings { certificate, ..Settings::default() };
+    let config = SandboxConfig { settings, ..SandboxConfig::default() };
+    let sandbox = Sandbox::start(listener, config).await.unwrap();
+    let base_url = BaseUrl::parse(&sandbox.origin()).unwrap();
+    let roots = Some(ExtraRoots::parse(sandbox.ca_certificate()).unwrap());
+    (sandbox, base_url, roots)
+}
+
+/// T7: not a byte goes out in clear, and an origin is tried once a second by all together.
+#[tokio::test(start_paused = true)]
+async fn bad_certificates_are_met_with_nothing_and_tried_once_a_second() {
+    for certificate in [Certificate::Expired, Certificate::Elsewhere, Certificate::Stranger] {
+        let (sandbox, base_url, roots) = showing(certificate).await;
+        let pools = Pools::default();
+        let pool = |credential: &str| {
+            pools.get(&base_url, credential.to_owned(), roots.clone(), Protocols::Http2)
+        };
+        let (one, two) = (pool("one"), pool("two"));
+        let began = Instant::now();
+        for _ in 0..3 {
+            for pool in [&one, &two] {
+                let deadline = Instant::now() + Duration::from_secs(30);
+                let failure = pool.send(request, body(), deadline).await.unwrap_err();
+                assert!(failure.reason.starts_with("tls_failed: "), "{}", failure.reason);
+                assert_eq!(failure.outcome, Certainty::NotProcessed);
+            }
+        }
+        assert!(began.elapsed() >= Duration::from_secs(5), "six tries, a second apart");
+        let http1 = Http1::new(pools.tls(), &roots);
+        let url = format!("{}/token", sandbox.origin());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let failure = http1.post(&url, HeaderMap::new(), body(), deadline).await.unwrap_err();
+        assert_eq!(failure.outcome, Certainty::NotProcessed, "{certificate:?}: {}", failure.reason);
+        assert_eq!(sandbox.counts().connections, 0, "{certificate:?}: nothing came through");
+    }
+}
+
+/// How a connection breaks off under the requests on it.
+#[derive(Debug, Clone, Copy)]
+enum Break {
+    /// An alert that is not even encrypted.
+    Alert,
+    /// `RST` in place of `FIN`.
+    Reset,
+}
+
+/// Takes so many requests on one connection over TLS, then breaks it off.
+async fn break_off(acceptor: TlsAcceptor, tcp: TcpStream, how: Break, requests: usize) {
+    let mut tls = acceptor.accept(tcp).await.unwrap();
+    // Empty SETTINGS.
+    tls.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+    let wanted = requests * body().len();
+    let (mut received, mut chunk) = (Vec::new(), [0; 4_096]);
+    let bodies = |received: &[u8]| {
+        let whole = body();
+        received.windows(whole.len()).filter(|at| *at == whole).count() * whole.len()
+    };
+    while bodies(&received) < wanted {
+        let read = tls.read(&mut chunk).await.unwrap();
+        received.extend_from_slice(&chunk[..read]);
+    }
+    let tcp = tls.get_mut().0;
+    match how {
+        // Content type 21, TLS 1.2, two bytes: fatal, internal_error (RFC 8446 section 6).
+        Break::Alert => tcp.write_all(&[21, 3, 3, 0, 2, 2, 80]).await.unwrap(),
+        Break::Reset => tcp.set_zero_linger().unwrap(),
+    }
+}
+
+/// T7: what was on the wire may have been taken; nothing of it is sent again at once.
+#[tokio::test]
+async fn an_alert_or_a_reset_under_way_leaves_the_outcome_of_each_request_unknown() {
+    const REQUESTS: usize = 20;
+    for how in [Break::Alert, Break::Reset] {
+        let (acceptor, pem) = acceptor(&["localhost"], &["h2"]);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base_url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        let base_url = BaseUrl::parse(&base_url).unwrap();
+        let roots = Some(ExtraRoots::parse(&pem).unwrap());
+        let pools = Pools::default();
+        let pool = pools.get(&base_url, "one".to_owned(), roots, Protocols::Http2);
+        let sent: Vec<_> = (0..REQUESTS)
+            .map(|_| {
+                let pool = Arc::clone(&pool);
+                let deadline = Instant::now() + Duration::from_secs(30);
+                tokio::spawn(async move { pool.send(request, body(), deadline).await })
+            })
+            .collect();
+        let (tcp, _) = listener.accept().await.unwrap();
+        break_off(acceptor, tcp, how, REQUESTS).await;
+        for sent in sent {
+            let failure = sent.await.unwrap().unwrap_err();
+            assert_eq!(failure.outcome, Certainty::Unknown, "{how:?}: {}", failure.reason);
+        }
+        assert_eq!(pools.connections("one"), [0, 0], "{how:?}");
+    }
 }

@@ -59,36 +59,10 @@ pub(super) fn open(
 
 /// Claims due retries of a lane.
 pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
-    let mut claimed = tx
-        .prepare_cached(
-            "update retries set epoch = ?4, claimable_at = ?5 where no in
-             (select no from retries indexed by retries_open
-              where app_no = ?1 and platform = ?2 and outcome is null and claimable_at <= ?3
-              order by claimable_at limit ?6)
-             returning no, dispatch_no, device_key, attempts, first_attempt_at, unknown_outcomes",
-        )?
-        .query_map(
-            params![
-                claim.app.0,
-                platform_code(claim.platform),
-                claim.now.as_ms(),
-                claim.epoch.0,
-                claim.lease_until.as_ms(),
-                claim.limit
-            ],
-            |row| {
-                Ok(ClaimedRetry {
-                    no: RetryNo(row.get(0)?),
-                    dispatch: DispatchNo(row.get(1)?),
-                    key: DeviceKey(row.get(2)?),
-                    device: None,
-                    attempts: row.get(3)?,
-                    first_attempt_at: Timestamp(row.get(4)?),
-                    unknown_outcomes: row.get(5)?,
-                })
-            },
-        )?
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut claimed = Vec::new();
+    for no in due(tx, claim)? {
+        claimed.push(take(tx, claim, no)?);
+    }
     claimed.sort_unstable_by_key(|retry| retry.no);
     let mut tags = HashMap::new();
     for retry in &mut claimed {
@@ -98,6 +72,48 @@ pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRe
         };
         retry.device = slice::device(tx, retry.key, tag.as_deref())?;
     }
+    Ok(claimed)
+}
+
+/// The numbers of the retries to claim.
+fn due(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> {
+    let mut due = tx.prepare_cached(
+        "select no from retries indexed by retries_open
+         where app_no = ?1 and platform = ?2 and outcome is null and claimable_at <= ?3
+         order by claimable_at",
+    )?;
+    let platform = platform_code(claim.platform);
+    let mut rows = due.query([claim.app.0, platform, claim.now.as_ms()])?;
+    let mut found = Vec::new();
+    while found.len() < claim.limit as usize
+        && let Some(row) = rows.next()?
+    {
+        let no = RetryNo(row.get(0)?);
+        if !claim.in_hand.contains(&no) {
+            found.push(no);
+        }
+    }
+    Ok(found)
+}
+
+/// Claims one.
+fn take(tx: &Connection, claim: &RetryClaim, no: RetryNo) -> Result<ClaimedRetry, StoreError> {
+    let claimed = tx
+        .prepare_cached(
+            "update retries set epoch = ?2, claimable_at = ?3 where no = ?1
+             returning dispatch_no, device_key, attempts, first_attempt_at, unknown_outcomes",
+        )?
+        .query_row([no.0, claim.epoch.0, claim.lease_until.as_ms()], |row| {
+            Ok(ClaimedRetry {
+                no,
+                dispatch: DispatchNo(row.get(0)?),
+                key: DeviceKey(row.get(1)?),
+                device: None,
+                attempts: row.get(2)?,
+                first_attempt_at: Timestamp(row.get(3)?),
+                unknown_outcomes: row.get(4)?,
+            })
+        })?;
     Ok(claimed)
 }
 

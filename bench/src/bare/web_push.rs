@@ -1,0 +1,85 @@
+//! A bare sender of Web Push: each message encrypted for its browser and sent at once, from one
+//! thread over one connection, with nothing stored. A process of its own.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method, Request, Version};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::bare::encryption::{encrypt, vapid};
+use crate::bare::h2_client::headers;
+use crate::bare::h2_connection::H2;
+use crate::child::{self, ordered, perform};
+use crate::process::Cost;
+
+/// What to do, also for the peer from npm.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Orders {
+    pub(crate) address: SocketAddr,
+    /// The body of `PUT …/providers/webpush`.
+    pub(crate) config: Value,
+    pub(crate) headers: Vec<(String, String)>,
+    /// What the browser reads.
+    pub(crate) payload: String,
+    /// A list of [`Subscription`]s in JSON.
+    pub(crate) subscriptions: PathBuf,
+    pub(crate) count: u64,
+}
+
+/// What a browser hands to its page.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Subscription {
+    pub(crate) endpoint: String,
+    pub(crate) keys: Keys,
+}
+
+/// A browser's keys, base64url.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Keys {
+    pub(crate) p256dh: String,
+    pub(crate) auth: String,
+}
+
+/// Has a child carry them out.
+pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
+    ordered("bare-web-push", orders)?.measure(orders.count)
+}
+
+/// The child's side.
+pub(crate) async fn serve() -> anyhow::Result<()> {
+    let orders: Orders = child::orders()?;
+    let text = |name: &str| orders.config[name].as_str().with_context(|| name.to_owned());
+    let origin = format!("https://{}", orders.address);
+    let token = vapid(text("vapid_private_key")?, text("subject")?, &origin)?;
+    let mut fields = headers(&orders.headers)?;
+    fields.insert(AUTHORIZATION, token.try_into()?);
+    let all: Vec<Subscription> = serde_json::from_slice(&std::fs::read(&orders.subscriptions)?)?;
+    let connection = H2::open(orders.address, text("ca_certificate")?).await?;
+    let payload = orders.payload.as_bytes();
+    let to = |subscription: &Subscription| request(&fields, payload, subscription);
+    connection.send(all.iter().take(1).map(to)).await?;
+    let count = usize::try_from(orders.count)?;
+    perform(connection.send(all.iter().take(count).map(to))).await
+}
+
+fn request(
+    fields: &HeaderMap,
+    payload: &[u8],
+    to: &Subscription,
+) -> anyhow::Result<(Request<()>, Bytes)> {
+    let public = URL_SAFE_NO_PAD.decode(&to.keys.p256dh)?;
+    let secret = URL_SAFE_NO_PAD.decode(&to.keys.auth)?;
+    let mut request = Request::new(());
+    *request.method_mut() = Method::POST;
+    *request.version_mut() = Version::HTTP_2;
+    *request.uri_mut() = to.endpoint.parse()?;
+    *request.headers_mut() = fields.clone();
+    Ok((request, encrypt(payload, &public, &secret)?))
+}

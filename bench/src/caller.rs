@@ -1,0 +1,70 @@
+//! Speaks to one server as one application and as admin.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::children::{Keys, Sandbox};
+use crate::http_load::call;
+
+/// Time between looks at a notification; one look costs the server some 50 µs.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// An application and the admin of a server.
+pub(crate) struct Caller {
+    pub(crate) address: SocketAddr,
+    pub(crate) keys: Keys,
+}
+
+impl Caller {
+    async fn admin(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let bearer = format!("Bearer {}", self.keys.admin_key);
+        call(self.address, method, path, &[("authorization", &bearer)], body).await
+    }
+
+    async fn v1(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        call(self.address, method, path, &[("x-api-key", &self.keys.api_key)], body).await
+    }
+
+    /// Configures providers to send to a sandbox.
+    pub(crate) async fn send_to(
+        &self,
+        sandbox: &Sandbox,
+        providers: &[&str],
+    ) -> anyhow::Result<()> {
+        let apps = self.admin("GET", "/admin/v1/apps", None).await?;
+        let app = apps["apps"][0]["id"].as_str().context("the first application")?.to_owned();
+        for provider in providers {
+            let path = format!("/admin/v1/apps/{app}/providers/{provider}");
+            self.admin("PUT", &path, Some(&sandbox.config(provider).await?)).await?;
+        }
+        Ok(())
+    }
+
+    /// Accepts a notification and answers where its record is.
+    pub(crate) async fn post(&self, body: &Value) -> anyhow::Result<String> {
+        let created = self.v1("POST", "/v1/notifications", Some(body)).await?;
+        Ok(format!("/v1/notifications/{}", created["id"].as_str().context("an id")?))
+    }
+
+    /// After a moment, the record of a notification, once it is completed.
+    pub(crate) async fn look(&self, path: &str) -> anyhow::Result<Option<Value>> {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let record = self.v1("GET", path, None).await?;
+        Ok((record["status"] == "completed").then_some(record))
+    }
+
+    /// Sends a notification and returns when it is completed, all of it sent.
+    pub(crate) async fn fan_out(&self, body: &Value, devices: u64) -> anyhow::Result<()> {
+        let path = self.post(body).await?;
+        let record = loop {
+            if let Some(record) = self.look(&path).await? {
+                break record;
+            }
+        };
+        ensure!(record["counts"]["sent"] == devices, "not all was sent: {record}");
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! A PostgreSQL of our own for a peer: a new cluster on the disk that is measured, gone at the end.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use tempfile::TempDir;
+
+use crate::place::Place;
+
+/// Whose processes refuse to run as root, and who runs them then.
+const USER: &str = "postgres";
+
+/// A running server; dropping it stops it.
+pub(crate) struct Postgres {
+    pg_ctl: PathBuf,
+    data: PathBuf,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl Postgres {
+    /// Makes a cluster with the settings it comes with and starts it, or says why there is none.
+    pub(crate) fn start(place: &Place) -> anyhow::Result<Result<Self, String>> {
+        let (Some(initdb), Some(pg_ctl)) = (program("initdb"), program("pg_ctl")) else {
+            return Ok(Err("no PostgreSQL".to_owned()));
+        };
+        let folder = place.folder()?;
+        if is_root()? {
+            // Its user has to get there.
+            for above in [place.disk(), folder.path()] {
+                std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o755))?;
+            }
+            let made = Command::new("chown").arg(USER).arg(folder.path()).status()?;
+            if !made.success() {
+                return Ok(Err(format!("no user {USER} to run PostgreSQL")));
+            }
+        }
+        let data = folder.path().join("data");
+        let mut make = as_user(&initdb)?;
+        make.args(["--auth=trust", "--username=postgres", "--pgdata"]).arg(&data);
+        quiet(&mut make, "initdb")?;
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let options = format!("-h 127.0.0.1 -p {port} -k ''");
+        let mut start = as_user(&pg_ctl)?;
+        start.args(["start", "--wait", "--silent", "--options", &options, "--pgdata"]).arg(&data);
+        start.arg("--log").arg(folder.path().join("log"));
+        quiet(&mut start, "pg_ctl")?;
+        Ok(Ok(Self { pg_ctl, data, port, _folder: folder }))
+    }
+
+    /// What clients connect with.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let stop = as_user(&self.pg_ctl).map(|mut stop| {
+            stop.args(["stop", "--mode=immediate", "--silent", "--pgdata"]).arg(&self.data).status()
+        });
+        // Nothing is to be done about one that does not stop.
+        drop(stop);
+    }
+}
+
+/// A program of PostgreSQL: on the path, or where Debian keeps it.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join(name));
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let of_debian = versions.map(|version| version.path().join("bin").join(name));
+    on_path.chain(of_debian).find(|program| program.is_file())
+}
+
+fn is_root() -> anyhow::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(std::fs::metadata("/proc/self").context("a process of our own")?.uid() == 0)
+}
+
+fn as_user(program: &Path) -> anyhow::Result<Command> {
+    if !is_root()? {
+        return Ok(Command::new(program));
+    }
+    let mut command = Command::new("runuser");
+    command.args(["-u", USER, "--"]).arg(program);
+    // A folder that its user may be in.
+    command.current_dir("/");
+    Ok(command)
+}
+
+fn quiet(command: &mut Command, name: &str) -> anyhow::Result<()> {
+    let done = command.stdout(std::process::Stdio::null()).status()?;
+    ensure!(done.success(), "{name} ended with {done}");
+    Ok(())
+}

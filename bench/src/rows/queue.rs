@@ -1,0 +1,64 @@
+//! The queue alone: a notification to many devices is enqueued, claimed and completed, durably,
+//! against a provider that answers at once; beside as many jobs of graphile-worker on PostgreSQL.
+
+use serde_json::json;
+
+use crate::at_once::{self, Orders};
+use crate::costs::Costs;
+use crate::peers::Peers;
+use crate::place::Place;
+use crate::postgres::Postgres;
+use crate::process::{Cost, Others, flush_p50};
+use crate::scale::Scale;
+use crate::seed::Seed;
+use crate::table::{Goal, Line, Section, grouped, median_ratio};
+
+/// Measures the row.
+pub(crate) async fn run(scale: &Scale, place: &Place, peers: &Peers) -> anyhow::Result<Section> {
+    let devices = scale.devices_many;
+    let seed = Seed::with(place, devices).await?;
+    let mut section = Section::default();
+    let [mut ours, mut npm] = [(); 2].map(|()| Costs::default());
+    let mut missing = String::new();
+    for _ in 0..scale.rounds {
+        let others = Others::watch()?;
+        section.flushes.push(flush_p50(place.disk())?);
+        let data = seed.copy(place)?;
+        let file = data.path().join("notify.db");
+        ours.0.push(at_once::run(&Orders { file, devices })?);
+        match peer(scale, place, peers)? {
+            Ok(cost) => npm.0.push(cost),
+            Err(reason) => missing = reason,
+        }
+        section.others.push(others.share()?);
+    }
+    section.lines.push(Line {
+        row: "queue",
+        what: format!("{} deliveries enqueued, claimed, completed", grouped(devices as f64)),
+        figure: ours.text(),
+        beside: npm.text_or("graphile-worker on PostgreSQL", &missing),
+        ratio: median_ratio(&ours.rates(), &npm.rates()),
+        goal: Goal::AtLeast(20.0),
+    });
+    section.notes.push(format!(
+        "queue: both flush every commit; rates are wall; graphile-worker had {} jobs, added in \
+         batches of 1,000, and its CPU is without PostgreSQL's",
+        grouped(scale.peer_jobs as f64)
+    ));
+    Ok(section)
+}
+
+fn peer(scale: &Scale, place: &Place, peers: &Peers) -> anyhow::Result<Result<Cost, String>> {
+    if let Some(missing) = peers.missing() {
+        return Ok(Err(missing.to_owned()));
+    }
+    let postgres = match Postgres::start(place)? {
+        Ok(postgres) => postgres,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let orders = json!({ "connection": postgres.url(), "count": scale.peer_jobs });
+    match peers.start("graphile-worker.mjs", &orders)? {
+        Ok(mut peer) => Ok(Ok(peer.measure(scale.peer_jobs)?)),
+        Err(reason) => Ok(Err(reason)),
+    }
+}

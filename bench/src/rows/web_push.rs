@@ -1,0 +1,161 @@
+//! A fan-out to browsers, each message encrypted for its own, beside a bare loop that encrypts and
+//! sends, and beside npm's web-push. The sandbox's browsers read every message, by code of their
+//! own: what they cannot read is not counted as accepted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::bare::web_push::{self, Orders, Subscription};
+use crate::caller::Caller;
+use crate::children::{Sandbox, Server};
+use crate::costs::Costs;
+use crate::http_load::{Connection, write_request};
+use crate::peers::Peers;
+use crate::place::Place;
+use crate::process::{Others, flush_p50};
+use crate::rows::shown::{headers, received};
+use crate::scale::Scale;
+use crate::seed::notification;
+use crate::table::{Goal, Line, Section, grouped};
+
+/// Connections that subscribe.
+const SUBSCRIBING_AT_ONCE: usize = 32;
+
+/// What the server sends to a browser.
+struct Sent {
+    headers: Vec<(String, String)>,
+    payload: String,
+}
+
+/// Measures the row.
+pub(crate) async fn run(scale: &Scale, place: &Place, peers: &Peers) -> anyhow::Result<Section> {
+    let count = scale.browsers;
+    let Sent { headers, payload } = shown(place).await?;
+    let (server, caller, sandbox, _data) = start(place, 0).await?;
+    let all = subscribe(&caller, &sandbox, count).await?;
+    let folder = place.folder()?;
+    let subscriptions = folder.path().join("subscriptions.json");
+    std::fs::write(&subscriptions, serde_json::to_vec(&all)?)?;
+    let config = sandbox.config("webpush").await?;
+    let orders =
+        Orders { address: sandbox.address, config, headers, payload, subscriptions, count };
+    let of_peer = Orders { count: scale.peer_browsers, ..orders.clone() };
+
+    let mut section = Section::default();
+    let [mut ours, mut bare, mut npm] = [(); 3].map(|()| Costs::default());
+    let mut missing = String::new();
+    for _ in 0..scale.rounds {
+        let others = Others::watch()?;
+        section.flushes.push(flush_p50(place.disk())?);
+        ours.0.push(
+            server.measure(count, caller.fan_out(&notification(&["web"], None), count)).await?,
+        );
+        accepted(&sandbox, count).await?;
+        bare.0.push(web_push::run(&orders)?);
+        accepted(&sandbox, count).await?;
+        match peers.start("web-push.mjs", &of_peer)? {
+            Ok(mut peer) => {
+                npm.0.push(peer.measure(of_peer.count)?);
+                accepted(&sandbox, of_peer.count).await?;
+            }
+            Err(reason) => missing = reason,
+        }
+        section.others.push(others.share()?);
+    }
+    server.stop()?;
+    let line = |beside: String, ratio: f64, goal: f64| Line {
+        row: "web push",
+        what: format!("{} browsers, encrypted and sent", grouped(count as f64)),
+        figure: ours.text(),
+        beside,
+        ratio,
+        goal: Goal::AtMost(goal),
+    };
+    let beside = format!("bare aws-lc-rs and h2: {}", bare.text());
+    section.lines.push(line(beside, ours.cpu_ratio(&bare), 1.25));
+    let beside = npm.text_or("web-push of npm", &missing);
+    section.lines.push(line(beside, ours.cpu_ratio(&npm), 0.15));
+    section.notes.push(format!(
+        "web push: every message of all three was read by the sandbox's browsers, whose code is not \
+         that which encrypts; npm's web-push sent {} a round",
+        grouped(scale.peer_browsers as f64)
+    ));
+    Ok(section)
+}
+
+/// An empty server and a sandbox that is its push service.
+async fn start(
+    place: &Place,
+    journal: usize,
+) -> anyhow::Result<(Server, Caller, Sandbox, tempfile::TempDir)> {
+    let data = place.folder()?;
+    let (server, keys) = Server::start(place, data.path())?;
+    let sandbox = Sandbox::start(journal)?;
+    let keys = keys.context("a first start shows keys")?;
+    let caller = Caller { address: server.address, keys };
+    caller.send_to(&sandbox, &["webpush"]).await?;
+    Ok((server, caller, sandbox, data))
+}
+
+/// What one message looks like.
+async fn shown(place: &Place) -> anyhow::Result<Sent> {
+    let (server, caller, sandbox, _data) = start(place, 1).await?;
+    subscribe(&caller, &sandbox, 1).await?;
+    caller.fan_out(&notification(&["web"], None), 1).await?;
+    let received = received(&sandbox).await?;
+    let message = received.first().context("the message")?;
+    let sent = Sent { headers: headers(message)?, payload: message["payload"].to_string() };
+    server.stop()?;
+    Ok(sent)
+}
+
+/// Has browsers subscribe at the sandbox, and registers them.
+async fn subscribe(
+    caller: &Caller,
+    sandbox: &Sandbox,
+    count: u64,
+) -> anyhow::Result<Vec<Subscription>> {
+    let next = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    for _ in 0..SUBSCRIBING_AT_ONCE {
+        let next = Arc::clone(&next);
+        let (server, sandbox) = (caller.address, sandbox.address);
+        let key = caller.keys.api_key.clone();
+        tasks.spawn(async move {
+            let mut sandbox = Connection::open(sandbox).await?;
+            let mut server = Connection::open(server).await?;
+            let mut made = Vec::new();
+            let mut ask = Vec::new();
+            write_request(&mut ask, ("POST", "/sandbox/subscriptions"), &[], b"{}");
+            while next.fetch_add(1, Ordering::Relaxed) < count {
+                let (_, answer) = sandbox.exchange(&ask).await?;
+                let subscription: Subscription = serde_json::from_slice(answer)?;
+                let body = json!({ "platform": "web", "subscription": subscription }).to_string();
+                let mut request = Vec::new();
+                let headers = [("x-api-key", key.as_str())];
+                let target = ("POST", "/v1/subscriptions");
+                write_request(&mut request, target, &headers, body.as_bytes());
+                let (status, answer) = server.exchange(&request).await?;
+                ensure!(status == 200, "{status} {}", String::from_utf8_lossy(answer));
+                made.push(subscription);
+            }
+            anyhow::Ok(made)
+        });
+    }
+    let mut all = Vec::new();
+    while let Some(made) = tasks.join_next().await {
+        all.extend(made??);
+    }
+    Ok(all)
+}
+
+/// That so many different browsers read a message since the last time.
+async fn accepted(sandbox: &Sandbox, count: u64) -> anyhow::Result<()> {
+    let accepted = sandbox.take_accepted().await?;
+    ensure!(accepted.tokens == count, "{} of {count} browsers read it", accepted.tokens);
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! The machine's clock.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime};
+
+use notify_core::Timestamp;
+
+use super::Clock;
+use super::anchor::{Anchor, News};
+
+/// Longest sleep without a look at the clock, in milliseconds: the machine may have slept meanwhile,
+/// or its wall clock been set.
+const LOOK_AGAIN_MS: i64 = 10_000;
+
+/// The machine's clock.
+#[derive(Debug)]
+pub struct SystemClock {
+    started: Instant,
+    anchor: Mutex<Anchor>,
+}
+
+impl SystemClock {
+    /// Anchors the server's time at the wall clock of this moment.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { started: Instant::now(), anchor: Mutex::new(Anchor::at(wall_ms())) }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+fn wall_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX / 2)
+}
+
+#[async_trait::async_trait]
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let mut anchor = self.anchor.lock().expect("nothing panics under this lock");
+        // Read under the lock, so that readings come in their order.
+        let elapsed_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX / 4);
+        let (now_ms, news) = anchor.read(elapsed_ms, wall_ms());
+        drop(anchor);
+        match news {
+            Some(News::Jumped(ms)) => tracing::warn!(
+                jump_ms = ms,
+                "the wall clock jumped; it is followed once it has been steady for a minute"
+            ),
+            Some(News::Followed(ms)) => tracing::warn!(jump_ms = ms, "the wall clock is followed"),
+            None => {}
+        }
+        Timestamp(now_ms)
+    }
+
+    fn wall(&self) -> Timestamp {
+        Timestamp(wall_ms())
+    }
+
+    async fn sleep_until(&self, until: Timestamp) {
+        loop {
+            let wait_ms = until.ms_since(self.now()).min(LOOK_AGAIN_MS);
+            match u64::try_from(wait_ms) {
+                Ok(wait_ms) if wait_ms > 0 => {
+                    tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+                }
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+}

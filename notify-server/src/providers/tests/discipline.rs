@@ -1,0 +1,90 @@
+//! Provider tokens over a day in which connections come and go (T9): Apple answers 429 to who makes
+//! them too often, and refuses those that are older than an hour.
+
+use std::time::Duration;
+
+use notify_core::ProviderKind;
+
+use super::{Fixture, attempt, fixture, told};
+use crate::providers::SharedProvider;
+use crate::sandbox::apns::Reason;
+use crate::sandbox::{Answer as Wanted, Provider, Rule};
+
+/// Connections in a day.
+const RECONNECTS: u64 = 1_000;
+/// A day, in seconds.
+const DAY_S: u64 = 86_400;
+/// Most that a token may age, and least between two, in milliseconds (Apple).
+const AGE_MS_MAX: i64 = 60 * 60_000;
+const CHANGE_MS_MIN: i64 = 20 * 60_000;
+/// Most looks until a connection that was cut is seen to be gone.
+const LOOKS_MAX: usize = 100_000;
+
+impl Fixture {
+    /// Age of APNs' token, in milliseconds.
+    fn token_age_ms(&self) -> i64 {
+        let ages = self.providers.token_ages_ms();
+        ages.iter().find(|(kind, _)| *kind == ProviderKind::Apns).expect("it was signed").1
+    }
+
+    /// Cuts all connections and returns once the sender knows.
+    async fn reconnect(&self) {
+        self.sandbox.cut();
+        for _ in 0..LOOKS_MAX {
+            if self.providers.connections().iter().all(|(_, [busy, idle])| busy + idle == 0) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("a connection outlived its cut");
+    }
+}
+
+/// Three applications of one team share a token whatever their connections do.
+#[tokio::test(start_paused = true)]
+async fn a_day_of_a_thousand_connections_takes_no_more_tokens_than_it_must() {
+    let fixture = fixture().await;
+    let apps: Vec<SharedProvider> = (0..3).map(|_| fixture.apns()).collect();
+    let step = Duration::from_millis(DAY_S * 1_000 / RECONNECTS);
+    let (mut changes, mut since_change_ms) = (0_u32, 0);
+    let mut age_ms = 0;
+    for number in 0..RECONNECTS {
+        let app = &apps[usize::try_from(number).unwrap() % apps.len()];
+        let answer = attempt(app, ProviderKind::Apns, &Wanted::ok()).await;
+        assert_eq!(told(&answer), "delivered", "the {number}th");
+        let now_ms = fixture.token_age_ms();
+        if number > 0 && now_ms < age_ms {
+            changes += 1;
+            assert!(since_change_ms >= CHANGE_MS_MIN, "changed after {since_change_ms} ms");
+            since_change_ms = 0;
+        }
+        age_ms = now_ms;
+        assert!(age_ms <= AGE_MS_MAX, "{age_ms} ms old");
+        fixture.advance(step);
+        since_change_ms += i64::try_from(step.as_millis()).unwrap();
+        age_ms += i64::try_from(step.as_millis()).unwrap();
+        fixture.reconnect().await;
+    }
+    let counts = fixture.sandbox.counts();
+    assert_eq!((counts.received, counts.accepted), (RECONNECTS, RECONNECTS));
+    assert_eq!(counts.connections, RECONNECTS, "each went over a connection of its own");
+    assert!((24..=29).contains(&changes), "{changes} changes: one in 50 minutes");
+}
+
+/// What Apple wants kept is kept, yet never until Apple refuses it.
+#[tokio::test]
+async fn a_token_that_is_to_be_kept_is_replaced_before_it_runs_out() {
+    let fixture = fixture().await;
+    let apns = fixture.apns();
+    let send = async || told(&attempt(&apns, ProviderKind::Apns, &Wanted::ok()).await);
+    assert_eq!(send().await, "delivered");
+    fixture.advance(Duration::from_secs(45 * 60));
+    let too_many = Wanted::reason(Reason::TOO_MANY_PROVIDER_TOKEN_UPDATES.name).first(1);
+    fixture.sandbox.script(Rule::on(Provider::Apns, too_many)).unwrap();
+    assert_eq!(send().await, "throttle TooManyProviderTokenUpdates Provider");
+    for (minutes, age_minutes) in [(0, 45), (10, 55), (3, 58), (2, 0), (30, 30)] {
+        fixture.advance(Duration::from_secs(minutes * 60));
+        assert_eq!(send().await, "delivered", "{age_minutes}");
+        assert_eq!(fixture.token_age_ms(), age_minutes * 60_000);
+    }
+}

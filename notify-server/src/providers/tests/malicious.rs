@@ -1,0 +1,210 @@
+//! Answers that mean harm, or make no sense, from every provider (S16): whatever comes, an attempt
+//! ends in good time with an answer that disables nobody who was not named, and that asks for no
+//! longer wait than a day.
+
+use std::time::{Duration, Instant};
+
+use notify_core::ProviderKind;
+use serde_json::json;
+
+use super::{Answer, Fixture, fixture, prepare, to_apns, to_fcm};
+use crate::providers::{ANSWER_BYTES_MAX, Address, REQUEST_TIMEOUT_SECONDS, SharedProvider};
+use crate::sandbox::{
+    Answer as Wanted, Provider, Rule, apns_token, fcm_token, messenger_recipient, telegram_chat,
+};
+
+/// The longest wait that anybody is granted (B39), and what is put on top for Telegram.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3_600 + 60);
+/// Statuses that a provider may say anything with.
+const STATUSES: [u16; 10] = [200, 201, 204, 400, 401, 403, 410, 429, 500, 503];
+
+/// Bodies that are none, of the wrong types, too deep, or absurd.
+fn bodies() -> Vec<String> {
+    let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(5_000), close.repeat(5_000));
+    let huge = u128::MAX;
+    vec![
+        String::new(),
+        "{".to_owned(),
+        "null".to_owned(),
+        "[]".to_owned(),
+        "\"text\"".to_owned(),
+        "\u{0}\u{0}\u{7f}\u{202e}".to_owned(),
+        deep("[", "]"),
+        deep("{\"error\":", "}"),
+        format!("{{\"reason\":{huge},\"timestamp\":-1}}"),
+        json!({"reason": ["Unregistered"], "timestamp": "yesterday"}).to_string(),
+        json!({"reason": "x".repeat(60_000), "timestamp": 1e300}).to_string(),
+        json!({"name": 7, "error": {"code": "x", "status": 5, "details": "none"}}).to_string(),
+        json!({"error": {"details": vec![json!({"errorCode": "A\r\nB"}); 1_000]}}).to_string(),
+        json!({"error": {"code": 1e300, "error_subcode": -1, "message": null}}).to_string(),
+        json!({"ok": false, "error_code": 4_000_000, "description": 3}).to_string(),
+        json!({"ok": false, "error_code": 99, "description": "\u{0}"}).to_string(),
+        json!({"ok": false, "error_code": 429, "parameters": {"retry_after": u64::MAX}})
+            .to_string(),
+        json!({"ok": false, "error_code": 429, "parameters": {"retry_after": -5}}).to_string(),
+        json!({"ok": "yes", "result": {"message_id": "\u{1f480}"}}).to_string(),
+        json!({"errno": 1e30, "recipient_id": {}, "message_id": []}).to_string(),
+    ]
+}
+
+/// Waits that nobody should ask for.
+const WAITS: [&str; 8] = [
+    "1000000000000000000",
+    "99999999999999999999999999999999",
+    "-1",
+    "-9223372036854775808",
+    "1e400",
+    "Fri, 31 Dec 9999 23:59:59 GMT",
+    "Mon, 99 Foo 2026 99:99:99 GMT",
+    "soon",
+];
+
+/// Every provider with an address at the sandbox.
+fn all(fixture: &Fixture) -> Vec<(Provider, SharedProvider, Address)> {
+    let ok = Wanted::ok();
+    let sandbox = &fixture.sandbox;
+    let telegram = fixture.build(ProviderKind::Telegram, &sandbox.telegram_config());
+    let messenger = fixture.build(ProviderKind::Messenger, &sandbox.messenger_config());
+    let browser = sandbox.subscribe(None, &ok).unwrap();
+    let recipient = messenger_recipient(1, &ok).into_boxed_str();
+    vec![
+        (Provider::Apns, fixture.apns(), to_apns(&apns_token(1, &ok))),
+        (Provider::Fcm, fixture.fcm(), to_fcm(&fcm_token(1, &ok))),
+        (Provider::WebPush, fixture.web_push(), Address::WebPush(Box::new(browser))),
+        (Provider::Messenger, messenger, Address::Messenger { recipient, last_inbound_at: None }),
+        (Provider::Telegram, telegram, Address::Telegram { chat: telegram_chat(1, &ok).into() }),
+    ]
+}
+
+/// Checks that an answer is one that can be lived with.
+#[track_caller]
+fn is_harmless(answer: &Answer, what: &str) {
+    let (reason, after) = match answer {
+        Answer::Delivered { .. } | Answer::Moved { .. } => return,
+        Answer::Retry { reason, after, .. } | Answer::Throttle { reason, after, .. } => {
+            (reason, *after)
+        }
+        Answer::TokenDead { reason, .. }
+        | Answer::Config { reason }
+        | Answer::ServiceRefused { reason }
+        | Answer::BadMessage { reason }
+        | Answer::Policy { reason }
+        | Answer::Unknown { reason } => (reason, None),
+    };
+    assert!(after.is_none_or(|after| after <= WAIT_MAX), "{what}: {answer:?}");
+    assert!(reason.len() <= 128, "{what}: {} bytes", reason.len());
+    assert!(!reason.chars().any(char::is_control), "{what}: {reason:?}");
+}
+
+#[tokio::test]
+async fn no_body_breaks_a_provider_or_disables_whom_the_status_does_not_name() {
+    let fixture = fixture().await;
+    for (of, provider, address) in all(&fixture) {
+        let prepared = prepare(&provider);
+        for status in STATUSES {
+            for body in bodies() {
+                fixture.sandbox.clear();
+                let rule = Rule::on(of, Wanted::status(status)).body(&body);
+                fixture.sandbox.script(rule).unwrap();
+                let answer = provider.attempt(&prepared, &address).await;
+                let what = format!("{of:?} {status} {}", &body[..body.len().min(40)]);
+                is_harmless(&answer, &what);
+                // A push service says it by status alone; of the others it takes their words.
+                let is_named = of == Provider::WebPush && status == 410;
+                let is_dead = matches!(answer, Answer::TokenDead { .. });
+                assert_eq!(is_dead, is_named, "{what}: {answer:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_wait_is_longer_than_a_day_whatever_is_asked_for() {
+    let fixture = fixture().await;
+    for (of, provider, address) in all(&fixture) {
+        let prepared = prepare(&provider);
+        for wait in WAITS {
+            for status in [429, 503] {
+                fixture.sandbox.clear();
+                let rule = Rule::on(of, Wanted::status(status)).header("retry-after", wait);
+                fixture.sandbox.script(rule).unwrap();
+                let answer = provider.attempt(&prepared, &address).await;
+                let what = format!("{of:?} {status} {wait}: {answer:?}");
+                assert!(matches!(answer, Answer::Retry { .. } | Answer::Throttle { .. }), "{what}");
+                is_harmless(&answer, &what);
+            }
+        }
+    }
+}
+
+/// A gibibyte, or a byte an hour behind 64 KiB: the answer is there when what matters is read.
+#[tokio::test]
+async fn an_answer_without_end_is_not_waited_for() {
+    let fixture = fixture().await;
+    for (of, provider, address) in all(&fixture) {
+        let prepared = prepare(&provider);
+        for (body, more, every_ms) in
+            [(String::new(), 1 << 30, 0), ("x".repeat(ANSWER_BYTES_MAX), 1_000, 3_600_000)]
+        {
+            fixture.sandbox.clear();
+            let rule = Rule::on(of, Wanted::status(500)).body(&body).more_bytes(more, every_ms);
+            fixture.sandbox.script(rule).unwrap();
+            let began = Instant::now();
+            let answer = provider.attempt(&prepared, &address).await;
+            assert!(matches!(answer, Answer::Retry { .. }), "{of:?}: {answer:?}");
+            // Whoever reads on does so until the deadline.
+            let deadline = Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+            assert!(began.elapsed() < deadline / 2, "{of:?}: {:?}", began.elapsed());
+            fixture.sandbox.clear();
+            let answer = provider.attempt(&prepared, &address).await;
+            assert!(matches!(answer, Answer::Delivered { .. }), "{of:?} goes on: {answer:?}");
+        }
+    }
+}
+
+/// More header fields than anybody needs end the request, not the provider.
+#[tokio::test]
+async fn header_bombs_end_the_request_alone() {
+    let fixture = fixture().await;
+    for (of, provider, address) in all(&fixture) {
+        let prepared = prepare(&provider);
+        let one = Rule::on(of, Wanted::status(500)).header("x-bomb", &"x".repeat(1_000_000));
+        let many = (0..5_000).fold(Rule::on(of, Wanted::status(500)), |rule, number| {
+            rule.header(&format!("x-{number}"), "bomb")
+        });
+        for rule in [one, many] {
+            fixture.sandbox.clear();
+            fixture.sandbox.script(rule).unwrap();
+            let answer = provider.attempt(&prepared, &address).await;
+            assert!(matches!(answer, Answer::Retry { .. }), "{of:?}: {answer:?}");
+            is_harmless(&answer, &format!("{of:?}"));
+            fixture.sandbox.clear();
+            let answer = provider.attempt(&prepared, &address).await;
+            assert!(matches!(answer, Answer::Delivered { .. }), "{of:?} goes on: {answer:?}");
+        }
+    }
+}
+
+/// The token endpoint is asked by the same rules.
+#[tokio::test]
+async fn no_access_token_is_too_strange() {
+    let fixture = fixture().await;
+    let grants = [
+        json!({"access_token": "x".repeat(200_000), "expires_in": 3_600}),
+        json!({"access_token": "a\r\nx-injected: 1", "expires_in": 3_600}),
+        json!({"access_token": "t", "expires_in": i64::MIN}),
+        json!({"access_token": "t", "expires_in": 1e300}),
+        json!({"access_token": "", "expires_in": "soon"}),
+        json!({"access_token": null}),
+        json!([1, 2, 3]),
+    ];
+    for grant in grants {
+        fixture.sandbox.clear();
+        let rule = Rule::on(Provider::Oauth, Wanted::ok()).body(&grant.to_string());
+        fixture.sandbox.script(rule).unwrap();
+        let fcm = fixture.fcm();
+        let answer = fcm.attempt(&prepare(&fcm), &to_fcm(&fcm_token(1, &Wanted::ok()))).await;
+        is_harmless(&answer, &grant.to_string()[..grant.to_string().len().min(60)]);
+        assert!(!matches!(answer, Answer::Delivered { .. } | Answer::TokenDead { .. }), "{grant}");
+    }
+}

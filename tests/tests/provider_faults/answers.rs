@@ -1,0 +1,255 @@
+//! T11: every answer of every provider to a hundred devices, and exactly what it does to them: who
+//! is disabled, what fails, what waits, and what stops.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use notify_client::Client;
+use notify_core::{
+    CreateApp, CreateKey, CreateNotification, DeviceId, DeviceStatisticsQuery, NotificationId,
+    NotificationRecord, Platform, ProviderKind, PushKeys, PushSubscription, RegisterDevice,
+    StepWord, Subscribe,
+};
+use notify_server::clock::Clock as _;
+use notify_server::sandbox::{
+    Answer, Provider, Rule, Settings, apns_token, fcm_token, messenger_recipient, telegram_chat,
+};
+use notify_tests::{ios, register, until};
+use serde_json::json;
+
+use crate::fates::{Fate, Row, rows};
+use crate::turned::{ALL, Turned, settings};
+
+/// Devices that get each answer.
+const DEVICES: u64 = 100;
+/// Rows that are tried at a time.
+const PARALLEL: usize = 8;
+/// Registrations of a row under way at a time.
+const REGISTRATIONS: usize = 16;
+/// Addresses that may look dead before the guard stops, the one too many included
+/// (`docs/delivery.md`).
+const REPORTED_MAX: u64 = 21;
+
+/// Longer than anybody who names no time is given.
+const LONGEST_WAIT: Duration = Duration::from_secs(7_200);
+
+/// An application of its own for a row, with devices that are all answered the same.
+struct Case {
+    client: Client,
+    platform: Platform,
+}
+
+impl Case {
+    async fn new(server: &Turned, row: &Row) -> Result<Self> {
+        let (provider, answer, _) = row;
+        let (_, kind, platform) =
+            *ALL.iter().find(|one| one.0 == *provider).context("it sends messages")?;
+        let admin = server.client.admin();
+        let name = format!("{provider:?}");
+        let app = admin.create_app(&CreateApp { name, language: None }).await?.id;
+        let mut config = server.config(kind);
+        // No pace of Messenger's or Telegram's, by a clock that stands still.
+        config["rate_per_second"] = json!(1_000_000);
+        admin.put_provider(app, kind, &config).await?;
+        let key = admin.create_key(app, &CreateKey::default()).await?.api_key;
+        let client = Client::builder(server.origin()).api_key(key).build()?;
+        let case = Self { client, platform };
+        let all = stream::iter(0..DEVICES).map(|seed| case.subscribe(server, seed, answer));
+        all.buffer_unordered(REGISTRATIONS).try_collect::<()>().await?;
+        Ok(case)
+    }
+
+    async fn subscribe(&self, server: &Turned, seed: u64, answer: &Answer) -> Result<()> {
+        let name = name(seed);
+        let devices = self.client.devices();
+        let subscribe = match self.platform {
+            Platform::Ios => {
+                let device = RegisterDevice::ios(name, apns_token(seed, answer));
+                return Ok(devices.register(&device).await?);
+            }
+            Platform::Android => {
+                let device = RegisterDevice::android(name, fcm_token(seed, answer));
+                return Ok(devices.register(&device).await?);
+            }
+            Platform::Web => {
+                let made = server.sandbox.subscribe(None, answer)?;
+                Subscribe::web(PushSubscription {
+                    endpoint: made.endpoint,
+                    keys: PushKeys { p256dh: made.p256dh, auth: made.auth },
+                    expiration_time: None,
+                })
+            }
+            Platform::FbMessenger => Subscribe::messenger(messenger_recipient(seed, answer)),
+            Platform::ChatApp => Subscribe::chat(telegram_chat(seed, answer)),
+        };
+        let subscribe = Subscribe { device_id: Some(name), ..subscribe };
+        self.client.subscriptions().create(&subscribe).await?;
+        Ok(())
+    }
+
+    async fn send(&self) -> Result<NotificationId> {
+        let notification = CreateNotification::to_platforms([self.platform], "x");
+        Ok(self.client.notifications().create(&notification).await?.id)
+    }
+
+    /// Whether everything that will happen, while the clock stands, has.
+    async fn is_over(&self, id: &NotificationId, fate: Fate) -> Result<Option<NotificationRecord>> {
+        let record = self.client.notifications().get(id).await?;
+        let counts = &record.counts;
+        if counts.targeted < DEVICES {
+            return Ok(None);
+        }
+        let is_over = match fate {
+            Fate::Sent | Fate::Dead | Fate::Failed => record.completed_at.is_some(),
+            Fate::Guarded => counts.unregistered == REPORTED_MAX,
+            Fate::Held => self.has(id, StepWord::CredentialsRefused).await?,
+            // What else it may do, it would do at once.
+            Fate::Waits => true,
+        };
+        Ok(is_over.then_some(record))
+    }
+
+    /// Whether that is told of the first device.
+    async fn has(&self, id: &NotificationId, word: StepWord) -> Result<bool> {
+        let device = DeviceId::new(name(0)).map_err(anyhow::Error::msg)?;
+        let told = self.client.notifications().explain(id, &device).await?;
+        Ok(told.steps.iter().any(|step| step.what == word))
+    }
+
+    async fn disabled(&self) -> Result<u64> {
+        let query = DeviceStatisticsQuery::default();
+        Ok(self.client.statistics().devices(&query).await?.total_disabled)
+    }
+}
+
+fn name(seed: u64) -> String {
+    format!("d{seed}")
+}
+
+async fn check(server: &Turned, row: &Row) -> Result<()> {
+    let (provider, answer, fate) = row;
+    let what = format!("{provider:?} {answer:?}: {fate:?}");
+    let case = Case::new(server, row).await?;
+    let before = server.sandbox.counts().received;
+    let id = case.send().await?;
+    if *fate == Fate::Waits {
+        until(&what, async || Ok((server.sandbox.counts().received > before).then_some(())))
+            .await?;
+        server.settle().await;
+    }
+    let record = until(&what, async || case.is_over(&id, *fate).await).await?;
+    let counts = &record.counts;
+    let ended = (counts.sent, counts.unregistered, counts.failed, counts.pending);
+    let expected = match fate {
+        Fate::Sent => (DEVICES, 0, 0, 0),
+        Fate::Dead => (0, DEVICES, 0, 0),
+        Fate::Guarded => (0, REPORTED_MAX, 0, DEVICES - REPORTED_MAX),
+        Fate::Failed => (0, 0, DEVICES, 0),
+        Fate::Held | Fate::Waits => (0, 0, 0, DEVICES),
+    };
+    assert_eq!(ended, expected, "{what}: {record:?}");
+    let disabled = if *fate == Fate::Dead { DEVICES } else { 0 };
+    assert_eq!(case.disabled().await?, disabled, "{what}");
+    if record.completed_at.is_none() {
+        // It must not come back when the clock is turned for others.
+        case.client.notifications().cancel(&id).await?;
+        let is_over = async || Ok(case.client.notifications().get(&id).await?.completed_at);
+        until("the rest is canceled", is_over).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_answer_does_what_the_table_says_and_nothing_else() -> Result<()> {
+    let server = Turned::start_with(|_, _| {}).await?;
+    server.sandbox.set(Settings { max_concurrent_streams_at_start: 1_000, ..settings() });
+    let rows = rows();
+    assert!(rows.len() >= 110, "{} rows", rows.len());
+    // A page's quota and a bot's flood are shared by all that send through it: what asks for time
+    // comes last.
+    let (waits, others): (Vec<_>, Vec<_>) =
+        rows.iter().partition(|(_, _, fate)| *fate == Fate::Waits);
+    let at_once = stream::iter(others).map(|row| check(&server, row));
+    at_once.buffer_unordered(PARALLEL).try_collect::<()>().await?;
+    for row in waits {
+        // Past every wait that another row asked for.
+        server.clock.advance(LONGEST_WAIT);
+        check(&server, row).await?;
+    }
+    server.stop().await
+}
+
+/// B22, B40: what Apple says of the time before a device came back is no news.
+#[tokio::test]
+async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
+    let server = Turned::start_with(|_, _| {}).await?;
+    let now = server.clock.now();
+    let dead_since = |ms: i64| {
+        let answer = Answer { timestamp_ms: Some(now.plus_ms(ms).as_ms()), ..gone() };
+        Rule::on(Provider::Apns, answer)
+    };
+    let devices: Vec<_> = (0..2 * DEVICES).map(|seed| ios(seed, &Answer::ok())).collect();
+    for (seed, device) in (0..).zip(&devices) {
+        let token = device.push_token.as_deref().context("it has one")?;
+        // The first half died an hour before it registered, the other an hour after.
+        let since_ms = if seed < DEVICES { -3_600_000 } else { 3_600_000 };
+        server.sandbox.script(dead_since(since_ms).token(token))?;
+    }
+    register(&server.client, devices).await?;
+    server.clock.advance(Duration::from_secs(7_200));
+    let notification = CreateNotification::to_platforms([Platform::Ios], "x");
+    let id = server.client.notifications().create(&notification).await?.id;
+    let record = until("all are answered", async || {
+        let record = server.read(&id).await?;
+        Ok(record.completed_at.is_some().then_some(record))
+    })
+    .await?;
+    assert_eq!(record.counts.unregistered, 2 * DEVICES, "{record:?}");
+    let statistics = server.client.statistics().devices(&DeviceStatisticsQuery::default()).await?;
+    assert_eq!((statistics.total_enabled, statistics.total_disabled), (DEVICES, DEVICES));
+    server.stop().await
+}
+
+fn gone() -> Answer {
+    Answer::reason("Unregistered")
+}
+
+/// The wrong host makes five thousand tokens look dead. The row's figure of twenty purges is that
+/// of answers that are believed: they are enabled again when the guard stops.
+#[tokio::test]
+async fn five_thousand_tokens_that_look_dead_disable_nobody() -> Result<()> {
+    const CROWD: u64 = 5_000;
+    let server = Turned::start_with(|_, _| {}).await?;
+    let bad = Answer::reason("BadDeviceToken");
+    register(&server.client, (0..CROWD).map(|seed| ios(seed, &bad))).await?;
+    let notification = CreateNotification::to_platforms([Platform::Ios], "x");
+    let id = server.client.notifications().create(&notification).await?.id;
+    let stopped = |record: &NotificationRecord| record.counts.unregistered == REPORTED_MAX;
+    until("the guard stops", async || {
+        let record = server.read(&id).await?;
+        Ok((stopped(&record) && record.counts.targeted == CROWD).then_some(()))
+    })
+    .await?;
+    // What was in flight when it stopped is answered one after another.
+    server.idle(ProviderKind::Apns).await?;
+    server.clock.advance(Duration::from_secs(3_600));
+    server.settle().await;
+    let asked = server.sandbox.counts().received;
+    let record = server.read(&id).await?;
+    assert!(stopped(&record) && record.counts.failed == 0, "{record:?}");
+    assert_eq!(record.counts.pending, CROWD - REPORTED_MAX);
+    let statistics = server.client.statistics().devices(&DeviceStatisticsQuery::default()).await?;
+    assert_eq!(statistics.total_disabled, 0);
+    println!("{asked} of {CROWD} were asked");
+    assert!(asked <= CROWD / 20, "{asked} were asked before it stopped");
+
+    // An administrator mends it and lets it go on; who was reported stays as it is reported.
+    server.sandbox.script(Rule::on(Provider::Apns, Answer::ok()))?;
+    server.client.admin().resume_provider(server.app_id, ProviderKind::Apns).await?;
+    let step = Duration::from_secs(1);
+    let record = server.completed(&[id], step).await?.remove(0);
+    let counts = &record.counts;
+    assert_eq!((counts.sent, counts.unregistered), (CROWD - REPORTED_MAX, REPORTED_MAX));
+    server.stop().await
+}

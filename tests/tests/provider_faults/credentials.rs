@@ -1,0 +1,96 @@
+//! T8: credentials that are refused, by each of the five providers. Everything is held, one delivery
+//! a minute asks again, and once they are mended everything goes out without anybody's help.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use notify_core::ProviderKind;
+use notify_server::sandbox::{Provider, Sandbox};
+use notify_tests::start_sandbox;
+use serde_json::{Value, json};
+
+use crate::turned::{ALL, Turned};
+
+/// Devices on each platform.
+const DEVICES: u64 = 100;
+/// How long the credentials stay wrong, in minutes.
+const MINUTES: u64 = 10;
+/// Requests with wrong credentials beside the probes: those in flight when the first was refused,
+/// and for Web Push the five in a row that say whose fault it is.
+const FIRST_MAX: u64 = 110;
+
+/// Makes credentials wrong, each in the way that is told by its provider's own refusal.
+fn spoil(kind: ProviderKind, config: &mut Value, stranger: &Sandbox) {
+    match kind {
+        ProviderKind::Apns => config["private_key"] = stranger.apns_config()["private_key"].clone(),
+        ProviderKind::Fcm => config["service_account"]["private_key_id"] = json!("withdrawn"),
+        // Browsers subscribed with the key of the sandbox.
+        ProviderKind::WebPush => {
+            config["vapid_private_key"] = stranger.webpush_config()["vapid_private_key"].clone();
+        }
+        ProviderKind::Messenger => config["page_access_token"] = json!("EAAGrevoked"),
+        ProviderKind::Telegram => config["bot_token"] = json!("1:revoked"),
+    }
+}
+
+/// Requests that a provider refused; FCM's credentials are refused by Google's token endpoint.
+fn refused(server: &Turned, provider: Provider) -> u64 {
+    let asked = if provider == Provider::Fcm { Provider::Oauth } else { provider };
+    let answers = server.sandbox.counts().answers;
+    let refused = answers.iter().filter(|count| count.provider == asked && count.status >= 400);
+    refused.map(|count| count.count).sum()
+}
+
+#[tokio::test]
+async fn refused_credentials_hold_each_provider_until_they_are_mended() -> Result<()> {
+    let stranger = start_sandbox().await?;
+    let server = Turned::start_with(|kind, config| spoil(kind, config, &stranger)).await?;
+    server.everybody(DEVICES).await?;
+    let id = server.broadcast("x").await?;
+    let all = DEVICES * ALL.len() as u64;
+    notify_tests::until("all are found", async || {
+        let record = server.read(&id).await?;
+        Ok((record.counts.targeted == all).then_some(()))
+    })
+    .await?;
+    notify_tests::until("every provider refuses", async || {
+        let refused = ALL.map(|(provider, _, _)| refused(&server, provider));
+        Ok(refused.into_iter().all(|refused| refused > 0).then_some(()))
+    })
+    .await?;
+    // The first refusal of each is tried on one more delivery.
+    server
+        .turn("all are tried again", Duration::from_millis(100), async || {
+            Ok((server.elapsed_s() >= 2).then_some(()))
+        })
+        .await?;
+    let first = ALL.map(|(provider, _, _)| refused(&server, provider));
+    for ((provider, _, _), first) in ALL.into_iter().zip(first) {
+        println!("{provider:?}: {first} before it was held");
+        assert!((1..=FIRST_MAX).contains(&first), "{provider:?}: {first}");
+    }
+    for _ in 0..MINUTES * 60 {
+        server.clock.advance(Duration::from_secs(1));
+        server.settle().await;
+    }
+    for ((provider, _, _), first) in ALL.into_iter().zip(first) {
+        let probes = refused(&server, provider) - first;
+        println!("{provider:?}: {probes} probes in {MINUTES} minutes");
+        assert!((MINUTES / 2..=MINUTES + 1).contains(&probes), "{provider:?}: {probes} probes");
+    }
+    let record = server.read(&id).await?;
+    let counts = &record.counts;
+    assert_eq!((counts.targeted, counts.pending), (all, all), "{record:?}");
+    assert_eq!(server.sandbox.counts().accepted, 0);
+
+    for (_, kind, _) in ALL {
+        let config = server.config(kind);
+        server.client.admin().put_provider(server.app_id, kind, &config).await?;
+    }
+    let records = server.completed(&[id], Duration::from_secs(1)).await?;
+    assert_eq!(records[0].counts.sent, all, "{:?}", records[0]);
+    let counts = server.sandbox.counts();
+    assert_eq!((counts.accepted, counts.accepted_tokens), (all, all), "each once");
+    stranger.stop().await;
+    server.stop().await
+}

@@ -1,0 +1,120 @@
+//! What each answer of each provider does to a device (B39, B40): the table that T11 checks.
+
+use notify_server::sandbox::apns::Reason;
+use notify_server::sandbox::{Answer, Provider, Refusal, messenger_words, telegram_words};
+
+/// What becomes of a hundred devices that are all answered the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It was taken after all.
+    Sent,
+    /// All are disabled.
+    Dead,
+    /// The guard stops at the one too many; nobody stays disabled.
+    Guarded,
+    /// All fail, and stay.
+    Failed,
+    /// Credentials: all wait.
+    Held,
+    /// All wait, to be tried again or until it is time.
+    Waits,
+}
+
+/// A row: who answers, what, and what that does.
+pub(crate) type Row = (Provider, Answer, Fate);
+
+/// Every row of every provider.
+pub(crate) fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for reason in Reason::ALL {
+        rows.push((Provider::Apns, Answer::reason(reason.name), of_apns(reason)));
+    }
+    for (word, fate) in FCM {
+        rows.push((Provider::Fcm, Answer::reason(word), fate));
+    }
+    for refusal in Refusal::ALL {
+        // A reason without a word is that of its status, or cannot be asked for by an endpoint.
+        let answer = match refusal.word {
+            Some(_) => Answer { status: Some(refusal.status), ..Answer::reason(refusal.reason) },
+            None => Answer::status(refusal.status),
+        };
+        let row = (Provider::WebPush, answer, of_web_push(refusal.status));
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    for word in messenger_words() {
+        rows.push((Provider::Messenger, Answer::reason(word), of_messenger(word)));
+    }
+    // Where it is told where the chat is now, the message goes there: another test's matter.
+    for word in telegram_words().filter(|word| *word != "migrated") {
+        rows.push((Provider::Telegram, Answer::reason(word), of_telegram(word)));
+    }
+    rows
+}
+
+fn of_apns(reason: &Reason) -> Fate {
+    match (reason.status, reason.name) {
+        (400, "BadDeviceToken") => Fate::Guarded,
+        (400, "MissingTopic" | "BadTopic" | "TopicDisallowed") | (403, _) => Fate::Held,
+        (400, "IdleTimeout") | (429 | 500 | 503, _) => Fate::Waits,
+        (400 | 404 | 405 | 413, _) => Fate::Failed,
+        (410, _) => Fate::Dead,
+        _ => panic!("{reason:?}: a reason without a fate"),
+    }
+}
+
+const FCM: [(&str, Fate); 13] = [
+    ("UNREGISTERED", Fate::Dead),
+    ("INVALID_ARGUMENT", Fate::Guarded),
+    ("BAD_REQUEST", Fate::Failed),
+    ("SENDER_ID_MISMATCH", Fate::Failed),
+    ("NOT_FOUND", Fate::Held),
+    ("PERMISSION_DENIED", Fate::Held),
+    ("UNAUTHENTICATED", Fate::Held),
+    ("THIRD_PARTY_AUTH_ERROR", Fate::Held),
+    ("QUOTA_EXCEEDED", Fate::Waits),
+    ("INTERNAL", Fate::Waits),
+    ("UNAVAILABLE", Fate::Waits),
+    ("UNSPECIFIED_ERROR", Fate::Waits),
+    ("EMPTY", Fate::Waits),
+];
+
+fn of_web_push(status: u16) -> Fate {
+    match status {
+        400 | 413 => Fate::Failed,
+        404 => Fate::Guarded,
+        410 => Fate::Dead,
+        // 401 and 403 hold that push service, not the provider: nothing more can be told of it.
+        401 | 403 | 406 | 408 | 429 | 500..=599 => Fate::Waits,
+        _ => panic!("{status}: a status without a fate"),
+    }
+}
+
+fn of_messenger(word: &str) -> Fate {
+    match word {
+        "nouser" => Fate::Guarded,
+        "window" | "policy" | "cannot" | "unavailable" | "blocked" | "bothersome" | "toolarge"
+        | "empty" | "invalid" => Fate::Failed,
+        "token" | "uninstalled" | "password" | "expired" | "revoked" | "permission" | "denied"
+        | "nopermission" | "notlive" | "noadvanced" | "nophone" | "subscription" | "suspended" => {
+            Fate::Held
+        }
+        "temporary" | "service" | "unknown" | "applimit" | "phonelimit" | "userlimit"
+        | "pagelimit" | "customlimit" | "messengerlimit" => Fate::Waits,
+        _ => panic!("{word}: a word without a fate"),
+    }
+}
+
+fn of_telegram(word: &str) -> Fate {
+    match word {
+        "blocked" | "deactivated" | "kicked" | "notmember" | "deleted" => Fate::Dead,
+        "notfound" | "neverstarted" => Fate::Guarded,
+        "empty" | "toolong" | "button" | "markup" => Fate::Failed,
+        // About a photo: the text alone is taken.
+        "parse" | "photo" | "fetch" | "dimensions" => Fate::Sent,
+        "unauthorized" | "badtoken" | "nomethod" | "notthere" => Fate::Held,
+        "conflict" | "flood" | "internal" | "timeout" => Fate::Waits,
+        _ => panic!("{word}: a word without a fate"),
+    }
+}

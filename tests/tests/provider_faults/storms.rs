@@ -1,0 +1,188 @@
+//! T4: ten minutes in which every provider answers 503, then 429 in every form, then good weather.
+//! Nothing is lost or repeated, nothing comes before its time, and a provider that is down is left
+//! alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use notify_core::NotificationRecord;
+use notify_server::sandbox::{Answer, Provider, Received, Rule};
+use serde_json::json;
+
+use crate::turned::{ALL, START, Turned, by_provider, text};
+
+/// Devices on each platform.
+const DEVICES: u64 = 20;
+/// Seconds between two notifications to everybody.
+const EVERY_S: u64 = 10;
+/// How long the storm lasts, in seconds.
+const STORM_S: u64 = 600;
+/// Share of the usual requests that a provider which is down may get.
+const STORM_SHARE_MAX: f64 = 0.05;
+/// Twice the longest delay of our own (B39), in seconds: by then everything is over.
+const RECOVERY_S_MAX: i64 = 2 * 15 * 60;
+/// Deliveries a second that each provider is configured for.
+const RATE: u64 = 50;
+/// How far the busiest second of the recovery may exceed that.
+const PEAK_MAX: f64 = 1.5;
+const SECOND: Duration = Duration::from_secs(1);
+/// As far as a pace lets deliveries come ahead.
+const TENTH: Duration = Duration::from_millis(100);
+
+/// Attempts of each delivery: when, and with what.
+type Attempts = BTreeMap<(String, String), Vec<(i64, u16)>>;
+
+fn attempts<'j>(journal: impl IntoIterator<Item = &'j Received>) -> Attempts {
+    let mut attempts = Attempts::new();
+    for message in journal {
+        let token = message.token.clone().unwrap_or_default();
+        let of = attempts.entry((text(message).to_owned(), token)).or_default();
+        of.push((message.at_ms, message.status));
+    }
+    attempts
+}
+
+/// Least time between the n-th attempt and the next, in milliseconds: the delay doubles from 2 s,
+/// and jitter takes up to half of it away (B39).
+fn backoff_ms_min(attempt: usize) -> i64 {
+    1_000 << attempt.min(9)
+}
+
+#[track_caller]
+fn nothing_is_lost(records: &[NotificationRecord]) {
+    for record in records {
+        let counts = &record.counts;
+        let all = DEVICES * ALL.len() as u64;
+        assert_eq!((counts.targeted, counts.sent), (all, all), "{record:?}");
+    }
+}
+
+#[tokio::test]
+async fn ten_minutes_of_503_lose_nothing_repeat_nothing_and_bring_few_requests() -> Result<()> {
+    let server = Turned::start_with(|_, config| config["rate_per_second"] = json!(RATE)).await?;
+    server.everybody(DEVICES).await?;
+    for (provider, _, _) in ALL {
+        server.sandbox.script(Rule::on(provider, Answer::status(503)))?;
+    }
+    let mut ids = Vec::new();
+    for second in 0..STORM_S {
+        if second % EVERY_S == 0 {
+            ids.push(server.broadcast(&format!("n{second}")).await?);
+        }
+        server.clock.advance(SECOND);
+        server.settle().await;
+    }
+    let storm = server.sandbox.journal();
+    let usual = STORM_S / EVERY_S * DEVICES;
+    let mut counted = BTreeMap::new();
+    for (provider, messages) in by_provider(storm.clone()) {
+        counted.insert(provider, messages.len());
+        assert!(messages.iter().all(|message| message.status == 503), "{provider}");
+        let share = messages.len() as f64 / usual as f64;
+        assert!(share <= STORM_SHARE_MAX, "{provider}: {} requests", messages.len());
+    }
+    server.sandbox.clear();
+    let ended_s = server.elapsed_s();
+    let records = server.completed(&ids, TENTH).await?;
+    let took_s = server.elapsed_s() - ended_s;
+    assert!(took_s <= RECOVERY_S_MAX, "{took_s} s");
+    nothing_is_lost(&records);
+
+    let recovery = server.sandbox.journal();
+    for (provider, messages) in by_provider(recovery.clone()) {
+        let mut seconds: BTreeMap<i64, usize> = BTreeMap::new();
+        for message in &messages {
+            *seconds.entry(message.at_ms / 1_000).or_default() += 1;
+        }
+        let peak = seconds.values().copied().max().context("something came")?;
+        println!(
+            "{provider}: {} in the storm, {peak} in the busiest second, {took_s} s",
+            counted[provider]
+        );
+        assert!(peak as f64 <= RATE as f64 * PEAK_MAX, "{provider}: {peak} in a second");
+    }
+    let attempts = attempts(storm.iter().chain(&recovery));
+    assert_eq!(attempts.len(), ids.len() * DEVICES as usize * ALL.len());
+    for (of, made) in &attempts {
+        let taken = made.iter().filter(|(_, status)| (200..300).contains(status)).count();
+        assert_eq!(taken, 1, "{of:?}: {made:?}");
+        for (number, pair) in made.windows(2).enumerate() {
+            let waited_ms = pair[1].0 - pair[0].0;
+            assert!(waited_ms >= backoff_ms_min(number), "{of:?}: {made:?}");
+        }
+    }
+    assert_eq!(server.sandbox.counts().refused_streams, 0);
+    server.stop().await
+}
+
+/// A way to ask for time: `Retry-After`, on Telegram its own field (`None`: no JSON at all), and
+/// the least that is waited then, in seconds.
+struct Asked {
+    what: &'static str,
+    header: Option<&'static str>,
+    field: Option<u64>,
+    waited_s: i64,
+}
+
+/// A minute is waited where nothing readable is asked for (B39).
+const FORMS: [Asked; 6] = [
+    Asked { what: "a second", header: Some("1"), field: Some(1), waited_s: 1 },
+    Asked { what: "a minute", header: Some("60"), field: Some(60), waited_s: 60 },
+    Asked { what: "an hour", header: Some("3600"), field: Some(3_600), waited_s: 3_600 },
+    Asked { what: "garbage", header: Some("in a while"), field: None, waited_s: 60 },
+    Asked { what: "nothing", header: None, field: None, waited_s: 60 },
+    // Some hours after the clock's beginning; the wait is what is left of it.
+    Asked { what: "a date", header: Some(DATE), field: None, waited_s: 0 },
+];
+/// Six hours after the clock's beginning.
+const DATE: &str = "Mon, 21 Sep 2026 20:13:20 GMT";
+const DATE_S: i64 = 6 * 3_600;
+/// What Telegram's answer asks for by itself, in seconds.
+const FLOOD_S: i64 = 5;
+
+#[tokio::test]
+async fn a_429_is_obeyed_in_every_form_and_burns_no_attempt() -> Result<()> {
+    let server = Turned::start_with(|_, _| {}).await?;
+    server.everybody(DEVICES).await?;
+    for asked in FORMS {
+        server.sandbox.clear();
+        for (provider, _, _) in ALL {
+            let mut rule = Rule::on(provider, Answer::status(429).first(1));
+            if provider == Provider::Telegram {
+                rule.retry_after = asked.field;
+                rule.body = asked.field.is_none().then(|| "no JSON".to_owned());
+            }
+            if let Some(header) = asked.header {
+                rule = rule.header("retry-after", header);
+            }
+            server.sandbox.script(rule)?;
+        }
+        let id = server.broadcast(asked.what).await?;
+        let step = if asked.waited_s == 60 { SECOND } else { SECOND * 60 };
+        nothing_is_lost(&server.completed(&[id], step).await?);
+        for (provider, _, _) in ALL {
+            is_obeyed(&server, provider, &asked);
+        }
+    }
+    server.stop().await
+}
+
+#[track_caller]
+fn is_obeyed(server: &Turned, provider: Provider, asked: &Asked) {
+    let journal = server.sandbox.journal();
+    let attempts = attempts(journal.iter().filter(|message| message.provider == provider));
+    let throttled: Vec<_> = attempts.iter().filter(|(_, made)| made[0].1 == 429).collect();
+    assert_eq!(throttled.len(), 1, "{provider:?} {}: once", asked.what);
+    for (of, made) in throttled {
+        assert_eq!(made.len(), 2, "{provider:?} {of:?}: {made:?}");
+        let waited_ms = made[1].0 - made[0].0;
+        let what = format!("{provider:?} {}: waited {waited_ms} ms", asked.what);
+        let least_ms = match (asked.header, provider) {
+            (Some(DATE), _) => START.plus_ms(DATE_S * 1_000).as_ms() - made[0].0,
+            (None, Provider::Telegram) => FLOOD_S * 1_000,
+            _ => asked.waited_s * 1_000,
+        };
+        assert!(least_ms > 0 && waited_ms >= least_ms, "{what} of {least_ms}");
+    }
+}

@@ -1,0 +1,252 @@
+//! A server with all five providers, whose clock the test turns, as it does the sandbox's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use http::Method;
+use notify_client::Client;
+use notify_core::{
+    AppId, CreateNotification, NotificationId, NotificationRecord, PageQuery, Platform,
+    ProviderKind, Subscribe, Timestamp,
+};
+use notify_server::app::{App, open_store};
+use notify_server::clock::{Clock, ManualClock};
+use notify_server::config::Config;
+use notify_server::sandbox::{
+    Answer, Provider, Received, Sandbox, SandboxConfig, Settings, messenger_recipient,
+    telegram_chat,
+};
+use notify_tests::{Caller, WAIT_MAX, android, browser, ios, until};
+use secrecy::ExposeSecret as _;
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+/// Where the clock begins.
+pub(crate) const START: Timestamp = Timestamp(1_790_000_000_000);
+/// Everybody whom the sandbox plays, and the platform behind it.
+pub(crate) const ALL: [(Provider, ProviderKind, Platform); 5] = [
+    (Provider::Apns, ProviderKind::Apns, Platform::Ios),
+    (Provider::Fcm, ProviderKind::Fcm, Platform::Android),
+    (Provider::WebPush, ProviderKind::WebPush, Platform::Web),
+    (Provider::Messenger, ProviderKind::Messenger, Platform::FbMessenger),
+    (Provider::Telegram, ProviderKind::Telegram, Platform::ChatApp),
+];
+/// Registrations under way at a time.
+const PARALLEL: usize = 32;
+/// Time between two looks at what the turned clock brought about.
+const TICK: Duration = Duration::from_millis(5);
+/// Looks at which nothing new may have come before the clock is turned on.
+const QUIET_LOOKS: u32 = 3;
+
+/// The sandbox without limits of its own: what is slow or refused is the script's doing.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        messenger_per_second: 0,
+        telegram_per_second: 0,
+        telegram_chat_burst: 0,
+        ..Settings::default()
+    }
+}
+
+/// The server and its sandbox.
+pub(crate) struct Turned {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) client: Client,
+    pub(crate) app_id: AppId,
+    admin: Caller,
+    app: App,
+    folder: tempfile::TempDir,
+}
+
+impl Turned {
+    /// Starts both, and configures each provider with `change` made to it.
+    pub(crate) async fn start_with(change: impl Fn(ProviderKind, &mut Value)) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let config = Config {
+            listen: "127.0.0.1:0".into(),
+            data_dir: folder.path().join("data"),
+            allow_private_networks: true,
+            ..Config::default()
+        };
+        let clock = ManualClock::at(START);
+        let sandbox_config = SandboxConfig {
+            clock: clock.clone(),
+            settings: settings(),
+            ..SandboxConfig::default()
+        };
+        let sandbox =
+            Sandbox::start(TcpListener::bind("127.0.0.1:0").await?, sandbox_config).await?;
+        let store = open_store(&config, true).await?;
+        let listener = TcpListener::bind(&config.listen).await?;
+        let app = App::start_on(config, listener, store, clock.clone()).await?;
+        let keys = app.first_keys.as_ref().context("the first start shows keys")?;
+        let client = Client::builder(&app.origin)
+            .api_key(keys.api_key.expose_secret())
+            .admin_key(keys.admin_key.expose_secret())
+            .build()?;
+        let apps = client.admin().list_apps(&PageQuery::default()).await?;
+        let app_id = apps.apps.first().context("the first start makes an application")?.id;
+        let admin = Caller::admin(&app.origin, keys.admin_key.expose_secret())?;
+        let turned = Self { sandbox, clock, client, app_id, admin, app, folder };
+        for (_, kind, _) in ALL {
+            let mut config = turned.config(kind);
+            change(kind, &mut config);
+            turned.client.admin().put_provider(app_id, kind, &config).await?;
+        }
+        Ok(turned)
+    }
+
+    /// Where it serves.
+    pub(crate) fn origin(&self) -> &str {
+        &self.app.origin
+    }
+
+    /// What a provider of the sandbox is configured with.
+    pub(crate) fn config(&self, kind: ProviderKind) -> Value {
+        match kind {
+            ProviderKind::Apns => self.sandbox.apns_config(),
+            ProviderKind::Fcm => self.sandbox.fcm_config(),
+            ProviderKind::WebPush => self.sandbox.webpush_config(),
+            ProviderKind::Messenger => self.sandbox.messenger_config(),
+            ProviderKind::Telegram => self.sandbox.telegram_config(),
+        }
+    }
+
+    /// Registers so many devices on each platform.
+    pub(crate) async fn everybody(&self, count: u64) -> Result<()> {
+        let ok = &Answer::ok();
+        stream::iter(0..count)
+            .map(|seed| async move {
+                let client = &self.client;
+                client.devices().register(&android(seed, ok)).await?;
+                client.devices().register(&ios(seed, ok)).await?;
+                browser(client, &self.sandbox, &format!("w{seed}"), ok).await?;
+                let person = Subscribe::messenger(messenger_recipient(seed, ok));
+                client.subscriptions().create(&person).await?;
+                let chat = Subscribe::chat(telegram_chat(seed, ok));
+                client.subscriptions().create(&chat).await?;
+                anyhow::Ok(())
+            })
+            .buffer_unordered(PARALLEL)
+            .try_collect::<()>()
+            .await
+    }
+
+    /// Sends a text to everybody.
+    pub(crate) async fn broadcast(&self, text: &str) -> Result<NotificationId> {
+        let platforms = ALL.map(|(_, _, platform)| platform);
+        let notification = CreateNotification::to_platforms(platforms, text);
+        Ok(self.client.notifications().create(&notification).await?.id)
+    }
+
+    pub(crate) async fn read(&self, id: &NotificationId) -> Result<NotificationRecord> {
+        Ok(self.client.notifications().get(id).await?)
+    }
+
+    /// Returns once the sandbox has seen nothing new for a moment.
+    pub(crate) async fn settle(&self) {
+        let mut ticks = tokio::time::interval(TICK);
+        let (mut seen, mut quiet) = (self.seen(), 0);
+        while quiet < QUIET_LOOKS {
+            ticks.tick().await;
+            let now = self.seen();
+            quiet = if now == seen { quiet + 1 } else { 0 };
+            seen = now;
+        }
+    }
+
+    /// Requests of every kind.
+    fn seen(&self) -> u64 {
+        self.sandbox.counts().answers.iter().map(|count| count.count).sum()
+    }
+
+    /// Returns once nothing is in flight to a provider.
+    pub(crate) async fn idle(&self, kind: ProviderKind) -> Result<()> {
+        let busy = format!("notify_provider_connections{{channel=\"{kind}\",state=\"busy\"}} 0");
+        until("nothing is in flight", async || {
+            let metrics = self.admin.send(&Method::GET, "/metrics", "").await?.text();
+            Ok(metrics.contains(&busy).then_some(()))
+        })
+        .await
+    }
+
+    /// Turns the clock step by step, settling in between, until there is something to see.
+    pub(crate) async fn turn<T>(
+        &self,
+        what: &str,
+        step: Duration,
+        mut look: impl AsyncFnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let turning = async {
+            loop {
+                if let Some(found) = look().await? {
+                    return Ok(found);
+                }
+                self.clock.advance(step);
+                self.settle().await;
+            }
+        };
+        match tokio::time::timeout(WAIT_MAX, turning).await {
+            Ok(found) => found,
+            Err(_) => bail!("{what}: not in time, at {} s", self.elapsed_s()),
+        }
+    }
+
+    /// Turns the clock until all of these are over, and answers their records.
+    pub(crate) async fn completed(
+        &self,
+        ids: &[NotificationId],
+        step: Duration,
+    ) -> Result<Vec<NotificationRecord>> {
+        self.turn("all are over", step, async || {
+            let mut records = Vec::new();
+            for id in ids {
+                let record = self.read(id).await?;
+                if record.completed_at.is_none() {
+                    return Ok(None);
+                }
+                records.push(record);
+            }
+            Ok(Some(records))
+        })
+        .await
+    }
+
+    /// Seconds since the clock began.
+    pub(crate) fn elapsed_s(&self) -> i64 {
+        self.clock.now().ms_since(START) / 1_000
+    }
+
+    pub(crate) async fn stop(self) -> Result<()> {
+        ensure!(self.app.stop().await, "the server did not stop in time");
+        self.sandbox.stop().await;
+        self.folder.close()?;
+        Ok(())
+    }
+}
+
+/// Messages by provider, in the order in which they came.
+pub(crate) fn by_provider(journal: Vec<Received>) -> BTreeMap<&'static str, Vec<Received>> {
+    let mut sorted: BTreeMap<&'static str, Vec<Received>> = BTreeMap::new();
+    for message in journal {
+        sorted.entry(message.provider.as_str()).or_default().push(message);
+    }
+    sorted
+}
+
+/// The text of a message, wherever its provider puts it.
+pub(crate) fn text(message: &Received) -> &str {
+    let payload = &message.payload;
+    let places = [
+        &payload["aps"]["alert"]["body"],
+        &payload["message"]["notification"]["body"],
+        &payload["body"],
+        &payload["message"]["text"],
+        &payload["text"],
+    ];
+    places.into_iter().find_map(Value::as_str).unwrap_or_default()
+}
