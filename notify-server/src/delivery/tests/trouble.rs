@@ -67,7 +67,7 @@ async fn with_a_ttl_of_nothing_there_is_one_try() {
     rig.provider.script(|_, _| Told::Answer(failed(None)));
     rig.start();
     let id = rig
-        .accept(notify_core::CreateNotification {
+        .accept(CreateNotification {
             text: Some("Now or never".into()),
             platforms: Some(vec!["android".into()]),
             ttl_seconds: Some(0),
