@@ -27,6 +27,10 @@ use crate::place::Place;
 use crate::scale::Scale;
 use crate::table::Report;
 
+/// The server's, so that nothing beside it differs by that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures Notify beside bare peers and prints one table.
 #[derive(Parser)]
 #[command(name = "notify-bench")]
