@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use notify_core::{CreateNotification, DeviceStatisticsQuery, Platform};
 use notify_server::sandbox::{Action, Answer, Certificate, Provider, Rule, Settings};
-use notify_tests::{Ledger, TestServer, crowd, register, until};
+use notify_tests::{Journal, TestServer, crowd, register, until};
 
 use crate::turned::{ALL, Turned, settings};
 
@@ -50,14 +50,14 @@ async fn goodbyes_that_deny_what_was_answered_lose_nothing_and_repeat_that_alone
     let goodbyes = journal.iter().filter(|one| one.reason.as_deref() == Some("goaway"));
     let denying: HashSet<u64> = goodbyes.map(|one| one.connection).collect();
     assert_eq!(denying.len(), 2 * GOODBYES as usize);
-    let ledger = Ledger::of(journal);
-    assert_eq!(ledger.reached(), usize::try_from(CROWD)?);
-    let repeated = ledger.repeated();
+    let journal = Journal::of(journal);
+    assert_eq!(journal.reached(), usize::try_from(CROWD)?);
+    let repeated = journal.repeated();
     println!("{} repeated", repeated.len());
     for message in repeated {
         assert!(denying.contains(&message.connection), "repeated without need: {message:?}");
     }
-    assert_eq!(ledger.identities(), HashSet::from([id.to_string()]));
+    assert_eq!(journal.identities(), HashSet::from([id.to_string()]));
     server.stop().await
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use http::Method;
 use notify_core::{NotificationId, PageQuery};
 use notify_server::sandbox::Answer;
-use notify_tests::{Ledger, TestServer, android, ios, register};
+use notify_tests::{Journal, TestServer, android, ios, register};
 use serde_json::{Value, json};
 
 /// Ids that a list may hold (spec 8).
@@ -20,7 +20,7 @@ fn names(prefix: &str, from: u64, to: u64) -> Vec<String> {
 }
 
 /// Sends to these ids; what came of it and what arrived.
-async fn send(server: &TestServer, ids: &[(&str, Vec<String>)]) -> Result<(Value, Ledger)> {
+async fn send(server: &TestServer, ids: &[(&str, Vec<String>)]) -> Result<(Value, Journal)> {
     server.sandbox.clear();
     let mut body = json!({"text": "x"});
     for (field, list) in ids {
@@ -32,7 +32,7 @@ async fn send(server: &TestServer, ids: &[(&str, Vec<String>)]) -> Result<(Value
     assert!(took < ACCEPT_MAX, "{took:?}");
     let id: NotificationId = serde_json::from_value(accepted["id"].clone())?;
     let record = server.completed(&id).await?;
-    Ok((serde_json::to_value(record.counts)?, Ledger::of(server.sandbox.journal())))
+    Ok((serde_json::to_value(record.counts)?, Journal::of(server.sandbox.journal())))
 }
 
 #[tokio::test]
@@ -55,10 +55,10 @@ async fn a_thousand_ids_are_taken_each_once_and_one_more_is_refused() -> Result<
         (vec![(a, names("i", 0, IDS_MAX))], 0, IDS_MAX),
     ];
     for (ids, reached, unknown) in cases {
-        let (counts, ledger) = send(&server, &ids).await?;
+        let (counts, journal) = send(&server, &ids).await?;
         assert_eq!((&counts["sent"], &counts["unknown"]), (&json!(reached), &json!(unknown)));
-        assert_eq!(ledger.reached() as u64, reached, "{counts}");
-        assert!(ledger.repeated().is_empty(), "each once");
+        assert_eq!(journal.reached() as u64, reached, "{counts}");
+        assert!(journal.repeated().is_empty(), "each once");
     }
 
     let query = PageQuery { limit: Some(1_000), cursor: None };
