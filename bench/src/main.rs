@@ -112,7 +112,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut scale = if arguments.quick { Scale::quick() } else { Scale::full() };
     scale.rounds = arguments.rounds.unwrap_or(scale.rounds);
     let place = Place::find(arguments.seeds)?;
-    let peers = Peers::find(!arguments.without_peers);
+    let has_peers = [What::Send, What::WebPush, What::Queue].into_iter().any(wanted);
+    let peers = Peers::find(has_peers && !arguments.without_peers);
     let mut report = Report::default();
     if wanted(What::Accept) {
         report.add(rows::accept::run(&scale, &place).await?);
