@@ -65,6 +65,9 @@ pub(crate) enum Failure {
         /// Deliveries that were canceled.
         canceled: u64,
     },
+    /// It was canceled before anything was sent.
+    #[error("canceled before anything was sent")]
+    CanceledBefore,
     /// Checks found something wrong; what it is stands in the result.
     #[error("checks failed: {failed}")]
     Unwell {
@@ -93,7 +96,7 @@ impl Failure {
             Self::NotFound(_) => NOT_FOUND,
             Self::Unwell { .. } => UNWELL,
             Self::RowsRefused { .. } => REJECTED,
-            Self::NotAllSent { .. } => NOT_ALL_SENT,
+            Self::NotAllSent { .. } | Self::CanceledBefore => NOT_ALL_SENT,
             Self::Stopped { cause, .. } => cause.as_ref().map_or(INTERRUPTED, |it| it.status()),
             Self::Call(error) => call_status(error),
             // Whoever reads the result has read enough.
@@ -117,6 +120,7 @@ impl Failure {
             | Self::NotFound(_)
             | Self::RowsRefused { .. }
             | Self::NotAllSent { .. }
+            | Self::CanceledBefore
             | Self::Unwell { .. }
             | Self::Output(_) => vec![self.to_string()],
         }
@@ -249,8 +253,9 @@ mod tests {
             retry_after: None,
         };
         let failed = |status| Error::Server { status, request_id: None, retry_after: None };
-        let rows: [(Failure, u8); 14] = [
+        let rows: [(Failure, u8); 15] = [
             (Failure::NotAllSent { failed: 1, expired: 0, canceled: 0 }, 1),
+            (Failure::CanceledBefore, 1),
             (Failure::Unwell { failed: 2 }, 1),
             (Failure::Usage(String::new()), 2),
             (Failure::file("f")(io::Error::from(io::ErrorKind::NotFound)), 2),

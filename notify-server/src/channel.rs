@@ -10,10 +10,15 @@ use crate::store::AppNo;
 pub(crate) enum ChannelState {
     /// They go out.
     Open,
-    /// They wait: the provider asked to slow down, or cannot be reached.
-    Paused {
+    /// They wait: the provider asked to slow down.
+    Throttled {
         /// Until when.
         until: Timestamp,
+    },
+    /// They wait: the provider cannot be reached, or fails whatever it is asked.
+    Unreachable {
+        /// When the next one is tried as a probe, or the one that is out counts as lost.
+        probe_at: Timestamp,
     },
     /// They are held: the provider refuses the server's credentials (B40).
     Held {

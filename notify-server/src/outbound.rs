@@ -28,7 +28,9 @@ pub(crate) enum Refused {
     #[error("must not contain credentials")]
     Credentials,
     /// Its host is a name of this machine, or an address that is not public.
-    #[error("must not be a private address")]
+    #[error(
+        "must not be a private address: this server sends to none without --allow-private-networks"
+    )]
     Address,
     /// It names a port of another service.
     #[error("must not name a port other than {PORT}")]

@@ -52,10 +52,14 @@ pub(crate) async fn run(args: Watch, session: &mut Session) -> Result<(), Failur
     progress.end(&record);
     session.out.show(&record, &view::NOTIFICATION)?;
     let Counts { failed, expired, canceled, .. } = record.counts;
-    // One that was canceled before it was due never had a device.
-    if failed + expired + canceled > 0 || record.status == NotificationStatus::Canceled {
+    if failed + expired + canceled > 0 {
         session.out.flush()?;
         return Err(Failure::NotAllSent { failed, expired, canceled });
+    }
+    // One that was canceled before it was due never had a device, and nothing to count.
+    if record.status == NotificationStatus::Canceled {
+        session.out.flush()?;
+        return Err(Failure::CanceledBefore);
     }
     Ok(())
 }
@@ -122,6 +126,8 @@ fn state(record: &NotificationRecord) -> String {
         record.counts;
     let mut line = match (record.status, record.send_at) {
         (NotificationStatus::Scheduled, Some(at)) => format!("scheduled for {}", time(at)),
+        // Canceled before it was due: there is nobody to count.
+        (NotificationStatus::Canceled, _) if targeted == 0 => "canceled".to_owned(),
         (status, _) => format!("{}: {sent} of {targeted} sent", status.as_str()),
     };
     for (count, word) in [

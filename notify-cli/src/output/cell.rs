@@ -11,6 +11,10 @@ pub(crate) enum Kind {
     Plain,
     /// As it is; may be wrapped.
     Text,
+    /// The same, and never shortened: its end may say what is to be done.
+    Whole,
+    /// A message as it goes out; the same, and never wider than a line of text is.
+    Payload,
     /// Unix milliseconds; people see the time.
     Time,
     /// The same where the day is enough.
@@ -21,6 +25,8 @@ pub(crate) enum Kind {
     Provider,
     /// The same, where people see the rest elsewhere: only that it was forgotten.
     Forgotten,
+    /// How deliveries through a provider stand; people see the state, why and until when.
+    Channel,
     /// A device (B22); people see whether it can be reached, or why not.
     State,
     /// Failures of a notification; people see how often each, and where, a line each.
@@ -77,6 +83,7 @@ pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
         // The credentials were given up with a lost master key.
         (Some(Value::Null), Kind::Provider | Kind::Forgotten) => "(forgotten)".to_owned(),
         (_, Kind::Forgotten) => String::new(),
+        (Some(told @ Value::Object(_)), Kind::Channel) => channel(told),
         (Some(device @ Value::Object(_)), Kind::State) => state(device).to_owned(),
         (Some(Value::Array(failures)), Kind::Failures) => {
             let lines: Vec<String> = failures.iter().map(failure).collect();
@@ -115,6 +122,17 @@ fn outcomes(notification: &Value) -> String {
     let others = NOT_SENT.iter().map(|name| (count(name), name)).filter(|(count, _)| *count > 0);
     lines.extend(others.map(|(count, name)| format!("{count} {name}")));
     lines.join("\n")
+}
+
+fn channel(channel: &Value) -> String {
+    let mut text = plain(channel.get("state"));
+    if let Some(reason) = channel["reason"].as_str() {
+        text.push_str(&format!(" ({reason})"));
+    }
+    if !channel["until"].is_null() {
+        text.push_str(&format!(" until {}", shown(channel.get("until"), Kind::Time)));
+    }
+    text
 }
 
 /// A device without an address is enabled all the same, and gets nothing (B22).
@@ -252,6 +270,11 @@ mod tests {
         let apns = json!({"ca_certificate": "-----BEGIN", "endpoint": "https://a/apns",
             "key_id": "KEY", "team_id": "TEAM", "topic": "com.example"});
         assert_eq!(shown(Some(&apns), Kind::Provider), "TEAM KEY com.example https://a/apns");
+        let held = json!({"state": "held", "reason": "Forbidden", "until": 1_767_323_045_678_i64});
+        let told = "held (Forbidden) until 2026-01-02T03:04:05Z";
+        assert_eq!(shown(Some(&held), Kind::Channel), told);
+        let open = json!({"state": "open", "reason": null, "until": null});
+        assert_eq!(shown(Some(&open), Kind::Channel), "open");
         let fcm = json!({"enriched_as_data": false, "service_account": {"project_id": "shop"}});
         assert_eq!(shown(Some(&fcm), Kind::Provider), "shop");
     }

@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets::UTF8_FULL_CONDENSED};
+use comfy_table::{
+    ColumnConstraint, ContentArrangement, Row, Table, Width, presets::UTF8_FULL_CONDENSED,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -10,7 +12,7 @@ use super::{
     Format,
     cell::{Kind, exported, shown},
     value,
-    view::View,
+    view::{Column, View},
 };
 use crate::failure::Failure;
 
@@ -18,6 +20,9 @@ use crate::failure::Failure;
 const TABLE_ROWS_MAX: usize = 1_000;
 /// Most lines of a row of a listing; what is longer ends with an ellipsis.
 const ROW_LINES_MAX: usize = 6;
+/// Most columns of a message as it goes out, and of what is wrong with it: without a terminal nothing
+/// else bounds them.
+const PAYLOAD_COLUMNS_MAX: u16 = 60;
 /// Width of a table on a terminal that does not know its own.
 const WIDTH_DEFAULT: u16 = 80;
 
@@ -115,12 +120,21 @@ fn io(error: csv::Error) -> io::Error {
 fn table(view: &View, rows: Vec<Vec<String>>) -> Table {
     let mut table = styled();
     table.set_header(view.columns.iter().map(|column| column.name));
+    let is_never_cut = |column: &Column| matches!(column.kind, Kind::Whole | Kind::Payload);
+    let is_whole = view.columns.iter().any(is_never_cut);
     for row in rows {
         let mut row = Row::from(row);
-        row.max_height(ROW_LINES_MAX);
+        if !is_whole {
+            row.max_height(ROW_LINES_MAX);
+        }
         table.add_row(row);
     }
     for (place, column) in view.columns.iter().enumerate() {
+        if matches!(column.kind, Kind::Payload | Kind::Lines) {
+            let widest = ColumnConstraint::UpperBoundary(Width::Fixed(PAYLOAD_COLUMNS_MAX));
+            let column = table.column_mut(place).expect("the header has every column");
+            column.set_constraint(widest);
+        }
         // An id that is broken over lines cannot be copied.
         if matches!(column.kind, Kind::Plain | Kind::Time | Kind::Day | Kind::Step | Kind::State) {
             let column = table.column_mut(place).expect("the header has every column");
@@ -170,6 +184,28 @@ mod tests {
         for (told, set) in [(Some(0), Some(80)), (Some(1), None), (Some(200), None), (None, None)] {
             assert_eq!(width_unless_told(told), set, "{told:?}");
         }
+    }
+
+    /// What is wrong and how to mend it is read to its end, however narrow the terminal.
+    #[test]
+    fn what_the_doctor_says_is_not_cut() {
+        let long = "word ".repeat(200);
+        let row = |detail: &str| vec![detail.to_owned(); view::DOCTOR.columns.len()];
+        let mut table = table(&view::DOCTOR, vec![row(&format!("{long}end"))]);
+        assert!(table.set_width(200).to_string().contains("end"));
+    }
+
+    #[test]
+    fn a_payload_is_whole_and_no_wider_than_a_text() {
+        let payload =
+            json!({"message": {"notification": {"body": "word ".repeat(200)}}, "z": "end"});
+        let columns = view::PREVIEW.columns.iter();
+        let record = json!({"platform": "android", "payload": payload});
+        let cells = columns.map(|column| shown(record.pointer(column.pointer), column.kind));
+        let text = table(&view::PREVIEW, vec![cells.collect()]).to_string();
+        assert!(text.contains("\"end\""), "{text}");
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest < Some(130), "{widest:?}");
     }
 
     /// On a terminal of 80 characters, wide ones among them; an id stays whole.

@@ -29,6 +29,10 @@ const fn text(name: &'static str, pointer: &'static str) -> Column {
     Column { name, pointer, kind: Kind::Text }
 }
 
+const fn whole(name: &'static str, pointer: &'static str) -> Column {
+    Column { name, pointer, kind: Kind::Whole }
+}
+
 const fn tags(name: &'static str, pointer: &'static str) -> Column {
     Column { name, pointer, kind: Kind::Tags }
 }
@@ -136,7 +140,7 @@ pub(crate) const PREVIEW: View = View {
         plain("devices", "/devices"),
         plain("bytes", "/bytes"),
         plain("limit", "/limit"),
-        text("payload", "/payload"),
+        Column { name: "payload", pointer: "/payload", kind: Kind::Payload },
         Column { name: "problems", pointer: "/problems", kind: Kind::Lines },
     ],
     export: &[
@@ -155,7 +159,7 @@ pub(crate) const EXPLANATION: View = View {
     columns: &[
         Column { name: "at", pointer: "/at", kind: Kind::Step },
         plain("what", "/what"),
-        text("detail", "/detail"),
+        whole("detail", "/detail"),
     ],
     export: &[time("at", "/at"), plain("what", "/what"), text("detail", "/detail")],
 };
@@ -331,6 +335,8 @@ pub(crate) const PROVIDER: View = View {
         plain("team_id", "/config/team_id"),
         plain("key_id", "/config/key_id"),
         plain("topic", "/config/topic"),
+        plain("subject", "/config/subject"),
+        plain("vapid_public_key", "/config/vapid_public_key"),
         plain("project_id", "/config/service_account/project_id"),
         plain("client_email", "/config/service_account/client_email"),
         plain("token_uri", "/config/service_account/token_uri"),
@@ -338,12 +344,17 @@ pub(crate) const PROVIDER: View = View {
         plain("sandbox_endpoint", "/config/sandbox_endpoint"),
         plain("enriched_as_data", "/config/enriched_as_data"),
         plain("rate_per_second", "/config/rate_per_second"),
+        Column { name: "deliveries", pointer: "/channel", kind: Kind::Channel },
         time("updated_at", "/updated_at"),
     ],
     export: PROVIDER_EXPORT,
 };
 
-pub(crate) const PROVIDER_CHECKED: View = one(&[plain("ok", "/ok"), text("detail", "/detail")]);
+pub(crate) const PROVIDER_CHECKED: View = one(&[
+    plain("ok", "/ok"),
+    text("detail", "/detail"),
+    Column { name: "deliveries", pointer: "/channel", kind: Kind::Channel },
+]);
 
 pub(crate) const DOCTOR: View = many(
     "checks",
@@ -351,8 +362,8 @@ pub(crate) const DOCTOR: View = many(
         plain("check", "/check"),
         text("about", "/about"),
         plain("ok", "/ok"),
-        text("detail", "/detail"),
-        text("mend", "/mend"),
+        whole("detail", "/detail"),
+        whole("mend", "/mend"),
     ],
 );
 

@@ -85,7 +85,10 @@ async fn providers_are_put_read_and_deleted() {
     server.client().admin().put_provider(app_id(), ProviderKind::Fcm, &config).await.unwrap();
     server.saw(&format!("PUT {path}/fcm"), Some(config)).await;
 
-    let view = json!({ "provider": "apns", "config": {"topic": "com.example"}, "updated_at": 3 });
+    let held = json!({"state": "held", "reason": "InvalidProviderToken", "until": 9});
+    let view = json!({
+        "provider": "apns", "config": {"topic": "com.example"}, "updated_at": 3, "channel": held,
+    });
     let server = Server::answering(view.clone()).await;
     let read = server.client().admin().get_provider(app_id(), ProviderKind::Apns).await.unwrap();
     server.saw(&format!("GET {path}/apns"), None).await;
@@ -123,8 +126,10 @@ async fn diagnostics_are_read() {
     server.saw("GET /admin/v1/diagnostics", None).await;
     assert_eq!(serde_json::to_value(&read).unwrap(), told);
 
+    let stopped = json!({"state": "stopped", "reason": null, "until": null});
     let told = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
-        "store_identifiers": [{"store_identifier": "com.a", "devices": 2}]}});
+        "store_identifiers": [{"store_identifier": "com.a", "devices": 2}]}, "channels": [
+        {"provider": "apns", "configured": true, "devices": 2, "channel": stopped}]});
     let server = Server::answering(told.clone()).await;
     let read = server.client().admin().app_diagnostics(app_id()).await.unwrap();
     server.saw(&format!("GET /admin/v1/apps/{ID}/devices/diagnostics"), None).await;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
+use crate::{ProviderKind, Timestamp};
 
 /// Answer of `POST /admin/v1/apps/:id/providers/:provider/test`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +12,57 @@ pub struct ProviderChecked {
     pub ok: bool,
     /// What it said, or why it was not heard.
     pub detail: String,
+    /// How deliveries through it stand: good credentials do not let go what is stopped. `None` from
+    /// a server that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<ChannelView>,
+}
+
+/// How deliveries of an application through a provider stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ChannelWord {
+    /// They go out.
+    Open,
+    /// They wait, since the provider asked to slow down.
+    Throttled,
+    /// They wait, since the provider cannot be reached, or fails whatever it is asked.
+    Unreachable,
+    /// They are held: the provider refuses the server's credentials.
+    Held,
+    /// So many addresses looked dead that nothing is sent until an administrator releases it.
+    Stopped,
+}
+
+impl ChannelWord {
+    /// Every word.
+    pub const ALL: [Self; 5] =
+        [Self::Open, Self::Throttled, Self::Unreachable, Self::Held, Self::Stopped];
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Throttled => "throttled",
+            Self::Unreachable => "unreachable",
+            Self::Held => "held",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// How deliveries of an application through a provider stand, and until when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ChannelView {
+    /// Whether they go out.
+    pub state: ChannelWord,
+    /// The provider's word where they are held; null while a probe is out.
+    pub reason: Option<String>,
+    /// When it is over, or the next one is tried as a probe; null where no instant is known.
+    pub until: Option<Timestamp>,
 }
 
 /// Answer of `GET /admin/v1/diagnostics`.
@@ -54,6 +105,23 @@ pub struct StorageDiagnostics {
 pub struct AppDiagnostics {
     /// How the newest iOS devices fit the provider `apns`.
     pub ios: IosDiagnostics,
+    /// Those providers that are configured, or have devices to deliver to.
+    #[serde(default)]
+    pub channels: Vec<ChannelDiagnostics>,
+}
+
+/// Whether devices of a platform can be delivered to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ChannelDiagnostics {
+    /// Which provider.
+    pub provider: ProviderKind,
+    /// Whether it is configured; every delivery fails with `provider_not_configured` when not.
+    pub configured: bool,
+    /// How many enabled devices are on its platform.
+    pub devices: u64,
+    /// How deliveries to them stand.
+    pub channel: ChannelView,
 }
 
 /// How iOS devices were registered, of a sample of the newest.

@@ -191,6 +191,9 @@ pub struct ProviderView {
     pub config: serde_json::Value,
     /// Last change.
     pub updated_at: Timestamp,
+    /// How deliveries through it stand; `None` from a server that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<ChannelView>,
 }
 
 /// Answer of `GET /admin/v1/apps/:id/providers`.

@@ -82,8 +82,11 @@ fn channel_problems(platform: Platform, provider: &Provider, state: &ChannelStat
             let reason = reason.as_deref().unwrap_or("a probe is out");
             vec![format!("{kind} refuses the server's credentials now ({reason}): messages wait")]
         }
-        (Provider::Ready(_), ChannelState::Paused { .. }) => {
-            vec![format!("{kind} asked to slow down, or cannot be reached: messages wait for now")]
+        (Provider::Ready(_), ChannelState::Throttled { .. }) => {
+            vec![format!("{kind} asked to slow down: messages wait for now")]
+        }
+        (Provider::Ready(_), ChannelState::Unreachable { .. }) => {
+            vec![format!("{kind} cannot be reached, or fails: messages wait for now")]
         }
         (Provider::Ready(_), ChannelState::Stopped) => vec![format!(
             "so many addresses looked dead at once that everything waits until {kind} is released or \

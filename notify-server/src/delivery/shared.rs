@@ -213,7 +213,7 @@ impl Channels for Shared {
         let lane = self.lanes.lock().expect("no holder panics").get(&(app, platform)).cloned();
         let now = self.clock.now();
         match lane.map(|lane| lane.gate.state()) {
-            Some(GateState::Paused { until }) if now < until => ChannelState::Paused { until },
+            Some(GateState::Paused { until }) if now < until => ChannelState::Throttled { until },
             Some(GateState::Held { reason, probe_at }) => {
                 ChannelState::Held { reason: Some(reason.into_owned()), probe_at }
             }
@@ -221,9 +221,9 @@ impl Channels for Shared {
                 ChannelState::Held { reason: None, probe_at: until }
             }
             Some(
-                GateState::Failing { probe_at: until }
-                | GateState::Probing { until, credentials: false },
-            ) => ChannelState::Paused { until },
+                GateState::Failing { probe_at }
+                | GateState::Probing { until: probe_at, credentials: false },
+            ) => ChannelState::Unreachable { probe_at },
             Some(GateState::Stopped) => ChannelState::Stopped,
             Some(GateState::Paused { .. } | GateState::Open | GateState::Doubted) | None => {
                 ChannelState::Open

@@ -95,12 +95,12 @@ pub(super) fn instructions(scene: &Scene) -> String {
          \x20 curl -s {plain}/sandbox/config/apns | notify providers put apns -\n\
          \x20 curl -s {plain}/sandbox/config/fcm | notify providers put fcm -\n\
          \x20 curl -s {plain}/sandbox/config/webpush | notify providers put webpush -\n\
+         \x20 curl -s {plain}/sandbox/config/messenger | notify providers put messenger -\n\
+         \x20 curl -s {plain}/sandbox/config/telegram | notify providers put telegram -\n\
          \n\
          subscribe a browser of this sandbox:\n\
          \x20 curl -s -X POST {plain}/sandbox/subscriptions |\n\
          \x20   notify subscriptions create --platform web --subscription -\n\
-         \x20 curl -s {plain}/sandbox/config/messenger | notify providers put messenger -\n\
-         \x20 curl -s {plain}/sandbox/config/telegram | notify providers put telegram -\n\
          \n\
          see what arrives:\n\
          \x20 {plain}/                   a page\n\

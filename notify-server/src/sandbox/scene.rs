@@ -201,7 +201,7 @@ impl Scene {
 
     pub(super) fn webpush_config(&self) -> serde_json::Value {
         json!({
-            "subject": "mailto:sandbox@example.com",
+            "subject": "mailto:push@notify.sandbox",
             "vapid_private_key": self.credentials.vapid.private_key,
             "ca_certificate": self.credentials.ca_pem,
         })

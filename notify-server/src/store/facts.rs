@@ -34,6 +34,8 @@ pub struct NotificationFacts {
     pub names_devices: bool,
     /// The tag that narrows its target.
     pub tag: Option<String>,
+    /// The wall-clock time at which each device gets it, as if it were UTC (B19).
+    pub local_time: Option<Timestamp>,
 }
 
 /// A device as it is now, as far as that decides what it gets.
@@ -55,6 +57,8 @@ pub struct DeviceFacts {
     pub moved_at: Option<Timestamp>,
     /// First registration.
     pub created_at: Timestamp,
+    /// Its offset from UTC, by which wall-clock times are meant.
+    pub utc_offset_minutes: i32,
 }
 
 /// How far a notification has come with a device.

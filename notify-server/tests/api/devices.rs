@@ -6,6 +6,10 @@ use serde_json::{Value, json};
 
 use crate::kit::{NOW, TestServer, android};
 
+/// What is wrong with an endpoint that leads nowhere in public.
+const PRIVATE: &str = "must not be a private address: this server sends to none without \
+    --allow-private-networks";
+
 #[tokio::test]
 async fn a_device_reads_back_as_it_was_registered() {
     let server = TestServer::start().await;
@@ -155,12 +159,12 @@ async fn a_browsers_endpoint_is_no_private_address_unless_that_is_allowed() {
     let path = "/v1/subscriptions";
     let server = TestServer::start().await;
     let refused = server.caller().post(path, &body("127.0.0.1")).await;
-    refused.rejected(400, &["subscription.endpoint: must not be a private address"]);
+    refused.rejected(400, &[&format!("subscription.endpoint: {PRIVATE}")]);
     for (host, rule) in [
-        ("localhost", "must not be a private address"),
-        ("0x7f.1", "must not be a private address"),
-        ("[::ffff:10.0.0.1]", "must not be a private address"),
-        ("169.254.169.254", "must not be a private address"),
+        ("localhost", PRIVATE),
+        ("0x7f.1", PRIVATE),
+        ("[::ffff:10.0.0.1]", PRIVATE),
+        ("169.254.169.254", PRIVATE),
         ("user@push.example", "must not contain credentials"),
         ("push.example:8443", "must not name a port other than 443"),
     ] {
@@ -184,7 +188,7 @@ async fn a_browsers_key_is_a_point_of_the_curve() {
     refused.rejected(
         400,
         &[
-            "subscription.endpoint: must not be a private address",
+            &format!("subscription.endpoint: {PRIVATE}"),
             "subscription.keys.p256dh: must be a point of the curve P-256",
         ],
     );

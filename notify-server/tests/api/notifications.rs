@@ -127,3 +127,28 @@ async fn rules_that_only_the_data_decides_are_listed_together() {
     let size = "android: the payload for android would be 5153 bytes, 4096 are allowed";
     answer.rejected(400, &[size, "campaign_id: names no active campaign"]);
 }
+
+/// A notification at a wall-clock time has no instant of its own: that of the device is told.
+#[tokio::test]
+async fn an_explanation_tells_the_turn_of_a_device_by_its_own_clock() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    let device = json!({"device_id": "d1", "platform": "ios", "sdk_type": "ios_push",
+        "push_token": "abc", "timezone": "GMT+02:00"});
+    caller.post("/v1/devices", &device).await.ok();
+    let message = json!({"text": "x", "platforms": ["ios"], "send_at_local": "2026-11-22T09:00"});
+    let id = caller.post("/v1/notifications", &message).await.id();
+    let told = caller.get(&format!("/v1/notifications/{id}/explain/d1")).await.ok();
+    let step = |at: Option<i64>, what: &str, detail: &str| json!({"at": at, "what": what, "detail": detail});
+    let turn =
+        "the device's turn comes at 2026-11-22T07:00:00Z, by its offset from UTC now (+02:00)";
+    let steps = [
+        step(Some(NOW.0), "accepted", "accepted"),
+        step(Some(1_795_330_800_000), "scheduled", turn),
+        step(None, "targeted", "it goes to ios, where the device is"),
+        step(None, "enabled", "is enabled now"),
+        step(None, "has_address", "has an address now"),
+        step(None, "provider_not_configured", "apns is not configured now"),
+    ];
+    assert_eq!(told, json!({"device_id": "d1", "outcome": "pending", "steps": steps}));
+}

@@ -110,8 +110,11 @@ async fn diagnostics_of_an_application_tell_its_ios_devices() {
     }
     let told = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
     let identifiers = json!([{"store_identifier": "com.example.app", "devices": 2}]);
+    // Devices that nothing configured serves.
+    let open = json!({"state": "open", "reason": null, "until": null});
+    let apns = json!({"provider": "apns", "configured": false, "devices": 2, "channel": open});
     let expected = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
-        "store_identifiers": identifiers}});
+        "store_identifiers": identifiers}, "channels": [apns]});
     assert_eq!(told, expected);
     let nobodys = "01a1fcc4-9bb4-7002-8cbb-878d20259b58";
     admin

@@ -80,7 +80,13 @@ async fn a_notification_is_previewed_watched_and_explained() -> Result<()> {
     let last = told["steps"].as_array().and_then(|steps| steps.last()).context("steps")?;
     assert_eq!((&told["outcome"], &last["what"]), (&json!("failed"), &json!("failed")));
     assert_eq!(last["detail"], "failed: SENDER_ID_MISMATCH");
-    assert_eq!(notify.run(&["explain", id, "ghost"]).await?.status, Some(5));
+    for (id, device, said) in [
+        (id, "ghost", "no device has the id ghost"),
+        ("ghost", "phone", "no notification has the id ghost"),
+    ] {
+        let unknown = notify.run(&["explain", id, device]).await?;
+        assert!(unknown.status == Some(5) && unknown.stderr.contains(said), "{unknown:?}");
+    }
 
     let named = ["send", "--text", "Dinner!", "--android-device", "phone"];
     let id = notify.json(&named).await?["id"].clone();

@@ -2,34 +2,45 @@
 
 use notify_client::{
     Client,
-    notify_core::{App, IosDiagnostics, ProviderKind, ProviderView},
+    notify_core::{App, AppDiagnostics, IosDiagnostics, ProviderKind, ProviderView},
 };
 
 use super::report::{Finding, Report};
-use super::said;
+use super::{channel, mend, said};
 
 /// A key of APNs that is made for the other environment begins so.
 const OTHER_ENVIRONMENT: &str = "BadEnvironmentKey";
 
 /// Looks at an application.
 pub(super) async fn look(notify: &Client, app: &App, report: &mut Report) {
-    let providers = match notify.admin().list_providers(app.id).await {
-        Ok(list) => list.providers,
-        Err(error) => {
-            let finding = Finding::bad("providers", &app.name, said(&error));
-            return report.add(finding.mend("look at the server's log"));
-        }
-    };
+    report.extend(channel::status(app));
+    let admin = notify.admin();
+    let (providers, diagnostics) =
+        match (admin.list_providers(app.id).await, admin.app_diagnostics(app.id).await) {
+            (Ok(list), Ok(diagnostics)) => (list.providers, diagnostics),
+            (Err(error), _) | (_, Err(error)) => {
+                let finding = Finding::bad("providers", &app.name, said(&error));
+                return report.add(finding.mend("look at the server's log"));
+            }
+        };
     if providers.is_empty() {
         let mend = format!("notify providers put PROVIDER FILE --app '{}'", app.name);
         report.add(Finding::bad("providers", &app.name, "none is configured").mend(mend));
     }
+    for told in &diagnostics.channels {
+        report.add(channel::standing(&app.name, told));
+    }
     for provider in &providers {
-        look_at_provider(notify, app, provider, report).await;
+        look_at_provider(notify, app, (provider, &diagnostics), report).await;
     }
 }
 
-async fn look_at_provider(notify: &Client, app: &App, view: &ProviderView, report: &mut Report) {
+async fn look_at_provider(
+    notify: &Client,
+    app: &App,
+    (view, diagnostics): (&ProviderView, &AppDiagnostics),
+    report: &mut Report,
+) {
     let provider = view.provider;
     let about = format!("{} {provider}", app.name);
     let checked = match notify.admin().test_provider(app.id, provider).await {
@@ -42,49 +53,18 @@ async fn look_at_provider(notify: &Client, app: &App, view: &ProviderView, repor
     report.add(if checked.ok {
         Finding::good("credentials", &about, checked.detail.clone())
     } else {
-        Finding::bad("credentials", &about, checked.detail.clone()).mend(mend_of(provider))
+        let mend = mend::of_check(provider, &checked.detail);
+        Finding::bad("credentials", &about, checked.detail.clone()).mend(mend)
     });
     match provider {
-        ProviderKind::Apns => match notify.admin().app_diagnostics(app.id).await {
-            Ok(diagnostics) => {
-                report.extend(topic(&about, &diagnostics.ios));
-                report.extend(environment(&about, &diagnostics.ios, &checked.detail));
-            }
-            Err(error) => {
-                let finding = Finding::bad("topic", &about, said(&error));
-                report.add(finding.mend("look at the server's log"));
-            }
-        },
+        ProviderKind::Apns => {
+            report.extend(topic(&about, &diagnostics.ios));
+            report.extend(environment(&about, &diagnostics.ios, &checked.detail));
+        }
         ProviderKind::WebPush => {
             report.add(subject(&about, view.config["subject"].as_str().unwrap_or_default()));
         }
         ProviderKind::Fcm | ProviderKind::Messenger | ProviderKind::Telegram => {}
-    }
-}
-
-fn mend_of(provider: ProviderKind) -> &'static str {
-    match provider {
-        ProviderKind::Apns => {
-            "compare team_id, key_id, topic and the .p8 file with Apple's developer account \
-             (Certificates, Identifiers & Profiles > Keys), and the server's clock; then `notify \
-             providers put apns`"
-        }
-        ProviderKind::Fcm => {
-            "in the Firebase console make a new key of a service account that may send (Project \
-             settings > Service accounts), see that the Cloud Messaging API is on; then `notify \
-             providers put fcm`"
-        }
-        ProviderKind::WebPush => {
-            "the subject is a mailto: or https: address at which you are reached; then `notify \
-             providers put webpush`"
-        }
-        ProviderKind::Messenger => {
-            "make a new page access token with pages_messaging; then `notify providers put \
-             messenger`"
-        }
-        ProviderKind::Telegram => {
-            "ask @BotFather for the bot's token; then `notify providers put telegram`"
-        }
     }
 }
 
@@ -136,9 +116,9 @@ fn subject(about: &str, subject: &str) -> Finding {
     match address {
         Some(address) if !is_placeholder(address) => Finding::good("vapid", about, subject),
         Some(_) => Finding::bad("vapid", about, format!("the subject {subject} reaches nobody"))
-            .mend(mend_of(ProviderKind::WebPush)),
+            .mend(mend::of_credentials(ProviderKind::WebPush)),
         None => Finding::bad("vapid", about, format!("the subject `{subject}` is no address"))
-            .mend(mend_of(ProviderKind::WebPush)),
+            .mend(mend::of_credentials(ProviderKind::WebPush)),
     }
 }
 

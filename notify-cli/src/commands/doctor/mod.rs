@@ -1,13 +1,15 @@
 //! `notify doctor`: looks for what keeps notifications from arriving, and says how to mend it.
 
 mod app;
+mod channel;
+mod mend;
 mod report;
 mod server;
 
 use clap::Args;
 use notify_client::{
     Error,
-    notify_core::{App, AppStatus, PageQuery},
+    notify_core::{App, PageQuery},
 };
 
 use self::report::{Finding, Report};
@@ -17,7 +19,7 @@ use crate::{failure::Failure, output::view, session::Session};
 /// Arguments of `notify doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Name or id of the one application to look at; all that are active unless given.
+    /// Name or id of the one application to look at; all unless given.
     #[arg(long, value_name = "APP")]
     app: Option<String>,
 }
@@ -61,7 +63,6 @@ async fn apps(args: &Doctor, session: &mut Session) -> Result<Vec<App>, Failure>
     while let Some(app) = all.next().await {
         apps.push(app?);
     }
-    apps.retain(|app| app.status == AppStatus::Active);
     Ok(apps)
 }
 

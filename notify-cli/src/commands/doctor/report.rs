@@ -24,6 +24,11 @@ impl Finding {
         Self { ok: false, ..Self::good(check, about, detail) }
     }
 
+    /// It is not, and passes by itself: no reason to fail.
+    pub(super) fn warning(check: &'static str, about: &str, detail: impl AsRef<str>) -> Self {
+        Self::good(check, about, format!("warning: {}", detail.as_ref()))
+    }
+
     #[cfg(test)]
     pub(super) fn is_ok(&self) -> bool {
         self.ok
@@ -32,6 +37,11 @@ impl Finding {
     #[cfg(test)]
     pub(super) fn detail(&self) -> &str {
         &self.detail
+    }
+
+    #[cfg(test)]
+    pub(super) fn mended(&self) -> Option<&str> {
+        self.mend.as_deref()
     }
 
     /// How to mend it.

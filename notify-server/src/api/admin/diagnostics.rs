@@ -2,14 +2,16 @@
 //! an application fit its provider.
 
 use notify_core::{
-    AppDiagnostics, Diagnostics, IdentifierCount, IosDiagnostics, NoQuery, ProviderKind,
-    StorageDiagnostics,
+    AppDiagnostics, ChannelDiagnostics, Diagnostics, IdentifierCount, IosDiagnostics, NoQuery,
+    Platform, ProviderKind, StorageDiagnostics,
 };
 
+use super::channels::standing;
 use crate::api::ctx::Ctx;
 use crate::api::error::ApiError;
 use crate::api::reply::Reply;
 use crate::provider_config::ProviderConfig;
+use crate::store::ProviderRow;
 
 /// `GET /admin/v1/diagnostics`.
 pub(crate) async fn server(ctx: Ctx, _: NoQuery) -> Result<Reply<Diagnostics>, ApiError> {
@@ -51,5 +53,25 @@ pub(crate) async fn app(ctx: Ctx, _: NoQuery) -> Result<Reply<AppDiagnostics>, A
             sandbox: devices.sandbox,
             store_identifiers: devices.store_identifiers.into_iter().map(counted).collect(),
         },
+        channels: channels(&ctx, &rows).await?,
     }))
+}
+
+/// Whether devices can be delivered to, by platform; those without devices and provider are left
+/// out.
+async fn channels(ctx: &Ctx, rows: &[ProviderRow]) -> Result<Vec<ChannelDiagnostics>, ApiError> {
+    let (no, _) = ctx.api().store.app(ctx.id("id")?).await?;
+    let counts = ctx.api().store.count_devices(no, None, ctx.at(), ctx.at()).await?;
+    let mut channels = Vec::new();
+    for platform in Platform::ALL {
+        let provider = platform.provider();
+        let configured = rows.iter().any(|row| row.provider == provider);
+        let counted = counts.iter().find(|count| count.platform == platform);
+        let devices = counted.map_or(0, |count| count.enabled);
+        if configured || devices > 0 {
+            let channel = standing(ctx.api(), no, platform).await?;
+            channels.push(ChannelDiagnostics { provider, configured, devices, channel });
+        }
+    }
+    Ok(channels)
 }

@@ -2,6 +2,7 @@
 //! admin key.
 
 pub(crate) mod apps;
+mod channels;
 pub(crate) mod diagnostics;
 pub(crate) mod keys;
 pub(crate) mod providers;

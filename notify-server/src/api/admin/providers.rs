@@ -3,19 +3,20 @@
 
 use bytes::Bytes;
 use notify_core::{
-    AppId, NoBody, NoQuery, ProviderChecked, ProviderKind, ProviderList, ProviderView, Request,
-    Success, Timestamp, Violations, json,
+    AppId, ChannelView, NoBody, NoQuery, ProviderChecked, ProviderKind, ProviderList, ProviderView,
+    Request, Success, Timestamp, Violations, json,
 };
 use utoipa::openapi::{RefOr, Schema};
 use zeroize::Zeroizing;
 
+use super::channels::standing;
 use crate::api::Api;
 use crate::api::ctx::Ctx;
 use crate::api::error::ApiError;
 use crate::api::openapi::any_object;
 use crate::api::reply::Reply;
 use crate::provider_config;
-use crate::store::ProviderRow;
+use crate::store::{ProviderRow, StoreError};
 
 /// Body of `PUT`: any JSON object; what is in it depends on the provider.
 pub(crate) struct ProviderConfig(Bytes);
@@ -78,14 +79,17 @@ pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<ProviderView>, Api
     let wanted = provider(&ctx)?;
     let mut rows = ctx.api().store.providers(app).await?.into_iter();
     let row = rows.find(|row| row.provider == wanted).ok_or(ApiError::NotFound)?;
-    Ok(Reply::now(view(ctx.api(), app, &row)))
+    Ok(Reply::now(view(ctx.api(), app, &row).await?))
 }
 
 /// `GET /admin/v1/apps/{id}/providers`.
 pub(crate) async fn list(ctx: Ctx, _: NoQuery) -> Result<Reply<ProviderList>, ApiError> {
     let app: AppId = ctx.id("id")?;
     let rows = ctx.api().store.providers(app).await?;
-    let providers = rows.iter().map(|row| view(ctx.api(), app, row)).collect();
+    let mut providers = Vec::with_capacity(rows.len());
+    for row in &rows {
+        providers.push(view(ctx.api(), app, row).await?);
+    }
     Ok(Reply::now(ProviderList { providers }))
 }
 
@@ -97,8 +101,10 @@ pub(crate) async fn delete(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiEr
 
 /// `POST /admin/v1/apps/{id}/providers/{provider}/test`.
 pub(crate) async fn test(ctx: Ctx, _: NoBody) -> Result<Reply<ProviderChecked>, ApiError> {
-    let checked = ctx.api().operations.check(ctx.id("id")?, provider(&ctx)?).await?;
-    Ok(Reply::now(ProviderChecked { ok: checked.ok, detail: checked.detail }))
+    let (api, app, provider) = (ctx.api(), ctx.id("id")?, provider(&ctx)?);
+    let checked = api.operations.check(app, provider).await?;
+    let channel = Some(channel(api, app, provider).await?);
+    Ok(Reply::now(ProviderChecked { ok: checked.ok, detail: checked.detail, channel }))
 }
 
 /// `POST /admin/v1/apps/{id}/providers/{provider}/resume`.
@@ -108,10 +114,16 @@ pub(crate) async fn resume(ctx: Ctx, _: NoBody) -> Result<Reply<Success>, ApiErr
 }
 
 /// A provider without its secrets, or without its whole configuration when that cannot be opened.
-fn view(api: &Api, app: AppId, row: &ProviderRow) -> ProviderView {
+async fn view(api: &Api, app: AppId, row: &ProviderRow) -> Result<ProviderView, StoreError> {
     let config = provider_config::ProviderConfig::open(&api.master_key, app, row);
     let config = config.map_or(serde_json::Value::Null, |config| config.redacted());
-    ProviderView { provider: row.provider, config, updated_at: row.updated_at }
+    let channel = Some(channel(api, app, row.provider).await?);
+    Ok(ProviderView { provider: row.provider, config, updated_at: row.updated_at, channel })
+}
+
+async fn channel(api: &Api, app: AppId, provider: ProviderKind) -> Result<ChannelView, StoreError> {
+    let (no, _) = api.store.app(app).await?;
+    standing(api, no, provider.platform()).await
 }
 
 fn provider(ctx: &Ctx) -> Result<ProviderKind, ApiError> {

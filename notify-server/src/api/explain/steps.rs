@@ -1,10 +1,15 @@
 //! From facts to an explanation, as a pure function. A step has a time when something kept proves
 //! it of that time; what is only known to be so now has none (B38).
 
-use notify_core::{ExplainedOutcome, ExplainedStep, NotificationStatus, StepWord, Timestamp};
+mod channel;
+mod ends;
+
+use notify_core::{
+    ExplainedOutcome, ExplainedStep, NotificationStatus, Platform, StepWord, Timestamp,
+};
 
 use crate::channel::ChannelState;
-use crate::store::{DeliveryFacts, Progress, Settled};
+use crate::store::{DeliveryFacts, Progress};
 
 /// How the provider of the device's platform stands now.
 pub(super) struct Channel {
@@ -69,8 +74,14 @@ impl Telling<'_> {
     fn tell_schedule(&mut self) {
         let notification = &self.facts.notification;
         if let Some(at) = notification.started_at {
-            let detail = "became due; its audience is who had registered until then";
-            return self.add(Some(at), StepWord::Started, detail);
+            if notification.local_time.is_none() {
+                let detail = "became due; its audience is who had registered until then";
+                return self.add(Some(at), StepWord::Started, detail);
+            }
+            let detail = "its first zone became due; the audience of each zone is who had \
+                registered until its own time";
+            self.add(Some(at), StepWord::Started, detail);
+            return self.tell_turn();
         }
         match notification.status {
             NotificationStatus::Canceled => {}
@@ -82,13 +93,34 @@ impl Telling<'_> {
             | NotificationStatus::Sending
             | NotificationStatus::Completed
             | NotificationStatus::Reported => {
-                let detail = match notification.due_at {
-                    Some(due_at) => format!("due at {}; its audience is fixed then", time(due_at)),
-                    None => "due at a wall-clock time of each device".to_owned(),
-                };
-                self.add(notification.due_at, StepWord::Scheduled, detail);
+                if let Some(due_at) = notification.due_at {
+                    let detail = format!("due at {}; its audience is fixed then", time(due_at));
+                    self.add(Some(due_at), StepWord::Scheduled, detail);
+                }
+                self.tell_turn();
             }
         }
+    }
+
+    /// When the turn of the device comes, where each has its own (`send_at_local`, B19).
+    fn tell_turn(&mut self) {
+        let notification = &self.facts.notification;
+        let is_to_come = matches!(self.facts.progress, Progress::None | Progress::Ahead);
+        let Some(local_time) = notification.local_time.filter(|_| is_to_come) else { return };
+        if notification.cancel_requested_at.is_some() {
+            return;
+        }
+        let minutes = self.facts.device.utc_offset_minutes;
+        // Where that time had passed already, at once.
+        let turn_at = local_time.plus_ms(-i64::from(minutes) * 60_000).max(notification.created_at);
+        let sign = if minutes < 0 { '-' } else { '+' };
+        let (hours, minutes) = (minutes.abs() / 60, minutes.abs() % 60);
+        let detail = format!(
+            "the device's turn comes at {}, by its offset from UTC now ({sign}{hours:02}:\
+             {minutes:02})",
+            time(turn_at)
+        );
+        self.add(Some(turn_at), StepWord::Scheduled, detail);
     }
 
     /// When the device was looked at and found to be one to send to.
@@ -134,7 +166,9 @@ impl Telling<'_> {
             self.add(fixed_at, StepWord::NotTargeted, detail);
             return false;
         }
-        let detail = if notification.names_devices {
+        let detail = if notification.names_devices && proved_at.is_none() {
+            "it names the device; below is whether that is one to send to".to_owned()
+        } else if notification.names_devices {
             "it names the device".to_owned()
         } else {
             format!("it goes to {platform}, where the device is")
@@ -183,9 +217,15 @@ impl Telling<'_> {
         if device.has_address {
             self.add(None, StepWord::HasAddress, "has an address now");
         } else {
-            self.add(None, StepWord::NoAddress, "has no address now");
+            self.tell_no_address();
         }
         may_be_sent_to
+    }
+
+    fn tell_no_address(&mut self) {
+        let detail = "has no address now: it registered without one, or another device registered \
+            with its address since";
+        self.add(None, StepWord::NoAddress, detail);
     }
 
     /// Why the device is disabled now, if it is.
@@ -200,9 +240,13 @@ impl Telling<'_> {
 
     fn tell_dead(&mut self) {
         if let Some((reason, at)) = &self.facts.device.dead {
-            let detail = format!(
-                "the provider reported its address as dead ({reason}); another token enables it"
-            );
+            let other = match self.facts.device.platform {
+                Platform::Ios => "another token, or another ios_env, enables it",
+                Platform::Android => "another token enables it",
+                Platform::Web => "another subscription enables it",
+                Platform::FbMessenger | Platform::ChatApp => "a message of the person enables it",
+            };
+            let detail = format!("the provider reported its address as dead ({reason}); {other}");
             self.add(Some(*at), StepWord::AddressDead, detail);
         }
     }
@@ -242,8 +286,8 @@ impl Telling<'_> {
         self.tell_moved();
         let is_canceled = self.tell_cancel_request();
         if !may_be_sent_to {
-            let detail = "its turn is not over; as it is now nothing would be sent to it";
-            self.add(None, StepWord::Waiting, detail);
+            let detail = "its turn is not over; as the device is now it will be passed over";
+            self.add(None, StepWord::PassedOver, detail);
             return ExplainedOutcome::NotTargeted;
         }
         self.add(None, StepWord::Waiting, "its turn has not come, or its attempt is under way");
@@ -251,133 +295,6 @@ impl Telling<'_> {
             self.tell_channel();
         }
         ExplainedOutcome::Pending
-    }
-
-    fn tell_retrying(&mut self) -> ExplainedOutcome {
-        let Progress::Retrying { attempts, first_attempt_at, reason, due_at } =
-            &self.facts.progress
-        else {
-            return ExplainedOutcome::Pending;
-        };
-        self.tell_attempts(*attempts, Some(*first_attempt_at), reason.as_deref());
-        let is_disabled = self.tell_disabled();
-        if !self.facts.device.has_address {
-            self.add(None, StepWord::NoAddress, "has no address now");
-        }
-        self.tell_channel();
-        let detail = if is_disabled || !self.facts.device.has_address {
-            format!("due at {}; it ends then, unless the device has changed", time(*due_at))
-        } else {
-            format!("due at {}", time(*due_at))
-        };
-        self.add(Some(*due_at), StepWord::NextAttempt, detail);
-        ExplainedOutcome::Pending
-    }
-
-    fn tell_settled(&mut self) -> ExplainedOutcome {
-        let Progress::Settled { settled, reason, attempts, first_attempt_at, at } =
-            &self.facts.progress
-        else {
-            return ExplainedOutcome::Pending;
-        };
-        let (at, reason) = (*at, reason.as_deref());
-        let said = reason.filter(|_| *attempts > 0);
-        self.tell_attempts(*attempts, first_attempt_at.or(Some(at)), said);
-        let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-        match settled {
-            Settled::Sent => {
-                self.add(Some(at), StepWord::Sent, "the provider took it");
-                ExplainedOutcome::Sent
-            }
-            Settled::Failed => {
-                if reason == Some("provider_not_configured") {
-                    let detail = "the platform's provider was not configured";
-                    self.add(Some(at), StepWord::ProviderNotConfigured, detail);
-                }
-                self.add(Some(at), StepWord::Failed, format!("failed{because}"));
-                ExplainedOutcome::Failed
-            }
-            Settled::Unregistered => {
-                let detail = format!("the provider says that the address is dead{because}");
-                self.add(Some(at), StepWord::Unregistered, detail);
-                self.tell_dead();
-                ExplainedOutcome::Unregistered
-            }
-            Settled::Expired => {
-                let detail = match reason {
-                    Some("credentials_refused") => {
-                        let refused = "the provider refused the server's credentials";
-                        self.add(Some(at), StepWord::CredentialsRefused, refused);
-                        "ttl_seconds is 0: its one try could not wait until they are mended".into()
-                    }
-                    Some("overtaken") => {
-                        "a newer notification with the same collapse_key was sent to the device"
-                            .into()
-                    }
-                    _ => format!("its time (ttl_seconds) was over{because}"),
-                };
-                self.add(Some(at), StepWord::Expired, detail);
-                ExplainedOutcome::Expired
-            }
-            Settled::Canceled => {
-                self.tell_cancel_request();
-                self.add(Some(at), StepWord::Canceled, "canceled before it was sent");
-                ExplainedOutcome::Canceled
-            }
-        }
-    }
-
-    fn tell_attempts(&mut self, attempts: u16, first: Option<Timestamp>, said: Option<&str>) {
-        if attempts == 0 {
-            return;
-        }
-        let plural = if attempts == 1 { "" } else { "s" };
-        let said = said.map_or_else(String::new, |said| format!(", the last answer: {said}"));
-        self.add(first, StepWord::Attempted, format!("{attempts} attempt{plural}{said}"));
-    }
-
-    fn tell_cancel_request(&mut self) -> bool {
-        let requested_at = self.facts.notification.cancel_requested_at;
-        if let Some(at) = requested_at {
-            self.add(Some(at), StepWord::CancelRequested, "canceled by request");
-        }
-        requested_at.is_some()
-    }
-
-    /// What holds everything of this application and provider back now.
-    fn tell_channel(&mut self) {
-        let kind = self.facts.device.platform.provider();
-        if !self.channel.is_configured {
-            let detail = format!("{kind} is not configured now");
-            return self.add(None, StepWord::ProviderNotConfigured, detail);
-        }
-        match &self.channel.state {
-            ChannelState::Open => {}
-            ChannelState::Paused { until } => {
-                let detail = format!(
-                    "{kind} asked to slow down or cannot be reached: everything waits until {}",
-                    time(*until)
-                );
-                self.add(None, StepWord::Paused, detail);
-            }
-            ChannelState::Held { reason, probe_at } => {
-                let reason =
-                    reason.as_deref().map_or_else(String::new, |word| format!(" ({word})"));
-                let detail = format!(
-                    "{kind} refuses the server's credentials{reason}: everything is held; next \
-                     probe at {}",
-                    time(*probe_at)
-                );
-                self.add(None, StepWord::CredentialsRefused, detail);
-            }
-            ChannelState::Stopped => {
-                let detail = format!(
-                    "so many addresses looked dead at once that everything is stopped until {kind} \
-                     is released or configured anew"
-                );
-                self.add(None, StepWord::Paused, detail);
-            }
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -12,6 +13,11 @@ mod migrations {
     #![allow(missing_docs, unreachable_pub, reason = "generated")]
     refinery::embed_migrations!("src/store/sqlite/migrations");
 }
+
+/// Longest wait for the lock of a server that is ending.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+/// Time between two tries to take it.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Reader connections unless told otherwise.
 pub const READERS_DEFAULT: usize = 4;
@@ -103,14 +109,22 @@ pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenEr
     Ok(Opened { connection, lock })
 }
 
-/// Takes the lock that only one server has. It ends with the process, however that ends.
+/// Takes the lock that only one server has. It ends with the process, however that ends; the system
+/// may still be ending one that was killed when the next one starts, so that a lock that is held is
+/// tried for a moment before that counts as another server.
 fn lock_server(path: &Path) -> Result<File, OpenError> {
     let file_error = |source| OpenError::File { path: path.to_owned(), source };
     let file = private_file(&beside(path, "lock")).map_err(file_error)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
-        Err(TryLockError::Error(error)) => Err(file_error(error)),
+    let give_up_at = Instant::now() + LOCK_WAIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < give_up_at => {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(path.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(file_error(error)),
+        }
     }
 }
 

@@ -166,6 +166,18 @@ async fn a_write_or_read_that_panics_takes_nobody_with_it() {
     assert_eq!(accept_many(&store, app, 3).await, (3, 0));
 }
 
+/// A server that was killed may still be ending when the next one starts.
+#[tokio::test]
+async fn a_lock_that_is_given_up_in_a_moment_is_waited_for() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let file = folder.file();
+    let next =
+        tokio::task::spawn_blocking(move || SqliteStore::open(&file, SqliteOptions::default()));
+    store.close().await;
+    next.await.unwrap().unwrap().close().await;
+}
+
 #[tokio::test]
 async fn a_second_server_on_the_file_is_refused_and_a_subcommand_is_not() {
     let folder = Folder::new();

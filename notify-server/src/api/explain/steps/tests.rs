@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use notify_core::Platform;
 
 use super::*;
-use crate::store::{DeviceFacts, NotificationFacts};
+use crate::store::{DeviceFacts, NotificationFacts, Settled};
 
 const CREATED: Timestamp = Timestamp(1_000);
 const STARTED: Timestamp = Timestamp(2_000);
@@ -25,6 +25,7 @@ fn facts(progress: Progress) -> DeliveryFacts {
             platforms: vec![Platform::Android],
             names_devices: false,
             tag: None,
+            local_time: None,
         },
         device: DeviceFacts {
             platform: Platform::Android,
@@ -35,6 +36,7 @@ fn facts(progress: Progress) -> DeliveryFacts {
             has_address: true,
             moved_at: None,
             created_at: Timestamp(500),
+            utc_offset_minutes: 0,
         },
         progress,
     }
@@ -130,6 +132,11 @@ fn settled_rows() -> Vec<Row> {
             ),
         ),
         (
+            settled(Settled::Unregistered, Some("BadDeviceToken"), 1),
+            Unregistered,
+            begun("enabled@4000 has_address@4000 attempted@4000 unregistered@4000 enabled"),
+        ),
+        (
             settled(Settled::Expired, Some("credentials_refused"), 0),
             Expired,
             begun("enabled@4000 has_address@4000 credentials_refused@4000 expired@4000"),
@@ -166,7 +173,7 @@ fn rows_to_come() -> Vec<Row> {
         (
             with(facts(Progress::InOpenPage), tag),
             NotTargeted,
-            begun("lacks_tag enabled has_address waiting"),
+            begun("lacks_tag enabled has_address passed_over"),
         ),
         (
             with(facts(Progress::PassedOver), |facts| facts.device.moved_at = Some(TRIED)),
@@ -234,13 +241,15 @@ fn every_way_a_device_fares_is_told_in_order() {
 }
 
 /// Channels that hold everything back, and the word for each.
-fn closed_channels() -> [(Channel, &'static str); 3] {
+fn closed_channels() -> [(Channel, &'static str); 5] {
     let channel = |is_configured, state| Channel { is_configured, state };
     let held = ChannelState::Held { reason: Some("InvalidProviderToken".into()), probe_at: NEXT };
     [
         (channel(false, ChannelState::Open), "provider_not_configured"),
         (channel(true, held), "credentials_refused"),
-        (channel(true, ChannelState::Paused { until: NEXT }), "paused"),
+        (channel(true, ChannelState::Throttled { until: NEXT }), "paused"),
+        (channel(true, ChannelState::Unreachable { probe_at: NEXT }), "paused"),
+        (channel(true, ChannelState::Stopped), "paused"),
     ]
 }
 
@@ -251,7 +260,12 @@ fn what_holds_everything_back_is_told_of_now_while_something_is_to_come() {
         assert_eq!(words, format!("{BEGUN} enabled has_address waiting {word}"));
         let (_, words) = told(&retrying(), &channel);
         let attempted = "enabled@3000 has_address@3000 attempted@3000";
-        assert_eq!(words, format!("{BEGUN} {attempted} {word} next_attempt@9000"));
+        // Nobody knows when one that is stopped goes on.
+        let at = if channel.state == ChannelState::Stopped { "" } else { "@9000" };
+        assert_eq!(words, format!("{BEGUN} {attempted} {word} next_attempt{at}"));
+        let (_, words) = told(&settled(Settled::Expired, Some("expired"), 0), &channel);
+        let expired = "enabled@4000 has_address@4000";
+        assert_eq!(words, format!("{BEGUN} {expired} {word} expired@4000"), "it may have held it");
         let (_, words) = told(&settled(Settled::Sent, None, 1), &channel);
         assert!(!words.contains(word), "what is over waits for nobody: {words}");
     }
@@ -274,6 +288,72 @@ fn the_providers_words_and_the_times_stand_in_the_details() {
         detail(&scheduled(), StepWord::Scheduled),
         "due at 1970-01-01T00:00:09Z; its audience is fixed then"
     );
+}
+
+/// Facts, a channel, a word, and the detail of that step, whole.
+type Detail = (DeliveryFacts, Channel, StepWord, &'static str);
+
+const LATER: Timestamp = Timestamp(20_000);
+
+fn details_of_what_is_over() -> [Detail; 5] {
+    use StepWord::{AddressDead, Attempted, Canceled, Expired, Failed};
+    let failed = |reason, attempts| settled(Settled::Failed, Some(reason), attempts);
+    let ios = with(settled(Settled::Unregistered, None, 1), |facts| {
+        dead(facts);
+        facts.device.platform = Platform::Ios;
+        facts.notification.platforms = vec![Platform::Ios];
+    });
+    let not_allowed =
+        "failed: address_not_allowed (the server runs without --allow-private-networks)";
+    let dead = "the provider reported its address as dead (BadDeviceToken); another token, or \
+                another ios_env, enables it";
+    let expired = settled(Settled::Expired, Some("UNAVAILABLE"), 2);
+    let canceled = settled(Settled::Canceled, Some("canceled"), 2);
+    [
+        (failed("provider_not_configured", 1), open(), Attempted, "1 attempt"),
+        (failed("address_not_allowed", 0), open(), Failed, not_allowed),
+        (expired, open(), Expired, "its time (ttl_seconds) was over: UNAVAILABLE"),
+        (canceled, open(), Canceled, "canceled before it was tried again"),
+        (ios, open(), AddressDead, dead),
+    ]
+}
+
+fn details_of_what_is_to_come() -> [Detail; 5] {
+    use StepWord::{NextAttempt, Paused, Scheduled};
+    let channel = |state| Channel { is_configured: true, state };
+    let held = channel(ChannelState::Held { reason: None, probe_at: LATER });
+    let throttled = || channel(ChannelState::Throttled { until: LATER });
+    let local = |facts: DeliveryFacts| {
+        with(facts, |facts| {
+            facts.notification.due_at = None;
+            facts.notification.local_time = Some(Timestamp(7_200_000));
+            facts.device.utc_offset_minutes = 90;
+        })
+    };
+    let probe = "due at 1970-01-01T00:00:09Z, and waits for the probe at 1970-01-01T00:00:20Z";
+    let pause = "due at 1970-01-01T00:00:09Z, and not before the pause ends";
+    let paused = "fcm asked to slow down: everything waits until 1970-01-01T00:00:20Z";
+    let turn =
+        "the device's turn comes at 1970-01-01T00:30:00Z, by its offset from UTC now (+01:30)";
+    [
+        (retrying(), held, NextAttempt, probe),
+        (retrying(), throttled(), NextAttempt, pause),
+        (retrying(), throttled(), Paused, paused),
+        (local(scheduled()), open(), Scheduled, turn),
+        (local(facts(Progress::Ahead)), open(), Scheduled, turn),
+    ]
+}
+
+/// Each is what a person reads when something is odd.
+#[test]
+fn details_tell_what_is_known_and_no_more() {
+    for (facts, channel, word, detail) in
+        details_of_what_is_over().into_iter().chain(details_of_what_is_to_come())
+    {
+        let (_, steps) = explain(&facts, &channel);
+        let told = steps.iter().find(|step| step.what == word).map(|step| step.detail.as_str());
+        assert_eq!(told, Some(detail), "{facts:?}");
+    }
 }
 
 /// The list of words is closed, and none of them is there for nothing.

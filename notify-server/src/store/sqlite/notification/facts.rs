@@ -90,17 +90,18 @@ fn notification(
         .query_row(params![app.0, id.as_str()], |row| {
             let status: String = row.get(1)?;
             let time = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp));
-            let is_local = row.get::<_, Option<i64>>(10)?.is_some();
+            let local_time = time(10)?;
             let facts = NotificationFacts {
                 status: NotificationStatus::from_word(&status)
                     .ok_or_else(|| unknown_value(1, Type::Text))?,
                 created_at: Timestamp(row.get(2)?),
-                due_at: if is_local { None } else { time(3)? },
+                due_at: if local_time.is_some() { None } else { time(3)? },
                 started_at: time(4)?,
                 cancel_requested_at: time(5)?,
                 platforms: platforms_of(row.get(6)?),
                 names_devices: row.get(7)?,
                 tag: row.get(8)?,
+                local_time,
             };
             Ok((NotificationNo(row.get(0)?), facts, row.get(9)?))
         })
@@ -116,7 +117,7 @@ fn device_of(
     connection
         .prepare_cached(
             "select key, push_disabled, dead_reason, dead_at, address is not null, moved_at,
-             created_at from devices where app_no = ?1 and device_id = ?2",
+             created_at, utc_offset_minutes from devices where app_no = ?1 and device_id = ?2",
         )?
         .query_row(params![app.0, id.as_str()], |row| {
             let key = DeviceKey(row.get(0)?);
@@ -130,6 +131,7 @@ fn device_of(
                 has_address: row.get(4)?,
                 moved_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
                 created_at: Timestamp(row.get(6)?),
+                utc_offset_minutes: row.get(7)?,
             };
             Ok((key, facts))
         })
