@@ -11,6 +11,12 @@ if ! command -v cc >/dev/null; then
   apt-get update -q && apt-get install -qy --no-install-recommends build-essential
 fi
 
+# Disks that are full or fail: a mount namespace (util-linux) and system calls that fail (strace).
+if ! command -v strace >/dev/null || ! command -v unshare >/dev/null; then
+  step "install strace and util-linux"
+  apt-get update -q && apt-get install -qy --no-install-recommends strace util-linux
+fi
+
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # Backtraces are for people; without them the tests' own messages stay readable.
 export RUST_BACKTRACE=0

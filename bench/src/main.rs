@@ -27,6 +27,10 @@ use crate::place::Place;
 use crate::scale::Scale;
 use crate::table::Report;
 
+/// The server's, so that nothing beside it differs by that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures Notify beside bare peers and prints one table.
 #[derive(Parser)]
 #[command(name = "notify-bench")]
@@ -108,7 +112,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut scale = if arguments.quick { Scale::quick() } else { Scale::full() };
     scale.rounds = arguments.rounds.unwrap_or(scale.rounds);
     let place = Place::find(arguments.seeds)?;
-    let peers = Peers::find(!arguments.without_peers);
+    let has_peers = [What::Send, What::WebPush, What::Queue].into_iter().any(wanted);
+    let peers = Peers::find(has_peers && !arguments.without_peers);
     let mut report = Report::default();
     if wanted(What::Accept) {
         report.add(rows::accept::run(&scale, &place).await?);

@@ -60,6 +60,7 @@ impl Line {
             }
             Goal::Open => (format!("{ratio:.2}×"), "–".to_owned(), "–".to_owned()),
         };
+        let ratio = if self.ratio.is_nan() { "–".to_owned() } else { ratio };
         let [row, what] = [self.row.to_owned(), self.what.clone()];
         [row, what, self.figure.clone(), self.beside.clone(), ratio, goal, met]
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use notify_core::{AppId, ProviderKind};
 use tokio::time::{Instant, timeout};
 
+use crate::causes::with_causes;
 use crate::clock::SharedClock;
 use crate::delivery::EngineView;
 use crate::provider_source::StoredProviders;
@@ -40,8 +41,7 @@ impl Operations {
         match timeout(STORAGE_WAIT, self.store.check()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "storage cannot be read and written");
+                tracing::warn!(cause = with_causes(&error), "storage cannot be read and written");
                 obstacles.push("storage cannot be read and written".to_owned());
             }
             Err(_) => {
@@ -76,11 +76,13 @@ impl Operations {
         let queues = match timeout(QUEUES_WAIT, self.store.queue(now)).await {
             Ok(Ok(queues)) => Some(queues),
             Ok(Err(error)) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "the queues cannot be read");
+                tracing::warn!(cause = with_causes(&error), "the queues cannot be read");
                 None
             }
-            Err(_) => None,
+            Err(_) => {
+                tracing::warn!("the queues were not read in time");
+                None
+            }
         };
         let shown = |queue: Queue| {
             let age_ms = queue.oldest_due_at.map_or(0, |at| now.ms_since(at).max(0));

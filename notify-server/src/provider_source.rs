@@ -32,7 +32,11 @@ impl StoredProviders {
         let row = rows.find(|row| row.provider == provider).ok_or(StoreError::NotFound)?;
         Ok(match ProviderConfig::open(&self.master_key, app, &row) {
             Ok(config) => self.providers.apart().build(&config),
-            Err(_) => Arc::new(Unreadable),
+            Err(error) => {
+                let (provider, cause) = (provider.as_str(), with_causes(&error));
+                tracing::warn!(%app, provider, cause, "a provider cannot be tried");
+                Arc::new(Unreadable)
+            }
         })
     }
 }

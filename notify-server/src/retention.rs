@@ -6,6 +6,7 @@ use std::time::Duration;
 use notify_core::Timestamp;
 use tokio_util::sync::CancellationToken;
 
+use crate::causes::with_causes;
 use crate::clock::SharedClock;
 use crate::config::Config;
 use crate::store::{Deleted, Over, REPLAY_KEPT_MS, SharedStore, StoreError};
@@ -63,8 +64,10 @@ pub(crate) async fn run(
                 LOOK_EVERY_MS
             }
             Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "what is over was not deleted; it is tried again");
+                tracing::warn!(
+                    cause = with_causes(&error),
+                    "what is over was not deleted; it is tried again"
+                );
                 LOOK_AGAIN_MS
             }
         };

@@ -112,7 +112,7 @@ async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
         assert_eq!(reply.status, 200, "{path}");
         all.extend(reply.body);
     }
-    for provider in ["apns", "fcm"] {
+    for provider in ["apns", "fcm", "webpush", "messenger", "telegram"] {
         let path = format!("/admin/v1/apps/{app}/providers/{provider}/test");
         let reply = admin.send(&Method::POST, &path, "").await?;
         assert_eq!(reply.status, 200, "{path}");
@@ -122,10 +122,20 @@ async fn answers(admin: &Caller, client: &Client) -> Result<Vec<u8>> {
     let provider = client.admin().get_provider(app.parse()?, ProviderKind::Apns).await?;
     let mut config = provider.config;
     config["private_key"] = json!("-----BEGIN PRIVATE KEY-----\nPLANTED-in-a-broken-key");
-    let path = format!("/admin/v1/apps/{app}/providers/apns");
-    let reply = admin.send(&Method::PUT, &path, config.to_string()).await?;
-    assert_eq!(reply.status, 400);
-    all.extend(reply.body);
+    // Nor may one that is refused for something else.
+    let secret = "PLANTED-in-a-broken-key";
+    for (provider, config) in [
+        ("apns", config),
+        ("fcm", json!({"service_account": {"private_key": secret, "client_email": "a"}})),
+        ("webpush", json!({"vapid_private_key": secret, "subject": "mailto:a@b.example"})),
+        ("messenger", json!({"page_access_token": secret, "app_secret": secret, "zz": 1})),
+        ("telegram", json!({"bot_token": format!("1:{secret}"), "zz": 1})),
+    ] {
+        let path = format!("/admin/v1/apps/{app}/providers/{provider}");
+        let reply = admin.send(&Method::PUT, &path, config.to_string()).await?;
+        assert_eq!(reply.status, 400, "{provider}");
+        all.extend(reply.body);
+    }
     Ok(all)
 }
 

@@ -62,14 +62,17 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     Ok(section)
 }
 
-/// What APNs does to every so many-th request: 10 % are gone, 2.5 % each fail or are throttled.
+/// What APNs does: of as many requests as there are devices 10 % are gone, 2.5 % fail and 2.5 % are
+/// throttled. What comes after that is tried again, and is taken.
 fn rules(scale: &Scale) -> Value {
-    let goaway = scale.goaway_every;
+    let (devices, goaway) = (scale.send_devices, scale.goaway_every);
     json!([
-        { "provider": "apns", "action": "goaway", "after": goaway, "every": goaway },
-        { "provider": "apns", "reason": "Unregistered", "every": 10 },
-        { "provider": "apns", "status": 503, "every": 36 },
-        { "provider": "apns", "reason": "TooManyRequests", "retry_after": 1, "every": 35 },
+        { "provider": "apns", "action": "goaway", "after": goaway, "every": goaway,
+          "times": devices / goaway },
+        { "provider": "apns", "reason": "Unregistered", "every": 10, "times": devices / 10 },
+        { "provider": "apns", "status": 503, "every": 36, "times": devices / 40 },
+        { "provider": "apns", "reason": "TooManyRequests", "retry_after": 1, "every": 35,
+          "times": devices / 40 },
     ])
 }
 

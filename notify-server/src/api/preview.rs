@@ -107,7 +107,7 @@ fn audience_problems(reach: &Reach, tag: Option<&str>) -> Vec<String> {
     }
     if !reach.is_exact {
         let bound = if tag.is_some() { "at least" } else { "at most" };
-        problems.push(format!("many devices: {} is what it is {bound}", reach.devices));
+        problems.push(format!("many devices: {bound} {}", reach.devices));
     }
     if reach.unknown > 0 {
         problems.push(format!("{} of the ids name no device of the platform", reach.unknown));

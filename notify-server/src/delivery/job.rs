@@ -48,6 +48,9 @@ impl Job {
         let parsed = CreateNotification::parse(dispatch.request.as_bytes(), dispatch.due_at);
         let expires_at = (dispatch.ttl_seconds > 0)
             .then(|| dispatch.due_at.plus_ms(i64::from(dispatch.ttl_seconds) * 1_000));
+        if parsed.is_err() {
+            tracing::error!(dispatch.no = dispatch.no.0, "a stored request cannot be read");
+        }
         let job = Arc::new(Self {
             expires_at,
             notification: parsed.ok(),
@@ -170,10 +173,10 @@ impl Job {
     pub(crate) fn service_of(&self, lane: &Lane, device: &AudienceDevice) -> Option<Arc<Service>> {
         let name = match self.dispatch.platform {
             Platform::Web => service_of(device.address.as_deref()?),
-            Platform::Ios => device.ios_env.as_str(),
+            Platform::Ios => device.ios_env.as_str().into(),
             Platform::Android | Platform::FbMessenger | Platform::ChatApp => return None,
         };
-        Some(lane.services.of(name))
+        Some(lane.services.of(&name))
     }
 
     /// How many streams the service behind a device takes; `None` where that is the provider's.

@@ -10,6 +10,7 @@ mod retry_count;
 mod retrying;
 mod run;
 mod services;
+mod throttled;
 
 pub(crate) use hand::Hand;
 pub(crate) use purge::Death;
@@ -26,6 +27,7 @@ use tokio::sync::Notify;
 use self::purge::PurgeWindow;
 use self::retry_count::{Counting, RetryCount};
 use self::services::Services;
+use self::throttled::Throttled;
 use super::gate::{Admission, Gate};
 use super::job::Job;
 use super::pace::{ChatPace, Pace};
@@ -71,6 +73,7 @@ pub(crate) struct Lane {
     /// Devices of all pages that wait for a service.
     parked: AtomicUsize,
     retries: RetryCount,
+    throttled: Throttled,
     pub(crate) slots: Arc<Slots>,
     pub(crate) shared: Arc<Shared>,
     provider: Mutex<Known>,
@@ -100,6 +103,7 @@ impl Lane {
             purge: Mutex::default(),
             parked: AtomicUsize::new(0),
             retries: RetryCount::default(),
+            throttled: Throttled::default(),
             slots: Slots::new(SLOTS_WITHOUT_PROVIDER),
             shared,
             provider: Mutex::new(Known { version: 0, provider: LaneProvider::Unknown }),

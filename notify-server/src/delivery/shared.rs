@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use notify_core::{Platform, ProviderKind};
 use tokio::sync::{Notify, RwLock, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::EngineConfig;
@@ -16,6 +17,7 @@ use super::lane::{Lane, hear};
 use super::marks::Marks;
 use super::slots::Slots;
 use super::stop::StopSign;
+use crate::causes::with_causes;
 use crate::channel::{ChannelState, Channels};
 use crate::clock::SharedClock;
 use crate::providers::SharedProvider;
@@ -27,6 +29,8 @@ use crate::telemetry::DeliveryMetrics;
 /// Time between two tries when storage is not available. Real time, not the engine's: it paces the
 /// machine, it means nothing to a delivery.
 const STORAGE_PAUSE: Duration = Duration::from_millis(200);
+/// Least time between two lines of the log about it: every page and lane meets the same failure.
+const STORAGE_SAID_EVERY: Duration = Duration::from_secs(5);
 
 /// Gives the engine its providers, with their secrets opened.
 #[async_trait::async_trait]
@@ -78,6 +82,7 @@ pub(crate) struct Shared {
     #[cfg(test)]
     pub(crate) killed: Notify,
     rng: Mutex<fastrand::Rng>,
+    storage_said_at: Mutex<Option<Instant>>,
     /// Held for reading from the claim of a page until it is known to be open, and for writing
     /// while open pages are adopted: no page of this process is taken for one left behind.
     pub(crate) claims: RwLock<()>,
@@ -131,6 +136,7 @@ impl Shared {
             #[cfg(test)]
             killed: Notify::new(),
             rng: Mutex::new(rng),
+            storage_said_at: Mutex::default(),
             claims: RwLock::default(),
             jobs: Mutex::default(),
             cancellations: AtomicU64::new(0),
@@ -148,10 +154,19 @@ impl Shared {
         self.progress.send_modify(|commits| *commits += 1);
     }
 
-    /// Storage failed: says so, and lets a moment pass.
+    /// Storage failed: says so now and then, and lets a moment pass.
     pub(crate) async fn storage_failed(&self, error: &StoreError) {
-        let cause = std::error::Error::source(error).map(ToString::to_string);
-        tracing::error!(error = %error, cause, "delivery waits for storage");
+        let is_said = {
+            let mut said_at = self.storage_said_at.lock().expect("no holder panics");
+            let is_said = said_at.is_some_and(|at| at.elapsed() < STORAGE_SAID_EVERY);
+            if !is_said {
+                *said_at = Some(Instant::now());
+            }
+            is_said
+        };
+        if !is_said {
+            tracing::error!(cause = with_causes(error), "delivery waits for storage");
+        }
         tokio::time::sleep(STORAGE_PAUSE).await;
     }
 

@@ -29,12 +29,13 @@ impl EngineView {
         self.shared.ended.cancelled().await;
     }
 
-    /// The lanes whose deliveries wait now, a lane each.
+    /// The lanes whose deliveries wait now, all or those behind one service, a lane each.
     pub(crate) fn pauses(&self) -> Vec<(ProviderKind, Pause)> {
         let now = self.shared.clock.now();
         let lanes = self.shared.lanes.lock().expect("no holder of the lanes panics");
         let closed = lanes.values().filter_map(|lane| {
-            lane.gate.closed(now).map(|pause| (lane.platform.provider(), pause))
+            let pause = lane.gate.closed(now).or_else(|| lane.services.closed(now));
+            pause.map(|pause| (lane.platform.provider(), pause))
         });
         closed.collect()
     }

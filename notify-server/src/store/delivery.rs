@@ -19,6 +19,11 @@ pub use retry::*;
 
 use super::{AppNo, DeviceKey, DeviceOutcome, DispatchNo, StoreError};
 
+/// How many answers back an address that looks dead counts for the guard (B40).
+pub(crate) const GUARD_ANSWERS: u32 = 1_000;
+/// Most addresses that look dead within that many answers: 2 % of them.
+pub(crate) const GUARD_DEAD_MAX: usize = 20;
+
 /// A process that works on pages: drawn at random at each start, so that no two are alike and one
 /// that was relieved cannot pass for its successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -9,8 +9,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Why deliveries of a lane wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Why deliveries of a lane wait, from what passes by itself to what somebody has to mend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Pause {
     /// The provider asked to slow down.
     Throttled,

@@ -3,6 +3,7 @@
 
 mod mutation;
 mod target;
+mod wire;
 
 use std::cell::Cell;
 

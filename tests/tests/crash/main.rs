@@ -2,6 +2,7 @@
 //! rows T1, T1b, T2, T3, T13, T20 and T23 of `docs/reliability.md`, each in its file.
 
 mod changes;
+mod disk;
 mod kills;
 mod large;
 mod load;

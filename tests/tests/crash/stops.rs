@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use fastrand::Rng;
 use notify_core::{CreateNotification, Platform};
-use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_server::sandbox::{Action, Answer, Provider, Rule};
 use notify_tests::{
     Fate, Said, Survivor, WAIT_MAX, completed, configure_providers, crowd, register,
 };
@@ -103,5 +103,30 @@ async fn stops_in_the_middle_of_a_large_notification_repeat_nothing() -> Result<
     let counts = server.sandbox.counts();
     let once = (DEVICES, DEVICES, DEVICES);
     assert_eq!((counts.received, counts.accepted, counts.accepted_tokens), once);
+    settle(server, folder.path()).await
+}
+
+/// Longest time in which a process ends whose grace is a second.
+const END_MAX: Duration = Duration::from_secs(10);
+
+/// I13: what a provider owes does not keep the process past its grace.
+#[tokio::test]
+async fn a_provider_that_never_answers_does_not_keep_the_process() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let short = launch(folder.path()).argument("--shutdown-grace").argument("1s");
+    let mut server = Survivor::start(short).await?;
+    configure_providers(&server.client()?, &server.sandbox).await?;
+    register(&server.client()?, crowd(2)).await?;
+    for provider in [Provider::Apns, Provider::Fcm] {
+        server.sandbox.script(Rule::on(provider, Answer::fault(Action::Silence).first(1)))?;
+    }
+    let everybody = CreateNotification::to_platforms([Platform::Android, Platform::Ios], "x");
+    let id = server.client()?.notifications().create(&everybody).await?.id;
+    server.sandbox.wait_for(2, WAIT_MAX).await;
+    let took = server.stop().await?;
+    ensure!(took < END_MAX, "it ended after {took:?}, and an answer has thirty seconds");
+    server.start_again().await?;
+    let record = completed(&server.client()?, &id).await?;
+    assert_eq!(record.counts.sent, 2, "it goes on where it was cut off: {record:?}");
     settle(server, folder.path()).await
 }

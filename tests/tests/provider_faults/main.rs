@@ -2,8 +2,12 @@
 //! such as `T4` are rows of `docs/reliability.md`. Where hours pass, the clock of the server and
 //! of the sandbox is turned; nothing is waited for that can be turned.
 
+mod addresses;
 mod answers;
+mod connections;
 mod credentials;
 mod fates;
+mod hanging;
+mod limits;
 mod storms;
 mod turned;

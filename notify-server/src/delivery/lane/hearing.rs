@@ -8,6 +8,7 @@ use super::services::Service;
 use crate::delivery::decision::{Attempted, Next, decide};
 use crate::delivery::gate::Refusal;
 use crate::providers::{Answer, Certainty, Reason, Scope};
+use crate::store::DeviceKey;
 
 /// What was learned from one answer beside its delivery.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,6 +30,34 @@ impl Heard {
 }
 
 impl Lane {
+    /// An answer as it is meant: one that asks an address to slow down which was asked before, while
+    /// others got through, is about that address alone, whatever it says.
+    pub(crate) fn narrowed(&self, answer: Answer, key: DeviceKey, version: u64) -> Answer {
+        if version != self.provider_version() {
+            return answer;
+        }
+        match answer {
+            Answer::Throttle { reason, after, scope: Scope::Provider | Scope::Service }
+                if self.throttled.is_alone(key) =>
+            {
+                Answer::Throttle { reason, after, scope: Scope::Address }
+            }
+            Answer::Delivered { .. }
+            | Answer::TokenDead { .. }
+            | Answer::Moved { .. }
+            | Answer::BadMessage { .. }
+            | Answer::Policy { .. } => {
+                self.throttled.passed(key);
+                answer
+            }
+            Answer::Throttle { .. }
+            | Answer::Retry { .. }
+            | Answer::Config { .. }
+            | Answer::ServiceRefused { .. }
+            | Answer::Unknown { .. } => answer,
+        }
+    }
+
     /// Takes note of what an answer says; that of a provider that was changed since says nothing of
     /// the one that is there now.
     pub(crate) fn heard(

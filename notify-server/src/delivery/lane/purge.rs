@@ -3,10 +3,7 @@
 
 use std::collections::VecDeque;
 
-/// How many answers back an address that looks dead counts.
-const ANSWERS: u64 = 1_000;
-/// Most of them within that many answers.
-const DEAD_MAX: usize = 20;
+use crate::store::{GUARD_ANSWERS, GUARD_DEAD_MAX};
 
 /// The latest answers of one provider and host.
 #[derive(Debug, Default)]
@@ -44,9 +41,9 @@ impl PurgeWindow {
         let before = u32::try_from(self.answers - self.reported - 1).unwrap_or(u32::MAX);
         self.reported = self.answers;
         let answers = self.answers;
-        self.latest.retain(|answer| answers - answer < ANSWERS);
+        self.latest.retain(|answer| answers - answer < u64::from(GUARD_ANSWERS));
         self.latest.push_back(answers);
-        self.stopped = self.latest.len() > DEAD_MAX;
+        self.stopped = self.latest.len() > GUARD_DEAD_MAX;
         Death::Reported(before)
     }
 
@@ -76,7 +73,7 @@ mod tests {
     #[test]
     fn more_than_twenty_in_a_thousand_are() {
         let mut window = PurgeWindow::default();
-        for nth in 0..DEAD_MAX {
+        for nth in 0..GUARD_DEAD_MAX {
             assert_eq!(window.died(), Death::Reported(0), "{nth}");
         }
         assert!(!window.is_stopped());

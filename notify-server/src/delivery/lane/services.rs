@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use notify_core::Timestamp;
 
 use crate::delivery::gate::{Admission, Gate, GateState};
+use crate::telemetry::Pause;
 
 /// Most services that a lane tells apart: subscriptions name them, and anybody may subscribe.
 /// Further ones share one gate.
@@ -51,6 +52,13 @@ impl Services {
             })
         });
         service.clone()
+    }
+
+    /// Why deliveries behind one of them wait at that instant, if they do.
+    pub(crate) fn closed(&self, now: Timestamp) -> Option<Pause> {
+        let known = self.known.lock().expect("no holder of the services panics");
+        // Of several the gravest: what somebody has to mend comes before what passes.
+        known.values().filter_map(|service| service.gate.closed(now)).max()
     }
 
     /// Opens all of them: the provider was configured anew, or released.

@@ -22,6 +22,7 @@ impl PageRun {
         self.in_flight -= 1;
         self.lane.stream_ended();
         let service = service.as_deref();
+        let answer = self.lane.narrowed(answer, device.key, version);
         let heard = self.lane.heard(&answer, (service, device.ios_env), version, now);
         let past = Attempted {
             platform: self.job.dispatch.platform,

@@ -18,6 +18,7 @@ impl Retries<'_> {
         self.in_flight -= 1;
         self.lane.stream_ended();
         let service = service.as_deref();
+        let answer = self.lane.narrowed(answer, retry.key, version);
         let env = retry.device.as_ref().map_or_else(IosEnv::default, |device| device.ios_env);
         let heard = self.lane.heard(&answer, (service, env), version, now);
         let past = Attempted {

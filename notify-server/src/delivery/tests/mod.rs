@@ -1,11 +1,13 @@
 //! The engine at work, against a real store and a provider that does as it is told. Traps
 //! are numbered in `docs/delivery.md`.
 
+mod clocks;
 mod crash;
 mod devices;
 mod guard;
 mod local;
 mod meanwhile;
+mod poison;
 mod retrying;
 mod rig;
 mod services;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use notify_core::{
-    DeviceId, DisabledReason, NotificationRecord, NotificationStatus, RegisterDevice, Timestamp,
+    CreateNotification, DeviceId, DisabledReason, NotificationRecord, NotificationStatus,
+    RegisterDevice, Timestamp,
 };
 
 use super::rig::{Rig, START, Told, delivered};
@@ -66,7 +67,7 @@ async fn with_a_ttl_of_nothing_there_is_one_try() {
     rig.provider.script(|_, _| Told::Answer(failed(None)));
     rig.start();
     let id = rig
-        .accept(notify_core::CreateNotification {
+        .accept(CreateNotification {
             text: Some("Now or never".into()),
             platforms: Some(vec!["android".into()]),
             ttl_seconds: Some(0),
@@ -99,6 +100,45 @@ async fn a_throttled_provider_pauses_and_burns_no_attempt() {
     assert!(rig.clock.now().ms_since(START) >= 30_000, "never earlier");
     assert_eq!(rig.provider.journal().len(), 41, "one was sent again, none became a row");
     assert_eq!(rig.store.next_retry_due().await.unwrap(), None);
+    rig.stop().await;
+}
+
+/// B39: one address that is asked to slow down again and again does not slow the others down.
+#[tokio::test]
+async fn one_throttled_address_holds_nobody_else() {
+    let mut rig = Rig::new(1).await;
+    rig.devices(20).await;
+    rig.provider.script(|token, _| {
+        let after = Some(Duration::from_secs(30));
+        let reason = "QUOTA_EXCEEDED".into();
+        Told::Answer(match token {
+            "token-d00003" => Answer::Throttle { reason, after, scope: Scope::Provider },
+            _ => delivered(),
+        })
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    // Three got through, and it paused everybody; it is the first to be asked again.
+    rig.provider.arrived(4).await;
+    while rig.provider.journal().len() < 5 {
+        rig.clock.advance(Duration::from_secs(10));
+        tokio::task::yield_now().await;
+    }
+    // Without the clock being turned: nobody waits for its second pause.
+    let record = rig.until(&id, |record| record.counts.sent == 19).await;
+    assert_eq!((record.counts.pending, record.counts.failed), (1, 0));
+    // Asked every thirty seconds from here on, it keeps nobody waiting.
+    for _ in 0..5 {
+        rig.clock.advance(Duration::from_secs(31));
+        let named = CreateNotification {
+            text: Some("Hello".into()),
+            android_device_ids: Some(vec!["d00001".into()]),
+            ..CreateNotification::default()
+        };
+        let other = rig.accept(named).await;
+        rig.until(&other, |record| record.counts.sent == 1).await;
+    }
+    assert_eq!(rig.read(&id).await.counts.pending, 1, "no attempt is counted");
     rig.stop().await;
 }
 

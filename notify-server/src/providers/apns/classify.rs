@@ -40,7 +40,7 @@ pub(super) fn classify(
     status: &StatusCode,
     headers: &HeaderMap,
     body: &[u8],
-    now: Timestamp,
+    wall: Timestamp,
 ) -> (Answer, Refusal) {
     if *status == StatusCode::OK {
         let id = headers.get(crate::payload::apns::ID).and_then(|id| id.to_str().ok());
@@ -49,9 +49,9 @@ pub(super) fn classify(
     let body: Body<'_> = serde_json::from_slice(body).unwrap_or_default();
     let reason = body.reason.as_deref().unwrap_or_default();
     let refusal = refusal(status.as_u16(), reason);
-    let answer = known(status.as_u16(), reason, body.timestamp.as_ref(), now)
+    let answer = known(status.as_u16(), reason, body.timestamp.as_ref(), wall)
         .unwrap_or_else(|| by_status(*status, reason));
-    (answer.waiting(retry_after(headers, now)), refusal)
+    (answer.waiting(retry_after(headers, wall)), refusal)
 }
 
 fn refusal(status: u16, reason: &str) -> Refusal {
@@ -72,7 +72,7 @@ fn known(
     status: u16,
     reason: &str,
     timestamp: Option<&serde_json::Value>,
-    now: Timestamp,
+    wall: Timestamp,
 ) -> Option<Answer> {
     let word = |reason: &str| -> Reason { Cow::Owned(reason.to_owned()) };
     let answer = match (status, reason) {
@@ -80,7 +80,7 @@ fn known(
             Answer::TokenDead { reason: word(reason), ambiguous: true, since: None }
         }
         (410, "Unregistered" | "ExpiredToken") => {
-            let since = timestamp.and_then(|timestamp| since(timestamp, now));
+            let since = timestamp.and_then(|timestamp| since(timestamp, wall));
             Answer::TokenDead { reason: word(reason), ambiguous: false, since }
         }
         (400, "MissingTopic" | "BadTopic" | "TopicDisallowed")
@@ -138,7 +138,7 @@ fn by_status(status: StatusCode, reason: &str) -> Answer {
 
 /// When the token died. A time ahead of ours is now: it must not disable a device that registers
 /// between the two.
-fn since(timestamp: &serde_json::Value, now: Timestamp) -> Option<Timestamp> {
+fn since(timestamp: &serde_json::Value, wall: Timestamp) -> Option<Timestamp> {
     let ms = timestamp.as_i64().filter(|ms| *ms >= 0);
-    ms.map(|ms| Timestamp(ms).min(now))
+    ms.map(|ms| Timestamp(ms).min(wall))
 }

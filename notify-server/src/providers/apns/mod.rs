@@ -104,7 +104,9 @@ impl Host {
 /// Writes a token, hex in lower case; what is no hex is escaped, for Apple to judge.
 fn push_path_segment(path: &mut String, token: &str) {
     if token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        path.extend(token.chars().map(|digit| digit.to_ascii_lowercase()));
+        let start = path.len();
+        path.push_str(token);
+        path[start..].make_ascii_lowercase();
         return;
     }
     for byte in token.bytes() {
@@ -153,7 +155,7 @@ impl Provider for Apns {
                 Err(failure) => return failure.into(),
             };
             let at = self.clock.read();
-            let (answer, refusal) = classify(&reply.status, &reply.headers, &reply.body, at.now);
+            let (answer, refusal) = classify(&reply.status, &reply.headers, &reply.body, at.wall);
             match refusal {
                 // Nothing was processed: with another token (B39), or on a connection that has not
                 // seen another key, it may go at once, each once.

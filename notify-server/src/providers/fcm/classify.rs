@@ -88,7 +88,7 @@ impl GoogleError {
 }
 
 /// What an answer means.
-pub(super) fn classify(reply: &Reply, now: Timestamp) -> Answer {
+pub(super) fn classify(reply: &Reply, wall: Timestamp) -> Answer {
     if reply.status == StatusCode::OK {
         // A page that is no JSON did not come from FCM.
         return match serde_json::from_slice::<Success>(&reply.body) {
@@ -103,7 +103,7 @@ pub(super) fn classify(reply: &Reply, now: Timestamp) -> Answer {
     by_error_code(&error)
         .or_else(|| by_canonical_status(reply.status, &error))
         .unwrap_or_else(|| by_http_status(reply.status, &error))
-        .waiting(retry_after(&reply.headers, now))
+        .waiting(retry_after(&reply.headers, wall))
 }
 
 fn by_error_code(error: &GoogleError) -> Option<Answer> {

@@ -98,7 +98,7 @@ impl Provider for Fcm {
                 Ok(reply) => reply,
                 Err(failure) => return failure.into(),
             };
-            let answer = classify(&reply, self.clock.now());
+            let answer = classify(&reply, self.clock.wall());
             // A token that Google took back before its time: one fresh one, then it is our
             // credentials. Nothing was processed.
             let is_stale = reply.status == StatusCode::UNAUTHORIZED

@@ -187,7 +187,7 @@ impl AccessToken {
             .post(url, headers, form.into(), deadline)
             .await
             .map_err(|failure| unsent(format!("oauth {}", failure.reason).into()))?;
-        read_grant(&reply, at.now)
+        read_grant(&reply, at)
     }
 
     fn assertion(&self, wall: Timestamp) -> Option<String> {
@@ -206,12 +206,12 @@ impl AccessToken {
 }
 
 /// What the token endpoint said: refusals are our credentials, everything else may pass (B39).
-fn read_grant(reply: &Reply, now: Timestamp) -> Result<Granted, Answer> {
+fn read_grant(reply: &Reply, at: Reading) -> Result<Granted, Answer> {
     let status = reply.status;
     if status.is_success() {
         let grant = serde_json::from_slice::<Grant>(&reply.body).ok();
         return grant
-            .and_then(|grant| granted(&grant, now))
+            .and_then(|grant| granted(&grant, at.now))
             .ok_or_else(|| unsent(Reason::Borrowed("oauth_unreadable")));
     }
     let denied: Denied = serde_json::from_slice(&reply.body).unwrap_or_default();
@@ -219,7 +219,7 @@ fn read_grant(reply: &Reply, now: Timestamp) -> Result<Granted, Answer> {
     if status.is_client_error() && !matches!(status.as_u16(), 408 | 429) {
         return Err(Answer::Config { reason });
     }
-    let after = retry_after(&reply.headers, now);
+    let after = retry_after(&reply.headers, at.wall);
     Err(Answer::Retry { reason, after, outcome: Certainty::NotProcessed })
 }
 

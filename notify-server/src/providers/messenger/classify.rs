@@ -87,7 +87,7 @@ const ROWS: &[(u64, Sub, Class, &str)] = &[
 ];
 
 /// What an answer means.
-pub(super) fn classify(reply: &Reply, now: Timestamp) -> Answer {
+pub(super) fn classify(reply: &Reply, wall: Timestamp) -> Answer {
     if reply.status == StatusCode::OK {
         return match serde_json::from_slice::<Success>(&reply.body) {
             Ok(success) => {
@@ -109,7 +109,7 @@ pub(super) fn classify(reply: &Reply, now: Timestamp) -> Answer {
         }
         None => by_http_status(reply.status),
     };
-    answer.waiting(retry_after(&reply.headers, now))
+    answer.waiting(retry_after(&reply.headers, wall))
 }
 
 fn by_code(error: &GraphError) -> Option<Answer> {

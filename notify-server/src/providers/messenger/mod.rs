@@ -125,7 +125,7 @@ impl Provider for Messenger {
         };
         let now = self.clock.now();
         let usage = usage(&reply.headers);
-        let mut answer = classify(&reply, now);
+        let mut answer = classify(&reply, self.clock.wall());
         if let Answer::Throttle { after, .. } = &mut answer {
             let named = usage.and_then(|usage| usage.regain).max(*after);
             *after = Some(self.quota.throttled(named, now));
@@ -145,7 +145,7 @@ impl Provider for Messenger {
             Ok(reply) if reply.status == StatusCode::OK => {
                 Checked::good("the page's token is accepted")
             }
-            Ok(reply) => Checked::of_answer(&classify(&reply, self.clock.now())),
+            Ok(reply) => Checked::of_answer(&classify(&reply, self.clock.wall())),
             Err(failure) => Checked::of_answer(&failure.into()),
         }
     }

@@ -84,10 +84,10 @@ const ROWS: &[(u16, &str, Class, &str)] = &[
 ];
 
 /// What an answer means.
-pub(super) fn classify(reply: &Reply, now: Timestamp) -> Verdict {
+pub(super) fn classify(reply: &Reply, wall: Timestamp) -> Verdict {
     let body: Option<Body> = serde_json::from_slice(&reply.body).ok();
     let Some(body) = body else {
-        return plain(by_http_status(reply.status).waiting(retry_after(&reply.headers, now)));
+        return plain(by_http_status(reply.status).waiting(retry_after(&reply.headers, wall)));
     };
     if body.ok {
         let id = body.result.and_then(|sent| sent.message_id);
@@ -103,7 +103,7 @@ pub(super) fn classify(reply: &Reply, now: Timestamp) -> Verdict {
     let status = StatusCode::from_u16(code).unwrap_or(reply.status);
     let asked = body.parameters.retry_after;
     let asked = asked.map(|seconds| Duration::from_secs(seconds.min(WAIT_SECONDS_MAX)));
-    let asked = asked.or_else(|| retry_after(&reply.headers, now));
+    let asked = asked.or_else(|| retry_after(&reply.headers, wall));
     let answer = by_status(status);
     plain(match answer {
         Answer::Throttle { .. } => answer.waiting(asked.map(|asked| asked + WAIT_MORE)),

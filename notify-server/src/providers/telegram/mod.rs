@@ -101,7 +101,7 @@ impl Provider for Telegram {
                 Err(failure) => return failure.into(),
             };
             let now = self.clock.now();
-            let Verdict { mut answer, is_about_looks } = classify(&reply, now);
+            let Verdict { mut answer, is_about_looks } = classify(&reply, self.clock.wall());
             // Refused for its photo or its markup, and so certainly not shown: as a plain text,
             // once.
             if let Some(plainer) = forms.plainer.as_ref().filter(|_| is_about_looks)
@@ -130,7 +130,7 @@ impl Provider for Telegram {
             Ok(reply) if reply.status == StatusCode::OK => {
                 Checked::good("the bot's token is accepted")
             }
-            Ok(reply) => Checked::of_answer(&classify(&reply, self.clock.now()).answer),
+            Ok(reply) => Checked::of_answer(&classify(&reply, self.clock.wall()).answer),
             Err(failure) => Checked::of_answer(&failure.into()),
         }
     }

@@ -217,3 +217,17 @@ async fn what_cannot_be_sent_is_told_without_a_word_to_anybody() {
     assert_eq!(told(&send(&web_push, &broken).await), "bad address_not_allowed");
     assert_eq!(fixture.sandbox.counts().connections, 0);
 }
+
+/// Anybody may write an address in another way: it is the same push service behind it.
+#[test]
+fn a_push_service_is_one_however_its_address_is_written() {
+    for (endpoint, service) in [
+        ("https://push.example/message/1?x", "https://push.example"),
+        ("HTTPS://Push.Example:443/message/1", "https://push.example"),
+        ("https://push.example:8443#y", "https://push.example:8443"),
+        ("https://push.example", "https://push.example"),
+        ("no address", "no address"),
+    ] {
+        assert_eq!(crate::providers::service_of(endpoint), service, "{endpoint}");
+    }
+}

@@ -13,15 +13,16 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 /// A day of the week that is not the date's is no reason to come earlier.
 static DATE: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 
-/// What the provider asked for; `None` when nothing readable.
-pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+/// What the provider asked for; `None` when nothing readable. A date is compared with the wall
+/// clock, as the provider's is.
+pub(crate) fn retry_after(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         // More digits than a u64 holds are more than a day, too.
         text.parse().map_or(RETRY_AFTER_MAX, Duration::from_secs)
     } else {
         let date = DATE.parse_timestamp(text).ok()?;
-        let wait_ms = date.as_millisecond().saturating_sub(now.as_ms());
+        let wait_ms = date.as_millisecond().saturating_sub(wall.as_ms());
         Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0))
     };
     Some(wait.min(RETRY_AFTER_MAX))

@@ -50,7 +50,7 @@ struct Refusal {
 }
 
 /// What an answer means.
-pub(super) fn classify(reply: &Reply, now: Timestamp) -> Answer {
+pub(super) fn classify(reply: &Reply, wall: Timestamp) -> Answer {
     let reason = || reason(reply);
     let answer = match reply.status.as_u16() {
         200 | 201 | 202 | 204 => Answer::Delivered { message_id: message_id(reply) },
@@ -65,7 +65,7 @@ pub(super) fn classify(reply: &Reply, now: Timestamp) -> Answer {
         // A redirect is not followed: it would lead past the guard of addresses.
         _ => Answer::Unknown { reason: word(reply.status, "") },
     };
-    answer.waiting(retry_after(&reply.headers, now))
+    answer.waiting(retry_after(&reply.headers, wall))
 }
 
 /// Whether the push service refuses the token itself, rather than the key that signed it.

@@ -94,11 +94,11 @@ impl Provider for WebPush {
                     return failure.without_cause().into();
                 }
             };
-            let now = self.clock.now();
+            let wall = self.clock.wall();
             // A token that ran out before its time: one new one, then it is our key or our clock.
-            let is_stale = refuses_token(&reply) && token.is_worth_replacing(self.clock.wall());
+            let is_stale = refuses_token(&reply) && token.is_worth_replacing(wall);
             if !is_stale || refused.is_some() {
-                return classify(&reply, now);
+                return classify(&reply, wall);
             }
             refused = Some(token);
         }

@@ -168,8 +168,10 @@ impl Store for SqliteStore {
         let _ = self.write_seen().await;
         let (writer, readers) = (Arc::clone(&self.writer), Arc::clone(&self.readers));
         let stopped = tokio::task::spawn_blocking(move || {
-            writer.stop();
+            // The last connection to close carries the log into the file, if it may write: whoever
+            // copies the file of a server that has stopped has everything.
             readers.stop();
+            writer.stop();
         });
         let _ = stopped.await;
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -40,6 +40,21 @@ mod contract {
     crate::store_contract!(Folder::new());
 }
 
+#[tokio::test]
+async fn a_file_that_was_closed_holds_everything_by_itself() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let shared: SharedStore = store.clone();
+    let app = given::app(&*shared).await;
+    assert_eq!(accept_many(&store, app, 3).await, (3, 0));
+    store.close().await;
+    let copy = folder.0.path().join("copy.db");
+    std::fs::copy(folder.file(), &copy).unwrap();
+    let copy = Connection::open(copy).unwrap();
+    let count = "select count(*) from notifications";
+    assert_eq!(copy.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 3);
+}
+
 /// Starts that many accepts at once, so that they share commits; how many were accepted.
 async fn accept_many(store: &Arc<SqliteStore>, app: AppNo, count: usize) -> (usize, usize) {
     let accepts: Vec<_> = (0..count)

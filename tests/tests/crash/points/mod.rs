@@ -9,6 +9,7 @@ mod calls;
 mod listed;
 mod sending;
 mod starts;
+mod table;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

@@ -7,7 +7,7 @@ use super::super::device::{Seen, count_dead, registered_at};
 use super::super::row::env_code;
 use super::super::writer::WriteTx;
 use super::guard;
-use crate::store::{Change, DeadAddress, StoreError};
+use crate::store::{DeadAddress, StoreError};
 
 /// Disables the device, unless it has another address or host now, or registered after the report's
 /// time: the report is about what was sent to, not about what the device has become (B22).
@@ -48,6 +48,8 @@ pub(super) fn disable(
     if !push_disabled {
         count_dead(tx, dead.key, created_at)?;
     }
-    tx.changed(Change::DeviceChanged(dead.key));
+    // Nobody is told. The page that reported it has had this device's turn, and would read all that
+    // is left of it again at each checkpoint; another one that is open meanwhile reads again within
+    // a second, and before that is told the same by the provider at the worst.
     Ok(())
 }

@@ -8,12 +8,9 @@ use rusqlite::{OptionalExtension, params};
 use super::super::device::count_revived;
 use super::super::row::env_code;
 use super::super::writer::WriteTx;
-use crate::store::{AppNo, Change, DeadAddress, DeviceKey, StoreError, platform_code};
-
-/// How many answers back a dead address counts.
-const ANSWERS: i64 = 1_000;
-/// Most dead addresses within that many answers: 2 % of them.
-const DEAD_MAX: usize = 20;
+use crate::store::{
+    AppNo, Change, DeadAddress, DeviceKey, GUARD_ANSWERS, GUARD_DEAD_MAX, StoreError, platform_code,
+};
 
 /// One that looked dead: the number of the answer, and the device.
 type Latest = Vec<(i64, DeviceKey)>;
@@ -36,9 +33,9 @@ pub(super) fn allows(
         return Ok(false);
     }
     guard.answers += i64::from(answers_before) + 1;
-    guard.latest.retain(|(answer, _)| guard.answers - answer < ANSWERS);
+    guard.latest.retain(|(answer, _)| guard.answers - answer < i64::from(GUARD_ANSWERS));
     guard.latest.push((guard.answers, dead.key));
-    guard.stopped = guard.latest.len() > DEAD_MAX;
+    guard.stopped = guard.latest.len() > GUARD_DEAD_MAX;
     if guard.stopped {
         for (_, key) in std::mem::take(&mut guard.latest) {
             revive(tx, key)?;

@@ -174,7 +174,7 @@ fn named(tx: &Connection, local: &Local, request: &str) -> Result<Vec<(i64, Part
     let before = tx
         .prepare_cached("select platform, named from dispatches where notification_no = ?1")?
         .query_map([local.due.no.0], |row| {
-            Ok((platform_of(row.get(0)?), row.get::<_, Vec<u8>>(1)?))
+            Ok((platform_of(row.get(0)?), start::keys_of(&row.get::<_, Vec<u8>>(1)?)))
         })?
         .collect::<Result<Vec<_>, _>>()?;
     let is_begun = |platform: Platform| before.iter().any(|(begun, _)| *begun == platform);
@@ -183,7 +183,7 @@ fn named(tx: &Connection, local: &Local, request: &str) -> Result<Vec<(i64, Part
         // The unknown are counted once, with the first zone.
         let mut unknown = if is_begun(part.platform) { 0 } else { part.unknown };
         for key in part.named.into_iter().flatten() {
-            if before.iter().any(|(_, keys)| start::keys_of(keys).binary_search(&key).is_ok()) {
+            if before.iter().any(|(_, keys)| keys.binary_search(&key).is_ok()) {
                 continue;
             }
             let offset = offset_of(tx, key)?;

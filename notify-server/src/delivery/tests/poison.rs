@@ -1,0 +1,115 @@
+//! T6: devices and messages that break whatever touches them, mixed into a page of five hundred.
+//! They fail alone, with a reason; nobody else waits, fails, or is sent to twice.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use notify_core::{CreateNotification, NotificationRecord, NotificationStatus, RegisterDevice};
+
+use super::rig::{Rig, Told, delivered};
+use crate::providers::Answer;
+
+/// Devices of one page.
+const PAGE: usize = 500;
+/// Every so many-th breaks the code that sends to it.
+const POISONED_EVERY: usize = 100;
+/// Attempts that a delivery gets whose answer says nothing known (B39).
+const ATTEMPTS_MAX: usize = 5;
+
+fn over(record: &NotificationRecord) -> bool {
+    record.status == NotificationStatus::Completed
+}
+
+fn is_poisoned(token: &str) -> bool {
+    let number = token.strip_prefix("token-d").and_then(|number| number.parse::<usize>().ok());
+    number.is_some_and(|number| number % POISONED_EVERY == 7)
+}
+
+/// Tokens that no provider ever gave out, and that a provider may choke on.
+const ODD: [&str; 8] = [
+    "not hex at all",
+    "0123456789abcdeg",
+    "\u{7f}\u{80}\u{9f}",
+    "\u{202e}token",
+    "a/../../b?c#d%00%zz",
+    "\"}}],\"x\":\"",
+    "\u{feff}token",
+    "🦀🦀🦀",
+];
+
+#[tokio::test]
+async fn what_breaks_the_code_fails_alone_in_a_page_of_five_hundred() {
+    let mut rig = Rig::new(50).await;
+    rig.config.page_rows = PAGE as u32;
+    // Longer than any delay, so that the end of a claim is not taken for the next try.
+    rig.config.lease_ms = 60_000;
+    rig.devices(PAGE - ODD.len()).await;
+    for (number, token) in ODD.iter().enumerate() {
+        rig.register(RegisterDevice::android(format!("odd{number}"), *token)).await;
+    }
+    let broken = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&broken);
+    rig.provider.script(move |token, _| {
+        if is_poisoned(token) {
+            counted.fetch_add(1, Ordering::SeqCst);
+            panic!("a defect in a provider");
+        }
+        let is_odd = ODD.contains(&token);
+        Told::Answer(match is_odd {
+            true => Answer::BadMessage { reason: "InvalidRegistration".into() },
+            false => delivered(),
+        })
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    let poisoned = (0..PAGE - ODD.len()).filter(|number| number % POISONED_EVERY == 7).count();
+    let healthy = (PAGE - ODD.len() - poisoned) as u64;
+    let first = rig.until(&id, |record| record.counts.sent == healthy).await;
+    assert_eq!(first.counts.failed, ODD.len() as u64, "the neighbours wait for nobody");
+
+    let record = rig.turning(&id, Duration::from_secs(1), over).await;
+    assert_eq!(record.counts.targeted, PAGE as u64);
+    assert_eq!((record.counts.sent, record.counts.pending), (healthy, 0));
+    assert_eq!(record.counts.failed, (poisoned + ODD.len()) as u64);
+    let reasons: HashMap<&str, u64> =
+        record.failures.iter().map(|failure| (failure.reason.as_str(), failure.count)).collect();
+    let expected = [("internal_error", poisoned as u64), ("InvalidRegistration", ODD.len() as u64)];
+    assert_eq!(reasons, HashMap::from(expected));
+
+    assert_eq!(broken.load(Ordering::SeqCst), poisoned * ATTEMPTS_MAX);
+    let mut asked = rig.provider.journal();
+    asked.sort_unstable();
+    asked.dedup();
+    assert_eq!(asked.len(), PAGE - poisoned);
+    assert_eq!(rig.provider.journal().len(), asked.len(), "the others once each");
+    // The page after it goes as if nothing had been.
+    let next = rig.broadcast().await;
+    rig.until(&next, |record| record.counts.sent == healthy).await;
+    rig.stop().await;
+}
+
+/// A message that cannot be rendered fails as a whole, and the next one goes out.
+#[tokio::test]
+async fn a_message_that_breaks_its_rendering_takes_no_other_along() {
+    let mut rig = Rig::new(10).await;
+    rig.devices(50).await;
+    rig.provider.breaks(true);
+    rig.start();
+    let poisoned = rig.broadcast().await;
+    let record = rig.until(&poisoned, over).await;
+    assert_eq!((record.counts.targeted, record.counts.failed), (50, 50));
+    assert_eq!(record.failures[0].reason, "internal_error");
+    assert_eq!(rig.provider.journal().len(), 0);
+    rig.provider.breaks(false);
+    let next = rig
+        .accept(CreateNotification {
+            text: Some("Hello".into()),
+            platforms: Some(vec!["android".into()]),
+            ..CreateNotification::default()
+        })
+        .await;
+    assert_eq!(rig.until(&next, over).await.counts.sent, 50);
+    rig.stop().await;
+}

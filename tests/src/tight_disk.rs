@@ -1,0 +1,96 @@
+//! A small disk of a server's own: a tmpfs in a mount namespace, which ends with the test. Whoever may
+//! make such namespaces can run it; where the kernel forbids them the test fails and says so.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::WAIT_MAX;
+
+/// Bytes that are written at once to fill the disk; the last ones go in small steps.
+const FILL_STEPS: [usize; 2] = [65_536, 512];
+
+/// A small disk, mounted where only those see it that live in its namespace.
+pub struct TightDisk {
+    /// Whoever keeps the namespace: it ends when its standard input does.
+    holder: Child,
+    folder: PathBuf,
+}
+
+impl TightDisk {
+    /// Mounts one of that many bytes at a folder that is there.
+    ///
+    /// # Errors
+    /// When the kernel allows no such namespace.
+    pub async fn mount(folder: &Path, bytes: u64) -> Result<Self> {
+        let script = "mount -t tmpfs -o size=$1 tmpfs \"$0\" && echo mounted && exec cat";
+        let mut holder = Command::new("unshare")
+            .args(["--map-root-user", "--mount", "sh", "-c", script])
+            .arg(folder)
+            .arg(bytes.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("unshare (util-linux) is needed for a disk of its own")?;
+        let stdout = holder.stdout.take().context("stdout is piped")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let said = tokio::time::timeout(WAIT_MAX, lines.next_line()).await.context("mount")??;
+        ensure!(said.as_deref() == Some("mounted"), "no disk of its own: are namespaces allowed?");
+        Ok(Self { holder, folder: folder.to_owned() })
+    }
+
+    /// What a command has in front of it to live in the namespace; it stays the same process.
+    ///
+    /// # Errors
+    /// When the namespace is gone.
+    pub fn within(&self) -> Result<Vec<String>> {
+        let holder = self.holder.id().context("the namespace is there")?.to_string();
+        let words = ["nsenter", "--target", &holder, "--user", "--mount", "--preserve-credentials"];
+        Ok(words.map(str::to_owned).to_vec())
+    }
+
+    /// A path on the disk, as those outside of the namespace reach it.
+    ///
+    /// # Errors
+    /// When the namespace is gone.
+    pub fn path(&self, name: &str) -> Result<PathBuf> {
+        let holder = self.holder.id().context("the namespace is there")?;
+        let inside = self.folder.strip_prefix("/")?;
+        Ok(Path::new("/proc").join(holder.to_string()).join("root").join(inside).join(name))
+    }
+
+    /// Fills it to the last byte.
+    ///
+    /// # Errors
+    /// When something else than a full disk keeps from it.
+    pub fn fill(&self) -> Result<()> {
+        let path = self.path("filler")?;
+        let mut filler = OpenOptions::new().create(true).append(true).open(path)?;
+        FILL_STEPS.into_iter().try_for_each(|step| fill(&mut filler, step))
+    }
+
+    /// Gives the space back.
+    ///
+    /// # Errors
+    /// When it was not filled.
+    pub fn free(&self) -> Result<()> {
+        Ok(std::fs::remove_file(self.path("filler")?)?)
+    }
+}
+
+fn fill(filler: &mut File, step: usize) -> Result<()> {
+    let bytes = vec![b'x'; step];
+    loop {
+        match filler.write_all(&bytes) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(()),
+            Err(error) => return Err(error).context("the disk is filled"),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Everything that a caller asks for and that writes, with what has to be there first, where its
+//! effect is seen, and what the same call again is answered with.
+
+use http::Method;
+use notify_tests::{template, tomorrow};
+use serde_json::{Value, json};
+
+/// A request. In its path and body stand `{n}` for a number of its own (`"#{n}"` where it is one in
+/// JSON), `{made}` for the id that the
+/// request before it was answered with, and the words of `super::calls::Around`.
+pub(super) type Ask = (Method, &'static str, Value);
+
+/// A call that writes.
+pub(super) struct Call {
+    pub(super) operation: &'static str,
+    /// What has to be there first.
+    pub(super) before: Vec<Ask>,
+    pub(super) ask: Ask,
+    /// Where its effect is seen; `None` where nothing of it is.
+    pub(super) seen_at: Option<&'static str>,
+    /// Status of the same call again after it was done.
+    pub(super) again: u16,
+}
+
+fn call(operation: &'static str, ask: Ask, seen_at: &'static str) -> Call {
+    Call { operation, before: Vec::new(), ask, seen_at: Some(seen_at), again: 200 }
+}
+
+impl Call {
+    fn after(mut self, before: Vec<Ask>) -> Self {
+        self.before = before;
+        self
+    }
+
+    fn again(mut self, status: u16) -> Self {
+        self.again = status;
+        self
+    }
+
+    fn unseen(operation: &'static str, ask: Ask) -> Self {
+        Self { operation, before: Vec::new(), ask, seen_at: None, again: 200 }
+    }
+}
+
+fn post(path: &'static str, body: Value) -> Ask {
+    (Method::POST, path, body)
+}
+
+fn put(path: &'static str, body: Value) -> Ask {
+    (Method::PUT, path, body)
+}
+
+pub(super) fn get(path: &'static str) -> Ask {
+    (Method::GET, path, Value::Null)
+}
+
+fn delete(path: &'static str) -> Ask {
+    (Method::DELETE, path, Value::Null)
+}
+
+/// Every call that writes, but those of [`super::starts`].
+pub(super) fn calls() -> Vec<Call> {
+    [administration(), templates(), audience(), sending()].into_iter().flatten().collect()
+}
+
+fn administration() -> Vec<Call> {
+    let app = || vec![post("/admin/v1/apps", json!({"name": "victim-{n}"}))];
+    let (one, providers) = ("/admin/v1/apps/{made}", "/admin/v1/apps/{app}/providers/webpush");
+    let keys = "/admin/v1/apps/{app}/keys";
+    let webpush = || put(providers, json!({"subject": "mailto:{n}@example.com"}));
+    vec![
+        call("create_app", post("/admin/v1/apps", json!({"name": "app-{n}"})), "/admin/v1/apps"),
+        call("change_app", (Method::PATCH, one, json!({"name": "new-{n}"})), one).after(app()),
+        call("delete_app", delete(one), one).after(app()).again(404),
+        call("add_key", post(keys, json!({})), keys),
+        call("revoke_key", delete("/admin/v1/apps/{app}/keys/{made}"), keys)
+            .after(vec![post(keys, json!({}))])
+            .again(404),
+        call("put_provider", webpush(), providers),
+        call("delete_provider", delete(providers), providers).after(vec![webpush()]).again(404),
+        Call::unseen(
+            "release_provider",
+            post("/admin/v1/apps/{app}/providers/webpush/resume", json!({})),
+        )
+        .after(vec![webpush()]),
+        Call::unseen("check", get("/readyz")),
+        Call::unseen("storage", get("/admin/v1/diagnostics")),
+    ]
+}
+
+fn templates() -> Vec<Call> {
+    let made = || vec![post("/v1/campaigns", template("made-{n}"))];
+    let (all, one) = ("/v1/campaigns?status=all", "/v1/campaigns/{made}");
+    let feed = || post("/v1/feeds", json!({"url": "https://f-{n}.example/feed", "name": "f"}));
+    let disabled = json!({"status": "disabled"});
+    vec![
+        call("create_campaign", post("/v1/campaigns", template("new-{n}")), all),
+        call("replace_campaign", put(one, template("other-{n}")), one).after(made()),
+        call("set_campaign_status", put("/v1/campaigns/{made}/status", disabled), one)
+            .after(made()),
+        call("delete_campaign", delete(one), one).after(made()).again(404),
+        call("create_feed", feed(), "/v1/feeds"),
+        call("delete_feed", delete("/v1/feeds/{made}"), "/v1/feeds").after(vec![feed()]).again(404),
+    ]
+}
+
+fn audience() -> Vec<Call> {
+    let phone = || {
+        let body = json!({"device_id": "d-{n}", "platform": "ios", "sdk_type": "ios_push"});
+        post("/v1/devices", body)
+    };
+    let tag = || {
+        let tag = json!({"name": "t", "type": "bool", "value": true});
+        post("/v1/devices/d-{n}/tags", json!({"tags": [tag]}))
+    };
+    let one = "/v1/devices/d-{n}";
+    let person = json!({"platform": "fb-messenger", "recipient_id": "24{n}"});
+    let chat = json!({"id": "#{n}", "type": "private"});
+    let message = json!({"message_id": 1, "date": 1, "text": "/start", "chat": chat,
+        "from": {"id": "#{n}", "is_bot": false, "first_name": "A"}});
+    vec![
+        call("register_device", phone(), one),
+        call("subscribe_device", post("/v1/subscriptions", person), "/v1/devices?limit=1000"),
+        call("delete_device", delete(one), one).after(vec![phone()]).again(404),
+        call("set_tags", tag(), one).after(vec![phone()]),
+        call("remove_tag", delete("/v1/devices/d-{n}/tags/t"), one)
+            .after(vec![phone(), tag()])
+            .again(404),
+        call(
+            "take_inbound",
+            post("/hooks/telegram/{app}", json!({"update_id": 1, "message": message})),
+            "/v1/devices?platform=chatapp",
+        ),
+    ]
+}
+
+fn sending() -> Vec<Call> {
+    let later =
+        || json!({"text": "t", "platforms": ["android"], "send_at": tomorrow(), "tags": ["no"]});
+    let event = json!({"type": "opened", "notification_id": "{notification}",
+        "device_id": "e-{n}"});
+    let phone = json!({"device_id": "e-{n}", "platform": "ios", "sdk_type": "ios_push"});
+    let report = json!({"id": "own-{n}", "text": "t", "platforms": ["ios"]});
+    vec![
+        call("accept_notification", post("/v1/notifications", later()), "/v1/notifications"),
+        call("record_report", post("/v1/notifications/notify", report), "/v1/notifications"),
+        Call::unseen("keep_preview", post("/v1/notifications/preview", later())),
+        call("cancel_notification", delete("/v1/notifications/{made}"), "/v1/notifications/{made}")
+            .after(vec![post("/v1/notifications", later())])
+            .again(400),
+        call(
+            "answer_poll",
+            post("/v1/polls/{poll}/answers/{answer}", json!({})),
+            "/v1/polls/{poll}",
+        ),
+        call(
+            "record_events",
+            post("/v1/events", json!({"events": [event]})),
+            "/v1/notifications/{notification}",
+        )
+        .after(vec![post("/v1/devices", phone)]),
+    ]
+}

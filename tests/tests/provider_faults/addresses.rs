@@ -1,0 +1,75 @@
+//! S4: addresses that lead inside end a delivery at once, and tell nobody what is there. That none
+//! is ever connected to, in any disguise, is tested beside the guard (S1 to S3).
+
+use std::net::Ipv4Addr;
+
+use anyhow::{Context, Result};
+use http::Method;
+use notify_core::{CreateNotification, DeviceId, FailureCount, Platform};
+use notify_server::sandbox::Answer;
+use notify_tests::{TestServer, browser};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+/// Browsers whose push service is on this machine.
+const BROWSERS: u64 = 20;
+
+#[tokio::test]
+async fn a_delivery_to_an_address_inside_ends_at_once_and_tells_nothing() -> Result<()> {
+    let mut server = TestServer::start().await?;
+    for seed in 0..BROWSERS {
+        browser(&server.client(), &server.sandbox, &format!("w{seed}"), &Answer::ok()).await?;
+    }
+    // From now on this machine is inside.
+    server.restart_with(|config| config.allow_private_networks = false).await?;
+    server.sandbox.clear();
+    let client = server.client();
+    let notification = CreateNotification::to_platforms([Platform::Web], "x");
+    let id = client.notifications().create(&notification).await?.id;
+    let record = server.completed(&id).await?;
+    assert_eq!((record.counts.targeted, record.counts.failed), (BROWSERS, BROWSERS));
+    let reason = "address_not_allowed".to_owned();
+    let all = FailureCount { platform: Platform::Web, reason, count: BROWSERS };
+    assert_eq!(record.failures, [all]);
+    let counts = server.sandbox.counts();
+    assert_eq!((counts.connections, counts.failed_handshakes, counts.received), (0, 0, 0));
+    let device = DeviceId::new("w0").map_err(anyhow::Error::msg)?;
+    let told = serde_json::to_string(&client.notifications().explain(&id, &device).await?)?;
+    for secret in ["127.0.0.1", "refused", "timeout", "connect"] {
+        assert!(!told.contains(secret), "{secret}: {told}");
+    }
+    assert!(client.devices().get(&device).await?.enabled, "the address is not dead");
+    server.stop().await
+}
+
+/// Whether something listens there, nobody can tell from the answer.
+#[tokio::test]
+async fn an_address_inside_is_refused_in_the_same_words_whoever_listens_there() -> Result<()> {
+    let server = TestServer::start_with(|config| config.allow_private_networks = false).await?;
+    let caller = server.caller()?;
+    let canary = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let open = canary.local_addr()?.port();
+    let closed = {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        listener.local_addr()?.port()
+    };
+    let made = server.sandbox.subscribe(None, &Answer::ok())?;
+    let mut answers = Vec::new();
+    for port in [open, closed] {
+        for host in ["127.0.0.1", "localhost", "127.1", "2130706433", "[::1]", "[::ffff:7f00:1]"] {
+            let subscription = json!({
+                "endpoint": format!("https://{host}:{port}/push"),
+                "keys": {"p256dh": made.p256dh, "auth": made.auth},
+            });
+            let body = json!({"platform": "web", "subscription": subscription}).to_string();
+            let reply = caller.send(&Method::POST, "/v1/subscriptions", body).await?;
+            assert_eq!(reply.status, 400, "{host}: {}", reply.text());
+            answers.push(reply.errors().context("errors")?);
+        }
+    }
+    let (listening, silent) = answers.split_at(answers.len() / 2);
+    assert_eq!(listening, silent);
+    let nobody = tokio::time::timeout(std::time::Duration::ZERO, canary.accept()).await;
+    assert!(nobody.is_err(), "nobody came");
+    server.stop().await
+}

@@ -1,0 +1,103 @@
+//! T7: connections that end with any last stream they like, and certificates that nobody may take.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use anyhow::Result;
+use notify_core::{CreateNotification, DeviceStatisticsQuery, Platform};
+use notify_server::sandbox::{Action, Answer, Certificate, Provider, Rule, Settings};
+use notify_tests::{Journal, TestServer, crowd, register, until};
+
+use crate::turned::{ALL, Turned, settings};
+
+/// Devices on both platforms together.
+const CROWD: u64 = 2_000;
+/// Connections of each provider that say goodbye: as many as a message is sent again at once for.
+const GOODBYES: u32 = 2;
+/// Messages between two of them, at the least.
+const BETWEEN: u32 = 250;
+/// The highest last stream that is named: a stream that is said to be answered and is not is waited
+/// for, so that it lies far below those in flight.
+const LAST_MAX: u32 = 9;
+
+/// Numbers without a pattern, the same in every run.
+fn numbers(seed: u32) -> impl Iterator<Item = u32> {
+    let step = |last: &u32| Some(last.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
+    std::iter::successors(Some(seed), step).skip(1).map(|number| number >> 8)
+}
+
+/// A goodbye names the last stream that was processed: here one of long ago, which denies what was
+/// answered since. Nobody is left out; what is repeated was denied, and has the same identity. That
+/// an honest goodbye repeats nothing is tested in `delivery`.
+#[tokio::test]
+async fn goodbyes_that_deny_what_was_answered_lose_nothing_and_repeat_that_alone() -> Result<()> {
+    let server = TestServer::start().await?;
+    register(&server.client(), crowd(CROWD)).await?;
+    for (provider, seed) in [(Provider::Apns, 7), (Provider::Fcm, 11)] {
+        for (number, random) in (0..GOODBYES).zip(numbers(seed)) {
+            let last = Some((random % LAST_MAX) | 1);
+            let goodbye = Answer { last_stream_id: last, ..Answer::fault(Action::Goaway).first(1) };
+            let after = (1 + number) * BETWEEN + random % (BETWEEN / 2);
+            server.sandbox.script(Rule::on(provider, goodbye).after(after))?;
+        }
+    }
+    let both = [Platform::Android, Platform::Ios];
+    let notification = CreateNotification::to_platforms(both, "x");
+    let id = server.client().notifications().create(&notification).await?.id;
+    let record = server.completed(&id).await?;
+    assert_eq!((record.counts.targeted, record.counts.sent), (CROWD, CROWD), "{record:?}");
+    let journal = server.sandbox.journal();
+    let goodbyes = journal.iter().filter(|one| one.reason.as_deref() == Some("goaway"));
+    let denying: HashSet<u64> = goodbyes.map(|one| one.connection).collect();
+    assert_eq!(denying.len(), 2 * GOODBYES as usize);
+    let journal = Journal::of(journal);
+    assert_eq!(journal.reached(), usize::try_from(CROWD)?);
+    let repeated = journal.repeated();
+    println!("{} repeated", repeated.len());
+    for message in repeated {
+        assert!(denying.contains(&message.connection), "repeated without need: {message:?}");
+    }
+    assert_eq!(journal.identities(), HashSet::from([id.to_string()]));
+    server.stop().await
+}
+
+/// Devices on each platform.
+const DEVICES: u64 = 20;
+
+/// Whoever shows such a certificate gets not a byte of a message, and what waits goes out once the
+/// right one is back.
+#[tokio::test]
+async fn nothing_is_said_to_who_shows_a_bad_certificate() -> Result<()> {
+    let server = Turned::start_with(|_, _| {}).await?;
+    server.everybody(DEVICES).await?;
+    let all = DEVICES * ALL.len() as u64;
+    for certificate in [Certificate::Expired, Certificate::Elsewhere, Certificate::Stranger] {
+        server.sandbox.clear();
+        server.sandbox.set(Settings { certificate, ..settings() });
+        server.sandbox.cut();
+        let id = server.broadcast(&format!("{certificate:?}")).await?;
+        until("it is tried", async || {
+            let record = server.read(&id).await?;
+            let tried = server.sandbox.counts().failed_handshakes >= 2;
+            Ok((tried && record.counts.targeted == all).then_some(()))
+        })
+        .await?;
+        for _ in 0..60 {
+            server.clock.advance(Duration::from_secs(1));
+            server.settle().await;
+        }
+        let counts = server.sandbox.counts();
+        assert_eq!((counts.connections, counts.received), (0, 0), "{certificate:?}: {counts:?}");
+        let record = server.read(&id).await?;
+        assert_eq!(record.counts.pending, all, "{certificate:?}: {record:?}");
+
+        server.sandbox.set(settings());
+        let records = server.completed(&[id], Duration::from_secs(1)).await?;
+        assert_eq!(records[0].counts.sent, all, "{certificate:?}: {:?}", records[0]);
+        let counts = server.sandbox.counts();
+        assert_eq!((counts.accepted, counts.accepted_tokens), (all, all), "each once");
+    }
+    let statistics = server.client.statistics().devices(&DeviceStatisticsQuery::default()).await?;
+    assert_eq!(statistics.total_disabled, 0);
+    server.stop().await
+}

@@ -1,0 +1,186 @@
+//! T5 and T10: providers that do not answer, or never come to an end of it. Others go on as if
+//! nothing were, and nothing is left behind.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use http::Method;
+use notify_client::Client;
+use notify_core::{CreateNotification, Platform, ProviderKind, Subscribe};
+use notify_server::sandbox::{
+    Action, Answer, Provider, Received, Rule, Settings, apns_token, fcm_token, messenger_recipient,
+    telegram_chat,
+};
+use notify_tests::{
+    Caller, ServerProcess, TestServer, WAIT_MAX, android, completed, configure_providers, ios,
+    register, start_sandbox, until,
+};
+use serde_json::json;
+
+use crate::turned::settings;
+
+/// Devices on each platform.
+const DEVICES: u64 = 1_000;
+/// Every so many-th phone's first message is never answered.
+const SILENT_EVERY: u64 = 100;
+/// So many answers of APNs take an hour to end.
+const DAWDLING: u64 = 10;
+/// What one attempt may take, in milliseconds, give or take a second (T5).
+const ATTEMPT_MS: i64 = 30_000;
+/// The first delay of a retry, with its jitter (B39), in milliseconds.
+const DELAY_MS: std::ops::RangeInclusive<i64> = 1_000..=2_000;
+/// What the server may grow by meanwhile, in bytes (T5).
+const GROWTH_MAX: u64 = 32 * 1_048_576;
+/// By when everybody else has the message: long before anything hangs no more.
+const OTHERS: Duration = Duration::from_secs(20);
+
+fn silent(seed: u64) -> Answer {
+    match seed % SILENT_EVERY {
+        0 => Answer::fault(Action::Silence).first(1),
+        _ => Answer::ok(),
+    }
+}
+
+#[tokio::test]
+async fn silence_and_endless_answers_delay_nobody_else_and_leave_nothing_behind() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let server = ServerProcess::start(folder.path()).await?;
+    let (api, admin) = (server.api_key.as_deref(), server.admin_key.as_deref());
+    let (api, admin) = (api.context("a key")?, admin.context("a key")?);
+    let client = Client::builder(&server.origin).api_key(api).admin_key(admin).build()?;
+    let sandbox = start_sandbox().await?;
+    configure_providers(&client, &sandbox).await?;
+    register(&client, (0..DEVICES).map(|seed| ios(seed, &Answer::ok()))).await?;
+    register(&client, (0..DEVICES).map(|seed| android(seed, &silent(seed)))).await?;
+    // What a broadcast takes in good weather is no growth.
+    let both = [Platform::Ios, Platform::Android];
+    let warm = CreateNotification::to_platforms([Platform::Ios], "warm");
+    completed(&client, &client.notifications().create(&warm).await?.id).await?;
+    let memory = server.memory_peak()?;
+    sandbox.clear();
+    for seed in 0..DAWDLING {
+        let token = apns_token(seed, &Answer::ok());
+        let endless = Rule::on(Provider::Apns, Answer::ok()).more_bytes(1_000, 10_000);
+        sandbox.script(endless.token(&token))?;
+    }
+    let began = Instant::now();
+    let notification = CreateNotification::to_platforms(both, "x");
+    let id = client.notifications().create(&notification).await?.id;
+    let others = 2 * DEVICES - DEVICES / SILENT_EVERY - DAWDLING;
+    until("everybody else has it", async || {
+        Ok((client.notifications().get(&id).await?.counts.sent >= others).then_some(()))
+    })
+    .await?;
+    assert!(began.elapsed() < OTHERS, "{:?}", began.elapsed());
+    let record = completed(&client, &id).await?;
+    assert_eq!(record.counts.sent, 2 * DEVICES, "{record:?}");
+
+    let journal = sandbox.journal();
+    for seed in (0..DEVICES).step_by(SILENT_EVERY as usize) {
+        let at = arrivals(&journal, &fcm_token(seed, &silent(seed)));
+        let waited_ms = at[1] - at[0];
+        let wanted = ATTEMPT_MS - 1_000 + DELAY_MS.start()..=ATTEMPT_MS + 1_000 + DELAY_MS.end();
+        assert!(at.len() == 2 && wanted.contains(&waited_ms), "{seed}: {at:?}");
+    }
+    // Its status said that it was taken: what never ended is not sent again.
+    for seed in 0..DAWDLING {
+        assert_eq!(arrivals(&journal, &apns_token(seed, &Answer::ok())).len(), 1, "{seed}");
+    }
+    let admin = Caller::admin(&server.origin, admin)?;
+    until("nothing is in flight", async || {
+        let metrics = admin.send(&Method::GET, "/metrics", "").await?.text();
+        let idle = |kind| {
+            let busy =
+                format!("notify_provider_connections{{channel=\"{kind}\",state=\"busy\"}} 0");
+            metrics.contains(&busy)
+        };
+        Ok((idle("apns") && idle("fcm")).then_some(()))
+    })
+    .await?;
+    let grown = server.memory_peak()?.saturating_sub(memory);
+    println!("grown by {} KiB", grown / 1_024);
+    assert!(grown <= GROWTH_MAX, "{} MiB", grown / 1_048_576);
+    sandbox.stop().await;
+    server.kill().await
+}
+
+/// When messages to a token came.
+fn arrivals(journal: &[Received], token: &str) -> Vec<i64> {
+    let to_it = journal.iter().filter(|message| message.token.as_deref() == Some(token));
+    to_it.map(|message| message.at_ms).collect()
+}
+
+/// Devices on each platform that goes on, and on the one that is dead.
+const LIVE: u64 = 400;
+const DEAD: u64 = 2_000;
+/// How long each answer takes, so that it is streams and not this machine that make the pace.
+const ANSWER_MS: u64 = 100;
+/// Streams of a connection.
+const STREAMS: u32 = 5;
+/// Broadcasts with and without the dead one; of each kind the fastest counts.
+const ROUNDS: usize = 4;
+/// Throughput that is left (T10).
+const SHARE_MIN: f64 = 0.9;
+
+/// How long a broadcast to the others takes.
+async fn broadcast(server: &TestServer) -> Result<Duration> {
+    let others = [Platform::Android, Platform::FbMessenger, Platform::ChatApp];
+    let notification = CreateNotification::to_platforms(others, "x");
+    let began = Instant::now();
+    let id = server.client().notifications().create(&notification).await?.id;
+    let record = server.completed(&id).await?;
+    let took = began.elapsed();
+    assert_eq!(record.counts.sent, others.len() as u64 * LIVE, "{record:?}");
+    Ok(took)
+}
+
+#[tokio::test]
+async fn a_dead_provider_leaves_the_others_their_throughput() -> Result<()> {
+    let server = TestServer::start().await?;
+    let (client, sandbox) = (server.client(), &server.sandbox);
+    for (kind, mut config) in [
+        (ProviderKind::Messenger, sandbox.messenger_config()),
+        (ProviderKind::Telegram, sandbox.telegram_config()),
+    ] {
+        config["rate_per_second"] = json!(1_000_000);
+        client.admin().put_provider(server.app_id, kind, &config).await?;
+    }
+    sandbox.set(Settings { max_concurrent_streams: STREAMS, ..settings() });
+    register(&client, (0..LIVE).map(|seed| android(seed, &Answer::ok()))).await?;
+    register(&client, (0..DEAD).map(|seed| ios(seed, &Answer::ok()))).await?;
+    let (client_of, ok) = (&client, &Answer::ok());
+    let chats = (0..LIVE).map(|seed| async move {
+        let person = Subscribe::messenger(messenger_recipient(seed, ok));
+        client_of.subscriptions().create(&person).await?;
+        let chat = Subscribe::chat(telegram_chat(seed, ok));
+        client_of.subscriptions().create(&chat).await
+    });
+    futures_util::future::try_join_all(chats).await?;
+    for provider in [Provider::Fcm, Provider::Messenger, Provider::Telegram] {
+        sandbox.script(Rule::on(provider, Answer::ok()).delay_ms(ANSWER_MS))?;
+    }
+    sandbox.script(Rule::on(Provider::Apns, Answer::fault(Action::Silence)))?;
+    // Opens the connections.
+    broadcast(&server).await?;
+    let (mut alone, mut beside) = (Duration::MAX, Duration::MAX);
+    for _ in 0..ROUNDS {
+        alone = alone.min(broadcast(&server).await?);
+    }
+    let before = sandbox.counts().received;
+    let dead = CreateNotification::to_platforms([Platform::Ios], "dead");
+    let dead = client.notifications().create(&dead).await?.id;
+    sandbox.wait_for(usize::try_from(before)? + 1, WAIT_MAX).await;
+    for _ in 0..ROUNDS {
+        beside = beside.min(broadcast(&server).await?);
+    }
+    assert!(sandbox.counts().answers.iter().any(|count| count.provider == Provider::Apns));
+    assert_eq!(client.notifications().get(&dead).await?.counts.sent, 0);
+    let share = alone.as_secs_f64() / beside.as_secs_f64();
+    println!("{alone:?} alone, {beside:?} beside a dead one: {share:.2}");
+    assert!(share >= SHARE_MIN, "{alone:?} alone, {beside:?} beside a dead one");
+    // Whoever is silent now would keep the server from stopping.
+    client.notifications().cancel(&dead).await?;
+    sandbox.clear();
+    sandbox.cut();
+    server.stop().await
+}

@@ -1,0 +1,81 @@
+//! T17: as many ids as a request may name, one more, twice the same, and nobody's.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use http::Method;
+use notify_core::{NotificationId, PageQuery};
+use notify_server::sandbox::Answer;
+use notify_tests::{Journal, TestServer, android, ios, register};
+use serde_json::{Value, json};
+
+/// Ids that a list may hold (spec 8).
+const IDS_MAX: u64 = 1_000;
+/// The longest that accepting such a request may take. The row's figure is 50 ms at the 99th
+/// percentile of a release build; here it is a debug build among other tests.
+const ACCEPT_MAX: Duration = Duration::from_secs(1);
+
+fn names(prefix: &str, from: u64, to: u64) -> Vec<String> {
+    (from..to).map(|seed| format!("{prefix}{seed}")).collect()
+}
+
+/// Sends to these ids; what came of it and what arrived.
+async fn send(server: &TestServer, ids: &[(&str, Vec<String>)]) -> Result<(Value, Journal)> {
+    server.sandbox.clear();
+    let mut body = json!({"text": "x"});
+    for (field, list) in ids {
+        body[field] = json!(list);
+    }
+    let began = Instant::now();
+    let accepted = server.caller()?.post("/v1/notifications", &body).await?;
+    let took = began.elapsed();
+    assert!(took < ACCEPT_MAX, "{took:?}");
+    let id: NotificationId = serde_json::from_value(accepted["id"].clone())?;
+    let record = server.completed(&id).await?;
+    Ok((serde_json::to_value(record.counts)?, Journal::of(server.sandbox.journal())))
+}
+
+#[tokio::test]
+async fn a_thousand_ids_are_taken_each_once_and_one_more_is_refused() -> Result<()> {
+    let server = TestServer::start().await?;
+    let client = server.client();
+    register(&client, (0..=IDS_MAX).map(|seed| android(seed, &Answer::ok()))).await?;
+    register(&client, (0..IDS_MAX).map(|seed| ios(seed, &Answer::ok()))).await?;
+    let (a, i) = ("android_device_ids", "ios_device_ids");
+    let most = || names("a", 0, IDS_MAX);
+
+    let twice: Vec<_> = (0..IDS_MAX).map(|seed| format!("a{}", seed / 2)).collect();
+    let nobody = [names("nobody", 0, IDS_MAX - 1), names("a", 7, 8)].concat();
+    let cases = [
+        (vec![(a, most())], IDS_MAX, 0),
+        (vec![(a, most()), (i, names("i", 0, IDS_MAX))], 2 * IDS_MAX, 0),
+        (vec![(a, twice)], IDS_MAX / 2, 0),
+        (vec![(a, nobody)], 1, IDS_MAX - 1),
+        // Ids of the other platform are nobody's.
+        (vec![(a, names("i", 0, IDS_MAX))], 0, IDS_MAX),
+    ];
+    for (ids, reached, unknown) in cases {
+        let (counts, journal) = send(&server, &ids).await?;
+        assert_eq!((&counts["sent"], &counts["unknown"]), (&json!(reached), &json!(unknown)));
+        assert_eq!(journal.reached() as u64, reached, "{counts}");
+        assert!(journal.repeated().is_empty(), "each once");
+    }
+
+    let query = PageQuery { limit: Some(1_000), cursor: None };
+    let before = client.notifications().list(&query).await?.notifications.len();
+    for (field, list) in [
+        (a, names("a", 0, IDS_MAX + 1)),
+        (i, names("i", 0, IDS_MAX + 1)),
+        // The limit is looked at before repeats are taken out (B12).
+        (a, vec!["a1".to_owned(); 1_001]),
+    ] {
+        let body = json!({"text": "x", field: list}).to_string();
+        let reply = server.caller()?.send(&Method::POST, "/v1/notifications", body).await?;
+        assert_eq!(reply.status, 400, "{}", reply.text());
+        let errors = reply.errors().context("errors")?;
+        assert!(errors.len() == 1 && errors[0].starts_with(field), "{errors:?}");
+    }
+    let after = client.notifications().list(&query).await?.notifications.len();
+    assert_eq!(after, before, "nothing is stored");
+    server.stop().await
+}

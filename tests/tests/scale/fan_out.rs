@@ -1,0 +1,61 @@
+//! One notification to everybody on every platform: everybody gets it once, in memory that does not
+//! grow with the audience, at a few bytes of disk for each who got it.
+
+use anyhow::Result;
+use notify_core::{CreateNotification, NotificationStatus, Platform};
+use notify_tests::completed;
+
+use crate::audience::every_platform;
+use crate::stage::Stage;
+use crate::{devices, within};
+
+const MIB: u64 = 1_048_576;
+/// Devices that fill all that a fan-out holds in memory.
+const FEW: u64 = 10_000;
+/// How much more memory a fan-out to more than those may take.
+const GROWTH_BYTES_MAX: u64 = 16 * MIB;
+/// How much more memory than before it any fan-out may take, connections to every platform and
+/// their TLS included.
+const ABOVE_IDLE_BYTES_MAX: u64 = 128 * MIB;
+/// Disk of a device that went well, in bytes.
+const DEVICE_BYTES_MAX: u64 = 8;
+/// Disk of a fan-out whatever its audience: pages of the database that are begun.
+const BASE_BYTES_MAX: u64 = 256 * 1_024;
+
+/// What one fan-out took, in bytes.
+#[derive(Debug)]
+struct Taken {
+    /// Memory above the most before it.
+    memory: u64,
+    /// Growth of the database.
+    disk: u64,
+}
+
+#[tokio::test]
+async fn a_fan_out_over_all_platforms_reaches_everybody_once_in_bounded_memory() -> Result<()> {
+    let (many, _) = devices();
+    let few = fan_out(FEW).await?;
+    let taken = fan_out(many).await?;
+    println!("{FEW} devices took {few:?}, {many} took {taken:?} (bytes)");
+    assert!(taken.memory <= few.memory + GROWTH_BYTES_MAX, "{few:?}, then {taken:?}");
+    assert!(taken.memory <= ABOVE_IDLE_BYTES_MAX, "{taken:?}");
+    assert!(taken.disk <= many * DEVICE_BYTES_MAX + BASE_BYTES_MAX, "{taken:?}");
+    Ok(())
+}
+
+async fn fan_out(devices: u64) -> Result<Taken> {
+    let stage = Stage::with(every_platform, devices).await?;
+    let (memory, disk) = (stage.server.memory_peak()?, stage.bytes().await?);
+    let platforms = Platform::ALL;
+    let notification = CreateNotification::to_platforms(platforms, "Everybody");
+    let id = stage.client.notifications().create(&notification).await?.id;
+    stage.sandbox.wait_for(usize::try_from(devices)?, within(devices)).await;
+    let record = completed(&stage.client, &id).await?;
+    let counts = &record.counts;
+    assert_eq!(record.status, NotificationStatus::Completed, "{record:?}");
+    assert_eq!((counts.targeted, counts.sent), (devices, devices), "{record:?}");
+    let seen = stage.sandbox.counts();
+    assert_eq!((seen.accepted, seen.accepted_tokens), (devices, devices), "{seen:?}");
+    let memory = stage.server.memory_peak()?.saturating_sub(memory);
+    Ok(Taken { memory, disk: stage.bytes().await?.saturating_sub(disk) })
+}

@@ -1,0 +1,30 @@
+//! Many devices: what one fan-out to all of them costs, and what others of the same server notice
+//! of it. A build for tests takes some ten thousand; `NOTIFY_SCALE_DEVICES=1000000` takes as many
+//! as the figures of the product are given for.
+
+mod audience;
+mod fan_out;
+mod neighbours;
+mod stage;
+
+use std::time::Duration;
+
+use notify_tests::WAIT_MAX;
+
+/// Devices of the largest audience, unless told otherwise.
+const DEVICES_DEFAULT: u64 = 40_000;
+/// Deliveries for which the longest wait of a test is granted once.
+const DEVICES_A_WAIT: u64 = 10_000;
+
+/// Devices of the largest audience, and whether that was asked for.
+fn devices() -> (u64, bool) {
+    let told = std::env::var("NOTIFY_SCALE_DEVICES").ok();
+    let told = told.map(|text| text.parse().expect("NOTIFY_SCALE_DEVICES is a number"));
+    (told.unwrap_or(DEVICES_DEFAULT), told.is_some())
+}
+
+/// Longest wait for so many deliveries.
+fn within(devices: u64) -> Duration {
+    let waits = 1 + devices / DEVICES_A_WAIT;
+    WAIT_MAX * u32::try_from(waits).expect("an audience that a machine can hold")
+}
