@@ -129,7 +129,7 @@ impl Survivor {
     /// Stops it in order (SIGTERM), which repeats nothing; answers how long it took.
     ///
     /// # Errors
-    /// When it ends otherwise than in order, or not within [`STOP_MAX`].
+    /// When it ends otherwise than in order, or not within 30 s.
     pub async fn stop(&mut self) -> Result<Duration> {
         let running = self.running.take().context("the server runs")?;
         let asked = std::time::Instant::now();

@@ -125,8 +125,8 @@ pub trait Provider: Send + Sync {
     /// When the payload is larger than the provider takes (B16).
     fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge>;
 
-    /// Makes one attempt. Its time is bounded ([`REQUEST_TIMEOUT_SECONDS`]), what it reads of the answer
-    /// too ([`ANSWER_BYTES_MAX`]).
+    /// Makes one attempt. Its time is bounded (`REQUEST_TIMEOUT_SECONDS`), what it reads of the answer
+    /// too (`ANSWER_BYTES_MAX`).
     async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer;
 
     /// Asks the provider whether it takes our credentials, without sending anything to anybody: a

@@ -127,7 +127,7 @@ impl Lane {
                 app.no = self.app.0,
                 platform = %self.platform,
                 "so many addresses look dead at once that credentials, topic or host may be wrong; \
-                 nothing is disabled or sent before the provider is released or configured anew"
+                 nothing is disabled or sent before `notify providers resume` or another configuration"
             );
         }
     }
