@@ -2,18 +2,19 @@
 //! sends, and beside npm's web-push. The sandbox's browsers read every message, by code of their
 //! own: what they cannot read is not counted as accepted.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::bare::web_push::{self, Orders, Subscription};
 use crate::caller::Caller;
 use crate::children::{Sandbox, Server};
 use crate::costs::Costs;
-use crate::http_load::{Connection, write_request};
+use crate::http_load::{Connection, call, write_request};
 use crate::peers::Peers;
 use crate::place::Place;
 use crate::process::{Others, flush_p50};
@@ -24,6 +25,8 @@ use crate::table::{Goal, Line, Section, grouped};
 
 /// Connections that subscribe.
 const SUBSCRIBING_AT_ONCE: usize = 32;
+/// Browsers whose messages a second implementation reads.
+const SAMPLE: usize = 100;
 
 /// What the server sends to a browser.
 struct Sent {
@@ -67,6 +70,10 @@ pub(crate) async fn run(scale: &Scale, place: &Place, peers: &Peers) -> anyhow::
         section.others.push(others.share()?);
     }
     server.stop()?;
+    let second = match read_elsewhere(place, peers).await? {
+        Ok(read) => format!("{read} more were read by http_ece of npm"),
+        Err(reason) => format!("http_ece of npm read none: {reason}"),
+    };
     let line = |beside: String, ratio: f64, goal: f64| Line {
         row: "web push",
         what: format!("{} browsers, encrypted and sent", grouped(count as f64)),
@@ -81,7 +88,7 @@ pub(crate) async fn run(scale: &Scale, place: &Place, peers: &Peers) -> anyhow::
     section.lines.push(line(beside, ours.cpu_ratio(&npm), 0.15));
     section.notes.push(format!(
         "web push: every message of all three was read by the sandbox's browsers, whose code is not \
-         that which encrypts; npm's web-push sent {} a round",
+         that which encrypts; {second}; npm's web-push sent {} a round",
         grouped(scale.peer_browsers as f64)
     ));
     Ok(section)
@@ -111,6 +118,43 @@ async fn shown(place: &Place) -> anyhow::Result<Sent> {
     let sent = Sent { headers: headers(message)?, payload: message["payload"].to_string() };
     server.stop()?;
     Ok(sent)
+}
+
+/// Has browsers of a second implementation read what they are sent; answers how many did, or why
+/// there are none.
+async fn read_elsewhere(place: &Place, peers: &Peers) -> anyhow::Result<Result<usize, String>> {
+    let mut browsers = match peers.start("browsers.mjs", &json!({ "count": SAMPLE }))? {
+        Ok(browsers) => browsers,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    browsers.tell("{}")?;
+    let all: Vec<Value> = serde_json::from_str(&browsers.hear()?)?;
+    let (server, caller, sandbox, _data) = start(place, SAMPLE).await?;
+    let mut keys = HashMap::new();
+    for of_browser in all {
+        let ask = json!({ "keys": of_browser });
+        let made = call(sandbox.address, "POST", "/sandbox/subscriptions", &[], Some(&ask)).await?;
+        let body = json!({ "platform": "web", "subscription": made });
+        let key = [("x-api-key", caller.keys.api_key.as_str())];
+        call(caller.address, "POST", "/v1/subscriptions", &key, Some(&body)).await?;
+        let endpoint = made["endpoint"].as_str().context("an endpoint")?;
+        let id = endpoint.rsplit('/').next().unwrap_or_default().to_owned();
+        keys.insert(id, of_browser["p256dh"].clone());
+    }
+    caller.fan_out(&notification(&["web"], None), SAMPLE as u64).await?;
+    let sent = received(&sandbox).await?.into_iter().map(|message| {
+        let token = message["token"].as_str().unwrap_or_default();
+        json!({ "p256dh": keys[token], "encrypted": message["payload"]["encrypted"] })
+    });
+    browsers.tell(&Value::from_iter(sent).to_string())?;
+    let read: Vec<Value> = serde_json::from_str(&browsers.hear()?)?;
+    server.stop()?;
+    for text in &read {
+        let message: Value = serde_json::from_str(text.as_str().context("a text")?)?;
+        ensure!(message["data"]["notification_id"].is_string(), "{message}");
+    }
+    ensure!(read.len() == SAMPLE, "{} of {SAMPLE} were read", read.len());
+    Ok(Ok(read.len()))
 }
 
 /// Has browsers subscribe at the sandbox, and registers them.

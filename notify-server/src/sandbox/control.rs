@@ -10,7 +10,7 @@
 //! | `DELETE /sandbox/received` | forgets them, and the counts |
 //! | `GET /sandbox/counts` | how often each answer was given |
 //! | `GET`, `POST`, `DELETE /sandbox/rules` | a [`Rule`] as JSON, or a list of them |
-//! | `POST /sandbox/subscriptions` | `{application_server_key?, script?}`: subscribes a browser |
+//! | `POST /sandbox/subscriptions` | `{application_server_key?, keys?, script?}`: subscribes a browser |
 //! | `DELETE /sandbox/connections` | ends every open connection, this one too |
 //! | `POST /sandbox/tokens` | `{token, environment?, topic?}`: where an APNs token belongs |
 //! | `GET`, `POST /sandbox/settings` | [`Settings`]; a field left out keeps its value |
@@ -180,6 +180,7 @@ fn subscribe(scene: &Scene, call: &Call) -> Answered {
     #[serde(default, deny_unknown_fields)]
     struct Body {
         application_server_key: Option<String>,
+        keys: Option<webpush::BrowserKeys>,
         script: String,
     }
 
@@ -188,7 +189,7 @@ fn subscribe(scene: &Scene, call: &Call) -> Answered {
     }
     let body: Body = if call.body.is_empty() { Body::default() } else { parse(call)? };
     let key = body.application_server_key.as_deref();
-    let made = webpush::subscribe(scene, key, &body.script)
+    let made = webpush::subscribe(scene, key, body.keys, &body.script)
         .map_err(|error| Refused::Invalid(error.to_string()))?;
     Ok(ok(&json!({
         "endpoint": made.endpoint,

@@ -164,7 +164,7 @@ impl Sandbox {
         answer: &Answer,
     ) -> Result<notify_core::WebSubscription, SubscribeError> {
         let script = webpush::script(answer).ok_or(SubscribeError::Script)?;
-        webpush::subscribe(&self.scene, application_server_key, &script)
+        webpush::subscribe(&self.scene, application_server_key, None, &script)
     }
 
     /// The body for `PUT …/providers/messenger`.

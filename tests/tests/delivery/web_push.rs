@@ -1,12 +1,15 @@
 //! Web Push from a subscription to what the browser decrypts (B25, B34, B36, B39, B40).
 
 use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Method;
 use notify_core::{
     CreateNotification, DisabledReason, FailureCount, NotificationStatus, Platform, Priority,
     ProviderKind, WebPushAction,
 };
-use notify_server::sandbox::{Answer, Provider, Rule};
-use notify_tests::{TestServer, browser};
+use notify_server::sandbox::{Answer, Browser, Provider, Rule};
+use notify_tests::{Caller, TestServer, browser};
 use serde_json::json;
 
 use crate::send;
@@ -200,5 +203,34 @@ async fn what_a_push_service_asks_for_is_never_undercut() -> Result<()> {
     server.completed(&id).await?;
     let at: Vec<i64> = sandbox.journal().iter().map(|message| message.at_ms).collect();
     assert!(at.len() == 2 && at[1] - at[0] >= 2_000, "{at:?}");
+    server.stop().await
+}
+
+/// The sandbox tells a browser of somebody else's what it was sent, which it cannot read itself.
+#[tokio::test]
+async fn a_browser_with_keys_of_its_own_is_sent_what_it_can_read() -> Result<()> {
+    let server = TestServer::start().await?;
+    let mine = Browser::new()?;
+    let keys = mine.subscription("");
+    let sandbox = Caller::app(&format!("http://{}", server.sandbox.addr()), "none is asked for")?;
+    for (keys, status) in [
+        (json!({"p256dh": keys.p256dh, "auth": keys.auth}), 200),
+        (json!({"p256dh": keys.p256dh, "auth": "c2hvcnQ"}), 400),
+        (json!({"p256dh": keys.auth, "auth": keys.auth}), 400),
+    ] {
+        let ask = json!({ "keys": keys }).to_string();
+        let reply = sandbox.send(&Method::POST, "/sandbox/subscriptions", ask).await?;
+        assert_eq!(reply.status, status, "{keys}");
+        if status == 200 {
+            let body = json!({"platform": "web", "subscription": reply.json()?});
+            server.caller()?.post("/v1/subscriptions", &body).await?;
+        }
+    }
+    let (record, received) = send(&server, &to_browsers("Läuft")).await?;
+    assert_eq!(record.counts.sent, 1, "{record:?}");
+    let encrypted = received[0].payload["encrypted"].as_str().context("it is shown as it came")?;
+    let text = mine.decrypt(&URL_SAFE_NO_PAD.decode(encrypted)?).context("it can be read")?;
+    let message: serde_json::Value = serde_json::from_slice(&text)?;
+    assert_eq!(message["body"], "Läuft");
     server.stop().await
 }

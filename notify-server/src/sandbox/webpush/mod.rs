@@ -7,16 +7,18 @@ mod browser;
 mod refusals;
 mod subscriptions;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(super) use authorization::VerifiedVapid;
 pub use browser::Browser;
 pub use refusals::Refusal;
 pub(super) use refusals::{script, status_of};
 pub use subscriptions::SubscribeError;
-pub(super) use subscriptions::{Subscriptions, subscribe};
+pub(super) use subscriptions::{BrowserKeys, Subscriptions, subscribe};
 
 use super::answer::{Action, Answer, Provider};
 use super::apns::shown_payload;
@@ -49,7 +51,7 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, path: &str, call: &Call) -> V
         return Verdict::answer(respond(StatusCode::METHOD_NOT_ALLOWED, plain, ""));
     }
     let (payload, Scripted { answer, delay_ms, dress }) = match check(scene, id, call) {
-        Ok(text) => (shown_payload(&text), scene.rules.scripted(Provider::WebPush, id, in_id(id))),
+        Ok(payload) => (payload, scene.rules.scripted(Provider::WebPush, id, in_id(id))),
         Err(refusal) => {
             let answer = Answer { status: Some(refusal.status), ..Answer::reason(refusal.reason) };
             (Value::Null, Scripted::plain(answer))
@@ -79,8 +81,9 @@ fn accepted(code: u16, message_id: &str, call: &Call) -> Response<Bytes> {
     response
 }
 
-/// The text of a message that a service would take and its browser can read.
-fn check(scene: &Scene, id: &str, call: &Call) -> Result<Vec<u8>, &'static Refusal> {
+/// A message that a service would take, as its browser reads it; as it came where the keys are not
+/// the sandbox's.
+fn check(scene: &Scene, id: &str, call: &Call) -> Result<Value, &'static Refusal> {
     let subscribed = scene.subscriptions.get(id).ok_or(&NO_ENDPOINT)?;
     if call.body.len() > BODY_BYTES_MAX {
         return Err(&TOO_LARGE);
@@ -103,12 +106,17 @@ fn check(scene: &Scene, id: &str, call: &Call) -> Result<Vec<u8>, &'static Refus
     let authorization = call.header(header::AUTHORIZATION.as_str());
     authorization::check(scene, authorization, &subscribed.application_server_key)?;
     if call.body.is_empty() {
-        return Ok(Vec::new());
+        return Ok(shown_payload(&[]));
     }
     if call.header(header::CONTENT_ENCODING.as_str()) != Some("aes128gcm") {
         return Err(&MISSING_HEADER);
     }
-    subscribed.browser.decrypt(&call.body).ok_or(&BAD_CRYPTO)
+    match &subscribed.browser {
+        Some(browser) => {
+            browser.decrypt(&call.body).map(|text| shown_payload(&text)).ok_or(&BAD_CRYPTO)
+        }
+        None => Ok(json!({ "encrypted": URL_SAFE_NO_PAD.encode(&call.body) })),
+    }
 }
 
 fn record(

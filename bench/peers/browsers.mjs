@@ -1,0 +1,26 @@
+// Browsers by a second implementation, http_ece: makes their keys, then reads what they were sent.
+import { createECDH, randomBytes } from "node:crypto";
+import { createInterface } from "node:readline";
+import ece from "http_ece";
+
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const hear = async () => JSON.parse((await lines.next()).value);
+
+const { count } = await hear();
+console.log("ready");
+await hear();
+const browsers = new Map();
+for (let made = 0; made < count; made += 1) {
+  const privateKey = createECDH("prime256v1");
+  const p256dh = privateKey.generateKeys("base64url");
+  browsers.set(p256dh, { privateKey, authSecret: randomBytes(16).toString("base64url") });
+}
+console.log(
+  JSON.stringify([...browsers].map(([p256dh, { authSecret }]) => ({ p256dh, auth: authSecret }))),
+);
+const read = (await hear()).map(({ p256dh, encrypted }) => {
+  const { privateKey, authSecret } = browsers.get(p256dh);
+  const body = Buffer.from(encrypted, "base64url");
+  return ece.decrypt(body, { version: "aes128gcm", privateKey, authSecret }).toString("utf8");
+});
+console.log(JSON.stringify(read));
