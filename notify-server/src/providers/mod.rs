@@ -1,5 +1,5 @@
 //! The platform push providers. Each makes one attempt and says what it saw, in the vocabulary of
-//! [`Answer`]. None retries, waits, stores or counts: policy is `delivery`'s.
+//! [`Answer`]. None decides whether a delivery goes on, stores or counts: policy is `delivery`'s.
 //!
 //! To add a provider: a file here with its configuration, payload in `payload/`, its answer table,
 //! one line in [`Providers`], and an entry in the shared checks of `providers/tests.rs`.

@@ -64,8 +64,9 @@ impl Job {
             Some(known) => known.payload.clone(),
             None => {
                 let payload = self.render(&provider, ttl_seconds, &lane.shared.public_url);
-                let (provider, payload) = (provider.clone(), payload.clone());
-                rendered.insert(Rendered { provider, ttl_seconds, payload }).payload.clone()
+                let provider = provider.clone();
+                *rendered = Some(Rendered { provider, ttl_seconds, payload: payload.clone() });
+                payload
             }
         };
         Ok(match payload {
