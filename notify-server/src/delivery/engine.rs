@@ -22,6 +22,9 @@ use crate::store::{AppNo, DispatchNo, StoreError};
 /// How soon the engine looks again at retries that are past due but were not taken, in
 /// milliseconds: their lane is held, or at its bounds.
 const LOOK_AGAIN_MS: i64 = 1_000;
+/// Least time between looks at retries that come due, in milliseconds: those of one storm come due
+/// a moment apart, and each look ends in a claim, which is a commit.
+const RETRIES_TOGETHER_MS: i64 = 100;
 
 /// The delivery engine at work. Dropping it without [`Engine::stop`] leaves it running.
 pub struct Engine {
@@ -113,6 +116,8 @@ impl EngineRun {
     /// Works until it is told to stop, and then until every lane has come to its end.
     pub(super) async fn run(mut self) {
         while !self.shared.stop.asked() {
+            // Ahead of the look: what is committed from here on may not be seen by it.
+            self.shared.looks_at(None);
             let next = match self.look().await {
                 Ok(next) => next,
                 Err(error) => {
@@ -121,6 +126,7 @@ impl EngineRun {
                 }
             };
             let shared = self.shared.clone();
+            shared.looks_at(next);
             tokio::select! {
                 biased;
                 () = shared.wake.notified() => {}
@@ -148,7 +154,10 @@ impl EngineRun {
         }
         // One instant for the whole look: what becomes due in the middle of it is seen as next.
         let now = self.shared.clock.now();
-        let more_due = self.start_due(now).await?;
+        // Read first: a write with nothing to do would stand in line with those that have.
+        let due = self.shared.store.next_due().await?;
+        let is_due = due.is_some_and(|due| due <= now);
+        let more_due = is_due && self.start_due(now).await?;
         self.take_backlog().await?;
         for (app, platform) in self.shared.store.retry_lanes(now).await? {
             self.lane(app, platform).retries_due();
@@ -158,9 +167,11 @@ impl EngineRun {
         }
         let retry_due = self.shared.store.next_retry_due().await?;
         // One that is past due was handed to its lane just now.
-        let retry_due =
-            retry_due.map(|due| if due > now { due } else { now.plus_ms(LOOK_AGAIN_MS) });
-        let due = self.shared.store.next_due().await?;
+        let retry_due = retry_due.map(|due| match due > now {
+            true => due.max(now.plus_ms(RETRIES_TOGETHER_MS)),
+            false => now.plus_ms(LOOK_AGAIN_MS),
+        });
+        let due = if is_due { self.shared.store.next_due().await? } else { due };
         Ok(match (due, retry_due) {
             (Some(due), Some(retry)) => Some(due.min(retry)),
             (due, retry) => due.or(retry),

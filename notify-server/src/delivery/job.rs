@@ -15,7 +15,9 @@ use self::render::Rendered;
 use super::lane::{Lane, Service};
 use super::shared::Shared;
 use crate::providers::{Address, SharedProvider, service_of};
-use crate::store::{AudienceDevice, DeviceKey, Dispatch, DispatchNo, Settled, Source, StoreError};
+use crate::store::{
+    AudienceDevice, DeviceKey, Dispatch, DispatchNo, Settled, Source, StoreError, Zone,
+};
 
 /// How many moves of an address during one dispatch are followed back.
 const MOVES_FOLLOWED_MAX: usize = 8;
@@ -189,6 +191,11 @@ impl Job {
             Platform::Web => provider.service_slots(&self.address(device)?),
             Platform::Android | Platform::Ios | Platform::FbMessenger | Platform::ChatApp => None,
         }
+    }
+
+    /// Whether it goes out by its devices' zones.
+    pub(crate) fn is_local(&self) -> bool {
+        self.dispatch.zone != Zone::Everybody
     }
 
     /// Whether a device that changed its zone meanwhile had its turn in the other one (B19).

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use notify_core::{Platform, ProviderKind};
+use notify_core::{Platform, ProviderKind, Timestamp};
 use tokio::sync::{Notify, RwLock, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -73,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) stop: StopSign,
     /// Something may be due that the engine does not know of.
     pub(crate) wake: Notify,
+    /// When the engine looks next by itself; not before it is told, while it looks.
+    next_look: Mutex<Option<Timestamp>>,
     /// Lanes of this process. In order: a change is told to them one after another.
     pub(crate) lanes: Mutex<BTreeMap<(AppNo, Platform), Arc<Lane>>>,
     pub(crate) adoption_asked: AtomicBool,
@@ -130,6 +132,7 @@ impl Shared {
             marks: Marks::default(),
             stop: StopSign::default(),
             wake: Notify::new(),
+            next_look: Mutex::default(),
             lanes: Mutex::default(),
             adoption_asked: AtomicBool::new(true),
             progress: watch::Sender::new(0),
@@ -152,6 +155,20 @@ impl Shared {
     /// The engine committed something.
     pub(crate) fn committed(&self) {
         self.progress.send_modify(|commits| *commits += 1);
+    }
+
+    /// Something is due then: wakes the engine, unless it looks no later.
+    pub(crate) fn look_by(&self, due_at: Timestamp) {
+        let next = *self.next_look.lock().expect("no holder panics");
+        if next.is_none_or(|next| due_at < next) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The engine looks next at that time by itself; `None`: it looks now, or not before it is
+    /// told. What becomes due meanwhile wakes it.
+    pub(crate) fn looks_at(&self, next: Option<Timestamp>) {
+        *self.next_look.lock().expect("no holder panics") = next;
     }
 
     /// Storage failed: says so now and then, and lets a moment pass.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::DeviceKey;
 
 /// How a delivery ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Settled {
     /// The provider took it.
     Sent,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use notify_core::Timestamp;
 use tokio::time::Instant;
 
 use crate::providers::Reason;
@@ -66,6 +67,11 @@ impl Batch {
 
     pub(super) fn retries(&self) -> usize {
         self.retries.len()
+    }
+
+    /// When the first of its retries is due.
+    pub(super) fn next_retry(&self) -> Option<Timestamp> {
+        self.retries.iter().map(|retry| retry.due_at).min()
     }
 
     /// Whether it is large or old enough to be committed.

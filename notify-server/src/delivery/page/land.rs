@@ -137,7 +137,8 @@ impl PageRun {
             self.queue.iter().filter(|device| self.job.targets(device)).count() as u64;
         let waiting_excluded =
             if self.job.names_devices() { self.queue.len() as u64 - waiting_targets } else { 0 };
-        let has_retries = batch.retries() > 0;
+        let next_retry = batch.next_retry();
+        let ends_zone = finished && self.job.is_local();
         let checkpoint = Checkpoint {
             page: self.page,
             targeted: self.done
@@ -153,8 +154,11 @@ impl PageRun {
         async move {
             let committed = commit_at_last(&shared, checkpoint).await;
             shared.committed();
+            if let Some(due_at) = next_retry {
+                shared.look_by(due_at);
+            }
             // The end of a zone may be the time for the next look at the notification.
-            if has_retries || finished {
+            if ends_zone {
                 shared.wake.notify_one();
             }
             committed

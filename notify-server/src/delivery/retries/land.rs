@@ -105,8 +105,13 @@ impl Retries<'_> {
         }
         shared.credit.give_back(std::mem::take(&mut self.credits));
         shared.committed();
-        // The next due time may have changed.
-        shared.wake.notify_one();
+        if let Some(due_at) = outcomes.iter().filter_map(RetryOutcome::due_at).min() {
+            shared.look_by(due_at);
+        }
+        // The end of a zone may be the time for the next look at the notification.
+        if self.jobs.iter().any(|job| job.is_local()) {
+            shared.wake.notify_one();
+        }
     }
 }
 

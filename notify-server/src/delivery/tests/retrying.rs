@@ -163,10 +163,7 @@ async fn retries_behind_a_probe_go_on_as_soon_as_it_went_well() {
     let id = rig.broadcast().await;
     rig.provider.arrived(20).await;
     // The failures shut the gate; from then on one at a time goes out, until one was answered.
-    while rig.provider.journal().len() < 31 {
-        rig.clock.advance(Duration::from_millis(250));
-        tokio::task::yield_now().await;
-    }
+    rig.turning_until_arrived(31, Duration::from_millis(250)).await;
     let probed_at = rig.clock.now();
     rig.provider.release();
     let all_sent = |record: &notify_core::NotificationRecord| record.counts.sent == 30;

@@ -28,6 +28,8 @@ use crate::telemetry::DeliveryMetrics;
 pub(super) const START: Timestamp = Timestamp(1_780_000_000_000);
 /// Longest time a test waits for an event before it counts as lost.
 const WAIT_MAX: Duration = Duration::from_secs(20);
+/// How long the engine has between two turns of the clock, at most.
+const TURN_WAIT: Duration = Duration::from_millis(20);
 
 /// What the fake provider answers.
 #[derive(Clone)]
@@ -443,6 +445,22 @@ impl Rig {
             }
         };
         tokio::time::timeout(WAIT_MAX, turned).await.expect("as wanted in time")
+    }
+
+    /// Turns the clock step by step until so many attempts arrived. Between two steps the engine has
+    /// a moment to act, so that the clock does not run away from it to where everything is over.
+    pub(super) async fn turning_until_arrived(&self, count: usize, step: Duration) {
+        let mut arrived = self.provider.arrived.subscribe();
+        let turned = async {
+            loop {
+                self.clock.advance(step);
+                let seen = arrived.wait_for(|seen| *seen >= count);
+                if tokio::time::timeout(TURN_WAIT, seen).await.is_ok() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, turned).await.expect("attempts arrive in time");
     }
 
     /// When the next retry is due, once that is within `(now, now + within_ms]`: a retry is

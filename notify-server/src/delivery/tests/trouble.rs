@@ -120,10 +120,7 @@ async fn one_throttled_address_holds_nobody_else() {
     let id = rig.broadcast().await;
     // Three got through, and it paused everybody; it is the first to be asked again.
     rig.provider.arrived(4).await;
-    while rig.provider.journal().len() < 5 {
-        rig.clock.advance(Duration::from_secs(10));
-        tokio::task::yield_now().await;
-    }
+    rig.turning_until_arrived(5, Duration::from_secs(10)).await;
     // Without the clock being turned: nobody waits for its second pause.
     let record = rig.until(&id, |record| record.counts.sent == 19).await;
     assert_eq!((record.counts.pending, record.counts.failed), (1, 0));

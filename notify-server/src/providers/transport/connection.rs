@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -15,8 +15,8 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::failure::Failure;
 use super::{
-    ANSWER_HEADER_BYTES_MAX, PING_INTERVAL, PING_INTERVAL_IDLE, PROOF_WAIT, SETTINGS_TIMEOUT,
-    STREAMS_MAX,
+    ANSWER_HEADER_BYTES_MAX, ANSWERS_OF_A_LIFE, PING_INTERVAL, PING_INTERVAL_IDLE, PROOF_WAIT,
+    SETTINGS_TIMEOUT, STREAMS_MAX,
 };
 
 /// Bytes of answers that may be under way on one connection. A stream that is not read must not
@@ -30,8 +30,8 @@ pub(super) struct Load {
     limit: AtomicUsize,
     /// Requests under way.
     in_flight: AtomicUsize,
-    /// Whether it ever answered.
-    is_proven: AtomicBool,
+    /// Requests answered.
+    answers: AtomicUsize,
 }
 
 impl Load {
@@ -43,12 +43,19 @@ impl Load {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_proven(&self) -> bool {
-        self.is_proven.load(Ordering::Relaxed)
+    /// Whether it ever answered.
+    fn is_proven(&self) -> bool {
+        self.answers.load(Ordering::Relaxed) > 0
     }
 
-    pub(super) fn prove(&self) {
-        self.is_proven.store(true, Ordering::Relaxed);
+    /// Whether it answered so much that its end is no failure, however soon it came: a server may
+    /// replace a connection after so many requests.
+    pub(super) fn has_served(&self) -> bool {
+        self.answers.load(Ordering::Relaxed) >= ANSWERS_OF_A_LIFE
+    }
+
+    pub(super) fn answered(&self) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes a stream when one is free. Called under the pool's lock alone, so that two cannot take

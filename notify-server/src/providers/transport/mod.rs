@@ -52,6 +52,9 @@ const PROOF_WAIT: Duration = Duration::from_secs(2);
 const PING_INTERVAL_IDLE: Duration = Duration::from_secs(3_600);
 /// Least time between connections to an origin that fails.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
+/// Answers after which a connection that ended within that time did not fail. Common servers replace
+/// one after 100 or 1,000 requests, which at full speed takes milliseconds.
+const ANSWERS_OF_A_LIFE: usize = 100;
 /// How often a request that was not processed is sent again at once. The peer may be replacing
 /// its connections one by one, each with a GOAWAY.
 const RESENDS_MAX: u32 = 2;

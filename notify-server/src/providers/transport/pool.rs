@@ -221,7 +221,7 @@ impl Pool {
             }
             failure
         })?;
-        connection.load.prove();
+        connection.load.answered();
         let (head, body) = response.into_parts();
         let body = read_body(body, deadline).await;
         Ok(Reply { status: head.status, headers: head.headers, body, connection: connection.id })

@@ -113,4 +113,13 @@ impl RetryOutcome {
     pub fn of(no: RetryNo, step: RetryStep) -> Self {
         Self { no, step, dead: None, moved: None }
     }
+
+    /// When it is tried next, unless it is over.
+    #[must_use]
+    pub fn due_at(&self) -> Option<Timestamp> {
+        match self.step {
+            RetryStep::Settled { .. } => None,
+            RetryStep::Later { due_at } | RetryStep::Again { due_at, .. } => Some(due_at),
+        }
+    }
 }

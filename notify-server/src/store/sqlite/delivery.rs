@@ -117,10 +117,7 @@ impl DeliveryStore for SqliteStore {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         let seen = Arc::clone(&self.seen);
-        self.write(move |tx| {
-            outcomes.iter().try_for_each(|outcome| retry::settle(tx, &seen, (epoch, outcome), at))
-        })
-        .await
+        self.write(move |tx| retry::settle(tx, &seen, (epoch, &outcomes), at)).await
     }
 
     async fn had_in_another_zone(

@@ -21,7 +21,7 @@ use notify_core::{
 };
 
 pub(super) use self::address::replace_moved;
-pub(super) use self::counts::{count_dead, count_enabled, count_revived};
+pub(super) use self::counts::{count_dead, count_enabled, count_revived, hour_of};
 pub(super) use self::lately::Lately;
 use self::row::Wanted;
 pub(super) use self::row::key_by_id;

@@ -87,7 +87,7 @@ async fn drive<T>(driver: Driver<T>, pool: &Weak<Pool>, id: u64, pace: &Pace)
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    let born = Instant::now();
+    let (born, load) = (Instant::now(), driver.load());
     let limit_changed = || {
         if let Some(pool) = pool.upgrade() {
             pool.changed.notify_waiters();
@@ -95,7 +95,7 @@ where
     };
     driver.run(limit_changed).await;
     let Some(pool) = pool.upgrade() else { return };
-    if born.elapsed() < RECONNECT_INTERVAL {
+    if born.elapsed() < RECONNECT_INTERVAL && !load.has_served() {
         pace.failed(Instant::now());
     }
     pool.retire(id);

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::peer::{self, BAD_REQUEST, OK, Peer};
 use super::{Fixture, NO_ERROR, fixture, outcome, pool_of, send};
 use crate::providers::Certainty;
-use crate::providers::transport::STREAMS_MAX;
+use crate::providers::transport::{ANSWERS_OF_A_LIFE, STREAMS_MAX};
 
 #[tokio::test(start_paused = true)]
 async fn many_requests_share_one_connection_and_get_their_own_answers() {
@@ -155,6 +155,32 @@ async fn an_origin_that_fails_is_tried_once_a_second_by_all_pools_together() {
     sent.await.unwrap().unwrap();
     assert_eq!(pool.slots(), Some(STREAMS_MAX), "no limit is our own limit");
     drop(pools);
+}
+
+/// A server may replace a connection after so many requests: at full speed that is within the second
+/// that a failure costs.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_served_much_is_replaced_at_once_and_one_that_did_not_after_a_second() {
+    for (answers, waited_ms) in [(ANSWERS_OF_A_LIFE, 0), (ANSWERS_OF_A_LIFE - 1, 1_000)] {
+        let fixture = fixture().await;
+        let sent = fixture.send_many(answers);
+        let mut first = fixture.accept(STREAMS_MAX as u32).await;
+        for stream in first.requests(answers).await {
+            first.answer(stream, OK).await;
+        }
+        for sent in sent {
+            sent.await.unwrap().unwrap();
+        }
+        let ended = Instant::now();
+        first.goaway(0, NO_ERROR).await;
+        drop(first);
+        let next = fixture.send();
+        let mut second = fixture.accept(100).await;
+        let stream = second.request().await;
+        assert_eq!(ended.elapsed().as_millis() / 10 * 10, waited_ms, "after {answers} answers");
+        second.answer(stream, OK).await;
+        next.await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -65,9 +65,7 @@ pub(super) fn commit(
     for report in &checkpoint.moved {
         replace_moved(tx, report)?;
     }
-    for report in &checkpoint.dead {
-        dead::disable(tx, seen, report)?;
-    }
+    dead::disable(tx, seen, checkpoint.dead.iter())?;
     if retries > 0 || checkpoint.finished {
         let by = Moved { pages: -i64::from(checkpoint.finished), retries, scan_done: false };
         settle::moved(tx, page.dispatch, by, checkpoint.at)?;

@@ -1,10 +1,10 @@
 //! Deliveries that are tried again, each a row of its own with a due time.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use notify_core::{Platform, Timestamp};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::device::{Seen, replace_moved};
 use super::super::row::count_at;
@@ -13,7 +13,7 @@ use super::settle::{self, Moved};
 use super::{checkpoint, dead, slice};
 use crate::store::{
     AppNo, ClaimedRetry, DeviceKey, DispatchNo, Epoch, PageNo, RetryClaim, RetryNo, RetryOutcome,
-    RetryStep, StoreError, platform_code, platform_of,
+    RetryStep, Settled, StoreError, platform_code, platform_of,
 };
 
 /// One application and platform with open retries, and when the first of them can be claimed.
@@ -25,21 +25,30 @@ pub(super) struct Lane {
 
 /// Every lane with open retries. Jumps over the index from lane to lane, however many rows each has.
 pub(super) fn lanes(connection: &Connection) -> Result<Vec<Lane>, StoreError> {
-    let mut next = connection.prepare_cached(
+    // Two texts: of a comparison of rows the index serves only the first column.
+    let mut next_platform = connection.prepare_cached(
         "select app_no, platform, claimable_at from retries indexed by retries_open
-         where outcome is null and (app_no, platform) > (?1, ?2)
-         order by app_no, platform, claimable_at limit 1",
+         where outcome is null and app_no = ?1 and platform > ?2
+         order by platform, claimable_at limit 1",
     )?;
+    let mut next_app = connection.prepare_cached(
+        "select app_no, platform, claimable_at from retries indexed by retries_open
+         where outcome is null and app_no > ?1 order by app_no, platform, claimable_at limit 1",
+    )?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, Timestamp(row.get(2)?)));
     let mut lanes = Vec::new();
-    let mut after = (-1_i64, -1_i64);
-    while let Some((app, platform, claimable_at)) = next
-        .query_row([after.0, after.1], |row| Ok((row.get(0)?, row.get(1)?, Timestamp(row.get(2)?))))
-        .optional()?
-    {
-        after = (app, platform);
+    let (mut app, mut platform) = (-1_i64, -1_i64);
+    loop {
+        let next = next_platform.query_row([app, platform], read).optional()?;
+        let next = match next {
+            Some(next) => Some(next),
+            None => next_app.query_row([app], read).optional()?,
+        };
+        let Some(found) = next else { return Ok(lanes) };
+        let claimable_at;
+        (app, platform, claimable_at) = found;
         lanes.push(Lane { app: AppNo(app), platform: platform_of(platform), claimable_at });
     }
-    Ok(lanes)
 }
 
 /// How many retries of a lane are open.
@@ -98,12 +107,13 @@ fn due(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> 
 
 /// Claims one.
 fn take(tx: &Connection, claim: &RetryClaim, no: RetryNo) -> Result<ClaimedRetry, StoreError> {
+    // Not returned by the update, which would build a table for it each time.
     let claimed = tx
         .prepare_cached(
-            "update retries set epoch = ?2, claimable_at = ?3 where no = ?1
-             returning dispatch_no, device_key, attempts, first_attempt_at, unknown_outcomes",
+            "select dispatch_no, device_key, attempts, first_attempt_at, unknown_outcomes
+             from retries where no = ?1",
         )?
-        .query_row([no.0, claim.epoch.0, claim.lease_until.as_ms()], |row| {
+        .query_row([no.0], |row| {
             Ok(ClaimedRetry {
                 no,
                 dispatch: DispatchNo(row.get(0)?),
@@ -114,6 +124,8 @@ fn take(tx: &Connection, claim: &RetryClaim, no: RetryNo) -> Result<ClaimedRetry
                 unknown_outcomes: row.get(4)?,
             })
         })?;
+    tx.prepare_cached("update retries set epoch = ?2, claimable_at = ?3 where no = ?1")?
+        .execute([no.0, claim.epoch.0, claim.lease_until.as_ms()])?;
     Ok(claimed)
 }
 
@@ -128,41 +140,85 @@ fn tag_of(tx: &Connection, dispatch: DispatchNo) -> Result<Option<String>, Store
     Ok(tag)
 }
 
-/// Commits what became of a claimed retry. One that was ended meanwhile, or that another process
-/// claimed, stays as it is; what the provider said of its address counts all the same.
+/// Commits what became of claimed retries.
 pub(super) fn settle(
     tx: &mut WriteTx<'_>,
     seen: &Seen,
-    (epoch, outcome): (Epoch, &RetryOutcome),
+    (epoch, outcomes): (Epoch, &[RetryOutcome]),
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    if let Some(report) = &outcome.moved {
+    for report in outcomes.iter().filter_map(|outcome| outcome.moved.as_ref()) {
         replace_moved(tx, report)?;
     }
-    if let Some(report) = &outcome.dead {
-        dead::disable(tx, seen, report)?;
+    dead::disable(tx, seen, outcomes.iter().filter_map(|outcome| outcome.dead.as_ref()))?;
+    let mut ended = Ended::default();
+    for outcome in outcomes {
+        step(tx, (epoch, outcome), at, &mut ended)?;
     }
+    ended.count(tx, at)
+}
+
+/// What ended, to be counted once for each page and dispatch.
+#[derive(Default)]
+struct Ended<'o> {
+    pages: BTreeMap<(PageNo, Settled), i64>,
+    failures: BTreeMap<(DispatchNo, &'o str), i64>,
+    dispatches: BTreeMap<DispatchNo, i64>,
+}
+
+impl Ended<'_> {
+    fn count(self, tx: &Connection, at: Timestamp) -> Result<(), StoreError> {
+        for ((page, settled), by) in self.pages {
+            settle::count(tx, page, settled, (by, by))?;
+        }
+        for ((dispatch, reason), by) in self.failures {
+            settle::count_failures(tx, dispatch, reason, by)?;
+        }
+        for (dispatch, by) in self.dispatches {
+            settle::moved(tx, dispatch, Moved { retries: -by, ..Moved::default() }, at)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes one outcome. A retry that was ended meanwhile, or that another process claimed, stays as it
+/// is; what the provider said of its address counts all the same.
+fn step<'o>(
+    tx: &Connection,
+    (epoch, outcome): (Epoch, &'o RetryOutcome),
+    at: Timestamp,
+    ended: &mut Ended<'o>,
+) -> Result<(), StoreError> {
     match &outcome.step {
         RetryStep::Settled { settled, reason, attempts, message_id } => {
             let (code, at_ms) = (settled.code(), at.as_ms());
-            let ended = tx
+            let its = tx
                 .prepare_cached(
-                    "update retries set outcome = ?3, reason = ?4, attempts = ?5, settled_at = ?6,
-                     message_id = ?7, epoch = null
-                     where no = ?1 and epoch = ?2 and outcome is null
-                     returning dispatch_no, page_no",
+                    "select dispatch_no, page_no from retries
+                     where no = ?1 and epoch = ?2 and outcome is null",
                 )?
-                .query_row(
-                    params![outcome.no.0, epoch.0, code, reason, attempts, at_ms, message_id],
-                    |row| Ok((DispatchNo(row.get(0)?), PageNo(row.get(1)?))),
-                )
+                .query_row([outcome.no.0, epoch.0], |row| {
+                    Ok((DispatchNo(row.get(0)?), PageNo(row.get(1)?)))
+                })
                 .optional()?;
-            let Some((dispatch, page)) = ended else { return Ok(()) };
-            settle::count(tx, page, *settled, (1, 1))?;
+            let Some((dispatch, page)) = its else { return Ok(()) };
+            tx.prepare_cached(
+                "update retries set outcome = ?2, reason = ?3, attempts = ?4, settled_at = ?5,
+                 message_id = ?6, epoch = null where no = ?1",
+            )?
+            .execute(params![
+                outcome.no.0,
+                code,
+                reason,
+                attempts,
+                at_ms,
+                message_id
+            ])?;
+            *ended.pages.entry((page, *settled)).or_default() += 1;
             if let Some(reason) = checkpoint::failure(*settled, reason.as_deref()) {
-                settle::count_failures(tx, dispatch, reason, 1)?;
+                *ended.failures.entry((dispatch, reason)).or_default() += 1;
             }
-            settle::moved(tx, dispatch, Moved { retries: -1, ..Moved::default() }, at)
+            *ended.dispatches.entry(dispatch).or_default() += 1;
         }
         RetryStep::Later { due_at } => {
             tx.prepare_cached(
@@ -170,7 +226,6 @@ pub(super) fn settle(
                  where no = ?1 and epoch = ?2 and outcome is null",
             )?
             .execute([outcome.no.0, epoch.0, due_at.as_ms()])?;
-            Ok(())
         }
         RetryStep::Again { attempts, due_at, reason, unknown_outcomes } => {
             tx.prepare_cached(
@@ -186,7 +241,7 @@ pub(super) fn settle(
                 reason,
                 unknown_outcomes
             ])?;
-            Ok(())
         }
     }
+    Ok(())
 }

@@ -65,14 +65,22 @@ pub(super) fn changed(
     Ok(())
 }
 
-/// Counts a device whose address was reported dead (B22).
+/// The hour by which a device is counted.
+pub(crate) fn hour_of(created_at: Timestamp) -> i64 {
+    created_at.as_ms().div_euclid(HOUR_MS)
+}
+
+/// Counts so many devices whose addresses were reported dead (B22), of the platform and hour of that
+/// one.
 pub(crate) fn count_dead(
     tx: &Connection,
     key: DeviceKey,
     created_at: Timestamp,
+    by: i64,
 ) -> Result<(), StoreError> {
     let before = State { key, enabled: true, created_at, zone: 0 };
-    changed(tx, Some(before), Some(State { enabled: false, ..before }))
+    add(tx, before, -by)?;
+    add(tx, State { enabled: false, ..before }, by)
 }
 
 /// Counts a device that was reported dead by mistake.
@@ -87,7 +95,7 @@ pub(crate) fn count_revived(
 
 fn add(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     let (app, platform) = (state.key.app(), state.key.platform());
-    let hour = state.created_at.as_ms().div_euclid(HOUR_MS);
+    let hour = hour_of(state.created_at);
     let place = params![app.0, hour, platform_code(platform), state.enabled, by];
     // A counter that is not there cannot go below zero: the CHECK refuses it as a defect.
     tx.prepare_cached(
