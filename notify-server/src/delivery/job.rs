@@ -188,7 +188,7 @@ impl Job {
         device: &AudienceDevice,
     ) -> Option<usize> {
         match self.dispatch.platform {
-            Platform::Web => provider.service_slots(&self.address(device)?),
+            Platform::Web => provider.service_slots(device.address.as_deref()?),
             Platform::Android | Platform::Ios | Platform::FbMessenger | Platform::ChatApp => None,
         }
     }

@@ -71,8 +71,9 @@ pub(crate) fn service_of(endpoint: &str) -> Cow<'_, str> {
     let end = endpoint[host..].find(['/', '?', '#']).map_or(endpoint.len(), |at| host + at);
     let written = &endpoint[..end];
     // Browsers write it in small letters, with a port only where it is not the scheme's.
-    let is_plain = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-');
-    if written.bytes().skip(host).all(is_plain) {
+    let is_plain = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b':');
+    let has_own_port = written.ends_with(":443") || written.ends_with(":80");
+    if written.bytes().skip(host).all(is_plain) && !has_own_port {
         return written.into();
     }
     url::Url::parse(written).map_or(written.into(), |url| url.origin().ascii_serialization().into())
@@ -138,9 +139,9 @@ pub trait Provider: Send + Sync {
     /// connections that exist or may be opened. At least 1.
     fn slots(&self) -> usize;
 
-    /// How many attempts to the push service of this address can usefully be under way; `None`
+    /// How many attempts to the push service of this endpoint can usefully be under way; `None`
     /// where all addresses are behind one, for which [`Provider::slots`] speaks.
-    fn service_slots(&self, _to: &Address) -> Option<usize> {
+    fn service_slots(&self, _endpoint: &str) -> Option<usize> {
         None
     }
 

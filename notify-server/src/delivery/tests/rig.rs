@@ -175,7 +175,7 @@ impl Provider for FakeProvider {
         self.slots.load(Ordering::SeqCst)
     }
 
-    fn service_slots(&self, _to: &Address) -> Option<usize> {
+    fn service_slots(&self, _endpoint: &str) -> Option<usize> {
         Some(self.service_slots.load(Ordering::SeqCst))
     }
 }

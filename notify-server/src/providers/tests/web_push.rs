@@ -168,10 +168,12 @@ async fn a_thousand_messages_share_few_connections() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
     let prepared = prepare(&web_push);
+    let browsers: Vec<_> = (0..1_000).map(|_| browser(&fixture, &Wanted::ok())).collect();
+    let endpoint = browsers[0].endpoint.clone();
     let browsers: Vec<_> =
-        (0..1_000).map(|_| Address::WebPush(Box::new(browser(&fixture, &Wanted::ok())))).collect();
+        browsers.into_iter().map(|browser| Address::WebPush(Box::new(browser))).collect();
     assert_eq!(web_push.slots(), 100, "assumed for the first push service");
-    assert_eq!(web_push.service_slots(&browsers[0]), Some(100));
+    assert_eq!(web_push.service_slots(&endpoint), Some(100));
     let sends = browsers.iter().map(|browser| web_push.attempt(&prepared, browser));
     for answer in join_all(sends).await {
         assert!(matches!(answer, Answer::Delivered { .. }), "{answer:?}");
@@ -179,7 +181,7 @@ async fn a_thousand_messages_share_few_connections() {
     let counts = fixture.sandbox.counts();
     assert_eq!((counts.accepted, counts.accepted_tokens), (1_000, 1_000));
     assert!(counts.connections <= 2, "{} connections", counts.connections);
-    assert_eq!(web_push.service_slots(&browsers[0]), Some(1_000));
+    assert_eq!(web_push.service_slots(&endpoint), Some(1_000));
     assert_eq!(web_push.slots(), 1_100, "those, and one more push service");
 }
 

@@ -20,7 +20,7 @@ use tokio::time::{Duration, Instant};
 
 use self::classify::{classify, refuses_token};
 use self::encrypt::{Receiver, encrypt};
-use self::vapid::Signed;
+use self::vapid::{Signed, Signer};
 use super::{
     Address, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS, Reason,
 };
@@ -32,6 +32,7 @@ use crate::provider_config::WebPushConfig;
 pub(super) struct WebPush {
     clock: SharedClock,
     config: WebPushConfig,
+    signer: Signer,
     services: Services,
     tokens: VapidTokens,
 }
@@ -43,12 +44,13 @@ impl WebPush {
         services: &Services,
         tokens: &VapidTokens,
     ) -> Self {
-        Self { clock, config: config.clone(), services: services.clone(), tokens: tokens.clone() }
+        let (services, tokens) = (services.clone(), tokens.clone());
+        Self { clock, config: config.clone(), signer: Signer::of(config), services, tokens }
     }
 
     fn token(&self, origin: &str, refused: Option<&Signed>) -> Result<Arc<Signed>, Answer> {
         self.tokens
-            .get(&self.config, origin, refused, self.clock.wall())
+            .get(&self.signer, origin, refused, self.clock.wall())
             .ok_or(Answer::Config { reason: "signing_failed".into() })
     }
 }
@@ -117,17 +119,8 @@ impl Provider for WebPush {
         self.services.slots(&self.config.ca_certificate)
     }
 
-    fn service_slots(&self, to: &Address) -> Option<usize> {
-        match to {
-            Address::WebPush(subscription) => {
-                let trust = &self.config.ca_certificate;
-                Some(self.services.slots_of(&subscription.endpoint, trust))
-            }
-            Address::Apns { .. }
-            | Address::Fcm { .. }
-            | Address::Messenger { .. }
-            | Address::Telegram { .. } => None,
-        }
+    fn service_slots(&self, endpoint: &str) -> Option<usize> {
+        Some(self.services.slots_of(endpoint, &self.config.ca_certificate))
     }
 }
 

@@ -15,6 +15,7 @@ use url::Url;
 
 use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
+use crate::providers::service_of;
 use crate::providers::transport::{
     ADDRESS_NOT_ALLOWED, Failure, HTTP1_CONNECTIONS_KEPT, Http1, Pool, Pools, Reply,
     STREAMS_ASSUMED, Trust, http2_post,
@@ -28,8 +29,12 @@ const SERVICE_IDLE: Duration = Duration::from_secs(600);
 /// Most sets of extra roots whose HTTP/1.1 clients are kept.
 const HTTP1_CLIENTS_MAX: u64 = 64;
 
-/// Push services by what is trusted there, as long as somebody has them.
-type Known = Vec<(Trust, Weak<Service>)>;
+/// A push service, as long as somebody has it.
+struct KnownService {
+    trust: Trust,
+    origin: Box<str>,
+    service: Weak<Service>,
+}
 
 /// All push services of the server.
 #[derive(Clone)]
@@ -38,7 +43,7 @@ pub(in crate::providers) struct Services {
     guard: Outbound,
     services: Cache<(Trust, Box<str>), Arc<Service>>,
     /// The same, to be walked for each message: walking the cache takes a tenth of what sending does.
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<Vec<KnownService>>>,
     http1: Cache<Trust, Http1>,
 }
 
@@ -98,7 +103,8 @@ impl Services {
                 is_http1: AtomicBool::new(false),
             });
             let mut known = self.known.lock().expect("nothing panics under this lock");
-            known.push((trust.clone(), Arc::downgrade(&service)));
+            let (trust, origin) = (trust.clone(), to.origin.clone());
+            known.push(KnownService { trust, origin, service: Arc::downgrade(&service) });
             drop(known);
             service
         })
@@ -106,17 +112,19 @@ impl Services {
 
     /// How many attempts can be under way to the push service of an endpoint.
     pub(super) fn slots_of(&self, endpoint: &str, trust: &Trust) -> usize {
-        let Ok(to) = self.destination(endpoint) else { return STREAMS_ASSUMED };
-        let service = self.services.get(&(trust.clone(), to.origin));
+        let origin = service_of(endpoint);
+        let known = self.known.lock().expect("nothing panics under this lock");
+        let mut its = known.iter().filter(|one| *one.origin == *origin && one.trust == *trust);
+        let service = its.find_map(|known| known.service.upgrade());
         service.map_or(STREAMS_ASSUMED, |service| service.slots())
     }
 
     /// How many can be under way to all that are known, and to one more.
     pub(super) fn slots(&self, trust: &Trust) -> usize {
         let mut known = self.known.lock().expect("nothing panics under this lock");
-        known.retain(|(_, service)| service.strong_count() > 0);
-        let of_trust = known.iter().filter(|(of, _)| of == trust);
-        let slots = of_trust.filter_map(|(_, service)| Some(service.upgrade()?.slots()));
+        known.retain(|known| known.service.strong_count() > 0);
+        let of_trust = known.iter().filter(|known| known.trust == *trust);
+        let slots = of_trust.filter_map(|known| Some(known.service.upgrade()?.slots()));
         slots.sum::<usize>() + STREAMS_ASSUMED
     }
 

@@ -11,7 +11,7 @@ use notify_core::{ProviderKind, Timestamp};
 use serde_json::{Value, json};
 
 use super::classify::classify;
-use super::vapid::VapidTokens;
+use super::vapid::{Signer, VapidTokens};
 use crate::provider_config::{ProviderConfig, WebPushConfig};
 use crate::providers::tests::answers::{bad, retry, throttle, unknown};
 use crate::providers::transport::Reply;
@@ -169,7 +169,9 @@ fn claims(authorization: &HeaderValue) -> Value {
 #[test]
 fn a_vapid_token_says_who_sends_where_and_until_when() {
     let config = config("mailto:push@shop.com");
-    let token = VapidTokens::default().get(&config, "https://push.example", None, NOW).unwrap();
+    let token = VapidTokens::default()
+        .get(&Signer::of(&config), "https://push.example", None, NOW)
+        .unwrap();
     let text = token.authorization.to_str().unwrap();
     assert!(text.starts_with("vapid t=ey") && token.authorization.is_sensitive());
     assert!(text.ends_with(&format!(", k={}", config.vapid.public)), "{text}");
@@ -188,7 +190,7 @@ fn a_vapid_token_is_signed_once_for_each_key_contact_and_origin_until_an_hour_be
     let tokens = VapidTokens::default();
     let (one, other) = (config("mailto:push@shop.com"), config("mailto:push@shop.com"));
     let get = |config: &WebPushConfig, origin: &str, after_ms: i64| {
-        let token = tokens.get(config, origin, None, NOW.plus_ms(after_ms)).unwrap();
+        let token = tokens.get(&Signer::of(config), origin, None, NOW.plus_ms(after_ms)).unwrap();
         token.authorization.clone()
     };
     let first = get(&one, "https://a.example", 0);
@@ -208,14 +210,14 @@ fn a_refused_vapid_token_is_replaced_once_and_only_when_it_is_not_new() {
     let tokens = VapidTokens::default();
     let config = config("mailto:push@shop.com");
     let origin = "https://a.example";
-    let first = tokens.get(&config, origin, None, NOW).unwrap();
+    let first = tokens.get(&Signer::of(&config), origin, None, NOW).unwrap();
     let minutes = |minutes: i64| NOW.plus_ms(minutes * 60_000);
     assert!(!first.is_worth_replacing(minutes(4)));
     assert!(first.is_worth_replacing(minutes(5)));
     assert!(first.is_worth_replacing(minutes(-1)), "the clock was set back");
-    let second = tokens.get(&config, origin, Some(&first), minutes(5)).unwrap();
+    let second = tokens.get(&Signer::of(&config), origin, Some(&first), minutes(5)).unwrap();
     assert_ne!(second.authorization, first.authorization);
     // Others that were refused with the first one share the second.
-    let third = tokens.get(&config, origin, Some(&first), minutes(5)).unwrap();
+    let third = tokens.get(&Signer::of(&config), origin, Some(&first), minutes(5)).unwrap();
     assert_eq!(third.authorization, second.authorization);
 }

@@ -21,8 +21,8 @@ const REFRESH_AGE_MS: i64 = 5 * 60_000;
 /// Most tokens kept.
 const TOKENS_MAX: u64 = 4_096;
 
-/// Who a token is of and for: public key, contact, origin of the push service.
-type TokenKey = (String, String, Box<str>);
+/// Who a token is of and for: public key and contact, origin of the push service.
+type TokenKey = (Arc<str>, Box<str>);
 
 /// All VAPID tokens of the server.
 #[derive(Clone)]
@@ -31,6 +31,22 @@ pub(in crate::providers) struct VapidTokens(Cache<TokenKey, Arc<Signed>>);
 impl Default for VapidTokens {
     fn default() -> Self {
         Self(Cache::new(TOKENS_MAX))
+    }
+}
+
+/// Who signs.
+pub(super) struct Signer {
+    key: VapidKey,
+    subject: String,
+    /// Public key and contact: one text that costs nothing to look up by.
+    name: Arc<str>,
+}
+
+impl Signer {
+    pub(super) fn of(config: &WebPushConfig) -> Self {
+        let (key, subject) = (config.vapid.clone(), config.subject.clone());
+        let name = format!("{} {subject}", key.public).into();
+        Self { key, subject, name }
     }
 }
 
@@ -65,12 +81,12 @@ impl VapidTokens {
     /// the key does not sign, which a key that was read does.
     pub(super) fn get(
         &self,
-        config: &WebPushConfig,
+        signer: &Signer,
         origin: &str,
         refused: Option<&Signed>,
         wall: Timestamp,
     ) -> Option<Arc<Signed>> {
-        let key = (config.vapid.public.clone(), config.subject.clone(), origin.into());
+        let key = (signer.name.clone(), origin.into());
         let kept = self.0.get(&key).filter(|kept| {
             let is_refused =
                 refused.is_some_and(|refused| refused.authorization == kept.authorization);
@@ -79,7 +95,7 @@ impl VapidTokens {
         if kept.is_some() {
             return kept;
         }
-        let signed = Arc::new(sign(&config.vapid, &config.subject, origin, wall)?);
+        let signed = Arc::new(sign(&signer.key, &signer.subject, origin, wall)?);
         self.0.insert(key, Arc::clone(&signed));
         Some(signed)
     }

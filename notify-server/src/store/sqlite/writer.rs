@@ -294,19 +294,31 @@ impl Work {
         };
         execute(connection, "begin immediate")?;
         let mut changes = Vec::new();
+        // One that is alone needs no savepoint, which would copy every page that it changes.
+        let is_alone = batch.len() == 1;
         for job in &mut *batch {
-            execute(connection, "savepoint job")?;
+            if !is_alone {
+                execute(connection, "savepoint job")?;
+            }
             self.faults.at_write(connection)?;
             let told = changes.len();
             let keep = job.run(&mut WriteTx { connection, changes: &mut changes });
             if connection.is_autocommit() {
                 return Err(ended());
             }
-            if !keep {
-                changes.truncate(told);
-                execute(connection, "rollback to job")?;
+            match (keep, is_alone) {
+                (true, true) => {}
+                (false, true) => {
+                    execute(connection, "rollback")?;
+                    return Ok(Vec::new());
+                }
+                (true, false) => execute(connection, "release job")?,
+                (false, false) => {
+                    changes.truncate(told);
+                    execute(connection, "rollback to job")?;
+                    execute(connection, "release job")?;
+                }
             }
-            execute(connection, "release job")?;
         }
         reached(batch, Stage::Written);
         self.faults.at_commit()?;
