@@ -17,6 +17,7 @@ pub mod payload;
 mod provider_config;
 mod provider_source;
 mod providers;
+mod reasons;
 mod retention;
 pub mod sandbox;
 mod secrets;

@@ -10,6 +10,7 @@ use crate::delivery::{Configured, ProviderSource};
 use crate::payload::{Outgoing, TooLarge};
 use crate::provider_config::ProviderConfig;
 use crate::providers::{Address, Answer, Checked, Prepared, PreparedBody, Provider, Providers};
+use crate::reasons;
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, SharedStore, StoreError};
 
@@ -93,7 +94,7 @@ impl Provider for Unreadable {
     }
 
     async fn attempt(&self, _prepared: &Prepared, _to: &Address) -> Answer {
-        Answer::Config { reason: "credentials_cannot_be_opened".into() }
+        Answer::Config { reason: reasons::CREDENTIALS_UNREADABLE.into() }
     }
 
     async fn check(&self) -> Checked {

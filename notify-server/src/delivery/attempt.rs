@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::failpoint::{self, Stage};
 use crate::providers::{Address, Answer, Prepared, Reason, SharedProvider};
+use crate::reasons;
 use crate::telemetry::{DeliveryMetrics, masked};
 
 /// Makes one attempt. One that panics is told as an answer that says nothing known: it is tried
@@ -23,7 +24,7 @@ pub(crate) async fn attempt(
     let attempt = AssertUnwindSafe(provider.attempt(payload, address));
     let answer = attempt.catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("an attempt broke off");
-        Answer::Unknown { reason: "internal_error".into() }
+        Answer::Unknown { reason: reasons::INTERNAL_ERROR.into() }
     });
     failpoint::reach(address.provider().as_str(), Stage::Answered);
     metrics.attempted(address.provider(), began.elapsed());

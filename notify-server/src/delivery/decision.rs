@@ -6,6 +6,7 @@ use std::time::Duration;
 use notify_core::{Platform, Timestamp};
 
 use crate::providers::{Answer, Certainty, Reason, Scope};
+use crate::reasons;
 use crate::store::Settled;
 
 /// When and how often a delivery is tried again (B39).
@@ -179,7 +180,7 @@ fn moved(to: Box<str>, past: &Attempted, policy: &RetryPolicy) -> Next {
     if past.attempts_before == 0 && past.expires_at.is_some() {
         return Next::Move { to, due_at: past.now, attempts: 1 };
     }
-    match retry("moved".into(), None, past.unknown_outcomes, past, policy) {
+    match retry(reasons::MOVED.into(), None, past.unknown_outcomes, past, policy) {
         Next::Retry { due_at, attempts, .. } => Next::Move { to, due_at, attempts },
         ended => ended,
     }

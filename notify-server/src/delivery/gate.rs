@@ -53,6 +53,16 @@ pub(crate) enum GateState {
     Stopped,
 }
 
+impl GateState {
+    fn awaits_word(&self, now: Timestamp) -> bool {
+        match *self {
+            Self::Open | Self::Paused { .. } | Self::Failing { .. } | Self::Doubted => false,
+            Self::Held { probe_at: until, .. } | Self::Probing { until, .. } => now < until,
+            Self::Stopped => true,
+        }
+    }
+}
+
 /// What a refusal of our credentials comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -157,31 +167,15 @@ impl Gate {
     /// Whether everything waits for credentials, for the probe that tries them, or for an
     /// administrator, at that instant.
     pub(crate) fn is_held(&self, now: Timestamp) -> bool {
-        match *self.lock() {
-            GateState::Open
-            | GateState::Paused { .. }
-            | GateState::Failing { .. }
-            | GateState::Doubted => false,
-            GateState::Held { probe_at: until, .. }
-            | GateState::Probing { until, credentials: true } => now < until,
-            GateState::Probing { credentials: false, .. } => false,
-            GateState::Stopped => true,
-        }
+        let state = self.lock();
+        let tries_reach = matches!(*state, GateState::Probing { credentials: false, .. });
+        !tries_reach && state.awaits_word(now)
     }
 
     /// Whether everything waits at that instant for somebody's word: the provider's about a probe,
     /// or an administrator's. It may come at any time, so that no later instant is known.
     pub(crate) fn awaits_word(&self, now: Timestamp) -> bool {
-        match *self.lock() {
-            GateState::Open
-            | GateState::Paused { .. }
-            | GateState::Failing { .. }
-            | GateState::Doubted => false,
-            GateState::Held { probe_at: until, .. } | GateState::Probing { until, .. } => {
-                now < until
-            }
-            GateState::Stopped => true,
-        }
+        self.lock().awaits_word(now)
     }
 
     /// Why deliveries wait at that instant, if they do.

@@ -13,6 +13,7 @@ mod services;
 mod throttled;
 
 pub(crate) use hand::Hand;
+pub(crate) use hearing::Received;
 pub(crate) use purge::Death;
 pub(crate) use run::LaneRun;
 pub(crate) use services::{InService, Service};

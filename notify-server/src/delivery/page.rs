@@ -36,6 +36,7 @@ use super::lane::{InService, Lane};
 use super::marks::Mark;
 use super::slots::Claim;
 use crate::providers::Answer;
+use crate::reasons;
 use crate::store::{AudienceDevice, DeviceKey, OpenPage, PageNo, Settled, StoreError};
 
 /// How a page's work ended.
@@ -163,7 +164,7 @@ impl PageRun {
             skipped: 0,
         };
         for key in gone.into_iter().filter(|key| done.binary_search(key).is_err()) {
-            run.count(key, Settled::Canceled, "device_deleted".into());
+            run.count(key, Settled::Canceled, reasons::DEVICE_DELETED.into());
         }
         run
     }

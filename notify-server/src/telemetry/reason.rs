@@ -1,20 +1,10 @@
 //! Reasons as labels: a closed list, since providers may say anything.
 
-/// The words that are labels: the providers' own that the answer tables of `providers/` name, and
-/// ours. What is not here counts as [`OTHER`], and is spelt out by the notification's `failures`.
+use crate::reasons;
+
+/// The words that are labels beside ours: the providers' own that the answer tables of `providers/`
+/// name. What is in neither counts as [`OTHER`], and is spelt out by the notification's `failures`.
 const REASONS: &[&str] = &[
-    // Ours.
-    "canceled",
-    "credentials_refused",
-    "device_deleted",
-    "device_disabled",
-    "expired",
-    "internal_error",
-    "no_address",
-    "payload_too_large",
-    "provider_not_configured",
-    "retries_exhausted",
-    "timeout",
     // APNs.
     "BadCollapseId",
     "BadDeviceToken",
@@ -52,12 +42,12 @@ pub(super) const OTHER: &str = "other";
 /// The label of a reason; none where nothing went wrong.
 pub(super) fn label(reason: Option<&str>) -> &'static str {
     let Some(reason) = reason else { return "" };
-    REASONS.iter().find(|known| **known == reason).unwrap_or(&OTHER)
+    reasons::ALL.iter().chain(REASONS).find(|known| **known == reason).unwrap_or(&OTHER)
 }
 
 /// How many labels there can be.
 #[cfg(test)]
-pub(super) const LABELS_MAX: usize = REASONS.len() + 2;
+pub(super) const LABELS_MAX: usize = reasons::ALL.len() + REASONS.len() + 2;
 
 #[cfg(test)]
 mod tests {
@@ -66,6 +56,7 @@ mod tests {
     #[test]
     fn an_unknown_reason_is_another() {
         assert_eq!(label(Some("BadDeviceToken")), "BadDeviceToken");
+        assert_eq!(label(Some("overtaken")), "overtaken");
         assert_eq!(label(Some("http_418 token-of-somebody")), "other");
         assert_eq!(label(None), "");
     }

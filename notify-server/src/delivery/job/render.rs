@@ -9,6 +9,7 @@ use super::Job;
 use crate::delivery::lane::{Lane, LaneProvider};
 use crate::payload::{Outgoing, poll_url};
 use crate::providers::{Prepared, Reason, SharedProvider};
+use crate::reasons;
 use crate::store::{Settled, StoreError};
 
 /// How exactly a payload tells the time that is left of `ttl_seconds`, in seconds: FCM and push
@@ -47,12 +48,15 @@ impl Job {
     /// configuration of the provider, and anew as the time that is left gets less.
     pub(crate) async fn mode(&self, lane: &Lane) -> Result<Mode, StoreError> {
         if self.canceled() {
-            return Ok(Mode::Count { settled: Settled::Canceled, reason: "canceled".into() });
+            return Ok(Mode::Count {
+                settled: Settled::Canceled,
+                reason: reasons::CANCELED.into(),
+            });
         }
         let provider = match lane.provider().await? {
             LaneProvider::Ready(provider) => provider,
             LaneProvider::Missing | LaneProvider::Unknown => {
-                return Ok(count_as_failed("provider_not_configured".into()));
+                return Ok(count_as_failed(reasons::PROVIDER_NOT_CONFIGURED.into()));
             }
         };
         let ttl_seconds = self.ttl_left(lane.shared.clock.now());
@@ -92,7 +96,7 @@ impl Job {
         public_url: &str,
     ) -> Result<Arc<Prepared>, Reason> {
         let Some(notification) = &self.notification else {
-            return Err("request_unreadable".into());
+            return Err(reasons::REQUEST_UNREADABLE.into());
         };
         let poll_url = self.dispatch.poll_public_id.map(|id| poll_url(public_url, id));
         let outgoing = Outgoing {
@@ -111,9 +115,9 @@ impl Job {
         let prepared = catch_unwind(AssertUnwindSafe(|| provider.prepare(&outgoing)));
         let Ok(prepared) = prepared else {
             tracing::error!(dispatch.no = self.dispatch.no.0, "rendering broke off");
-            return Err("internal_error".into());
+            return Err(reasons::INTERNAL_ERROR.into());
         };
-        prepared.map(Arc::new).map_err(|_| "payload_too_large".into())
+        prepared.map(Arc::new).map_err(|_| reasons::PAYLOAD_TOO_LARGE.into())
     }
 }
 

@@ -12,14 +12,14 @@ use crate::store::DeviceKey;
 
 /// What was learned from one answer beside its delivery.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Heard {
+pub(crate) struct Learned {
     /// How often in a row the service refused our credentials.
     pub(crate) service_refusals: u16,
     /// What an address that looks dead comes to, where a wrong key or host would look the same.
     pub(crate) death: Option<Death>,
 }
 
-impl Heard {
+impl Learned {
     /// Answers since the last address that looked dead, for the store to count.
     pub(crate) fn reported(self) -> Option<u32> {
         match self.death? {
@@ -29,10 +29,32 @@ impl Heard {
     }
 }
 
+/// An answer, and what it is about.
+pub(crate) struct Received<'a> {
+    pub(crate) answer: Answer,
+    pub(crate) key: DeviceKey,
+    /// What lies behind the address.
+    pub(crate) service: Option<&'a Service>,
+    pub(crate) env: IosEnv,
+    /// Version of the provider that was asked.
+    pub(crate) version: u64,
+}
+
 impl Lane {
+    /// Takes note of an answer, and decides what comes of its delivery: what it has been through is
+    /// told by `past`, to which the service's refusals are added.
+    pub(crate) fn judge(&self, received: Received<'_>, past: Attempted) -> (Next, Learned) {
+        let Received { answer, key, service, env, version } = received;
+        let answer = self.narrowed(answer, key, version);
+        let learned = self.learn(&answer, (service, env), version, past.now);
+        let past = Attempted { service_refusals: learned.service_refusals, ..past };
+        let next = decide(answer, &past, &self.shared.config.retry);
+        (self.doubted(next, &past, service, version), learned)
+    }
+
     /// An answer as it is meant: one that asks an address to slow down which was asked before, while
     /// others got through, is about that address alone, whatever it says.
-    pub(crate) fn narrowed(&self, answer: Answer, key: DeviceKey, version: u64) -> Answer {
+    fn narrowed(&self, answer: Answer, key: DeviceKey, version: u64) -> Answer {
         if version != self.provider_version() {
             return answer;
         }
@@ -60,28 +82,28 @@ impl Lane {
 
     /// Takes note of what an answer says; that of a provider that was changed since says nothing of
     /// the one that is there now.
-    pub(crate) fn heard(
+    fn learn(
         &self,
         answer: &Answer,
         (service, env): (Option<&Service>, IosEnv),
         version: u64,
         now: Timestamp,
-    ) -> Heard {
-        let mut heard = Heard::default();
+    ) -> Learned {
+        let mut learned = Learned::default();
         if version != self.provider_version() {
             // An address that looks dead to credentials of before is asked about again: the guard
             // does not count it.
             let looks_dead = matches!(answer, Answer::TokenDead { ambiguous: true, .. });
-            heard.death = looks_dead.then_some(Death::Doubted);
-            return heard;
+            learned.death = looks_dead.then_some(Death::Doubted);
+            return learned;
         }
-        heard.death =
+        learned.death =
             self.count_death(matches!(answer, Answer::TokenDead { ambiguous: true, .. }), env);
         match answer {
             // The decision about it holds the gate.
             Answer::Config { .. } => {}
             Answer::ServiceRefused { .. } => {
-                heard.service_refusals = service.map_or(0, Service::refused);
+                learned.service_refusals = service.map_or(0, Service::refused);
             }
             Answer::Retry { outcome, reason, .. } => self.failed(*outcome, reason, service, now),
             Answer::Delivered { .. }
@@ -97,7 +119,7 @@ impl Lane {
                 self.gate.answered();
             }
         }
-        heard
+        learned
     }
 
     /// Counts an answer for the guard against disabling an audience by mistake.
@@ -170,7 +192,7 @@ impl Lane {
 
     /// Doubts or holds what refuses our credentials (B40). The first refusal may be about that
     /// address alone: its delivery is tried again like any other, and the next one tells.
-    pub(crate) fn doubted(
+    fn doubted(
         &self,
         next: Next,
         past: &Attempted,

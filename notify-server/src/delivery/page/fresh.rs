@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use notify_core::Timestamp;
 
 use super::PageRun;
+use crate::reasons;
 use crate::store::{AudienceDevice, DeviceKey, Settled, Source, StoreError, Zone};
 
 impl PageRun {
@@ -63,7 +64,7 @@ impl PageRun {
         self.queue = queue;
         for key in missing {
             if untagged.binary_search(&key).is_err() {
-                self.count(key, Settled::Canceled, "device_deleted".into());
+                self.count(key, Settled::Canceled, reasons::DEVICE_DELETED.into());
             }
         }
         Ok(())

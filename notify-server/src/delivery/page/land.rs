@@ -4,10 +4,11 @@ use futures_util::FutureExt;
 use notify_core::Timestamp;
 
 use super::{Commit, Landed, Obstacle, PageRun};
-use crate::delivery::decision::{Attempted, Next, decide};
-use crate::delivery::lane::Death;
+use crate::delivery::decision::{Attempted, Next};
+use crate::delivery::lane::{Death, Received};
 use crate::delivery::shared::Shared;
 use crate::providers::Reason;
+use crate::reasons;
 use crate::store::{
     AudienceDevice, Checkpoint, DeadAddress, DeviceOutcome, MovedAddress, NewRetry, OpenPage,
     Settled, StoreError,
@@ -22,22 +23,20 @@ impl PageRun {
         self.in_flight -= 1;
         self.lane.stream_ended();
         let service = service.as_deref();
-        let answer = self.lane.narrowed(answer, device.key, version);
-        let heard = self.lane.heard(&answer, (service, device.ios_env), version, now);
         let past = Attempted {
             platform: self.job.dispatch.platform,
             attempts_before: 0,
             first_attempt_at: now,
             unknown_outcomes: 0,
-            service_refusals: heard.service_refusals,
+            service_refusals: 0,
             expires_at: self.job.expires_at,
             now,
             jitter: shared.jitter(),
         };
         let key = device.key;
         let message_id = shared.config.kept_message_id(&answer);
-        let policy = &shared.config.retry;
-        let next = self.lane.doubted(decide(answer, &past, policy), &past, service, version);
+        let received = Received { answer, key, service, env: device.ios_env, version };
+        let (next, learned) = self.lane.judge(received, past);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
             self.mark.not_sent(self.job.dispatch.no, key);
         }
@@ -45,11 +44,11 @@ impl PageRun {
             Next::End { settled, reason } => {
                 self.batch.end(DeviceOutcome { key, settled, reason, attempts: 1, message_id });
             }
-            Next::Disable { .. } if heard.death == Some(Death::Doubted) => {
+            Next::Disable { .. } if learned.death == Some(Death::Doubted) => {
                 return self.wait_again(device);
             }
             Next::Disable { reason, since } => {
-                self.bury(device, reason, (since, now), heard.reported());
+                self.bury(device, reason, (since, now), learned.reported());
             }
             Next::Move { to, due_at, attempts } => {
                 self.move_to(device, to, now);
@@ -58,7 +57,7 @@ impl PageRun {
                     attempts,
                     first_attempt_at: now,
                     due_at,
-                    reason: "moved".into(),
+                    reason: reasons::MOVED.into(),
                     unknown_outcomes: 0,
                 });
             }

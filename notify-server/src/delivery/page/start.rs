@@ -9,6 +9,7 @@ use crate::delivery::gate::Admission;
 use crate::delivery::job::Mode;
 use crate::delivery::lane::InService;
 use crate::providers::Reason;
+use crate::reasons;
 use crate::store::{DeviceKey, NewRetry, Settled};
 
 impl PageRun {
@@ -49,7 +50,7 @@ impl PageRun {
             let Mode::Send { provider, payload } = mode else { continue };
             let Some(device) = self.queue.pop_front() else { continue };
             let Some(address) = self.job.address(&device) else {
-                self.count(device.key, Settled::Failed, "no_address".into());
+                self.count(device.key, Settled::Failed, reasons::NO_ADDRESS.into());
                 continue;
             };
             self.lane.chat_started(device.key, now);
@@ -83,16 +84,16 @@ impl PageRun {
                 match mode {
                     Mode::Count { settled, reason } => self.count(key, *settled, reason.clone()),
                     Mode::Send { .. } if self.job.expired(now) => {
-                        self.count(key, Settled::Expired, "expired".into());
+                        self.count(key, Settled::Expired, reasons::EXPIRED.into());
                     }
                     // One try (B19), and there is none to be had: it does not wait for the mend.
                     Mode::Send { .. }
                         if self.job.expires_at.is_none() && self.lane.gate.is_held(now) =>
                     {
-                        self.count(key, Settled::Expired, "credentials_refused".into());
+                        self.count(key, Settled::Expired, reasons::CREDENTIALS_REFUSED.into());
                     }
                     Mode::Send { .. } if !self.job.reaches(device) => {
-                        self.count(key, Settled::Failed, "no_address".into());
+                        self.count(key, Settled::Failed, reasons::NO_ADDRESS.into());
                     }
                     Mode::Send { .. } if self.park(mode, now) => continue,
                     // Ahead of the gate: what goes through it may be the probe.
@@ -147,7 +148,7 @@ impl PageRun {
             attempts: 0,
             first_attempt_at: now,
             due_at,
-            reason: "paced".into(),
+            reason: reasons::PACED.into(),
             unknown_outcomes: 0,
         });
         self.done += 1;

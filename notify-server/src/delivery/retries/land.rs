@@ -4,9 +4,10 @@ use notify_core::{IosEnv, Timestamp};
 use tokio::time::Instant;
 
 use super::{Landed, Retries};
-use crate::delivery::decision::{Attempted, Next, decide};
-use crate::delivery::lane::Death;
+use crate::delivery::decision::{Attempted, Next};
+use crate::delivery::lane::{Death, Received};
 use crate::providers::Reason;
+use crate::reasons;
 use crate::store::{ClaimedRetry, DeadAddress, MovedAddress, RetryOutcome, RetryStep, Settled};
 
 impl Retries<'_> {
@@ -18,23 +19,21 @@ impl Retries<'_> {
         self.in_flight -= 1;
         self.lane.stream_ended();
         let service = service.as_deref();
-        let answer = self.lane.narrowed(answer, retry.key, version);
         let env = retry.device.as_ref().map_or_else(IosEnv::default, |device| device.ios_env);
-        let heard = self.lane.heard(&answer, (service, env), version, now);
         let past = Attempted {
             platform: self.lane.platform,
             attempts_before: retry.attempts,
             first_attempt_at: retry.first_attempt_at,
             unknown_outcomes: retry.unknown_outcomes,
-            service_refusals: heard.service_refusals,
+            service_refusals: 0,
             expires_at: job.expires_at,
             now,
             jitter: shared.jitter(),
         };
         let message_id = shared.config.kept_message_id(&answer);
         let made = retry.attempts.saturating_add(1);
-        let policy = &shared.config.retry;
-        let next = self.lane.doubted(decide(answer, &past, policy), &past, service, version);
+        let received = Received { answer, key: retry.key, service, env, version };
+        let (next, learned) = self.lane.judge(received, past);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
             self.mark.not_sent(retry.dispatch, retry.key);
         }
@@ -43,12 +42,12 @@ impl Retries<'_> {
                 let step = RetryStep::Settled { settled, reason, attempts: made, message_id };
                 RetryOutcome::of(retry.no, step)
             }
-            Next::Disable { .. } if heard.death == Some(Death::Doubted) => {
+            Next::Disable { .. } if learned.death == Some(Death::Doubted) => {
                 let step = RetryStep::Later { due_at: now };
                 RetryOutcome::of(retry.no, step)
             }
             Next::Disable { reason, since } => {
-                let dead = dead_of(&retry, reason.clone(), (since, now), heard.reported());
+                let dead = dead_of(&retry, reason.clone(), (since, now), learned.reported());
                 let (settled, reason) = (Settled::Unregistered, Some(reason));
                 let step = RetryStep::Settled { settled, reason, attempts: made, message_id: None };
                 RetryOutcome { dead: Some(dead), ..RetryOutcome::of(retry.no, step) }
@@ -56,7 +55,7 @@ impl Retries<'_> {
             Next::Move { to, due_at, attempts } => {
                 let from = address_of(&retry);
                 let moved = MovedAddress { key: retry.key, from, to, at: now };
-                let past = ("moved".into(), retry.unknown_outcomes);
+                let past = (reasons::MOVED.into(), retry.unknown_outcomes);
                 RetryOutcome { moved: Some(moved), ..again(&retry, attempts, due_at, past) }
             }
             Next::Retry { due_at, reason, attempts, unknown_outcomes } => {
@@ -65,7 +64,12 @@ impl Retries<'_> {
             Next::Pause { until, scope } => {
                 self.lane.pause(until, scope, service, version);
                 let until = job.at_latest(until);
-                again(&retry, retry.attempts, until, ("throttled".into(), retry.unknown_outcomes))
+                again(
+                    &retry,
+                    retry.attempts,
+                    until,
+                    (reasons::THROTTLED.into(), retry.unknown_outcomes),
+                )
             }
             Next::Hold { reason, .. } => {
                 again(&retry, retry.attempts, now, (reason, retry.unknown_outcomes))

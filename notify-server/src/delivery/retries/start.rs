@@ -12,6 +12,7 @@ use crate::delivery::gate::Admission;
 use crate::delivery::job::{Job, Mode};
 use crate::delivery::lane::{InService, Lane};
 use crate::providers::{Answer, Reason};
+use crate::reasons;
 use crate::store::{ClaimedRetry, RetryOutcome, RetryStep, Settled, StoreError};
 use crate::telemetry::DeliveryMetrics;
 
@@ -159,26 +160,26 @@ async fn ends_without_trying(
     lane: &Lane,
 ) -> Result<Option<(Settled, Reason)>, StoreError> {
     let Some(device) = &retry.device else {
-        return Ok(Some((Settled::Canceled, "device_deleted".into())));
+        return Ok(Some((Settled::Canceled, reasons::DEVICE_DELETED.into())));
     };
     if let Mode::Count { settled, reason } = mode {
         return Ok(Some((*settled, reason.clone())));
     }
     if job.expired(lane.shared.clock.now()) {
-        return Ok(Some((Settled::Expired, "expired".into())));
+        return Ok(Some((Settled::Expired, reasons::EXPIRED.into())));
     }
     if !job.reaches(device) {
-        return Ok(Some((Settled::Failed, "no_address".into())));
+        return Ok(Some((Settled::Failed, reasons::NO_ADDRESS.into())));
     }
     if !job.targets(device) {
-        return Ok(Some((Settled::Failed, "device_disabled".into())));
+        return Ok(Some((Settled::Failed, reasons::DEVICE_DISABLED.into())));
     }
     if job.reached_before(device, &lane.shared).await? {
-        return Ok(Some((Settled::Failed, "sent_under_another_device".into())));
+        return Ok(Some((Settled::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE.into())));
     }
     // A newer one is shown in its place: this one would overwrite it.
     if job.replaces_others() && lane.shared.store.overtaken(retry.dispatch, retry.key).await? {
-        return Ok(Some((Settled::Expired, "overtaken".into())));
+        return Ok(Some((Settled::Expired, reasons::OVERTAKEN.into())));
     }
     Ok(None)
 }
@@ -196,7 +197,7 @@ fn fly(
                 attempt::attempt(&metrics, &provider, &payload, &address).await
             }
             (Mode::Send { .. } | Mode::Count { .. }, _) => {
-                Answer::BadMessage { reason: "no_address".into() }
+                Answer::BadMessage { reason: reasons::NO_ADDRESS.into() }
             }
         };
         Landed { retry, job, service, version, answer }

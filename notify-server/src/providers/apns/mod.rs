@@ -25,6 +25,7 @@ use super::{Address, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, apns as payload};
 use crate::provider_config::{ApnsConfig, BaseUrl};
+use crate::reasons;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
@@ -132,7 +133,7 @@ impl Provider for Apns {
 
     async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
         let (Address::Apns { token, env }, PreparedBody::Whole(body)) = (to, &prepared.body) else {
-            return Answer::BadMessage { reason: "address_of_another_provider".into() };
+            return Answer::BadMessage { reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into() };
         };
         let host = self.host(*env);
         let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);

@@ -13,6 +13,7 @@ use crate::clock::Reading;
 use crate::provider_config::{ApnsConfig, KeyDigest};
 use crate::providers::Reason;
 use crate::providers::shared::Shared;
+use crate::reasons;
 
 /// Age at which a token is replaced, in milliseconds; Apple refuses it at 60 minutes.
 const REFRESH_AGE_MS: i64 = 50 * 60_000;
@@ -131,7 +132,7 @@ impl ProviderToken {
         header.kid = Some(self.key_id.clone());
         let claims = Claims { iss: &self.team_id, iat: at.wall.as_seconds() };
         let token = jsonwebtoken::encode(&header, &claims, &self.private_key)
-            .map_err(|_| Reason::Borrowed("signing_failed"))?;
+            .map_err(|_| Reason::Borrowed(reasons::SIGNING_FAILED))?;
         let mut bearer = HeaderValue::from_str(&format!("bearer {token}"))
             .expect("a token is base64url and dots");
         bearer.set_sensitive(true);

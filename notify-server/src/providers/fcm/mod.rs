@@ -23,6 +23,7 @@ use super::{Address, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, fcm as payload};
 use crate::provider_config::FcmConfig;
+use crate::reasons;
 
 /// A registration token that no app has.
 const IMPOSSIBLE_TOKEN: &str = "notify-check";
@@ -77,7 +78,7 @@ impl Provider for Fcm {
 
     async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
         let (Address::Fcm { token }, PreparedBody::Around(body)) = (to, &prepared.body) else {
-            return Answer::BadMessage { reason: "address_of_another_provider".into() };
+            return Answer::BadMessage { reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into() };
         };
         let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
         let body = body.put(token);

@@ -15,6 +15,7 @@ use crate::providers::answer::word;
 use crate::providers::shared::Shared;
 use crate::providers::transport::{Http1, Reply, retry_after};
 use crate::providers::{Answer, Certainty, Reason};
+use crate::reasons;
 
 /// What the token is for.
 const SCOPE: &str = "https://www.googleapis.com/auth/firebase.messaging";
@@ -173,8 +174,9 @@ impl AccessToken {
     }
 
     async fn fetch(&self, at: Reading, deadline: Instant) -> Result<Granted, Answer> {
-        let assertion =
-            self.assertion(at.wall).ok_or(Answer::Config { reason: "signing_failed".into() })?;
+        let assertion = self
+            .assertion(at.wall)
+            .ok_or(Answer::Config { reason: reasons::SIGNING_FAILED.into() })?;
         let form = format!(
             "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion={assertion}"
         );

@@ -28,6 +28,7 @@ use super::{
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, messenger as payload};
 use crate::provider_config::{BaseUrl, KeyDigest, MessengerConfig};
+use crate::reasons;
 
 /// Version of the Graph API, unless the endpoint names another one. One lives about two years.
 const VERSION: &str = "v25.0";
@@ -105,7 +106,7 @@ impl Provider for Messenger {
         let (Address::Messenger { recipient, last_inbound_at }, PreparedBody::Around(body)) =
             (to, &prepared.body)
         else {
-            return Answer::BadMessage { reason: "address_of_another_provider".into() };
+            return Answer::BadMessage { reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into() };
         };
         // Meta counts what it refuses against the page. A person of whom nothing is known is tried.
         let now = self.clock.now();

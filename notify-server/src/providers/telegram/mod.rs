@@ -29,6 +29,7 @@ use crate::clock::SharedClock;
 use crate::payload::telegram::{self as payload, Form};
 use crate::payload::{Outgoing, TooLarge};
 use crate::provider_config::{KeyDigest, TelegramConfig};
+use crate::reasons;
 
 /// Messages a second of a bot, unless an administrator wants others (paid broadcasts allow more):
 /// Telegram allows about 30.
@@ -91,7 +92,7 @@ impl Provider for Telegram {
 
     async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
         let (Address::Telegram { chat }, PreparedBody::Forms(forms)) = (to, &prepared.body) else {
-            return Answer::BadMessage { reason: "address_of_another_provider".into() };
+            return Answer::BadMessage { reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into() };
         };
         let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
         let mut form = &forms.first;

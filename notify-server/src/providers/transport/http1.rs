@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::reply::{Body, Reply};
 use super::tls::{TlsConfigs, Trust};
 use crate::outbound::{Outbound, Unreachable};
+use crate::reasons;
 
 /// Most idle connections kept to one host.
 pub(crate) const HTTP1_CONNECTIONS_KEPT: usize = 64;
@@ -83,7 +84,7 @@ impl Http1 {
         deadline: Instant,
     ) -> Result<Reply, Failure> {
         let Ok(sent) = timeout_at(deadline, request.send()).await else {
-            return Err(Failure::unknown("timeout"));
+            return Err(Failure::unknown(reasons::TIMEOUT));
         };
         let mut response = sent.map_err(|error| {
             if let Some(unreachable) = unreachable(&error) {

@@ -22,6 +22,7 @@ use super::{CONNECTIONS_MAX, PROOF_WAIT, RESENDS_MAX, STREAMS_ASSUMED};
 use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
 use crate::providers::shared::Shared;
+use crate::reasons;
 
 /// What connections may be shared by: a provider binds a connection to the
 /// credential that it saw first.
@@ -214,13 +215,14 @@ impl Pool {
             let _ = stream.send_data(body, true);
         }
         let response = timeout_at(deadline, response).await;
-        let response = response.map_err(|_| Failure::unknown("timeout"))?.map_err(|error| {
-            let failure = Failure::of_stream(&error);
-            if error.is_go_away() {
-                self.retire(connection.id);
-            }
-            failure
-        })?;
+        let response =
+            response.map_err(|_| Failure::unknown(reasons::TIMEOUT))?.map_err(|error| {
+                let failure = Failure::of_stream(&error);
+                if error.is_go_away() {
+                    self.retire(connection.id);
+                }
+                failure
+            })?;
         connection.load.answered();
         let (head, body) = response.into_parts();
         let body = read_body(body, deadline).await;

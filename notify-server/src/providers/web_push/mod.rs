@@ -27,6 +27,7 @@ use super::{
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, web_push as payload};
 use crate::provider_config::WebPushConfig;
+use crate::reasons;
 
 /// Web Push for one application.
 pub(super) struct WebPush {
@@ -51,7 +52,7 @@ impl WebPush {
     fn token(&self, origin: &str, refused: Option<&Signed>) -> Result<Arc<Signed>, Answer> {
         self.tokens
             .get(&self.signer, origin, refused, self.clock.wall())
-            .ok_or(Answer::Config { reason: "signing_failed".into() })
+            .ok_or(Answer::Config { reason: reasons::SIGNING_FAILED.into() })
     }
 }
 
@@ -68,7 +69,7 @@ impl Provider for WebPush {
     async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
         let (Address::WebPush(subscription), PreparedBody::Whole(text)) = (to, &prepared.body)
         else {
-            return bad("address_of_another_provider");
+            return bad(reasons::ADDRESS_OF_ANOTHER_PROVIDER);
         };
         let to = match self.services.destination(&subscription.endpoint) {
             Ok(to) => to,

@@ -4,11 +4,17 @@ use notify_core::{ExplainedOutcome, StepWord, Timestamp};
 
 use super::Telling;
 use crate::channel::ChannelState;
+use crate::reasons;
 use crate::store::{Progress, Settled};
 
 /// Reasons that are the server's own: no provider said them.
-const OWN_REASONS: [&str; 5] =
-    ["provider_not_configured", "credentials_refused", "overtaken", "expired", "canceled"];
+const OWN_REASONS: [&str; 5] = [
+    reasons::PROVIDER_NOT_CONFIGURED,
+    reasons::CREDENTIALS_REFUSED,
+    reasons::OVERTAKEN,
+    reasons::EXPIRED,
+    reasons::CANCELED,
+];
 
 impl Telling<'_> {
     pub(super) fn tell_retrying(&mut self) -> ExplainedOutcome {
@@ -46,7 +52,7 @@ impl Telling<'_> {
                 ExplainedOutcome::Sent
             }
             Settled::Failed => {
-                if reason == Some("provider_not_configured") {
+                if reason == Some(reasons::PROVIDER_NOT_CONFIGURED) {
                     let detail = "the platform's provider was not configured";
                     self.add(Some(at), StepWord::ProviderNotConfigured, detail);
                 }
@@ -85,15 +91,15 @@ impl Telling<'_> {
 
     fn tell_expired(&mut self, at: Timestamp, attempts: u16, reason: Option<&str>) {
         let detail = match reason {
-            Some("credentials_refused") => {
+            Some(reasons::CREDENTIALS_REFUSED) => {
                 let refused = "the provider refused the server's credentials";
                 self.add(Some(at), StepWord::CredentialsRefused, refused);
                 "ttl_seconds is 0: its one try could not wait until they are mended".into()
             }
-            Some("overtaken") => {
+            Some(reasons::OVERTAKEN) => {
                 "a newer notification with the same collapse_key was sent to the device".into()
             }
-            Some("expired") | None => {
+            Some(reasons::EXPIRED) | None => {
                 if attempts == 0 {
                     // What holds everything back now may be what did then: nothing else is kept.
                     self.tell_channel();
