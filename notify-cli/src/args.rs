@@ -70,7 +70,7 @@ pub(crate) enum Command {
     /// Read what a device shows for a campaign.
     #[command(subcommand)]
     Enrichments(commands::enrichments::Enrichments),
-    /// Count devices.
+    /// Count devices, and what became of notifications day by day.
     #[command(subcommand)]
     Statistics(commands::statistics::Statistics),
     /// Administer applications (needs the admin key).

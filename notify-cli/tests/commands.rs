@@ -265,6 +265,16 @@ async fn polls_events_and_statistics() {
             "GET /v1/statistics/devices?date_from=1000&date_to=100000000000".to_owned(),
             None,
         ),
+        (
+            "statistics notifications --from 1973-03-03T00:00:00Z --to 100000000000",
+            json!({
+                "days": [], "total_sent": 0, "total_received": 0, "total_opened": 0,
+                "total_clicked": 0, "total_dismissed": 0,
+            }),
+            "GET /v1/statistics/notifications?date_from=99964800000&date_to=100000000000"
+                .to_owned(),
+            None,
+        ),
     ])
     .await;
 }

@@ -49,6 +49,44 @@ async fn a_listing_is_a_table_for_people() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn notifications_by_day_are_a_table_a_chart_and_data() {
+    let day = |date: i64, sent: u64, opened: u64| {
+        json!({ "date": date, "sent": sent, "received": 0, "opened": opened, "clicked": 0,
+            "dismissed": 0 })
+    };
+    let answer = json!({
+        "days": [day(1_767_225_600_000, 1_200, 3), day(1_767_312_000_000, 600, 0)],
+        "total_sent": 1_800, "total_received": 0, "total_opened": 3, "total_clicked": 0,
+        "total_dismissed": 0,
+    });
+    let bench = Bench::answering(answer.clone()).await;
+    let table = bench.run(&["statistics", "notifications", "-o", "table"]).quiet().stdout;
+    assert!(
+        table.contains("│ 2026-01-01 ┆ 1200 ┆ 0        ┆ 3      ┆ 0       ┆ 0         │"),
+        "{table}"
+    );
+    assert_eq!(bench.run(&["statistics", "notifications"]).quiet().json(), answer);
+    let csv = bench.run(&["statistics", "notifications", "-o", "csv"]).quiet().stdout;
+    assert!(csv.ends_with("\"1767312000000\",\"600\",\"0\",\"0\",\"0\",\"0\"\r\n"), "{csv}");
+    // No terminal: 80 columns.
+    let chart = bench.run(&["statistics", "notifications", "--chart"]).quiet().stdout;
+    let bar = |length: usize| "#".repeat(length);
+    assert_eq!(
+        chart,
+        format!(
+            "sent by day (UTC), 1800 in all\n2026-01-01 {} 1200\n2026-01-02 {} 600\n",
+            bar(64),
+            bar(32)
+        )
+    );
+    let opened = ["statistics", "notifications", "--chart", "opened", "-o", "table"];
+    let chart = bench.run(&opened).quiet().stdout;
+    assert!(chart.ends_with("# 3\n2026-01-02 0\n"), "{chart}");
+    let run = bench.run(&["statistics", "notifications", "--chart", "-o", "json"]);
+    assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{run:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_record_is_a_table_of_its_fields() {
     let app = json!({ "id": ID, "name": "Shop", "language": "en", "status": "active",
         "created_at": 1_767_323_045_000_i64 });

@@ -1,7 +1,8 @@
 //! Queries as names and values.
 
 use notify_core::{
-    DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns, ListDeliveries, ListDevices, PageQuery,
+    DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns, ListDeliveries, ListDevices,
+    NotificationStatisticsQuery, PageQuery,
 };
 
 type Parameters = Vec<(&'static str, String)>;
@@ -44,6 +45,13 @@ pub(crate) fn campaigns(query: &ListCampaigns) -> Parameters {
 }
 
 pub(crate) fn device_statistics(query: &DeviceStatisticsQuery) -> Parameters {
+    present([
+        ("date_from", query.date_from.map(|instant| instant.to_string())),
+        ("date_to", query.date_to.map(|instant| instant.to_string())),
+    ])
+}
+
+pub(crate) fn notification_statistics(query: &NotificationStatisticsQuery) -> Parameters {
     present([
         ("date_from", query.date_from.map(|instant| instant.to_string())),
         ("date_to", query.date_to.map(|instant| instant.to_string())),

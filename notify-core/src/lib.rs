@@ -13,6 +13,7 @@ pub mod json;
 
 mod admin;
 mod campaign;
+mod day;
 mod device;
 mod enrichment;
 mod event;
@@ -34,6 +35,7 @@ mod violations;
 
 pub use admin::*;
 pub use campaign::*;
+pub use day::*;
 pub use device::*;
 pub use enrichment::*;
 pub use event::*;

@@ -78,7 +78,7 @@ impl Query for DeviceStatisticsQuery {
     }
 }
 
-fn take_date(parameters: &mut Parameters<'_>, name: &'static str) -> Option<Timestamp> {
+pub(crate) fn take_date(parameters: &mut Parameters<'_>, name: &'static str) -> Option<Timestamp> {
     let ms = parameters.whole(name, 0, TIMESTAMP_MS_MAX.unsigned_abs())?;
     i64::try_from(ms).ok().map(Timestamp)
 }

@@ -26,6 +26,7 @@ async fn everything(caller: &Caller, world: &World) -> Result<Vec<Value>> {
         "/v1/feeds".to_owned(),
         "/v1/campaigns?status=all".to_owned(),
         "/v1/statistics/devices".to_owned(),
+        "/v1/statistics/notifications".to_owned(),
         format!("/v1/polls/{}", world.poll),
         format!("/v1/campaigns/{}", world.campaign),
     ] {
@@ -73,6 +74,7 @@ async fn ids_of_another_application_are_as_unknown_as_ones_that_never_were() -> 
         assert_ne!(owner.get(list).await?[name], json!([]), "{list}");
     }
     assert_eq!(stranger.get("/v1/statistics/devices").await?["total"], 0);
+    assert_eq!(stranger.get("/v1/statistics/notifications").await?["days"], json!([]));
     server.stop().await
 }
 

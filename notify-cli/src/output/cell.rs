@@ -62,10 +62,7 @@ pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
             .as_i64()
             .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
             .map_or_else(|| ms.to_string(), |at| format!("{at:.0}")),
-        (Some(Value::Number(ms)), Kind::Day) => {
-            let at = ms.as_i64().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-            at.map_or_else(|| ms.to_string(), |at| at.strftime("%F").to_string())
-        }
+        (Some(Value::Number(ms)), Kind::Day) => ms.as_i64().map_or_else(|| ms.to_string(), day),
         (None | Some(Value::Null), Kind::Step) => "now".to_owned(),
         (Some(ms @ Value::Number(_)), Kind::Step) => shown(Some(ms), Kind::Time),
         (Some(Value::Array(lines)), Kind::Lines) => {
@@ -97,6 +94,12 @@ pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
         _ => plain(value),
     };
     printable(&text)
+}
+
+/// The day (UTC) of an instant in unix milliseconds.
+pub(crate) fn day(ms: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(ms);
+    at.map_or_else(|_| ms.to_string(), |at| at.strftime("%F").to_string())
 }
 
 /// What a spreadsheet gets of a value.

@@ -1,6 +1,7 @@
 //! Everything that is printed: the result on stdout, alone; talk on stderr, a line each.
 
 mod cell;
+mod chart;
 mod rows;
 pub(crate) mod view;
 
@@ -12,7 +13,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
-pub(crate) use cell::{guarded, unguarded};
+pub(crate) use cell::{day, guarded, unguarded};
+pub(crate) use chart::Bar;
 pub(crate) use rows::{Rows, csv_writer};
 use view::View;
 
@@ -30,6 +32,8 @@ pub(crate) enum Format {
 /// Where the result goes.
 pub(crate) struct Output {
     format: Format,
+    /// The form that was asked for, if one was.
+    asked: Option<Format>,
     out: Box<dyn Write>,
 }
 
@@ -38,7 +42,7 @@ impl Output {
     pub(crate) fn stdout(format: Option<Format>) -> Self {
         let suited = if io::stdout().is_terminal() { Format::Table } else { Format::Json };
         let out = Box::new(io::BufWriter::new(anstream::stdout().lock()));
-        Self { format: format.unwrap_or(suited), out }
+        Self { format: format.unwrap_or(suited), asked: format, out }
     }
 
     /// Whether a person reads the result.
@@ -84,6 +88,20 @@ impl Output {
             Format::Table => Ok(writeln!(self.out, "{}", cell::printable(line))?),
             Format::Json | Format::Csv => Ok(()),
         }
+    }
+
+    /// Draws bars for people, wherever they go. Programs ask for another form: both at once is a
+    /// mistake.
+    pub(crate) fn chart(&mut self, heading: &str, bars: &[Bar]) -> Result<(), Failure> {
+        if matches!(self.asked, Some(Format::Json | Format::Csv)) {
+            let what = "--chart draws for people: say it without --output json or csv";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+        writeln!(self.out, "{}", cell::printable(heading))?;
+        for line in chart::lines(bars, usize::from(rows::columns())) {
+            writeln!(self.out, "{}", cell::printable(&line))?;
+        }
+        Ok(())
     }
 
     /// Shows records one by one, however many there are.

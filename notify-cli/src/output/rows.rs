@@ -167,6 +167,11 @@ fn styled() -> Table {
     table
 }
 
+/// How wide what people read may be.
+pub(super) fn columns() -> u16 {
+    Table::new().width().filter(|columns| *columns > 0).unwrap_or(WIDTH_DEFAULT)
+}
+
 /// Terminals without a size, as some serial lines and containers have them, say 0 columns.
 fn width_unless_told(told: Option<u16>) -> Option<u16> {
     (told == Some(0)).then_some(WIDTH_DEFAULT)

@@ -291,6 +291,18 @@ pub(crate) const DEVICE_STATISTICS: View = View {
     ],
 };
 
+pub(crate) const NOTIFICATION_STATISTICS: View = many(
+    "days",
+    &[
+        Column { name: "date", pointer: "/date", kind: Kind::Day },
+        plain("sent", "/sent"),
+        plain("received", "/received"),
+        plain("opened", "/opened"),
+        plain("clicked", "/clicked"),
+        plain("dismissed", "/dismissed"),
+    ],
+);
+
 const APP_COLUMNS: &[Column] = &[
     plain("id", "/id"),
     text("name", "/name"),

@@ -1,6 +1,8 @@
-//! Statistics (spec 4.5, B26).
+//! Statistics (spec 4.5, B26, B33).
 
-use notify_core::{DeviceStatistics, DeviceStatisticsQuery};
+use notify_core::{
+    DeviceStatistics, DeviceStatisticsQuery, NotificationStatistics, NotificationStatisticsQuery,
+};
 use reqwest::Method;
 
 use crate::{call::Call, handle::handle, parameters};
@@ -25,4 +27,23 @@ handle! {
     fn devices(period: &DeviceStatisticsQuery) -> DeviceStatistics =
         Call::v1(Method::GET, &["statistics", "devices"])
             .filtered::<DeviceStatisticsQuery>(parameters::device_statistics(period));
+
+    /// Counts what was sent and what devices did with it, by day (UTC), at most 366 days:
+    /// `GET /v1/statistics/notifications`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when `date_from` is after `date_to`, or too long before it.
+    ///
+    /// ```no_run
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let all = notify.statistics().notifications(&Default::default()).await?;
+    /// println!("{} sent, {} opened", all.total_sent, all.total_opened);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn notifications(period: &NotificationStatisticsQuery) -> NotificationStatistics =
+        Call::v1(Method::GET, &["statistics", "notifications"])
+            .filtered::<NotificationStatisticsQuery>(
+                parameters::notification_statistics(period),
+            );
 }

@@ -168,4 +168,15 @@ async fn statistics_are_read() {
     let read = server.client().statistics().devices(&period).await.unwrap();
     server.saw("GET /v1/statistics/devices?date_from=1&date_to=2", None).await;
     assert_eq!(serde_json::to_value(read).unwrap(), statistics);
+
+    let statistics = json!({
+        "days": [{"date": 0, "sent": 5, "received": 4, "opened": 3, "clicked": 2, "dismissed": 1}],
+        "total_sent": 5, "total_received": 4, "total_opened": 3, "total_clicked": 2,
+        "total_dismissed": 1,
+    });
+    let server = Server::answering(statistics.clone()).await;
+    let period = NotificationStatisticsQuery { date_from: None, date_to: Some(Timestamp(2)) };
+    let read = server.client().statistics().notifications(&period).await.unwrap();
+    server.saw("GET /v1/statistics/notifications?date_to=2", None).await;
+    assert_eq!(serde_json::to_value(read).unwrap(), statistics);
 }

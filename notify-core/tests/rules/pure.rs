@@ -1,8 +1,9 @@
 //! Pure rules: shares, cursors, keys, and the answer of an enrichment (B8, B10, B26, B31, B32).
 
 use notify_core::{
-    AnswerId, CampaignId, DeviceStatistics, Enrichment, FeedItem, IdempotencyKey, Platform,
-    PlatformCount, Poll, Request, Template, Timestamp, json::JsonObject, percentage,
+    AnswerId, CampaignId, Day, DayCount, DayPeriod, DeviceStatistics, Enrichment, FeedItem,
+    IdempotencyKey, NotificationStatistics, Platform, PlatformCount, Poll, Request, Template,
+    Timestamp, json::JsonObject, percentage,
 };
 use serde_json::json;
 
@@ -139,4 +140,29 @@ fn an_enrichment_is_sorted_cut_and_reads_back() {
             ],
         })
     );
+}
+
+#[test]
+fn every_day_of_a_period_is_listed_with_what_was_counted() {
+    let count = |day: i64, sent: u64| DayCount {
+        day: Day(day),
+        sent,
+        received: 1,
+        opened: 0,
+        clicked: 0,
+        dismissed: 2,
+    };
+    let counts = [count(3, 7), count(5, 9)];
+    let listed = |first: Option<i64>, last: i64, counts: &[DayCount]| {
+        let period = DayPeriod { first: first.map(Day), last: Day(last) };
+        let answer = NotificationStatistics::from_counts(period, counts);
+        let days: Vec<_> =
+            answer.days.iter().map(|day| (day.date.as_ms() / 86_400_000, day.sent)).collect();
+        (days, answer.total_sent, answer.total_received, answer.total_dismissed)
+    };
+    let between = vec![(3, 7), (4, 0), (5, 9)];
+    assert_eq!(listed(None, 5, &counts), (between, 16, 2, 4));
+    assert_eq!(listed(Some(2), 3, &counts[..1]), (vec![(2, 0), (3, 7)], 7, 1, 2));
+    assert_eq!(listed(Some(2), 3, &[]), (vec![(2, 0), (3, 0)], 0, 0, 0));
+    assert_eq!(listed(None, 5, &[]), (vec![], 0, 0, 0));
 }

@@ -1,9 +1,9 @@
 //! Queries: each parameter at most once, none unknown, and the rules of each (B1, B10, B26, B28).
 
 use notify_core::{
-    CampaignFilter, CampaignPage, DeliveryOutcome, DeviceStatisticsQuery, EnrichmentQuery,
-    ExplainedOutcome, ListCampaigns, ListDeliveries, ListDevices, NoQuery, PageQuery, Platform,
-    Query, StepWord, Timestamp,
+    CampaignFilter, CampaignPage, Day, DayPeriod, DeliveryOutcome, DeviceStatisticsQuery,
+    EnrichmentQuery, ExplainedOutcome, ListCampaigns, ListDeliveries, ListDevices, NoQuery,
+    NotificationStatisticsQuery, PageQuery, Platform, Query, StepWord, Timestamp,
 };
 
 use crate::support::NOW;
@@ -130,4 +130,35 @@ fn an_enrichment_takes_ids_of_any_form() {
         ("device_id=", &["device_id: must not be empty"]),
         ("device=d", &["device: unknown parameter"]),
     ]);
+}
+
+/// B33: days of UTC, those that the edges lie in included, a leap year at most.
+#[test]
+fn notifications_are_counted_by_day() {
+    const DAY_MS: i64 = 86_400_000;
+    let now = Day::of(NOW);
+    let from = |days: i64| format!("date_from={}", now.start().as_ms() + days * DAY_MS);
+    const LONG: &str = "date_from: must leave at most 366 days to date_to";
+    check::<NotificationStatisticsQuery>(&[
+        ("", &[]),
+        ("date_to=now", &[]),
+        (&from(-365), &[]),
+        (&from(-366), &[LONG]),
+        ("date_from=0", &[LONG]),
+        ("date_from=0&date_to=31622399999", &[]),
+        ("date_from=0&date_to=31622400000", &[LONG]),
+        ("date_from=2&date_to=1", &["date_from: must not be after date_to"]),
+        ("date_from=now", &["date_from: must be a whole number from 0 to 253402300799999"]),
+        ("date_to=1.5", &["date_to: must be a whole number from 0 to 253402300799999"]),
+        ("from=1", &["from: unknown parameter"]),
+    ]);
+    for (query, first, last) in [
+        ("", None, now),
+        ("date_to=0", None, Day(0)),
+        ("date_from=86399999&date_to=86400000", Some(Day(0)), Day(1)),
+        ("date_from=86400000&date_to=172799999", Some(Day(1)), Day(1)),
+    ] {
+        let period = parse::<NotificationStatisticsQuery>(query);
+        assert_eq!(period, Ok(DayPeriod { first, last }), "{query}");
+    }
 }

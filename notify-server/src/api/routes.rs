@@ -7,9 +7,10 @@ use notify_core::{
     DeviceStatistics, DeviceStatisticsQuery, Diagnostics, Enrichment, EnrichmentQuery,
     EventsAccepted, Explanation, FeedCreated, FeedList, KeyCreated, KeyList, ListCampaigns,
     ListDeliveries, ListDevices, NoBody, NoQuery, NotificationCreated, NotificationList,
-    NotificationPreview, NotificationRecord, PageQuery, Poll, ProviderChecked, ProviderList,
-    ProviderView, RegisterDevice, ReportEvents, ReportNotification, SetCampaignStatus, SetTags,
-    Subscribe, SubscriptionCreated, Success, TagList, Template, UpdateApp,
+    NotificationPreview, NotificationRecord, NotificationStatistics, NotificationStatisticsQuery,
+    PageQuery, Poll, ProviderChecked, ProviderList, ProviderView, RegisterDevice, ReportEvents,
+    ReportNotification, SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated, Success,
+    TagList, Template, UpdateApp,
 };
 
 use super::admin::{apps, diagnostics, keys, providers};
@@ -97,6 +98,15 @@ fn audience() -> Vec<Route> {
             statistics::devices,
         )
         .about("Count devices by platform and state", "spec 4.5, B26")
+        .query(&[
+            ("date_from", "Start of the period, unix ms; the beginning by default"),
+            ("date_to", "End of the period, unix ms or `now`; `now` by default"),
+        ]),
+        get::<NotificationStatisticsQuery, NotificationStatistics>(
+            "/v1/statistics/notifications",
+            statistics::notifications,
+        )
+        .about("Count what was sent and what devices did with it, by day (UTC)", "B33")
         .query(&[
             ("date_from", "Start of the period, unix ms; the beginning by default"),
             ("date_to", "End of the period, unix ms or `now`; `now` by default"),

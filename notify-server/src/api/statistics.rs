@@ -1,6 +1,6 @@
-//! Device statistics (spec 4.5, B26): the store counts, core makes the percentages.
+//! Statistics (spec 4.5, B26, B33): the store counts, core makes percentages and empty days.
 
-use notify_core::{DeviceStatistics, DeviceStatisticsQuery};
+use notify_core::{DayPeriod, DeviceStatistics, DeviceStatisticsQuery, NotificationStatistics};
 
 use super::ctx::Ctx;
 use super::error::ApiError;
@@ -15,4 +15,13 @@ pub(crate) async fn devices(
     let to = period.date_to.unwrap_or(now);
     let counts = ctx.api().store.count_devices(app, period.date_from, to, now).await?;
     Ok(Reply::now(DeviceStatistics::from_counts(&counts)))
+}
+
+/// `GET /v1/statistics/notifications`.
+pub(crate) async fn notifications(
+    ctx: Ctx,
+    period: DayPeriod,
+) -> Result<Reply<NotificationStatistics>, ApiError> {
+    let counts = ctx.api().store.count_days(ctx.app_no(), period).await?;
+    Ok(Reply::now(NotificationStatistics::from_counts(period, &counts)))
 }

@@ -1,7 +1,9 @@
 //! Engagement events (B33).
 
 use async_trait::async_trait;
-use notify_core::{DeviceId, Event, EventsAccepted, NotificationId, Timestamp};
+use notify_core::{
+    DayCount, DayPeriod, DeviceId, Event, EventsAccepted, NotificationId, Timestamp,
+};
 
 use super::{AppNo, Done, Once, StoreError};
 
@@ -17,6 +19,11 @@ pub trait EngagementStore {
         at: Timestamp,
         once: Option<Once>,
     ) -> Result<Done<EventsAccepted>, StoreError>;
+
+    /// What was counted on the days of a period, those that have a count alone, in order. Events
+    /// count on the day of `at` above, deliveries that were sent on the day of the checkpoint that
+    /// says so; what is deleted later stays counted.
+    async fn count_days(&self, app: AppNo, period: DayPeriod) -> Result<Vec<DayCount>, StoreError>;
 
     /// Whether the application has that notification and that device (B31's 404); `None` is not
     /// asked for.

@@ -64,6 +64,7 @@ impl Target {
             "/v1/feeds?limit=1000",
             "/v1/campaigns?status=all&limit=1000",
             "/v1/statistics/devices",
+            "/v1/statistics/notifications",
         ] {
             stored.insert(path.to_owned(), self.app.get(path).await?);
         }

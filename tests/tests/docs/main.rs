@@ -13,9 +13,10 @@ use notify_core::{
     AnswerPoll, App, AppCreated, AppDiagnostics, CampaignCreated, CampaignList, CreateApp,
     CreateFeed, CreateKey, CreateNotification, DeliveryList, Device, DeviceStatistics, Diagnostics,
     Enrichment, EventsAccepted, Explanation, FeedCreated, FeedList, KeyCreated, KeyList, NoBody,
-    NotificationCreated, NotificationPreview, NotificationRecord, Poll, ProviderChecked,
-    ProviderView, RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus,
-    SetTags, Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp,
+    NotificationCreated, NotificationPreview, NotificationRecord, NotificationStatistics, Poll,
+    ProviderChecked, ProviderView, RegisterDevice, ReportEvents, ReportNotification, Request,
+    SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated, Success, TagList, Template,
+    Timestamp, UpdateApp,
 };
 use notify_server::sandbox::apns::Reason;
 use notify_server::sandbox::{
@@ -134,6 +135,7 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /v1/tags" => answer::<TagList>,
         "POST /v1/subscriptions" => answer::<SubscriptionCreated>,
         "GET /v1/statistics/devices" => answer::<DeviceStatistics>,
+        "GET /v1/statistics/notifications" => answer::<NotificationStatistics>,
         "POST /v1/campaigns" => answer::<CampaignCreated>,
         "GET /v1/campaigns" => answer::<CampaignList>,
         "GET /v1/enrichments/{campaign_id}" => answer::<Enrichment>,

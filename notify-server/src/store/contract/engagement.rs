@@ -1,11 +1,15 @@
 //! Engagement (B33).
 
+use futures_util::future::join_all;
 use notify_core::{
-    Engagement, Event, EventType, EventsAccepted, IgnoredEvent, NotificationId, Platform,
+    Day, DayCount, DayPeriod, Engagement, Event, EventType, EventsAccepted, IgnoredEvent,
+    NotificationId, Platform, Timestamp,
 };
 
 use super::given::{self, NOW, id};
-use crate::store::{AppNo, Store};
+use crate::store::{AppNo, Checkpoint, Over, RetryOutcome, RetryStep, Settled, Store, StoreError};
+
+const DAY_MS: i64 = 86_400_000;
 
 fn event(kind: EventType, notification: &NotificationId, device: &str) -> Event {
     Event { kind, notification_id: notification.clone(), device_id: id(device), at: None }
@@ -70,4 +74,105 @@ pub async fn names_are_looked_up_within_the_application(store: &dyn Store) {
         let found = store.names_exist(app, notification.cloned(), device.map(id)).await;
         assert_eq!(found.unwrap(), exist, "{notification:?} {device:?}");
     }
+}
+
+/// Callers that repeat each other, all at once.
+pub async fn events_at_once_count_once(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 8).await;
+    let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
+    let of_all = |kind| -> Vec<Event> {
+        (0..8).map(|device| event(kind, &notification, &format!("d{device:03}"))).collect()
+    };
+    let callers = (0..40).map(|caller| record(store, app, of_all(EventType::ALL[caller % 3])));
+    for answer in join_all(callers).await {
+        assert_eq!(answer, EventsAccepted { accepted: 8, ignored: vec![] });
+    }
+    let counted = Engagement { received: 8, opened: 8, clicked: 8, dismissed: 0 };
+    assert_eq!(store.notification(app, notification).await.unwrap().engagement, counted);
+    let day = counts(store, app, (0, 0)).await;
+    assert_eq!((day[0].received, day[0].opened, day[0].clicked, day[0].dismissed), (8, 8, 8, 0));
+}
+
+/// The days from so many after now to so many after now.
+async fn counts(store: &dyn Store, app: AppNo, (from, to): (i64, i64)) -> Vec<DayCount> {
+    let day = |days: i64| Day::of(NOW.plus_ms(days * DAY_MS));
+    let period = DayPeriod { first: Some(day(from)), last: day(to) };
+    store.count_days(app, period).await.unwrap()
+}
+
+fn nothing_on(days: i64) -> DayCount {
+    let day = Day::of(NOW.plus_ms(days * DAY_MS));
+    DayCount { day, sent: 0, received: 0, opened: 0, clicked: 0, dismissed: 0 }
+}
+
+pub async fn a_day_counts_what_was_recorded_on_it(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    assert_eq!(counts(store, app, (-1, 9)).await, []);
+    given::devices(store, app, 4).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let failed = given::outcome(keys[2], Settled::Failed, Some("SENDER_ID_MISMATCH"));
+    let last = Checkpoint {
+        settled: vec![given::sent(keys[0]), given::sent(keys[1]), failed],
+        retries: vec![given::retry(keys[3])],
+        finished: true,
+        ..given::checkpoint(page, 4)
+    };
+    store.checkpoint(last.clone()).await.unwrap();
+    assert!(matches!(store.checkpoint(last).await, Err(StoreError::Fenced)), "it counts once");
+    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let step =
+        RetryStep::Settled { settled: Settled::Sent, reason: None, attempts: 2, message_id: None };
+    let outcome =
+        || RetryOutcome { no: claimed[0].no, step: step.clone(), dead: None, moved: None };
+    // Twice: the second finds it settled.
+    for days in [1, 2] {
+        let at = NOW.plus_ms(days * DAY_MS);
+        store.settle_retries(given::EPOCH, vec![outcome()], at).await.unwrap();
+    }
+    let notification = dispatch.notification_id;
+    // It happened on day 0 by the device's clock; it became known on day 3.
+    let opened = Event { at: Some(NOW), ..event(EventType::Opened, &notification, "d000") };
+    let dismissed = event(EventType::Dismissed, &notification, "d001");
+    for days in [3, 4] {
+        let events = vec![opened.clone(), dismissed.clone(), opened.clone()];
+        store.record_events(app, events, NOW.plus_ms(days * DAY_MS), None).await.unwrap();
+    }
+    let expected = [
+        DayCount { sent: 2, ..nothing_on(0) },
+        DayCount { sent: 1, ..nothing_on(1) },
+        DayCount { opened: 1, dismissed: 1, ..nothing_on(3) },
+    ];
+    assert_eq!(counts(store, app, (-1, 9)).await, expected);
+    assert_eq!(counts(store, app, (1, 2)).await, expected[1..2]);
+    assert_eq!(counts(store, other, (-1, 9)).await, []);
+    // From the beginning, as far back as an answer reaches.
+    for (days, kept) in [(9, 3), (365, 3), (366, 2), (369, 0)] {
+        let period = DayPeriod { first: None, last: Day::of(NOW.plus_ms(days * DAY_MS)) };
+        assert_eq!(store.count_days(app, period).await.unwrap().len(), kept, "{days}");
+    }
+}
+
+pub async fn what_a_day_counted_outlives_what_it_counted(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 1).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let settled = vec![given::sent(keys[0])];
+    let last = Checkpoint { settled, finished: true, ..given::checkpoint(page, 1) };
+    store.checkpoint(last).await.unwrap();
+    record(store, app, vec![event(EventType::Clicked, &dispatch.notification_id, "d000")]).await;
+    let before = counts(store, app, (0, 0)).await;
+    assert_eq!(before, [DayCount { sent: 1, clicked: 1, ..nothing_on(0) }]);
+    let later = NOW.plus_ms(DAY_MS);
+    let over = Over {
+        answers_before: Timestamp(0),
+        outcomes_before: Some(later),
+        events_before: Some(later),
+        notifications_before: Some(later),
+    };
+    while store.delete_over(over).await.unwrap().more {}
+    store.delete_device(app, id("d000"), later).await.unwrap();
+    assert_eq!(counts(store, app, (0, 0)).await, before);
 }

@@ -127,7 +127,9 @@ macro_rules! store_contract {
                 who_leaves_is_disabled_until_they_return, a_press_counts_once_per_device,
                 presses_at_once_count_once_per_device, what_is_unknown_is_passed_over;
             engagement: an_event_counts_once, an_unknown_name_ignores_that_event_alone,
-                names_are_looked_up_within_the_application;
+                names_are_looked_up_within_the_application, events_at_once_count_once,
+                a_day_counts_what_was_recorded_on_it,
+                what_a_day_counted_outlives_what_it_counted;
             idempotency: an_answer_is_replayed_and_nothing_happens_again,
                 a_key_is_not_used_with_another_body, a_refusal_is_not_kept,
                 a_key_counts_for_one_path_and_application, an_answer_is_forgotten_after_a_day;

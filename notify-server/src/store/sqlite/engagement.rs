@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 use notify_core::{
-    DeviceId, Event, EventType, EventsAccepted, IgnoredEvent, NotificationId, Timestamp,
+    DayCount, DayPeriod, DeviceId, Event, EventType, EventsAccepted, IgnoredEvent, NotificationId,
+    Timestamp,
 };
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
+use super::day::{self, Tally};
 use super::device::key_by_id;
 use super::notification::number_of;
 use super::row::{event_code, live_app};
@@ -25,15 +27,25 @@ impl EngagementStore for SqliteStore {
         self.write_once(app, once, move |tx| {
             live_app(tx, app)?;
             let mut answer = EventsAccepted::default();
+            let mut tally = Tally::default();
             for (index, event) in (0_u64..).zip(&events) {
-                match record(tx, app, event, at)? {
+                match record(tx, app, (event, at), &mut tally)? {
                     None => answer.accepted += 1,
                     Some(reason) => {
                         answer.ignored.push(IgnoredEvent { index, reason: reason.to_owned() });
                     }
                 }
             }
+            day::add(tx, app, tally, at)?;
             Ok(answer)
+        })
+        .await
+    }
+
+    async fn count_days(&self, app: AppNo, period: DayPeriod) -> Result<Vec<DayCount>, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            day::read(connection, app, period)
         })
         .await
     }
@@ -66,8 +78,8 @@ impl EngagementStore for SqliteStore {
 fn record(
     tx: &Connection,
     app: AppNo,
-    event: &Event,
-    at: Timestamp,
+    (event, at): (&Event, Timestamp),
+    tally: &mut Tally,
 ) -> Result<Option<&'static str>, StoreError> {
     let Some(notification) = number_of(tx, app, &event.notification_id)? else {
         return Ok(Some("unknown notification"));
@@ -81,6 +93,7 @@ fn record(
     };
     if insert(tx, (notification, device), event.kind, event.at.unwrap_or(at))? {
         count(tx, notification, event.kind)?;
+        tally.add_event(event.kind);
     }
     Ok(None)
 }

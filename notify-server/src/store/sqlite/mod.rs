@@ -7,6 +7,7 @@ mod campaign;
 mod checkpoint;
 mod connection;
 mod cursor;
+mod day;
 mod delivery;
 mod device;
 mod engagement;

@@ -53,6 +53,7 @@ pub(super) fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     for sql in [
         "delete from tags where app_no = ?1",
         "delete from device_counts where app_no = ?1",
+        "delete from day_counts where app_no = ?1",
         "delete from purge_guards where app_no = ?1",
         "delete from device_zones where app_no = ?1",
         "delete from campaigns where app_no = ?1",
@@ -77,6 +78,9 @@ pub(crate) fn erase_notification(tx: &Connection, no: i64) -> Result<(u64, bool)
         "delete from poll_votes where notification_no = ?1 and device_key <=
          (select max(device_key) from (select device_key from poll_votes
           where notification_no = ?1 order by device_key limit ?2))",
+        "delete from poll_visitors where notification_no = ?1 and visitor <=
+         (select max(visitor) from (select visitor from poll_visitors
+          where notification_no = ?1 order by visitor limit ?2))",
     ] {
         let rows = tx.prepare_cached(sql)?.execute([no, ROWS_PER_STEP])?;
         if rows > 0 {

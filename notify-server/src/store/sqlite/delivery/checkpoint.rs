@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::super::day::{self, Tally};
 use super::super::device::{Seen, replace_moved};
 use super::super::row::count;
 use super::super::writer::WriteTx;
@@ -60,6 +61,8 @@ pub(super) fn commit(
             outcomes::write(page.from, &checkpoint.settled)?
         ])?;
         count_failures(tx, page.dispatch, &checkpoint.settled)?;
+        let sent = sums[usize::from(Settled::Sent.code())];
+        day::add(tx, page.from.app(), Tally::sent(sent), checkpoint.at)?;
     }
     insert_retries(tx, &page, &checkpoint.retries)?;
     for report in &checkpoint.moved {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use notify_core::{Platform, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::super::day::{self, Tally};
 use super::super::device::{Seen, replace_moved};
 use super::super::row::count_at;
 use super::super::writer::WriteTx;
@@ -164,6 +165,7 @@ struct Ended<'o> {
     pages: BTreeMap<(PageNo, Settled), i64>,
     failures: BTreeMap<(DispatchNo, &'o str), i64>,
     dispatches: BTreeMap<DispatchNo, i64>,
+    sent: BTreeMap<AppNo, i64>,
 }
 
 impl Ended<'_> {
@@ -176,6 +178,9 @@ impl Ended<'_> {
         }
         for (dispatch, by) in self.dispatches {
             settle::moved(tx, dispatch, Moved { retries: -by, ..Moved::default() }, at)?;
+        }
+        for (app, sent) in self.sent {
+            day::add(tx, app, Tally::sent(sent), at)?;
         }
         Ok(())
     }
@@ -194,14 +199,14 @@ fn step<'o>(
             let (code, at_ms) = (settled.code(), at.as_ms());
             let its = tx
                 .prepare_cached(
-                    "select dispatch_no, page_no from retries
+                    "select dispatch_no, page_no, app_no from retries
                      where no = ?1 and epoch = ?2 and outcome is null",
                 )?
                 .query_row([outcome.no.0, epoch.0], |row| {
-                    Ok((DispatchNo(row.get(0)?), PageNo(row.get(1)?)))
+                    Ok((DispatchNo(row.get(0)?), PageNo(row.get(1)?), AppNo(row.get(2)?)))
                 })
                 .optional()?;
-            let Some((dispatch, page)) = its else { return Ok(()) };
+            let Some((dispatch, page, app)) = its else { return Ok(()) };
             tx.prepare_cached(
                 "update retries set outcome = ?2, reason = ?3, attempts = ?4, settled_at = ?5,
                  message_id = ?6, epoch = null where no = ?1",
@@ -219,6 +224,9 @@ fn step<'o>(
                 *ended.failures.entry((dispatch, reason)).or_default() += 1;
             }
             *ended.dispatches.entry(dispatch).or_default() += 1;
+            if *settled == Settled::Sent {
+                *ended.sent.entry(app).or_default() += 1;
+            }
         }
         RetryStep::Later { due_at } => {
             tx.prepare_cached(

@@ -1,0 +1,173 @@
+//! Notifications by day (B33): what was sent, and what devices did with it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Query, Timestamp, Violations, path::path, query::Parameters, statistics::take_date};
+
+/// Most days of one answer: a leap year.
+pub const STATISTICS_DAYS_MAX: i64 = 366;
+
+/// Length of a day, in milliseconds. Days are those of UTC, which all have the same length.
+const DAY_MS: i64 = 86_400_000;
+
+/// A day in UTC, in whole days since 1970-01-01.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Day(pub i64);
+
+impl Day {
+    /// The day that an instant lies in.
+    #[must_use]
+    pub fn of(at: Timestamp) -> Self {
+        Self(at.as_ms().div_euclid(DAY_MS))
+    }
+
+    /// Its first instant.
+    #[must_use]
+    pub fn start(self) -> Timestamp {
+        Timestamp(self.0.saturating_mul(DAY_MS))
+    }
+}
+
+/// Query of `GET /v1/statistics/notifications` (B33).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NotificationStatisticsQuery {
+    /// Start of the period; the day it lies in is the first one. From the beginning when absent.
+    pub date_from: Option<Timestamp>,
+    /// End of the period; the day it lies in is the last one. Now when absent.
+    pub date_to: Option<Timestamp>,
+}
+
+/// The days that are asked for, at most [`STATISTICS_DAYS_MAX`]: the validated form of
+/// [`NotificationStatisticsQuery`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DayPeriod {
+    /// The first day; when absent, the first of the last [`STATISTICS_DAYS_MAX`] that has a count.
+    pub first: Option<Day>,
+    /// The last day.
+    pub last: Day,
+}
+
+impl DayPeriod {
+    /// The earliest day that can be in the answer.
+    #[must_use]
+    pub fn earliest(self) -> Day {
+        self.first.unwrap_or(Day(self.last.0 - (STATISTICS_DAYS_MAX - 1)))
+    }
+}
+
+/// What was counted on a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DayCount {
+    /// The day.
+    pub day: Day,
+    /// Deliveries that a provider took.
+    pub sent: u64,
+    /// Devices that reported a notification received.
+    pub received: u64,
+    /// Devices that opened one.
+    pub opened: u64,
+    /// Devices that clicked in one.
+    pub clicked: u64,
+    /// Devices that dismissed one.
+    pub dismissed: u64,
+}
+
+impl DayCount {
+    /// A day without anything.
+    fn nothing(day: Day) -> Self {
+        Self { day, sent: 0, received: 0, opened: 0, clicked: 0, dismissed: 0 }
+    }
+}
+
+/// Answer of `GET /v1/statistics/notifications` (B33).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationStatistics {
+    /// Every day of the period, oldest first.
+    pub days: Vec<NotificationDay>,
+    /// Deliveries that a provider took.
+    pub total_sent: u64,
+    /// First reports of a device that it received a notification.
+    pub total_received: u64,
+    /// The same of opening one.
+    pub total_opened: u64,
+    /// The same of clicking in one.
+    pub total_clicked: u64,
+    /// The same of dismissing one.
+    pub total_dismissed: u64,
+}
+
+/// One day (UTC) of [`NotificationStatistics`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationDay {
+    /// When it begins, unix ms.
+    pub date: Timestamp,
+    /// Deliveries that a provider took.
+    pub sent: u64,
+    /// First reports of a device that it received a notification, by when they came in.
+    pub received: u64,
+    /// The same of opening one.
+    pub opened: u64,
+    /// The same of clicking in one.
+    pub clicked: u64,
+    /// The same of dismissing one.
+    pub dismissed: u64,
+}
+
+impl Query for NotificationStatisticsQuery {
+    type Valid = DayPeriod;
+
+    fn parse(parameters: &[(String, String)], now: Timestamp) -> Result<DayPeriod, Violations> {
+        let mut parameters = Parameters::new(parameters);
+        let from = take_date(&mut parameters, "date_from");
+        let to = match parameters.text("date_to") {
+            Some("now") => None,
+            _ => take_date(&mut parameters, "date_to"),
+        };
+        let to = to.unwrap_or(now);
+        let (first, last) = (from.map(Day::of), Day::of(to));
+        if from.is_some_and(|from| from > to) {
+            parameters.findings.broken(&path("date_from"), "must not be after date_to");
+        } else if first.is_some_and(|first| last.0 - first.0 >= STATISTICS_DAYS_MAX) {
+            let what = format_args!("must leave at most {STATISTICS_DAYS_MAX} days to date_to");
+            parameters.findings.broken(&path("date_from"), what);
+        }
+        parameters.finish(Some(DayPeriod { first, last }))
+    }
+}
+
+impl NotificationStatistics {
+    /// Makes the answer of the days that have a count, in order: the days between and around them
+    /// are listed too.
+    #[must_use]
+    pub fn from_counts(period: DayPeriod, counts: &[DayCount]) -> Self {
+        let begins = period.first.or_else(|| counts.first().map(|count| count.day));
+        let mut counts = counts.iter().copied().peekable();
+        let mut answer = Self {
+            days: Vec::new(),
+            total_sent: 0,
+            total_received: 0,
+            total_opened: 0,
+            total_clicked: 0,
+            total_dismissed: 0,
+        };
+        let Some(begins) = begins else { return answer };
+        for day in (begins.0..=period.last.0).map(Day) {
+            let count = counts.next_if(|count| count.day == day);
+            answer.add(count.unwrap_or_else(|| DayCount::nothing(day)));
+        }
+        answer
+    }
+
+    fn add(&mut self, count: DayCount) {
+        let DayCount { day, sent, received, opened, clicked, dismissed } = count;
+        self.total_sent += sent;
+        self.total_received += received;
+        self.total_opened += opened;
+        self.total_clicked += clicked;
+        self.total_dismissed += dismissed;
+        let date = day.start();
+        self.days.push(NotificationDay { date, sent, received, opened, clicked, dismissed });
+    }
+}
