@@ -84,18 +84,7 @@ async fn accept(
     let valid = CreateNotification::parse(body.as_bytes(), at)
         .map_err(|broken| anyhow::anyhow!("a notification of our own is wrong: {broken:?}"))?;
     let id = NotificationId::from(uuid::Uuid::now_v7());
-    let new = NewNotification {
-        id: id.clone(),
-        request: body,
-        target: valid.audience.target,
-        tag: valid.audience.tag,
-        schedule: valid.schedule,
-        ttl_seconds: valid.ttl_seconds,
-        collapse_key: valid.collapse_key,
-        campaign: None,
-        poll: None,
-        at,
-    };
+    let new = NewNotification::of(id.clone(), (body, valid), None, at);
     store.accept_notification(app, new, None).await?;
     Ok(id)
 }

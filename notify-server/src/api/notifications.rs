@@ -23,18 +23,7 @@ pub(crate) async fn create(
     let draft = Draft::new(&ctx, &id, &notification);
     check_size(&ctx, &notification, &draft).await?;
     let poll = draft.poll;
-    let accepted = NewNotification {
-        id,
-        request: ctx.body_text(),
-        campaign: notification.content.campaign(),
-        target: notification.audience.target,
-        tag: notification.audience.tag,
-        schedule: notification.schedule,
-        ttl_seconds: notification.ttl_seconds,
-        collapse_key: notification.collapse_key,
-        poll,
-        at: ctx.at(),
-    };
+    let accepted = NewNotification::of(id, (ctx.body_text(), notification), poll, ctx.at());
     let once = ctx.once()?;
     let done = ctx.api().store.accept_notification(ctx.app_no(), accepted, once).await?;
     if matches!(done, Done::Now(_)) {

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use notify_core::{IosEnv, ProviderKind, Timestamp, WebSubscription};
+use tokio::time::{Duration, Instant};
 
 use crate::payload::telegram::Forms;
 use crate::payload::{Around, Outgoing, TooLarge};
@@ -170,6 +171,11 @@ pub(crate) type SharedProvider = Arc<dyn Provider>;
 
 /// Longest time one attempt takes, in seconds.
 pub(crate) const REQUEST_TIMEOUT_SECONDS: u64 = 30;
+
+/// When an attempt that begins now has taken too long.
+fn deadline() -> Instant {
+    Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS)
+}
 /// Most bytes read of a provider's answer: it may be anybody's.
 pub(crate) const ANSWER_BYTES_MAX: usize = 65_536;
 

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use notify_core::{
-    Audience, CampaignRef, Delivery, DeliveryOutcome, DeviceId, NewPoll, NotificationCreated,
-    NotificationId, NotificationPreview, NotificationRecord, Platform, Report, Schedule, Target,
-    Timestamp,
+    Audience, CampaignRef, Delivery, DeliveryOutcome, DeviceId, NewPoll, Notification,
+    NotificationCreated, NotificationId, NotificationPreview, NotificationRecord, Platform, Report,
+    Schedule, Target, Timestamp,
 };
 
 use super::{AppNo, DeliveryFacts, Done, Once, Page, PageRequest, StoreError};
@@ -32,6 +32,30 @@ pub struct NewNotification {
     pub poll: Option<PollDraft>,
     /// When it came in.
     pub at: Timestamp,
+}
+
+impl NewNotification {
+    /// A request that was checked, as it came in at that time: its text beside what it says.
+    #[must_use]
+    pub fn of(
+        id: NotificationId,
+        (request, checked): (String, Notification),
+        poll: Option<PollDraft>,
+        at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            request,
+            campaign: checked.content.campaign(),
+            target: checked.audience.target,
+            tag: checked.audience.tag,
+            schedule: checked.schedule,
+            ttl_seconds: checked.ttl_seconds,
+            collapse_key: checked.collapse_key,
+            poll,
+            at,
+        }
+    }
 }
 
 /// A poll to be stored with its notification.

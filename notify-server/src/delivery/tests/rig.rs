@@ -29,7 +29,7 @@ pub(super) const START: Timestamp = Timestamp(1_780_000_000_000);
 /// Longest time a test waits for an event before it counts as lost.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// How long the engine has between two turns of the clock, at most.
-const TURN_WAIT: Duration = Duration::from_millis(20);
+const TURN_WAIT: Duration = Duration::from_millis(4);
 
 /// What the fake provider answers.
 #[derive(Clone)]
@@ -373,18 +373,7 @@ impl Rig {
         let id = NotificationId::from(Uuid::now_v7());
         let body = serde_json::to_string(&request).unwrap();
         let valid = request.validate(now).unwrap();
-        let new = NewNotification {
-            id: id.clone(),
-            request: body,
-            target: valid.audience.target,
-            tag: valid.audience.tag,
-            schedule: valid.schedule,
-            ttl_seconds: valid.ttl_seconds,
-            collapse_key: valid.collapse_key,
-            campaign: None,
-            poll: None,
-            at: now,
-        };
+        let new = NewNotification::of(id.clone(), (body, valid), None, now);
         self.store.accept_notification(self.app, new, None).await?;
         Ok(id)
     }
@@ -434,14 +423,17 @@ impl Rig {
         step: Duration,
         wanted: impl Fn(&NotificationRecord) -> bool,
     ) -> NotificationRecord {
+        let mut progress = self.progress();
         let turned = async {
             loop {
                 self.clock.advance(step);
+                progress.borrow_and_update();
                 let record = self.read(id).await;
                 if wanted(&record) {
                     return record;
                 }
-                tokio::task::yield_now().await;
+                // A moment to act, so that the clock does not run away from the engine.
+                let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
             }
         };
         tokio::time::timeout(WAIT_MAX, turned).await.expect("as wanted in time")

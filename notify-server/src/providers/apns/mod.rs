@@ -16,12 +16,11 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use notify_core::IosEnv;
-use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
 use self::classify::{Refusal, classify};
 use super::transport::{Pool, Pools, Protocols, STREAMS_ASSUMED, http2_post};
-use super::{Address, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
+use super::{Address, Answer, Checked, Prepared, PreparedBody, Provider, deadline};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, apns as payload};
 use crate::provider_config::{ApnsConfig, BaseUrl};
@@ -136,7 +135,7 @@ impl Provider for Apns {
             return Answer::BadMessage { reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into() };
         };
         let host = self.host(*env);
-        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let deadline = deadline();
         let (mut was_renewed, mut was_moved) = (false, false);
         loop {
             let bearer = match self.token.current(self.clock.read()) {

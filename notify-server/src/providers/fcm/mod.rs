@@ -14,12 +14,11 @@ use std::sync::Arc;
 use http::StatusCode;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::Uri;
-use tokio::time::{Duration, Instant};
 
 use self::classify::classify;
 use self::oauth::AccessToken;
 use super::transport::{Pools, Sender};
-use super::{Address, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS};
+use super::{Address, Answer, Checked, Prepared, PreparedBody, Provider, deadline};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, fcm as payload};
 use crate::provider_config::FcmConfig;
@@ -80,7 +79,7 @@ impl Provider for Fcm {
         let (Address::Fcm { token }, PreparedBody::Around(body)) = (to, &prepared.body) else {
             return Answer::BadMessage { reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into() };
         };
-        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let deadline = deadline();
         let body = body.put(token);
         let mut refused: Option<HeaderValue> = None;
         loop {

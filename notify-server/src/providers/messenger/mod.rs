@@ -15,16 +15,12 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::Uri;
 use notify_core::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
-use tokio::time::{Duration, Instant};
 
 use self::classify::{OUTSIDE_WINDOW, classify};
 use self::quota::{PER_SECOND, Quota, usage};
 use super::shared::Shared;
 use super::transport::{Pools, Sender};
-use super::{
-    Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS,
-    hex,
-};
+use super::{Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, deadline, hex};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, messenger as payload};
 use crate::provider_config::{BaseUrl, KeyDigest, MessengerConfig};
@@ -113,7 +109,7 @@ impl Provider for Messenger {
         if last_inbound_at.is_some_and(|at| now.ms_since(at) > WINDOW_MS) {
             return Answer::Policy { reason: OUTSIDE_WINDOW.into() };
         }
-        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let deadline = deadline();
         let headers = || {
             let mut headers = prepared.headers.clone();
             headers.insert(AUTHORIZATION, self.bearer.clone());
@@ -139,7 +135,7 @@ impl Provider for Messenger {
 
     /// `GET /me` reads the page, and sends nothing.
     async fn check(&self) -> Checked {
-        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let deadline = deadline();
         let url = self.uri.to_string().replacen("/me/messages", "/me", 1);
         let headers = HeaderMap::from_iter([(AUTHORIZATION, self.bearer.clone())]);
         match self.sender.http1().get(&url, headers, deadline).await {

@@ -15,15 +15,14 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::Uri;
 use notify_core::Timestamp;
 use secrecy::ExposeSecret;
-use tokio::time::{Duration, Instant};
+use tokio::time::Instant;
 
 use self::classify::{Verdict, classify};
 use self::flood::Flood;
 use super::shared::Shared;
 use super::transport::{Failure, Pools, Reply, Sender};
 use super::{
-    Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS,
-    Scope, hex,
+    Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, Scope, deadline, hex,
 };
 use crate::clock::SharedClock;
 use crate::payload::telegram::{self as payload, Form};
@@ -94,7 +93,7 @@ impl Provider for Telegram {
         let (Address::Telegram { chat }, PreparedBody::Forms(forms)) = (to, &prepared.body) else {
             return Answer::BadMessage { reason: reasons::ADDRESS_OF_ANOTHER_PROVIDER.into() };
         };
-        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let deadline = deadline();
         let mut form = &forms.first;
         loop {
             let reply = match self.call(prepared, form, chat, deadline).await {
@@ -122,7 +121,7 @@ impl Provider for Telegram {
 
     /// `getMe` names the bot, and sends nothing.
     async fn check(&self) -> Checked {
-        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let deadline = deadline();
         let uri: Uri =
             format!("{}getMe", self.base).parse().expect("base url and token are checked");
         let headers =

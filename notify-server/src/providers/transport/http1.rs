@@ -15,7 +15,7 @@ use crate::outbound::{Outbound, Unreachable};
 use crate::reasons;
 
 /// Most idle connections kept to one host.
-pub(crate) const HTTP1_CONNECTIONS_KEPT: usize = 64;
+pub(super) const HTTP1_CONNECTIONS_KEPT: usize = 64;
 
 /// A client of one trust.
 #[derive(Clone)]

@@ -17,7 +17,7 @@ mod tls;
 
 pub(crate) use dial::Protocols;
 pub(crate) use failure::{ADDRESS_NOT_ALLOWED, Failure};
-pub(crate) use http1::{HTTP1_CONNECTIONS_KEPT, Http1};
+pub(crate) use http1::Http1;
 pub(crate) use pool::{Pool, Pools};
 pub(crate) use reply::Reply;
 pub(crate) use retry_after::retry_after;

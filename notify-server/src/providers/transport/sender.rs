@@ -10,11 +10,12 @@ use tokio::time::Instant;
 
 use super::dial::Protocols;
 use super::failure::Failure;
-use super::http1::Http1;
+use super::http1::{HTTP1_CONNECTIONS_KEPT, Http1};
 use super::pool::{Pool, Pools};
 use super::reply::Reply;
 use super::tls::Trust;
 use super::{STREAMS_ASSUMED, http2_post};
+use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
 
 /// How messages travel to an endpoint.
@@ -34,6 +35,17 @@ impl Sender {
             // HTTP/2 without TLS is nobody's but APNs'.
             is_http1: AtomicBool::new(!base_url.tls),
         }
+    }
+
+    /// One to an endpoint that a user named.
+    pub(crate) fn guarded(
+        pools: &Pools,
+        base_url: &BaseUrl,
+        (trust, http1): (Trust, Http1),
+        guard: &Outbound,
+    ) -> Self {
+        let pool = pools.get_guarded(base_url, trust, guard);
+        Self { pool, http1, is_http1: AtomicBool::new(false) }
     }
 
     /// The client for what is no message: token endpoints.
@@ -63,6 +75,9 @@ impl Sender {
 
     /// How many requests can usefully be under way.
     pub(crate) fn slots(&self) -> usize {
+        if self.is_http1.load(Ordering::Relaxed) {
+            return HTTP1_CONNECTIONS_KEPT;
+        }
         self.pool.slots().unwrap_or(STREAMS_ASSUMED).max(1)
     }
 }

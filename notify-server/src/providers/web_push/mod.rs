@@ -16,14 +16,11 @@ pub(super) use vapid::VapidTokens;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HeaderValue};
-use tokio::time::{Duration, Instant};
 
 use self::classify::{classify, refuses_token};
 use self::encrypt::{Receiver, encrypt};
 use self::vapid::{Signed, Signer};
-use super::{
-    Address, Answer, Checked, Prepared, PreparedBody, Provider, REQUEST_TIMEOUT_SECONDS, Reason,
-};
+use super::{Address, Answer, Checked, Prepared, PreparedBody, Provider, Reason, deadline};
 use crate::clock::SharedClock;
 use crate::payload::{Outgoing, TooLarge, web_push as payload};
 use crate::provider_config::WebPushConfig;
@@ -75,7 +72,7 @@ impl Provider for WebPush {
             Ok(to) => to,
             Err(reason) => return bad(reason),
         };
-        let deadline = Instant::now() + Duration::from_secs(REQUEST_TIMEOUT_SECONDS);
+        let deadline = deadline();
         let encrypted = Receiver::of(subscription).map(|receiver| encrypt(text, &receiver));
         let Some(Ok(body)) = encrypted else {
             return bad("subscription_keys_invalid");
@@ -87,9 +84,12 @@ impl Provider for WebPush {
                 Ok(token) => token,
                 Err(answer) => return answer,
             };
-            let headers = &prepared.headers;
-            let sent = service.send(&to, headers, &token.authorization, &body, deadline).await;
-            let reply = match sent {
+            let headers = || {
+                let mut headers = prepared.headers.clone();
+                headers.insert(AUTHORIZATION, token.authorization.clone());
+                headers
+            };
+            let reply = match service.post(&to.uri, headers, &body, deadline).await {
                 Ok(reply) => reply,
                 Err(failure) => {
                     let (service, reason) = (&to.origin, &failure.reason);

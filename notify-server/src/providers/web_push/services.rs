@@ -1,24 +1,18 @@
 //! The push services that are sent to: an origin each, with its connections. Endpoints are what
 //! users say, so that only so many services are kept, and those that nobody uses go.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue, Uri};
+use http::Uri;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
-use tokio::time::Instant;
-use url::Url;
 
 use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
 use crate::providers::service_of;
 use crate::providers::transport::{
-    ADDRESS_NOT_ALLOWED, Failure, HTTP1_CONNECTIONS_KEPT, Http1, Pool, Pools, Reply,
-    STREAMS_ASSUMED, Trust, http2_post,
+    ADDRESS_NOT_ALLOWED, Http1, Pools, STREAMS_ASSUMED, Sender, Trust,
 };
 
 /// Most push services kept at a time; the one that was not used for longest goes. Browsers use a
@@ -33,7 +27,7 @@ const HTTP1_CLIENTS_MAX: u64 = 64;
 struct KnownService {
     trust: Trust,
     origin: Box<str>,
-    service: Weak<Service>,
+    service: Weak<Sender>,
 }
 
 /// All push services of the server.
@@ -41,23 +35,15 @@ struct KnownService {
 pub(in crate::providers) struct Services {
     pools: Arc<Pools>,
     guard: Outbound,
-    services: Cache<(Trust, Box<str>), Arc<Service>>,
+    services: Cache<(Trust, Box<str>), Arc<Sender>>,
     /// The same, to be walked for each message: walking the cache takes a tenth of what sending does.
     known: Arc<Mutex<Vec<KnownService>>>,
     http1: Cache<Trust, Http1>,
 }
 
-/// One push service.
-pub(super) struct Service {
-    pool: Arc<Pool>,
-    http1: Http1,
-    is_http1: AtomicBool,
-}
-
 /// Where one message goes.
 pub(super) struct Destination {
-    url: Url,
-    uri: Uri,
+    pub(super) uri: Uri,
     /// Scheme, host and port, as the audience of a VAPID token names it.
     pub(super) origin: Box<str>,
 }
@@ -87,21 +73,18 @@ impl Services {
         // What is a url need not fit into a request line.
         let uri = url.as_str().parse().map_err(|_| "endpoint_invalid")?;
         let origin = url.origin().ascii_serialization().into();
-        Ok(Destination { url, uri, origin })
+        Ok(Destination { uri, origin })
     }
 
     /// The push service of a destination.
-    pub(super) fn get(&self, to: &Destination, trust: &Trust) -> Arc<Service> {
+    pub(super) fn get(&self, to: &Destination, trust: &Trust) -> Arc<Sender> {
         self.services.get_with((trust.clone(), to.origin.clone()), || {
             let base_url = BaseUrl::parse(&to.origin).expect("the origin of a url is one");
             let http1 = self
                 .http1
                 .get_with(trust.clone(), || Http1::guarded(self.pools.tls(), trust, &self.guard));
-            let service = Arc::new(Service {
-                pool: self.pools.get_guarded(&base_url, trust.clone(), &self.guard),
-                http1,
-                is_http1: AtomicBool::new(false),
-            });
+            let of = (trust.clone(), http1);
+            let service = Arc::new(Sender::guarded(&self.pools, &base_url, of, &self.guard));
             let mut known = self.known.lock().expect("nothing panics under this lock");
             let (trust, origin) = (trust.clone(), to.origin.clone());
             known.push(KnownService { trust, origin, service: Arc::downgrade(&service) });
@@ -133,40 +116,5 @@ impl Services {
     pub(super) fn kept(&self) -> u64 {
         self.services.run_pending_tasks();
         self.services.entry_count()
-    }
-}
-
-impl Service {
-    fn slots(&self) -> usize {
-        if self.is_http1.load(Ordering::Relaxed) {
-            return HTTP1_CONNECTIONS_KEPT;
-        }
-        self.pool.slots().unwrap_or(STREAMS_ASSUMED).max(1)
-    }
-
-    /// Posts a message over HTTP/2, or over HTTP/1.1 where the push service speaks nothing else.
-    pub(super) async fn send(
-        &self,
-        to: &Destination,
-        headers: &HeaderMap,
-        authorization: &HeaderValue,
-        body: &Bytes,
-        deadline: Instant,
-    ) -> Result<Reply, Failure> {
-        let headers = || {
-            let mut headers = headers.clone();
-            headers.insert(AUTHORIZATION, authorization.clone());
-            headers
-        };
-        if !self.is_http1.load(Ordering::Relaxed) {
-            let build = || http2_post(to.uri.clone(), headers());
-            match self.pool.send(build, body.clone(), deadline).await {
-                Err(failure) if failure.is_http1_only => {
-                    self.is_http1.store(true, Ordering::Relaxed);
-                }
-                sent => return sent,
-            }
-        }
-        self.http1.post(to.url.as_str(), headers(), body.clone(), deadline).await
     }
 }
