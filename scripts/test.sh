@@ -17,6 +17,12 @@ if ! command -v strace >/dev/null || ! command -v unshare >/dev/null; then
   apt-get update -q && apt-get install -qy --no-install-recommends strace util-linux
 fi
 
+# The page of a poll is looked at in a real browser.
+if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
+  step "install Chromium"
+  apt-get update -q && apt-get install -qy --no-install-recommends chromium
+fi
+
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # Backtraces are for people; without them the tests' own messages stay readable.
 export RUST_BACKTRACE=0

@@ -87,6 +87,11 @@ impl Ctx {
         self.exchange.headers.get(name)
     }
 
+    /// All header fields.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.exchange.headers
+    }
+
     /// The body's bytes.
     pub(crate) fn body(&self) -> &Bytes {
         &self.exchange.body
@@ -125,14 +130,7 @@ impl Ctx {
 
     /// The query's parameters, percent-decoded, in order.
     pub(crate) fn query(&self) -> Result<Vec<(String, String)>, ApiError> {
-        let query = self.exchange.uri.query().unwrap_or_default();
-        let pieces = query.split('&').filter(|piece| !piece.is_empty());
-        pieces
-            .map(|piece| {
-                let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
-                Ok((query_text(name)?, query_text(value)?))
-            })
-            .collect()
+        form_pairs(self.exchange.uri.query().unwrap_or_default())
     }
 
     /// The idempotency record of this request (B8); the one place that makes it.
@@ -174,6 +172,17 @@ pub(crate) fn page_request(query: PageQuery) -> PageRequest {
 pub(crate) fn path_text(segment: &str) -> Option<String> {
     let text = percent_decode_str(segment).decode_utf8().ok()?;
     (!text.contains('\0')).then(|| text.into_owned())
+}
+
+/// The pairs of a query, or of a form (`application/x-www-form-urlencoded`), in order.
+pub(crate) fn form_pairs(text: &str) -> Result<Vec<(String, String)>, ApiError> {
+    let pieces = text.split('&').filter(|piece| !piece.is_empty());
+    pieces
+        .map(|piece| {
+            let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
+            Ok((query_text(name)?, query_text(value)?))
+        })
+        .collect()
 }
 
 fn query_text(piece: &str) -> Result<String, ApiError> {

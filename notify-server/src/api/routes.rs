@@ -17,7 +17,7 @@ use super::admin::{apps, diagnostics, keys, providers};
 use super::route::{Route, delete, get, hook, patch, post, put, raw};
 use super::{
     campaigns, deliveries, devices, docs_page, enrichments, events, explain, feeds, hooks,
-    notifications, polls, preview, probes, statistics, subscriptions, tags,
+    notifications, poll_page, polls, preview, probes, statistics, subscriptions, tags,
 };
 
 const LIMIT: (&str, &str) = ("limit", "Page size, 1 to 1,000; 50 by default");
@@ -205,6 +205,9 @@ fn beside() -> Vec<Route> {
         raw("/openapi.json", probes::openapi).about("This document", ""),
         raw("/docs", docs_page::page).about("Reference page", ""),
         raw("/docs/{file}", docs_page::file).about("Part of the reference page", ""),
+        raw("/polls/{public_id}", poll_page::show).about("Page of a poll, for people", "B32"),
+        hook("/polls/{public_id}/votes", poll_page::vote)
+            .about("Form of the page of a poll", "B32"),
     ]
 }
 

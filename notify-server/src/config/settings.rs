@@ -58,6 +58,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "N",
         "Failed authentications a minute and client address; 0 is no limit",
     ),
+    count(
+        "poll-votes-per-minute",
+        "N",
+        "Votes on the pages of polls a minute and client address; 0 is no limit",
+    ),
     text("trusted-proxies", "NETS", "Addresses or networks whose X-Forwarded-For counts"),
     count("max-body-bytes", "BYTES", "Largest body of a request"),
     text("header-timeout", "SPAN", "Time for the head of a request"),

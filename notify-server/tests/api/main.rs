@@ -14,6 +14,7 @@ mod hooks;
 mod idempotency;
 mod notifications;
 mod operations;
+mod poll_page;
 mod polls;
 mod secrets;
 mod slow;

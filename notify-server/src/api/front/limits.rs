@@ -52,6 +52,25 @@ impl KeyRate {
     }
 }
 
+/// Limits each client's votes on the pages of polls.
+pub(super) struct VoteRate(Limiter<IpAddr>);
+
+impl VoteRate {
+    /// That many votes a minute and client; 0 is no limit.
+    pub(super) fn new(per_minute: u32) -> Self {
+        Self(Limiter::new(NonZeroU32::new(per_minute).map(Quota::per_minute)))
+    }
+
+    /// Notes a vote.
+    pub(super) fn take(&self, client: IpAddr) -> Result<(), ApiError> {
+        self.0.take(&client)
+    }
+
+    pub(super) fn tidy(&self) {
+        self.0.tidy();
+    }
+}
+
 struct Limiter<K: Hash + Eq + Clone>(Option<DefaultKeyedRateLimiter<K>>);
 
 impl<K: Hash + Eq + Clone> Limiter<K> {

@@ -22,11 +22,12 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use keyring::Keyring;
 
 use self::client::client_address;
-use self::limits::{KeyRate, Throttle};
+use self::limits::{KeyRate, Throttle, VoteRate};
 use self::request_id::RequestId;
 use super::Api;
 use super::ctx::{Caller, Exchange};
 use super::error::{ApiError, Cause};
+use super::poll_page;
 use super::routes::routes;
 use super::table::{Found, Row, Table};
 use crate::config::Config;
@@ -50,6 +51,7 @@ pub(crate) struct Front {
     keyring: Arc<Keyring>,
     throttle: Throttle,
     key_rate: KeyRate,
+    vote_rate: VoteRate,
     stopping: CancellationToken,
 }
 
@@ -58,7 +60,9 @@ impl Front {
         let config: &Config = &api.config;
         let throttle = Throttle::new(config.auth_failures_per_minute);
         let key_rate = KeyRate::new(config.rate_limit);
-        Self { table: Table::new(&routes()), keyring, throttle, key_rate, stopping, api }
+        let vote_rate = VoteRate::new(config.poll_votes_per_minute);
+        let table = Table::new(&routes());
+        Self { table, keyring, throttle, key_rate, vote_rate, stopping, api }
     }
 
     /// Answers a request, whatever it is. `peer` is who holds the connection.
@@ -102,6 +106,9 @@ impl Front {
         peer: std::net::IpAddr,
     ) -> Response<Bytes> {
         let client = client_address(request.headers(), peer, &self.api.config.trusted_proxies);
+        // People get a page, whatever is wrong (B3).
+        let page_for = is_under(request.uri().path(), poll_page::AREA)
+            .then(|| poll_page::accept_language(request.headers()).to_owned());
         match self.admit(request, found, client).await {
             Ok((exchange, row)) => {
                 let response = row.call(exchange).await;
@@ -117,7 +124,10 @@ impl Front {
                     Err(error) => ApiError::Internal(error.into()).into_response(),
                 }
             }
-            Err(error) => error.into_response(),
+            Err(error) => match page_for {
+                Some(languages) => poll_page::refusal(error, &languages),
+                None => error.into_response(),
+            },
         }
     }
 
@@ -135,11 +145,17 @@ impl Front {
         let caller = self.authenticate(request.headers(), path, client).await?;
         check_head(&request)?;
         let row = found.row()?;
+        let is_vote = request.method() == Method::POST && is_under(path, poll_page::AREA);
+        if is_vote {
+            self.vote_rate.take(client)?;
+        }
         let (parts, incoming) = request.into_parts();
         let reads_body = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
         let body = if reads_body {
             let config = &self.api.config;
-            body::collect(incoming, config.max_body_bytes, config.body_timeout.0).await?
+            let form_bytes_max = poll_page::FORM_BYTES_MAX.min(config.max_body_bytes);
+            let bytes_max = if is_vote { form_bytes_max } else { config.max_body_bytes };
+            body::collect(incoming, bytes_max, config.body_timeout.0).await?
         } else {
             Bytes::new()
         };
@@ -201,6 +217,7 @@ impl Front {
     pub(crate) fn tidy(&self) {
         self.throttle.tidy();
         self.key_rate.tidy();
+        self.vote_rate.tidy();
     }
 }
 

@@ -119,7 +119,9 @@ macro_rules! store_contract {
                 campaigns_of_others_are_unknown;
             feeds: a_url_is_one_feed, a_feed_in_use_is_not_deleted, feeds_are_listed_newest_first;
             polls: a_poll_reads_back_with_its_answers_in_order, a_device_answers_once,
-                what_a_vote_names_must_exist;
+                what_a_vote_names_must_exist, a_visitor_of_the_page_answers_once,
+                visitors_at_once_count_once_each,
+                the_page_goes_with_its_application_and_its_notification;
             inbound: someone_who_writes_is_registered_once,
                 an_id_that_is_brought_takes_nothing_from_anybody,
                 the_last_message_counts_and_is_written_once_a_minute,

@@ -18,12 +18,14 @@ pub(super) struct Call {
     pub(super) ask: Ask,
     /// Where its effect is seen; `None` where nothing of it is.
     pub(super) seen_at: Option<&'static str>,
+    /// Status of the call when it does something.
+    pub(super) first: u16,
     /// Status of the same call again after it was done.
     pub(super) again: u16,
 }
 
 fn call(operation: &'static str, ask: Ask, seen_at: &'static str) -> Call {
-    Call { operation, before: Vec::new(), ask, seen_at: Some(seen_at), again: 200 }
+    Call { operation, before: Vec::new(), ask, seen_at: Some(seen_at), first: 200, again: 200 }
 }
 
 impl Call {
@@ -37,8 +39,14 @@ impl Call {
         self
     }
 
+    /// A form of a page, which leads back to it.
+    fn form(mut self) -> Self {
+        (self.first, self.again) = (303, 303);
+        self
+    }
+
     fn unseen(operation: &'static str, ask: Ask) -> Self {
-        Self { operation, before: Vec::new(), ask, seen_at: None, again: 200 }
+        Self { operation, before: Vec::new(), ask, seen_at: None, first: 200, again: 200 }
     }
 }
 
@@ -153,6 +161,12 @@ fn sending() -> Vec<Call> {
             post("/v1/polls/{poll}/answers/{answer}", json!({})),
             "/v1/polls/{poll}",
         ),
+        call(
+            "answer_public_poll",
+            post("{page}/votes", json!("answer={answer}&visitor=AAAAAAAAAAAAAAAAAAAA{letter}A")),
+            "/v1/polls/{poll}",
+        )
+        .form(),
         call(
             "record_events",
             post("/v1/events", json!({"events": [event]})),
