@@ -226,6 +226,20 @@ pub(crate) const CAMPAIGN: View = one(&[
     plain("features", "/template/features"),
 ]);
 
+pub(crate) const CAMPAIGN_STEPS: View = many(
+    "campaigns",
+    &[
+        text("name", "/name"),
+        plain("action", "/action"),
+        text("file", "/file"),
+        Column { name: "changes", pointer: "/changes", kind: Kind::Lines },
+    ],
+);
+pub(crate) const CAMPAIGN_FILES: View = many(
+    "campaigns",
+    &[text("name", "/name"), text("file", "/file"), plain("written", "/written")],
+);
+
 pub(crate) const FEEDS: View = View {
     list: Some("feeds"),
     columns: &[
