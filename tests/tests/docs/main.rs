@@ -121,6 +121,13 @@ fn request_check(endpoint: &str) -> Option<Check> {
     })
 }
 
+/// Pairs of a form, without anything around them.
+fn form(text: &str) -> Result<(), String> {
+    let mut pairs = text.trim_end().split('&');
+    let are_pairs = pairs.all(|pair| pair.contains('=') && !pair.contains(char::is_whitespace));
+    if are_pairs { Ok(()) } else { Err("a form is pairs".to_owned()) }
+}
+
 fn answer_check(endpoint: &str) -> Option<Check> {
     Some(match endpoint {
         "POST /v1/notifications" | "POST /v1/notifications/notify" => answer::<NotificationCreated>,
@@ -162,11 +169,12 @@ fn the_examples_of_the_api_document_are_what_the_models_read() {
         let check = match language.as_str() {
             "json request" => request_check(&heading),
             "json" => answer_check(&heading),
+            "form request" => Some(form as Check),
             other => panic!("{heading}: a block of {other}"),
         };
         let check = check.unwrap_or_else(|| panic!("{heading}: no model for this {language}"));
         check(&text).unwrap_or_else(|error| panic!("{heading}: {error}\n{text}"));
-        if language == "json request" {
+        if language.ends_with("request") {
             shown.insert(heading);
         }
     }
