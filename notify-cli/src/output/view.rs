@@ -1,5 +1,8 @@
 //! Which fields of which answer make the columns of a table or a CSV file.
 
+mod campaigns;
+
+pub(crate) use self::campaigns::*;
 use super::cell::Kind;
 
 /// How an answer is shown in columns.
@@ -204,41 +207,6 @@ const DEVICE_FIELDS: &[Column] = &[
 
 pub(crate) const TAGS: View =
     many("tags", &[text("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
-
-const CAMPAIGN_COLUMNS: &[Column] = &[
-    plain("id", "/id"),
-    text("name", "/name"),
-    plain("status", "/status"),
-    plain("is_default", "/is_default"),
-    time("created_at", "/created_at"),
-];
-pub(crate) const CAMPAIGNS: View =
-    View { list: Some("campaigns"), columns: short(CAMPAIGN_COLUMNS), export: CAMPAIGN_COLUMNS };
-pub(crate) const CAMPAIGN: View = one(&[
-    plain("id", "/id"),
-    text("name", "/name"),
-    plain("status", "/status"),
-    plain("is_default", "/is_default"),
-    time("created_at", "/created_at"),
-    plain("layout_id", "/template/layout_id"),
-    plain("settings", "/template/settings"),
-    plain("strings", "/template/strings"),
-    plain("features", "/template/features"),
-]);
-
-pub(crate) const CAMPAIGN_STEPS: View = many(
-    "campaigns",
-    &[
-        text("name", "/name"),
-        plain("action", "/action"),
-        text("file", "/file"),
-        Column { name: "changes", pointer: "/changes", kind: Kind::Lines },
-    ],
-);
-pub(crate) const CAMPAIGN_FILES: View = many(
-    "campaigns",
-    &[text("name", "/name"), text("file", "/file"), plain("written", "/written")],
-);
 
 pub(crate) const FEEDS: View = View {
     list: Some("feeds"),
