@@ -29,8 +29,7 @@ fn no_poll() -> ApiError {
     ApiError::invalid("id", "names no poll")
 }
 
-/// The poll as it is answered, with shares.
-pub(super) fn read_back(ctx: &Ctx, row: PollRow) -> Poll {
+fn read_back(ctx: &Ctx, row: PollRow) -> Poll {
     let url = ctx.api().poll_url(row.public_id);
     let answers = row.answers.into_iter().map(|answer| PollAnswer {
         id: answer.id,

@@ -59,9 +59,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "Failed authentications a minute and client address; 0 is no limit",
     ),
     count(
-        "poll-votes-per-minute",
+        "web-requests-per-minute",
         "N",
-        "Votes on the pages of polls a minute and client address; 0 is no limit",
+        "Requests of web pages a minute, application and client address; 0 is no limit",
+    ),
+    count(
+        "web-subscriptions-per-minute",
+        "N",
+        "Browsers that subscribe by themselves a minute and application; 0 is no limit",
     ),
     text("trusted-proxies", "NETS", "Addresses or networks whose X-Forwarded-For counts"),
     count("max-body-bytes", "BYTES", "Largest body of a request"),

@@ -26,6 +26,7 @@ mod poll;
 mod provider;
 pub mod sqlite;
 mod upkeep;
+mod web;
 
 pub use app::*;
 pub use campaign::*;
@@ -45,6 +46,7 @@ pub use page::*;
 pub use poll::*;
 pub use provider::*;
 pub use upkeep::*;
+pub use web::*;
 
 use std::sync::Arc;
 
@@ -62,6 +64,7 @@ pub trait Store:
     + InboundStore
     + EngagementStore
     + UpkeepStore
+    + WebStore
     + Send
     + Sync
     + 'static

@@ -27,6 +27,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 mod upkeep;
+mod web;
 mod writer;
 
 pub use backup::backup;
