@@ -74,6 +74,9 @@ pub(crate) enum Failure {
         /// How many.
         failed: usize,
     },
+    /// Files, or what they are compared with, break rules; each line names its file.
+    #[error("{}", .0.join("\n"))]
+    Files(Vec<String>),
     /// The call failed.
     #[error("{0}")]
     Call(#[from] Error),
@@ -95,7 +98,7 @@ impl Failure {
             Self::Usage(_) | Self::File { .. } => USAGE,
             Self::NotFound(_) => NOT_FOUND,
             Self::Unwell { .. } => UNWELL,
-            Self::RowsRefused { .. } => REJECTED,
+            Self::RowsRefused { .. } | Self::Files(_) => REJECTED,
             Self::NotAllSent { .. } | Self::CanceledBefore => NOT_ALL_SENT,
             Self::Stopped { cause, .. } => cause.as_ref().map_or(INTERRUPTED, |it| it.status()),
             Self::Call(error) => call_status(error),
@@ -124,6 +127,7 @@ impl Failure {
                 lines.push(self.to_string());
                 lines
             }
+            Self::Files(lines) => lines.clone(),
             Self::Call(error) => call_lines(error, server.unwrap_or("the server")),
             Self::Usage(_)
             | Self::File { .. }

@@ -2,6 +2,7 @@
 //! the server decides; it reads arguments, calls the SDK and shows what comes back.
 
 mod args;
+mod campaign_files;
 mod commands;
 mod connection;
 mod failure;

@@ -32,7 +32,6 @@ mod statistics;
 mod tag;
 mod time;
 mod violations;
-mod web;
 
 pub use admin::*;
 pub use campaign::*;
@@ -54,4 +53,3 @@ pub use statistics::*;
 pub use tag::*;
 pub use time::*;
 pub use violations::*;
-pub use web::*;

@@ -1,11 +1,13 @@
-//! `notify campaigns` (spec 4.4, B27 to B29).
+//! `notify campaigns` (spec 4.4, B27 to B29), and campaigns as files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use notify_client::notify_core::{CampaignStatus, ListCampaigns, Template};
+use serde_json::json;
 
 use crate::{
+    campaign_files::{FileFormat, Folder, Plan, Remote, Written},
     failure::Failure,
     input,
     output::view,
@@ -62,6 +64,25 @@ pub(crate) enum Campaigns {
         /// Its id.
         id: String,
     },
+    /// Write every campaign to a file of its own.
+    Export {
+        /// The folder; made when missing. A file that holds a campaign of that name is written over.
+        dir: PathBuf,
+        /// Form of new files.
+        #[arg(long, value_enum, default_value = "toml")]
+        format: FileFormat,
+    },
+    /// Make the campaigns of the server those of a folder's files, by name.
+    Apply {
+        /// The folder, with a TOML or JSON file for each campaign.
+        dir: PathBuf,
+        /// Show what would be done, and do nothing.
+        #[arg(long)]
+        dry_run: bool,
+        /// Disable active campaigns that have no file; the default one stays.
+        #[arg(long)]
+        disable_missing: bool,
+    },
 }
 
 /// Runs the command.
@@ -93,7 +114,34 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
             session.notify()?.campaigns().delete(known("campaign", &id)?).await?;
             session.out.done()
         }
+        Campaigns::Export { dir, format } => export(&dir, format, session).await,
+        Campaigns::Apply { dir, dry_run, disable_missing } => {
+            let folder = Folder::read(&dir)?;
+            let notify = session.notify()?;
+            let server = Remote::all(&notify).await?;
+            let plan = Plan::make(folder.campaigns, server, disable_missing);
+            if !dry_run {
+                plan.carry_out(&notify).await?;
+            }
+            session.out.show(&plan, &view::CAMPAIGN_STEPS)
+        }
     }
+}
+
+async fn export(dir: &Path, format: FileFormat, session: &mut Session) -> Result<(), Failure> {
+    std::fs::create_dir_all(dir).map_err(Failure::file(dir))?;
+    let mut folder = Folder::read(dir)?;
+    let mut written = Vec::new();
+    for Remote { campaign, .. } in Remote::all(&session.notify()?).await? {
+        let (file, how) = folder.write(&campaign, format)?;
+        let how = match how {
+            Written::New => "new",
+            Written::Changed => "changed",
+            Written::Unchanged => "unchanged",
+        };
+        written.push(json!({ "name": campaign.name, "file": file, "written": how }));
+    }
+    session.out.show(&json!({ "campaigns": written }), &view::CAMPAIGN_FILES)
 }
 
 async fn set_status(

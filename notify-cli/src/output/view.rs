@@ -1,8 +1,9 @@
 //! Which fields of which answer make the columns of a table or a CSV file.
 
-mod web;
+mod campaigns;
+
+pub(crate) use self::campaigns::*;
 use super::cell::Kind;
-pub(crate) use web::WEB_ACCESS;
 
 /// How an answer is shown in columns.
 #[derive(Debug)]
@@ -206,27 +207,6 @@ const DEVICE_FIELDS: &[Column] = &[
 
 pub(crate) const TAGS: View =
     many("tags", &[text("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
-
-const CAMPAIGN_COLUMNS: &[Column] = &[
-    plain("id", "/id"),
-    text("name", "/name"),
-    plain("status", "/status"),
-    plain("is_default", "/is_default"),
-    time("created_at", "/created_at"),
-];
-pub(crate) const CAMPAIGNS: View =
-    View { list: Some("campaigns"), columns: short(CAMPAIGN_COLUMNS), export: CAMPAIGN_COLUMNS };
-pub(crate) const CAMPAIGN: View = one(&[
-    plain("id", "/id"),
-    text("name", "/name"),
-    plain("status", "/status"),
-    plain("is_default", "/is_default"),
-    time("created_at", "/created_at"),
-    plain("layout_id", "/template/layout_id"),
-    plain("settings", "/template/settings"),
-    plain("strings", "/template/strings"),
-    plain("features", "/template/features"),
-]);
 
 pub(crate) const FEEDS: View = View {
     list: Some("feeds"),

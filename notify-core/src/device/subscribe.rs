@@ -19,7 +19,7 @@ use crate::{
     violations::Findings,
 };
 
-request!(Subscribe => Subscription, Body::Required, read, check_subscription);
+request!(Subscribe => Subscription, Body::Required, read, check);
 
 /// Platforms that subscribe instead of registering (B25).
 const PLATFORMS: [Platform; 3] = [Platform::Web, Platform::FbMessenger, Platform::ChatApp];
@@ -50,8 +50,7 @@ fn read(object: &mut Object<'_, '_>) -> Subscribe {
     }
 }
 
-/// A browser's subscription, as `/v1/subscriptions` and `/web/v1` read it.
-pub(crate) fn read_subscription(object: &mut Object<'_, '_>) -> PushSubscription {
+fn read_subscription(object: &mut Object<'_, '_>) -> PushSubscription {
     object.require("keys");
     PushSubscription {
         endpoint: object.required_string("endpoint"),
@@ -66,12 +65,7 @@ fn read_keys(object: &mut Object<'_, '_>) -> PushKeys {
     PushKeys { p256dh: object.required_string("p256dh"), auth: object.required_string("auth") }
 }
 
-/// The rules of a subscription.
-pub(crate) fn check_subscription(
-    request: Subscribe,
-    _now: Timestamp,
-    findings: &mut Findings,
-) -> Option<Subscription> {
+fn check(request: Subscribe, _now: Timestamp, findings: &mut Findings) -> Option<Subscription> {
     let Subscribe { platform, subscription, recipient_id, .. } = request;
     let platform = findings.word(&path("platform"), &platform, &PLATFORMS, Platform::as_str);
     let endpoint = platform.and_then(|platform| {

@@ -13,7 +13,6 @@ use percent_encoding::percent_decode_str;
 
 use super::Api;
 use super::error::ApiError;
-use super::front::Page;
 use crate::keys::sha256;
 use crate::store::{AppAccess, AppNo, Once, PageRequest};
 
@@ -26,8 +25,6 @@ pub(crate) enum Caller {
     App(Arc<AppAccess>),
     /// An administrator, under `/admin/v1`.
     Admin,
-    /// A page in a browser, under `/web/v1`.
-    Page(Arc<Page>),
     /// Anyone, elsewhere.
     Anyone,
 }
@@ -75,22 +72,9 @@ impl Ctx {
         &self.access().app
     }
 
-    /// The inside number of the application whose key was used, or that let the page in.
+    /// Its inside number.
     pub(crate) fn app_no(&self) -> AppNo {
-        match &self.exchange.caller {
-            Caller::Page(page) => page.web.no,
-            Caller::App(_) | Caller::Admin | Caller::Anyone => self.access().no,
-        }
-    }
-
-    /// The page that calls.
-    pub(crate) fn page(&self) -> &Page {
-        match &self.exchange.caller {
-            Caller::Page(page) => page,
-            Caller::App(_) | Caller::Admin | Caller::Anyone => {
-                unreachable!("the front lets nobody but pages in under /web/v1")
-            }
-        }
+        self.access().no
     }
 
     /// When the request came in.
@@ -101,6 +85,11 @@ impl Ctx {
     /// A header field.
     pub(crate) fn header(&self, name: &header::HeaderName) -> Option<&http::HeaderValue> {
         self.exchange.headers.get(name)
+    }
+
+    /// All header fields.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.exchange.headers
     }
 
     /// The body's bytes.
@@ -141,14 +130,7 @@ impl Ctx {
 
     /// The query's parameters, percent-decoded, in order.
     pub(crate) fn query(&self) -> Result<Vec<(String, String)>, ApiError> {
-        let query = self.exchange.uri.query().unwrap_or_default();
-        let pieces = query.split('&').filter(|piece| !piece.is_empty());
-        pieces
-            .map(|piece| {
-                let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
-                Ok((query_text(name)?, query_text(value)?))
-            })
-            .collect()
+        form_pairs(self.exchange.uri.query().unwrap_or_default())
     }
 
     /// The idempotency record of this request (B8); the one place that makes it.
@@ -173,7 +155,7 @@ impl Ctx {
     fn access(&self) -> &AppAccess {
         match &self.exchange.caller {
             Caller::App(access) => access,
-            Caller::Page(_) | Caller::Admin | Caller::Anyone => {
+            Caller::Admin | Caller::Anyone => {
                 unreachable!("the front authenticates every path under /v1")
             }
         }
@@ -190,6 +172,17 @@ pub(crate) fn page_request(query: PageQuery) -> PageRequest {
 pub(crate) fn path_text(segment: &str) -> Option<String> {
     let text = percent_decode_str(segment).decode_utf8().ok()?;
     (!text.contains('\0')).then(|| text.into_owned())
+}
+
+/// The pairs of a query, or of a form (`application/x-www-form-urlencoded`), in order.
+pub(crate) fn form_pairs(text: &str) -> Result<Vec<(String, String)>, ApiError> {
+    let pieces = text.split('&').filter(|piece| !piece.is_empty());
+    pieces
+        .map(|piece| {
+            let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
+            Ok((query_text(name)?, query_text(value)?))
+        })
+        .collect()
 }
 
 fn query_text(piece: &str) -> Result<String, ApiError> {

@@ -35,14 +35,13 @@ mod explain;
 mod feeds;
 mod hooks;
 mod notifications;
+mod poll_page;
 mod polls;
 mod preview;
 mod probes;
-mod sdk;
 mod statistics;
 mod subscriptions;
 mod tags;
-mod web;
 
 use std::sync::Arc;
 

@@ -29,7 +29,8 @@ fn no_poll() -> ApiError {
     ApiError::invalid("id", "names no poll")
 }
 
-fn read_back(ctx: &Ctx, row: PollRow) -> Poll {
+/// The poll as it is answered, with shares.
+pub(super) fn read_back(ctx: &Ctx, row: PollRow) -> Poll {
     let url = ctx.api().poll_url(row.public_id);
     let answers = row.answers.into_iter().map(|answer| PollAnswer {
         id: answer.id,

@@ -157,7 +157,8 @@ where
     Route::new(Method::GET, template, Arc::new(move |ctx| Box::pin(handler(ctx))))
 }
 
-/// What a platform calls: it reads its body itself, since a signature counts its bytes.
+/// What is posted without being ours to define: it reads its body itself. A signature counts the bytes
+/// of a platform's call, and a form is no JSON.
 pub(crate) fn hook<Fut>(template: &'static str, handler: fn(Ctx) -> Fut) -> Route
 where
     Fut: Future<Output = http::Response<Bytes>> + Send + 'static,

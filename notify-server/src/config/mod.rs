@@ -52,10 +52,8 @@ pub struct Config {
     pub rate_limit: u32,
     /// Failed authentications a minute and client address; 0 is no limit.
     pub auth_failures_per_minute: u32,
-    /// Requests of pages a minute, application and client address; 0 is no limit.
-    pub web_requests_per_minute: u32,
-    /// Browsers that subscribe a minute and application; 0 is no limit.
-    pub web_subscriptions_per_minute: u32,
+    /// Votes on the pages of polls a minute and client address; 0 is no limit.
+    pub poll_votes_per_minute: u32,
     /// Whose `X-Forwarded-For` counts.
     pub trusted_proxies: Networks,
     /// Largest body of a request, in bytes.
@@ -110,8 +108,7 @@ impl Default for Config {
             allow_private_networks: false,
             rate_limit: 0,
             auth_failures_per_minute: 300,
-            web_requests_per_minute: 120,
-            web_subscriptions_per_minute: 1_200,
+            poll_votes_per_minute: 600,
             trusted_proxies: Networks::default(),
             max_body_bytes: 1_048_576,
             header_timeout: Span::from_secs(10),

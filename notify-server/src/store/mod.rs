@@ -26,7 +26,6 @@ mod poll;
 mod provider;
 pub mod sqlite;
 mod upkeep;
-mod web;
 
 pub use app::*;
 pub use campaign::*;
@@ -46,7 +45,6 @@ pub use page::*;
 pub use poll::*;
 pub use provider::*;
 pub use upkeep::*;
-pub use web::*;
 
 use std::sync::Arc;
 
@@ -64,7 +62,6 @@ pub trait Store:
     + InboundStore
     + EngagementStore
     + UpkeepStore
-    + WebStore
     + Send
     + Sync
     + 'static

@@ -39,6 +39,20 @@ pub struct AnswerRow {
     pub clicks: u64,
 }
 
+/// Who answers on the page of a poll: half of the SHA-256 of a random id, which is not kept itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Visitor(pub [u8; 16]);
+
+impl Visitor {
+    /// The visitor of that hash.
+    #[must_use]
+    pub fn of(hash: &[u8; 32]) -> Self {
+        let mut half = [0; 16];
+        half.copy_from_slice(&hash[..16]);
+        Self(half)
+    }
+}
+
 /// Polls.
 #[async_trait]
 pub trait PollStore {
@@ -55,4 +69,22 @@ pub trait PollStore {
         vote: PollVote,
         at: (Timestamp, Option<Once>),
     ) -> Result<Done<Success>, StoreError>;
+
+    /// Reads a poll by its public address, and which answer that visitor gave on its page. A poll of
+    /// an application that is not active is unknown.
+    async fn public_poll(
+        &self,
+        public_id: uuid::Uuid,
+        visitor: Option<Visitor>,
+    ) -> Result<(PollRow, Option<AnswerId>), StoreError>;
+
+    /// Records the answer of a visitor: each answers a poll once, a repeat changes and writes
+    /// nothing. An unknown poll is [`StoreError::NotFound`], an answer that is not its own is
+    /// refused.
+    async fn answer_public_poll(
+        &self,
+        public_id: uuid::Uuid,
+        answer: AnswerId,
+        visitor: Visitor,
+    ) -> Result<(), StoreError>;
 }

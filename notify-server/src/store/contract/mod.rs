@@ -23,7 +23,6 @@ pub mod retries;
 pub mod statistics;
 pub mod tags;
 pub mod upkeep;
-pub mod web;
 
 use async_trait::async_trait;
 
@@ -120,7 +119,9 @@ macro_rules! store_contract {
                 campaigns_of_others_are_unknown;
             feeds: a_url_is_one_feed, a_feed_in_use_is_not_deleted, feeds_are_listed_newest_first;
             polls: a_poll_reads_back_with_its_answers_in_order, a_device_answers_once,
-                what_a_vote_names_must_exist;
+                what_a_vote_names_must_exist, a_visitor_of_the_page_answers_once,
+                visitors_at_once_count_once_each,
+                the_page_goes_with_its_application_and_its_notification;
             inbound: someone_who_writes_is_registered_once,
                 an_id_that_is_brought_takes_nothing_from_anybody,
                 the_last_message_counts_and_is_written_once_a_minute,
@@ -139,8 +140,6 @@ macro_rules! store_contract {
                 answers_go_though_nobody_asks_again, a_step_of_deleting_is_bounded,
                 queues_tell_what_waits, the_newest_ios_devices_tell_how_they_were_registered,
                 storage_waits_for_the_disk;
-            web: access_is_kept_until_it_is_cleared, a_browser_is_the_device_whose_secret_it_shows,
-                an_address_alone_proves_nothing, a_secret_goes_with_its_device;
         }
         $crate::store_contract! { @backend $backend,
             resuming: what_was_written_is_there_after_reopening,

@@ -1,11 +1,12 @@
 //! Polls (B14, B32).
 
-use notify_core::{AnswerId, NotificationId, Platform, PollLayout, PollVote};
+use futures_util::future::join_all;
+use notify_core::{AnswerId, AppChange, AppStatus, NotificationId, Platform, PollLayout, PollVote};
 use uuid::Uuid;
 
 use super::given::{self, NOW, id};
 use super::{is_unknown, refusal};
-use crate::store::{AppNo, PollDraft, Store, StoreError};
+use crate::store::{AppNo, NewReport, Over, PollDraft, Store, StoreError, Visitor};
 
 async fn poll(store: &dyn Store, app: AppNo) -> (NotificationId, PollDraft) {
     let draft = given::poll();
@@ -77,4 +78,87 @@ pub async fn what_a_vote_names_must_exist(store: &dyn Store) {
     }
     let row = store.poll(app, notification).await.unwrap();
     assert!(row.answers.iter().all(|answer| answer.clicks == 0));
+}
+
+fn visitor(number: u16) -> Visitor {
+    let mut half = [7; 16];
+    half[..2].copy_from_slice(&number.to_be_bytes());
+    Visitor(half)
+}
+
+async fn clicks(store: &dyn Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
+    let row = store.poll(app, poll.clone()).await.unwrap();
+    row.answers.iter().map(|answer| answer.clicks).collect()
+}
+
+pub async fn a_visitor_of_the_page_answers_once(store: &dyn Store) {
+    let app = given::app(store).await;
+    let (notification, draft) = poll(store, app).await;
+    let (_, other) = poll(store, app).await;
+    let (page, [yes, no]) = (draft.public_id, [draft.answers[0], draft.answers[1]]);
+    let (row, seen) = store.public_poll(page, Some(visitor(1))).await.unwrap();
+    assert_eq!((row.id, seen), (notification.clone(), None));
+    for (answer, by) in [(yes, 1), (no, 1), (yes, 1), (no, 2)] {
+        store.answer_public_poll(page, answer, visitor(by)).await.unwrap();
+    }
+    assert_eq!(clicks(store, app, &notification).await, [1, 1]);
+    for (by, answer) in [(1, Some(yes)), (2, Some(no)), (3, None)] {
+        let (row, seen) = store.public_poll(page, Some(visitor(by))).await.unwrap();
+        assert_eq!((seen, row.answers[0].clicks), (answer, 1), "{by}");
+    }
+    let foreign = store.answer_public_poll(page, other.answers[0], visitor(3)).await;
+    assert!(refusal(foreign).starts_with("answer: "));
+    let nowhere = store.answer_public_poll(Uuid::now_v7(), yes, visitor(3)).await;
+    assert!(is_unknown(&nowhere));
+    assert!(is_unknown(&store.public_poll(Uuid::now_v7(), None).await));
+    assert_eq!(clicks(store, app, &notification).await, [1, 1]);
+}
+
+pub async fn visitors_at_once_count_once_each(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 5).await;
+    let (notification, draft) = poll(store, app).await;
+    let page = draft.public_id;
+    // Everybody votes five times at once, for the one or the other; devices beside them.
+    let on_the_page = (0..500).map(|vote: u16| {
+        let answer = draft.answers[usize::from(vote % 2)];
+        store.answer_public_poll(page, answer, visitor(vote % 100))
+    });
+    let by_devices = (0..25).map(|vote| {
+        let device = format!("d{:03}", vote % 5);
+        let notification = &notification;
+        let answer = draft.answers[0];
+        async move { self::vote(store, app, (notification, answer), Some(&device)).await }
+    });
+    let (on_the_page, by_devices) =
+        futures_util::future::join(join_all(on_the_page), join_all(by_devices)).await;
+    assert!(on_the_page.into_iter().chain(by_devices).all(|vote| vote.is_ok()));
+    assert_eq!(clicks(store, app, &notification).await.iter().sum::<u64>(), 105);
+}
+
+pub async fn the_page_goes_with_its_application_and_its_notification(store: &dyn Store) {
+    let (id, app) = given::named_app(store, "Shop").await;
+    let draft = given::poll();
+    let report = NewReport { poll: Some(draft.clone()), ..given::report("own-1") };
+    given::now(store.record_report(app, report, None).await.unwrap());
+    let (page, yes) = (draft.public_id, draft.answers[0]);
+    store.answer_public_poll(page, yes, visitor(1)).await.unwrap();
+    let set = async |status: AppStatus| {
+        let change = AppChange { status: Some(status), ..AppChange::default() };
+        store.change_app(id, change).await.unwrap();
+    };
+    set(AppStatus::Suspended).await;
+    assert!(is_unknown(&store.public_poll(page, None).await));
+    assert!(is_unknown(&store.answer_public_poll(page, yes, visitor(2)).await));
+    set(AppStatus::Active).await;
+    store.answer_public_poll(page, yes, visitor(2)).await.unwrap();
+    let over = Over {
+        answers_before: notify_core::Timestamp(0),
+        outcomes_before: None,
+        events_before: None,
+        notifications_before: Some(NOW.plus_ms(1)),
+    };
+    while store.delete_over(over).await.unwrap().more {}
+    assert!(is_unknown(&store.public_poll(page, None).await));
+    store.delete_app(id).await.unwrap();
 }

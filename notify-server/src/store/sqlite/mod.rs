@@ -27,7 +27,6 @@ mod row;
 #[cfg(test)]
 mod tests;
 mod upkeep;
-mod web;
 mod writer;
 
 pub use backup::backup;

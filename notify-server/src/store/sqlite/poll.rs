@@ -12,6 +12,7 @@ use super::notification::number_of;
 use super::row::{count_at, layout_of, live_app, unknown_value, uuid_at};
 use crate::store::{
     AnswerRow, AppNo, DeviceKey, Done, NotificationNo, Once, PollRow, PollStore, StoreError,
+    Visitor,
 };
 
 #[async_trait]
@@ -41,6 +42,108 @@ impl PollStore for SqliteStore {
         })
         .await
     }
+
+    async fn public_poll(
+        &self,
+        public_id: Uuid,
+        visitor: Option<Visitor>,
+    ) -> Result<(PollRow, Option<AnswerId>), StoreError> {
+        self.read(move |connection| {
+            let (no, id) = public(connection, public_id)?;
+            let given = match visitor {
+                Some(visitor) => given_by(connection, no, visitor)?,
+                None => None,
+            };
+            Ok((read(connection, no, id)?.ok_or(StoreError::NotFound)?, given))
+        })
+        .await
+    }
+
+    async fn answer_public_poll(
+        &self,
+        public_id: Uuid,
+        answer: AnswerId,
+        visitor: Visitor,
+    ) -> Result<(), StoreError> {
+        // Whoever repeats a vote costs no commit.
+        let answered = self
+            .read(move |connection| {
+                let (no, _) = public(connection, public_id)?;
+                place_of(connection, (no, answer))?;
+                given_by(connection, no, visitor)
+            })
+            .await?;
+        if answered.is_some() {
+            return Ok(());
+        }
+        self.write(move |tx| {
+            let (no, _) = public(tx, public_id)?;
+            count_vote_on_page(tx, (no, answer), visitor)
+        })
+        .await
+    }
+}
+
+/// The poll of a public address, of an active application.
+fn public(
+    connection: &Connection,
+    public_id: Uuid,
+) -> Result<(NotificationNo, NotificationId), StoreError> {
+    let found = connection
+        .prepare_cached(
+            "select n.no, n.id from polls p join notifications n on n.no = p.notification_no
+             join apps a on a.no = n.app_no where p.public_id = ?1 and a.status = 'active'",
+        )?
+        .query_row([public_id.as_bytes()], |row| Ok((NotificationNo(row.get(0)?), row.get(1)?)))
+        .optional()?;
+    let (no, id): (_, String) = found.ok_or(StoreError::NotFound)?;
+    let id = NotificationId::new(id).map_err(|rule| StoreError::Backend(rule.into()))?;
+    Ok((no, id))
+}
+
+/// The answer that a visitor gave.
+fn given_by(
+    connection: &Connection,
+    no: NotificationNo,
+    visitor: Visitor,
+) -> Result<Option<AnswerId>, StoreError> {
+    let given = connection
+        .prepare_cached(
+            "select a.id from poll_visitors v join poll_answers a
+             on a.notification_no = v.notification_no and a.place = v.place
+             where v.notification_no = ?1 and v.visitor = ?2",
+        )?
+        .query_row(params![no.0, visitor.0], |row| uuid_at(row, 0).map(AnswerId))
+        .optional()?;
+    Ok(given)
+}
+
+/// The place of an answer, which has to be the poll's own.
+fn place_of(
+    connection: &Connection,
+    (no, answer): (NotificationNo, AnswerId),
+) -> Result<i64, StoreError> {
+    let place = connection
+        .prepare_cached("select place from poll_answers where notification_no = ?1 and id = ?2")?
+        .query_row(params![no.0, answer.0.as_bytes()], |row| row.get(0))
+        .optional()?;
+    place.ok_or_else(|| StoreError::refused("answer", "names no answer of this poll"))
+}
+
+/// Counts the answer of a visitor, unless they have answered already.
+fn count_vote_on_page(
+    tx: &Connection,
+    (no, answer): (NotificationNo, AnswerId),
+    visitor: Visitor,
+) -> Result<(), StoreError> {
+    let place = place_of(tx, (no, answer))?;
+    let first = tx
+        .prepare_cached(
+            "insert or ignore into poll_visitors (notification_no, visitor, place)
+             values (?1, ?2, ?3)",
+        )?
+        .execute(params![no.0, visitor.0, place])?;
+    if first == 0 { Ok(()) } else { count_click(tx, (no, answer)) }
 }
 
 fn read(

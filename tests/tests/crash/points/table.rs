@@ -18,12 +18,14 @@ pub(super) struct Call {
     pub(super) ask: Ask,
     /// Where its effect is seen; `None` where nothing of it is.
     pub(super) seen_at: Option<&'static str>,
+    /// Status of the call when it does something.
+    pub(super) first: u16,
     /// Status of the same call again after it was done.
     pub(super) again: u16,
 }
 
 fn call(operation: &'static str, ask: Ask, seen_at: &'static str) -> Call {
-    Call { operation, before: Vec::new(), ask, seen_at: Some(seen_at), again: 200 }
+    Call { operation, before: Vec::new(), ask, seen_at: Some(seen_at), first: 200, again: 200 }
 }
 
 impl Call {
@@ -37,8 +39,14 @@ impl Call {
         self
     }
 
+    /// A form of a page, which leads back to it.
+    fn form(mut self) -> Self {
+        (self.first, self.again) = (303, 303);
+        self
+    }
+
     fn unseen(operation: &'static str, ask: Ask) -> Self {
-        Self { operation, before: Vec::new(), ask, seen_at: None, again: 200 }
+        Self { operation, before: Vec::new(), ask, seen_at: None, first: 200, again: 200 }
     }
 }
 
@@ -63,23 +71,6 @@ pub(super) fn calls() -> Vec<Call> {
     [administration(), templates(), audience(), sending()].into_iter().flatten().collect()
 }
 
-const WEB_ACCESS: &str = "/admin/v1/apps/{app}/web";
-
-/// Where pages of the calls under `/web` are from.
-pub(super) const PAGE_ORIGIN: &str = "https://shop.example";
-
-fn web_access() -> Value {
-    json!({"allowed_origins": [PAGE_ORIGIN, "https://s-{n}.example"]})
-}
-
-/// A browser whose keys are those of RFC 8291, section 5.
-fn browser() -> Value {
-    let p256dh =
-        "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
-    let keys = json!({"p256dh": p256dh, "auth": "BTBZMqHH6r4Tts7J_aSIgg"});
-    json!({"subscription": {"endpoint": "https://fcm.googleapis.com/{n}", "keys": keys}})
-}
-
 fn administration() -> Vec<Call> {
     let app = || vec![post("/admin/v1/apps", json!({"name": "victim-{n}"}))];
     let (one, providers) = ("/admin/v1/apps/{made}", "/admin/v1/apps/{app}/providers/webpush");
@@ -100,10 +91,6 @@ fn administration() -> Vec<Call> {
             post("/admin/v1/apps/{app}/providers/webpush/resume", json!({})),
         )
         .after(vec![webpush()]),
-        call("set_web_access", put(WEB_ACCESS, web_access()), WEB_ACCESS),
-        call("clear_web_access", delete(WEB_ACCESS), WEB_ACCESS)
-            .after(vec![put(WEB_ACCESS, web_access())])
-            .again(404),
         Call::unseen("check", get("/readyz")),
         Call::unseen("storage", get("/admin/v1/diagnostics")),
     ]
@@ -142,12 +129,6 @@ fn audience() -> Vec<Call> {
     vec![
         call("register_device", phone(), one),
         call("subscribe_device", post("/v1/subscriptions", person), "/v1/devices?limit=1000"),
-        call(
-            "subscribe_browser",
-            post("/web/v1/{app}/devices", browser()),
-            "/v1/devices?limit=1000",
-        )
-        .after(vec![put(WEB_ACCESS, web_access())]),
         call("delete_device", delete(one), one).after(vec![phone()]).again(404),
         call("set_tags", tag(), one).after(vec![phone()]),
         call("remove_tag", delete("/v1/devices/d-{n}/tags/t"), one)
@@ -180,6 +161,12 @@ fn sending() -> Vec<Call> {
             post("/v1/polls/{poll}/answers/{answer}", json!({})),
             "/v1/polls/{poll}",
         ),
+        call(
+            "answer_public_poll",
+            post("{page}/votes", json!("answer={answer}&visitor=AAAAAAAAAAAAAAAAAAAA{letter}A")),
+            "/v1/polls/{poll}",
+        )
+        .form(),
         call(
             "record_events",
             post("/v1/events", json!({"events": [event]})),

@@ -59,7 +59,6 @@ pub(super) fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
         "delete from campaigns where app_no = ?1",
         "delete from feeds where app_no = ?1",
         "delete from providers where app_no = ?1",
-        "delete from web_access where app_no = ?1",
         "delete from api_keys where app_no = ?1",
         "delete from apps where no = ?1",
     ] {
@@ -158,7 +157,6 @@ fn erase_devices(tx: &Connection, app: AppNo, platform: Platform) -> Result<bool
         for sql in [
             "delete from device_tags where device_key = ?1",
             "delete from device_seen where key = ?1",
-            "delete from device_secrets where device_key = ?1",
             "delete from devices where key = ?1",
         ] {
             tx.prepare_cached(sql)?.execute([key])?;

@@ -1,0 +1,38 @@
+//! Campaigns in columns, and what becomes of them as files.
+
+use super::{Column, Kind, View, many, one, plain, short, text, time};
+
+const CAMPAIGN_COLUMNS: &[Column] = &[
+    plain("id", "/id"),
+    text("name", "/name"),
+    plain("status", "/status"),
+    plain("is_default", "/is_default"),
+    time("created_at", "/created_at"),
+];
+pub(crate) const CAMPAIGNS: View =
+    View { list: Some("campaigns"), columns: short(CAMPAIGN_COLUMNS), export: CAMPAIGN_COLUMNS };
+pub(crate) const CAMPAIGN: View = one(&[
+    plain("id", "/id"),
+    text("name", "/name"),
+    plain("status", "/status"),
+    plain("is_default", "/is_default"),
+    time("created_at", "/created_at"),
+    plain("layout_id", "/template/layout_id"),
+    plain("settings", "/template/settings"),
+    plain("strings", "/template/strings"),
+    plain("features", "/template/features"),
+]);
+
+pub(crate) const CAMPAIGN_STEPS: View = many(
+    "campaigns",
+    &[
+        text("name", "/name"),
+        plain("action", "/action"),
+        text("file", "/file"),
+        Column { name: "changes", pointer: "/changes", kind: Kind::Lines },
+    ],
+);
+pub(crate) const CAMPAIGN_FILES: View = many(
+    "campaigns",
+    &[text("name", "/name"), text("file", "/file"), plain("written", "/written")],
+);

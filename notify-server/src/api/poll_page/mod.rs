@@ -1,0 +1,116 @@
+//! The public page of a poll (B32): for people, without a key, in HTML. Whoever has the address may
+//! look and answer; it holds 122 random bits.
+
+mod html;
+mod render;
+mod visitor;
+mod words;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use notify_core::AnswerId;
+use uuid::Uuid;
+
+use self::render::Seen;
+use self::visitor::VisitorId;
+use super::ctx::{Ctx, form_pairs};
+use super::error::ApiError;
+use super::polls;
+
+/// Where these pages are.
+pub(super) const AREA: &str = "/polls";
+/// Largest form, in bytes: two ids and their names, with room to spare.
+pub(super) const FORM_BYTES_MAX: usize = 1_024;
+
+/// Who made a browser ask (Fetch Metadata, section 2.4).
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// A form as it was sent.
+struct Form {
+    answer: AnswerId,
+    visitor: Option<VisitorId>,
+}
+
+/// `GET /polls/{public_id}`.
+pub(crate) async fn show(ctx: Ctx) -> http::Response<Bytes> {
+    page(&ctx).await.unwrap_or_else(|error| refusal(error, accept_language(ctx.headers())))
+}
+
+/// `POST /polls/{public_id}/votes`.
+pub(crate) async fn vote(ctx: Ctx) -> http::Response<Bytes> {
+    count(&ctx).await.unwrap_or_else(|error| refusal(error, accept_language(ctx.headers())))
+}
+
+/// What is not answered here, as a page.
+pub(super) fn refusal(error: ApiError, accept_language: &str) -> http::Response<Bytes> {
+    render::refusal(error, accept_language)
+}
+
+/// The languages that a browser asks for.
+pub(super) fn accept_language(headers: &HeaderMap) -> &str {
+    let given = headers.get(header::ACCEPT_LANGUAGE).and_then(|given| given.to_str().ok());
+    given.unwrap_or_default()
+}
+
+async fn page(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
+    let public_id: Uuid = ctx.id("public_id")?;
+    let known = VisitorId::of_cookies(ctx.headers().get_all(header::COOKIE).iter());
+    let kept = known.as_ref().map(VisitorId::kept);
+    let (poll, chosen) = ctx.api().store.public_poll(public_id, kept).await?;
+    let poll = polls::read_back(ctx, poll);
+    let seen = match chosen {
+        Some(chosen) => Seen::Results(chosen),
+        None => Seen::Form(known.unwrap_or_else(VisitorId::random)),
+    };
+    Ok(render::poll(&poll, public_id, &seen))
+}
+
+async fn count(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
+    let public_id: Uuid = ctx.id("public_id")?;
+    // Another site's form would answer for its visitors; there is nothing else to gain here.
+    let site = ctx.headers().get(FETCH_SITE).map(HeaderValue::as_bytes);
+    if !matches!(site, None | Some(b"same-origin" | b"none")) {
+        return Err(ApiError::invalid("form", "comes from another site"));
+    }
+    let form = read_form(ctx.body())?;
+    // The cookie first: who has answered stays who they are. The field of a form counts twice sent
+    // forms once, before there is a cookie.
+    let known = VisitorId::of_cookies(ctx.headers().get_all(header::COOKIE).iter());
+    let visitor = known.or(form.visitor).unwrap_or_else(VisitorId::random);
+    ctx.api().store.answer_public_poll(public_id, form.answer, visitor.kept()).await?;
+    let mut response = http::Response::new(Bytes::new());
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    let headers = response.headers_mut();
+    let back = HeaderValue::try_from(format!("../{public_id}")).expect("an id is visible ASCII");
+    headers.insert(header::LOCATION, back);
+    headers.insert(header::SET_COOKIE, visitor.cookie(is_secure(ctx)));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// Whether browsers see the page over TLS, be it ours or a proxy's.
+fn is_secure(ctx: &Ctx) -> bool {
+    ctx.api().public_url.starts_with("https:")
+}
+
+fn read_form(body: &Bytes) -> Result<Form, ApiError> {
+    let refused = || ApiError::invalid("form", "must be an answer of the page");
+    let text = std::str::from_utf8(body).map_err(|_| refused())?;
+    let (mut answer, mut visitor) = (None, None);
+    for (name, value) in form_pairs(text)? {
+        let place = match &*name {
+            "answer" => &mut answer,
+            "visitor" => &mut visitor,
+            _ => return Err(refused()),
+        };
+        if place.replace(value).is_some() {
+            return Err(refused());
+        }
+    }
+    let answer = answer.and_then(|answer| answer.parse().ok()).ok_or_else(refused)?;
+    let visitor = match visitor {
+        Some(given) => Some(VisitorId::parse(&given).ok_or_else(refused)?),
+        None => None,
+    };
+    Ok(Form { answer, visitor })
+}

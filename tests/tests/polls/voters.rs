@@ -1,0 +1,201 @@
+//! Many voters at once, who repeat themselves, while the server is killed: in the end each counts
+//! once, for the answer they chose first, and the counts are the rows.
+//!
+//! `NOTIFY_POLL_VOTES=100000` runs it at length.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use notify_tests::{Launch, Survivor, ensure_whole};
+use serde_json::json;
+use tokio::sync::watch;
+
+/// Voters unless the environment says otherwise.
+const VOTES: u64 = 3_000;
+/// Voters at once.
+const AT_ONCE: u64 = 64;
+/// Kills on the way.
+const KILLS: u64 = 3;
+/// One voter in so many says it again at once, as a double click does.
+const TWICE_ONE_IN: u64 = 5;
+/// One in so many sends an answer of another poll beside it.
+const FOREIGN_ONE_IN: u64 = 10;
+const ANSWERS: usize = 3;
+
+/// A poll as a voter knows it.
+struct Page {
+    path: String,
+    answers: Vec<String>,
+    foreign: String,
+}
+
+impl Page {
+    async fn make(server: &Survivor) -> Result<(String, Self)> {
+        let caller = server.caller()?;
+        let answers = ["a", "b", "c"].map(|text| json!({"text": text}));
+        let mut made = Vec::new();
+        for text in ["which?", "another?"] {
+            let poll = json!({"text": text, "layout_id": "poll_text", "answers": answers});
+            let body = json!({"platforms": ["android"], "poll": poll});
+            let answer = caller.post("/v1/notifications", &body).await?;
+            let id = answer["id"].as_str().context("an id")?.to_owned();
+            made.push((id.clone(), caller.get(&format!("/v1/polls/{id}")).await?));
+        }
+        let (id, poll) = &made[0];
+        let url = poll["url"].as_str().context("a url")?;
+        let ids = |poll: &serde_json::Value| -> Vec<String> {
+            let answers = poll["answers"].as_array().into_iter().flatten();
+            answers.filter_map(|answer| answer["id"].as_str().map(str::to_owned)).collect()
+        };
+        let page = Self {
+            path: format!("{}/votes", &url[url.find("/polls/").context("a page")?..]),
+            answers: ids(poll),
+            foreign: ids(&made[1].1).swap_remove(0),
+        };
+        Ok((id.clone(), page))
+    }
+
+    fn answer_of(&self, voter: u64) -> usize {
+        usize::try_from(voter % 7).unwrap_or_default() % self.answers.len()
+    }
+}
+
+/// The browser of a voter.
+fn visitor(voter: u64) -> String {
+    let mut id = [3; 16];
+    id[..8].copy_from_slice(&voter.to_be_bytes());
+    URL_SAFE_NO_PAD.encode(id)
+}
+
+/// Sends a form until it is answered: a person who sees an error tries again.
+async fn send(
+    http: &reqwest::Client,
+    origin: &mut watch::Receiver<String>,
+    (path, form): (&str, &str),
+) -> Result<u16> {
+    loop {
+        let to = format!("{}{path}", *origin.borrow_and_update());
+        match http.post(to).body(form.to_owned()).send().await {
+            Ok(answer) if answer.status() != 503 => return Ok(answer.status().as_u16()),
+            // Killed or starting: the next one says where it is.
+            Ok(_) | Err(_) => {
+                let moved = tokio::time::timeout(notify_tests::WAIT_MAX, origin.changed());
+                moved.await.context("the server comes back")??;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_voter_counts_once_whatever_happens() -> Result<()> {
+    let votes = std::env::var("NOTIFY_POLL_VOTES").ok().and_then(|votes| votes.parse().ok());
+    let votes: u64 = votes.unwrap_or(VOTES);
+    let folder = tempfile::tempdir()?;
+    let launch = Launch::on(folder.path()).argument("--poll-votes-per-minute").argument("0");
+    let mut server = Survivor::start(launch).await?;
+    let (poll, page) = Page::make(&server).await?;
+    let page = Arc::new(page);
+    let next = Arc::new(AtomicU64::new(0));
+    let started = Instant::now();
+    let mut voters = Vec::new();
+    for _ in 0..AT_ONCE {
+        let (page, next, mut origin) = (page.clone(), next.clone(), server.origin.subscribe());
+        voters.push(tokio::spawn(async move {
+            let http = reqwest::Client::builder()
+                .timeout(notify_tests::WAIT_MAX)
+                .redirect(reqwest::redirect::Policy::none())
+                .build()?;
+            loop {
+                let voter = next.fetch_add(1, Ordering::Relaxed);
+                if voter >= votes {
+                    return anyhow::Ok(());
+                }
+                vote(&http, &mut origin, &page, voter).await?;
+            }
+        }));
+    }
+    for kill in 1..=KILLS {
+        let at = votes * kill / (KILLS + 1);
+        notify_tests::until("votes come in", async || {
+            Ok((next.load(Ordering::Relaxed) >= at).then_some(()))
+        })
+        .await?;
+        server.kill(0).await?;
+        server.start_again().await?;
+    }
+    for voter in voters {
+        voter.await??;
+    }
+    let took = started.elapsed();
+    judge(&server, &poll, &page, votes).await?;
+    server.stop().await?;
+    server.sandbox.stop().await;
+    rows_are_the_counts(folder.path())?;
+    ensure_whole(&folder.path().join("notify.db"))?;
+    let per_second = votes as f64 / took.as_secs_f64();
+    println!("S15: {votes} voters, {KILLS} kills, {per_second:.0} votes/s, counts exact");
+    Ok(())
+}
+
+/// Everything that a voter does: some twice at once, some with another poll's answer, one in three
+/// later again for another answer.
+async fn vote(
+    http: &reqwest::Client,
+    origin: &mut watch::Receiver<String>,
+    page: &Page,
+    voter: u64,
+) -> Result<()> {
+    let visitor = visitor(voter);
+    let form_of = |answer: &str| format!("visitor={visitor}&answer={answer}");
+    if voter.is_multiple_of(FOREIGN_ONE_IN) {
+        let status = send(http, origin, (&page.path, &form_of(&page.foreign))).await?;
+        ensure!(status == 400, "another poll's answer: {status}");
+    }
+    let own = form_of(&page.answers[page.answer_of(voter)]);
+    let statuses = if voter.is_multiple_of(TWICE_ONE_IN) {
+        let mut beside = origin.clone();
+        let (one, other) = tokio::join!(
+            send(http, origin, (&page.path, &own)),
+            send(http, &mut beside, (&page.path, &own)),
+        );
+        vec![one?, other?]
+    } else {
+        vec![send(http, origin, (&page.path, &own)).await?]
+    };
+    ensure!(statuses.iter().all(|status| *status == 303), "{statuses:?}");
+    if voter.is_multiple_of(3) {
+        let other = &page.answers[(page.answer_of(voter) + 1) % page.answers.len()];
+        let status = send(http, origin, (&page.path, &form_of(other))).await?;
+        ensure!(status == 303, "{status}");
+    }
+    Ok(())
+}
+
+async fn judge(server: &Survivor, poll: &str, page: &Page, votes: u64) -> Result<()> {
+    let mut expected = [0_u64; ANSWERS];
+    for voter in 0..votes {
+        expected[page.answer_of(voter)] += 1;
+    }
+    let read = server.caller()?.get(&format!("/v1/polls/{poll}")).await?;
+    let answers = read["answers"].as_array().context("answers")?;
+    let clicks: Vec<_> = answers.iter().filter_map(|answer| answer["clicks"].as_u64()).collect();
+    ensure!(clicks == expected, "{clicks:?}, expected {expected:?}");
+    Ok(())
+}
+
+/// What is counted is what is kept, answer by answer, in every poll there is.
+fn rows_are_the_counts(data_dir: &std::path::Path) -> Result<()> {
+    let database = rusqlite::Connection::open(data_dir.join("notify.db"))?;
+    let differing: i64 = database.query_row(
+        "select count(*) from poll_answers a where a.clicks <> (select count(*) from poll_visitors v
+         where v.notification_no = a.notification_no and v.place = a.place)",
+        [],
+        |row| row.get(0),
+    )?;
+    ensure!(differing == 0, "{differing} answers count something else than their rows");
+    Ok(())
+}
