@@ -67,6 +67,9 @@ pub(crate) enum Command {
     /// Report what devices did with notifications.
     #[command(subcommand)]
     Events(commands::events::Events),
+    /// Be told what happens: create, test and watch over webhooks.
+    #[command(subcommand)]
+    Webhooks(commands::webhooks::Webhooks),
     /// Read what a device shows for a campaign.
     #[command(subcommand)]
     Enrichments(commands::enrichments::Enrichments),

@@ -47,6 +47,7 @@ mod page;
 mod parameters;
 mod prepare;
 mod resources;
+pub mod webhook;
 
 pub use builder::{
     CONNECT_TIMEOUT_DEFAULT, ClientBuilder, DELAY_MAX_DEFAULT, DELAY_MIN_DEFAULT, RETRIES_DEFAULT,
@@ -58,7 +59,7 @@ pub use notify_core;
 pub use page::{Page, Pages};
 pub use resources::{
     Admin, Campaigns, Devices, EnrichmentAnswer, Enrichments, Events, Feeds, Notifications, Polls,
-    Readiness, Server, Statistics, Subscriptions, Tags,
+    Readiness, Server, Statistics, Subscriptions, Tags, Webhooks,
 };
 
 /// The README's example is compiled like those of this documentation.

@@ -4,7 +4,8 @@ use std::vec;
 
 use notify_core::{
     App, AppList, Delivery, DeliveryList, Device, DeviceList, Feed, FeedList, NotificationList,
-    NotificationRecord, TagList, TagSummary,
+    NotificationRecord, TagList, TagSummary, Webhook, WebhookAttempt, WebhookAttemptList,
+    WebhookList,
 };
 
 use crate::{Client, Error, call::Call};
@@ -35,6 +36,8 @@ page! {
     DeliveryList { deliveries: Delivery }
     DeviceList { devices: Device }
     FeedList { feeds: Feed }
+    WebhookList { webhooks: Webhook }
+    WebhookAttemptList { attempts: WebhookAttempt }
     NotificationList { notifications: NotificationRecord }
     TagList { tags: TagSummary }
 }

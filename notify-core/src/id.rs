@@ -41,6 +41,10 @@ server_id! {
     FeedId;
     /// Id of one answer of a poll.
     AnswerId;
+    /// Id of a webhook.
+    WebhookId;
+    /// Id of a message to a webhook: the same on every attempt, as its `webhook-id`.
+    WebhookMessageId;
 }
 
 /// A text that is not an id of the server's form, and so names nothing.

@@ -32,6 +32,7 @@ mod statistics;
 mod tag;
 mod time;
 mod violations;
+mod webhook;
 
 pub use admin::*;
 pub use campaign::*;
@@ -53,3 +54,4 @@ pub use statistics::*;
 pub use tag::*;
 pub use time::*;
 pub use violations::*;
+pub use webhook::*;

@@ -30,6 +30,7 @@ use crate::providers::Providers;
 use crate::retention::{self, Keep};
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
+use crate::webhooks::{self, Webhooks};
 
 /// How often the last use of keys is written.
 const KEYS_WRITTEN_EVERY: Duration = Duration::from_secs(60);
@@ -49,6 +50,7 @@ pub struct App {
     serving: Arc<Serving>,
     keyring: Arc<Keyring>,
     engine: Engine,
+    webhooks: Webhooks,
     tasks: Vec<JoinHandle<()>>,
     grace: Duration,
 }
@@ -114,6 +116,13 @@ impl App {
             metrics: metrics.clone(),
             last_sample: tokio::sync::Mutex::default(),
         };
+        let (webhooks, webhooks_view) = Webhooks::start(webhooks::Around {
+            store: store.clone(),
+            clock: clock.clone(),
+            outbound: outbound.clone(),
+            master_key: master_key.clone(),
+            metrics: metrics.webhooks(),
+        });
         let api = Arc::new(Api {
             store: store.clone(),
             clock: clock.clone(),
@@ -125,6 +134,7 @@ impl App {
             public_url,
             config: config.clone(),
             channels: engine.channels(),
+            webhooks: webhooks_view,
         });
         let first_keys = storage::found(&store, &clock).await?;
         let keyring = Keyring::new(&store);
@@ -149,7 +159,18 @@ impl App {
             )),
         ];
         let grace = config.shutdown_grace.0;
-        Ok(Self { address, origin, first_keys, store, serving, keyring, engine, tasks, grace })
+        Ok(Self {
+            address,
+            origin,
+            first_keys,
+            store,
+            serving,
+            keyring,
+            engine,
+            webhooks,
+            tasks,
+            grace,
+        })
     }
 
     /// Returns when the delivery engine came to its end though nobody asked for it: nothing is
@@ -167,8 +188,10 @@ impl App {
         serving.requests.close();
         // Requests and messages in flight end beside each other.
         let requests = tokio::time::timeout_at(deadline, serving.requests.wait());
-        let (requests, delivered) = tokio::join!(requests, self.engine.stop(self.grace));
-        let in_time = requests.is_ok() && delivered;
+        let told = self.webhooks.stop(self.grace);
+        let (requests, delivered, told) =
+            tokio::join!(requests, self.engine.stop(self.grace), told);
+        let in_time = requests.is_ok() && delivered && told;
         serving.closing.cancel();
         serving.connections.close();
         let closed = tokio::time::timeout(CLOSING_GRACE, serving.connections.wait()).await;

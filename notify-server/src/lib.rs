@@ -23,6 +23,7 @@ pub mod sandbox;
 mod secrets;
 pub mod store;
 mod telemetry;
+mod webhooks;
 
 pub use api::{TlsError, openapi_json};
 pub use causes::with_causes;

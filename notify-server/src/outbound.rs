@@ -105,10 +105,26 @@ impl Outbound {
     /// # Errors
     /// The first rule that it breaks.
     pub(crate) fn target(&self, url: &str) -> Result<Url, Refused> {
-        let mut url = Url::parse(url).map_err(|_| Refused::NotHttps)?;
+        let url = Url::parse(url).map_err(|_| Refused::NotHttps)?;
         if url.scheme() != "https" {
             return Err(Refused::NotHttps);
         }
+        self.allowed(url)
+    }
+
+    /// Reads the url of a webhook: as [`Self::target`], and `http` too where private networks are
+    /// allowed. What is sent there is signed, not secret.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub(crate) fn webhook(&self, url: &str) -> Result<Url, Refused> {
+        match Url::parse(url) {
+            Ok(url) if url.scheme() == "http" && self.policy == Policy::Any => self.allowed(url),
+            _ => self.target(url),
+        }
+    }
+
+    fn allowed(&self, mut url: Url) -> Result<Url, Refused> {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Refused::Credentials);
         }

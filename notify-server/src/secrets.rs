@@ -7,7 +7,7 @@ mod file;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use notify_core::{AppId, ProviderKind};
+use notify_core::{AppId, ProviderKind, WebhookId};
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
@@ -89,10 +89,20 @@ impl MasterKey {
     /// Seals a provider's configuration.
     #[must_use]
     pub(crate) fn seal(&self, app: AppId, provider: ProviderKind, plain: &[u8]) -> Vec<u8> {
+        self.seal_bound(&bound_to(app, provider), plain)
+    }
+
+    /// Seals the secret of a webhook.
+    #[must_use]
+    pub(crate) fn seal_webhook(&self, app: AppId, id: WebhookId, plain: &[u8]) -> Vec<u8> {
+        self.seal_bound(&webhook_of(app, id), plain)
+    }
+
+    fn seal_bound(&self, bound_to: &str, plain: &[u8]) -> Vec<u8> {
         let mut text = plain.to_vec();
         let nonce = self
             .key
-            .seal_in_place_append_tag(Aad::from(bound_to(app, provider)), &mut text)
+            .seal_in_place_append_tag(Aad::from(bound_to), &mut text)
             .expect("AES-GCM seals any configuration, which is far below its limit");
         let mut sealed = vec![LAYOUT];
         sealed.extend_from_slice(&self.id);
@@ -111,6 +121,23 @@ impl MasterKey {
         provider: ProviderKind,
         sealed: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, SecretError> {
+        self.open_bound(&bound_to(app, provider), sealed)
+    }
+
+    /// Opens what [`Self::seal_webhook`] sealed for the same webhook.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_webhook(
+        &self,
+        app: AppId,
+        id: WebhookId,
+        sealed: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, SecretError> {
+        self.open_bound(&webhook_of(app, id), sealed)
+    }
+
+    fn open_bound(&self, bound_to: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, SecretError> {
         let (layout, rest) = sealed.split_at_checked(1).ok_or(SecretError::Damaged)?;
         let (id, rest) = rest.split_at_checked(KEY_ID_BYTES).ok_or(SecretError::Damaged)?;
         let (nonce, text) = rest.split_at_checked(NONCE_BYTES).ok_or(SecretError::Damaged)?;
@@ -124,7 +151,7 @@ impl MasterKey {
         let mut text = Zeroizing::new(text.to_vec());
         let plain_bytes = self
             .key
-            .open_in_place(nonce, Aad::from(bound_to(app, provider)), &mut text)
+            .open_in_place(nonce, Aad::from(bound_to), &mut text)
             .map_err(|_| SecretError::Damaged)?
             .len();
         text.truncate(plain_bytes);
@@ -135,6 +162,10 @@ impl MasterKey {
 /// What a sealed secret belongs to: a row copied to another place does not open.
 fn bound_to(app: AppId, provider: ProviderKind) -> String {
     format!("{app}/{provider}")
+}
+
+fn webhook_of(app: AppId, id: WebhookId) -> String {
+    format!("{app}/webhook/{id}")
 }
 
 #[cfg(test)]

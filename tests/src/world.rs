@@ -53,6 +53,8 @@ pub struct World {
     pub campaign: String,
     /// A feed that no campaign uses.
     pub feed: String,
+    /// A webhook that is told of answers to polls alone, which nobody gives.
+    pub webhook: String,
     /// The application itself, where admin routes are asked too.
     pub app: String,
     /// A key of the application, likewise.
@@ -77,6 +79,8 @@ impl World {
         let poll = id(&caller.post("/v1/notifications", &poll).await?)?;
         let read = caller.get(&format!("/v1/polls/{poll}")).await?;
         let feed = json!({"url": format!("https://{device}.example/feed"), "name": "feed"});
+        let hook = json!({"url": format!("https://{device}.example/hook"),
+            "events": ["poll.answered"]});
         Ok(Self {
             device: device.to_owned(),
             tag,
@@ -85,6 +89,7 @@ impl World {
             answer: id(&read["answers"][0])?,
             campaign: id(&caller.post("/v1/campaigns", &template("own")).await?)?,
             feed: id(&caller.post("/v1/feeds", &feed).await?)?,
+            webhook: id(&caller.post("/v1/webhooks", &hook).await?)?,
             app: NOBODYS.to_owned(),
             key: NOBODYS.to_owned(),
         })
@@ -102,6 +107,7 @@ impl World {
             answer: id(),
             campaign: id(),
             feed: id(),
+            webhook: id(),
             app: id(),
             key: id(),
         }
@@ -118,6 +124,7 @@ impl World {
             path if path.starts_with("/v1/polls") => &self.poll,
             path if path.starts_with("/v1/campaigns") => &self.campaign,
             path if path.starts_with("/v1/feeds") => &self.feed,
+            path if path.starts_with("/v1/webhooks") => &self.webhook,
             _ => &self.app,
         };
         let path = template
@@ -127,6 +134,7 @@ impl World {
             .replace("{answer_id}", &self.answer)
             .replace("{campaign_id}", &self.campaign)
             .replace("{key_id}", &self.key)
+            .replace("{attempt_id}", NOBODYS)
             .replace("{provider}", "fcm");
         assert!(!path.contains('{'), "{template}: a placeholder that the kit does not know");
         path
@@ -181,6 +189,11 @@ pub fn body(route: &Route) -> Option<Value> {
         ("POST", "/v1/campaigns") | ("PUT", "/v1/campaigns/{id}") => template("made"),
         ("PUT", "/v1/campaigns/{id}/status") => json!({"status": "disabled"}),
         ("POST", "/v1/feeds") => json!({"url": "https://a.example/feed", "name": "feed"}),
+        ("POST", "/v1/webhooks") => json!({"url": "https://a.example/hook",
+            "events": ["poll.answered"], "description": "d"}),
+        ("PATCH", "/v1/webhooks/{id}") => json!({"description": "other", "enabled": true}),
+        ("POST", "/v1/webhooks/{id}/rotate" | "/v1/webhooks/{id}/test")
+        | ("POST", "/v1/webhooks/{id}/attempts/{attempt_id}/redeliver") => json!({}),
         ("POST", "/admin/v1/apps") => json!({"name": "made", "language": "de"}),
         ("PATCH", "/admin/v1/apps/{id}") => json!({"name": "renamed"}),
         ("POST", "/admin/v1/apps/{id}/keys") => json!({"name": "made"}),

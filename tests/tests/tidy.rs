@@ -67,6 +67,11 @@ fn layers_look_down_only() {
             "a provider never sees a row",
         ),
         (
+            "notify-server/src/webhooks",
+            &["crate::api", "rusqlite", "store::sqlite"],
+            "the webhook engine sees the store's traits alone",
+        ),
+        (
             "notify-server/src/payload",
             &["crate::api", "crate::store", "crate::delivery", "crate::providers", "tokio"],
             "payloads are pure",

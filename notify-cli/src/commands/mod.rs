@@ -22,6 +22,7 @@ pub(crate) mod statistics;
 pub(crate) mod subscriptions;
 pub(crate) mod tags;
 pub(crate) mod watch;
+pub(crate) mod webhooks;
 
 pub(crate) use self::paging::PAGE_OF_ALL;
 use crate::{
@@ -47,6 +48,7 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Feeds(command) => feeds::run(command, session).await,
         Command::Polls(command) => polls::run(command, session).await,
         Command::Events(command) => events::run(command, session).await,
+        Command::Webhooks(command) => webhooks::run(command, session).await,
         Command::Enrichments(command) => enrichments::run(command, session).await,
         Command::Statistics(command) => statistics::run(command, session).await,
         Command::Apps(command) => apps::run(command, session).await,

@@ -12,6 +12,7 @@ mod server;
 mod statistics;
 mod subscriptions;
 mod tags;
+mod webhooks;
 
 pub use admin::Admin;
 pub use campaigns::Campaigns;
@@ -25,6 +26,7 @@ pub use server::{Readiness, Server};
 pub use statistics::Statistics;
 pub use subscriptions::Subscriptions;
 pub use tags::Tags;
+pub use webhooks::Webhooks;
 
 #[cfg(feature = "blocking")]
 pub(crate) mod blocking {
@@ -35,6 +37,6 @@ pub(crate) mod blocking {
         enrichments::blocking::Enrichments, events::blocking::Events, feeds::blocking::Feeds,
         notifications::blocking::Notifications, polls::blocking::Polls, server::blocking::Server,
         statistics::blocking::Statistics, subscriptions::blocking::Subscriptions,
-        tags::blocking::Tags,
+        tags::blocking::Tags, webhooks::blocking::Webhooks,
     };
 }

@@ -42,6 +42,7 @@ mod probes;
 mod statistics;
 mod subscriptions;
 mod tags;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -60,6 +61,7 @@ use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
+use crate::webhooks::WebhooksView;
 
 /// The parts of the server that the API works with.
 pub(crate) struct Api {
@@ -84,6 +86,8 @@ pub(crate) struct Api {
     pub(crate) public_url: String,
     /// How deliveries stand.
     pub(crate) channels: Arc<dyn Channels>,
+    /// What webhooks came to, and that events were written.
+    pub(crate) webhooks: WebhooksView,
 }
 
 impl Api {

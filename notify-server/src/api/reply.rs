@@ -47,6 +47,11 @@ impl<T: Serialize> Reply<T> {
         reply
     }
 
+    /// It happened, now or before; the answer is made anew.
+    pub(crate) fn again(answer: T, replayed: bool) -> Self {
+        Self::of(json_bytes(&answer), replayed)
+    }
+
     fn of(body: Bytes, replayed: bool) -> Self {
         Self { status: StatusCode::OK, body, etag: None, replayed, answers: PhantomData }
     }

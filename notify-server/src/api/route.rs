@@ -133,6 +133,14 @@ pub(crate) fn post<R: Body, Res: Answered>(
     with_body::<R, Res>(Method::POST, template, handler)
 }
 
+/// The same where the answer is not what is kept for a repeat: the handler makes it anew.
+pub(crate) fn post_anew<R: Body, Res: Answered>(
+    template: &'static str,
+    handler: impl Handler<R::Valid, Res>,
+) -> Route {
+    reading_body::<R, Res>((Method::POST, template), handler, false)
+}
+
 /// A route that replaces what its path names.
 pub(crate) fn put<R: Body, Res: Answered>(
     template: &'static str,
@@ -191,13 +199,22 @@ fn with_body<R: Body, Res: Answered>(
     template: &'static str,
     handler: impl Handler<R::Valid, Res>,
 ) -> Route {
+    reading_body::<R, Res>((method, template), handler, true)
+}
+
+fn reading_body<R: Body, Res: Answered>(
+    (method, template): (Method, &'static str),
+    handler: impl Handler<R::Valid, Res>,
+    replays: bool,
+) -> Route {
     let run: Run = Arc::new(move |ctx| {
         let handler = handler.clone();
         Box::pin(async move {
             let outcome = async {
                 // Before validation: what was accepted once is answered the same way, whatever
                 // the clock says of its instants now.
-                if let Some(once) = ctx.once()?
+                if replays
+                    && let Some(once) = ctx.once()?
                     && let Some(json) = ctx.api().store.replay(ctx.app_no(), &once).await?
                 {
                     return Ok(reply::replayed(json));

@@ -3,21 +3,22 @@
 
 use notify_core::{
     AnswerPoll, AppCreated, AppDiagnostics, AppList, CampaignCreated, CampaignList, CampaignRecord,
-    CreateApp, CreateFeed, CreateKey, CreateNotification, DeliveryList, Device, DeviceList,
-    DeviceStatistics, DeviceStatisticsQuery, Diagnostics, Enrichment, EnrichmentQuery,
+    CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook, DeliveryList, Device,
+    DeviceList, DeviceStatistics, DeviceStatisticsQuery, Diagnostics, Enrichment, EnrichmentQuery,
     EventsAccepted, Explanation, FeedCreated, FeedList, KeyCreated, KeyList, ListCampaigns,
     ListDeliveries, ListDevices, NoBody, NoQuery, NotificationCreated, NotificationList,
     NotificationPreview, NotificationRecord, NotificationStatistics, NotificationStatisticsQuery,
     PageQuery, Poll, ProviderChecked, ProviderList, ProviderView, RegisterDevice, ReportEvents,
     ReportNotification, SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated, Success,
-    TagList, Template, UpdateApp,
+    TagList, Template, UpdateApp, UpdateWebhook, Webhook, WebhookAttempt, WebhookAttemptList,
+    WebhookCreated, WebhookList,
 };
 
 use super::admin::{apps, diagnostics, keys, providers};
-use super::route::{Route, delete, get, hook, patch, post, put, raw};
+use super::route::{Route, delete, get, hook, patch, post, post_anew, put, raw};
 use super::{
     campaigns, deliveries, devices, docs_page, enrichments, events, explain, feeds, hooks,
-    notifications, poll_page, polls, preview, probes, statistics, subscriptions, tags,
+    notifications, poll_page, polls, preview, probes, statistics, subscriptions, tags, webhooks,
 };
 
 const LIMIT: (&str, &str) = ("limit", "Page size, 1 to 1,000; 50 by default");
@@ -31,7 +32,8 @@ pub(crate) fn routes() -> Vec<Route> {
     routes.extend(templates());
     routes.extend(administration());
     routes.extend(beside());
-    routes.extend(webhooks());
+    routes.extend(hooks_of_platforms());
+    routes.extend(events_out());
     routes
 }
 
@@ -211,7 +213,35 @@ fn beside() -> Vec<Route> {
     ]
 }
 
-fn webhooks() -> Vec<Route> {
+fn events_out() -> Vec<Route> {
+    vec![
+        post_anew::<CreateWebhook, WebhookCreated>("/v1/webhooks", webhooks::create)
+            .about("Create a webhook; its secret is shown this once", "spec 6"),
+        get::<PageQuery, WebhookList>("/v1/webhooks", webhooks::list)
+            .about("List webhooks, oldest first", "spec 6")
+            .query(PAGE),
+        get::<NoQuery, Webhook>("/v1/webhooks/{id}", webhooks::get)
+            .about("Read a webhook", "spec 6"),
+        patch::<UpdateWebhook, Success>("/v1/webhooks/{id}", webhooks::change)
+            .about("Change, disable or enable a webhook", "spec 6"),
+        delete::<NoQuery, Success>("/v1/webhooks/{id}", webhooks::delete)
+            .about("Delete a webhook with its messages", "spec 6"),
+        post_anew::<NoBody, WebhookCreated>("/v1/webhooks/{id}/rotate", webhooks::rotate)
+            .about("Give a webhook another secret; both sign for 24 hours", "spec 6"),
+        post_anew::<NoBody, WebhookAttempt>("/v1/webhooks/{id}/test", webhooks::test)
+            .about("Send an event that tests a webhook, and tell what came of it", "spec 6"),
+        get::<PageQuery, WebhookAttemptList>("/v1/webhooks/{id}/attempts", webhooks::attempts)
+            .about("List what was sent to a webhook and what came of it, newest first", "spec 6")
+            .query(PAGE),
+        post::<NoBody, Success>(
+            "/v1/webhooks/{id}/attempts/{attempt_id}/redeliver",
+            webhooks::redeliver,
+        )
+        .about("Send once more what is over", "spec 6"),
+    ]
+}
+
+fn hooks_of_platforms() -> Vec<Route> {
     vec![
         raw("/hooks/messenger/{app_id}", hooks::messenger::verify)
             .about("Confirm the webhook to Meta", "")

@@ -358,6 +358,7 @@ pub(crate) fn hear(lane: &Lane, change: Change) {
         | Change::NotificationScheduled
         | Change::NotificationCanceled(_)
         | Change::DeviceChanged(_)
+        | Change::EventsDue(_)
         | Change::KeyRevoked => {}
     }
 }

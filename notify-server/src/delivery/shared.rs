@@ -274,7 +274,7 @@ impl ChangeListener for Shared {
                     hear(lane, change);
                 }
             }
-            Change::KeyRevoked => {}
+            Change::KeyRevoked | Change::EventsDue(_) => {}
         }
     }
 }

@@ -23,6 +23,8 @@ pub enum Change {
     PurgeStopped(AppNo, Platform),
     /// An application was renamed, suspended or removed.
     AppChanged(AppNo),
+    /// An event of an application was written, or a webhook of it has something to do.
+    EventsDue(AppNo),
     /// An API key or admin key was revoked.
     KeyRevoked,
 }

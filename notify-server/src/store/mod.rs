@@ -14,6 +14,7 @@ mod delivery;
 mod device;
 mod engagement;
 mod error;
+mod event;
 mod facts;
 mod feed;
 mod inbound;
@@ -26,6 +27,7 @@ mod poll;
 mod provider;
 pub mod sqlite;
 mod upkeep;
+mod webhook;
 
 pub use app::*;
 pub use campaign::*;
@@ -34,6 +36,7 @@ pub use delivery::*;
 pub use device::*;
 pub use engagement::*;
 pub use error::*;
+pub use event::*;
 pub use facts::*;
 pub use feed::*;
 pub use inbound::*;
@@ -45,6 +48,7 @@ pub use page::*;
 pub use poll::*;
 pub use provider::*;
 pub use upkeep::*;
+pub use webhook::*;
 
 use std::sync::Arc;
 
@@ -62,6 +66,8 @@ pub trait Store:
     + InboundStore
     + EngagementStore
     + UpkeepStore
+    + EventStore
+    + WebhookStore
     + Send
     + Sync
     + 'static

@@ -13,6 +13,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::delivery::DeliveryMetrics;
 use super::exposition::Form;
 use super::sample::{Gauges, Sample};
+use super::webhooks::WebhookMetrics;
 
 /// Bounds of the request duration, in seconds: from an answer out of memory to the body timeout.
 /// Few, since each is a series of every route.
@@ -40,6 +41,7 @@ pub(crate) struct Metrics {
     durations: Family<Route, Histogram, fn() -> Histogram>,
     accepted: Counter,
     delivery: DeliveryMetrics,
+    webhooks: WebhookMetrics,
     gauges: Gauges,
 }
 
@@ -60,9 +62,12 @@ impl Default for Metrics {
         registry.register("notifications_accepted", help, accepted.clone());
         let delivery = DeliveryMetrics::default();
         delivery.register(&mut registry);
+        let webhooks = WebhookMetrics::default();
+        webhooks.register(&mut registry);
         let gauges = Gauges::default();
         gauges.register(&mut registry);
-        Self { registry: Mutex::new(registry), requests, durations, accepted, delivery, gauges }
+        let registry = Mutex::new(registry);
+        Self { registry, requests, durations, accepted, delivery, webhooks, gauges }
     }
 }
 
@@ -71,6 +76,12 @@ impl Metrics {
     #[must_use]
     pub(crate) fn delivery(&self) -> DeliveryMetrics {
         self.delivery.clone()
+    }
+
+    /// What the webhook engine counts.
+    #[must_use]
+    pub(crate) fn webhooks(&self) -> WebhookMetrics {
+        self.webhooks.clone()
     }
 
     /// Everything, with what was just looked up.

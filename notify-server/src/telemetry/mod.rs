@@ -9,6 +9,7 @@ mod masked;
 mod metrics;
 mod reason;
 mod sample;
+mod webhooks;
 
 pub(crate) use delivery::DeliveryMetrics;
 pub(crate) use exposition::Form;
@@ -16,3 +17,4 @@ pub(crate) use log::start_log;
 pub(crate) use masked::masked;
 pub(crate) use metrics::Metrics;
 pub(crate) use sample::{Pause, QueueSample, Sample};
+pub(crate) use webhooks::WebhookMetrics;

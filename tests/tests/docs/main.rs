@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use notify_core::{
     AnswerPoll, App, AppCreated, AppDiagnostics, CampaignCreated, CampaignList, CreateApp,
-    CreateFeed, CreateKey, CreateNotification, DeliveryList, Device, DeviceStatistics, Diagnostics,
-    Enrichment, EventsAccepted, Explanation, FeedCreated, FeedList, KeyCreated, KeyList, NoBody,
-    NotificationCreated, NotificationPreview, NotificationRecord, NotificationStatistics, Poll,
-    ProviderChecked, ProviderView, RegisterDevice, ReportEvents, ReportNotification, Request,
-    SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated, Success, TagList, Template,
-    Timestamp, UpdateApp,
+    CreateFeed, CreateKey, CreateNotification, CreateWebhook, DeliveryList, Device,
+    DeviceStatistics, Diagnostics, Enrichment, EventsAccepted, Explanation, FeedCreated, FeedList,
+    KeyCreated, KeyList, NoBody, NotificationCreated, NotificationPreview, NotificationRecord,
+    NotificationStatistics, Poll, ProviderChecked, ProviderView, RegisterDevice, ReportEvents,
+    ReportNotification, Request, SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated,
+    Success, TagList, Template, Timestamp, UpdateApp, UpdateWebhook, Webhook, WebhookAttempt,
+    WebhookAttemptList, WebhookCreated,
 };
 use notify_server::sandbox::apns::Reason;
 use notify_server::sandbox::{
@@ -110,6 +111,11 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "POST /v1/campaigns" | "PUT /v1/campaigns/{id}" => request::<Template>,
         "PUT /v1/campaigns/{id}/status" => request::<SetCampaignStatus>,
         "POST /v1/feeds" => request::<CreateFeed>,
+        "POST /v1/webhooks" => request::<CreateWebhook>,
+        "PATCH /v1/webhooks/{id}" => request::<UpdateWebhook>,
+        "POST /v1/webhooks/{id}/rotate"
+        | "POST /v1/webhooks/{id}/test"
+        | "POST /v1/webhooks/{id}/attempts/{attempt_id}/redeliver" => request::<NoBody>,
         "POST /admin/v1/apps" => request::<CreateApp>,
         "PATCH /admin/v1/apps/{id}" => request::<UpdateApp>,
         "POST /admin/v1/apps/{id}/keys" => request::<CreateKey>,
@@ -148,6 +154,10 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /v1/enrichments/{campaign_id}" => answer::<Enrichment>,
         "POST /v1/feeds" => answer::<FeedCreated>,
         "GET /v1/feeds" => answer::<FeedList>,
+        "POST /v1/webhooks" | "POST /v1/webhooks/{id}/rotate" => answer::<WebhookCreated>,
+        "GET /v1/webhooks/{id}" => answer::<Webhook>,
+        "POST /v1/webhooks/{id}/test" => answer::<WebhookAttempt>,
+        "GET /v1/webhooks/{id}/attempts" => answer::<WebhookAttemptList>,
         "POST /admin/v1/apps" => answer::<AppCreated>,
         "GET /admin/v1/apps/{id}" => answer::<App>,
         "POST /admin/v1/apps/{id}/keys" => answer::<KeyCreated>,

@@ -119,7 +119,8 @@ impl ChangeListener for Ear {
             | Change::NotificationCanceled(_)
             | Change::DeviceChanged(_)
             | Change::ProviderChanged(..)
-            | Change::PurgeStopped(..) => {}
+            | Change::PurgeStopped(..)
+            | Change::EventsDue(_) => {}
         }
     }
 }

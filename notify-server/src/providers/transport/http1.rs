@@ -17,6 +17,9 @@ use crate::reasons;
 /// Most idle connections kept to one host.
 pub(super) const HTTP1_CONNECTIONS_KEPT: usize = 64;
 
+/// How long the rest of an answer is waited for of which the head is enough.
+const REST_WAIT: std::time::Duration = std::time::Duration::from_millis(500);
+
 /// A client of one trust.
 #[derive(Clone)]
 pub(crate) struct Http1 {
@@ -34,6 +37,11 @@ impl Http1 {
     /// itself: urls pass [`Outbound::target`] before they come here.
     pub(crate) fn guarded(tls: &TlsConfigs, trust: &Trust, guard: &Outbound) -> Self {
         Self::with(tls, trust, Some(guard))
+    }
+
+    /// A client for names that users give, with the system's roots.
+    pub(crate) fn to_users(guard: &Outbound) -> Self {
+        Self::guarded(&TlsConfigs::default(), &None, guard)
     }
 
     fn with(tls: &TlsConfigs, trust: &Trust, guard: Option<&Outbound>) -> Self {
@@ -78,6 +86,29 @@ impl Http1 {
         self.exchange(self.client.get(url).headers(headers), deadline).await
     }
 
+    /// Posts a body, and answers the head alone: whoever answers is not to be listened to for long. A
+    /// short rest is read all the same, so that the connection can be used again.
+    pub(crate) async fn post_for_head(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<(http::StatusCode, HeaderMap), Failure> {
+        let request = self.client.post(url).headers(headers).body(body);
+        let Ok(sent) = timeout_at(deadline, request.send()).await else {
+            return Err(Failure::unknown("timeout"));
+        };
+        let mut response = sent.map_err(|error| self.failure(&error))?;
+        let (mut rest, until) = (Body::default(), deadline.min(Instant::now() + REST_WAIT));
+        while let Ok(Ok(Some(chunk))) = timeout_at(until, response.chunk()).await {
+            if rest.is_full_after(chunk) {
+                break;
+            }
+        }
+        Ok((response.status(), std::mem::take(response.headers_mut())))
+    }
+
     async fn exchange(
         &self,
         request: reqwest::RequestBuilder,
@@ -86,16 +117,7 @@ impl Http1 {
         let Ok(sent) = timeout_at(deadline, request.send()).await else {
             return Err(Failure::unknown(reasons::TIMEOUT));
         };
-        let mut response = sent.map_err(|error| {
-            if let Some(unreachable) = unreachable(&error) {
-                Failure::from(unreachable)
-            } else if error.is_connect() || error.is_builder() {
-                let cause = innermost(&error);
-                Failure::unconnected("connect_failed", cause, self.has_extra_trust)
-            } else {
-                Failure::unknown("connection_cut")
-            }
-        })?;
+        let mut response = sent.map_err(|error| self.failure(&error))?;
         let mut body = Body::default();
         // The status has told what matters, however slow the rest is.
         while let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await {
@@ -105,6 +127,17 @@ impl Http1 {
         }
         let headers = std::mem::take(response.headers_mut());
         Ok(Reply { status: response.status(), headers, body: body.finish(), connection: 0 })
+    }
+
+    fn failure(&self, error: &reqwest::Error) -> Failure {
+        if let Some(unreachable) = unreachable(error) {
+            Failure::from(unreachable)
+        } else if error.is_connect() || error.is_builder() {
+            let cause = innermost(error);
+            Failure::unconnected("connect_failed", cause, self.has_extra_trust)
+        } else {
+            Failure::unknown("connection_cut")
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub mod retries;
 pub mod statistics;
 pub mod tags;
 pub mod upkeep;
+pub mod webhooks;
 
 use async_trait::async_trait;
 
@@ -140,6 +141,14 @@ macro_rules! store_contract {
                 answers_go_though_nobody_asks_again, a_step_of_deleting_is_bounded,
                 queues_tell_what_waits, the_newest_ios_devices_tell_how_they_were_registered,
                 storage_waits_for_the_disk;
+            webhooks: a_webhook_reads_back_as_it_was_made_and_changed,
+                an_application_has_so_many_webhooks, nothing_is_kept_where_nobody_listens,
+                what_happens_is_told_with_what_it_is_about, an_end_is_told_by_what_it_came_to,
+                a_dead_device_is_told_once, an_erased_device_is_in_no_message,
+                a_message_is_tried_by_one_until_it_is_over,
+                a_disabled_webhook_ends_what_waits_and_begins_anew,
+                what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted,
+                a_stream_goes_on_where_it_was_and_says_where_it_cannot;
         }
         $crate::store_contract! { @backend $backend,
             resuming: what_was_written_is_there_after_reopening,

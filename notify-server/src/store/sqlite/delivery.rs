@@ -21,6 +21,7 @@ pub(super) use self::dispatch::read as read_dispatch;
 pub(super) use self::page::{covering, settled_of};
 pub(super) use self::settle::{
     cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
+    tell_end,
 };
 pub(super) use self::slice::{Draw, device as one_device, range};
 use super::SqliteStore;

@@ -3,16 +3,18 @@
 use async_trait::async_trait;
 use notify_core::{
     DayCount, DayPeriod, DeviceId, Event, EventType, EventsAccepted, IgnoredEvent, NotificationId,
-    Timestamp,
+    Timestamp, WebhookEventType,
 };
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
 use super::day::{self, Tally};
 use super::device::key_by_id;
+use super::event::{self, About};
 use super::notification::number_of;
 use super::row::{event_code, live_app};
 use super::upkeep::EVENTS;
+use super::writer::WriteTx;
 use crate::store::{AppNo, DeviceKey, Done, EngagementStore, NotificationNo, Once, StoreError};
 
 #[async_trait]
@@ -76,7 +78,7 @@ impl EngagementStore for SqliteStore {
 
 /// Records an event; what it names that is unknown.
 fn record(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
     app: AppNo,
     (event, at): (&Event, Timestamp),
     tally: &mut Tally,
@@ -94,8 +96,27 @@ fn record(
     if insert(tx, (notification, device), event.kind, event.at.unwrap_or(at))? {
         count(tx, notification, event.kind)?;
         tally.add_event(event.kind);
+        tell(tx, app, (notification, device), event, at)?;
     }
     Ok(None)
+}
+
+/// Writes the event of what is told, which is a small part of what devices report.
+fn tell(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    (notification, device): (NotificationNo, DeviceKey),
+    event: &Event,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let kind = match event.kind {
+        EventType::Opened => WebhookEventType::EngagementOpened,
+        EventType::Clicked => WebhookEventType::EngagementClicked,
+        EventType::Received | EventType::Dismissed => return Ok(()),
+    };
+    let at = event.at.unwrap_or(now).to_string();
+    let about = About { notification: Some(notification), device: Some(device), detail: Some(&at) };
+    event::record(tx, app, kind, about, now)
 }
 
 fn keeps_events(tx: &Connection, notification: NotificationNo) -> Result<bool, StoreError> {

@@ -12,6 +12,7 @@ mod delivery;
 mod device;
 mod engagement;
 mod error;
+mod event;
 mod fault;
 mod feed;
 mod inbound;
@@ -27,6 +28,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 mod upkeep;
+mod webhook;
 mod writer;
 
 pub use backup::backup;

@@ -1,15 +1,17 @@
 //! Polls and their answers (B14, B32).
 
 use async_trait::async_trait;
-use notify_core::{AnswerId, NotificationId, PollVote, Success, Timestamp};
+use notify_core::{AnswerId, NotificationId, PollVote, Success, Timestamp, WebhookEventType};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::SqliteStore;
 use super::device::key_by_id;
+use super::event::{self, About};
 use super::notification::number_of;
 use super::row::{count_at, layout_of, live_app, unknown_value, uuid_at};
+use super::writer::WriteTx;
 use crate::store::{
     AnswerRow, AppNo, DeviceKey, Done, NotificationNo, Once, PollRow, PollStore, StoreError,
     Visitor,
@@ -32,12 +34,12 @@ impl PollStore for SqliteStore {
         poll: NotificationId,
         answer: AnswerId,
         vote: PollVote,
-        (_at, once): (Timestamp, Option<Once>),
+        (at, once): (Timestamp, Option<Once>),
     ) -> Result<Done<Success>, StoreError> {
         self.write_once(app, once, move |tx| {
             live_app(tx, app)?;
             let no = number_of(tx, app, &poll)?.ok_or(StoreError::NotFound)?;
-            count_vote(tx, app, (no, answer), &vote)?;
+            count_vote(tx, app, (no, answer), &vote, at)?;
             Ok(Success { success: true })
         })
         .await
@@ -187,10 +189,11 @@ fn read(
 }
 
 fn count_vote(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
     app: AppNo,
     (no, answer): (NotificationNo, AnswerId),
     vote: &PollVote,
+    now: Timestamp,
 ) -> Result<(), StoreError> {
     if !has_answer(tx, (no, answer))? {
         return Err(StoreError::NotFound);
@@ -199,24 +202,45 @@ fn count_vote(
         Some(device) => {
             let key = key_by_id(tx, app, device.as_str())?
                 .ok_or_else(|| StoreError::refused("device_id", "names no device"))?;
-            count_vote_of(tx, (no, answer), key)
+            count_vote_of(tx, (no, answer), key, now)
         }
-        None => count_click(tx, (no, answer)),
+        None => {
+            count_click(tx, (no, answer))?;
+            told(tx, app, (no, answer), None, now)
+        }
     }
 }
 
 /// Counts the answer of a device, unless it has answered already.
 pub(super) fn count_vote_of(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
     (no, answer): (NotificationNo, AnswerId),
     key: DeviceKey,
+    now: Timestamp,
 ) -> Result<(), StoreError> {
     let first = tx
         .prepare_cached(
             "insert or ignore into poll_votes (notification_no, device_key) values (?1, ?2)",
         )?
         .execute([no.0, key.0])?;
-    if first == 0 { Ok(()) } else { count_click(tx, (no, answer)) }
+    if first == 0 {
+        return Ok(());
+    }
+    count_click(tx, (no, answer))?;
+    told(tx, key.app(), (no, answer), Some(key), now)
+}
+
+/// Writes the event of an answer that counted.
+fn told(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    (no, answer): (NotificationNo, AnswerId),
+    device: Option<DeviceKey>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let answer = answer.to_string();
+    let about = About { notification: Some(no), device, detail: Some(&answer) };
+    event::record(tx, app, WebhookEventType::PollAnswered, about, now)
 }
 
 /// Whether a device has answered.

@@ -36,7 +36,10 @@ pub(super) struct WriteTx<'c> {
 impl WriteTx<'_> {
     /// Notes a change, to be told after the commit.
     pub(super) fn changed(&mut self, change: Change) {
-        self.changes.push(change);
+        // A thousand events of one request are one thing to hear of.
+        if self.changes.last() != Some(&change) {
+            self.changes.push(change);
+        }
     }
 }
 

@@ -51,6 +51,7 @@ impl Around {
                 .replace("{letter}", ["A", "B"][n % 2])
                 .replace("{poll}", &self.world.poll)
                 .replace("{answer}", &self.world.answer)
+                .replace("{webhook}", &self.world.webhook)
                 .replace("{notification}", &self.world.notification)
         };
         let (method, path, body) = ask;

@@ -10,6 +10,7 @@ mod listed;
 mod sending;
 mod starts;
 mod table;
+mod webhooks;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

@@ -68,7 +68,10 @@ fn delete(path: &'static str) -> Ask {
 
 /// Every call that writes, but those of [`super::starts`].
 pub(super) fn calls() -> Vec<Call> {
-    [administration(), templates(), audience(), sending()].into_iter().flatten().collect()
+    [administration(), templates(), audience(), sending(), webhooks()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn administration() -> Vec<Call> {
@@ -173,5 +176,28 @@ fn sending() -> Vec<Call> {
             "/v1/notifications/{notification}",
         )
         .after(vec![post("/v1/devices", phone)]),
+    ]
+}
+
+fn webhooks() -> Vec<Call> {
+    // Nobody listens there, which is found out at once.
+    let hook = || post("/v1/webhooks", json!({"url": "https://127.0.0.1:9/{n}"}));
+    let (all, one) = ("/v1/webhooks", "/v1/webhooks/{made}");
+    let test = || post("/v1/webhooks/{webhook}/test", json!({}));
+    let attempts = "/v1/webhooks/{webhook}/attempts";
+    vec![
+        call("create_webhook", hook(), all),
+        call("change_webhook", (Method::PATCH, one, json!({"description": "{n}"})), one)
+            .after(vec![hook()]),
+        call("delete_webhook", delete(one), one).after(vec![hook()]).again(404),
+        call("rotate_webhook", post("/v1/webhooks/{made}/rotate", json!({})), one)
+            .after(vec![hook()]),
+        call("test_webhook", test(), attempts),
+        call(
+            "redeliver_message",
+            post("/v1/webhooks/{webhook}/attempts/{made}/redeliver", json!({})),
+            attempts,
+        )
+        .after(vec![test()]),
     ]
 }

@@ -47,7 +47,7 @@ pub(super) fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
             return Ok(true);
         }
     }
-    if erase_answers(tx, app)? {
+    if erase_answers(tx, app)? || erase_told(tx, app)? {
         return Ok(true);
     }
     for sql in [
@@ -58,6 +58,8 @@ pub(super) fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
         "delete from device_zones where app_no = ?1",
         "delete from campaigns where app_no = ?1",
         "delete from feeds where app_no = ?1",
+        "delete from webhooks where app_no = ?1",
+        "delete from event_logs where app_no = ?1",
         "delete from providers where app_no = ?1",
         "delete from api_keys where app_no = ?1",
         "delete from apps where no = ?1",
@@ -141,6 +143,22 @@ fn erase_answers(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
             .execute(params![app.0, path, key])?;
     }
     Ok(!answers.is_empty())
+}
+
+/// Deletes some events, or some messages of webhooks; whether there were any.
+fn erase_told(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
+    for sql in [
+        "delete from events where app_no = ?1 and no <=
+         (select max(no) from (select no from events where app_no = ?1 order by no limit ?2))",
+        "delete from webhook_messages where no in
+         (select m.no from webhooks w cross join webhook_messages m
+          where w.app_no = ?1 and m.webhook_no = w.no limit ?2)",
+    ] {
+        if tx.prepare_cached(sql)?.execute([app.0, ROWS_PER_STEP])? > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Deletes some devices of a platform; whether there were any.

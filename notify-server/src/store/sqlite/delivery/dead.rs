@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use notify_core::{IosEnv, Platform, Timestamp};
+use notify_core::{IosEnv, Platform, Timestamp, WebhookEventType};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::device::{Seen, count_dead, hour_of, registered_at};
+use super::super::event::{self, About};
 use super::super::row::env_code;
 use super::super::writer::WriteTx;
 use super::guard;
@@ -61,7 +62,7 @@ pub(super) fn disable<'r>(
 }
 
 /// Disables one; when it was created, unless it was disabled before.
-fn bury(tx: &Connection, dead: &DeadAddress) -> Result<Option<Timestamp>, StoreError> {
+fn bury(tx: &mut WriteTx<'_>, dead: &DeadAddress) -> Result<Option<Timestamp>, StoreError> {
     // Looked at first: an UPDATE that returns something builds a table for it each time.
     let found = tx
         .prepare_cached(
@@ -81,5 +82,7 @@ fn bury(tx: &Connection, dead: &DeadAddress) -> Result<Option<Timestamp>, StoreE
     let Some((push_disabled, created_at)) = found else { return Ok(None) };
     tx.prepare_cached("update devices set dead_reason = ?2, dead_at = ?3 where key = ?1")?
         .execute(params![dead.key.0, &*dead.reason, dead.at.as_ms()])?;
+    let about = About { device: Some(dead.key), detail: Some(&dead.reason), ..About::default() };
+    event::record(tx, dead.key.app(), WebhookEventType::DeviceUnregistered, about, dead.at)?;
     Ok((!push_disabled).then_some(created_at))
 }

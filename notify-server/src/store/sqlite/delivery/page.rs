@@ -8,6 +8,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::row::{count, unknown_value};
+use super::super::writer::WriteTx;
 use super::outcomes;
 use super::settle::{self, Moved};
 use crate::store::{
@@ -52,7 +53,7 @@ pub(super) fn adopt(
 }
 
 /// Claims the next range of a dispatch. A page without anybody to send to is finished at once.
-pub(super) fn open(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, StoreError> {
+pub(super) fn open(tx: &mut WriteTx<'_>, claim: &PageClaim) -> Result<OpenPage, StoreError> {
     let claimed = tx
         .prepare_cached(
             "update dispatches set cursor = ?3

@@ -169,7 +169,7 @@ struct Ended<'o> {
 }
 
 impl Ended<'_> {
-    fn count(self, tx: &Connection, at: Timestamp) -> Result<(), StoreError> {
+    fn count(self, tx: &mut WriteTx<'_>, at: Timestamp) -> Result<(), StoreError> {
         for ((page, settled), by) in self.pages {
             settle::count(tx, page, settled, (by, by))?;
         }

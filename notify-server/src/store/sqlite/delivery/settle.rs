@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use notify_core::Timestamp;
+use notify_core::{Timestamp, WebhookEventType};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::store::{DeviceKey, DispatchNo, NotificationNo, PageNo, Settled, StoreError};
+use super::super::event::{self, About};
+use super::super::writer::WriteTx;
+use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, PageNo, Settled, StoreError};
 
 /// How the open parts of a dispatch change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub(super) struct Moved {
 
 /// Counts what is open of a dispatch; the change that leaves nothing ends it.
 pub(super) fn moved(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
     dispatch: DispatchNo,
     by: Moved,
     at: Timestamp,
@@ -36,7 +38,7 @@ pub(super) fn moved(
 }
 
 /// Ends a dispatch: its sums are kept with it, so that reading them later costs nothing.
-fn complete(tx: &Connection, dispatch: DispatchNo, at: Timestamp) -> Result<(), StoreError> {
+fn complete(tx: &mut WriteTx<'_>, dispatch: DispatchNo, at: Timestamp) -> Result<(), StoreError> {
     let notification: i64 = tx
         .prepare_cached(
             "update dispatches set completed_at = ?2,
@@ -71,7 +73,7 @@ fn complete(tx: &Connection, dispatch: DispatchNo, at: Timestamp) -> Result<(), 
 
 /// Ends a notification, as canceled when something of it was canceled by request (B20).
 pub(crate) fn end_canceled_or_not(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
     notification: NotificationNo,
     at: Timestamp,
 ) -> Result<(), StoreError> {
@@ -88,7 +90,7 @@ pub(crate) fn end_canceled_or_not(
 
 /// Ends a notification.
 pub(super) fn end(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
     notification: NotificationNo,
     canceled: bool,
     at: Timestamp,
@@ -96,7 +98,32 @@ pub(super) fn end(
     let status = if canceled { "canceled" } else { "completed" };
     tx.prepare_cached("update notifications set status = ?2, completed_at = ?3 where no = ?1")?
         .execute(params![notification.0, status, at.as_ms()])?;
-    Ok(())
+    tell_end(tx, notification, canceled, at)
+}
+
+/// Writes the event of an end: failed is what was for somebody, was not canceled, and no provider
+/// took for anybody.
+pub(crate) fn tell_end(
+    tx: &mut WriteTx<'_>,
+    notification: NotificationNo,
+    canceled: bool,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let (app, failed): (i64, bool) = tx
+        .prepare_cached(
+            "select n.app_no, l.app_no is not null and coalesce((select sum(d.sent) = 0
+             and sum(d.failed + d.unregistered + d.expired) > 0
+             from dispatches d where d.notification_no = n.no), 0)
+             from notifications n left join event_logs l on l.app_no = n.app_no where n.no = ?1",
+        )?
+        .query_row([notification.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let kind = if failed && !canceled {
+        WebhookEventType::NotificationFailed
+    } else {
+        WebhookEventType::NotificationCompleted
+    };
+    let about = About { notification: Some(notification), ..About::default() };
+    event::record(tx, AppNo(app), kind, about, at)
 }
 
 /// How many deliveries of a notification are canceled by now.
@@ -161,7 +188,7 @@ pub(super) fn count_failures(
 
 /// Ends the open retries of a device that is no more, as canceled: nothing of it is sent later.
 pub(crate) fn cancel_retries_of_device(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
     key: DeviceKey,
     at: Timestamp,
 ) -> Result<(), StoreError> {
@@ -183,7 +210,7 @@ pub(crate) fn cancel_retries_of_device(
 
 /// Ends the open retries of a dispatch that is canceled, those that are being tried included.
 pub(crate) fn cancel_retries_of_dispatch(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
     dispatch: DispatchNo,
     at: Timestamp,
 ) -> Result<(), StoreError> {

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::device::{Named, key_by_id};
 use super::super::row::platforms_of;
+use super::super::writer::WriteTx;
 use super::settle::{self, Moved};
 use super::zones;
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zone, platform_code};
@@ -44,7 +45,7 @@ impl Part {
 
 /// Starts what is due, oldest first; the dispatches made and whether more is due.
 pub(super) fn due(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
     now: Timestamp,
     limit: u32,
 ) -> Result<(Vec<DispatchNo>, bool), StoreError> {
@@ -97,7 +98,7 @@ pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, Sto
 }
 
 fn start(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
     due: &Due,
     now: Timestamp,
     dispatches: &mut Vec<DispatchNo>,

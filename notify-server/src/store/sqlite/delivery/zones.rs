@@ -8,6 +8,7 @@ use notify_core::{Platform, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::row::platforms_of;
+use super::super::writer::WriteTx;
 use super::settle;
 use super::start::{self, Due, Part};
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zone, platform_of};
@@ -35,7 +36,7 @@ impl Local {
 
 /// Starts zones that are due; whether more notifications wait for that.
 pub(super) fn due(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
     now: Timestamp,
     limit: usize,
     dispatches: &mut Vec<DispatchNo>,
@@ -89,7 +90,11 @@ pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, Sto
 }
 
 /// Starts what is due of one notification, and says when to look again or ends it.
-fn look(tx: &Connection, local: &Local, now: Timestamp) -> Result<Vec<DispatchNo>, StoreError> {
+fn look(
+    tx: &mut WriteTx<'_>,
+    local: &Local,
+    now: Timestamp,
+) -> Result<Vec<DispatchNo>, StoreError> {
     let parts = match &local.due.naming {
         None => scanned(tx, local)?,
         Some(request) => named(tx, local, request)?,

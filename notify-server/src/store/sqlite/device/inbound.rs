@@ -1,8 +1,9 @@
 //! What a person's act comes to for their device: found out by reading, then carried out.
 
-use notify_core::{AnswerId, DeviceDetails, Subscription, Timestamp};
+use notify_core::{AnswerId, DeviceDetails, Subscription, Timestamp, WebhookEventType};
 use rusqlite::{Connection, params};
 
+use super::super::event::{self, About};
 use super::super::poll;
 use super::super::writer::WriteTx;
 use super::counts::{self, State};
@@ -95,8 +96,8 @@ impl Plan {
                 }
                 Ok(())
             }
-            Self::Change(before, after) => write(tx, before, after),
-            Self::Vote(answer, key) => poll::count_vote_of(tx, answer, key),
+            Self::Change(before, after) => write(tx, (before, after), now),
+            Self::Vote(answer, key) => poll::count_vote_of(tx, answer, key, now),
         }
     }
 }
@@ -155,7 +156,11 @@ impl Known {
     }
 }
 
-fn write(tx: &mut WriteTx<'_>, before: Known, after: Known) -> Result<(), StoreError> {
+fn write(
+    tx: &mut WriteTx<'_>,
+    (before, after): (Known, Known),
+    now: Timestamp,
+) -> Result<(), StoreError> {
     // Apart, since the state stands in an index.
     if before.dead_at != after.dead_at {
         tx.prepare_cached("update devices set dead_reason = ?2, dead_at = ?3 where key = ?1")?
@@ -165,6 +170,11 @@ fn write(tx: &mut WriteTx<'_>, before: Known, after: Known) -> Result<(), StoreE
                 after.dead_at.map(Timestamp::as_ms)
             ])?;
         counts::changed(tx, Some(before.state()), Some(after.state()))?;
+        if after.dead_at.is_some() {
+            let about = About { device: Some(after.key), detail: Some(LEFT), ..About::default() };
+            let kind = WebhookEventType::DeviceUnregistered;
+            event::record(tx, after.key.app(), kind, about, now)?;
+        }
     }
     if before.last_inbound_at != after.last_inbound_at {
         tx.prepare_cached("update devices set last_inbound_at = ?2 where key = ?1")?

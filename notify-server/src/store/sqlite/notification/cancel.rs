@@ -4,7 +4,9 @@ use notify_core::{NotificationId, NotificationStatus, Timestamp};
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, params};
 
-use super::super::delivery::{cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not};
+use super::super::delivery::{
+    cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, tell_end,
+};
 use super::super::row::{live_app, unknown_value};
 use super::super::writer::WriteTx;
 use crate::store::{AppNo, Change, DispatchNo, NotificationNo, StoreError};
@@ -37,6 +39,7 @@ pub(super) fn notification(
                  completed_at = ?2, next_zone_at = null where no = ?1",
             )?
             .execute([no.0, at.as_ms()])?;
+            tell_end(tx, no, true, at)?;
         }
         NotificationStatus::Sending if !requested => cancel_dispatches(tx, no, at)?,
         NotificationStatus::Sending
@@ -52,7 +55,7 @@ pub(super) fn notification(
 
 /// Marks every dispatch that is not done and ends its retries; the engine counts the rest off.
 fn cancel_dispatches(
-    tx: &WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     no: NotificationNo,
     at: Timestamp,
 ) -> Result<(), StoreError> {

@@ -1,0 +1,136 @@
+//! `notify webhooks`.
+
+use clap::Subcommand;
+use notify_client::notify_core::{CreateWebhook, UpdateWebhook, WebhookId};
+
+use super::paging::{PageArgs, show_all};
+use crate::{
+    failure::Failure,
+    output::view,
+    session::{Session, known},
+};
+
+/// `notify webhooks`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Webhooks {
+    /// Create a webhook; its secret is shown this once.
+    Create {
+        /// Where messages go.
+        hook_url: String,
+        /// A type to be told of, such as `notification.failed`; several may be given. Every type
+        /// without it.
+        #[arg(long = "event", value_name = "TYPE")]
+        events: Vec<String>,
+        /// What it is for.
+        #[arg(long)]
+        description: Option<String>,
+    },
+    /// List webhooks.
+    List(PageArgs),
+    /// Change, disable or enable a webhook.
+    Update {
+        /// Its id.
+        id: String,
+        /// Where messages go.
+        #[arg(long)]
+        hook_url: Option<String>,
+        /// A type to be told of; several may be given, and take the place of those before.
+        #[arg(long = "event", value_name = "TYPE", conflicts_with = "every_event")]
+        events: Vec<String>,
+        /// Be told of every type.
+        #[arg(long)]
+        every_event: bool,
+        /// What it is for.
+        #[arg(long)]
+        description: Option<String>,
+        /// Send messages again, of what happens from now on.
+        #[arg(long, conflicts_with = "disable")]
+        enable: bool,
+        /// Send no more messages.
+        #[arg(long)]
+        disable: bool,
+    },
+    /// Delete a webhook with its messages.
+    Delete {
+        /// Its id.
+        id: String,
+    },
+    /// Give a webhook another secret, shown this once; the one before it signs too for 24 hours.
+    Rotate {
+        /// Its id.
+        id: String,
+    },
+    /// Send an event that tests a webhook, and tell what came of it.
+    Test {
+        /// Its id.
+        id: String,
+    },
+    /// List what was sent to a webhook and what came of it.
+    Attempts {
+        /// Its id.
+        id: String,
+        #[command(flatten)]
+        page: PageArgs,
+    },
+    /// Send once more what is over.
+    Redeliver {
+        /// Id of the webhook.
+        id: String,
+        /// Id of the message, as `attempts` lists it.
+        message_id: String,
+    },
+}
+
+/// Runs the command.
+pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), Failure> {
+    let notify = session.notify()?;
+    let webhooks = notify.webhooks();
+    match command {
+        Webhooks::Create { hook_url, events, description } => {
+            let made = CreateWebhook { url: hook_url, events, description };
+            session.out.show(&webhooks.create(&made).await?, &view::WEBHOOK_CREATED)
+        }
+        Webhooks::List(page) if page.all => {
+            show_all(webhooks.all(&page.query()), session, &view::WEBHOOKS).await
+        }
+        Webhooks::List(page) => {
+            session.out.show(&webhooks.list(&page.query()).await?, &view::WEBHOOKS)
+        }
+        Webhooks::Update { id, hook_url, events, every_event, description, enable, disable } => {
+            let change = UpdateWebhook {
+                url: hook_url,
+                events: (every_event || !events.is_empty()).then_some(events),
+                description,
+                enabled: (enable || disable).then_some(enable),
+            };
+            webhooks.update(hook(&id)?, &change).await?;
+            session.out.done()
+        }
+        Webhooks::Delete { id } => {
+            webhooks.delete(hook(&id)?).await?;
+            session.out.done()
+        }
+        Webhooks::Rotate { id } => {
+            session.out.show(&webhooks.rotate(hook(&id)?).await?, &view::WEBHOOK_CREATED)
+        }
+        Webhooks::Test { id } => {
+            session.out.show(&webhooks.test(hook(&id)?).await?, &view::WEBHOOK_ATTEMPT)
+        }
+        Webhooks::Attempts { id, page } if page.all => {
+            let pages = webhooks.all_attempts(hook(&id)?, &page.query());
+            show_all(pages, session, &view::WEBHOOK_ATTEMPTS).await
+        }
+        Webhooks::Attempts { id, page } => {
+            let page = webhooks.attempts(hook(&id)?, &page.query()).await?;
+            session.out.show(&page, &view::WEBHOOK_ATTEMPTS)
+        }
+        Webhooks::Redeliver { id, message_id } => {
+            webhooks.redeliver(hook(&id)?, known("message", &message_id)?).await?;
+            session.out.done()
+        }
+    }
+}
+
+fn hook(id: &str) -> Result<WebhookId, Failure> {
+    known("webhook", id)
+}

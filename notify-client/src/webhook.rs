@@ -1,0 +1,206 @@
+//! What receives webhooks: whether a message is from the server, fresh and whole, and what it says.
+//!
+//! ```
+//! use notify_client::{notify_core::Timestamp, webhook::Verifier};
+//!
+//! # fn example() -> Result<(), notify_client::webhook::VerifyError> {
+//! let verifier = Verifier::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")?;
+//! // The headers and the raw body of the request; here the ones that the scheme publishes.
+//! let header = |name: &str| match name {
+//!     "webhook-id" => Some("msg_p5jXN8AQM9LWM0D4loKWxJek".to_owned()),
+//!     "webhook-timestamp" => Some("1614265330".to_owned()),
+//!     "webhook-signature" => Some("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=".to_owned()),
+//!     _ => None,
+//! };
+//! let now = Timestamp::from_ms(1_614_265_330_000);
+//! verifier.check_at(header, br#"{"test": 2432232314}"#, now)?;
+//! # Ok(())
+//! # }
+//! # example().unwrap();
+//! ```
+
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use notify_core::{Timestamp, WebhookEvent};
+use reqwest::header::HeaderMap;
+
+/// How far the time of a message may lie from now, in milliseconds: 5 minutes, either way.
+pub const TOLERANCE_MS: i64 = 300_000;
+
+/// What every secret begins with.
+const PREFIX: &str = "whsec_";
+/// Most signatures that are looked at: a sender has two secrets at most.
+const SIGNATURES_MAX: usize = 16;
+
+/// Why a message is not to be believed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VerifyError {
+    /// The text is no secret.
+    #[error("a secret is whsec_ and base64")]
+    Secret,
+    /// A header is missing or malformed.
+    #[error("the header {0} is missing or malformed")]
+    Header(&'static str),
+    /// It is too old, or from the future: sent again by somebody, or a clock is wrong.
+    #[error("the message is not of the last 5 minutes")]
+    Stale,
+    /// None of the signatures is that of the secret.
+    #[error("no signature fits")]
+    Signature,
+    /// It is signed and cannot be read.
+    #[error("the body is no event: {0}")]
+    Body(String),
+}
+
+/// Verifies messages of one webhook (Standard Webhooks 1.0.0). Compares in constant time.
+///
+/// A message may come more than once, under the same `webhook-id`: who acts on it remembers ids.
+pub struct Verifier {
+    keys: Vec<hmac::Key>,
+}
+
+impl std::fmt::Debug for Verifier {
+    /// Shows no secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Verifier").finish_non_exhaustive()
+    }
+}
+
+impl Verifier {
+    /// A verifier with the secret that the webhook was created with.
+    ///
+    /// # Errors
+    /// [`VerifyError::Secret`] when the text is none.
+    pub fn new(secret: &str) -> Result<Self, VerifyError> {
+        Ok(Self { keys: vec![key(secret)?] })
+    }
+
+    /// Takes what is signed with another secret too, such as the one before a rotation.
+    ///
+    /// # Errors
+    /// [`VerifyError::Secret`] when the text is none.
+    pub fn or(mut self, secret: &str) -> Result<Self, VerifyError> {
+        self.keys.push(key(secret)?);
+        Ok(self)
+    }
+
+    /// Verifies a request by its headers and its raw body, and reads what it tells.
+    ///
+    /// # Errors
+    /// Why it is not to be believed, or cannot be read.
+    pub fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<WebhookEvent, VerifyError> {
+        let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
+        let now = Timestamp::from_ms(jiff::Timestamp::now().as_millisecond());
+        self.verify_at(header, body, now)
+    }
+
+    /// The same for headers of any kind, by that clock.
+    ///
+    /// # Errors
+    /// As [`Self::verify`].
+    pub fn verify_at(
+        &self,
+        header: impl Fn(&str) -> Option<String>,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Result<WebhookEvent, VerifyError> {
+        self.check_at(header, body, now)?;
+        serde_json::from_slice(body).map_err(|error| VerifyError::Body(error.to_string()))
+    }
+
+    /// Verifies alone, for who reads the body otherwise.
+    ///
+    /// # Errors
+    /// Why it is not to be believed.
+    pub fn check_at(
+        &self,
+        header: impl Fn(&str) -> Option<String>,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Result<(), VerifyError> {
+        let required = |name: &'static str| header(name).ok_or(VerifyError::Header(name));
+        let (id, timestamp) = (required("webhook-id")?, required("webhook-timestamp")?);
+        let signatures = required("webhook-signature")?;
+        let seconds: i64 =
+            timestamp.parse().map_err(|_| VerifyError::Header("webhook-timestamp"))?;
+        let age_ms = now.as_ms().saturating_sub(seconds.saturating_mul(1_000));
+        if age_ms.saturating_abs() > TOLERANCE_MS {
+            return Err(VerifyError::Stale);
+        }
+        let content = [format!("{id}.{timestamp}.").as_bytes(), body].concat();
+        let fits = signatures
+            .split_ascii_whitespace()
+            .take(SIGNATURES_MAX)
+            .filter_map(|signature| BASE64.decode(signature.strip_prefix("v1,")?).ok())
+            .any(|tag| self.keys.iter().any(|key| hmac::verify(key, &content, &tag).is_ok()));
+        if fits { Ok(()) } else { Err(VerifyError::Signature) }
+    }
+}
+
+fn key(secret: &str) -> Result<hmac::Key, VerifyError> {
+    let text = secret.strip_prefix(PREFIX).unwrap_or(secret);
+    let bytes = BASE64.decode(text).map_err(|_| VerifyError::Secret)?;
+    if bytes.is_empty() {
+        return Err(VerifyError::Secret);
+    }
+    Ok(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const ID: &str = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+    const AT: &str = "1614265330";
+    const NOW: Timestamp = Timestamp::from_ms(1_614_265_330_000);
+    const BODY: &[u8] = br#"{"test": 2432232314}"#;
+    const FITS: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+
+    fn check(headers: [Option<&str>; 3], body: &[u8], now: Timestamp) -> Result<(), VerifyError> {
+        let names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+        let header = |name: &str| {
+            let place = names.iter().position(|known| *known == name)?;
+            headers[place].map(str::to_owned)
+        };
+        Verifier::new(SECRET)?.check_at(header, body, now)
+    }
+
+    #[test]
+    fn only_what_is_whole_fresh_and_signed_is_believed() {
+        let other = "v1,AAAAsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        let both = format!("v1a,x {other} {FITS}");
+        let signed = |signature| [Some(ID), Some(AT), Some(signature)];
+        let rows: [(_, &[u8], i64, Result<(), VerifyError>); 11] = [
+            (signed(FITS), BODY, 0, Ok(())),
+            (signed(&both), BODY, 0, Ok(())),
+            (signed(FITS), BODY, TOLERANCE_MS, Ok(())),
+            (signed(FITS), BODY, TOLERANCE_MS + 1, Err(VerifyError::Stale)),
+            (signed(FITS), BODY, -TOLERANCE_MS - 1, Err(VerifyError::Stale)),
+            (signed(FITS), b"{}", 0, Err(VerifyError::Signature)),
+            (signed(other), BODY, 0, Err(VerifyError::Signature)),
+            (signed(""), BODY, 0, Err(VerifyError::Signature)),
+            ([Some("msg_2"), Some(AT), Some(FITS)], BODY, 0, Err(VerifyError::Signature)),
+            ([None, Some(AT), Some(FITS)], BODY, 0, Err(VerifyError::Header("webhook-id"))),
+            (
+                [Some(ID), Some("soon"), Some(FITS)],
+                BODY,
+                0,
+                Err(VerifyError::Header("webhook-timestamp")),
+            ),
+        ];
+        for (headers, body, later_ms, expected) in rows {
+            assert_eq!(check(headers, body, NOW.plus_ms(later_ms)), expected, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_secret_is_refused() {
+        for text in ["", "whsec_", "whsec_%%%"] {
+            assert_eq!(Verifier::new(text).err(), Some(VerifyError::Secret), "{text}");
+        }
+        assert!(!format!("{:?}", Verifier::new(SECRET)).contains("MfKQ"));
+    }
+}

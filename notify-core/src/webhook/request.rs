@@ -1,0 +1,204 @@
+//! Reads and checks what callers ask of webhooks and of the event stream.
+
+use serde::Serialize;
+
+use super::WebhookEventType;
+use crate::{
+    Query, Timestamp, Violations,
+    json::{Body, Object},
+    path::{Path, path},
+    query::Parameters,
+    request::request,
+    violations::Findings,
+};
+
+/// Longest description of a webhook, in characters.
+pub const WEBHOOK_DESCRIPTION_CHARS_MAX: usize = 255;
+/// Most types that a request lists; there are fewer.
+const EVENTS_LISTED_MAX: usize = 32;
+
+/// Body of `POST /v1/webhooks`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CreateWebhook {
+    /// Where messages go: `https`, at a public address.
+    pub url: String,
+    /// The types to be told of; every type, those of later versions included, when absent or empty.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<WebhookEventType>, required = false))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// A webhook that holds every rule but those about addresses, which are the server's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewWebhook {
+    /// Absolute url.
+    pub url: String,
+    /// The types; empty is every type.
+    pub events: Vec<WebhookEventType>,
+    /// What it is for.
+    pub description: Option<String>,
+}
+
+/// Body of `PATCH /v1/webhooks/:id`; absent fields stay.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UpdateWebhook {
+    /// Where messages go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The types to be told of; empty is every type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<WebhookEventType>>))]
+    pub events: Option<Vec<String>>,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether messages are sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// A change of a webhook that holds every rule; `None` stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WebhookChange {
+    /// Absolute url.
+    pub url: Option<String>,
+    /// The types; empty is every type.
+    pub events: Option<Vec<WebhookEventType>>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Whether messages are sent.
+    pub enabled: Option<bool>,
+}
+
+/// Query of `GET /v1/events/stream`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StreamQuery {
+    /// Goes on after the event with this id; `Last-Event-ID` outweighs it.
+    pub cursor: Option<String>,
+    /// Only these types; empty is every type.
+    pub types: Vec<WebhookEventType>,
+}
+
+impl Query for StreamQuery {
+    type Valid = Self;
+
+    fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
+        let mut parameters = Parameters::new(parameters);
+        let cursor = parameters.text("cursor").map(str::to_owned);
+        let words = parameters.text("types").unwrap_or_default();
+        let words: Vec<String> =
+            words.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        let types = check_events(&path("types"), &words, &mut parameters.findings);
+        parameters.finish(Some(Self { cursor, types }))
+    }
+}
+
+request!(CreateWebhook => NewWebhook, Body::Required, read_create, check_create);
+request!(UpdateWebhook => WebhookChange, Body::Required, read_update, check_update);
+
+fn read_create(object: &mut Object<'_, '_>) -> CreateWebhook {
+    CreateWebhook {
+        url: object.required_string("url"),
+        events: object.strings("events", EVENTS_LISTED_MAX).unwrap_or_default(),
+        description: object.string("description"),
+    }
+}
+
+fn check_create(
+    request: CreateWebhook,
+    _now: Timestamp,
+    findings: &mut Findings,
+) -> Option<NewWebhook> {
+    let url = findings.required_http_url(&path("url"), request.url);
+    let events = check_events(&path("events"), &request.events, findings);
+    let description = described(request.description, findings);
+    Some(NewWebhook { url, events, description })
+}
+
+fn read_update(object: &mut Object<'_, '_>) -> UpdateWebhook {
+    UpdateWebhook {
+        url: object.string("url"),
+        events: object.strings("events", EVENTS_LISTED_MAX),
+        description: object.string("description"),
+        enabled: object.flag("enabled"),
+    }
+}
+
+fn check_update(
+    request: UpdateWebhook,
+    _now: Timestamp,
+    findings: &mut Findings,
+) -> Option<WebhookChange> {
+    let url = findings.http_url(&path("url"), request.url);
+    let events = request.events.map(|events| check_events(&path("events"), &events, findings));
+    let description = described(request.description, findings);
+    Some(WebhookChange { url, events, description, enabled: request.enabled })
+}
+
+fn described(description: Option<String>, findings: &mut Findings) -> Option<String> {
+    findings.text_up_to(&path("description"), description, WEBHOOK_DESCRIPTION_CHARS_MAX)
+}
+
+/// The types that these words name, each once, in the order of [`WebhookEventType::ALL`].
+fn check_events(at: &Path<'_>, words: &[String], findings: &mut Findings) -> Vec<WebhookEventType> {
+    findings.at_most(at, words.len(), EVENTS_LISTED_MAX, "types");
+    let mut types: Vec<WebhookEventType> = words
+        .iter()
+        .take(EVENTS_LISTED_MAX)
+        .enumerate()
+        .filter_map(|(place, word)| {
+            let at = at.index(place);
+            findings.word(&at, word, &WebhookEventType::ALL, WebhookEventType::as_str)
+        })
+        .collect();
+    types.sort_unstable();
+    types.dedup();
+    types
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Request;
+
+    const NOW: Timestamp = Timestamp(0);
+
+    #[test]
+    fn a_webhook_is_read_strictly() {
+        let rows = [
+            (r#"{"url":"https://a.example/x"}"#, None),
+            (r#"{"url":"https://a.example/x","events":["poll.answered"]}"#, None),
+            ("{}", Some("url: is required")),
+            (r#"{"url":"ftp://a.example/x"}"#, Some("url: must be an absolute http or https url")),
+            (
+                r#"{"url":"https://a.example/x","events":["webhook.test"]}"#,
+                Some(
+                    "events[0]: must be one of notification.completed, notification.failed, \
+                     device.unregistered, poll.answered, engagement.opened, engagement.clicked",
+                ),
+            ),
+        ];
+        for (body, rule) in rows {
+            let outcome = CreateWebhook::parse(body.as_bytes(), NOW);
+            let found = outcome.err().map(|broken| broken.as_slice().join("; "));
+            assert_eq!(found.as_deref(), rule, "{body}");
+        }
+    }
+
+    #[test]
+    fn types_are_kept_once_and_in_order() {
+        let body = r#"{"events":["engagement.opened","poll.answered","engagement.opened"]}"#;
+        let change = UpdateWebhook::parse(body.as_bytes(), NOW).unwrap();
+        let expected = vec![WebhookEventType::PollAnswered, WebhookEventType::EngagementOpened];
+        assert_eq!(change.events, Some(expected));
+        let query = [("types".to_owned(), "poll.answered,engagement.clicked".to_owned())];
+        let query = StreamQuery::parse(&query, NOW).unwrap();
+        assert_eq!(query.types.len(), 2);
+        assert!(StreamQuery::parse(&[("types".to_owned(), "nonsense".to_owned())], NOW).is_err());
+    }
+}

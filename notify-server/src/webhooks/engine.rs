@@ -1,0 +1,259 @@
+//! The engine: looks what there is to do, claims messages of each endpoint up to its slots, and
+//! commits what came of them. A slow endpoint holds its own slots and nobody else's.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use notify_core::{Timestamp, WebhookMessageId};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use super::Around;
+use super::attempt::{ATTEMPT_TIMEOUT, Attempts};
+use crate::causes::with_causes;
+use crate::clock::SharedClock;
+use crate::delivery::Changes;
+use crate::store::{
+    AttemptOutcome, Change, ChangeListener, ClaimedMessage, ClaimedWebhook, SharedStore,
+    StoreError, WebhookClaim, WebhookNo,
+};
+use crate::telemetry::WebhookMetrics;
+
+/// Most attempts under way to one endpoint.
+const IN_FLIGHT_PER_WEBHOOK_MAX: u32 = 8;
+/// Most attempts under way. A hundred endpoints that hang do not stop the next one from having a slot.
+const IN_FLIGHT_MAX: u32 = 1_024;
+/// How long a claim lasts, in milliseconds: an attempt, and as long again for its commit.
+const LEASE_MS: i64 = 2 * ATTEMPT_TIMEOUT.as_millis() as i64;
+/// Messages that one claim may make of events.
+const MADE_PER_CLAIM: usize = 100;
+/// Least time between two looks, so that a storm of events costs a few. Real time: it paces the
+/// machine.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How soon again after storage failed.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How often what is over is trimmed, in milliseconds.
+const TRIM_EVERY_MS: i64 = 60_000;
+/// Time between two steps of a trim, which leaves the writer to others.
+const TRIM_PAUSE: Duration = Duration::from_millis(50);
+
+/// Hears for the engine and for streams.
+pub(super) struct Ear(pub(super) Arc<Changes>);
+
+impl ChangeListener for Ear {
+    fn changed(&self, change: Change) {
+        match change {
+            Change::EventsDue(_) | Change::AppChanged(_) => self.0.tell(),
+            Change::NotificationDue
+            | Change::NotificationScheduled
+            | Change::NotificationCanceled(_)
+            | Change::DeviceChanged(_)
+            | Change::ProviderChanged(..)
+            | Change::PurgeStopped(..)
+            | Change::KeyRevoked => {}
+        }
+    }
+}
+
+/// The engine.
+pub(super) struct Engine {
+    store: SharedStore,
+    clock: SharedClock,
+    metrics: WebhookMetrics,
+    attempts: Arc<Attempts>,
+    settled: Arc<Changes>,
+    happened: Arc<Changes>,
+    in_flight: Arc<Mutex<HashMap<WebhookNo, u32>>>,
+    tasks: TaskTracker,
+}
+
+impl Engine {
+    pub(super) fn new(
+        around: Around,
+        attempts: Attempts,
+        (settled, happened): (Arc<Changes>, Arc<Changes>),
+        tasks: TaskTracker,
+    ) -> Self {
+        let Around { store, clock, metrics, .. } = around;
+        let (attempts, in_flight) = (Arc::new(attempts), Arc::default());
+        Self { store, clock, metrics, attempts, settled, happened, in_flight, tasks }
+    }
+
+    /// Runs until `stopping`.
+    pub(super) async fn run(self, stopping: CancellationToken) {
+        let (mut settled, mut happened) = (self.settled.subscribe(), self.happened.subscribe());
+        let mut trim_at = self.clock.now();
+        if let Err(error) = self.store.release_messages().await {
+            // Their leases run out.
+            let cause = with_causes(&error);
+            tracing::warn!(cause, "what was claimed before the start was not given back");
+        }
+        loop {
+            if self.clock.now() >= trim_at {
+                trim_at = self.clock.now().plus_ms(TRIM_EVERY_MS);
+                self.trim(&stopping).await;
+            }
+            let looked_at = Instant::now();
+            let until = match self.look().await {
+                // There is more to look at than one claim does.
+                Ok((_, true)) => self.clock.now(),
+                Ok((next_at, false)) => next_at.map_or(trim_at, |next| next.min(trim_at)),
+                Err(error) => {
+                    let cause = with_causes(&error);
+                    tracing::warn!(cause, "webhooks cannot be looked after; it is tried again");
+                    tokio::select! {
+                        () = stopping.cancelled() => return,
+                        () = tokio::time::sleep(LOOK_AGAIN) => continue,
+                    }
+                }
+            };
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                () = settled.changed() => {}
+                () = happened.changed() => {}
+                () = self.clock.sleep_until(until) => {}
+            }
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                () = tokio::time::sleep_until(looked_at + LOOK_EVERY) => {}
+            }
+        }
+    }
+
+    /// Starts what can be started; when the next message is due, and whether to look again at once.
+    async fn look(&self) -> Result<(Option<Timestamp>, bool), StoreError> {
+        let now = self.clock.now();
+        let work = self.store.webhook_work(now).await?;
+        let mut again = false;
+        for webhook in work.ready {
+            let slots = self.free_slots(webhook);
+            // Nothing started where there was something: events that it does not want.
+            again |= slots > 0 && self.start(webhook, slots, now).await? == 0;
+        }
+        Ok((work.next_at, again))
+    }
+
+    fn free_slots(&self, webhook: WebhookNo) -> u32 {
+        let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: u32 = in_flight.values().sum();
+        let its = in_flight.get(&webhook).copied().unwrap_or(0);
+        IN_FLIGHT_PER_WEBHOOK_MAX.saturating_sub(its).min(IN_FLIGHT_MAX.saturating_sub(all))
+    }
+
+    /// Claims messages of a webhook and starts an attempt of each; how many.
+    async fn start(
+        &self,
+        webhook: WebhookNo,
+        slots: u32,
+        now: Timestamp,
+    ) -> Result<usize, StoreError> {
+        let claim = WebhookClaim {
+            webhook,
+            now,
+            lease_until: now.plus_ms(LEASE_MS),
+            claim: fastrand::i64(..),
+            limit: slots,
+            ids: std::iter::repeat_with(|| WebhookMessageId(Uuid::now_v7()))
+                .take(MADE_PER_CLAIM)
+                .collect(),
+        };
+        let number = claim.claim;
+        let Some(mut to) = self.store.claim_messages(claim).await? else { return Ok(0) };
+        let messages = std::mem::take(&mut to.messages);
+        let (to, started) = (Arc::new(to), messages.len());
+        for message in messages {
+            let slot = Slot::take(self, webhook);
+            let (attempts, store) = (self.attempts.clone(), self.store.clone());
+            let (clock, metrics) = (self.clock.clone(), self.metrics.clone());
+            let (to, settled) = (to.clone(), self.settled.clone());
+            self.tasks.spawn(async move {
+                let began = (Instant::now(), clock.now());
+                let outcome = attempt(&attempts, &to, (webhook, number), &message, began).await;
+                metrics.attempted(&outcome);
+                if let Err(error) = store.settle_message(outcome).await {
+                    let cause = with_causes(&error);
+                    tracing::warn!(cause, "what came of a webhook's message was not stored");
+                }
+                drop(slot);
+                settled.tell();
+            });
+        }
+        Ok(started)
+    }
+
+    async fn trim(&self, stopping: &CancellationToken) {
+        loop {
+            match self.store.trim_events(self.clock.now()).await {
+                Ok(trimmed) => {
+                    self.metrics.dropped(trimmed.dropped);
+                    if trimmed.dropped > 0 {
+                        let events = trimmed.dropped;
+                        tracing::warn!(events, "webhooks did not keep up: events were dropped");
+                    }
+                    if !trimmed.more {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    let cause = with_causes(&error);
+                    tracing::warn!(cause, "events that are over were not deleted");
+                    return;
+                }
+            }
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                () = tokio::time::sleep(TRIM_PAUSE) => {}
+            }
+        }
+    }
+}
+
+async fn attempt(
+    attempts: &Attempts,
+    to: &ClaimedWebhook,
+    (webhook, claim): (WebhookNo, i64),
+    message: &ClaimedMessage,
+    (began, at): (Instant, Timestamp),
+) -> AttemptOutcome {
+    let ended = attempts.make(to, message).await;
+    if let Some(reason) = ended.disable {
+        tracing::warn!(app = %to.app, webhook = %to.id, reason, "a webhook was disabled");
+    }
+    AttemptOutcome {
+        webhook,
+        message: message.no,
+        claim,
+        step: ended.step,
+        status: ended.status,
+        reason: ended.reason,
+        latency_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        at,
+        disable: ended.disable,
+    }
+}
+
+/// One attempt's place; given back when it is dropped, also by a panic.
+struct Slot(Arc<Mutex<HashMap<WebhookNo, u32>>>, WebhookNo);
+
+impl Slot {
+    fn take(engine: &Engine, webhook: WebhookNo) -> Self {
+        let mut in_flight = engine.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        *in_flight.entry(webhook).or_default() += 1;
+        Self(engine.in_flight.clone(), webhook)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut in_flight = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(its) = in_flight.get_mut(&self.1) {
+            *its -= 1;
+            if *its == 0 {
+                in_flight.remove(&self.1);
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The points of the webhook engine and of the event stream: one server dies at one after the
+//! other, and what was to be told is told by the next, under the same id.
+
+use anyhow::{Context, Result, ensure};
+use http::Method;
+use notify_tests::{Survivor, ensure_whole, until};
+use serde_json::{Value, json};
+
+use super::{STAGES, dying, ensure_aborted};
+use crate::{CREDIT, launch};
+
+/// What is ended here.
+pub(super) fn operations() -> Vec<&'static str> {
+    vec!["claim_messages", "settle_message", "release_messages", "trim_events", "want_events"]
+}
+
+#[tokio::test]
+async fn a_message_is_told_whatever_point_of_it_a_process_ends_at() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut server = Survivor::start(launch(folder.path())).await?;
+    // Nobody listens there, which is found out at once: an attempt is over when it was made.
+    let hook = json!({"url": "https://127.0.0.1:9/"});
+    let hook = server.caller()?.post("/v1/webhooks", &hook).await?;
+    let path = format!("/v1/webhooks/{}", hook["id"].as_str().context("an id")?);
+    for (told, (operation, stage)) in
+        ["claim_messages", "settle_message"].iter().flat_map(|o| STAGES.map(|s| (o, s))).enumerate()
+    {
+        server.kill(CREDIT).await?;
+        let dying = dying(folder.path(), operation, stage, 1);
+        server.start_again_as(&dying).await?;
+        let test = format!("{path}/test");
+        let answered = server.caller()?.send(&Method::POST, &test, "{}").await;
+        ensure!(answered.is_err(), "{operation} {stage}: {answered:?}");
+        ensure_aborted(server.ended(CREDIT).await?)
+            .with_context(|| format!("{operation} {stage}"))?;
+        server.start_again().await?;
+        let caller = server.caller()?;
+        let attempts = until("every message is over", async || {
+            let listed = caller.get(&format!("{path}/attempts")).await?;
+            let attempts = listed["attempts"].as_array().context("a list")?.clone();
+            let is_over = |one: &Value| one["outcome"] != "pending";
+            Ok(attempts.iter().all(is_over).then_some(attempts))
+        })
+        .await?;
+        assert_eq!(attempts.len(), told + 1, "{operation} {stage}");
+        assert!(attempts.iter().all(|one| one["attempts"] == 1), "{attempts:?}");
+    }
+    for (operation, stage) in
+        ["release_messages", "trim_events"].iter().flat_map(|o| STAGES.map(|s| (o, s)))
+    {
+        server.kill(CREDIT).await?;
+        let dying = dying(folder.path(), operation, stage, 1);
+        ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
+            .with_context(|| format!("{operation} {stage}"))?;
+        server.start_again().await?;
+    }
+    server.stop().await?;
+    server.sandbox.stop().await;
+    ensure_whole(&folder.path().join("notify.db"))
+}
