@@ -116,6 +116,7 @@ impl App {
             metrics: metrics.clone(),
             last_sample: tokio::sync::Mutex::default(),
         };
+        let stopping = CancellationToken::new();
         let (webhooks, webhooks_view) = Webhooks::start(webhooks::Around {
             store: store.clone(),
             clock: clock.clone(),
@@ -135,10 +136,10 @@ impl App {
             config: config.clone(),
             channels: engine.channels(),
             webhooks: webhooks_view,
+            streams: api::Streams::new(stopping.clone()),
         });
         let first_keys = storage::found(&store, &clock).await?;
         let keyring = Keyring::new(&store);
-        let stopping = CancellationToken::new();
         let serving = Arc::new(Serving {
             front: Arc::new(Front::new(api, keyring.clone(), stopping.clone())),
             limits: limits(&config),

@@ -40,6 +40,7 @@ mod polls;
 mod preview;
 mod probes;
 mod statistics;
+mod stream;
 mod subscriptions;
 mod tags;
 mod webhooks;
@@ -52,6 +53,7 @@ pub(crate) use front::{Front, Keyring};
 pub use serve::tls::TlsError;
 pub(crate) use serve::tls::acceptor as tls_acceptor;
 pub(crate) use serve::{Limits, Serving, origin, serve};
+pub(crate) use stream::Streams;
 
 use crate::channel::Channels;
 use crate::clock::SharedClock;
@@ -88,6 +90,8 @@ pub(crate) struct Api {
     pub(crate) channels: Arc<dyn Channels>,
     /// What webhooks came to, and that events were written.
     pub(crate) webhooks: WebhooksView,
+    /// Streams that are open.
+    pub(crate) streams: Arc<Streams>,
 }
 
 impl Api {

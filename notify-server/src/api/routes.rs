@@ -18,7 +18,8 @@ use super::admin::{apps, diagnostics, keys, providers};
 use super::route::{Route, delete, get, hook, patch, post, post_anew, put, raw};
 use super::{
     campaigns, deliveries, devices, docs_page, enrichments, events, explain, feeds, hooks,
-    notifications, poll_page, polls, preview, probes, statistics, subscriptions, tags, webhooks,
+    notifications, poll_page, polls, preview, probes, statistics, stream, subscriptions, tags,
+    webhooks,
 };
 
 const LIMIT: (&str, &str) = ("limit", "Page size, 1 to 1,000; 50 by default");
@@ -238,6 +239,12 @@ fn events_out() -> Vec<Route> {
             webhooks::redeliver,
         )
         .about("Send once more what is over", "spec 6"),
+        raw("/v1/events/stream", stream::stream)
+            .about("Show what happens as it happens, as server-sent events", "spec 6")
+            .query(&[
+                ("cursor", "Goes on after the event with this id, as `Last-Event-ID` does"),
+                ("types", "Only these types, with commas between"),
+            ]),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! What every request passes before the table: request id, panic guard, key, limits, body. The
 //! order is the contract (B3): 401 before 404, 405 and before a byte of the body is read.
 
+mod answer;
 mod body;
 mod client;
 mod keyring;
@@ -15,10 +16,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use answer::AnswerBody;
 pub(crate) use keyring::Keyring;
 
 use self::client::client_address;
@@ -29,6 +31,7 @@ use super::ctx::{Caller, Exchange};
 use super::error::{ApiError, Cause};
 use super::poll_page;
 use super::routes::routes;
+use super::stream::Rest;
 use super::table::{Found, Row, Table};
 use crate::config::Config;
 use crate::keys::{KeyKind, key_hash};
@@ -70,7 +73,7 @@ impl Front {
         &self,
         request: Request<Incoming>,
         peer: std::net::IpAddr,
-    ) -> Result<Response<Full<Bytes>>, Infallible> {
+    ) -> Result<Response<AnswerBody>, Infallible> {
         let started = Instant::now();
         let id = RequestId::of(request.headers());
         let method = request.method().clone();
@@ -264,14 +267,18 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 /// `HEAD` has the head of `GET`, the length included, and no body.
-fn finish(method: &Method, mut response: Response<Bytes>) -> Response<Full<Bytes>> {
+fn finish(method: &Method, mut response: Response<Bytes>) -> Response<AnswerBody> {
+    let rest: Option<Rest> = response.extensions_mut().remove();
     let headers = response.headers_mut();
     let policy = HeaderValue::from_static("nosniff");
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, policy);
     if *method != Method::HEAD || response.status() == StatusCode::NOT_MODIFIED {
-        return response.map(Full::new);
+        return match rest.and_then(|rest| rest.take()) {
+            Some(pieces) => response.map(|_| AnswerBody::pieces(pieces)),
+            None => response.map(AnswerBody::whole),
+        };
     }
     let length = response.body().len();
     response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
-    response.map(|_| Full::new(Bytes::new()))
+    response.map(|_| AnswerBody::whole(Bytes::new()))
 }

@@ -87,9 +87,9 @@ where
         let guard = InFlight(activity);
         let token = serving.requests.token();
         async move {
-            let answer = front.answer(request, peer).await;
-            drop((guard, token));
-            answer
+            let Ok(mut answer) = front.answer(request, peer).await;
+            answer.body_mut().hold((guard, token));
+            Ok::<_, std::convert::Infallible>(answer)
         }
     });
     let mut connection = pin!(builder.serve_connection(io, service));

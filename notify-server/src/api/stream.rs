@@ -1,0 +1,209 @@
+//! The event stream: `text/event-stream` of an application, from any place in its log on. It lasts
+//! until its reader goes, is too slow, loses its key, or the server stops; whoever comes back with
+//! the last `id` misses nothing.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, header};
+use notify_core::{AppStatus, Query, StreamQuery};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Api;
+use super::ctx::Ctx;
+use super::error::ApiError;
+use crate::causes::with_causes;
+use crate::keys::{KeyKind, key_hash};
+use crate::store::{AppNo, EventSlice, EventTypes, ReadFrom, STREAM_WANTED_MS, StoreError};
+
+/// Most streams of one application, and of the server.
+const STREAMS_PER_APP_MAX: usize = 10;
+const STREAMS_MAX: usize = 500;
+/// When who found no place may come again, in seconds.
+const RETRY_SECONDS: u64 = 10;
+/// Chunks that wait for a reader; each holds at most one read of the log.
+const CHUNKS_WAITING_MAX: usize = 4;
+/// How long a reader may take nothing before it is cut.
+const SLOW_READER_WAIT: Duration = Duration::from_secs(10);
+/// Time between two comments that show that the stream lives.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
+/// Time between two looks whether the key still opens the application.
+const KEY_CHECKED_EVERY: Duration = Duration::from_secs(2);
+/// Least time between two reads of the log. Real time: it paces the machine.
+const READ_EVERY: Duration = Duration::from_millis(50);
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// The streams that are open.
+pub(crate) struct Streams {
+    open: Mutex<HashMap<AppNo, usize>>,
+    stopping: CancellationToken,
+}
+
+/// A stream's place among the open ones; given back when it is dropped.
+struct Place(Arc<Streams>, AppNo);
+
+impl Streams {
+    pub(crate) fn new(stopping: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { open: Mutex::default(), stopping })
+    }
+
+    fn take(self: &Arc<Self>, app: AppNo) -> Option<Place> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = open.values().sum();
+        let its = open.entry(app).or_default();
+        if *its >= STREAMS_PER_APP_MAX || all >= STREAMS_MAX {
+            return None;
+        }
+        *its += 1;
+        Some(Place(self.clone(), app))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(its) = open.get_mut(&self.1) {
+            *its -= 1;
+            if *its == 0 {
+                open.remove(&self.1);
+            }
+        }
+    }
+}
+
+/// The rest of an answer that comes in pieces; the front takes it out of the extensions.
+#[derive(Clone)]
+pub(crate) struct Rest(Arc<Mutex<Option<mpsc::Receiver<Bytes>>>>);
+
+impl Rest {
+    /// The pieces, once.
+    pub(crate) fn take(&self) -> Option<mpsc::Receiver<Bytes>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// `GET /v1/events/stream`.
+pub(crate) async fn stream(ctx: Ctx) -> http::Response<Bytes> {
+    open(&ctx).await.unwrap_or_else(ApiError::into_response)
+}
+
+async fn open(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
+    let query = StreamQuery::parse(&ctx.query()?, ctx.at())?;
+    let last = ctx.header(&LAST_EVENT_ID).map(HeaderValue::to_str).transpose();
+    let last = last.map_err(|_| ApiError::invalid("Last-Event-ID", "must be visible ASCII"))?;
+    let cursor = last.filter(|last| !last.is_empty()).map(str::to_owned).or(query.cursor);
+    let key = ctx.header(&API_KEY).and_then(|key| key.to_str().ok());
+    let key = key.and_then(|key| key_hash(KeyKind::Api, key)).ok_or(ApiError::Unauthorized)?;
+    let (api, app) = (ctx.api().clone(), ctx.app_no());
+    let place = api.streams.take(app);
+    let place = place.ok_or(ApiError::RateLimited { retry_after_seconds: RETRY_SECONDS })?;
+    api.store.want_events(app, ctx.at().plus_ms(STREAM_WANTED_MS), ctx.at()).await?;
+    let from = cursor.map_or(ReadFrom::End, ReadFrom::After);
+    let types = EventTypes::of(&query.types);
+    // Read before the head, so that a cursor which is none is refused with 400.
+    let first = api.store.read_events(app, from, types).await?;
+    let (pieces, rest) = mpsc::channel(CHUNKS_WAITING_MAX);
+    let reader = Reader { api, app, key, types, pieces, _place: place };
+    tokio::spawn(reader.run(first));
+    let mut response = http::Response::new(Bytes::new());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.extensions_mut().insert(Rest(Arc::new(Mutex::new(Some(rest)))));
+    Ok(response)
+}
+
+/// One stream.
+struct Reader {
+    api: Arc<Api>,
+    app: AppNo,
+    key: [u8; 32],
+    types: EventTypes,
+    pieces: mpsc::Sender<Bytes>,
+    _place: Place,
+}
+
+impl Reader {
+    async fn run(self, first: EventSlice) {
+        let stopping = self.api.streams.stopping.clone();
+        tokio::select! {
+            () = stopping.cancelled() => {}
+            () = self.pieces.closed() => {}
+            ended = self.tell(first) => if let Err(error) = ended {
+                tracing::warn!(cause = with_causes(&error), "a stream ended: storage failed");
+            },
+        }
+    }
+
+    /// Tells until the key is revoked or the reader does not keep up.
+    async fn tell(&self, first: EventSlice) -> Result<(), StoreError> {
+        let mut happened = self.api.webhooks.happened().subscribe();
+        let mut heartbeat = tokio::time::interval(HEARTBEAT_EVERY);
+        let mut key_check = tokio::time::interval(KEY_CHECKED_EVERY);
+        // The head is of no use to a reader before the first bytes of the body.
+        let mut slice = first;
+        loop {
+            let text = shown(&slice);
+            if !text.is_empty() && !self.send(text).await {
+                return Ok(());
+            }
+            let read_at = Instant::now();
+            while !slice.more {
+                tokio::select! {
+                    () = happened.changed() => break,
+                    _ = heartbeat.tick() => {
+                        if !self.send(": \n\n".to_owned()).await {
+                            return Ok(());
+                        }
+                        let now = self.api.clock.now();
+                        let until = now.plus_ms(STREAM_WANTED_MS);
+                        self.api.store.want_events(self.app, until, now).await?;
+                    }
+                    _ = key_check.tick() => if !self.is_open().await? {
+                        return Ok(());
+                    },
+                }
+            }
+            tokio::time::sleep_until(read_at + READ_EVERY).await;
+            if slice.more && !self.is_open().await? {
+                return Ok(());
+            }
+            let from = ReadFrom::After(slice.cursor);
+            slice = self.api.store.read_events(self.app, from, self.types).await?;
+        }
+    }
+
+    /// Whether the key still opens the application, whoever revoked it.
+    async fn is_open(&self) -> Result<bool, StoreError> {
+        let access = self.api.store.open_with_key(self.key).await?;
+        Ok(access.is_some_and(|access| access.app.status == AppStatus::Active))
+    }
+
+    /// Hands a piece on; false when the reader takes none.
+    async fn send(&self, text: String) -> bool {
+        self.pieces.send_timeout(text.into(), SLOW_READER_WAIT).await.is_ok()
+    }
+}
+
+/// A part of the log as the stream shows it.
+fn shown(slice: &EventSlice) -> String {
+    let mut text = String::new();
+    if slice.reset {
+        text.push_str("event: reset\ndata: {\"type\":\"reset\"}\n\n");
+    }
+    for event in &slice.events {
+        let body = crate::webhooks::body(event.at, event.data.clone());
+        let body = String::from_utf8_lossy(&body);
+        let (cursor, kind) = (&event.cursor, event.data.kind());
+        // JSON has no line ends of its own.
+        let _ = write!(text, "id: {cursor}\nevent: {kind}\ndata: {body}\n\n");
+    }
+    text
+}
