@@ -67,6 +67,8 @@ pub(crate) enum Command {
     /// Report what devices did with notifications.
     #[command(subcommand)]
     Events(commands::events::Events),
+    /// Show what happens as it happens, a line for each event, until it is interrupted.
+    Tail(commands::tail::Tail),
     /// Be told what happens: create, test and watch over webhooks.
     #[command(subcommand)]
     Webhooks(commands::webhooks::Webhooks),

@@ -187,7 +187,8 @@ impl Answer {
         retry_after(&self.header(header::RETRY_AFTER)?, jiff::Timestamp::now())
     }
 
-    fn error(&self) -> Error {
+    /// What an answer that is no success says.
+    pub(crate) fn error(&self) -> Error {
         let request_id = self.request_id();
         let (status, retry_after) = (self.status, self.retry_after());
         // A proxy in between may answer with a page; then the status says it all.

@@ -58,6 +58,24 @@ impl Client {
         }
     }
 
+    /// Opens an answer that is read as it comes, and lasts so long at most.
+    pub(crate) async fn open(
+        &self,
+        call: &Call<()>,
+        life: std::time::Duration,
+    ) -> Result<reqwest::Response, Error> {
+        let prepared = self.shared.prepare(call, None)?;
+        let request = self.http.request(prepared.method, prepared.url).headers(prepared.headers);
+        let mut response = request.timeout(life).send().await.map_err(Error::from_transport)?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status().as_u16();
+        let headers = std::mem::take(response.headers_mut());
+        let body = response.bytes().await.map_err(Error::from_transport)?.to_vec();
+        Err(Answer { status, headers, body }.error())
+    }
+
     async fn attempt(&self, prepared: &Prepared) -> Result<Answer, Error> {
         let mut request = self
             .http

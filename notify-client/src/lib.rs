@@ -47,6 +47,7 @@ mod page;
 mod parameters;
 mod prepare;
 mod resources;
+mod stream;
 pub mod webhook;
 
 pub use builder::{
@@ -61,6 +62,7 @@ pub use resources::{
     Admin, Campaigns, Devices, EnrichmentAnswer, Enrichments, Events, Feeds, Notifications, Polls,
     Readiness, Server, Statistics, Subscriptions, Tags, Webhooks,
 };
+pub use stream::{EventStream, Streamed};
 
 /// The README's example is compiled like those of this documentation.
 #[cfg(doctest)]

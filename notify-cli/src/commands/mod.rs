@@ -21,6 +21,7 @@ pub(crate) mod send;
 pub(crate) mod statistics;
 pub(crate) mod subscriptions;
 pub(crate) mod tags;
+pub(crate) mod tail;
 pub(crate) mod watch;
 pub(crate) mod webhooks;
 
@@ -48,6 +49,7 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Feeds(command) => feeds::run(command, session).await,
         Command::Polls(command) => polls::run(command, session).await,
         Command::Events(command) => events::run(command, session).await,
+        Command::Tail(args) => tail::run(args, session).await,
         Command::Webhooks(command) => webhooks::run(command, session).await,
         Command::Enrichments(command) => enrichments::run(command, session).await,
         Command::Statistics(command) => statistics::run(command, session).await,

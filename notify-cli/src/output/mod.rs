@@ -122,6 +122,12 @@ impl Output {
         Ok(self.out.write_all(text)?)
     }
 
+    /// Shows a line at once, for who follows along.
+    pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
+        writeln!(self.out, "{}", cell::printable(line))?;
+        Ok(self.out.flush()?)
+    }
+
     fn json<T: Serialize>(&mut self, answer: &T) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut self.out, answer).map_err(io::Error::from)?;
         Ok(writeln!(self.out)?)

@@ -3,6 +3,9 @@
 mod campaigns;
 
 pub(crate) use self::campaigns::*;
+mod webhooks;
+
+pub(crate) use self::webhooks::*;
 use super::cell::Kind;
 
 /// How an answer is shown in columns.
@@ -60,31 +63,6 @@ const fn short(columns: &'static [Column]) -> &'static [Column] {
 
 pub(crate) const CREATED: View = one(&[plain("id", "/id")]);
 pub(crate) const KEY_CREATED: View = one(&[plain("id", "/id"), plain("api_key", "/api_key")]);
-
-pub(crate) const WEBHOOK_CREATED: View = one(&[plain("id", "/id"), plain("secret", "/secret")]);
-pub(crate) const WEBHOOKS: View = many(
-    "webhooks",
-    &[
-        plain("id", "/id"),
-        text("url", "/url"),
-        plain("enabled", "/enabled"),
-        plain("disabled_reason", "/disabled_reason"),
-        plain("pending", "/pending"),
-        plain("dropped", "/dropped"),
-    ],
-);
-const ATTEMPT_COLUMNS: &[Column] = &[
-    plain("id", "/id"),
-    plain("event", "/event"),
-    plain("outcome", "/outcome"),
-    plain("attempts", "/attempts"),
-    plain("status", "/status"),
-    plain("reason", "/reason"),
-    plain("latency_ms", "/latency_ms"),
-    time("next_attempt_at", "/next_attempt_at"),
-];
-pub(crate) const WEBHOOK_ATTEMPT: View = one(ATTEMPT_COLUMNS);
-pub(crate) const WEBHOOK_ATTEMPTS: View = many("attempts", ATTEMPT_COLUMNS);
 
 const NOTIFICATION_COLUMNS: &[Column] = &[
     plain("id", "/id"),

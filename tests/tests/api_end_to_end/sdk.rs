@@ -7,12 +7,13 @@ mod campaigns;
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use notify_client::{Client, Error};
+use notify_client::{Client, Error, Streamed};
 use notify_core::{
-    AnswerPoll, CreateAnswer, CreateNotification, CreatePoll, DeviceId, DeviceStatisticsQuery,
-    Engagement, ExplainedOutcome, ListDeliveries, ListDevices, NotificationContent,
-    NotificationStatus, Origin, PageQuery, Platform, PushKeys, PushSubscription, RegisterDevice,
-    ReportEvent, ReportEvents, ReportNotification, SetTags, Subscribe, Tag, Timestamp,
+    AnswerPoll, CreateAnswer, CreateNotification, CreatePoll, CreateWebhook, DeviceId,
+    DeviceStatisticsQuery, Engagement, ExplainedOutcome, ListDeliveries, ListDevices,
+    NotificationContent, NotificationStatus, Origin, PageQuery, Platform, PushKeys,
+    PushSubscription, RegisterDevice, ReportEvent, ReportEvents, ReportNotification, SetTags,
+    StreamQuery, Subscribe, Tag, Timestamp, UpdateWebhook, WebhookOutcome,
 };
 use notify_server::sandbox::Answer;
 use notify_tests::{TestServer, android, ios, register, routes};
@@ -32,6 +33,7 @@ async fn every_route_does_its_work() -> Result<()> {
     notifications_and_events(&server).await?;
     polls(&server).await?;
     administration::administration(&server).await?;
+    events_out(&client).await?;
     none_was_left_out(&server).await?;
     server.stop().await
 }
@@ -210,6 +212,42 @@ async fn polls(server: &TestServer) -> Result<()> {
     let unknown = client.polls().answer(&id, tea, &by("ghost")).await;
     assert!(matches!(unknown, Err(Error::Rejected { status: 400, .. })), "{unknown:?}");
     server.completed(&id).await?;
+    Ok(())
+}
+
+async fn events_out(client: &Client) -> Result<()> {
+    let mut stream = client.stream(StreamQuery::default());
+    let webhooks = client.webhooks();
+    // Nobody listens there.
+    let made = CreateWebhook { url: "https://127.0.0.1:9/".into(), ..CreateWebhook::default() };
+    let id = webhooks.create(&made).await?.id;
+    let tested = webhooks.test(id).await?;
+    assert_eq!((tested.outcome, tested.attempts), (WebhookOutcome::Failed, 1));
+    webhooks.redeliver(id, tested.id).await?;
+    assert_eq!(webhooks.attempts(id, &PageQuery::default()).await?.attempts.len(), 1);
+    webhooks.rotate(id).await?;
+    let change = UpdateWebhook { enabled: Some(false), ..UpdateWebhook::default() };
+    webhooks.update(id, &change).await?;
+    assert!(!webhooks.get(id).await?.enabled);
+    assert_eq!(webhooks.list(&PageQuery::default()).await?.webhooks.len(), 1);
+    webhooks.delete(id).await?;
+    // The stream begins when it is first asked; what is canceled before it begins is told at once.
+    let shown = tokio::spawn(async move { stream.next().await });
+    let later = CreateNotification {
+        text: Some("later".into()),
+        platforms: Some(vec!["web".into()]),
+        send_at: Some(notify_tests::tomorrow().as_ms()),
+        ..CreateNotification::default()
+    };
+    notify_tests::until("an event is shown", async || {
+        let later = client.notifications().create(&later).await?;
+        client.notifications().cancel(&later.id).await?;
+        Ok(shown.is_finished().then_some(()))
+    })
+    .await?;
+    let shown = shown.await?.transpose()?;
+    let Some(Streamed::Event { event, .. }) = shown else { anyhow::bail!("{shown:?}") };
+    assert_eq!(event.data.kind(), "notification.completed");
     Ok(())
 }
 

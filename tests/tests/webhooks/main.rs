@@ -3,6 +3,7 @@
 
 mod rig;
 mod sink;
+mod stream;
 
 use std::time::{Duration, Instant};
 
@@ -166,7 +167,8 @@ async fn endpoints_that_hang_redirect_or_never_end_hold_nobody_up() -> Result<()
     assert_eq!((&disabled["disabled_reason"], &disabled["pending"]), (&json!("gone"), &json!(0)));
     let told = gone.got().len();
     assert!(began.elapsed() < Duration::from_secs(18), "nobody waited for the one that hangs");
-    let hangs = rig.attempts(&hanging_path, |all| all.len() == 12).await?;
+    // Its slots are taken; what is beyond them waits in the log.
+    let hangs = rig.attempts(&hanging_path, |all| !all.is_empty()).await?;
     assert!(hangs.iter().all(|one| one["attempts"] == 0), "its attempts are under way");
     assert_eq!(hanging.got().len(), 8, "an endpoint has so many slots");
     rig.send().await?;

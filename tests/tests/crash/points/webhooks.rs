@@ -54,6 +54,16 @@ async fn a_message_is_told_whatever_point_of_it_a_process_ends_at() -> Result<()
             .with_context(|| format!("{operation} {stage}"))?;
         server.start_again().await?;
     }
+    for stage in STAGES {
+        server.kill(CREDIT).await?;
+        let dying = dying(folder.path(), "want_events", stage, 1);
+        server.start_again_as(&dying).await?;
+        let answered = server.caller()?.send(&Method::GET, "/v1/events/stream", "").await;
+        ensure!(answered.is_err(), "want_events {stage}: {answered:?}");
+        ensure_aborted(server.ended(CREDIT).await?)
+            .with_context(|| format!("want_events {stage}"))?;
+        server.start_again().await?;
+    }
     server.stop().await?;
     server.sandbox.stop().await;
     ensure_whole(&folder.path().join("notify.db"))

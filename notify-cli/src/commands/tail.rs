@@ -1,0 +1,58 @@
+//! `notify tail`: a line for each event, as it happens.
+
+use clap::Args;
+use notify_client::{
+    Streamed,
+    notify_core::{StreamQuery, WebhookEvent, WebhookEventType},
+};
+
+use crate::{failure::Failure, output, session::Session};
+
+/// `notify tail`.
+#[derive(Debug, Args)]
+pub(crate) struct Tail {
+    /// A type to show, such as `notification.failed`; several may be given. Every type without it.
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// Go on after the event of this cursor.
+    #[arg(long, value_name = "CURSOR")]
+    since: Option<String>,
+    /// Print each event as JSON, with its cursor.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command until it is interrupted.
+pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure> {
+    let types = args.types.iter().map(|word| {
+        WebhookEventType::from_word(word)
+            .ok_or_else(|| Failure::Usage(format!("--type: there is no type `{word}`")))
+    });
+    let types = types.collect::<Result<Vec<_>, _>>()?;
+    let mut events = session.notify()?.stream(StreamQuery { cursor: args.since, types });
+    loop {
+        let shown = tokio::select! {
+            shown = events.next() => shown,
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+        };
+        let Some(shown) = shown else { return Ok(()) };
+        match shown? {
+            Streamed::Event { cursor, event } => {
+                session.out.line(&line(&cursor, &event, args.json))?;
+            }
+            Streamed::Reset => output::talk("events in between are not kept any more"),
+            _ => {}
+        }
+    }
+}
+
+fn line(cursor: &str, event: &WebhookEvent, json: bool) -> String {
+    let mut value =
+        serde_json::to_value(event).expect("our models have string keys and finite numbers");
+    if json {
+        value["cursor"] = cursor.into();
+        return value.to_string();
+    }
+    let timestamp = value["timestamp"].as_str().unwrap_or_default();
+    format!("{timestamp}  {}  {}  {cursor}", event.data.kind(), value["data"])
+}
