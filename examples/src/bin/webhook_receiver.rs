@@ -1,0 +1,85 @@
+//! A receiver of webhooks: it verifies what comes, answers at once, and takes each message once.
+
+use std::collections::HashSet;
+
+use anyhow::{Context, Result, bail};
+use notify_client::notify_core::{CreateWebhook, Timestamp, WebhookData};
+use notify_client::webhook::Verifier;
+use notify_tests::TestServer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    // A server that may send to this machine; yours sends to https alone.
+    let server = TestServer::start().await?;
+    let notify = server.client();
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}/hooks/notify", listener.local_addr()?);
+    let made = notify.webhooks().create(&CreateWebhook { url, ..Default::default() }).await?;
+    let verifier = Verifier::new(&made.secret)?;
+    println!("webhook {} created", made.id);
+
+    let mut seen = HashSet::new();
+    let testing = notify.webhooks();
+    let (tested, received) =
+        tokio::join!(testing.test(made.id), receive(&listener, &verifier, &mut seen));
+    println!("the server says: {}", tested?.outcome.as_str());
+    match received? {
+        Some(WebhookData::WebhookTest(test)) => println!("received a test of {}", test.webhook_id),
+        other => bail!("not a test: {other:?}"),
+    }
+    server.stop().await
+}
+
+/// Takes one message; `None` for one that was taken before.
+async fn receive(
+    listener: &TcpListener,
+    verifier: &Verifier,
+    seen: &mut HashSet<String>,
+) -> Result<Option<WebhookData>> {
+    let (mut stream, _) = listener.accept().await?;
+    let (headers, body) = read_request(&mut stream).await?;
+    let header = |name: &str| {
+        let found = headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.clone())
+    };
+    let verified = verifier.verify_at(header, &body, Timestamp::from_ms(now_ms()?));
+    // Whatever is to be done comes after the answer: the server waits 20 seconds.
+    let status = if verified.is_ok() { "204 No Content" } else { "401 Unauthorized" };
+    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    let id = header("webhook-id").context("a webhook-id")?;
+    Ok(if seen.insert(id) { Some(verified?.data) } else { None })
+}
+
+/// Reads a request with a `Content-Length`, as any web framework does for you.
+async fn read_request(stream: &mut TcpStream) -> Result<(Vec<(String, String)>, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let head = loop {
+        if let Some(at) = bytes.windows(4).position(|part| part == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if stream.read_buf(&mut bytes).await? == 0 {
+            bail!("the request broke off");
+        }
+    };
+    let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
+    let headers: Vec<(String, String)> = text
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length: usize = length.context("a length")?.1.parse()?;
+    while bytes.len() < head + length {
+        stream.read_buf(&mut bytes).await?;
+    }
+    Ok((headers, bytes.split_off(head)))
+}
+
+fn now_ms() -> Result<i64> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    Ok(i64::try_from(since.as_millis())?)
+}
