@@ -140,25 +140,10 @@ impl App {
         });
         let first_keys = storage::found(&store, &clock).await?;
         let keyring = Keyring::new(&store);
-        let serving = Arc::new(Serving {
-            front: Arc::new(Front::new(api, keyring.clone(), stopping.clone())),
-            limits: limits(&config),
-            tls,
-            stopping,
-            closing: CancellationToken::new(),
-            connections: TaskTracker::new(),
-            requests: TaskTracker::new(),
-        });
-        let tasks = vec![
-            tokio::spawn(api::serve(listener, serving.clone())),
-            tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
-            tokio::spawn(retention::run(
-                store.clone(),
-                clock.clone(),
-                Keep::of(&config),
-                serving.stopping.clone(),
-            )),
-        ];
+        let front = Arc::new(Front::new(api, keyring.clone(), stopping.clone()));
+        let serving = serving(front, limits(&config), tls, stopping);
+        let upkeep = (store.clone(), clock, Keep::of(&config));
+        let tasks = tasks(listener, &serving, &keyring, upkeep);
         let grace = config.shutdown_grace.0;
         Ok(Self {
             address,
@@ -268,6 +253,36 @@ fn limits(config: &Config) -> Limits {
         connections_per_address_max: config.max_connections_per_address,
         trusted_proxies: config.trusted_proxies.clone(),
     }
+}
+
+fn serving(
+    front: Arc<Front>,
+    limits: Limits,
+    tls: Option<tokio_rustls::TlsAcceptor>,
+    stopping: CancellationToken,
+) -> Arc<Serving> {
+    Arc::new(Serving {
+        front,
+        limits,
+        tls,
+        stopping,
+        closing: CancellationToken::new(),
+        connections: TaskTracker::new(),
+        requests: TaskTracker::new(),
+    })
+}
+
+fn tasks(
+    listener: TcpListener,
+    serving: &Arc<Serving>,
+    keyring: &Arc<Keyring>,
+    (store, clock, keep): (SharedStore, SharedClock, Keep),
+) -> Vec<JoinHandle<()>> {
+    vec![
+        tokio::spawn(api::serve(listener, serving.clone())),
+        tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
+        tokio::spawn(retention::run(store, clock, keep, serving.stopping.clone())),
+    ]
 }
 
 async fn write_used_keys(keyring: Arc<Keyring>, stopping: CancellationToken) {

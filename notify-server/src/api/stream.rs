@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
 use notify_core::{AppStatus, Query, StreamQuery};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, Interval};
 use tokio_util::sync::CancellationToken;
 
 use super::Api;
@@ -20,6 +20,7 @@ use super::error::ApiError;
 use crate::causes::with_causes;
 use crate::keys::{KeyKind, key_hash};
 use crate::store::{AppNo, EventSlice, EventTypes, ReadFrom, STREAM_WANTED_MS, StoreError};
+use crate::webhooks::Heard;
 
 /// Most streams of one application, and of the server.
 const STREAMS_PER_APP_MAX: usize = 10;
@@ -147,7 +148,6 @@ impl Reader {
         let mut happened = self.api.webhooks.happened().subscribe();
         let mut heartbeat = tokio::time::interval(HEARTBEAT_EVERY);
         let mut key_check = tokio::time::interval(KEY_CHECKED_EVERY);
-        // The head is of no use to a reader before the first bytes of the body.
         let mut slice = first;
         loop {
             let text = shown(&slice);
@@ -155,21 +155,8 @@ impl Reader {
                 return Ok(());
             }
             let read_at = Instant::now();
-            while !slice.more {
-                tokio::select! {
-                    () = happened.changed() => break,
-                    _ = heartbeat.tick() => {
-                        if !self.send(": \n\n".to_owned()).await {
-                            return Ok(());
-                        }
-                        let now = self.api.clock.now();
-                        let until = now.plus_ms(STREAM_WANTED_MS);
-                        self.api.store.want_events(self.app, until, now).await?;
-                    }
-                    _ = key_check.tick() => if !self.is_open().await? {
-                        return Ok(());
-                    },
-                }
+            if !slice.more && !self.wait((&mut happened, &mut heartbeat, &mut key_check)).await? {
+                return Ok(());
             }
             tokio::time::sleep_until(read_at + READ_EVERY).await;
             if slice.more && !self.is_open().await? {
@@ -177,6 +164,29 @@ impl Reader {
             }
             let from = ReadFrom::After(slice.cursor);
             slice = self.api.store.read_events(self.app, from, self.types).await?;
+        }
+    }
+
+    /// Waits for news, and shows meanwhile that the stream lives; false when it does not any more.
+    async fn wait(
+        &self,
+        (happened, heartbeat, key_check): (&mut Heard, &mut Interval, &mut Interval),
+    ) -> Result<bool, StoreError> {
+        loop {
+            tokio::select! {
+                () = happened.changed() => return Ok(true),
+                _ = heartbeat.tick() => {
+                    if !self.send(": \n\n".to_owned()).await {
+                        return Ok(false);
+                    }
+                    let now = self.api.clock.now();
+                    let until = now.plus_ms(STREAM_WANTED_MS);
+                    self.api.store.want_events(self.app, until, now).await?;
+                }
+                _ = key_check.tick() => if !self.is_open().await? {
+                    return Ok(false);
+                },
+            }
         }
     }
 

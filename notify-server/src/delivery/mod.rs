@@ -27,7 +27,7 @@ mod slots;
 mod stop;
 mod view;
 
-pub(crate) use changes::Changes;
+pub(crate) use changes::{Changes, Heard};
 pub use config::{CREDIT_DEFAULT, EngineConfig};
 pub use decision::{Attempted, Next, RetryPolicy, decide};
 pub use engine::Engine;

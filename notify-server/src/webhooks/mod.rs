@@ -30,6 +30,7 @@ use self::engine::{Ear, Engine};
 pub(crate) use self::secret::{make_secret, open_secret};
 use crate::clock::SharedClock;
 use crate::delivery::Changes;
+pub(crate) use crate::delivery::Heard;
 use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, SharedStore, StoreError};
