@@ -28,6 +28,7 @@ use crate::outbound::Outbound;
 use crate::provider_source::StoredProviders;
 use crate::providers::Providers;
 use crate::retention::{self, Keep};
+use crate::secrets::MasterKey;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
 use crate::webhooks::{self, Webhooks};
@@ -117,13 +118,8 @@ impl App {
             last_sample: tokio::sync::Mutex::default(),
         };
         let stopping = CancellationToken::new();
-        let (webhooks, webhooks_view) = Webhooks::start(webhooks::Around {
-            store: store.clone(),
-            clock: clock.clone(),
-            outbound: outbound.clone(),
-            master_key: master_key.clone(),
-            metrics: metrics.webhooks(),
-        });
+        let its = (&outbound, &master_key, &*metrics);
+        let (webhooks, webhooks_view) = Webhooks::start(webhooks_around(&store, &clock, its));
         let api = Arc::new(Api {
             store: store.clone(),
             clock: clock.clone(),
@@ -252,6 +248,20 @@ fn limits(config: &Config) -> Limits {
         connections_max: config.max_connections,
         connections_per_address_max: config.max_connections_per_address,
         trusted_proxies: config.trusted_proxies.clone(),
+    }
+}
+
+fn webhooks_around(
+    store: &SharedStore,
+    clock: &SharedClock,
+    (outbound, master_key, metrics): (&Outbound, &Arc<MasterKey>, &Metrics),
+) -> webhooks::Around {
+    webhooks::Around {
+        store: store.clone(),
+        clock: clock.clone(),
+        outbound: outbound.clone(),
+        master_key: master_key.clone(),
+        metrics: metrics.webhooks(),
     }
 }
 

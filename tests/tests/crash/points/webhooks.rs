@@ -66,5 +66,6 @@ async fn a_message_is_told_whatever_point_of_it_a_process_ends_at() -> Result<()
     }
     server.stop().await?;
     server.sandbox.stop().await;
-    ensure_whole(&folder.path().join("notify.db"))
+    ensure_whole(&folder.path().join("notify.db"))?;
+    Ok(())
 }
