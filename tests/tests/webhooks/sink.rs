@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -38,11 +37,6 @@ impl Got {
     pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value)
-    }
-
-    /// The body.
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
