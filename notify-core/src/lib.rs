@@ -32,6 +32,7 @@ mod statistics;
 mod tag;
 mod time;
 mod violations;
+mod web;
 mod webhook;
 
 pub use admin::*;
@@ -54,4 +55,5 @@ pub use statistics::*;
 pub use tag::*;
 pub use time::*;
 pub use violations::*;
+pub use web::*;
 pub use webhook::*;

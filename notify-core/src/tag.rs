@@ -84,7 +84,8 @@ fn read(object: &mut Object<'_, '_>) -> SetTags {
     SetTags { tags: object.objects("tags", TAGS_PER_REQUEST_MAX, read_tag).unwrap_or_default() }
 }
 
-fn read_tag(object: &mut Object<'_, '_>) -> Tag {
+/// One tag of a list.
+pub(crate) fn read_tag(object: &mut Object<'_, '_>) -> Tag {
     let name = object.required_string("name");
     object.require("type");
     object.require("value");
@@ -101,10 +102,15 @@ fn read_tag(object: &mut Object<'_, '_>) -> Tag {
 }
 
 fn check(request: SetTags, _now: Timestamp, findings: &mut Findings) -> Option<Vec<Tag>> {
+    Some(check_tags(request.tags, TAGS_PER_REQUEST_MAX, findings))
+}
+
+/// The rules of a list of tags.
+pub(crate) fn check_tags(given: Vec<Tag>, max: usize, findings: &mut Findings) -> Vec<Tag> {
     let tags = path("tags");
-    findings.at_most(&tags, request.tags.len(), TAGS_PER_REQUEST_MAX, "tags");
+    findings.at_most(&tags, given.len(), max, "tags");
     let mut names = std::collections::HashSet::new();
-    for (place, tag) in request.tags.iter().enumerate() {
+    for (place, tag) in given.iter().enumerate() {
         let tag_path = tags.index(place);
         let name_path = tag_path.field("name");
         findings.required_up_to(&name_path, tag.name.clone(), TAG_NAME_CHARS_MAX);
@@ -112,5 +118,5 @@ fn check(request: SetTags, _now: Timestamp, findings: &mut Findings) -> Option<V
             findings.broken(&name_path, "is given twice");
         }
     }
-    Some(request.tags)
+    given
 }

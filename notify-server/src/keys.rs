@@ -77,6 +77,14 @@ pub(crate) fn key_hash(kind: KeyKind, text: &str) -> Option<[u8; 32]> {
     (checksum(body.as_bytes()) == given).then(|| hash(text))
 }
 
+/// Draws the secret of a browser's device and answers it with its hash. It needs no checksum: no
+/// person copies it, and no scanner finds it in a repository.
+pub(crate) fn make_device_secret() -> (String, [u8; 32]) {
+    let text: String = std::iter::repeat_with(random_char).take(RANDOM_CHARS).collect();
+    let hash = hash(&text);
+    (text, hash)
+}
+
 /// SHA-256.
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     digest::digest(&digest::SHA256, bytes)

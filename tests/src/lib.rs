@@ -4,6 +4,7 @@
 mod audience;
 mod caller;
 mod checker;
+mod chromium;
 mod command;
 mod disk_fault;
 mod journal;
@@ -11,6 +12,7 @@ mod ledger;
 mod people;
 mod process;
 mod server;
+mod site;
 mod survivor;
 mod tight_disk;
 mod told;
@@ -20,6 +22,7 @@ mod world;
 pub use audience::{android, browser, browser_endpoint, crowd, ios, register};
 pub use caller::{Caller, Reply};
 pub use checker::{Ended, Fate, History, Member, Told, Verdict};
+pub use chromium::{Attached, Chromium};
 pub use command::{Notify, Output};
 pub use disk_fault::DiskFault;
 pub use journal::{Arrival, Journal};
@@ -29,6 +32,7 @@ pub use process::{Launch, ServerProcess, back_up};
 pub use server::{
     TestServer, configure_all, configure_providers, start_sandbox, start_sandbox_with,
 };
+pub use site::Site;
 pub use survivor::Survivor;
 pub use tight_disk::TightDisk;
 pub use told::{ensure_settled, ensure_whole};

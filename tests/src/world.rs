@@ -196,6 +196,9 @@ pub fn body(route: &Route) -> Option<Value> {
         | ("POST", "/v1/webhooks/{id}/attempts/{attempt_id}/redeliver") => json!({}),
         ("POST", "/admin/v1/apps") => json!({"name": "made", "language": "de"}),
         ("PATCH", "/admin/v1/apps/{id}") => json!({"name": "renamed"}),
+        ("PUT", "/admin/v1/apps/{id}/web") => {
+            json!({"allowed_origins": ["https://shop.example"], "allowed_tags": ["t"]})
+        }
         ("POST", "/admin/v1/apps/{id}/keys") => json!({"name": "made"}),
         ("PUT", "/admin/v1/apps/{id}/providers/{provider}") => {
             json!({"service_account": {"type": "service_account"}})

@@ -1,7 +1,7 @@
 //! `notify apps` (admin API).
 
 use clap::Subcommand;
-use notify_client::notify_core::{CreateApp, UpdateApp};
+use notify_client::notify_core::{AppId, CreateApp, SetWebAccess, UpdateApp};
 
 use super::paging::{PageArgs, show_all};
 use crate::{failure::Failure, output::view, session::Session};
@@ -39,6 +39,25 @@ pub(crate) enum Apps {
         #[arg(long, value_parser = ["active", "suspended"], group = "change")]
         status: Option<String>,
     },
+    /// Say which pages may subscribe browsers without an API key; show it when nothing is said.
+    Web {
+        /// Its name or id.
+        app: String,
+        /// Origin of a page, such as `https://shop.example`; once for each. Replaces what was said
+        /// before, tags and push services too.
+        #[arg(long = "origin", value_name = "ORIGIN")]
+        origins: Vec<String>,
+        /// Tag that a browser may set on itself; once for each.
+        #[arg(long = "tag", value_name = "NAME", requires = "origins")]
+        tags: Vec<String>,
+        /// Host of a push service, `*.` before a whole domain, in place of those of the known
+        /// browsers; once for each.
+        #[arg(long = "push-service", value_name = "HOST", requires = "origins")]
+        push_services: Vec<String>,
+        /// Let no page call any more.
+        #[arg(long, conflicts_with = "origins")]
+        off: bool,
+    },
     /// Delete an application with all it has.
     Delete {
         /// Its name or id.
@@ -71,9 +90,48 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
             admin.update_app(session.named_app(&app).await?, &change).await?;
             session.out.done()
         }
+        Apps::Web { app, off: true, .. } => {
+            admin.clear_web_access(session.named_app(&app).await?).await?;
+            session.out.done()
+        }
+        Apps::Web { app, origins, tags, push_services, off: false } => {
+            let app = session.named_app(&app).await?;
+            if !origins.is_empty() {
+                let access = SetWebAccess {
+                    allowed_origins: origins,
+                    allowed_tags: Some(tags),
+                    push_services: Some(push_services).filter(|hosts| !hosts.is_empty()),
+                };
+                admin.set_web_access(app, &access).await?;
+            }
+            show_web(app, session).await
+        }
         Apps::Delete { app } => {
             admin.delete_app(session.named_app(&app).await?).await?;
             session.out.done()
         }
     }
+}
+
+/// Shows what pages may do and, to people, what to put into them.
+async fn show_web(app: AppId, session: &mut Session) -> Result<(), Failure> {
+    let access = session.notify()?.admin().get_web_access(app).await?;
+    session.out.show(&access, &view::WEB_ACCESS)?;
+    if !session.out.is_for_people() {
+        return Ok(());
+    }
+    let server = session.server().unwrap_or_default().trim_end_matches('/').to_owned();
+    let snippet = format!(
+        "
+In the page:
+  <script src=\"{server}/sdk/notify.js\"></script>
+  <script>
+    Notify.init({{ app: '{app}' }});
+    // From a click: Notify.subscribe();
+  </script>
+As /notify-sw.js of the site:
+  importScripts('{server}/sdk/notify-sw.js');
+"
+    );
+    session.out.text(snippet.as_bytes())
 }

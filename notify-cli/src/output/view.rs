@@ -1,10 +1,12 @@
 //! Which fields of which answer make the columns of a table or a CSV file.
 
 mod campaigns;
+mod web;
 
 pub(crate) use self::campaigns::*;
 mod webhooks;
 
+pub(crate) use self::web::WEB_ACCESS;
 pub(crate) use self::webhooks::*;
 use super::cell::Kind;
 

@@ -3,7 +3,7 @@
 use notify_core::{
     App, AppCreated, AppDiagnostics, AppId, AppList, CreateApp, CreateKey, Diagnostics, KeyCreated,
     KeyId, KeyList, PageQuery, ProviderChecked, ProviderKind, ProviderList, ProviderView,
-    UpdateApp,
+    SetWebAccess, UpdateApp, WebAccess,
 };
 use reqwest::Method;
 use serde_json::Value;
@@ -256,6 +256,59 @@ handle! {
             &["apps", &app.to_string(), "providers", provider.as_str(), "resume"],
         )
         .done());
+
+    /// Says which pages may subscribe browsers without an API key: `PUT /admin/v1/apps/:id/web`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when an origin is none; [`crate::Error::NotFound`] when the id
+    /// names no application.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::{AppId, SetWebAccess};
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// let access = SetWebAccess {
+    ///     allowed_origins: vec!["https://shop.example".into()],
+    ///     ..Default::default()
+    /// };
+    /// notify.admin().set_web_access(app, &access).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn set_web_access(app: AppId, access: &SetWebAccess) -> () =
+        Call::admin(Method::PUT, &["apps", &app.to_string(), "web"]).done().checked(access);
+
+    /// Which pages may subscribe browsers without an API key: `GET /admin/v1/apps/:id/web`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when none may, or the id names no application.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::AppId;
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// println!("{:?}", notify.admin().get_web_access(app).await?.allowed_origins);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn get_web_access(app: AppId) -> WebAccess =
+        Ok(Call::admin(Method::GET, &["apps", &app.to_string(), "web"]));
+
+    /// Lets no page call any more; devices that subscribed stay: `DELETE /admin/v1/apps/:id/web`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when none may, or the id names no application.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::AppId;
+    /// # async fn example(notify: notify_client::Client, app: AppId)
+    /// # -> Result<(), notify_client::Error> {
+    /// notify.admin().clear_web_access(app).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn clear_web_access(app: AppId) -> () =
+        Ok(Call::admin(Method::DELETE, &["apps", &app.to_string(), "web"]).done());
 
     /// How the server is set up, and whether it works: `GET /admin/v1/diagnostics`.
     ///

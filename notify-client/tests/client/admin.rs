@@ -54,6 +54,33 @@ async fn apps_read_back() {
 }
 
 #[tokio::test]
+async fn web_access_is_set_read_and_cleared() {
+    let server = Server::answering(json!({ "success": true })).await;
+    let access = SetWebAccess {
+        allowed_origins: vec!["https://shop.example".into()],
+        allowed_tags: Some(vec!["news".into()]),
+        push_services: None,
+    };
+    server.client().admin().set_web_access(app_id(), &access).await.unwrap();
+    let body = json!({ "allowed_origins": ["https://shop.example"], "allowed_tags": ["news"] });
+    server.saw(&format!("PUT /admin/v1/apps/{ID}/web"), Some(body)).await;
+    let wildcard = SetWebAccess { allowed_origins: vec!["*".into()], ..Default::default() };
+    let refused = server.client().admin().set_web_access(app_id(), &wildcard).await;
+    assert!(matches!(refused, Err(notify_client::Error::Invalid(..))), "{refused:?}");
+
+    let read = json!({ "allowed_origins": ["https://shop.example"], "allowed_tags": [],
+        "push_services": ["push.example"] });
+    let server = Server::answering(read.clone()).await;
+    let access = server.client().admin().get_web_access(app_id()).await.unwrap();
+    server.saw(&format!("GET /admin/v1/apps/{ID}/web"), None).await;
+    assert_eq!(serde_json::to_value(&access).unwrap(), read);
+
+    let server = Server::answering(json!({ "success": true })).await;
+    server.client().admin().clear_web_access(app_id()).await.unwrap();
+    server.saw(&format!("DELETE /admin/v1/apps/{ID}/web"), None).await;
+}
+
+#[tokio::test]
 async fn keys_are_created_listed_and_revoked() {
     let server = Server::answering(json!({ "id": ID, "api_key": "nk_secret" })).await;
     let ci = CreateKey { name: Some("ci".into()) };

@@ -8,6 +8,8 @@ mod request;
 mod subscribe;
 mod valid;
 
+pub(crate) use subscribe::{check_subscription, read_subscription};
+
 pub use read_back::*;
 pub use request::*;
 pub use valid::*;

@@ -19,7 +19,7 @@ use crate::{
     violations::Findings,
 };
 
-request!(Subscribe => Subscription, Body::Required, read, check);
+request!(Subscribe => Subscription, Body::Required, read, check_subscription);
 
 /// Platforms that subscribe instead of registering (B25).
 const PLATFORMS: [Platform; 3] = [Platform::Web, Platform::FbMessenger, Platform::ChatApp];
@@ -50,7 +50,8 @@ fn read(object: &mut Object<'_, '_>) -> Subscribe {
     }
 }
 
-fn read_subscription(object: &mut Object<'_, '_>) -> PushSubscription {
+/// A browser's subscription, as `/v1/subscriptions` and `/web/v1` read it.
+pub(crate) fn read_subscription(object: &mut Object<'_, '_>) -> PushSubscription {
     object.require("keys");
     PushSubscription {
         endpoint: object.required_string("endpoint"),
@@ -65,7 +66,12 @@ fn read_keys(object: &mut Object<'_, '_>) -> PushKeys {
     PushKeys { p256dh: object.required_string("p256dh"), auth: object.required_string("auth") }
 }
 
-fn check(request: Subscribe, _now: Timestamp, findings: &mut Findings) -> Option<Subscription> {
+/// The rules of a subscription.
+pub(crate) fn check_subscription(
+    request: Subscribe,
+    _now: Timestamp,
+    findings: &mut Findings,
+) -> Option<Subscription> {
     let Subscribe { platform, subscription, recipient_id, .. } = request;
     let platform = findings.word(&path("platform"), &platform, &PLATFORMS, Platform::as_str);
     let endpoint = platform.and_then(|platform| {

@@ -13,6 +13,7 @@ use percent_encoding::percent_decode_str;
 
 use super::Api;
 use super::error::ApiError;
+use super::front::Page;
 use crate::keys::sha256;
 use crate::store::{AppAccess, AppNo, Once, PageRequest};
 
@@ -25,6 +26,8 @@ pub(crate) enum Caller {
     App(Arc<AppAccess>),
     /// An administrator, under `/admin/v1`.
     Admin,
+    /// A page in a browser, under `/web/v1`.
+    Page(Arc<Page>),
     /// Anyone, elsewhere.
     Anyone,
 }
@@ -72,9 +75,22 @@ impl Ctx {
         &self.access().app
     }
 
-    /// Its inside number.
+    /// The inside number of the application whose key was used, or that let the page in.
     pub(crate) fn app_no(&self) -> AppNo {
-        self.access().no
+        match &self.exchange.caller {
+            Caller::Page(page) => page.web.no,
+            Caller::App(_) | Caller::Admin | Caller::Anyone => self.access().no,
+        }
+    }
+
+    /// The page that calls.
+    pub(crate) fn page(&self) -> &Page {
+        match &self.exchange.caller {
+            Caller::Page(page) => page,
+            Caller::App(_) | Caller::Admin | Caller::Anyone => {
+                unreachable!("the front lets nobody but pages in under /web/v1")
+            }
+        }
     }
 
     /// When the request came in.
@@ -155,7 +171,7 @@ impl Ctx {
     fn access(&self) -> &AppAccess {
         match &self.exchange.caller {
             Caller::App(access) => access,
-            Caller::Admin | Caller::Anyone => {
+            Caller::Page(_) | Caller::Admin | Caller::Anyone => {
                 unreachable!("the front authenticates every path under /v1")
             }
         }

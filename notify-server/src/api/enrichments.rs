@@ -7,19 +7,28 @@ use super::ctx::Ctx;
 use super::error::ApiError;
 use super::reply::Reply;
 
-/// `GET /v1/enrichments/{campaign_id}`. Feeds are not fetched yet, so that a `content_feed` has no
-/// items.
+/// `GET /v1/enrichments/{campaign_id}`.
 pub(crate) async fn get(ctx: Ctx, query: EnrichmentQuery) -> Result<Reply<Enrichment>, ApiError> {
-    let campaign = match ctx.text("campaign_id")? {
-        "default" => CampaignRef::Default,
-        _ => CampaignRef::Id(ctx.id("campaign_id")?),
-    };
-    let (app, store) = (ctx.app_no(), &ctx.api().store);
     let notification = query.notification_id.map(NotificationId::new).transpose();
     let device = query.device_id.map(DeviceId::new).transpose();
     let (Ok(notification), Ok(device)) = (notification, device) else {
         return Err(ApiError::NotFound);
     };
+    answer(&ctx, notification, device).await
+}
+
+/// The campaign of the path, for whoever may ask. Feeds are not fetched yet, so that a
+/// `content_feed` has no items.
+pub(crate) async fn answer(
+    ctx: &Ctx,
+    notification: Option<NotificationId>,
+    device: Option<DeviceId>,
+) -> Result<Reply<Enrichment>, ApiError> {
+    let campaign = match ctx.text("campaign_id")? {
+        "default" => CampaignRef::Default,
+        _ => CampaignRef::Id(ctx.id("campaign_id")?),
+    };
+    let (app, store) = (ctx.app_no(), &ctx.api().store);
     let named = notification.is_some() || device.is_some();
     if named && !store.names_exist(app, notification, device).await? {
         return Err(ApiError::NotFound);

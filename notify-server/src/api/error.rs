@@ -31,6 +31,13 @@ pub(crate) enum ApiError {
     /// them, for the same reason.
     #[error("missing or invalid signature")]
     HookUnauthorized,
+    /// A page calls an application that does not let its origin in, is suspended, or is none. One
+    /// text for all of them, for the same reason.
+    #[error("this origin may not call")]
+    PageUnauthorized,
+    /// A browser acts for a device without its secret, or for none.
+    #[error("missing or wrong device secret")]
+    DeviceUnauthorized,
     /// An unknown path, or an id that names nothing.
     #[error("not found")]
     NotFound,
@@ -83,9 +90,11 @@ impl ApiError {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Invalid(_) | Self::TooSlow => StatusCode::BAD_REQUEST,
-            Self::Unauthorized | Self::AdminUnauthorized | Self::HookUnauthorized => {
-                StatusCode::UNAUTHORIZED
-            }
+            Self::Unauthorized
+            | Self::AdminUnauthorized
+            | Self::HookUnauthorized
+            | Self::PageUnauthorized
+            | Self::DeviceUnauthorized => StatusCode::UNAUTHORIZED,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -124,6 +133,8 @@ impl ApiError {
             Self::Unauthorized
             | Self::AdminUnauthorized
             | Self::HookUnauthorized
+            | Self::PageUnauthorized
+            | Self::DeviceUnauthorized
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
             | Self::TooLarge { .. }
@@ -146,6 +157,12 @@ impl ApiError {
             }
             Self::HookUnauthorized => {
                 Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Signature")))
+            }
+            Self::PageUnauthorized => {
+                Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Origin")))
+            }
+            Self::DeviceUnauthorized => {
+                Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("DeviceSecret")))
             }
             Self::MethodNotAllowed { allow } => {
                 let allow = HeaderValue::from_str(allow).expect("methods are visible ASCII");
@@ -172,6 +189,8 @@ impl ApiError {
             | Self::Unauthorized
             | Self::AdminUnauthorized
             | Self::HookUnauthorized
+            | Self::PageUnauthorized
+            | Self::DeviceUnauthorized
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
             | Self::TooLarge { .. }

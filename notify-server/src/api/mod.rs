@@ -39,10 +39,12 @@ mod poll_page;
 mod polls;
 mod preview;
 mod probes;
+mod sdk;
 mod statistics;
 mod stream;
 mod subscriptions;
 mod tags;
+mod web;
 mod webhooks;
 
 use std::sync::Arc;

@@ -21,6 +21,7 @@ use super::route::{Route, placeholder, segments};
 const JSON: &str = "application/json";
 const API_KEY: &str = "api_key";
 const ADMIN_KEY: &str = "admin_key";
+const DEVICE_SECRET: &str = "device_secret";
 
 type Named = Vec<(String, RefOr<Schema>)>;
 
@@ -75,6 +76,8 @@ pub(crate) fn document(routes: &[Route]) -> String {
     components.add_security_scheme(API_KEY, SecurityScheme::ApiKey(api_key));
     let bearer = Http::new(HttpAuthScheme::Bearer);
     components.add_security_scheme(ADMIN_KEY, SecurityScheme::Http(bearer));
+    let secret = ApiKey::Header(ApiKeyValue::new("X-Device-Secret"));
+    components.add_security_scheme(DEVICE_SECRET, SecurityScheme::ApiKey(secret));
     let info = InfoBuilder::new()
         .title("Notify")
         .version(env!("CARGO_PKG_VERSION"))
@@ -113,13 +116,18 @@ fn operation(route: &Route) -> OperationBuilder {
         answer = answer.content(JSON, content);
     }
     operation = operation.response("200", answer.build());
-    let Some(scheme) = security(route.template) else { return operation };
+    let scheme = security(route.template);
+    if scheme.is_none() && !route.template.starts_with("/web/") {
+        return operation;
+    }
     let error = Ref::from_schema_name(ErrorBody::name());
     let content = ContentBuilder::new().schema(Some(error)).build();
     let error = ResponseBuilder::new().description("What is wrong").content(JSON, content);
-    operation
-        .response("default", error.build())
-        .security(SecurityRequirement::new(scheme, Vec::<String>::new()))
+    operation = operation.response("default", error.build());
+    match scheme {
+        Some(scheme) => operation.security(SecurityRequirement::new(scheme, Vec::<String>::new())),
+        None => operation,
+    }
 }
 
 fn parameter(
@@ -142,6 +150,7 @@ fn security(template: &str) -> Option<&'static str> {
     match segments.next() {
         Some("v1") => Some(API_KEY),
         Some("admin") => Some(ADMIN_KEY),
+        Some("web") if template.contains("{device_id}") => Some(DEVICE_SECRET),
         _ => None,
     }
 }

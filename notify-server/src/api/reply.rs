@@ -37,13 +37,12 @@ impl<T: Serialize> Reply<T> {
     /// The answer, or 304 when the client has it already (RFC 9110 section 13.1.2).
     pub(crate) fn tagged(answer: T, if_none_match: Option<&HeaderValue>) -> Self {
         let mut reply = Self::of(json_bytes(&answer), false);
-        let digest = URL_SAFE_NO_PAD.encode(&sha256(&reply.body)[..ETAG_BYTES]);
-        let etag = format!("\"{digest}\"");
+        let etag = etag_of(&reply.body);
         if if_none_match.is_some_and(|known| names(known, &etag)) {
             reply.status = StatusCode::NOT_MODIFIED;
             reply.body = Bytes::new();
         }
-        reply.etag = Some(etag.try_into().expect("base64 in quotes is a header value"));
+        reply.etag = Some(etag);
         reply
     }
 
@@ -90,8 +89,14 @@ pub(crate) fn json_bytes<T: Serialize>(model: &T) -> Bytes {
     serde_json::to_vec(model).expect("our models have string keys and finite numbers").into()
 }
 
+/// The `ETag` of a body.
+pub(crate) fn etag_of(body: &[u8]) -> HeaderValue {
+    let digest = URL_SAFE_NO_PAD.encode(&sha256(body)[..ETAG_BYTES]);
+    format!("\"{digest}\"").try_into().expect("base64 in quotes is a header value")
+}
+
 /// Whether `If-None-Match` names the tag; weak tags compare like strong ones here.
-fn names(if_none_match: &HeaderValue, etag: &str) -> bool {
+pub(crate) fn names(if_none_match: &HeaderValue, etag: &HeaderValue) -> bool {
     if_none_match.to_str().is_ok_and(|known| {
         let mut tags = known.split(',').map(str::trim);
         tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)

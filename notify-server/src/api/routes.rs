@@ -9,17 +9,18 @@ use notify_core::{
     ListDeliveries, ListDevices, NoBody, NoQuery, NotificationCreated, NotificationList,
     NotificationPreview, NotificationRecord, NotificationStatistics, NotificationStatisticsQuery,
     PageQuery, Poll, ProviderChecked, ProviderList, ProviderView, RegisterDevice, ReportEvents,
-    ReportNotification, SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated, Success,
-    TagList, Template, UpdateApp, UpdateWebhook, Webhook, WebhookAttempt, WebhookAttemptList,
-    WebhookCreated, WebhookList,
+    ReportNotification, SetCampaignStatus, SetTags, SetWebAccess, Subscribe, SubscriptionCreated,
+    Success, TagList, Template, UpdateApp, UpdateWebhook, WebAccess, WebConfig, WebReport,
+    WebSubscribe, WebSubscribed, Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated,
+    WebhookList,
 };
 
-use super::admin::{apps, diagnostics, keys, providers};
+use super::admin::{apps, diagnostics, keys, providers, web as web_access};
 use super::route::{Route, delete, get, hook, patch, post, post_anew, put, raw};
 use super::{
     campaigns, deliveries, devices, docs_page, enrichments, events, explain, feeds, hooks,
-    notifications, poll_page, polls, preview, probes, statistics, stream, subscriptions, tags,
-    webhooks,
+    notifications, poll_page, polls, preview, probes, sdk, statistics, stream, subscriptions, tags,
+    web, webhooks,
 };
 
 const LIMIT: (&str, &str) = ("limit", "Page size, 1 to 1,000; 50 by default");
@@ -32,6 +33,7 @@ pub(crate) fn routes() -> Vec<Route> {
     routes.extend(audience());
     routes.extend(templates());
     routes.extend(administration());
+    routes.extend(browsers());
     routes.extend(beside());
     routes.extend(hooks_of_platforms());
     routes.extend(events_out());
@@ -193,10 +195,40 @@ fn administration() -> Vec<Route> {
             providers::resume,
         )
         .about("Let deliveries go on that are held", ""),
+        put::<SetWebAccess, Success>("/admin/v1/apps/{id}/web", web_access::put)
+            .about("Say which pages may subscribe browsers without an API key", ""),
+        get::<NoQuery, WebAccess>("/admin/v1/apps/{id}/web", web_access::get)
+            .about("Read which pages may", ""),
+        delete::<NoQuery, Success>("/admin/v1/apps/{id}/web", web_access::delete)
+            .about("Let no page call any more", ""),
         get::<NoQuery, AppDiagnostics>("/admin/v1/apps/{id}/devices/diagnostics", diagnostics::app)
             .about("How the devices of an application fit its providers", ""),
         get::<NoQuery, Diagnostics>("/admin/v1/diagnostics", diagnostics::server)
             .about("How the server is set up, and whether it works", ""),
+    ]
+}
+
+fn browsers() -> Vec<Route> {
+    vec![
+        get::<NoQuery, WebConfig>("/web/v1/{app_id}", web::config)
+            .about("What a page needs to subscribe", ""),
+        post::<WebSubscribe, WebSubscribed>(web::SUBSCRIBE, web::subscribe)
+            .about("Subscribe this browser", "B25"),
+        delete::<NoQuery, Success>("/web/v1/{app_id}/devices/{device_id}", web::unsubscribe)
+            .about("Erase this browser's device with all that is kept about it", "B23"),
+        post::<WebReport, EventsAccepted>(
+            "/web/v1/{app_id}/devices/{device_id}/events",
+            web::report,
+        )
+        .about("Record what this browser did with notifications", "B33"),
+        get::<EnrichmentQuery, Enrichment>(
+            "/web/v1/{app_id}/devices/{device_id}/enrichments/{campaign_id}",
+            web::enrichment,
+        )
+        .about("What this browser shows beside a notification", "B31")
+        .query(&[("notification_id", "The notification that is shown")]),
+        raw("/sdk/notify.js", sdk::page).about("The SDK for pages", ""),
+        raw("/sdk/notify-sw.js", sdk::worker).about("The SDK for service workers", ""),
     ]
 }
 

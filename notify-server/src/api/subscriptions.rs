@@ -25,7 +25,7 @@ pub(crate) async fn create(
 }
 
 /// The rules that core leaves to the server: they need addresses and a curve.
-fn check_web(web: &WebSubscription, outbound: &Outbound) -> Result<(), ApiError> {
+pub(super) fn check_web(web: &WebSubscription, outbound: &Outbound) -> Result<(), ApiError> {
     let mut broken = Vec::new();
     if let Err(rule) = outbound.target(&web.endpoint) {
         broken.push(format!("subscription.endpoint: {rule}"));

@@ -54,6 +54,10 @@ pub struct Config {
     pub auth_failures_per_minute: u32,
     /// Votes on the pages of polls a minute and client address; 0 is no limit.
     pub poll_votes_per_minute: u32,
+    /// Requests of pages a minute, application and client address; 0 is no limit.
+    pub web_requests_per_minute: u32,
+    /// Browsers that subscribe a minute and application; 0 is no limit.
+    pub web_subscriptions_per_minute: u32,
     /// Whose `X-Forwarded-For` counts.
     pub trusted_proxies: Networks,
     /// Largest body of a request, in bytes.
@@ -109,6 +113,8 @@ impl Default for Config {
             rate_limit: 0,
             auth_failures_per_minute: 300,
             poll_votes_per_minute: 600,
+            web_requests_per_minute: 120,
+            web_subscriptions_per_minute: 1_200,
             trusted_proxies: Networks::default(),
             max_body_bytes: 1_048_576,
             header_timeout: Span::from_secs(10),

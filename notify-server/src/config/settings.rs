@@ -63,6 +63,16 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "N",
         "Votes on the pages of polls a minute and client address; 0 is no limit",
     ),
+    count(
+        "web-requests-per-minute",
+        "N",
+        "Requests of web pages a minute, application and client address; 0 is no limit",
+    ),
+    count(
+        "web-subscriptions-per-minute",
+        "N",
+        "Browsers that subscribe by themselves a minute and application; 0 is no limit",
+    ),
     text("trusted-proxies", "NETS", "Addresses or networks whose X-Forwarded-For counts"),
     count("max-body-bytes", "BYTES", "Largest body of a request"),
     text("header-timeout", "SPAN", "Time for the head of a request"),

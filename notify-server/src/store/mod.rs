@@ -27,6 +27,7 @@ mod poll;
 mod provider;
 pub mod sqlite;
 mod upkeep;
+mod web;
 mod webhook;
 
 pub use app::*;
@@ -48,6 +49,7 @@ pub use page::*;
 pub use poll::*;
 pub use provider::*;
 pub use upkeep::*;
+pub use web::*;
 pub use webhook::*;
 
 use std::sync::Arc;
@@ -68,6 +70,7 @@ pub trait Store:
     + UpkeepStore
     + EventStore
     + WebhookStore
+    + WebStore
     + Send
     + Sync
     + 'static

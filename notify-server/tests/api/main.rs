@@ -21,3 +21,4 @@ mod slow;
 mod stop;
 mod table;
 mod tenancy;
+mod web;

@@ -15,8 +15,9 @@ use notify_core::{
     DeviceStatistics, Diagnostics, Enrichment, EventsAccepted, Explanation, FeedCreated, FeedList,
     KeyCreated, KeyList, NoBody, NotificationCreated, NotificationPreview, NotificationRecord,
     NotificationStatistics, Poll, ProviderChecked, ProviderView, RegisterDevice, ReportEvents,
-    ReportNotification, Request, SetCampaignStatus, SetTags, Subscribe, SubscriptionCreated,
-    Success, TagList, Template, Timestamp, UpdateApp, UpdateWebhook, Webhook, WebhookAttempt,
+    ReportNotification, Request, SetCampaignStatus, SetTags, SetWebAccess, Subscribe,
+    SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp, UpdateWebhook,
+    WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook, WebhookAttempt,
     WebhookAttemptList, WebhookCreated,
 };
 use notify_server::sandbox::apns::Reason;
@@ -119,6 +120,9 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "POST /admin/v1/apps" => request::<CreateApp>,
         "PATCH /admin/v1/apps/{id}" => request::<UpdateApp>,
         "POST /admin/v1/apps/{id}/keys" => request::<CreateKey>,
+        "PUT /admin/v1/apps/{id}/web" => request::<SetWebAccess>,
+        "POST /web/v1/{app_id}/devices" => request::<WebSubscribe>,
+        "POST /web/v1/{app_id}/devices/{device_id}/events" => request::<WebReport>,
         "PUT /admin/v1/apps/{id}/providers/{provider}" => answer::<Value>,
         "POST /hooks/messenger/{app_id}" | "POST /hooks/telegram/{app_id}" => answer::<Value>,
         "POST /admin/v1/apps/{id}/providers/{provider}/test"
@@ -162,6 +166,10 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /admin/v1/apps/{id}" => answer::<App>,
         "POST /admin/v1/apps/{id}/keys" => answer::<KeyCreated>,
         "GET /admin/v1/apps/{id}/keys" => answer::<KeyList>,
+        "GET /admin/v1/apps/{id}/web" => answer::<WebAccess>,
+        "GET /web/v1/{app_id}" => answer::<WebConfig>,
+        "POST /web/v1/{app_id}/devices" => answer::<WebSubscribed>,
+        "POST /web/v1/{app_id}/devices/{device_id}/events" => answer::<EventsAccepted>,
         "GET /admin/v1/apps/{id}/providers/{provider}" => answer::<ProviderView>,
         "POST /admin/v1/apps/{id}/providers/{provider}/test" => answer::<ProviderChecked>,
         "GET /admin/v1/apps/{id}/devices/diagnostics" => answer::<AppDiagnostics>,

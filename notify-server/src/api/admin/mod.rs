@@ -6,3 +6,4 @@ mod channels;
 pub(crate) mod diagnostics;
 pub(crate) mod keys;
 pub(crate) mod providers;
+pub(crate) mod web;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use moka::sync::Cache;
-use notify_core::{AppStatus, KeyId, Timestamp};
+use notify_core::{AppId, AppStatus, KeyId, Timestamp};
 
 use crate::causes::with_causes;
-use crate::store::{AppAccess, Change, ChangeListener, SharedStore, StoreError};
+use crate::store::{AppAccess, Change, ChangeListener, SharedStore, StoreError, WebApp};
 
 /// How long a key is believed, where another process may have revoked it.
 const BELIEVED_FOR: Duration = Duration::from_secs(5);
@@ -22,6 +22,7 @@ pub(crate) struct Keyring {
     store: SharedStore,
     applications: Cache<[u8; 32], Arc<AppAccess>>,
     administrators: Cache<[u8; 32], ()>,
+    webs: Cache<AppId, Arc<WebApp>>,
     /// Grows with each revocation: what was read before one is not remembered after it.
     revocations: AtomicU64,
     used: Mutex<HashMap<KeyId, Timestamp>>,
@@ -40,6 +41,7 @@ impl Keyring {
                 .max_capacity(REMEMBERED_MAX)
                 .time_to_live(BELIEVED_FOR)
                 .build(),
+            webs: Cache::builder().max_capacity(REMEMBERED_MAX).time_to_live(BELIEVED_FOR).build(),
             revocations: AtomicU64::new(0),
             used: Mutex::default(),
         });
@@ -84,10 +86,27 @@ impl Keyring {
         Ok(true)
     }
 
+    /// What an active application lets browsers do, if it lets them in.
+    pub(super) async fn web(&self, app: AppId) -> Result<Option<Arc<WebApp>>, StoreError> {
+        if let Some(web) = self.webs.get(&app) {
+            return Ok(Some(web));
+        }
+        let before = self.revocations.load(Ordering::SeqCst);
+        let web = self.store.web_access(app).await?;
+        let active = web.filter(|web| web.status == AppStatus::Active);
+        let Some(web) = active.map(Arc::new) else { return Ok(None) };
+        self.webs.insert(app, web.clone());
+        if self.revocations.load(Ordering::SeqCst) != before {
+            self.webs.invalidate(&app);
+        }
+        Ok(Some(web))
+    }
+
     fn forget(&self) {
         self.revocations.fetch_add(1, Ordering::SeqCst);
         self.applications.invalidate_all();
         self.administrators.invalidate_all();
+        self.webs.invalidate_all();
     }
 
     /// Writes when keys were last used; called now and then.

@@ -10,6 +10,7 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use notify_core::KeyId;
 
 use crate::api::error::ApiError;
+use crate::store::AppNo;
 
 /// Most clients remembered before old ones are looked for.
 const REMEMBERED_MAX: usize = 100_000;
@@ -71,6 +72,40 @@ impl VoteRate {
     }
 }
 
+/// Limits what pages ask: each address all its requests, each application the devices that are made.
+pub(super) struct PageRate {
+    requests: Limiter<(AppNo, IpAddr)>,
+    subscriptions: Limiter<AppNo>,
+}
+
+impl PageRate {
+    /// That many requests a minute, application and client, and that many subscriptions a minute
+    /// and application; 0 is no limit.
+    pub(super) fn new(requests_per_minute: u32, subscriptions_per_minute: u32) -> Self {
+        let per_minute = |count| NonZeroU32::new(count).map(Quota::per_minute);
+        Self {
+            requests: Limiter::new(per_minute(requests_per_minute)),
+            subscriptions: Limiter::new(per_minute(subscriptions_per_minute)),
+        }
+    }
+
+    /// Notes a request. A client over its own limit takes nothing from the application's.
+    pub(super) fn take(
+        &self,
+        app: AppNo,
+        client: IpAddr,
+        makes_device: bool,
+    ) -> Result<(), ApiError> {
+        self.requests.take(&(app, client))?;
+        if makes_device { self.subscriptions.take(&app) } else { Ok(()) }
+    }
+
+    pub(super) fn tidy(&self) {
+        self.requests.tidy();
+        self.subscriptions.tidy();
+    }
+}
+
 struct Limiter<K: Hash + Eq + Clone>(Option<DefaultKeyedRateLimiter<K>>);
 
 impl<K: Hash + Eq + Clone> Limiter<K> {
@@ -109,6 +144,17 @@ mod tests {
         let refused = throttle.failed(bad).unwrap_err();
         assert!(matches!(refused, ApiError::RateLimited { retry_after_seconds: 1..=31 }));
         assert!(throttle.failed(good).is_ok());
+    }
+
+    #[test]
+    fn a_page_over_its_limit_takes_nothing_from_the_others() {
+        let rate = PageRate::new(3, 4);
+        let (greedy, other) = (IpAddr::from([1, 1, 1, 1]), IpAddr::from([2, 2, 2, 2]));
+        let taken = |client, app| rate.take(AppNo(app), client, true).is_ok();
+        assert_eq!([0; 6].map(|_| taken(greedy, 1)), [true, true, true, false, false, false]);
+        assert_eq!([0; 2].map(|_| taken(other, 1)), [true, false], "one was left of the four");
+        assert!(taken(greedy, 2), "another application");
+        assert!(rate.take(AppNo(1), other, false).is_ok(), "no device is made");
     }
 
     #[test]

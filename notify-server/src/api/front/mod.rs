@@ -6,6 +6,7 @@ mod body;
 mod client;
 mod keyring;
 mod limits;
+mod page;
 mod request_id;
 
 use std::convert::Infallible;
@@ -22,9 +23,10 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use answer::AnswerBody;
 pub(crate) use keyring::Keyring;
+pub(crate) use page::Page;
 
 use self::client::client_address;
-use self::limits::{KeyRate, Throttle, VoteRate};
+use self::limits::{KeyRate, PageRate, Throttle, VoteRate};
 use self::request_id::RequestId;
 use super::Api;
 use super::ctx::{Caller, Exchange};
@@ -33,6 +35,7 @@ use super::poll_page;
 use super::routes::routes;
 use super::stream::Rest;
 use super::table::{Found, Row, Table};
+use super::web;
 use crate::config::Config;
 use crate::keys::{KeyKind, key_hash};
 
@@ -55,6 +58,7 @@ pub(crate) struct Front {
     throttle: Throttle,
     key_rate: KeyRate,
     vote_rate: VoteRate,
+    page_rate: PageRate,
     stopping: CancellationToken,
 }
 
@@ -64,8 +68,10 @@ impl Front {
         let throttle = Throttle::new(config.auth_failures_per_minute);
         let key_rate = KeyRate::new(config.rate_limit);
         let vote_rate = VoteRate::new(config.poll_votes_per_minute);
+        let page_rate =
+            PageRate::new(config.web_requests_per_minute, config.web_subscriptions_per_minute);
         let table = Table::new(&routes());
-        Self { table, keyring, throttle, key_rate, vote_rate, stopping, api }
+        Self { table, keyring, throttle, key_rate, vote_rate, page_rate, stopping, api }
     }
 
     /// Answers a request, whatever it is. `peer` is who holds the connection.
@@ -109,13 +115,56 @@ impl Front {
         peer: std::net::IpAddr,
     ) -> Response<Bytes> {
         let client = client_address(request.headers(), peer, &self.api.config.trusted_proxies);
-        // People get a page, whatever is wrong (B3).
-        let page_for = is_under(request.uri().path(), poll_page::AREA)
-            .then(|| poll_page::accept_language(request.headers()).to_owned());
-        match self.admit(request, found, client).await {
+        let is_for_pages = is_under(request.uri().path(), page::AREA);
+        let person = Person::of(&request);
+        let mut response = match self.enter(&request, client).await {
+            Ok(Caller::Page(page)) => {
+                let mut response = self.answer_page(request, found, &page, client).await;
+                page.may_read(&mut response);
+                response
+            }
+            Ok(caller) => self.serve(request, found, caller, client).await,
+            Err(error) => person.refused(error),
+        };
+        if is_for_pages {
+            // The answer is one page's; whoever keeps it must not give it to another.
+            response.headers_mut().insert(header::VARY, HeaderValue::from_static("origin"));
+        }
+        response
+    }
+
+    /// Answers a page that was let in.
+    async fn answer_page(
+        &self,
+        request: Request<Incoming>,
+        found: &Found<'_>,
+        page: &Arc<Page>,
+        client: std::net::IpAddr,
+    ) -> Response<Bytes> {
+        let makes_device = found.label() == web::SUBSCRIBE && request.method() == Method::POST;
+        if let Err(error) = self.page_rate.take(page.web.no, client, makes_device) {
+            return error.into_response();
+        }
+        if request.method() == Method::OPTIONS {
+            return page::preflight(found);
+        }
+        self.serve(request, found, Caller::Page(page.clone()), client).await
+    }
+
+    /// Answers a caller who is known.
+    async fn serve(
+        &self,
+        request: Request<Incoming>,
+        found: &Found<'_>,
+        caller: Caller,
+        client: std::net::IpAddr,
+    ) -> Response<Bytes> {
+        let person = Person::of(&request);
+        match self.admit(request, found, caller, client).await {
             Ok((exchange, row)) => {
                 let response = row.call(exchange).await;
-                // Past the table a 401 is a webhook's: its signature stands in head and body.
+                // Past the table a 401 is a webhook's or a device's: what it proves itself with
+                // stands in head and body.
                 if response.status() == StatusCode::UNAUTHORIZED
                     && let Err(error) = self.throttle.failed(client)
                 {
@@ -127,11 +176,21 @@ impl Front {
                     Err(error) => ApiError::Internal(error.into()).into_response(),
                 }
             }
-            Err(error) => match page_for {
-                Some(languages) => poll_page::refusal(error, &languages),
-                None => error.into_response(),
-            },
+            Err(error) => person.refused(error),
         }
+    }
+
+    /// Who calls, if the server takes the call.
+    async fn enter(
+        &self,
+        request: &Request<Incoming>,
+        client: std::net::IpAddr,
+    ) -> Result<Caller, ApiError> {
+        let path = request.uri().path();
+        if self.stopping.is_cancelled() && path != "/healthz" {
+            return Err(ApiError::Stopping);
+        }
+        self.authenticate(request.headers(), path, client).await
     }
 
     /// Lets a request through to its route, or says why not.
@@ -139,16 +198,13 @@ impl Front {
         &self,
         request: Request<Incoming>,
         found: &'t Found<'_>,
+        caller: Caller,
         client: std::net::IpAddr,
     ) -> Result<(Exchange, &'t Row), ApiError> {
-        let path = request.uri().path();
-        if self.stopping.is_cancelled() && path != "/healthz" {
-            return Err(ApiError::Stopping);
-        }
-        let caller = self.authenticate(request.headers(), path, client).await?;
         check_head(&request)?;
         let row = found.row()?;
-        let is_vote = request.method() == Method::POST && is_under(path, poll_page::AREA);
+        let is_vote =
+            request.method() == Method::POST && is_under(request.uri().path(), poll_page::AREA);
         if is_vote {
             self.vote_rate.take(client)?;
         }
@@ -156,8 +212,12 @@ impl Front {
         let reads_body = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
         let body = if reads_body {
             let config = &self.api.config;
-            let form_bytes_max = poll_page::FORM_BYTES_MAX.min(config.max_body_bytes);
-            let bytes_max = if is_vote { form_bytes_max } else { config.max_body_bytes };
+            let limit = config.max_body_bytes;
+            let bytes_max = match caller {
+                Caller::Page(_) => limit.min(page::BODY_BYTES_MAX),
+                Caller::Anyone if is_vote => limit.min(poll_page::FORM_BYTES_MAX),
+                Caller::App(_) | Caller::Admin | Caller::Anyone => limit,
+            };
             body::collect(incoming, bytes_max, config.body_timeout.0).await?
         } else {
             Bytes::new()
@@ -185,11 +245,17 @@ impl Front {
             self.application(headers).await
         } else if is_under(path, "/admin/v1") {
             self.administrator(headers).await
+        } else if is_under(path, page::AREA) {
+            self.page(headers, path).await
         } else {
             return Ok(Caller::Anyone);
         };
         match outcome {
-            Err(error @ (ApiError::Unauthorized | ApiError::AdminUnauthorized)) => {
+            Err(
+                error @ (ApiError::Unauthorized
+                | ApiError::AdminUnauthorized
+                | ApiError::PageUnauthorized),
+            ) => {
                 self.throttle.failed(client)?;
                 Err(error)
             }
@@ -204,6 +270,15 @@ impl Front {
         let access = access.ok_or(ApiError::Unauthorized)?;
         self.key_rate.take(access.key)?;
         Ok(Caller::App(access))
+    }
+
+    async fn page(&self, headers: &HeaderMap, path: &str) -> Result<Caller, ApiError> {
+        let app = page::app_of(path).ok_or(ApiError::PageUnauthorized)?;
+        let origin = page::origin_of(headers, &self.api.public_url);
+        let origin = origin.ok_or(ApiError::PageUnauthorized)?;
+        let web = self.keyring.web(app).await?.ok_or(ApiError::PageUnauthorized)?;
+        let page = Page::admitted(app, &web, origin).ok_or(ApiError::PageUnauthorized)?;
+        Ok(Caller::Page(Arc::new(page)))
     }
 
     async fn administrator(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
@@ -221,6 +296,24 @@ impl Front {
         self.throttle.tidy();
         self.key_rate.tidy();
         self.vote_rate.tidy();
+        self.page_rate.tidy();
+    }
+}
+
+/// Who reads what is wrong: a person at a poll gets a page, whatever it is (B3), everybody else JSON.
+struct Person(Option<String>);
+
+impl Person {
+    fn of(request: &Request<Incoming>) -> Self {
+        let is_person = is_under(request.uri().path(), poll_page::AREA);
+        Self(is_person.then(|| poll_page::accept_language(request.headers()).to_owned()))
+    }
+
+    fn refused(&self, error: ApiError) -> Response<Bytes> {
+        match &self.0 {
+            Some(languages) => poll_page::refusal(error, languages),
+            None => error.into_response(),
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub mod retries;
 pub mod statistics;
 pub mod tags;
 pub mod upkeep;
+pub mod web;
 pub mod webhooks;
 
 use async_trait::async_trait;
@@ -149,6 +150,8 @@ macro_rules! store_contract {
                 a_disabled_webhook_ends_what_waits_and_begins_anew,
                 what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted,
                 a_stream_goes_on_where_it_was_and_says_where_it_cannot;
+            web: access_is_kept_until_it_is_cleared, a_browser_is_the_device_whose_secret_it_shows,
+                an_address_alone_proves_nothing, a_secret_goes_with_its_device;
         }
         $crate::store_contract! { @backend $backend,
             resuming: what_was_written_is_there_after_reopening,

@@ -1,6 +1,7 @@
 //! Devices, tags and their counts.
 
 mod address;
+pub(super) mod browser;
 mod counts;
 mod erase;
 pub(super) mod inbound;

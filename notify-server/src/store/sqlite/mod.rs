@@ -28,6 +28,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 mod upkeep;
+mod web;
 mod webhook;
 mod writer;
 

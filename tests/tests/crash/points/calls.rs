@@ -6,7 +6,7 @@ use http::Method;
 use notify_tests::{Caller, Reply, Survivor, World, ensure_whole};
 use serde_json::Value;
 
-use super::table::{Ask, Call, calls, get};
+use super::table::{Ask, Call, PAGE_ORIGIN, calls, get};
 use super::{STAGES, dying, ensure_aborted};
 use crate::{CREDIT, launch};
 
@@ -73,6 +73,9 @@ impl Around {
         }
         if path.starts_with("/hooks") {
             headers.push(("x-telegram-bot-api-secret-token", self.secret.as_str()));
+        }
+        if path.starts_with("/web") {
+            headers.push(("origin", PAGE_ORIGIN));
         }
         caller.send_with(method, &path, body, &headers).await
     }

@@ -74,6 +74,23 @@ pub(super) fn calls() -> Vec<Call> {
         .collect()
 }
 
+const WEB_ACCESS: &str = "/admin/v1/apps/{app}/web";
+
+/// Where pages of the calls under `/web` are from.
+pub(super) const PAGE_ORIGIN: &str = "https://shop.example";
+
+fn web_access() -> Value {
+    json!({"allowed_origins": [PAGE_ORIGIN, "https://s-{n}.example"]})
+}
+
+/// A browser whose keys are those of RFC 8291, section 5.
+fn browser() -> Value {
+    let p256dh =
+        "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
+    let keys = json!({"p256dh": p256dh, "auth": "BTBZMqHH6r4Tts7J_aSIgg"});
+    json!({"subscription": {"endpoint": "https://fcm.googleapis.com/{n}", "keys": keys}})
+}
+
 fn administration() -> Vec<Call> {
     let app = || vec![post("/admin/v1/apps", json!({"name": "victim-{n}"}))];
     let (one, providers) = ("/admin/v1/apps/{made}", "/admin/v1/apps/{app}/providers/webpush");
@@ -94,6 +111,10 @@ fn administration() -> Vec<Call> {
             post("/admin/v1/apps/{app}/providers/webpush/resume", json!({})),
         )
         .after(vec![webpush()]),
+        call("set_web_access", put(WEB_ACCESS, web_access()), WEB_ACCESS),
+        call("clear_web_access", delete(WEB_ACCESS), WEB_ACCESS)
+            .after(vec![put(WEB_ACCESS, web_access())])
+            .again(404),
         Call::unseen("check", get("/readyz")),
         Call::unseen("storage", get("/admin/v1/diagnostics")),
     ]
@@ -132,6 +153,12 @@ fn audience() -> Vec<Call> {
     vec![
         call("register_device", phone(), one),
         call("subscribe_device", post("/v1/subscriptions", person), "/v1/devices?limit=1000"),
+        call(
+            "subscribe_browser",
+            post("/web/v1/{app}/devices", browser()),
+            "/v1/devices?limit=1000",
+        )
+        .after(vec![put(WEB_ACCESS, web_access())]),
         call("delete_device", delete(one), one).after(vec![phone()]).again(404),
         call("set_tags", tag(), one).after(vec![phone()]),
         call("remove_tag", delete("/v1/devices/d-{n}/tags/t"), one)

@@ -61,6 +61,7 @@ pub(super) fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
         "delete from webhooks where app_no = ?1",
         "delete from event_logs where app_no = ?1",
         "delete from providers where app_no = ?1",
+        "delete from web_access where app_no = ?1",
         "delete from api_keys where app_no = ?1",
         "delete from apps where no = ?1",
     ] {
@@ -175,6 +176,7 @@ fn erase_devices(tx: &Connection, app: AppNo, platform: Platform) -> Result<bool
         for sql in [
             "delete from device_tags where device_key = ?1",
             "delete from device_seen where key = ?1",
+            "delete from device_secrets where device_key = ?1",
             "delete from devices where key = ?1",
         ] {
             tx.prepare_cached(sql)?.execute([key])?;

@@ -28,6 +28,7 @@ pub(super) fn device(
         "delete from engagement where device_key = ?1",
         "delete from poll_votes where device_key = ?1",
         "delete from device_seen where key = ?1",
+        "delete from device_secrets where device_key = ?1",
         "delete from devices where key = ?1",
     ] {
         tx.prepare_cached(sql)?.execute([key.0])?;

@@ -189,7 +189,11 @@ fn change_platform(
 ) -> Result<DeviceKey, StoreError> {
     let key = next_key(tx, app, wanted)?;
     cancel_retries_of_device(tx, row.key, at)?;
-    for sql in ["delete from devices where key = ?1", "delete from device_seen where key = ?1"] {
+    for sql in [
+        "delete from devices where key = ?1",
+        "delete from device_seen where key = ?1",
+        "delete from device_secrets where device_key = ?1",
+    ] {
         tx.prepare_cached(sql)?.execute([row.key.0])?;
     }
     tx.changed(Change::DeviceChanged(row.key));

@@ -1,0 +1,110 @@
+//! Browsers that act without a key.
+
+use notify_core::{
+    AppChange, AppStatus, DeviceDetails, Endpoint, Platform, Subscription, WebAccess,
+    WebSubscription,
+};
+
+use super::given::{self, NOW, id};
+use super::is_unknown;
+use crate::store::{AppNo, NewBrowser, Store, SubscribedBrowser};
+
+fn access(origin: &str) -> WebAccess {
+    WebAccess { allowed_origins: vec![origin.to_owned()], ..WebAccess::default() }
+}
+
+/// A browser at an endpoint whose keys are of that letter, which would become that device.
+fn browser(endpoint: &str, keys: char, made: &str) -> NewBrowser {
+    let subscription = Subscription {
+        device_id: None,
+        endpoint: Endpoint::Web(WebSubscription {
+            endpoint: format!("https://push.example/{endpoint}"),
+            p256dh: String::from(keys),
+            auth: String::from(keys),
+        }),
+        utc_offset_minutes: 0,
+        details: DeviceDetails::default(),
+    };
+    NewBrowser { subscription, known: None, made: id(made), secret: secret(made), tags: vec![] }
+}
+
+/// The secret of the device that was made with that id.
+fn secret(made: &str) -> [u8; 32] {
+    [made.as_bytes()[0]; 32]
+}
+
+async fn subscribed(store: &dyn Store, app: AppNo, browser: NewBrowser) -> SubscribedBrowser {
+    store.subscribe_browser(app, browser, NOW).await.unwrap()
+}
+
+pub async fn access_is_kept_until_it_is_cleared(store: &dyn Store) {
+    let (app, no) = given::named_app(store, "web").await;
+    assert_eq!(store.web_access(app).await.unwrap(), None);
+    assert!(is_unknown(&store.clear_web_access(app).await));
+    for origin in ["https://a.example", "https://b.example"] {
+        store.set_web_access(app, access(origin)).await.unwrap();
+        let found = store.web_access(app).await.unwrap().unwrap();
+        assert_eq!((found.no, found.status, found.access), (no, AppStatus::Active, access(origin)));
+    }
+    let suspend = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
+    store.change_app(app, suspend).await.unwrap();
+    assert_eq!(store.web_access(app).await.unwrap().unwrap().status, AppStatus::Suspended);
+    store.clear_web_access(app).await.unwrap();
+    assert_eq!(store.web_access(app).await.unwrap(), None);
+    store.set_web_access(app, access("https://a.example")).await.unwrap();
+    store.delete_app(app).await.unwrap();
+    assert_eq!(store.web_access(app).await.unwrap(), None);
+    assert!(is_unknown(&store.set_web_access(app, access("https://a.example")).await));
+}
+
+pub async fn a_browser_is_the_device_whose_secret_it_shows(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    let first = subscribed(store, app, browser("1", 'k', "a")).await;
+    assert_eq!(first, SubscribedBrowser { id: id("a"), has_new_secret: true });
+    // Another address, as after a change of the server's key.
+    let mut again = browser("2", 'l', "b");
+    again.known = Some((id("a"), secret("a")));
+    again.tags = vec![given::tag("vip", true)];
+    let again = subscribed(store, app, again).await;
+    assert_eq!(again, SubscribedBrowser { id: id("a"), has_new_secret: false });
+    let device = store.device(app, id("a")).await.unwrap();
+    assert_eq!((device.platform, device.tags), (Platform::Web, vec![given::tag("vip", true)]));
+    assert!(is_unknown(&store.device(app, id("b")).await));
+    // Neither a wrong secret nor the right one in another application.
+    let mut wrong = browser("3", 'm', "c");
+    wrong.known = Some((id("a"), secret("c")));
+    assert_eq!(subscribed(store, app, wrong).await.id, id("c"));
+    let mut elsewhere = browser("4", 'n', "d");
+    elsewhere.known = Some((id("a"), secret("a")));
+    assert_eq!(subscribed(store, other, elsewhere).await.id, id("d"));
+}
+
+pub async fn an_address_alone_proves_nothing(store: &dyn Store) {
+    let app = given::app(store).await;
+    subscribed(store, app, browser("1", 'k', "a")).await;
+    // With its keys it is the same browser, which lost its secret and gets another.
+    let same = subscribed(store, app, browser("1", 'k', "b")).await;
+    assert_eq!(same, SubscribedBrowser { id: id("a"), has_new_secret: true });
+    assert!(!store.opens_device(app, id("a"), secret("a")).await.unwrap());
+    assert!(store.opens_device(app, id("a"), secret("b")).await.unwrap());
+    // With others it is somebody else: the device keeps what it has, but for the address.
+    let stranger = subscribed(store, app, browser("1", 'x', "c")).await;
+    assert_eq!(stranger.id, id("c"));
+    assert!(!store.opens_device(app, id("a"), secret("c")).await.unwrap());
+    assert!(store.opens_device(app, id("a"), secret("b")).await.unwrap());
+}
+
+pub async fn a_secret_goes_with_its_device(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    subscribed(store, app, browser("1", 'k', "a")).await;
+    assert!(store.opens_device(app, id("a"), secret("a")).await.unwrap());
+    for (app, device, with) in [(other, "a", "a"), (app, "a", "b"), (app, "b", "a")] {
+        assert!(!store.opens_device(app, id(device), secret(with)).await.unwrap());
+    }
+    store.delete_device(app, id("a"), NOW).await.unwrap();
+    assert!(!store.opens_device(app, id("a"), secret("a")).await.unwrap());
+    // Nor is it there for a device of that id that is no browser.
+    subscribed(store, app, browser("2", 'k', "p")).await;
+    given::registered(store, app, given::android("p")).await;
+    assert!(!store.opens_device(app, id("p"), secret("p")).await.unwrap());
+}

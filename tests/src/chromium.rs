@@ -1,0 +1,231 @@
+//! A headless Chromium, driven by its `DevTools` protocol over pipes: no port, no socket.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::WAIT_MAX;
+
+/// The protocol's pipes are the files 3 and 4 of the process.
+const WITH_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null"#;
+/// What becomes a browser that asks for nothing and calls nobody by itself. Tests run as root in
+/// containers, where Chromium's own sandbox cannot be set up.
+const ARGUMENTS: [&str; 8] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--remote-debugging-pipe",
+    "about:blank",
+];
+
+/// A running browser with a profile of its own.
+pub struct Chromium {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    profile: tempfile::TempDir,
+    calls: u64,
+    events: Vec<Value>,
+}
+
+/// A page or a worker that was attached to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attached(String);
+
+impl Chromium {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When it is not installed (Debian: `chromium`) or does not answer.
+    pub async fn start() -> Result<Self> {
+        let profile = tempfile::tempdir()?;
+        let mut child = Command::new("sh")
+            .args(["-c", WITH_PIPES, "chromium"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .args(ARGUMENTS)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let input = child.stdin.take().context("stdin is piped")?;
+        let output = BufReader::new(child.stdout.take().context("stdout is piped")?);
+        let mut started = Self { child, input, output, profile, calls: 0, events: Vec::new() };
+        let version = started.call(None, "Browser.getVersion", json!({})).await;
+        version.context("chromium does not start; is the Debian package `chromium` there?")?;
+        Ok(started)
+    }
+
+    /// Calls a method of the protocol, of the browser or of what is attached.
+    ///
+    /// # Errors
+    /// When it fails, or is not answered in time.
+    pub async fn call(
+        &mut self,
+        at: Option<&Attached>,
+        method: &str,
+        params: Value,
+    ) -> Result<Value> {
+        self.calls += 1;
+        let id = self.calls;
+        let mut message = json!({"id": id, "method": method, "params": params});
+        if let Some(Attached(session)) = at {
+            message["sessionId"] = json!(session);
+        }
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(0);
+        self.input.write_all(&bytes).await.context("chromium takes a call")?;
+        loop {
+            let answer = self.next().await.with_context(|| method.to_owned())?;
+            if answer["id"] != id {
+                self.events.push(answer);
+                continue;
+            }
+            ensure!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+            return Ok(answer["result"].clone());
+        }
+    }
+
+    /// Opens a page, runs `first` in it before its own scripts, and waits until it has loaded.
+    ///
+    /// # Errors
+    /// When it does not load.
+    pub async fn open(&mut self, url: &str, first: &str) -> Result<Attached> {
+        let made = self.call(None, "Target.createTarget", json!({"url": "about:blank"})).await?;
+        let page = self.attach(&made["targetId"]).await?;
+        self.call(Some(&page), "Page.enable", json!({})).await?;
+        let script = json!({"source": first});
+        self.call(Some(&page), "Page.addScriptToEvaluateOnNewDocument", script).await?;
+        self.load(&page, url).await?;
+        Ok(page)
+    }
+
+    /// Has a page load an url, and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not load.
+    pub async fn load(&mut self, page: &Attached, url: &str) -> Result<()> {
+        self.events.clear();
+        let gone = self.call(Some(page), "Page.navigate", json!({"url": url})).await?;
+        ensure!(gone["errorText"].is_null(), "{url}: {gone}");
+        self.event("Page.loadEventFired").await?;
+        Ok(())
+    }
+
+    /// Attaches to the service worker of an origin, once it is there.
+    ///
+    /// # Errors
+    /// When there is none in time.
+    pub async fn worker(&mut self, origin: &str) -> Result<Attached> {
+        let until = tokio::time::Instant::now() + WAIT_MAX;
+        while tokio::time::Instant::now() < until {
+            let targets = self.call(None, "Target.getTargets", json!({})).await?;
+            let found = targets["targetInfos"].as_array().into_iter().flatten().find(|target| {
+                target["type"] == "service_worker"
+                    && target["url"].as_str().is_some_and(|url| url.starts_with(origin))
+            });
+            if let Some(target) = found {
+                let id = target["targetId"].clone();
+                return self.attach(&id).await;
+            }
+        }
+        bail!("no service worker of {origin}");
+    }
+
+    async fn attach(&mut self, target: &Value) -> Result<Attached> {
+        let how = json!({"targetId": target, "flatten": true});
+        let attached = self.call(None, "Target.attachToTarget", how).await?;
+        Ok(Attached(attached["sessionId"].as_str().context("a session")?.to_owned()))
+    }
+
+    /// Runs an expression as after a click, waits for its promise, and answers its value.
+    ///
+    /// # Errors
+    /// When it throws, or does not end in time.
+    pub async fn run(&mut self, at: &Attached, expression: &str) -> Result<Value> {
+        let how = json!({"expression": expression, "awaitPromise": true, "returnByValue": true,
+            "userGesture": true});
+        let answer = self.call(Some(at), "Runtime.evaluate", how).await?;
+        let thrown = &answer["exceptionDetails"];
+        ensure!(thrown.is_null(), "{expression}: {thrown}");
+        Ok(answer["result"]["value"].clone())
+    }
+
+    /// The next event of that name; those before it are passed over.
+    ///
+    /// # Errors
+    /// When none comes in time.
+    pub async fn event(&mut self, method: &str) -> Result<Value> {
+        if let Some(place) = self.events.iter().position(|event| event["method"] == method) {
+            return self.events.drain(..=place).next_back().context("it is there");
+        }
+        self.events.clear();
+        loop {
+            let event = self.next().await.with_context(|| method.to_owned())?;
+            if event["method"] == method {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// The id of the registration of an origin's worker, as [`Chromium::push`] needs it.
+    ///
+    /// # Errors
+    /// When none is told of in time.
+    pub async fn registration(&mut self, page: &Attached, origin: &str) -> Result<String> {
+        // It is told when this begins, and not again.
+        self.call(Some(page), "ServiceWorker.disable", json!({})).await?;
+        self.events.clear();
+        self.call(Some(page), "ServiceWorker.enable", json!({})).await?;
+        loop {
+            let event = self.event("ServiceWorker.workerRegistrationUpdated").await?;
+            let all = event["params"]["registrations"].as_array().into_iter().flatten();
+            let mut of_origin = all.filter(|one| {
+                one["scopeURL"].as_str().is_some_and(|scope| scope.starts_with(origin))
+            });
+            if let Some(id) = of_origin.find_map(|one| one["registrationId"].as_str()) {
+                return Ok(id.to_owned());
+            }
+        }
+    }
+
+    /// Delivers what a push service would have.
+    ///
+    /// # Errors
+    /// When the browser does not take it.
+    pub async fn push(
+        &mut self,
+        page: &Attached,
+        (origin, registration): (&str, &str),
+        payload: &Value,
+    ) -> Result<()> {
+        let what = json!({"origin": format!("{origin}/"), "registrationId": registration,
+            "data": payload.to_string()});
+        self.call(Some(page), "ServiceWorker.deliverPushMessage", what).await?;
+        Ok(())
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn stop(mut self) -> Result<()> {
+        self.call(None, "Browser.close", json!({})).await?;
+        tokio::time::timeout(WAIT_MAX, self.child.wait()).await.context("it ends")??;
+        self.profile.close()?;
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Result<Value> {
+        let mut bytes = Vec::new();
+        let reading = self.output.read_until(0, &mut bytes);
+        tokio::time::timeout(WAIT_MAX, reading).await.context("chromium says nothing")??;
+        ensure!(bytes.pop() == Some(0), "chromium ended");
+        Ok(serde_json::from_slice(&bytes)?)
+    }
+}

@@ -1,0 +1,7 @@
+//! The SDK for browsers in a real one: Chromium runs the example page and its service worker against
+//! a server. Headless Chromium has no push service, so that the sandbox's subscription stands in for
+//! `pushManager.subscribe`, and what the server really sent there is delivered by `DevTools`.
+
+mod stage;
+mod subscribing;
+mod worker;

@@ -1,0 +1,127 @@
+//! A server, the example's site, and a browser on it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use notify_core::{ProviderKind, SetWebAccess};
+use notify_server::sandbox::Answer;
+use notify_tests::{Attached, Chromium, Site, TestServer, until};
+use serde_json::{Value, json};
+
+/// Where the example expects the server.
+const EXAMPLE_SERVER: &str = "http://127.0.0.1:8080";
+/// A breach of the page's policy shows here; so does what was subscribed with.
+const WATCH: &str = "
+    globalThis.breaches = [];
+    addEventListener('securitypolicyviolation', (event) => breaches.push(event.violatedDirective));";
+/// Stands in for the browser's own subscription, which needs a push service. It lasts as long as the
+/// page's origin, as the real one does.
+const PUSH_MANAGER: &str = "
+    const made = SUBSCRIPTION;
+    const bytes = () => JSON.parse(localStorage.getItem('subscribed') || 'null');
+    const subscription = () => bytes() && {
+        options: { applicationServerKey: new Uint8Array(bytes()).buffer },
+        toJSON: () => ({ endpoint: made.endpoint, expirationTime: null, keys: made.keys }),
+        unsubscribe: async () => { localStorage.removeItem('subscribed'); return true; },
+    };
+    PushManager.prototype.getSubscription = async () => subscription();
+    PushManager.prototype.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
+        if (!userVisibleOnly) throw new Error('not userVisibleOnly');
+        localStorage.setItem('subscribed', JSON.stringify([...applicationServerKey]));
+        localStorage.setItem('times', 1 + Number(localStorage.getItem('times')));
+        return subscription();
+    };";
+
+pub(crate) struct Stage {
+    pub(crate) server: TestServer,
+    pub(crate) site: Site,
+    pub(crate) chromium: Chromium,
+    pub(crate) page: Attached,
+}
+
+fn example(name: &str) -> Result<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/web").join(name);
+    std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+}
+
+impl Stage {
+    /// The example's page, loaded; `more` is added to its worker.
+    pub(crate) async fn set(more: &str) -> Result<Self> {
+        let server = TestServer::start().await?;
+        let site = site_for(&server, more).await?;
+        let access = SetWebAccess {
+            allowed_origins: vec![site.origin.clone()],
+            allowed_tags: Some(vec!["news".into()]),
+            push_services: Some(vec!["127.0.0.1".into()]),
+        };
+        server.client().admin().set_web_access(server.app_id, &access).await?;
+        let mut chromium = Chromium::start().await?;
+        let granted = json!({"origin": site.origin, "permissions": ["notifications"]});
+        chromium.call(None, "Browser.grantPermissions", granted).await?;
+        let page = chromium.open(&page_of(&server, &site), &first(&server).await?).await?;
+        Ok(Self { server, site, chromium, page })
+    }
+
+    /// Presses the example's button and waits until it is subscribed; the id of the device.
+    pub(crate) async fn subscribe(&mut self) -> Result<String> {
+        self.shows("Not subscribed.").await?;
+        self.run("document.getElementById('subscribe').click()").await?;
+        let state = self.shows("Subscribed as ").await?;
+        let id = state.trim_start_matches("Subscribed as ").trim_end_matches('.');
+        Ok(id.to_owned())
+    }
+
+    /// Waits until the page says something that begins so.
+    pub(crate) async fn shows(&mut self, beginning: &str) -> Result<String> {
+        let (chromium, page) = (&mut self.chromium, &self.page);
+        let text = "document.getElementById('state').textContent";
+        until(beginning, async || {
+            let state = chromium.run(page, text).await?;
+            let state = state.as_str().unwrap_or_default().to_owned();
+            Ok(state.starts_with(beginning).then_some(state))
+        })
+        .await
+    }
+
+    /// Runs an expression in the page.
+    pub(crate) async fn run(&mut self, expression: &str) -> Result<Value> {
+        self.chromium.run(&self.page, expression).await
+    }
+
+    /// Loads the page anew.
+    pub(crate) async fn reload(&mut self) -> Result<()> {
+        self.chromium.load(&self.page, &page_of(&self.server, &self.site)).await
+    }
+
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        let breaches = self.run("breaches").await?;
+        assert_eq!(breaches, json!([]), "breaches of the example's policy");
+        self.chromium.stop().await?;
+        self.server.stop().await
+    }
+}
+
+/// The example's files, at the server that there is.
+pub(crate) async fn site_for(server: &TestServer, more: &str) -> Result<Site> {
+    let ours = |text: String| text.replace(EXAMPLE_SERVER, server.origin());
+    Site::start(&[
+        ("/", ours(example("index.html")?)),
+        ("/page.js", example("page.js")?),
+        ("/notify-sw.js", ours(example("notify-sw.js")?) + more),
+    ])
+    .await
+}
+
+pub(crate) fn page_of(server: &TestServer, site: &Site) -> String {
+    format!("{}/?app={}", site.origin, server.app_id)
+}
+
+/// What runs before the page's own scripts.
+pub(crate) async fn first(server: &TestServer) -> Result<String> {
+    let client = server.client();
+    let config = client.admin().get_provider(server.app_id, ProviderKind::WebPush).await?.config;
+    let made = server.sandbox.subscribe(config["vapid_public_key"].as_str(), &Answer::ok())?;
+    let made = json!({"endpoint": made.endpoint, "keys": {"p256dh": made.p256dh,
+        "auth": made.auth}});
+    Ok(format!("{WATCH}{}", PUSH_MANAGER.replace("SUBSCRIPTION", &made.to_string())))
+}

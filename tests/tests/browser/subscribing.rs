@@ -1,0 +1,123 @@
+//! The page's part: permission, subscription, key change, leaving, and other sites.
+
+use anyhow::Result;
+use notify_core::{DeviceId, Platform, ProviderKind};
+use notify_tests::Chromium;
+use serde_json::json;
+
+use crate::stage::{Stage, first, page_of, site_for};
+
+/// Another VAPID key: any 32 bytes below the order of the curve are one.
+const OTHER_KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc";
+
+#[tokio::test]
+async fn the_example_page_subscribes_and_leaves() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    assert_eq!(stage.run("Notify.isSupported()").await?, true);
+    assert_eq!(stage.run("Notify.permission()").await?, "granted");
+    let id = stage.subscribe().await?;
+    let devices = stage.server.client();
+    let device = devices.devices().get(&DeviceId::new(&*id).expect("an id")).await?;
+    assert_eq!((device.platform, device.enabled), (Platform::Web, true));
+    assert!(device.details.language.is_some() && device.details.timezone.is_some(), "{device:?}");
+
+    // Again, with a tag: the same device, and the browser is not asked for another subscription.
+    let again = "Notify.subscribe({ language: 'de', tags: ['news'] })";
+    assert_eq!(stage.run(again).await?, json!({ "deviceId": id }));
+    assert_eq!(stage.run("localStorage.times").await?, "1");
+    let device = devices.devices().get(&DeviceId::new(&*id).expect("an id")).await?;
+    assert_eq!(device.details.language.as_deref(), Some("de"));
+    assert_eq!(device.tags.iter().map(|tag| &*tag.name).collect::<Vec<_>>(), ["news"]);
+    stage.reload().await?;
+    assert_eq!(stage.shows("Subscribed as ").await?, format!("Subscribed as {id}."));
+
+    // A tag that stands for something is refused, and the page learns why.
+    let refused =
+        "Notify.subscribe({ tags: ['staff'] }).catch((error) => [error.status, error.errors])";
+    let rule = "tags[0].name: is no tag that browsers may set";
+    assert_eq!(stage.run(refused).await?, json!([400, [rule]]));
+
+    // No key of the application is where the page could read it.
+    let kept = "(async () => {
+        const opening = indexedDB.open('notify-sdk');
+        await new Promise((resolve) => { opening.onsuccess = resolve; });
+        const all = opening.result.transaction('state').objectStore('state').getAll();
+        await new Promise((resolve) => { all.onsuccess = resolve; });
+        opening.result.close();
+        return JSON.stringify(all.result) + document.documentElement.outerHTML;
+    })()";
+    let kept = stage.run(kept).await?.to_string();
+    assert!(kept.contains(&id) && !kept.contains("nk_") && !kept.contains("na_"), "{kept}");
+
+    stage.run("document.getElementById('unsubscribe').click()").await?;
+    stage.shows("Not subscribed.").await?;
+    assert_eq!(stage.run("localStorage.subscribed === undefined").await?, true);
+    let gone = devices.devices().get(&DeviceId::new(&*id).expect("an id")).await;
+    assert!(matches!(gone, Err(notify_client::Error::NotFound { .. })), "{gone:?}");
+    stage.stop().await
+}
+
+#[tokio::test]
+async fn a_changed_key_subscribes_anew_and_keeps_the_device() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    let id = stage.subscribe().await?;
+    let before = stage.run("localStorage.subscribed").await?;
+    let mut config = stage.server.sandbox.webpush_config();
+    config["vapid_private_key"] = json!(OTHER_KEY);
+    let (client, app) = (stage.server.client(), stage.server.app_id);
+    client.admin().put_provider(app, ProviderKind::WebPush, &config).await?;
+
+    // Within a day a visit asks nothing.
+    stage.reload().await?;
+    stage.shows("Subscribed as ").await?;
+    assert_eq!(stage.run("localStorage.subscribed").await?, before);
+    let tomorrow = "Date.now = ((now) => () => now() + 25 * 3600 * 1000)(Date.now.bind(Date));
+        Notify.init({ app: new URLSearchParams(location.search).get('app') })";
+    let state = stage.run(tomorrow).await?;
+    assert_eq!(state, json!({ "subscribed": true, "deviceId": id }));
+    assert_ne!(stage.run("localStorage.subscribed").await?, before, "with the new key");
+    assert_eq!(stage.run("localStorage.times").await?, "2");
+    assert_eq!(client.devices().list(&Default::default()).await?.devices.len(), 1);
+    stage.stop().await
+}
+
+#[tokio::test]
+async fn a_site_that_is_not_allowed_gets_nothing() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    let other = site_for(&stage.server, "").await?;
+    let granted = json!({"origin": other.origin, "permissions": ["notifications"]});
+    stage.chromium.call(None, "Browser.grantPermissions", granted).await?;
+    let url = page_of(&stage.server, &other);
+    let first = first(&stage.server).await?;
+    let page = stage.chromium.open(&url, &first).await?;
+    for refused in [
+        // Simple requests, which browsers send without a preflight, and one that needs it.
+        format!("fetch('{}/web/v1/{}')", stage.server.origin(), stage.server.app_id),
+        format!(
+            "fetch('{}/web/v1/{}/devices', {{ method: 'POST', body: '{{}}' }})",
+            stage.server.origin(),
+            stage.server.app_id
+        ),
+        "Notify.subscribe()".to_owned(),
+    ] {
+        let failed = format!("{refused}.then(() => 'came through', (error) => error.status ?? 0)");
+        assert_eq!(stage.chromium.run(&page, &failed).await?, 0, "{refused}");
+    }
+    assert!(stage.server.client().devices().list(&Default::default()).await?.devices.is_empty());
+    stage.stop().await
+}
+
+#[tokio::test]
+async fn a_person_who_refuses_is_asked_no_server() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    let denied = json!({"origin": stage.site.origin, "permission": {"name": "notifications"},
+        "setting": "denied"});
+    let chromium: &mut Chromium = &mut stage.chromium;
+    chromium.call(None, "Browser.setPermission", denied).await?;
+    stage.shows("Not subscribed.").await?;
+    assert_eq!(stage.run("Notify.permission()").await?, "denied");
+    stage.run("document.getElementById('subscribe').click()").await?;
+    stage.shows("the permission is denied").await?;
+    assert!(stage.server.client().devices().list(&Default::default()).await?.devices.is_empty());
+    stage.stop().await
+}

@@ -1,0 +1,160 @@
+//! The worker's part: what the server sent is shown as it is, and what becomes of it is reported.
+
+use anyhow::{Context, Result};
+use notify_core::{CreateNotification, Engagement, NotificationId, Platform, WebPushAction};
+use notify_tests::{Attached, template, until};
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+
+/// Dispatches an event as the browser would when a person acts, which `DevTools` cannot, and waits
+/// for all that it is extended by. Windows are opened after a real click alone.
+const ACT: &str = "(async () => {
+    globalThis.opened ??= [];
+    clients.openWindow = async (url) => { opened.push(url); };
+    const [notification] = await registration.getNotifications();
+    const event = new NotificationEvent(TYPE, { notification, action: ACTION });
+    const until = [];
+    event.waitUntil = (promise) => until.push(promise);
+    dispatchEvent(event);
+    await Promise.all(until);
+    return opened;
+})()";
+const SHOWN: &str = "navigator.serviceWorker.ready
+    .then((registration) => registration.getNotifications())
+    .then((all) => all.map(({ title, body, image, tag, data, actions }) =>
+        ({ title, body, image, tag, data, actions: actions.map(({ action, title }) =>
+            ({ action, title })) })))";
+
+/// Sends a notification, delivers to the browser what the server sent to the push service, and waits
+/// until it is shown.
+async fn sent(
+    stage: &mut Stage,
+    notification: &CreateNotification,
+) -> Result<(NotificationId, Value)> {
+    let client = stage.server.client();
+    let id = client.notifications().create(notification).await?.id;
+    stage.server.completed(&id).await?;
+    let message = stage.server.sandbox.journal().pop().context("the push service got it")?;
+    let (page, origin) = (stage.page.clone(), stage.site.origin.clone());
+    let registration = stage.chromium.registration(&page, &origin).await?;
+    stage.chromium.push(&page, (&origin, &registration), &message.payload).await?;
+    Ok((id, message.payload))
+}
+
+async fn shown(stage: &mut Stage) -> Result<Vec<Value>> {
+    let (chromium, page) = (&mut stage.chromium, &stage.page);
+    until("a notification is shown", async || {
+        let all = chromium.run(page, SHOWN).await?;
+        Ok(all.as_array().filter(|all| !all.is_empty()).cloned())
+    })
+    .await
+}
+
+async fn act(stage: &mut Stage, worker: &Attached, kind: &str, action: &str) -> Result<Value> {
+    let act = ACT.replace("TYPE", &json!(kind).to_string());
+    stage.chromium.run(worker, &act.replace("ACTION", &json!(action).to_string())).await
+}
+
+async fn counted(stage: &Stage, id: &NotificationId, expected: Engagement) -> Result<()> {
+    let client = stage.server.client();
+    until(&format!("{expected:?}"), async || {
+        let record = client.notifications().get(id).await?;
+        Ok((record.engagement == expected).then_some(()))
+    })
+    .await
+}
+
+fn order() -> CreateNotification {
+    let action = |title: &str, url: Option<&str>| WebPushAction {
+        title: title.into(),
+        url: url.map(str::to_owned),
+        ..WebPushAction::default()
+    };
+    CreateNotification::to_platforms([Platform::Web], "Your order is on its way")
+        .url("https://shop.example/order/7")
+        .image_url("http://127.0.0.1:9/7.png")
+        .web_push_action(action("Track", Some("https://shop.example/track/7")))
+        .web_push_action(action("Later", None))
+}
+
+#[tokio::test]
+async fn what_was_sent_is_shown_and_what_becomes_of_it_reported() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    stage.subscribe().await?;
+    let (id, payload) = sent(&mut stage, &order()).await?;
+    let all = shown(&mut stage).await?;
+    let [seen] = &all[..] else { anyhow::bail!("{all:?}") };
+    for field in ["title", "body", "tag"] {
+        assert_eq!(seen[field], payload[field], "{field}");
+    }
+    assert_eq!(
+        seen["actions"],
+        json!([{"action": "action-1", "title": "Track"},
+        {"action": "action-2", "title": "Later"}])
+    );
+    for (name, value) in payload["data"].as_object().context("data")? {
+        assert_eq!(seen["data"][name], *value, "the caller's data is the page's to read");
+    }
+    let mut counts = Engagement { received: 1, ..Engagement::default() };
+    counted(&stage, &id, counts).await?;
+
+    let worker = stage.chromium.worker(&stage.site.origin).await?;
+    let opened = act(&mut stage, &worker, "notificationclick", "action-1").await?;
+    assert_eq!(opened, json!(["https://shop.example/track/7"]));
+    counts.clicked = 1;
+    counted(&stage, &id, counts).await?;
+    let left = "registration.getNotifications().then((all) => all.length)";
+    assert_eq!(stage.chromium.run(&worker, left).await?, 0, "a click closes it");
+
+    // The others on a second one: an action without an url of its own, the body, the cross.
+    let (id, _) = sent(&mut stage, &order()).await?;
+    shown(&mut stage).await?;
+    act(&mut stage, &worker, "notificationclose", "").await?;
+    let opened = act(&mut stage, &worker, "notificationclick", "").await?;
+    let order = "https://shop.example/order/7";
+    assert_eq!(opened, json!(["https://shop.example/track/7", order]));
+    let all = Engagement { received: 1, opened: 1, clicked: 0, dismissed: 1 };
+    counted(&stage, &id, all).await?;
+    stage.stop().await
+}
+
+#[tokio::test]
+async fn a_report_waits_until_the_server_can_be_reached() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    stage.subscribe().await?;
+    let worker = stage.chromium.worker(&stage.site.origin).await?;
+    let network = |offline: bool| json!({"offline": offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1});
+    let emulate = "Network.emulateNetworkConditions";
+    stage.chromium.call(Some(&worker), "Network.enable", json!({})).await?;
+    stage.chromium.call(Some(&worker), emulate, network(true)).await?;
+    let (id, _) = sent(&mut stage, &order()).await?;
+    shown(&mut stage).await?;
+    act(&mut stage, &worker, "notificationclick", "").await?;
+    counted(&stage, &id, Engagement::default()).await?;
+    stage.chromium.call(Some(&worker), emulate, network(false)).await?;
+    // The next visit sends what is kept.
+    stage.reload().await?;
+    counted(&stage, &id, Engagement { received: 1, opened: 1, ..Engagement::default() }).await?;
+    stage.stop().await
+}
+
+#[tokio::test]
+async fn a_campaign_enriches_what_is_shown() -> Result<()> {
+    let worker = "NotifyWorker.onEnrichment((enrichment, shown) =>
+        ({ body: `${enrichment.strings.share_prefix} ${shown.body}`, tag: 'another' }));";
+    let mut stage = Stage::set(worker).await?;
+    stage.subscribe().await?;
+    let made = stage.server.caller()?.post("/v1/campaigns", &template("spring")).await?;
+    let campaign = made["id"].as_str().context("an id")?;
+    let notification = order().campaign(campaign);
+    let (id, payload) = sent(&mut stage, &notification).await?;
+    let all = shown(&mut stage).await?;
+    assert_eq!(all[0]["body"], "Look: Your order is on its way");
+    assert_eq!(all[0]["tag"], payload["tag"], "a repeat must still take its place");
+    counted(&stage, &id, Engagement { received: 1, ..Engagement::default() }).await?;
+    let asked = format!("Notify.enrichment('{campaign}', {{ notificationId: '{}' }})", id.as_str());
+    let enrichment = stage.run(&asked).await?;
+    assert_eq!(enrichment["layout_id"], "content_with_two");
+    stage.stop().await
+}
