@@ -74,8 +74,8 @@ async fn openapi_is_served_and_lists_exactly_the_routes_that_exist() {
         };
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
             let request = key.request(method.parse().unwrap(), &path).body("");
-            let answer = Answer::of(request).await;
-            let exists = answer.status != 405;
+            // The head alone: a stream has no end.
+            let exists = request.send().await.unwrap().status() != 405;
             assert_eq!(exists, listed.iter().any(|one| one == method), "{method} {template}");
             operations += usize::from(exists);
         }
