@@ -104,11 +104,21 @@ pub(crate) async fn call(
 
 /// Keeps `connections` busy for a while; the CPU is that of the process `pid`.
 pub(crate) async fn load(
-    (address, pid): (SocketAddr, u32),
+    target: (SocketAddr, u32),
     connections: usize,
     lasting: Duration,
     make: &Make,
 ) -> anyhow::Result<Cost> {
+    Ok(load_timed(target, connections, lasting, make).await?.0)
+}
+
+/// The same with how long each request took, in no order.
+pub(crate) async fn load_timed(
+    (address, pid): (SocketAddr, u32),
+    connections: usize,
+    lasting: Duration,
+    make: &Make,
+) -> anyhow::Result<(Cost, Vec<Duration>)> {
     let mut opened = Vec::new();
     for _ in 0..connections {
         opened.push(Connection::open(address).await?);
@@ -121,12 +131,13 @@ pub(crate) async fn load(
     for connection in opened {
         tasks.spawn(keep_busy(connection, until, Arc::clone(&numbers), Arc::clone(make)));
     }
-    let mut count = 0;
+    let mut took = Vec::new();
     while let Some(done) = tasks.join_next().await {
-        count += done??;
+        took.extend(done??);
     }
     let wall = started.elapsed();
-    Ok(Cost { count, wall, cpu_us: cpu_us(pid)? - cpu_before })
+    let cost = Cost { count: took.len() as u64, wall, cpu_us: cpu_us(pid)? - cpu_before };
+    Ok((cost, took))
 }
 
 async fn keep_busy(
@@ -134,17 +145,19 @@ async fn keep_busy(
     until: Instant,
     numbers: Arc<AtomicU64>,
     make: Make,
-) -> anyhow::Result<u64> {
+) -> anyhow::Result<Vec<Duration>> {
     let mut request = Vec::with_capacity(BUFFER_BYTES);
-    let mut count = 0;
-    while Instant::now() < until {
+    let (mut took, mut began) = (Vec::new(), Instant::now());
+    while began < until {
         request.clear();
         make(numbers.fetch_add(1, Ordering::Relaxed), &mut request);
         let (status, body) = connection.exchange(&request).await?;
         if status != 200 {
             bail!("{status} {}", String::from_utf8_lossy(body));
         }
-        count += 1;
+        let ended = Instant::now();
+        took.push(ended - began);
+        began = ended;
     }
-    Ok(count)
+    Ok(took)
 }

@@ -69,6 +69,8 @@ enum What {
     Memory,
     /// Device statistics over many devices beside few
     Statistics,
+    /// Answers of enrichment, 64 connections, beside a request that touches nothing
+    Enrichment,
     /// Everything (the default)
     All,
     /// The fake providers, as a child process
@@ -138,6 +140,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     if wanted(What::Statistics) {
         report.add(rows::statistics::run(&scale, &place).await?);
+    }
+    if wanted(What::Enrichment) {
+        report.add(rows::enrichment::run(&scale, &place).await?);
     }
     report.print();
     Ok(())

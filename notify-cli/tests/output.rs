@@ -175,22 +175,18 @@ async fn failures_are_a_line_each() {
     );
 }
 
-/// Feeds are a known limit: who looks at one that stays `pending` is told why.
+/// What is wrong with a feed is said beside its items, not among them.
 #[tokio::test(flavor = "multi_thread")]
-async fn feeds_are_told_not_to_be_fetched() {
-    let feeds = json!({ "feeds": [], "next_cursor": null });
-    for (line, body) in [
-        ("feeds create https://e/rss --name News", json!({ "id": ID })),
-        ("feeds list", feeds.clone()),
-        ("feeds list --all", feeds),
-    ] {
-        let bench = Bench::answering(body).await;
-        let args: Vec<&str> = line.split_whitespace().collect();
-        let run = bench.run(&[&args[..], &["-o", "table"]].concat());
-        let said = "feeds are not fetched yet: their status stays `pending`\n";
-        assert_eq!((run.status, run.stderr.as_str()), (0, said), "{line}");
-        bench.run(&args).quiet();
-    }
+async fn a_checked_feed_shows_its_items_and_says_its_problems() {
+    let item = json!({ "title": "T", "url": "https://e/1", "image_url": null,
+        "published_at": null });
+    let checked = json!({ "status": "ok", "count": 1, "items": [item],
+        "problems": ["1 of 1 items have no image"] });
+    let bench = Bench::answering(checked).await;
+    let run = bench.run(&["feeds", "check", "https://e/rss", "-o", "table"]);
+    assert_eq!((run.status, run.stderr.as_str()), (0, "1 of 1 items have no image\n"));
+    assert!(run.stdout.contains("https://e/1"), "{}", run.stdout);
+    bench.run(&["feeds", "check", "https://e/rss"]).quiet();
 }
 
 #[tokio::test(flavor = "multi_thread")]

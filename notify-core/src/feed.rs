@@ -103,6 +103,64 @@ pub struct FeedCreated {
     pub id: FeedId,
 }
 
+/// Body of `POST /v1/feeds/check`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CheckFeed {
+    /// Url of an RSS, Atom or JSON feed.
+    pub url: String,
+}
+
+/// A check that holds every rule: the validated form of [`CheckFeed`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedToCheck {
+    /// Absolute `http` or `https` url.
+    pub url: String,
+}
+
+/// Answer of `POST /v1/feeds/check`: what would be taken from a url.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FeedCheck {
+    /// What the feed's status would be: `ok` or `failing`.
+    pub status: FeedStatus,
+    /// How many items would be held.
+    pub count: u64,
+    /// The newest of them, at most 20.
+    pub items: Vec<FeedCheckItem>,
+    /// What is wrong: why it could not be read, or what was left out.
+    pub problems: Vec<String>,
+}
+
+/// An item of a [`FeedCheck`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FeedCheckItem {
+    /// Title.
+    pub title: String,
+    /// Link.
+    pub url: String,
+    /// Thumbnail.
+    pub image_url: Option<String>,
+    /// Publication, unix ms.
+    pub published_at: Option<Timestamp>,
+}
+
+request!(CheckFeed => FeedToCheck, Body::Required, read_check, check_check);
+
+fn read_check(object: &mut Object<'_, '_>) -> CheckFeed {
+    CheckFeed { url: object.required_string("url") }
+}
+
+fn check_check(
+    request: CheckFeed,
+    _now: Timestamp,
+    findings: &mut Findings,
+) -> Option<FeedToCheck> {
+    let url = findings.required_http_url(&path("url"), request.url);
+    Some(FeedToCheck { url })
+}
+
 request!(CreateFeed => NewFeed, Body::Required, read, check);
 
 fn read(object: &mut Object<'_, '_>) -> CreateFeed {

@@ -23,6 +23,9 @@ use crate::api::{self, Api, Front, Keyring, Limits, Serving};
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::Config;
 use crate::delivery::{Engine, EngineConfig, Surroundings};
+use crate::enrichment::Answers;
+use crate::enrichment::feeds::FeedReader;
+use crate::enrichment::feeds::worker::{self, FeedWorker};
 use crate::operations::Operations;
 use crate::outbound::Outbound;
 use crate::provider_source::StoredProviders;
@@ -120,6 +123,13 @@ impl App {
         let stopping = CancellationToken::new();
         let its = (&outbound, &master_key, &*metrics);
         let (webhooks, webhooks_view) = Webhooks::start(webhooks_around(&store, &clock, its));
+        let feed_reader = Arc::new(FeedReader::new(outbound.clone()));
+        let feed_worker = FeedWorker {
+            store: store.clone(),
+            clock: clock.clone(),
+            reader: feed_reader.clone(),
+            metrics: metrics.feeds(),
+        };
         let api = Arc::new(Api {
             store: store.clone(),
             clock: clock.clone(),
@@ -131,6 +141,8 @@ impl App {
             public_url,
             config: config.clone(),
             channels: engine.channels(),
+            enrichments: Answers::new(store.clone()),
+            feed_checks: feed_reader,
             webhooks: webhooks_view,
             streams: api::Streams::new(stopping.clone()),
         });
@@ -138,8 +150,7 @@ impl App {
         let keyring = Keyring::new(&store);
         let front = Arc::new(Front::new(api, keyring.clone(), stopping.clone()));
         let serving = serving(front, limits(&config), tls, stopping);
-        let upkeep = (store.clone(), clock, Keep::of(&config));
-        let tasks = tasks(listener, &serving, &keyring, upkeep);
+        let tasks = tasks(listener, &serving, &keyring, feed_worker, Keep::of(&config));
         let grace = config.shutdown_grace.0;
         Ok(Self {
             address,
@@ -286,10 +297,13 @@ fn tasks(
     listener: TcpListener,
     serving: &Arc<Serving>,
     keyring: &Arc<Keyring>,
-    (store, clock, keep): (SharedStore, SharedClock, Keep),
+    feeds: FeedWorker,
+    keep: Keep,
 ) -> Vec<JoinHandle<()>> {
+    let (store, clock) = (feeds.store.clone(), feeds.clock.clone());
     vec![
         tokio::spawn(api::serve(listener, serving.clone())),
+        tokio::spawn(worker::run(feeds, serving.stopping.clone())),
         tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
         tokio::spawn(retention::run(store, clock, keep, serving.stopping.clone())),
     ]

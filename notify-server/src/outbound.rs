@@ -5,9 +5,12 @@
 //!
 //! What an administrator configures does not pass here.
 
+mod client;
 mod ranges;
 #[cfg(test)]
 pub(crate) mod tests;
+
+pub(crate) use client::{Guarded, guarded_client, unreachable};
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +20,8 @@ use url::{Host, Url};
 
 /// The only port, unless private networks are allowed.
 const PORT: u16 = 443;
+/// The ports of pages of the web, unless private networks are allowed.
+const PAGE_PORTS: [u16; 2] = [80, PORT];
 
 /// Why a url is not taken, as the rule that it breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +29,9 @@ pub(crate) enum Refused {
     /// It cannot be read, or is not `https`.
     #[error("must be an https url")]
     NotHttps,
+    /// It cannot be read, or is neither `http` nor `https`.
+    #[error("must be an http or https url")]
+    NotWeb,
     /// It carries a user name or a password.
     #[error("must not contain credentials")]
     Credentials,
@@ -105,11 +113,8 @@ impl Outbound {
     /// # Errors
     /// The first rule that it breaks.
     pub(crate) fn target(&self, url: &str) -> Result<Url, Refused> {
-        let url = Url::parse(url).map_err(|_| Refused::NotHttps)?;
-        if url.scheme() != "https" {
-            return Err(Refused::NotHttps);
-        }
-        self.allowed(url)
+        let url = Url::parse(url).ok().filter(|url| url.scheme() == "https");
+        self.checked(url.ok_or(Refused::NotHttps)?, &[PORT])
     }
 
     /// Reads the url of a webhook: as [`Self::target`], and `http` too where private networks are
@@ -119,12 +124,23 @@ impl Outbound {
     /// The first rule that it breaks.
     pub(crate) fn webhook(&self, url: &str) -> Result<Url, Refused> {
         match Url::parse(url) {
-            Ok(url) if url.scheme() == "http" && self.policy == Policy::Any => self.allowed(url),
+            Ok(url) if url.scheme() == "http" && self.policy == Policy::Any => {
+                self.checked(url, &[PORT])
+            }
             _ => self.target(url),
         }
     }
 
-    fn allowed(&self, mut url: Url) -> Result<Url, Refused> {
+    /// The same for a page of the web, such as a feed, which may be `http` too.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub(crate) fn page(&self, url: &str) -> Result<Url, Refused> {
+        let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        self.checked(url.ok_or(Refused::NotWeb)?, &PAGE_PORTS)
+    }
+
+    fn checked(&self, mut url: Url, ports: &[u16]) -> Result<Url, Refused> {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Refused::Credentials);
         }
@@ -136,7 +152,8 @@ impl Outbound {
         if !is_allowed {
             return Err(Refused::Address);
         }
-        if self.policy != Policy::Any && url.port_or_known_default() != Some(PORT) {
+        let is_port = url.port_or_known_default().is_some_and(|port| ports.contains(&port));
+        if self.policy != Policy::Any && !is_port {
             return Err(Refused::Port);
         }
         url.set_fragment(None);

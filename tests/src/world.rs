@@ -188,6 +188,7 @@ pub fn body(route: &Route) -> Option<Value> {
         ("POST", "/v1/subscriptions") => json!({"platform": "fb-messenger", "recipient_id": "1"}),
         ("POST", "/v1/campaigns") | ("PUT", "/v1/campaigns/{id}") => template("made"),
         ("PUT", "/v1/campaigns/{id}/status") => json!({"status": "disabled"}),
+        ("POST", "/v1/feeds/check") => json!({"url": "https://a.example/feed"}),
         ("POST", "/v1/feeds") => json!({"url": "https://a.example/feed", "name": "feed"}),
         ("POST", "/v1/webhooks") => json!({"url": "https://a.example/hook",
             "events": ["poll.answered"], "description": "d"}),

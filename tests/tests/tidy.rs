@@ -70,6 +70,9 @@ fn layers_look_down_only() {
             "notify-server/src/webhooks",
             &["crate::api", "rusqlite", "store::sqlite"],
             "the webhook engine sees the store's traits alone",
+            "notify-server/src/enrichment",
+            &["crate::api", "crate::delivery", "crate::providers", "rusqlite", "store::sqlite"],
+            "enrichment sees the store's traits and the guard alone",
         ),
         (
             "notify-server/src/payload",
@@ -83,7 +86,14 @@ fn layers_look_down_only() {
         ),
         (
             "notify-server/src/store",
-            &["crate::api", "crate::delivery", "crate::providers", "crate::payload", "tracing::"],
+            &[
+                "crate::api",
+                "crate::delivery",
+                "crate::enrichment",
+                "crate::providers",
+                "crate::payload",
+                "tracing::",
+            ],
             "the store serves, and does not log",
         ),
         (

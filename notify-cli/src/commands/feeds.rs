@@ -1,7 +1,7 @@
 //! `notify feeds` (B30).
 
 use clap::Subcommand;
-use notify_client::notify_core::CreateFeed;
+use notify_client::notify_core::{CheckFeed, CreateFeed};
 
 use super::paging::{PageArgs, show_all};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 /// `notify feeds`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Feeds {
-    /// Create a feed, or name the one that has this address. Feeds are not fetched yet.
+    /// Create a feed, or name the one that has this address.
     Create {
         /// Address of an RSS, Atom or JSON feed.
         feed_url: String,
@@ -21,8 +21,13 @@ pub(crate) enum Feeds {
         #[arg(long)]
         name: String,
     },
-    /// List feeds. They are not fetched yet: their status stays `pending`.
+    /// List feeds with how their last fetch went.
     List(PageArgs),
+    /// Show what would be taken from a feed, and what is wrong with it. Keeps nothing.
+    Check {
+        /// Address of an RSS, Atom or JSON feed.
+        url: String,
+    },
     /// Delete a feed that no campaign uses.
     Delete {
         /// Its id.
@@ -36,30 +41,29 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
     match command {
         Feeds::Create { feed_url, name } => {
             let created = notify.feeds().create(&CreateFeed { url: feed_url, name }).await?;
-            session.out.show(&created, &view::CREATED)?;
-            say_the_limit(session)
+            session.out.show(&created, &view::CREATED)
         }
         Feeds::List(page) if page.all => {
-            show_all(notify.feeds().all(&page.query()), session, &view::FEEDS).await?;
-            say_the_limit(session)
+            show_all(notify.feeds().all(&page.query()), session, &view::FEEDS).await
         }
         Feeds::List(page) => {
             let page = notify.feeds().list(&page.query()).await?;
-            session.out.show(&page, &view::FEEDS)?;
-            say_the_limit(session)
+            session.out.show(&page, &view::FEEDS)
+        }
+        Feeds::Check { url } => {
+            let checked = notify.feeds().check(&CheckFeed { url }).await?;
+            session.out.show(&checked, &view::FEED_CHECK)?;
+            if session.out.is_for_people() {
+                session.out.flush()?;
+                for problem in &checked.problems {
+                    output::talk(problem);
+                }
+            }
+            Ok(())
         }
         Feeds::Delete { id } => {
             notify.feeds().delete(known("feed", &id)?).await?;
             session.out.done()
         }
     }
-}
-
-/// Tells people what scripts need not hear each time (known limits of `CHANGELOG.md`).
-fn say_the_limit(session: &mut Session) -> Result<(), Failure> {
-    if session.out.is_for_people() {
-        session.out.flush()?;
-        output::talk("feeds are not fetched yet: their status stays `pending`");
-    }
-    Ok(())
 }

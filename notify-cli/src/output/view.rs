@@ -221,6 +221,8 @@ pub(crate) const FEEDS: View = View {
         text("url", "/url"),
         plain("status", "/status"),
         plain("items", "/items"),
+        time("last_fetched_at", "/last_fetched_at"),
+        text("last_error", "/last_error"),
     ],
     export: &[
         plain("id", "/id"),
@@ -233,6 +235,17 @@ pub(crate) const FEEDS: View = View {
         time("created_at", "/created_at"),
     ],
 };
+
+/// What would be taken from a feed.
+pub(crate) const FEED_CHECK: View = many(
+    "items",
+    &[
+        text("title", "/title"),
+        text("url", "/url"),
+        text("image_url", "/image_url"),
+        time("published_at", "/published_at"),
+    ],
+);
 
 pub(crate) const POLL_ANSWERS: View = many(
     "answers",

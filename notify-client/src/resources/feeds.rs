@@ -1,6 +1,6 @@
 //! Feeds (B30).
 
-use notify_core::{CreateFeed, FeedCreated, FeedId, FeedList, PageQuery};
+use notify_core::{CheckFeed, CreateFeed, FeedCheck, FeedCreated, FeedId, FeedList, PageQuery};
 use reqwest::Method;
 
 use crate::{call::Call, handle::handle, parameters};
@@ -23,6 +23,24 @@ handle! {
     /// # }
     /// ```
     fn create(feed: &CreateFeed) -> FeedCreated = Call::v1(Method::POST, &["feeds"]).checked(feed);
+
+    /// Shows what would be taken from the feed of a url, without keeping anything:
+    /// `POST /v1/feeds/check`. A feed that cannot be read is answered too, with its problems.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] when it breaks a rule.
+    ///
+    /// ```no_run
+    /// # use notify_client::notify_core::CheckFeed;
+    /// # async fn example(notify: notify_client::Client) -> Result<(), notify_client::Error> {
+    /// let check = CheckFeed { url: "https://example.com/rss".into() };
+    /// let checked = notify.feeds().check(&check).await?;
+    /// println!("{} items, {:?}", checked.count, checked.problems);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn check(feed: &CheckFeed) -> FeedCheck =
+        Call::v1(Method::POST, &["feeds", "check"]).checked(feed);
 
     /// One page of the feeds: `GET /v1/feeds`.
     ///

@@ -2,8 +2,9 @@
 //! changed at each of its places in turn.
 
 use notify_core::{
-    AnswerPoll, CreateApp, CreateFeed, CreateKey, CreateNotification, RegisterDevice, ReportEvents,
-    ReportNotification, Request, SetCampaignStatus, SetTags, Subscribe, Template, UpdateApp,
+    AnswerPoll, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, RegisterDevice,
+    ReportEvents, ReportNotification, Request, SetCampaignStatus, SetTags, Subscribe, Template,
+    UpdateApp,
 };
 use serde_json::{Value, json};
 
@@ -145,6 +146,7 @@ fn every_field_has_one_type_a_path_and_no_unknown_neighbour() {
     check_everywhere::<Subscribe>(&web);
     check_everywhere::<Subscribe>(&json!({"platform": "chatapp", "recipient_id": "1"}));
     check_everywhere::<SetTags>(&json!({"tags": [{"name": "a", "type": "bool", "value": true}]}));
+    check_everywhere::<CheckFeed>(&json!({"url": "https://x.example/rss"}));
     check_everywhere::<CreateFeed>(&json!({"url": "https://x.example/rss", "name": "n"}));
     check_everywhere::<SetCampaignStatus>(&json!({"status": "active"}));
     let event = json!({"type": "opened", "notification_id": "n", "device_id": "d", "at": 1});

@@ -1,6 +1,6 @@
 //! Urls, wherever a body holds one (B11).
 
-use notify_core::{CreateFeed, CreateNotification, Request, Template};
+use notify_core::{CheckFeed, CreateFeed, CreateNotification, Request, Template};
 use serde_json::{Value, json};
 
 use crate::{
@@ -105,5 +105,6 @@ fn what_is_fetched_is_an_absolute_http_url() {
         check_at::<Template>(&campaigns::full(), pointer, path, Some(HTTP));
     }
     let feed = json!({"url": "https://x.example/rss", "name": "n"});
+    check_at::<CheckFeed>(&json!({"url": "x"}), "/url", "url", Some(HTTP));
     check_at::<CreateFeed>(&feed, "/url", "url", Some(HTTP));
 }

@@ -7,7 +7,8 @@ use super::ctx::Ctx;
 use super::error::ApiError;
 use super::reply::Reply;
 
-/// `GET /v1/enrichments/{campaign_id}`.
+/// `GET /v1/enrichments/{campaign_id}`. What is named beside the campaign is looked up each time: a
+/// device is asked for once or twice, so that keeping the answer would be no gain.
 pub(crate) async fn get(ctx: Ctx, query: EnrichmentQuery) -> Result<Reply<Enrichment>, ApiError> {
     let notification = query.notification_id.map(NotificationId::new).transpose();
     let device = query.device_id.map(DeviceId::new).transpose();
@@ -17,8 +18,7 @@ pub(crate) async fn get(ctx: Ctx, query: EnrichmentQuery) -> Result<Reply<Enrich
     answer(&ctx, notification, device).await
 }
 
-/// The campaign of the path, for whoever may ask. Feeds are not fetched yet, so that a
-/// `content_feed` has no items.
+/// The campaign of the path, for whoever may ask.
 pub(crate) async fn answer(
     ctx: &Ctx,
     notification: Option<NotificationId>,
@@ -33,8 +33,6 @@ pub(crate) async fn answer(
     if named && !store.names_exist(app, notification, device).await? {
         return Err(ApiError::NotFound);
     }
-    let record = store.active_campaign(app, campaign).await?;
-    let enrichment =
-        Enrichment::from_template(record.campaign.id, &record.template, |_| Vec::new());
-    Ok(Reply::tagged(enrichment, ctx.header(&header::IF_NONE_MATCH)))
+    let ready = ctx.api().enrichments.get(app, campaign).await?;
+    Ok(Reply::ready(&ready, ctx.header(&header::IF_NONE_MATCH)))
 }

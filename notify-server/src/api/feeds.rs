@@ -1,17 +1,31 @@
-//! Feeds (B30). Created and listed here; fetching them is not the API's.
+//! Feeds (B30). Created and listed here; fetching them is not the API's, nor is looking at one, which
+//! it only asks for.
 
-use notify_core::{FeedCreated, FeedId, FeedList, NewFeed, NoQuery, PageQuery, Success};
+use notify_core::{
+    FeedCheck, FeedCreated, FeedId, FeedList, FeedToCheck, NewFeed, NoQuery, PageQuery, Success,
+};
 use uuid::Uuid;
 
 use super::ctx::{Ctx, page_request};
 use super::error::ApiError;
 use super::reply::Reply;
 
+/// `Retry-After` while too many feeds are being looked at, in seconds: as long as one may take.
+const CHECK_RETRY_SECONDS: u64 = 10;
+
 /// `POST /v1/feeds`.
 pub(crate) async fn create(ctx: Ctx, feed: NewFeed) -> Result<Reply<FeedCreated>, ApiError> {
     let id = FeedId(Uuid::now_v7());
     let (app, at, once) = (ctx.app_no(), ctx.at(), ctx.once()?);
     Ok(ctx.api().store.create_feed(app, id, feed, at, once).await?.into())
+}
+
+/// `POST /v1/feeds/check`. Nothing is kept of it; while too many are being looked at, the next one is
+/// to come again.
+pub(crate) async fn check(ctx: Ctx, feed: FeedToCheck) -> Result<Reply<FeedCheck>, ApiError> {
+    let checked = ctx.api().feed_checks.check(&feed.url).await;
+    let busy = ApiError::RateLimited { retry_after_seconds: CHECK_RETRY_SECONDS };
+    checked.map(Reply::now).ok_or(busy)
 }
 
 /// `GET /v1/feeds`.

@@ -60,6 +60,8 @@ pub(crate) use stream::Streams;
 use crate::channel::Channels;
 use crate::clock::SharedClock;
 use crate::config::Config;
+use crate::enrichment::Answers;
+use crate::enrichment::feeds::FeedChecks;
 use crate::operations::Operations;
 use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
@@ -94,6 +96,10 @@ pub(crate) struct Api {
     pub(crate) webhooks: WebhooksView,
     /// Streams that are open.
     pub(crate) streams: Arc<Streams>,
+    /// What campaigns show.
+    pub(crate) enrichments: Answers,
+    /// Looks at feeds.
+    pub(crate) feed_checks: Arc<dyn FeedChecks>,
 }
 
 impl Api {

@@ -3,21 +3,17 @@
 
 use std::marker::PhantomData;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
-use crate::keys::sha256;
+use crate::ready::Ready;
 use crate::store::Done;
 
 /// The content type of every JSON answer (spec 1).
 pub(crate) const JSON_CONTENT_TYPE: &str = "application/json; charset=utf-8";
 /// Header of an answer that was given before (B8).
 const REPLAYED: header::HeaderName = header::HeaderName::from_static("idempotency-replayed");
-/// Bytes of the digest that an `ETag` shows.
-const ETAG_BYTES: usize = 16;
 
 /// A success that answers a `T`.
 pub(crate) struct Reply<T> {
@@ -34,15 +30,15 @@ impl<T: Serialize> Reply<T> {
         Self::of(json_bytes(&answer), false)
     }
 
-    /// The answer, or 304 when the client has it already (RFC 9110 section 13.1.2).
-    pub(crate) fn tagged(answer: T, if_none_match: Option<&HeaderValue>) -> Self {
-        let mut reply = Self::of(json_bytes(&answer), false);
-        let etag = etag_of(&reply.body);
-        if if_none_match.is_some_and(|known| names(known, &etag)) {
+    /// An answer that is kept as its bytes, or 304 when the client has it already.
+    pub(crate) fn ready(ready: &Ready, if_none_match: Option<&HeaderValue>) -> Self {
+        let is_known = if_none_match.is_some_and(|known| ready.is_named_by(known));
+        let body = if is_known { Bytes::new() } else { ready.body.clone() };
+        let mut reply = Self::of(body, false);
+        if is_known {
             reply.status = StatusCode::NOT_MODIFIED;
-            reply.body = Bytes::new();
         }
-        reply.etag = Some(etag);
+        reply.etag = Some(ready.etag.clone());
         reply
     }
 
@@ -89,35 +85,22 @@ pub(crate) fn json_bytes<T: Serialize>(model: &T) -> Bytes {
     serde_json::to_vec(model).expect("our models have string keys and finite numbers").into()
 }
 
-/// The `ETag` of a body.
-pub(crate) fn etag_of(body: &[u8]) -> HeaderValue {
-    let digest = URL_SAFE_NO_PAD.encode(&sha256(body)[..ETAG_BYTES]);
-    format!("\"{digest}\"").try_into().expect("base64 in quotes is a header value")
-}
-
-/// Whether `If-None-Match` names the tag; weak tags compare like strong ones here.
-pub(crate) fn names(if_none_match: &HeaderValue, etag: &HeaderValue) -> bool {
-    if_none_match.to_str().is_ok_and(|known| {
-        let mut tags = known.split(',').map(str::trim);
-        tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_known_etag_is_answered_without_a_body() {
-        let etag = Reply::tagged(1, None).into_response().headers()["etag"].clone();
+        let one = Ready::of(json_bytes(&1));
+        let etag = Reply::<i32>::ready(&one, None).into_response().headers()["etag"].clone();
         let etag = etag.to_str().unwrap();
         let lists = [etag.to_owned(), format!("\"x\", W/{etag}"), "*".to_owned()];
         for list in lists {
             let known = HeaderValue::from_str(&list).unwrap();
-            let response = Reply::tagged(1, Some(&known)).into_response();
+            let response = Reply::<i32>::ready(&one, Some(&known)).into_response();
             assert_eq!((response.status(), response.body().len()), (StatusCode::NOT_MODIFIED, 0));
         }
         let other = HeaderValue::from_static("\"x\"");
-        assert_eq!(Reply::tagged(1, Some(&other)).into_response().status(), 200);
+        assert_eq!(Reply::<i32>::ready(&one, Some(&other)).into_response().status(), 200);
     }
 }

@@ -3,16 +3,16 @@
 
 use notify_core::{
     AnswerPoll, AppCreated, AppDiagnostics, AppList, CampaignCreated, CampaignList, CampaignRecord,
-    CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook, DeliveryList, Device,
-    DeviceList, DeviceStatistics, DeviceStatisticsQuery, Diagnostics, Enrichment, EnrichmentQuery,
-    EventsAccepted, Explanation, FeedCreated, FeedList, KeyCreated, KeyList, ListCampaigns,
-    ListDeliveries, ListDevices, NoBody, NoQuery, NotificationCreated, NotificationList,
-    NotificationPreview, NotificationRecord, NotificationStatistics, NotificationStatisticsQuery,
-    PageQuery, Poll, ProviderChecked, ProviderList, ProviderView, RegisterDevice, ReportEvents,
-    ReportNotification, SetCampaignStatus, SetTags, SetWebAccess, Subscribe, SubscriptionCreated,
-    Success, TagList, Template, UpdateApp, UpdateWebhook, WebAccess, WebConfig, WebReport,
-    WebSubscribe, WebSubscribed, Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated,
-    WebhookList,
+    CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook, DeliveryList,
+    Device, DeviceList, DeviceStatistics, DeviceStatisticsQuery, Diagnostics, Enrichment,
+    EnrichmentQuery, EventsAccepted, Explanation, FeedCheck, FeedCreated, FeedList, KeyCreated,
+    KeyList, ListCampaigns, ListDeliveries, ListDevices, NoBody, NoQuery, NotificationCreated,
+    NotificationList, NotificationPreview, NotificationRecord, NotificationStatistics,
+    NotificationStatisticsQuery, PageQuery, Poll, ProviderChecked, ProviderList, ProviderView,
+    RegisterDevice, ReportEvents, ReportNotification, SetCampaignStatus, SetTags, SetWebAccess,
+    Subscribe, SubscriptionCreated, Success, TagList, Template, UpdateApp, UpdateWebhook,
+    WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook, WebhookAttempt,
+    WebhookAttemptList, WebhookCreated, WebhookList,
 };
 
 use super::admin::{apps, diagnostics, keys, providers, web as web_access};
@@ -147,6 +147,8 @@ fn templates() -> Vec<Route> {
             ]),
         post::<CreateFeed, FeedCreated>("/v1/feeds", feeds::create)
             .about("Create a feed, or find the one of that url", "B30"),
+        post::<CheckFeed, FeedCheck>("/v1/feeds/check", feeds::check)
+            .about("Show what would be taken from the feed of a url", "B30"),
         get::<PageQuery, FeedList>("/v1/feeds", feeds::list)
             .about("View feeds, newest first", "spec 4.7, B30")
             .query(PAGE),

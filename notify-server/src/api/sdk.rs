@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
 use super::ctx::Ctx;
-use super::reply::{etag_of, names};
+use crate::ready::Ready;
 
 const PAGE: &str = concat!(
     "'use strict';\n(() => {\n",
@@ -38,9 +38,9 @@ pub(crate) async fn worker(ctx: Ctx) -> http::Response<Bytes> {
 }
 
 fn script(ctx: &Ctx, text: &'static str, kept: &'static str) -> http::Response<Bytes> {
-    let mut response = http::Response::new(Bytes::from_static(text.as_bytes()));
-    let etag = etag_of(text.as_bytes());
-    if ctx.header(&header::IF_NONE_MATCH).is_some_and(|known| names(known, &etag)) {
+    let ready = Ready::of(Bytes::from_static(text.as_bytes()));
+    let mut response = http::Response::new(ready.body.clone());
+    if ctx.header(&header::IF_NONE_MATCH).is_some_and(|known| ready.is_named_by(known)) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         *response.body_mut() = Bytes::new();
     }
@@ -48,7 +48,7 @@ fn script(ctx: &Ctx, text: &'static str, kept: &'static str) -> http::Response<B
     let javascript = HeaderValue::from_static("text/javascript; charset=utf-8");
     headers.insert(header::CONTENT_TYPE, javascript);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(kept));
-    headers.insert(header::ETAG, etag);
+    headers.insert(header::ETAG, ready.etag);
     // The files are the same for everybody, and pages that check them (`integrity`) or isolate
     // themselves (COEP) must be able to load them.
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));

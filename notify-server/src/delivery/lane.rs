@@ -359,6 +359,9 @@ pub(crate) fn hear(lane: &Lane, change: Change) {
         | Change::NotificationCanceled(_)
         | Change::DeviceChanged(_)
         | Change::EventsDue(_)
+        | Change::CampaignChanged(_)
+        | Change::FeedDue
+        | Change::FeedChanged(_)
         | Change::KeyRevoked => {}
     }
 }

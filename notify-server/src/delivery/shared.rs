@@ -274,7 +274,11 @@ impl ChangeListener for Shared {
                     hear(lane, change);
                 }
             }
-            Change::KeyRevoked | Change::EventsDue(_) => {}
+            Change::CampaignChanged(_)
+            | Change::FeedDue
+            | Change::FeedChanged(_)
+            | Change::EventsDue(_)
+            | Change::KeyRevoked => {}
         }
     }
 }

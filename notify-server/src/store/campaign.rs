@@ -6,7 +6,7 @@ use notify_core::{
     CampaignStatus, CampaignTemplate, FeedId, Timestamp,
 };
 
-use super::{AppNo, Done, Once, StoreError};
+use super::{AppNo, Done, FeedItemRow, Once, StoreError};
 
 /// A campaign to make or to replace. Feeds that it names by url are made beside it, or reused.
 #[derive(Debug, Clone)]
@@ -19,6 +19,26 @@ pub struct CampaignDraft {
     pub feed_ids: Vec<FeedId>,
     /// Now.
     pub at: Timestamp,
+}
+
+/// A campaign and what its feeds hold.
+#[derive(Debug, Clone)]
+pub struct ShownCampaign {
+    /// The campaign.
+    pub record: CampaignRecord,
+    /// Its feeds.
+    pub feeds: Vec<ShownFeed>,
+}
+
+/// A feed with its newest items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownFeed {
+    /// Id.
+    pub id: FeedId,
+    /// Name.
+    pub name: String,
+    /// Newest first.
+    pub items: Vec<FeedItemRow>,
 }
 
 /// Campaigns.
@@ -50,12 +70,20 @@ pub trait CampaignStore {
     /// Reads a campaign; its template names every feed by id.
     async fn campaign(&self, app: AppNo, id: CampaignId) -> Result<CampaignRecord, StoreError>;
 
-    /// Reads an active campaign for enrichment (B31).
+    /// Reads an active campaign.
     async fn active_campaign(
         &self,
         app: AppNo,
         campaign: CampaignRef,
     ) -> Result<CampaignRecord, StoreError>;
+
+    /// Reads an active campaign with the newest items of its feeds, as many of each as its layout
+    /// shows, all as of one moment (B31).
+    async fn shown_campaign(
+        &self,
+        app: AppNo,
+        campaign: CampaignRef,
+    ) -> Result<ShownCampaign, StoreError>;
 
     /// Lists campaigns, newest first, equal times by id descending (B28).
     async fn list_campaigns(

@@ -25,6 +25,12 @@ pub enum Change {
     AppChanged(AppNo),
     /// An event of an application was written, or a webhook of it has something to do.
     EventsDue(AppNo),
+    /// A campaign was made, changed, activated, disabled or deleted, or the default moved.
+    CampaignChanged(AppNo),
+    /// A feed may be due now.
+    FeedDue,
+    /// The items of a feed changed.
+    FeedChanged(AppNo),
     /// An API key or admin key was revoked.
     KeyRevoked,
 }

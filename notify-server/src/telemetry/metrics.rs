@@ -12,6 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::delivery::DeliveryMetrics;
 use super::exposition::Form;
+use super::feeds::FeedMetrics;
 use super::sample::{Gauges, Sample};
 use super::webhooks::WebhookMetrics;
 
@@ -42,6 +43,7 @@ pub(crate) struct Metrics {
     accepted: Counter,
     delivery: DeliveryMetrics,
     webhooks: WebhookMetrics,
+    feeds: FeedMetrics,
     gauges: Gauges,
 }
 
@@ -64,10 +66,12 @@ impl Default for Metrics {
         delivery.register(&mut registry);
         let webhooks = WebhookMetrics::default();
         webhooks.register(&mut registry);
+        let feeds = FeedMetrics::default();
+        feeds.register(&mut registry);
         let gauges = Gauges::default();
         gauges.register(&mut registry);
         let registry = Mutex::new(registry);
-        Self { registry, requests, durations, accepted, delivery, webhooks, gauges }
+        Self { registry, requests, durations, accepted, delivery, webhooks, feeds, gauges }
     }
 }
 
@@ -82,6 +86,12 @@ impl Metrics {
     #[must_use]
     pub(crate) fn webhooks(&self) -> WebhookMetrics {
         self.webhooks.clone()
+    }
+
+    /// What fetching feeds counts.
+    #[must_use]
+    pub(crate) fn feeds(&self) -> FeedMetrics {
+        self.feeds.clone()
     }
 
     /// Everything, with what was just looked up.

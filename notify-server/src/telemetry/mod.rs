@@ -4,6 +4,7 @@
 
 mod delivery;
 mod exposition;
+mod feeds;
 mod log;
 mod masked;
 mod metrics;
@@ -13,6 +14,7 @@ mod webhooks;
 
 pub(crate) use delivery::DeliveryMetrics;
 pub(crate) use exposition::Form;
+pub(crate) use feeds::{FeedMetrics, FeedResult};
 pub(crate) use log::start_log;
 pub(crate) use masked::masked;
 pub(crate) use metrics::Metrics;

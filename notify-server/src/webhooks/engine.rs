@@ -51,6 +51,9 @@ impl ChangeListener for Ear {
             | Change::NotificationScheduled
             | Change::NotificationCanceled(_)
             | Change::DeviceChanged(_)
+            | Change::CampaignChanged(_)
+            | Change::FeedDue
+            | Change::FeedChanged(_)
             | Change::ProviderChanged(..)
             | Change::PurgeStopped(..)
             | Change::KeyRevoked => {}

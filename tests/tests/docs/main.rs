@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use notify_core::{
-    AnswerPoll, App, AppCreated, AppDiagnostics, CampaignCreated, CampaignList, CreateApp,
-    CreateFeed, CreateKey, CreateNotification, CreateWebhook, DeliveryList, Device,
-    DeviceStatistics, Diagnostics, Enrichment, EventsAccepted, Explanation, FeedCreated, FeedList,
-    KeyCreated, KeyList, NoBody, NotificationCreated, NotificationPreview, NotificationRecord,
-    NotificationStatistics, Poll, ProviderChecked, ProviderView, RegisterDevice, ReportEvents,
-    ReportNotification, Request, SetCampaignStatus, SetTags, SetWebAccess, Subscribe,
-    SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp, UpdateWebhook,
-    WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook, WebhookAttempt,
-    WebhookAttemptList, WebhookCreated,
+    AnswerPoll, App, AppCreated, AppDiagnostics, CampaignCreated, CampaignList, CheckFeed,
+    CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook, DeliveryList, Device,
+    DeviceStatistics, Diagnostics, Enrichment, EventsAccepted, Explanation, FeedCheck, FeedCreated,
+    FeedList, KeyCreated, KeyList, NoBody, NotificationCreated, NotificationPreview,
+    NotificationRecord, NotificationStatistics, Poll, ProviderChecked, ProviderView,
+    RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus, SetTags,
+    SetWebAccess, Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp,
+    UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook,
+    WebhookAttempt, WebhookAttemptList, WebhookCreated,
 };
 use notify_server::sandbox::apns::Reason;
 use notify_server::sandbox::{
@@ -117,6 +117,7 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "POST /v1/webhooks/{id}/rotate"
         | "POST /v1/webhooks/{id}/test"
         | "POST /v1/webhooks/{id}/attempts/{attempt_id}/redeliver" => request::<NoBody>,
+        "POST /v1/feeds/check" => request::<CheckFeed>,
         "POST /admin/v1/apps" => request::<CreateApp>,
         "PATCH /admin/v1/apps/{id}" => request::<UpdateApp>,
         "POST /admin/v1/apps/{id}/keys" => request::<CreateKey>,
@@ -157,6 +158,7 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /v1/campaigns" => answer::<CampaignList>,
         "GET /v1/enrichments/{campaign_id}" => answer::<Enrichment>,
         "POST /v1/feeds" => answer::<FeedCreated>,
+        "POST /v1/feeds/check" => answer::<FeedCheck>,
         "GET /v1/feeds" => answer::<FeedList>,
         "POST /v1/webhooks" | "POST /v1/webhooks/{id}/rotate" => answer::<WebhookCreated>,
         "GET /v1/webhooks/{id}" => answer::<Webhook>,

@@ -137,6 +137,9 @@ impl ChangeListener for Ear {
             | Change::NotificationScheduled
             | Change::NotificationCanceled(_)
             | Change::DeviceChanged(_)
+            | Change::CampaignChanged(_)
+            | Change::FeedDue
+            | Change::FeedChanged(_)
             | Change::ProviderChanged(..)
             | Change::PurgeStopped(..)
             | Change::EventsDue(_) => {}

@@ -3,7 +3,6 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::{Instant, timeout_at};
 
@@ -11,7 +10,7 @@ use super::CONNECT_TIMEOUT;
 use super::failure::Failure;
 use super::reply::{Body, Reply};
 use super::tls::{TlsConfigs, Trust};
-use crate::outbound::{Outbound, Unreachable};
+use crate::outbound::{Guarded, Outbound, unreachable};
 use crate::reasons;
 
 /// Most idle connections kept to one host.
@@ -157,29 +156,4 @@ fn innermost(error: &reqwest::Error) -> &(dyn std::error::Error + 'static) {
         cause = source;
     }
     cause
-}
-
-/// Gives out the addresses that the guard lets through, and no others.
-struct Guarded(Outbound);
-
-impl Resolve for Guarded {
-    fn resolve(&self, name: Name) -> Resolving {
-        let guard = self.0.clone();
-        Box::pin(async move {
-            // Port 0 stands for the url's own.
-            let addresses = guard.addresses(name.as_str(), 0).await?;
-            Ok(Box::new(addresses.into_iter()) as Addrs)
-        })
-    }
-}
-
-/// Whether it is the guard that gave nothing to connect to.
-fn unreachable(error: &reqwest::Error) -> Option<&Unreachable> {
-    let mut cause: &(dyn std::error::Error + 'static) = error;
-    loop {
-        if let Some(unreachable) = cause.downcast_ref() {
-            return Some(unreachable);
-        }
-        cause = cause.source()?;
-    }
 }

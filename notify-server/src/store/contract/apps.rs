@@ -169,7 +169,7 @@ pub async fn what_was_forgotten_is_not_sealed(store: &dyn Store) {
 
 /// Keeps what it hears.
 #[derive(Default)]
-struct Heard(Mutex<Vec<Change>>);
+pub struct Heard(Mutex<Vec<Change>>);
 
 impl ChangeListener for Heard {
     fn changed(&self, change: Change) {
@@ -178,7 +178,7 @@ impl ChangeListener for Heard {
 }
 
 impl Heard {
-    fn take(&self) -> Vec<Change> {
+    pub fn take(&self) -> Vec<Change> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }

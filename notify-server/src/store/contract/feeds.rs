@@ -1,11 +1,18 @@
 //! Feeds (B30).
 
-use notify_core::{FeedId, FeedStatus, NewFeed};
+use std::sync::Arc;
+
+use notify_core::{
+    AppChange, AppStatus, CampaignRef, Feed, FeedId, FeedStatus, NewFeed, Timestamp,
+};
 use uuid::Uuid;
 
+use super::apps::Heard;
 use super::given::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
-use crate::store::{AppNo, Store};
+use crate::store::{
+    AppNo, Change, FeedClaim, FeedFetch, FeedItemRow, FeedItems, Moved, Store, Validators,
+};
 
 /// Makes a feed, or finds the one with its url.
 async fn made(store: &dyn Store, app: AppNo, url: &str) -> FeedId {
@@ -53,4 +60,183 @@ pub async fn feeds_are_listed_newest_first(store: &dyn Store) {
     let rest = store.list_feeds(app, given::next_page(2, first.next)).await.unwrap();
     let listed: Vec<_> = first.rows.iter().chain(&rest.rows).map(|feed| feed.id).collect();
     assert_eq!((listed, rest.next), (ids, None));
+}
+
+/// Until when claims hold.
+const UNTIL: Timestamp = NOW.plus_ms(60_000);
+/// When a fetched feed is due again.
+const NEXT: Timestamp = NOW.plus_ms(900_000);
+
+/// What is due now, claimed.
+async fn claimed(store: &dyn Store, now: Timestamp) -> Vec<FeedClaim> {
+    store.claim_feeds(now, now.plus_ms(60_000), 10).await.unwrap()
+}
+
+/// A fetch that went well and gave items of these titles.
+fn fetch(titles: &[&str]) -> FeedFetch {
+    let rows: Vec<_> = titles
+        .iter()
+        .map(|title| FeedItemRow {
+            title: (*title).to_owned(),
+            url: format!("https://a.example/{title}"),
+            image_url: None,
+            published_at: Some(NOW),
+        })
+        .collect();
+    let mut digest = [0; 32];
+    let all = titles.concat().into_bytes();
+    digest[..all.len()].copy_from_slice(&all);
+    let validators = Validators { etag: Some("W/\"1\"".to_owned()), last_modified: None };
+    let items = FeedItems { rows, digest, validators, ttl_minutes: Some(20) };
+    FeedFetch {
+        at: NOW,
+        next_at: Some(NEXT),
+        error: None,
+        failures: 0,
+        items: Some(items),
+        moved: None,
+        url: None,
+    }
+}
+
+/// A fetch that failed.
+fn failed(next_at: Option<Timestamp>) -> FeedFetch {
+    let error = Some("the host does not answer".to_owned());
+    FeedFetch { error, next_at, failures: 1, items: None, ..fetch(&[]) }
+}
+
+async fn finish(store: &dyn Store, claim: &FeedClaim, fetch: FeedFetch) {
+    store.finish_feed(claim.feed, claim.claim, fetch).await.unwrap();
+}
+
+async fn the_feed(store: &dyn Store, app: AppNo) -> Feed {
+    store.list_feeds(app, given::page(10)).await.unwrap().rows.remove(0)
+}
+
+pub async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &dyn Store) {
+    let app = given::app(store).await;
+    assert_eq!(store.next_feed_due().await.unwrap(), None);
+    made(store, app, "https://a.example/").await;
+    assert_eq!(store.next_feed_due().await.unwrap(), Some(NOW));
+    assert_eq!(store.claim_feeds(NOW.plus_ms(-1), UNTIL, 10).await.unwrap(), []);
+    assert_eq!(store.claim_feeds(NOW, UNTIL, 0).await.unwrap(), []);
+    let claims = claimed(store, NOW).await;
+    assert_eq!(
+        (claims.len(), claims[0].url.as_str(), claims[0].failures, claims[0].moved.as_ref()),
+        (1, "https://a.example/", 0, None)
+    );
+    assert_eq!(claims[0].validators, Validators::default());
+    assert_eq!(claimed(store, NOW).await, [], "another server gets none");
+    assert_eq!(store.next_feed_due().await.unwrap(), Some(UNTIL));
+    finish(store, &claims[0], fetch(&["a"])).await;
+    assert_eq!(store.next_feed_due().await.unwrap(), Some(NEXT));
+    let again = claimed(store, NEXT).await;
+    assert_eq!(again[0].validators.etag.as_deref(), Some("W/\"1\""));
+    assert_eq!(again[0].ttl_minutes, Some(20));
+}
+
+pub async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(store: &dyn Store) {
+    let app = given::app(store).await;
+    let id = made(store, app, "https://a.example/").await;
+    let lost = claimed(store, NOW).await.remove(0);
+    let second = claimed(store, UNTIL).await.remove(0);
+    assert_ne!(lost.claim, second.claim);
+    assert!(is_unknown(&store.finish_feed(lost.feed, lost.claim, fetch(&["a"])).await));
+    assert_eq!(the_feed(store, app).await.status, FeedStatus::Pending);
+    finish(store, &second, fetch(&["a"])).await;
+    assert_eq!(the_feed(store, app).await.status, FeedStatus::Ok);
+    let third = claimed(store, NEXT).await.remove(0);
+    store.delete_feed(app, id).await.unwrap();
+    assert!(is_unknown(&store.finish_feed(third.feed, third.claim, fetch(&["a"])).await));
+}
+
+pub async fn items_stay_while_a_feed_fails(store: &dyn Store) {
+    let app = given::app(store).await;
+    let id = made(store, app, "https://a.example/").await;
+    let campaign = campaigns::made_with_feed(store, app, id).await;
+    finish(store, &claimed(store, NOW).await[0], fetch(&["a", "b"])).await;
+    finish(store, &claimed(store, NEXT).await[0], failed(Some(NEXT.plus_ms(1)))).await;
+    let feed = the_feed(store, app).await;
+    assert_eq!(
+        (feed.status, feed.items, feed.last_fetched_at),
+        (FeedStatus::Failing, 2, Some(NOW))
+    );
+    assert_eq!(feed.last_error.as_deref(), Some("the host does not answer"));
+    let shown = store.shown_campaign(app, CampaignRef::Id(campaign)).await.unwrap();
+    assert_eq!(shown.feeds[0].items.len(), 2);
+    let claim = claimed(store, NEXT.plus_ms(1)).await.remove(0);
+    assert_eq!((claim.failures, claim.validators.etag.as_deref()), (1, Some("W/\"1\"")));
+    // Gone for good: the items stay, nothing is due ever again.
+    finish(store, &claim, failed(None)).await;
+    assert_eq!(store.next_feed_due().await.unwrap(), None);
+    assert_eq!(the_feed(store, app).await.items, 2);
+}
+
+pub async fn the_same_items_again_change_nothing(store: &dyn Store) {
+    let app = given::app(store).await;
+    made(store, app, "https://a.example/").await;
+    let heard = Arc::new(Heard::default());
+    store.subscribe(heard.clone());
+    let steps = [
+        (fetch(&["a"]), &[Change::FeedChanged(app)][..]),
+        (fetch(&["a"]), &[]),
+        (failed(Some(NEXT)), &[]),
+        (FeedFetch { items: None, ..fetch(&[]) }, &[]),
+        (fetch(&["b", "c"]), &[Change::FeedChanged(app)]),
+    ];
+    for (number, (fetch, expected)) in steps.into_iter().enumerate() {
+        let claim = claimed(store, NEXT.plus_ms(number as i64 * 900_000)).await.remove(0);
+        finish(store, &claim, fetch).await;
+        assert_eq!(heard.take(), expected, "{number}");
+    }
+    assert_eq!(the_feed(store, app).await.items, 2);
+}
+
+pub async fn a_feed_moves_unless_its_new_url_is_taken(store: &dyn Store) {
+    let app = given::app(store).await;
+    made(store, app, "https://taken.example/").await;
+    finish(store, &claimed(store, NOW).await[0], fetch(&["a"])).await;
+    made(store, app, "https://a.example/").await;
+    let moved = Some(Moved { to: "https://b.example/".to_owned(), times: 2 });
+    let claim = claimed(store, NOW).await.remove(0);
+    finish(store, &claim, FeedFetch { moved: moved.clone(), ..fetch(&["a"]) }).await;
+    let mut now = NEXT;
+    for (to, expected) in [
+        ("https://taken.example/", "https://a.example/"),
+        ("https://b.example/", "https://b.example/"),
+    ] {
+        let claims = claimed(store, now).await;
+        let claim = claims.iter().find(|claim| claim.url == "https://a.example/").unwrap();
+        assert_eq!(claim.moved, moved.clone().filter(|_| now == NEXT));
+        finish(store, claim, FeedFetch { url: Some(to.to_owned()), ..fetch(&["a"]) }).await;
+        assert_eq!(the_feed(store, app).await.url, expected);
+        now = now.plus_ms(900_000);
+    }
+}
+
+pub async fn feeds_of_a_suspended_application_wait(store: &dyn Store) {
+    let (id, app) = given::named_app(store, "Shop").await;
+    made(store, app, "https://a.example/").await;
+    let to = |status| AppChange { status: Some(status), ..AppChange::default() };
+    store.change_app(id, to(AppStatus::Suspended)).await.unwrap();
+    assert_eq!((store.next_feed_due().await.unwrap(), claimed(store, NOW).await), (None, vec![]));
+    store.change_app(id, to(AppStatus::Active)).await.unwrap();
+    assert_eq!(claimed(store, NOW).await.len(), 1);
+}
+
+pub async fn a_campaign_shows_the_newest_items_of_its_feeds(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    let id = made(store, app, "https://a.example/").await;
+    made(store, other, "https://a.example/").await;
+    let campaign = CampaignRef::Id(campaigns::made_with_feed(store, app, id).await);
+    for (claim, titles) in claimed(store, NOW).await.iter().zip([["a", "b", "c"], ["x", "y", "z"]])
+    {
+        finish(store, claim, fetch(&titles)).await;
+    }
+    let shown = store.shown_campaign(app, campaign).await.unwrap();
+    let titles: Vec<_> = shown.feeds[0].items.iter().map(|item| item.title.as_str()).collect();
+    // Two, as its layout shows.
+    assert_eq!((shown.feeds.len(), shown.feeds[0].id, titles), (1, id, vec!["a", "b"]));
+    assert!(is_unknown(&store.shown_campaign(other, campaign).await));
+    assert!(is_unknown(&store.shown_campaign(app, CampaignRef::Default).await));
 }

@@ -1,6 +1,7 @@
 //! Campaigns (B27, B28). A stored template names every feed by id.
 
 mod feeds;
+mod shown;
 
 use async_trait::async_trait;
 use notify_core::{
@@ -11,9 +12,13 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use self::feeds::{link_feeds, resolve_feeds};
+use self::shown::{active, shown};
 use super::SqliteStore;
 use super::row::{folded, live_app, unknown_value, uuid_at};
-use crate::store::{AppNo, CampaignDraft, CampaignStore, Done, Once, StoreError};
+use super::writer::WriteTx;
+use crate::store::{
+    AppNo, CampaignDraft, CampaignStore, Change, Done, Once, ShownCampaign, StoreError,
+};
 
 /// Columns as [`campaign_of`] reads them.
 const CAMPAIGN: &str = "id, name, status, is_default, created_at";
@@ -29,13 +34,19 @@ impl CampaignStore for SqliteStore {
         self.write_once(app, once, move |tx| {
             live_app(tx, app)?;
             insert(tx, app, &draft)?;
+            tell(tx, app, &draft);
             Ok(CampaignCreated { id: draft.id })
         })
         .await
     }
 
     async fn replace_campaign(&self, app: AppNo, draft: CampaignDraft) -> Result<(), StoreError> {
-        self.write(move |tx| replace(tx, app, &draft)).await
+        self.write(move |tx| {
+            replace(tx, app, &draft)?;
+            tell(tx, app, &draft);
+            Ok(())
+        })
+        .await
     }
 
     async fn set_campaign_status(
@@ -52,6 +63,7 @@ impl CampaignStore for SqliteStore {
             }
             tx.prepare_cached("update campaigns set status = ?2 where no = ?1")?
                 .execute(params![found.no, status.as_str()])?;
+            tx.changed(Change::CampaignChanged(app));
             Ok(())
         })
         .await
@@ -74,6 +86,7 @@ impl CampaignStore for SqliteStore {
                 return Err(StoreError::refused("id", what));
             }
             tx.prepare_cached("delete from campaigns where no = ?1")?.execute([found.no])?;
+            tx.changed(Change::CampaignChanged(app));
             Ok(())
         })
         .await
@@ -96,22 +109,19 @@ impl CampaignStore for SqliteStore {
     ) -> Result<CampaignRecord, StoreError> {
         self.read(move |connection| {
             live_app(connection, app)?;
-            match campaign {
-                CampaignRef::Default => {
-                    let sql = format!(
-                        "select {CAMPAIGN}, template from campaigns
-                         where app_no = ?1 and is_default = 1 and status = 'active'"
-                    );
-                    record(connection, &sql, params![app.0])
-                }
-                CampaignRef::Id(id) => {
-                    let sql = format!(
-                        "select {CAMPAIGN}, template from campaigns
-                         where app_no = ?1 and id = ?2 and status = 'active'"
-                    );
-                    record(connection, &sql, params![app.0, id.0.as_bytes()])
-                }
-            }
+            active(connection, app, campaign)
+        })
+        .await
+    }
+
+    async fn shown_campaign(
+        &self,
+        app: AppNo,
+        campaign: CampaignRef,
+    ) -> Result<ShownCampaign, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            shown(connection, app, campaign)
         })
         .await
     }
@@ -149,6 +159,14 @@ impl CampaignStore for SqliteStore {
             Ok(campaigns)
         })
         .await
+    }
+}
+
+/// Tells that a campaign was written, and of the feeds that it may have made.
+fn tell(tx: &mut WriteTx<'_>, app: AppNo, draft: &CampaignDraft) {
+    tx.changed(Change::CampaignChanged(app));
+    if !draft.feed_ids.is_empty() {
+        tx.changed(Change::FeedDue);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Feeds (B30).
 
+pub(super) mod fetch;
+
 use async_trait::async_trait;
 use notify_core::{Feed, FeedCreated, FeedId, FeedStatus, NewFeed, Timestamp};
 use rusqlite::types::Type;
@@ -8,7 +10,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::SqliteStore;
 use super::cursor::{Listing, rows_wanted};
 use super::row::{count_at, live_app, unknown_value, uuid_at};
-use crate::store::{AppNo, Done, FeedStore, Once, Page, PageRequest, StoreError};
+use crate::store::{
+    AppNo, Change, Done, FeedClaim, FeedFetch, FeedNo, FeedStore, Once, Page, PageRequest,
+    StoreError,
+};
 
 #[async_trait]
 impl FeedStore for SqliteStore {
@@ -23,6 +28,7 @@ impl FeedStore for SqliteStore {
         self.write_once(app, once, move |tx| {
             live_app(tx, app)?;
             let (_, id) = make(tx, app, (id, &feed), at)?;
+            tx.changed(Change::FeedDue);
             Ok(FeedCreated { id })
         })
         .await
@@ -60,6 +66,34 @@ impl FeedStore for SqliteStore {
         })
         .await
     }
+
+    async fn next_feed_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.read(|connection| fetch::next_due(connection)).await
+    }
+
+    async fn claim_feeds(
+        &self,
+        now: Timestamp,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<FeedClaim>, StoreError> {
+        self.write(move |tx| fetch::claim(tx, now, until, limit)).await
+    }
+
+    async fn finish_feed(
+        &self,
+        feed: FeedNo,
+        claim: i64,
+        fetch: FeedFetch,
+    ) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            if let Some(app) = fetch::finish(tx, (feed, claim), &fetch)? {
+                tx.changed(Change::FeedChanged(app));
+            }
+            Ok(())
+        })
+        .await
+    }
 }
 
 /// Makes a feed, or finds the one that has its url; its number and id.
@@ -77,7 +111,8 @@ pub(super) fn make(
         return Ok(known);
     }
     tx.prepare_cached(
-        "insert into feeds (app_no, id, url, name, created_at) values (?1, ?2, ?3, ?4, ?5)",
+        "insert into feeds (app_no, id, url, name, created_at, next_fetch_at)
+         values (?1, ?2, ?3, ?4, ?5, ?5)",
     )?
     .execute(params![app.0, id.0.as_bytes(), feed.url, feed.name, at.as_ms()])?;
     Ok((tx.last_insert_rowid(), id))

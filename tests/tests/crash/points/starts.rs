@@ -10,7 +10,16 @@ use crate::{CREDIT, launch};
 
 /// What is ended here.
 pub(super) fn operations() -> Vec<&'static str> {
-    vec!["found", "add_admin_key", "touch_keys", "write_part", "delete_over", "resume_erasing"]
+    vec![
+        "found",
+        "add_admin_key",
+        "touch_keys",
+        "write_part",
+        "delete_over",
+        "resume_erasing",
+        "claim_feeds",
+        "finish_feed",
+    ]
 }
 
 fn admin_key_create(launch: &Launch) -> Launch {
@@ -108,5 +117,39 @@ async fn starts_that_end_go_on_with_what_is_over_and_what_is_erased() -> Result<
     let database = ensure_whole(&folder.path().join("notify.db"))?;
     let left: i64 = database.query_row(left, [], |row| row.get(0))?;
     assert_eq!(left, 0, "nothing is half erased");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_fetch_that_ends_anywhere_is_done_again() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut server = Survivor::start(launch(folder.path())).await?;
+    server.kill(CREDIT).await?;
+    let database = folder.path().join("notify.db");
+    for operation in ["claim_feeds", "finish_feed"] {
+        for stage in STAGES {
+            let name = format!("{operation} {stage}");
+            server.start_again_as(&dying(folder.path(), operation, stage, 1)).await?;
+            // Nobody listens there. The answer may be lost with the process.
+            let url = format!("http://127.0.0.1:1/{operation}/{stage}");
+            let body = json!({"url": url, "name": "f"}).to_string();
+            let _ = server.caller()?.send(&Method::POST, "/v1/feeds", body).await;
+            ensure_aborted(server.ended(CREDIT).await.with_context(|| name.clone())?)?;
+            // Claims run out by the clock; here they have.
+            let written = "update feeds set next_fetch_at = 0 where status = 'pending'";
+            ensure_whole(&database)?;
+            rusqlite::Connection::open(&database)?.execute(written, [])?;
+        }
+    }
+    server.start_again().await?;
+    let caller = server.caller()?;
+    notify_tests::until("every feed was fetched", async || {
+        let listed = caller.get("/v1/feeds").await?;
+        let feeds = listed["feeds"].as_array().context("feeds")?;
+        Ok((feeds.len() == 4 && feeds.iter().all(|feed| feed["status"] == "failing")).then_some(()))
+    })
+    .await?;
+    server.stop().await?;
+    ensure_whole(&database)?;
     Ok(())
 }

@@ -47,7 +47,7 @@ pub(super) fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
             return Ok(true);
         }
     }
-    if erase_answers(tx, app)? || erase_told(tx, app)? {
+    if erase_answers(tx, app)? || erase_told(tx, app)? || erase_feed_items(tx, app)? {
         return Ok(true);
     }
     for sql in [
@@ -160,6 +160,18 @@ fn erase_told(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
         }
     }
     Ok(false)
+}
+
+/// Deletes the items of one feed, a few hundred; whether there were any.
+fn erase_feed_items(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
+    let feed = tx
+        .prepare_cached("select no from feeds where app_no = ?1 and items > 0 limit 1")?
+        .query_row([app.0], |row| row.get::<_, i64>(0))
+        .optional()?;
+    let Some(feed) = feed else { return Ok(false) };
+    tx.prepare_cached("delete from feed_items where feed_no = ?1")?.execute([feed])?;
+    tx.prepare_cached("update feeds set items = 0 where no = ?1")?.execute([feed])?;
+    Ok(true)
 }
 
 /// Deletes some devices of a platform; whether there were any.

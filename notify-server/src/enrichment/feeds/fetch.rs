@@ -1,0 +1,301 @@
+//! One fetch of one feed: conditional, through the guard at every hop, within ten seconds and five
+//! mebibytes. What goes wrong is told by its kind alone, so that nobody can look through a feed's
+//! error into a network behind the server.
+
+use std::io::Read;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use url::Url;
+
+use super::{FEED_BYTES_MAX, ParseError};
+use crate::outbound::{Outbound, Unreachable, guarded_client, unreachable};
+use crate::store::Validators;
+
+/// Longest time that a fetch takes, all redirects included.
+pub(crate) const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most redirects that are followed.
+const REDIRECTS_MAX: usize = 3;
+/// Longest `ETag` and `Last-Modified` that are kept, in bytes.
+const VALIDATOR_BYTES_MAX: usize = 512;
+/// What is asked for; some servers answer HTML to whoever does not say so.
+const ACCEPT: &str = "application/rss+xml, application/atom+xml, application/feed+json, \
+    application/xml;q=0.9, text/xml;q=0.9, application/json;q=0.8, */*;q=0.1";
+const USER_AGENT: &str = concat!("notify-server/", env!("CARGO_PKG_VERSION"), " (feeds)");
+
+/// Why a feed was not read. The texts are shown to callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FetchError {
+    /// The guard refused it, or one of its redirects.
+    #[error("the address is not allowed")]
+    Blocked,
+    /// Its name does not resolve.
+    #[error("the name of the host does not resolve")]
+    Unresolved,
+    /// No connection, no HTTP, or not in time: one text, which tells no more than that.
+    #[error("the host does not answer, or not in time")]
+    Unreachable,
+    /// Another status than 200 or 304.
+    #[error("answered with status {status}")]
+    Status {
+        /// The status.
+        status: u16,
+        /// When to ask again (429, 503), in milliseconds from the answer.
+        retry_after_ms: Option<i64>,
+    },
+    /// 410: not fetched any more.
+    #[error("is gone (status 410) and not fetched any more")]
+    Gone,
+    /// A redirect too many, or one that names no place.
+    #[error("redirects too often, or to nowhere")]
+    Redirected,
+    /// Over the limit, decompressed or not.
+    #[error("is larger than 5 MiB")]
+    TooLarge,
+    /// Neither plain nor gzip, or broken gzip.
+    #[error("is compressed in a way that was not asked for")]
+    Compression,
+    /// It was read, and is no feed that can be taken.
+    #[error("{0}")]
+    Unreadable(#[from] ParseError),
+}
+
+/// What an answer's head says, beside the status.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// `Cache-Control: max-age`, in seconds.
+    pub(crate) max_age_seconds: Option<u64>,
+    /// Where the feed was moved to for good: the last of the redirects that say so, if the first
+    /// one does.
+    pub(crate) moved_to: Option<String>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// What is known is still true.
+    Unchanged(Head),
+    /// A body, as it came.
+    Changed(Body),
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) head: Head,
+    /// Where it was at last.
+    pub(crate) url: Url,
+    pub(crate) validators: Validators,
+    charset: Option<String>,
+    is_gzip: bool,
+    bytes: Vec<u8>,
+}
+
+/// Asks for feeds.
+pub(crate) struct FeedClient {
+    guard: Outbound,
+    timeout: Duration,
+    /// Made when it is first needed: reading the system's roots takes a while.
+    client: OnceLock<reqwest::Client>,
+}
+
+impl FeedClient {
+    pub(crate) fn new(guard: Outbound, timeout: Duration) -> Self {
+        Self { guard, timeout, client: OnceLock::new() }
+    }
+
+    /// Asks for a feed.
+    pub(crate) async fn get(&self, url: &str, known: &Validators) -> Result<Answer, FetchError> {
+        let fetching = self.follow(url, known);
+        tokio::time::timeout(self.timeout, fetching).await.unwrap_or(Err(FetchError::Unreachable))
+    }
+
+    async fn follow(&self, url: &str, known: &Validators) -> Result<Answer, FetchError> {
+        let mut url = self.guard.page(url).map_err(|_| FetchError::Blocked)?;
+        let (mut head, mut is_for_good) = (Head::default(), true);
+        for _ in 0..=REDIRECTS_MAX {
+            let response = self.ask(&url, known).await?;
+            let status = response.status();
+            if !is_redirect(status) {
+                return answer(response, url, head).await;
+            }
+            // Some servers write what is not ASCII as it is.
+            let place = response.headers().get(header::LOCATION).map(HeaderValue::as_bytes);
+            let place = place.and_then(|place| std::str::from_utf8(place).ok());
+            let next =
+                place.and_then(|place| url.join(place).ok()).ok_or(FetchError::Redirected)?;
+            url = self.guard.page(next.as_str()).map_err(|_| FetchError::Blocked)?;
+            is_for_good &= matches!(status.as_u16(), 301 | 308);
+            if is_for_good {
+                head.moved_to = Some(url.to_string());
+            }
+        }
+        Err(FetchError::Redirected)
+    }
+
+    async fn ask(&self, url: &Url, known: &Validators) -> Result<reqwest::Response, FetchError> {
+        let client = self.client.get_or_init(|| guarded_client(&self.guard));
+        let sent = client.get(url.clone()).headers(asked_with(known)).send().await;
+        sent.map_err(|error| match unreachable(&error) {
+            Some(Unreachable::NotAllowed) => FetchError::Blocked,
+            Some(Unreachable::Unresolved(_)) => FetchError::Unresolved,
+            None => FetchError::Unreachable,
+        })
+    }
+}
+
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+fn asked_with(known: &Validators) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+    let conditions =
+        [(header::IF_NONE_MATCH, &known.etag), (header::IF_MODIFIED_SINCE, &known.last_modified)];
+    for (name, value) in conditions {
+        if let Some(value) = value.as_ref().and_then(|value| HeaderValue::from_str(value).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+async fn answer(
+    mut response: reqwest::Response,
+    url: Url,
+    mut head: Head,
+) -> Result<Answer, FetchError> {
+    let headers = response.headers();
+    head.max_age_seconds = max_age(headers);
+    match response.status().as_u16() {
+        200 => {}
+        304 => return Ok(Answer::Unchanged(head)),
+        410 => return Err(FetchError::Gone),
+        status => {
+            let retry_after_ms = match status {
+                429 | 503 => retry_after_ms(headers),
+                _ => None,
+            };
+            return Err(FetchError::Status { status, retry_after_ms });
+        }
+    }
+    let is_gzip = match text_of(headers, header::CONTENT_ENCODING).as_deref() {
+        None | Some("" | "identity") => false,
+        Some("gzip" | "x-gzip") => true,
+        Some(_) => return Err(FetchError::Compression),
+    };
+    let validators = Validators {
+        etag: kept(headers, header::ETAG),
+        last_modified: kept(headers, header::LAST_MODIFIED),
+    };
+    let charset = charset(headers);
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|_| FetchError::Unreachable)? {
+        if bytes.len() + chunk.len() > FEED_BYTES_MAX {
+            return Err(FetchError::TooLarge);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(Answer::Changed(Body { head, url, validators, charset, is_gzip, bytes }))
+}
+
+impl Body {
+    /// The bytes, decompressed, no more than may be. Blocks.
+    pub(crate) fn plain(&self) -> Result<std::borrow::Cow<'_, [u8]>, FetchError> {
+        if !self.is_gzip {
+            return Ok((&self.bytes[..]).into());
+        }
+        let mut plain = Vec::new();
+        let limit = FEED_BYTES_MAX as u64 + 1;
+        let mut gzip = flate2::read::MultiGzDecoder::new(&self.bytes[..]).take(limit);
+        gzip.read_to_end(&mut plain).map_err(|_| FetchError::Compression)?;
+        if plain.len() > FEED_BYTES_MAX { Err(FetchError::TooLarge) } else { Ok(plain.into()) }
+    }
+
+    /// The charset that the answer's header names.
+    pub(crate) fn charset(&self) -> Option<&str> {
+        self.charset.as_deref()
+    }
+}
+
+fn text_of(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(|text| text.trim().to_ascii_lowercase())
+}
+
+/// A validator as it came, weak ones included, unless it is too long to be kept.
+fn kept(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+    let text = headers.get(name)?.to_str().ok()?;
+    (!text.is_empty() && text.len() <= VALIDATOR_BYTES_MAX).then(|| text.to_owned())
+}
+
+fn charset(headers: &HeaderMap) -> Option<String> {
+    let kind = text_of(headers, header::CONTENT_TYPE)?;
+    let parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let mut charsets = parameters.filter(|(name, _)| name.trim() == "charset");
+    charsets.next().map(|(_, value)| value.trim().trim_matches('"').to_owned())
+}
+
+fn max_age(headers: &HeaderMap) -> Option<u64> {
+    let control = text_of(headers, header::CACHE_CONTROL)?;
+    let mut ages = control.split(',').filter_map(|part| part.trim().strip_prefix("max-age="));
+    ages.next()?.trim_matches('"').parse().ok()
+}
+
+/// `Retry-After` in seconds or as a date, which is taken from the answer's own `Date`, so that no
+/// clock of ours is in it (RFC 9110 section 10.2.3).
+fn retry_after_ms(headers: &HeaderMap) -> Option<i64> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Some(i64::from(seconds) * 1_000);
+    }
+    let date = headers.get(header::DATE)?.to_str().ok()?;
+    let time = |text| super::time::read(text).map(|time| time.0);
+    Some((time(text)? - time(date)?).max(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pairs = lines.iter().map(|(name, value)| {
+            (header::HeaderName::from_static(name), HeaderValue::from_static(value))
+        });
+        pairs.collect()
+    }
+
+    #[test]
+    fn what_a_head_says_of_time_and_charset_is_read() {
+        for (value, expected) in [
+            ("max-age=60", Some(60)),
+            ("public, Max-Age=3600, must-revalidate", Some(3_600)),
+            ("no-cache", None),
+            ("max-age=soon", None),
+            ("s-maxage=60", None),
+        ] {
+            assert_eq!(max_age(&headers(&[("cache-control", value)])), expected, "{value}");
+        }
+        for (value, expected) in [
+            ("text/xml; charset=ISO-8859-1", Some("iso-8859-1")),
+            ("text/xml;charset=\"utf-8\"", Some("utf-8")),
+            ("text/xml", None),
+        ] {
+            let found = charset(&headers(&[("content-type", value)]));
+            assert_eq!(found.as_deref(), expected, "{value}");
+        }
+        let date = ("date", "Tue, 02 Jun 2026 08:30:00 GMT");
+        for (value, expected) in [
+            ("120", Some(120_000)),
+            ("Tue, 02 Jun 2026 08:31:00 GMT", Some(60_000)),
+            ("Tue, 02 Jun 2026 08:29:00 GMT", Some(0)),
+            ("later", None),
+        ] {
+            let found = retry_after_ms(&headers(&[date, ("retry-after", value)]));
+            assert_eq!(found, expected, "{value}");
+        }
+    }
+}

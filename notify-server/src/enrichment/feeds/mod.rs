@@ -1,0 +1,32 @@
+//! Feeds: fetched from addresses that users give, read whatever they hold, kept in the store.
+//!
+//! ```text
+//! store (due) -> worker -> fetch (guard, redirects, caps) -> parse (a thread of its own) -> store
+//! ```
+//!
+//! A feed is nobody's friend: every step has a bound of bytes, time or count, and what goes wrong is
+//! told in words that give nothing away of who was asked.
+
+mod charset;
+mod schedule;
+
+mod fetch;
+mod reader;
+pub(crate) mod worker;
+
+mod parse;
+mod text;
+
+mod xml;
+
+mod atom;
+mod json;
+mod rss;
+mod thumbnail;
+mod time;
+
+use parse::{FEED_BYTES_MAX, ParseError, ParsedFeed, Source, parse};
+pub(crate) use reader::{FeedChecks, FeedReader};
+
+#[cfg(test)]
+mod tests;

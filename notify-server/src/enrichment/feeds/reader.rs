@@ -1,0 +1,152 @@
+//! Fetching and reading as one: the body of an answer is read on a thread of its own, one at a time,
+//! so that whatever a feed holds takes one core at most, and that not from the API.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify_core::{FeedCheck, FeedCheckItem, FeedStatus};
+use tokio::sync::Semaphore;
+
+use super::fetch::{Answer, Body, FETCH_TIMEOUT, FeedClient, FetchError, Head};
+use super::{ParsedFeed, Source, parse};
+use crate::outbound::Outbound;
+use crate::store::Validators;
+
+/// Feeds read at once. One takes up to 5 MiB, its text and its items.
+const READ_AT_ONCE: usize = 1;
+/// Longest wait for a feed to be read, its turn included; its thread ends by itself, as all that it
+/// counts is bounded.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
+/// Feeds that callers have looked at, at once.
+const CHECKS_AT_ONCE: usize = 4;
+/// Most items that a look at a feed shows.
+const ITEMS_SHOWN_MAX: usize = 20;
+
+/// What a fetch gave.
+#[derive(Debug)]
+pub(crate) enum Read {
+    /// What is known is still true.
+    Unchanged(Head),
+    /// A feed.
+    Changed {
+        /// What the head of its answer says.
+        head: Head,
+        /// What to name in the next request.
+        validators: Validators,
+        /// The feed.
+        feed: ParsedFeed,
+    },
+}
+
+/// Looks at a feed without keeping anything: what the API may do with addresses.
+#[async_trait::async_trait]
+pub(crate) trait FeedChecks: Send + Sync {
+    /// What would be taken from a url; `None` while too many others are being looked at.
+    async fn check(&self, url: &str) -> Option<FeedCheck>;
+}
+
+/// Fetches and reads feeds.
+pub(crate) struct FeedReader {
+    client: FeedClient,
+    reading: Arc<Semaphore>,
+    checks: Semaphore,
+}
+
+impl FeedReader {
+    pub(crate) fn new(guard: Outbound) -> Self {
+        Self::with_timeout(guard, FETCH_TIMEOUT)
+    }
+
+    pub(crate) fn with_timeout(guard: Outbound, timeout: Duration) -> Self {
+        Self {
+            client: FeedClient::new(guard, timeout),
+            reading: Arc::new(Semaphore::new(READ_AT_ONCE)),
+            checks: Semaphore::new(CHECKS_AT_ONCE),
+        }
+    }
+
+    /// Fetches and reads a feed.
+    pub(crate) async fn read(&self, url: &str, known: &Validators) -> Result<Read, FetchError> {
+        match self.client.get(url, known).await? {
+            Answer::Unchanged(head) => Ok(Read::Unchanged(head)),
+            Answer::Changed(body) => {
+                let (head, validators) = (body.head.clone(), body.validators.clone());
+                let feed = self.parse(body).await?;
+                Ok(Read::Changed { head, validators, feed })
+            }
+        }
+    }
+
+    async fn parse(&self, body: Body) -> Result<ParsedFeed, FetchError> {
+        let reading = Arc::clone(&self.reading);
+        let parsing = async {
+            // Held by the thread, not by who waits for it.
+            let turn = reading.acquire_owned().await.ok()?;
+            let parsing = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                let bytes = body.plain()?;
+                let source = Source { bytes: &bytes, charset: body.charset(), url: &body.url };
+                Ok(parse(&source)?)
+            });
+            parsing.await.ok()
+        };
+        let parsed = tokio::time::timeout(READ_TIMEOUT, parsing).await.ok().flatten();
+        parsed.unwrap_or(Err(FetchError::Unreachable))
+    }
+}
+
+#[async_trait::async_trait]
+impl FeedChecks for FeedReader {
+    async fn check(&self, url: &str) -> Option<FeedCheck> {
+        let _turn = self.checks.try_acquire().ok()?;
+        let read = self.read(url, &Validators::default()).await;
+        Some(match read {
+            Ok(Read::Changed { head, feed, .. }) => shown(&head, feed),
+            // Nothing was named that could be unchanged.
+            Ok(Read::Unchanged(_)) => {
+                failed(FetchError::Status { status: 304, retry_after_ms: None })
+            }
+            Err(error) => failed(error),
+        })
+    }
+}
+
+fn shown(head: &Head, feed: ParsedFeed) -> FeedCheck {
+    let count = feed.items.len() as u64;
+    let mut problems = Vec::new();
+    if count == 0 {
+        problems.push("holds no item that could be shown".to_owned());
+    }
+    if feed.left_out > 0 {
+        problems.push(format!("{} items have no title or no link and are left out", feed.left_out));
+    }
+    if feed.beyond > 0 {
+        problems.push(format!("{} items after the first {count} are left out", feed.beyond));
+    }
+    let without = |missing: usize, what: &str| {
+        (missing > 0).then(|| format!("{missing} of {count} items have no {what}"))
+    };
+    problems.extend(without(
+        feed.items.iter().filter(|item| item.image_url.is_none()).count(),
+        "image",
+    ));
+    problems.extend(without(
+        feed.items.iter().filter(|item| item.published_at.is_none()).count(),
+        "date",
+    ));
+    if let Some(to) = &head.moved_to {
+        problems.push(format!("was moved for good, to {to}"));
+    }
+    let items = feed.items.into_iter().take(ITEMS_SHOWN_MAX).map(|item| FeedCheckItem {
+        title: item.title,
+        url: item.url,
+        image_url: item.image_url,
+        published_at: item.published_at,
+    });
+    FeedCheck { status: FeedStatus::Ok, count, items: items.collect(), problems }
+}
+
+fn failed(error: FetchError) -> FeedCheck {
+    let problems = vec![error.to_string()];
+    FeedCheck { status: FeedStatus::Failing, count: 0, items: Vec::new(), problems }
+}

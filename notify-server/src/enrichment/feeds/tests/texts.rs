@@ -1,0 +1,51 @@
+//! Titles as people are to read them.
+
+use super::{read, rss};
+
+#[test]
+fn titles_lose_their_markup_and_their_entities() {
+    let cases = [
+        ("Plain", Some("Plain")),
+        ("  two\n  words\t", Some("two words")),
+        ("<![CDATA[A <b>bold</b> word]]>", Some("A bold word")),
+        ("A &lt;b&gt;bold&lt;/b&gt; word", Some("A bold word")),
+        ("Q&amp;A", Some("Q&A")),
+        // Twice at most.
+        ("Q&amp;amp;A", Some("Q&A")),
+        ("Q&amp;amp;amp;A", Some("Q&amp;A")),
+        ("&amp;amp;lt;script&amp;amp;gt;", Some("&lt;script&gt;")),
+        ("caf&#233; &amp;#x2013; &amp;eacute;t&amp;eacute;", Some("café – été")),
+        // XML does not know these, feeds use them.
+        ("caf&eacute;&nbsp;&hellip;", Some("café …")),
+        ("AT&T &unknown; &;", Some("AT&T &unknown; &;")),
+        ("1 < 2", None),
+        ("<![CDATA[1 < 2 > 0]]>", Some("1 < 2 > 0")),
+        ("<![CDATA[it's <i title='a>b'>his</i> isn't it]]>", Some("it's his isn't it")),
+        ("<![CDATA[<p>One</p><p>Two</p>]]>", Some("One Two")),
+        ("<![CDATA[A<script>alert('<b>')</script>B]]>", Some("A B")),
+        ("<![CDATA[A<!-- <b> hidden -->B]]>", Some("A B")),
+        ("<![CDATA[A<b unclosed]]>", Some("A")),
+        ("&#0;&#1;A", Some("&#0; A")),
+        ("<![CDATA[<img src=x>]]>", None),
+        ("", None),
+    ];
+    for (title, expected) in cases {
+        let feed = rss(&format!("<item><title>{title}</title><link>/1</link></item>"));
+        let found = read(&feed).ok().and_then(|mut feed| feed.items.pop()).map(|item| item.title);
+        assert_eq!(found.as_deref(), expected, "{title}");
+    }
+}
+
+#[test]
+fn a_long_title_is_cut_where_a_character_ends() {
+    for (title, expected) in [
+        ("ü".repeat(300), "ü".repeat(300)),
+        ("ü".repeat(301), "ü".repeat(299) + "…"),
+        ("ü ".repeat(300), "ü ".repeat(149) + "ü…"),
+    ] {
+        let feed = rss(&format!("<item><title>{title}</title><link>/1</link></item>"));
+        let found = read(&feed).unwrap().items.remove(0).title;
+        assert!(found.chars().count() <= 300, "{}", found.chars().count());
+        assert_eq!(found, expected);
+    }
+}

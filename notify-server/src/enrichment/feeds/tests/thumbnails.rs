@@ -1,0 +1,145 @@
+//! Every place where a thumbnail may stand, against every place that comes after it.
+
+use super::{atom_entry, json_item, rss_item, thumbnail};
+
+/// Places of RSS, first to last.
+const RSS: [(&str, &str); 6] = [
+    ("thumbnail", r#"<media:thumbnail url="https://i.example/thumbnail"/>"#),
+    ("content", r#"<media:content url="https://i.example/content" medium="image" width="600"/>"#),
+    ("enclosure", r#"<enclosure url="https://i.example/enclosure" type="image/png" length="1"/>"#),
+    ("itunes", r#"<itunes:image href="https://i.example/itunes"/>"#),
+    (
+        "text",
+        "<content:encoded><![CDATA[<p><img alt='a > b' src='https://i.example/text'></p>]]>\
+         </content:encoded>",
+    ),
+    ("wide", r#"<media:content url="https://i.example/wide" type="image/jpeg" width="1201"/>"#),
+];
+
+/// Places of Atom, first to last.
+const ATOM: [(&str, &str); 3] = [
+    (
+        "thumbnail",
+        r#"<media:group><media:thumbnail url="https://i.example/thumbnail"/></media:group>"#,
+    ),
+    ("enclosure", r#"<link rel="enclosure" type="image/png" href="https://i.example/enclosure"/>"#),
+    ("text", r#"<content type="html">&lt;img src="https://i.example/text"></content>"#),
+];
+
+/// Places of JSON Feed, first to last.
+const JSON: [(&str, &str); 3] = [
+    ("image", r#""image": "https://i.example/image""#),
+    ("banner", r#""banner_image": "https://i.example/banner""#),
+    (
+        "attachment",
+        r#""attachments": [{"url": "https://i.example/a.mp3", "mime_type": "audio/mpeg"},
+            {"url": "https://i.example/attachment", "mime_type": "image/png"}]"#,
+    ),
+];
+
+/// Every place wins over all that come after it, in whichever order they stand.
+fn check(places: &[(&str, &str)], separator: &str, item: impl Fn(&str) -> String) {
+    for first in 0..places.len() {
+        let (name, _) = places[first];
+        let expected = Some(format!("https://i.example/{name}"));
+        let mut parts: Vec<_> = places[first..].iter().map(|(_, part)| *part).collect();
+        assert_eq!(thumbnail(&item(&parts.join(separator))), expected, "{name}");
+        parts.reverse();
+        assert_eq!(thumbnail(&item(&parts.join(separator))), expected, "{name}, reversed");
+    }
+}
+
+#[test]
+fn places_are_tried_in_order() {
+    check(&RSS, "", rss_item);
+    check(&ATOM, "", atom_entry);
+    check(&JSON, ",", json_item);
+}
+
+#[test]
+fn a_place_of_rss_counts_where_it_holds_a_picture() {
+    let cases = [
+        // The BBC's: nothing but a thumbnail.
+        (r#"<media:thumbnail width="240" height="135" url="https://i.example/1"/>"#, Some("1")),
+        // Several sizes: the widest that is not too wide.
+        (
+            r#"<media:content url="https://i.example/1" type="image/jpeg" width="140"/>
+               <media:content url="https://i.example/2" type="image/jpeg" width="1200"/>
+               <media:content url="https://i.example/3" type="image/jpeg" width="1201"/>"#,
+            Some("2"),
+        ),
+        (
+            r#"<media:content url="https://i.example/1" medium="image"/>
+               <media:content url="https://i.example/2" medium="image" width="300"/>"#,
+            Some("2"),
+        ),
+        (
+            r#"<media:content url="https://i.example/1" medium="image" width="3000"/>
+               <media:content url="https://i.example/2" medium="image" width="2000"/>"#,
+            Some("2"),
+        ),
+        // In a group, and a thumbnail within content.
+        (
+            r#"<media:group><media:content url="https://i.example/v" type="video/mp4"/>
+               <media:content url="https://i.example/1" type="image/webp"/></media:group>"#,
+            Some("1"),
+        ),
+        (
+            r#"<media:content url="https://i.example/v" type="video/mp4">
+               <media:thumbnail url="https://i.example/1"/></media:content>"#,
+            Some("1"),
+        ),
+        // No pictures.
+        (r#"<media:content url="https://i.example/v" medium="video"/>"#, None),
+        (r#"<media:content url="https://i.example/v"/>"#, None),
+        (r#"<enclosure url="https://i.example/a.mp3" type="audio/mpeg"/>"#, None),
+        (r#"<enclosure url="https://i.example/a.jpg"/>"#, None),
+        (r#"<media:thumbnail url="data:image/png;base64,AAAA"/>"#, None),
+        (r#"<media:thumbnail url="javascript:alert(1)"/>"#, None),
+        // One that is none leaves the place to the next.
+        (
+            r#"<media:thumbnail url=""/><enclosure url="/1" type="image/gif"/>"#,
+            Some("https://news.example/1"),
+        ),
+        (r#"<media:thumbnail url="//i.example/1"/>"#, Some("1")),
+        // The picture of the channel, and those of other elements, are not the item's.
+        ("<image><url>https://i.example/1</url></image>", None),
+        // The first address of the web in the text.
+        (
+            r#"<content:encoded>&lt;img src="data:image/gif;base64,R0"&gt;
+               &lt;IMG class=x SRC=/a?b=1&amp;amp;c=2&gt;</content:encoded>"#,
+            Some("https://news.example/a?b=1&c=2"),
+        ),
+        ("<content:encoded>&lt;image src='/1'>&lt;img data-src='/2'></content:encoded>", None),
+        ("<content:encoded>&lt;img src='/1</content:encoded>", Some("https://news.example/1")),
+        // Only the full text is looked at.
+        ("<description>&lt;img src='https://i.example/1'></description>", None),
+    ];
+    for (inside, expected) in cases {
+        let expected = expected.map(|name| match name.len() {
+            1 => format!("https://i.example/{name}"),
+            _ => name.to_owned(),
+        });
+        let found = thumbnail(&rss_item(inside));
+        let found = found.map(|url| url.replace("//i.example/1", "//i.example/1"));
+        assert_eq!(found, expected, "{inside}");
+    }
+}
+
+#[test]
+fn pictures_of_atom_stand_in_html_and_xhtml() {
+    let cases = [
+        (
+            r#"<content type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml"><p>
+               <img src="/1"/></p></div></content>"#,
+            Some("https://news.example/1"),
+        ),
+        (r#"<summary type="html">&lt;img src="/1"></summary>"#, Some("https://news.example/1")),
+        // Plain text that looks like markup holds no picture.
+        (r#"<content type="text">&lt;img src="/1"></content>"#, None),
+        (r#"<link rel="enclosure" type="video/mp4" href="/1"/>"#, None),
+    ];
+    for (inside, expected) in cases {
+        assert_eq!(thumbnail(&atom_entry(inside)).as_deref(), expected, "{inside}");
+    }
+}

@@ -1,0 +1,203 @@
+//! Fetches feeds when they are due, a few at once. What is due stands in the store, and a claim there
+//! keeps two servers from fetching one feed; a fetch that ends with its process is due again when its
+//! claim runs out.
+
+use std::sync::Arc;
+
+use notify_core::Timestamp;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::fetch::{FetchError, Head};
+use super::reader::{FeedReader, Read};
+use super::schedule::{Ended, MOVED_TIMES, next_fetch};
+use crate::causes::with_causes;
+use crate::clock::SharedClock;
+use crate::keys::sha256;
+use crate::store::{
+    Change, ChangeListener, FeedClaim, FeedFetch, FeedItemRow, FeedItems, Moved, SharedStore,
+    StoreError,
+};
+use crate::telemetry::{FeedMetrics, FeedResult};
+
+/// Fetches at once.
+const FETCHES_MAX: usize = 8;
+/// How long a claim holds, in milliseconds: a fetch, its turn to be read, and the write.
+const CLAIM_MS: i64 = 120_000;
+/// How soon to look again after storage failed, or when others may have claimed meanwhile, in
+/// milliseconds.
+const LOOK_AGAIN_MS: i64 = 60_000;
+
+/// What fetching needs.
+pub(crate) struct FeedWorker {
+    pub(crate) store: SharedStore,
+    pub(crate) clock: SharedClock,
+    pub(crate) reader: Arc<FeedReader>,
+    pub(crate) metrics: FeedMetrics,
+}
+
+/// Hears of feeds that may be due.
+struct Due(Notify);
+
+impl ChangeListener for Due {
+    fn changed(&self, change: Change) {
+        // An application that is active again has feeds that waited.
+        if matches!(change, Change::FeedDue | Change::AppChanged(_)) {
+            self.0.notify_one();
+        }
+    }
+}
+
+/// Fetches until `stopping`.
+pub(crate) async fn run(worker: FeedWorker, stopping: CancellationToken) {
+    let (worker, due) = (Arc::new(worker), Arc::new(Due(Notify::new())));
+    worker.store.subscribe(due.clone());
+    let mut fetches = JoinSet::new();
+    loop {
+        let look_at = match begin_due(&worker, &mut fetches).await {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::warn!(cause = with_causes(&error), "feeds were not looked for");
+                worker.clock.now().plus_ms(LOOK_AGAIN_MS)
+            }
+        };
+        let is_full = fetches.len() >= FETCHES_MAX;
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            _ = fetches.join_next(), if !fetches.is_empty() => {}
+            () = due.0.notified(), if !is_full => {}
+            () = worker.clock.sleep_until(look_at), if !is_full => {}
+        }
+    }
+}
+
+/// Begins what is due, as far as there is room; when to look again.
+async fn begin_due(
+    worker: &Arc<FeedWorker>,
+    fetches: &mut JoinSet<()>,
+) -> Result<Timestamp, StoreError> {
+    while fetches.try_join_next().is_some() {}
+    let now = worker.clock.now();
+    let room = FETCHES_MAX.saturating_sub(fetches.len());
+    let later = now.plus_ms(LOOK_AGAIN_MS);
+    let Some(next) = worker.store.next_feed_due().await? else { return Ok(later) };
+    if next > now || room == 0 {
+        return Ok(next.min(later));
+    }
+    for claim in worker.store.claim_feeds(now, now.plus_ms(CLAIM_MS), room).await? {
+        let worker = Arc::clone(worker);
+        fetches.spawn(async move { fetch(&worker, claim).await });
+    }
+    // There may be more, as many as there was room for were taken.
+    Ok(if fetches.len() >= FETCHES_MAX { later } else { now.plus_ms(1) })
+}
+
+async fn fetch(worker: &FeedWorker, claim: FeedClaim) {
+    let read = worker.reader.read(&claim.url, &claim.validators).await;
+    worker.metrics.fetched(result_of(&read));
+    let ended = ended(worker.clock.now(), &claim, read);
+    match worker.store.finish_feed(claim.feed, claim.claim, ended).await {
+        // The feed is gone, or another fetch followed this one.
+        Ok(()) | Err(StoreError::NotFound) => {}
+        Err(error) => {
+            tracing::warn!(cause = with_causes(&error), "a fetched feed was not kept");
+        }
+    }
+}
+
+fn result_of(read: &Result<Read, FetchError>) -> FeedResult {
+    match read {
+        Ok(Read::Changed { .. }) => FeedResult::Read,
+        Ok(Read::Unchanged(_)) => FeedResult::Unchanged,
+        Err(FetchError::Blocked) => FeedResult::Blocked,
+        Err(FetchError::Gone) => FeedResult::Gone,
+        Err(FetchError::Unreadable(_) | FetchError::TooLarge | FetchError::Compression) => {
+            FeedResult::Unreadable
+        }
+        Err(
+            FetchError::Unresolved
+            | FetchError::Unreachable
+            | FetchError::Status { .. }
+            | FetchError::Redirected,
+        ) => FeedResult::Failed,
+    }
+}
+
+/// What is written of a fetch.
+fn ended(now: Timestamp, claim: &FeedClaim, read: Result<Read, FetchError>) -> FeedFetch {
+    let error = match read {
+        Ok(Read::Unchanged(head)) => return well(now, claim, &head, None),
+        Ok(Read::Changed { head, validators, feed }) => {
+            let items = FeedItems {
+                digest: digest(&feed.items),
+                rows: feed.items,
+                validators,
+                ttl_minutes: feed.ttl_minutes,
+            };
+            return well(now, claim, &head, Some(items));
+        }
+        Err(error) => error,
+    };
+    let failures = claim.failures.saturating_add(1);
+    let ended = match error {
+        FetchError::Gone => Ended::Gone,
+        FetchError::Status { retry_after_ms, .. } => Ended::Failed { failures, retry_after_ms },
+        FetchError::Blocked
+        | FetchError::Unresolved
+        | FetchError::Unreachable
+        | FetchError::Redirected
+        | FetchError::TooLarge
+        | FetchError::Compression
+        | FetchError::Unreadable(_) => Ended::Failed { failures, retry_after_ms: None },
+    };
+    FeedFetch {
+        at: now,
+        next_at: next_fetch(now, ended),
+        error: Some(error.to_string()),
+        failures,
+        items: None,
+        moved: claim.moved.clone(),
+        url: None,
+    }
+}
+
+fn well(now: Timestamp, claim: &FeedClaim, head: &Head, items: Option<FeedItems>) -> FeedFetch {
+    let ttl_minutes = items.as_ref().map_or(claim.ttl_minutes, |items| items.ttl_minutes);
+    let ended = Ended::Well { ttl_minutes, max_age_seconds: head.max_age_seconds };
+    let moved = moved(claim.moved.as_ref(), head.moved_to.as_deref());
+    let believed = moved.as_ref().is_some_and(|moved| moved.times >= MOVED_TIMES);
+    let (moved, url) = if believed { (None, moved.map(|moved| moved.to)) } else { (moved, None) };
+    FeedFetch {
+        at: now,
+        next_at: next_fetch(now, ended),
+        error: None,
+        failures: 0,
+        items,
+        moved,
+        url,
+    }
+}
+
+/// How often in a row the answers named one address.
+fn moved(known: Option<&Moved>, to: Option<&str>) -> Option<Moved> {
+    let to = to?;
+    let times = known.filter(|known| known.to == to).map_or(0, |known| known.times);
+    Some(Moved { to: to.to_owned(), times: times.saturating_add(1) })
+}
+
+fn digest(items: &[FeedItemRow]) -> [u8; 32] {
+    let mut text = Vec::new();
+    for item in items {
+        let published_at = item.published_at.map_or(i64::MIN, Timestamp::as_ms);
+        for part in [&item.title, &item.url, item.image_url.as_ref().unwrap_or(&String::new())] {
+            text.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            text.extend_from_slice(part.as_bytes());
+        }
+        text.extend_from_slice(&published_at.to_be_bytes());
+    }
+    sha256(&text)
+}
+
+#[cfg(test)]
+mod tests;

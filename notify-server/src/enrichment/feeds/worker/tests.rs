@@ -1,0 +1,108 @@
+//! What is written of each way in which a fetch can end.
+
+use super::*;
+use crate::enrichment::feeds::{ParseError, ParsedFeed};
+use crate::store::{FeedNo, Validators};
+
+const NOW: Timestamp = Timestamp(1_780_000_000_000);
+const MINUTE_MS: i64 = 60_000;
+
+fn claim(moved: Option<(&str, u32)>) -> FeedClaim {
+    FeedClaim {
+        feed: FeedNo(1),
+        claim: 7,
+        url: "https://a.example/".to_owned(),
+        validators: Validators::default(),
+        ttl_minutes: Some(40),
+        failures: 2,
+        moved: moved.map(|(to, times)| Moved { to: to.to_owned(), times }),
+    }
+}
+
+fn head(moved_to: Option<&str>) -> Head {
+    Head { max_age_seconds: Some(1_200), moved_to: moved_to.map(str::to_owned) }
+}
+
+#[test]
+fn a_failure_is_told_and_put_off_and_nothing_else_changes() {
+    let status = |status, retry_after_ms| FetchError::Status { status, retry_after_ms };
+    let cases = [
+        (FetchError::Blocked, "the address is not allowed", Some(60)),
+        (FetchError::Unresolved, "the name of the host does not resolve", Some(60)),
+        (FetchError::Unreachable, "the host does not answer, or not in time", Some(60)),
+        (FetchError::Redirected, "redirects too often, or to nowhere", Some(60)),
+        (FetchError::TooLarge, "is larger than 5 MiB", Some(60)),
+        (FetchError::Compression, "is compressed in a way that was not asked for", Some(60)),
+        (
+            FetchError::Unreadable(ParseError::NotAFeed),
+            "is not an RSS, Atom or JSON feed",
+            Some(60),
+        ),
+        (status(404, None), "answered with status 404", Some(60)),
+        (status(429, Some(90 * MINUTE_MS)), "answered with status 429", Some(90)),
+        (status(503, Some(MINUTE_MS)), "answered with status 503", Some(60)),
+        (FetchError::Gone, "is gone (status 410) and not fetched any more", None),
+    ];
+    for (error, text, minutes) in cases {
+        let claim = claim(Some(("https://b.example/", 1)));
+        let written = ended(NOW, &claim, Err(error));
+        let next_at = minutes.map(|minutes| NOW.plus_ms(minutes * MINUTE_MS));
+        assert_eq!((written.error.as_deref(), written.next_at), (Some(text), next_at));
+        assert_eq!((written.failures, written.items, written.url), (3, None, None), "{text}");
+        assert_eq!(written.moved, claim.moved, "{text}");
+    }
+}
+
+#[test]
+fn a_fetch_that_went_well_forgets_failures_and_waits_as_it_is_told() {
+    let unchanged = ended(NOW, &claim(None), Ok(Read::Unchanged(head(None))));
+    // The feed's own word from before counts, as there is no body to ask.
+    assert_eq!(unchanged.next_at, Some(NOW.plus_ms(40 * MINUTE_MS)));
+    assert_eq!((unchanged.error, unchanged.failures, unchanged.items), (None, 0, None));
+    let feed = ParsedFeed { ttl_minutes: None, ..ParsedFeed::default() };
+    let validators = Validators { etag: Some("W/\"1\"".to_owned()), last_modified: None };
+    let read = Read::Changed { head: head(None), validators: validators.clone(), feed };
+    let changed = ended(NOW, &claim(None), Ok(read));
+    assert_eq!(changed.next_at, Some(NOW.plus_ms(20 * MINUTE_MS)));
+    assert_eq!(changed.items.map(|items| items.validators), Some(validators));
+}
+
+#[test]
+fn a_move_is_believed_at_the_third_answer_in_a_row() {
+    let (b, c) = ("https://b.example/", "https://c.example/");
+    let cases = [
+        (None, None, None, None),
+        (None, Some(b), Some((b, 1)), None),
+        (Some((b, 1)), Some(b), Some((b, 2)), None),
+        (Some((b, 2)), Some(b), None, Some(b)),
+        (Some((b, 2)), Some(c), Some((c, 1)), None),
+        (Some((b, 2)), None, None, None),
+    ];
+    for (known, to, moved, url) in cases {
+        let written = ended(NOW, &claim(known), Ok(Read::Unchanged(head(to))));
+        let found = written.moved.as_ref().map(|moved| (moved.to.as_str(), moved.times));
+        assert_eq!((found, written.url.as_deref()), (moved, url), "{known:?} {to:?}");
+    }
+}
+
+#[test]
+fn a_digest_differs_where_items_do() {
+    let item = |title: &str, url: &str, image_url: Option<&str>, at: Option<i64>| FeedItemRow {
+        title: title.to_owned(),
+        url: url.to_owned(),
+        image_url: image_url.map(str::to_owned),
+        published_at: at.map(Timestamp),
+    };
+    let lists = [
+        vec![],
+        vec![item("a", "b", None, None)],
+        vec![item("ab", "", None, None)],
+        vec![item("a", "b", Some("c"), None)],
+        vec![item("a", "b", None, Some(0))],
+        vec![item("a", "b", None, None), item("a", "b", None, None)],
+    ];
+    for (place, one) in lists.iter().enumerate() {
+        assert_eq!(digest(one), digest(&one.clone()));
+        assert!(lists[..place].iter().all(|other| digest(other) != digest(one)), "{one:?}");
+    }
+}

@@ -1,0 +1,62 @@
+//! HTTP for addresses that users give: every name that it connects to has passed the guard, no
+//! redirect is followed by itself, no proxy is used, nothing is kept between two requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use rustls::{ClientConfig, RootCertStore};
+
+use super::{Outbound, Unreachable};
+
+/// Longest time to connect, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Gives out the addresses that the guard lets through, and no others. It sees no host that is an
+/// address itself: urls pass the guard before they come here.
+pub(crate) struct Guarded(pub(crate) Outbound);
+
+impl Resolve for Guarded {
+    fn resolve(&self, name: Name) -> Resolving {
+        let guard = self.0.clone();
+        Box::pin(async move {
+            // Port 0 stands for the url's own.
+            let addresses = guard.addresses(name.as_str(), 0).await?;
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// Whether it is the guard that gave nothing to connect to.
+pub(crate) fn unreachable(error: &reqwest::Error) -> Option<&Unreachable> {
+    let mut cause: &(dyn std::error::Error + 'static) = error;
+    loop {
+        if let Some(unreachable) = cause.downcast_ref() {
+            return Some(unreachable);
+        }
+        cause = cause.source()?;
+    }
+}
+
+/// A client behind the guard that trusts the system's roots.
+pub(crate) fn guarded_client(guard: &Outbound) -> reqwest::Client {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    // Without any root plain `http` still has to work; TLS then fails for want of an issuer.
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("aws-lc-rs has the default protocol versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    reqwest::Client::builder()
+        .dns_resolver(Guarded(guard.clone()))
+        .tls_backend_preconfigured(tls)
+        .http1_only()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_max_idle_per_host(0)
+        .build()
+        .expect("a client with its TLS given needs nothing of the system")
+}

@@ -1,0 +1,135 @@
+//! S5: what feeds do to whoever fetches them. Each is marked failing, and costs a bounded time of the
+//! processor and a bounded room of memory, in a process of its own that is measured from outside.
+
+use std::fs;
+use std::io::Write;
+
+use anyhow::{Context, Result, ensure};
+use notify_tests::{Caller, Launch, ServerProcess};
+use serde_json::json;
+
+use crate::host::{Host, Said, Then, rss};
+use crate::{create, fetched};
+
+/// Most time of the processor that one feed takes, in seconds.
+const CPU_SECONDS_MAX: f64 = 2.0;
+/// Most memory that all of them take beside what the server held before, in bytes.
+const MEMORY_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
+/// Ticks of `/proc/<pid>/stat` a second, on every Linux there is.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Feeds, and what is said of them.
+const HOSTILE: [(&str, &str); 15] = [
+    ("/laughs", "has a document type, which feeds do not need"),
+    ("/external", "has a document type, which feeds do not need"),
+    ("/attributes", "has too many attributes of one element"),
+    ("/namespaces", "has too many attributes of one element"),
+    ("/nested-namespaces", "has too many namespaces"),
+    ("/depth", "is nested too deep"),
+    ("/items", "has too many elements"),
+    ("/json-items", "has too many items"),
+    ("/texts", "has too many items"),
+    ("/large", "is larger than 5 MiB"),
+    ("/bomb", "is larger than 5 MiB"),
+    ("/endless", "is larger than 5 MiB"),
+    ("/drips", "the host does not answer, or not in time"),
+    ("/charset", "is not in the charset that it names"),
+    ("/redirects", "redirects too often, or to nowhere"),
+];
+
+fn said(path: &str) -> Said {
+    let whole = |body: String| ("200 OK".to_owned(), body.into_bytes(), Then::Ends);
+    let in_rss = |inside: &str| whole(format!("<rss><channel>{inside}</channel></rss>"));
+    match path {
+        path if path.starts_with("/good") => whole(rss(&[1])),
+        "/laughs" => {
+            let entities: String = (1..30)
+                .map(|n| format!("<!ENTITY l{n} \"{}\">", format!("&l{};", n - 1).repeat(10)))
+                .collect();
+            whole(format!("<!DOCTYPE rss [<!ENTITY l0 \"lol\">{entities}]><rss>&l29;</rss>"))
+        }
+        // Where it would be fetched from, this host would know.
+        "/external" => whole(
+            "<!DOCTYPE rss SYSTEM \"/canary\" [<!ENTITY % x SYSTEM \"/canary\">]><rss/>".into(),
+        ),
+        "/attributes" => in_rss(&format!("<x {}/>", "a=\"\" ".repeat(800_000))),
+        "/namespaces" => in_rss(&format!("<x {}/>", "xmlns:a=\"\" ".repeat(400_000))),
+        "/nested-namespaces" => {
+            let inside = format!("<x {}>", "xmlns:a=\"\" ".repeat(60)).repeat(50);
+            in_rss(&inside)
+        }
+        "/depth" => in_rss(&"<x>".repeat(1_000_000)),
+        "/items" => in_rss(&"<item/>".repeat(700_000)),
+        "/json-items" => whole(format!(
+            r#"{{"version": "https://jsonfeed.org/version/1.1", "items": [{}{{}}]}}"#,
+            "{},".repeat(1_000_000)
+        )),
+        // Every text as long as it may be, in what looks like markup.
+        "/texts" => in_rss(&format!(
+            "<item><title>{}</title><description>{}</description></item>{}",
+            "&lt;a &quot;&gt;".repeat(60_000),
+            "&amp;amp;".repeat(300_000),
+            "<item><title/></item>".repeat(20_001),
+        )),
+        "/large" => whole(" ".repeat(100 * 1_024 * 1_024)),
+        "/bomb" => ("200 OK\r\ncontent-encoding: gzip".to_owned(), bomb(), Then::Ends),
+        "/endless" => ("200 OK".to_owned(), b"<rss>".to_vec(), Then::Endless),
+        "/drips" => ("200 OK".to_owned(), b"<rss>".to_vec(), Then::Drips),
+        "/charset" => {
+            let head = "200 OK\r\ncontent-type: text/xml; charset=utf-8".to_owned();
+            (
+                head,
+                b"<rss><channel><title>\xff\xfe\xe9</title></channel></rss>".to_vec(),
+                Then::Ends,
+            )
+        }
+        _ => ("302 Found\r\nlocation: /redirects".to_owned(), Vec::new(), Then::Ends),
+    }
+}
+
+/// Five gibibytes of nothing in five mebibytes: the same 8 MiB again and again.
+fn bomb() -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(&vec![b' '; 8 * 1_024 * 1_024]).expect("a Vec takes everything");
+    gzip.finish().expect("a Vec takes everything").repeat(600)
+}
+
+/// Time of the processor that a server took until now, in seconds.
+fn cpu_seconds(server: &ServerProcess) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", server.id()?))?;
+    let (_, after) = stat.rsplit_once(") ").context("a process")?;
+    let ticks = after.split(' ').skip(11).take(2).map(str::parse::<f64>);
+    Ok(ticks.sum::<Result<f64, _>>()? / TICKS_PER_SECOND)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_feeds_fail_and_cost_little() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let host = Host::start(said).await?;
+    let launch = Launch::on(folder.path()).argument("--allow-private-networks");
+    let server = launch.start().await?;
+    let key = server.api_key.clone().context("the first start shows a key")?;
+    let caller = Caller::app(&server.origin, &key)?;
+    // What a first fetch makes stays: roots, threads.
+    let good = create(&caller, &host.url("/good")).await?;
+    assert_eq!(fetched(&caller, &good).await?["status"], "ok");
+    let memory_before = server.memory_peak()?;
+    for (path, expected) in HOSTILE {
+        let before = cpu_seconds(&server)?;
+        let feed = create(&caller, &host.url(path)).await?;
+        let feed = fetched(&caller, &feed).await?;
+        let told = (&feed["status"], &feed["last_error"]);
+        assert_eq!(told, (&json!("failing"), &json!(expected)), "{path}");
+        let took = cpu_seconds(&server)? - before;
+        let memory = server.memory_peak()? - memory_before;
+        println!("S5: {path}: {took:.2} s CPU, {} KiB more at the most", memory / 1_024);
+        ensure!(took <= CPU_SECONDS_MAX, "{path} took {took} s of the processor");
+        ensure!(memory <= MEMORY_BYTES_MAX, "{path} took {memory} bytes");
+    }
+    let asked = host.requests();
+    assert!(asked.iter().all(|request| !request.contains("canary")), "{asked:?}");
+    // Nobody is hurt: what is good is fetched as before.
+    let good = create(&caller, &host.url("/good?again")).await?;
+    fetched(&caller, &good).await?;
+    server.kill().await
+}

@@ -1,0 +1,128 @@
+//! From a feed to what a device shows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use http::Method;
+use notify_client::notify_core::CheckFeed;
+use notify_tests::{Launch, TestServer, until};
+use serde_json::{Value, json};
+
+use crate::host::{Host, Then, rss};
+use crate::{create, fetched};
+
+/// A campaign of the default kind that shows a feed.
+fn campaign(url: &str) -> Value {
+    json!({"name": "c", "layout_id": "content_with_two", "settings": {}, "is_default": true,
+        "features": [{"type": "content_feed", "position": 1,
+            "data": {"feeds": [{"url": url, "name": "News"}]}}]})
+}
+
+#[tokio::test]
+async fn a_campaign_shows_its_feed_and_goes_on_while_it_is_down_and_after_a_restart() -> Result<()>
+{
+    let host =
+        Host::start(|_| ("200 OK\r\netag: \"1\"".into(), rss(&[1, 3, 2]).into(), Then::Ends));
+    let host = host.await?;
+    let mut server = TestServer::start().await?;
+    let caller = server.caller()?;
+    caller.post("/v1/campaigns", &campaign(&host.url("/feed"))).await?;
+    let shown = until("items are shown", async || {
+        let answer = caller.send(&Method::GET, "/v1/enrichments/default", "").await?;
+        let items = answer.ok()?["features"][0]["data"]["items"].clone();
+        Ok(items.as_array().is_some_and(|items| !items.is_empty()).then_some((answer, items)))
+    });
+    let (answer, items) = shown.await?;
+    let item = |number: u32| {
+        json!({"title": format!("Item {number}"), "url": host.url(&format!("/{number}")),
+            "image_url": host.url(&format!("/{number}.png")), "source": "News",
+            "published_at": 1_780_387_200_000_i64 + i64::from(number) * 60_000,
+            "is_external": false})
+    };
+    assert_eq!(items, json!([item(3), item(2)]));
+    let etag = [("if-none-match", answer.header("etag"))];
+    let same = caller.send_with(&Method::GET, "/v1/enrichments/default", "", &etag).await?;
+    assert_eq!((same.status, same.body.len()), (304, 0));
+    let feeds = caller.get("/v1/feeds").await?;
+    assert_eq!(
+        (&feeds["feeds"][0]["status"], &feeds["feeds"][0]["items"]),
+        (&json!("ok"), &json!(3))
+    );
+    let metrics = server.admin()?.send(&Method::GET, "/metrics", "").await?.text();
+    assert!(metrics.contains("notify_feed_fetches_total{result=\"read\"} 1"), "{metrics}");
+    // What it asked for on its own: once, as nothing was due since.
+    assert_eq!(host.requests().len(), 1);
+    drop(host);
+    server.restart().await?;
+    let after = server.caller()?.send(&Method::GET, "/v1/enrichments/default", "").await?;
+    assert_eq!(after.body, answer.body);
+    server.stop().await
+}
+
+#[tokio::test]
+async fn a_feed_is_looked_at_without_being_kept() -> Result<()> {
+    let host = Host::start(|path| {
+        let body = if path == "/feed" { rss(&[1]) } else { "<html>secret</html>".to_owned() };
+        ("200 OK".into(), body.into(), Then::Ends)
+    });
+    let host = host.await?;
+    let server = TestServer::start().await?;
+    let feeds = server.client();
+    let feeds = feeds.feeds();
+    let checked = feeds.check(&CheckFeed { url: host.url("/feed") }).await?;
+    assert_eq!((checked.status.as_str(), checked.count, checked.problems), ("ok", 1, vec![]));
+    assert_eq!(checked.items[0].url, host.url("/1"));
+    let page = feeds.check(&CheckFeed { url: host.url("/page") }).await?;
+    let problems = vec!["is not an RSS, Atom or JSON feed".to_owned()];
+    assert_eq!((page.status.as_str(), page.count, page.problems), ("failing", 0, problems));
+    assert_eq!(server.caller()?.get("/v1/feeds").await?["feeds"], json!([]));
+    server.stop().await
+}
+
+#[tokio::test]
+async fn a_server_that_may_not_look_inside_does_not() -> Result<()> {
+    let canary = Host::start(|_| ("200 OK".into(), rss(&[1]).into(), Then::Ends)).await?;
+    let server = TestServer::start_with(|config| config.allow_private_networks = false).await?;
+    let caller = server.caller()?;
+    for url in [canary.url("/"), format!("http://localhost:{}/", canary.address.port())] {
+        let feed = create(&caller, &url).await?;
+        let feed = fetched(&caller, &feed).await?;
+        let told = (&feed["status"], &feed["last_error"]);
+        assert_eq!(told, (&json!("failing"), &json!("the address is not allowed")), "{url}");
+        let checked = caller.post("/v1/feeds/check", &json!({"url": url})).await?;
+        assert_eq!(checked["problems"], json!(["the address is not allowed"]));
+    }
+    assert_eq!(canary.requests(), [""; 0]);
+    server.stop().await
+}
+
+#[tokio::test]
+async fn a_fetch_that_a_kill_cut_off_is_done_again() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let is_slow = Arc::new(AtomicBool::new(true));
+    let slow = Arc::clone(&is_slow);
+    let host = Host::start(move |_| match slow.load(Ordering::SeqCst) {
+        true => ("200 OK".into(), Vec::new(), Then::Drips),
+        false => ("200 OK".into(), rss(&[1]).into(), Then::Ends),
+    });
+    let host = host.await?;
+    let launch = Launch::on(folder.path()).argument("--allow-private-networks");
+    let server = launch.start().await?;
+    let key = server.api_key.clone().context("a key")?;
+    create(&notify_tests::Caller::app(&server.origin, &key)?, &host.url("/")).await?;
+    until("it is being fetched", async || Ok((!host.requests().is_empty()).then_some(()))).await?;
+    server.kill().await?;
+    is_slow.store(false, Ordering::SeqCst);
+    // The claim of the dead process runs out by the clock: a file whose time has passed stands for it.
+    let database = rusqlite::Connection::open(folder.path().join("notify.db"))?;
+    let claimed = "update feeds set next_fetch_at = 0 where claims = 1 and status = 'pending'";
+    assert_eq!(database.execute(claimed, [])?, 1);
+    drop(database);
+    let server = launch.start().await?;
+    let caller = notify_tests::Caller::app(&server.origin, &key)?;
+    let listed = caller.get("/v1/feeds").await?;
+    let feed = fetched(&caller, listed["feeds"][0]["id"].as_str().context("an id")?).await?;
+    assert_eq!((&feed["status"], &feed["items"]), (&json!("ok"), &json!(1)));
+    server.kill().await
+}
