@@ -123,13 +123,7 @@ impl App {
         let stopping = CancellationToken::new();
         let its = (&outbound, &master_key, &*metrics);
         let (webhooks, webhooks_view) = Webhooks::start(webhooks_around(&store, &clock, its));
-        let feed_reader = Arc::new(FeedReader::new(outbound.clone()));
-        let feed_worker = FeedWorker {
-            store: store.clone(),
-            clock: clock.clone(),
-            reader: feed_reader.clone(),
-            metrics: metrics.feeds(),
-        };
+        let feeds = feed_worker(&store, &clock, its);
         let api = Arc::new(Api {
             store: store.clone(),
             clock: clock.clone(),
@@ -142,7 +136,7 @@ impl App {
             config: config.clone(),
             channels: engine.channels(),
             enrichments: Answers::new(store.clone()),
-            feed_checks: feed_reader,
+            feed_checks: feeds.reader.clone(),
             webhooks: webhooks_view,
             streams: api::Streams::new(stopping.clone()),
         });
@@ -150,7 +144,7 @@ impl App {
         let keyring = Keyring::new(&store);
         let front = Arc::new(Front::new(api, keyring.clone(), stopping.clone()));
         let serving = serving(front, limits(&config), tls, stopping);
-        let tasks = tasks(listener, &serving, &keyring, feed_worker, Keep::of(&config));
+        let tasks = tasks(listener, &serving, &keyring, feeds, Keep::of(&config));
         let grace = config.shutdown_grace.0;
         Ok(Self {
             address,
@@ -307,6 +301,20 @@ fn tasks(
         tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
         tokio::spawn(retention::run(store, clock, keep, serving.stopping.clone())),
     ]
+}
+
+/// What fetches feeds, of the parts that webhooks are made of too.
+fn feed_worker(
+    store: &SharedStore,
+    clock: &SharedClock,
+    (outbound, _, metrics): (&Outbound, &Arc<MasterKey>, &Metrics),
+) -> FeedWorker {
+    FeedWorker {
+        store: store.clone(),
+        clock: clock.clone(),
+        reader: Arc::new(FeedReader::new(outbound.clone())),
+        metrics: metrics.feeds(),
+    }
 }
 
 async fn write_used_keys(keyring: Arc<Keyring>, stopping: CancellationToken) {

@@ -40,70 +40,73 @@ fn is_simulation(name: &str) -> bool {
     name.contains("delivery/simulation/")
 }
 
+/// Folder, what it must not name, why.
+const LAYERS: &[(&str, &[&str], &str)] = &[
+    (
+        "notify-core/src",
+        &["tokio", "std::net", "std::fs", "SystemTime", "Instant::now"],
+        "core does no I/O and reads no clock",
+    ),
+    ("notify-client/src", &["notify_server"], "client and server never meet"),
+    ("notify-cli/src", &["notify_server"], "the command speaks to the server over the SDK"),
+    (
+        "notify-server/src/api",
+        &["crate::providers", "crate::delivery", "rusqlite", "store::sqlite"],
+        "the API sees neither provider, engine nor backend",
+    ),
+    (
+        "notify-server/src/delivery",
+        &["crate::api", "rusqlite", "store::sqlite"],
+        "the engine sees the store's traits alone",
+    ),
+    (
+        "notify-server/src/providers",
+        &["crate::api", "crate::store", "crate::delivery", "rusqlite"],
+        "a provider never sees a row",
+    ),
+    (
+        "notify-server/src/webhooks",
+        &["crate::api", "rusqlite", "store::sqlite"],
+        "the webhook engine sees the store's traits alone",
+    ),
+    (
+        "notify-server/src/enrichment",
+        &["crate::api", "crate::delivery", "crate::providers", "rusqlite", "store::sqlite"],
+        "enrichment sees the store's traits and the guard alone",
+    ),
+    (
+        "notify-server/src/payload",
+        &["crate::api", "crate::store", "crate::delivery", "crate::providers", "tokio"],
+        "payloads are pure",
+    ),
+    (
+        "notify-server/src/provider_config",
+        &["crate::api", "crate::delivery", "crate::providers", "tokio"],
+        "a configuration is checked without connecting to anything",
+    ),
+    (
+        "notify-server/src/store",
+        &[
+            "crate::api",
+            "crate::delivery",
+            "crate::enrichment",
+            "crate::providers",
+            "crate::payload",
+            "tracing::",
+        ],
+        "the store serves, and does not log",
+    ),
+    (
+        "notify-server/src/sandbox",
+        &["crate::api", "crate::store", "crate::delivery", "crate::providers"],
+        "the sandbox is the providers' opposite number",
+    ),
+];
+
 #[test]
 fn layers_look_down_only() {
-    // (folder, what it must not name, why)
-    let rules: &[(&str, &[&str], &str)] = &[
-        (
-            "notify-core/src",
-            &["tokio", "std::net", "std::fs", "SystemTime", "Instant::now"],
-            "core does no I/O and reads no clock",
-        ),
-        ("notify-client/src", &["notify_server"], "client and server never meet"),
-        ("notify-cli/src", &["notify_server"], "the command speaks to the server over the SDK"),
-        (
-            "notify-server/src/api",
-            &["crate::providers", "crate::delivery", "rusqlite", "store::sqlite"],
-            "the API sees neither provider, engine nor backend",
-        ),
-        (
-            "notify-server/src/delivery",
-            &["crate::api", "rusqlite", "store::sqlite"],
-            "the engine sees the store's traits alone",
-        ),
-        (
-            "notify-server/src/providers",
-            &["crate::api", "crate::store", "crate::delivery", "rusqlite"],
-            "a provider never sees a row",
-        ),
-        (
-            "notify-server/src/webhooks",
-            &["crate::api", "rusqlite", "store::sqlite"],
-            "the webhook engine sees the store's traits alone",
-            "notify-server/src/enrichment",
-            &["crate::api", "crate::delivery", "crate::providers", "rusqlite", "store::sqlite"],
-            "enrichment sees the store's traits and the guard alone",
-        ),
-        (
-            "notify-server/src/payload",
-            &["crate::api", "crate::store", "crate::delivery", "crate::providers", "tokio"],
-            "payloads are pure",
-        ),
-        (
-            "notify-server/src/provider_config",
-            &["crate::api", "crate::delivery", "crate::providers", "tokio"],
-            "a configuration is checked without connecting to anything",
-        ),
-        (
-            "notify-server/src/store",
-            &[
-                "crate::api",
-                "crate::delivery",
-                "crate::enrichment",
-                "crate::providers",
-                "crate::payload",
-                "tracing::",
-            ],
-            "the store serves, and does not log",
-        ),
-        (
-            "notify-server/src/sandbox",
-            &["crate::api", "crate::store", "crate::delivery", "crate::providers"],
-            "the sandbox is the providers' opposite number",
-        ),
-    ];
     let mut broken = Vec::new();
-    for (folder, forbidden, why) in rules {
+    for (folder, forbidden, why) in LAYERS {
         for (name, text) in rust_files(folder) {
             for (number, line) in text.lines().enumerate() {
                 let code = line.split("//").next().unwrap_or_default();

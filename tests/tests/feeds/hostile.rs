@@ -26,7 +26,7 @@ const HOSTILE: [(&str, &str); 15] = [
     ("/namespaces", "has too many attributes of one element"),
     ("/nested-namespaces", "has too many namespaces"),
     ("/depth", "is nested too deep"),
-    ("/items", "has too many elements"),
+    ("/items", "has too many items"),
     ("/json-items", "has too many items"),
     ("/texts", "has too many items"),
     ("/large", "is larger than 5 MiB"),

@@ -1,6 +1,8 @@
 //! From the bytes of a feed to its text. The mark of byte order decides, then what the answer's
 //! header says, then the XML declaration, then UTF-8 (RFC 7303 section 3).
 
+use std::borrow::Cow;
+
 use encoding_rs::{Encoding, UTF_8};
 
 use super::ParseError;
@@ -10,14 +12,17 @@ const DECLARATION_BYTES: usize = 256;
 
 /// The text. Bytes that are none in the charset that was named make the whole feed unreadable: a
 /// guess would show people nonsense.
-pub(super) fn decode(bytes: &[u8], of_header: Option<&str>) -> Result<String, ParseError> {
+pub(super) fn decode<'b>(
+    bytes: &'b [u8],
+    of_header: Option<&str>,
+) -> Result<Cow<'b, str>, ParseError> {
     let marked = Encoding::for_bom(bytes).map(|(encoding, _)| encoding);
     let encoding = match marked {
         Some(encoding) => encoding,
         None => named(of_header)?.or(declared(bytes)?).unwrap_or(UTF_8),
     };
     let (text, _, had_errors) = encoding.decode(bytes);
-    if had_errors { Err(ParseError::Charset) } else { Ok(text.into_owned()) }
+    if had_errors { Err(ParseError::Charset) } else { Ok(text) }
 }
 
 fn named(label: Option<&str>) -> Result<Option<&'static Encoding>, ParseError> {

@@ -68,7 +68,7 @@ impl FeedStore for SqliteStore {
     }
 
     async fn next_feed_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.read(|connection| fetch::next_due(connection)).await
+        self.read(fetch::next_due).await
     }
 
     async fn claim_feeds(
