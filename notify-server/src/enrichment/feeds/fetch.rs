@@ -193,7 +193,12 @@ async fn answer(
         last_modified: kept(headers, header::LAST_MODIFIED),
     };
     let charset = charset(headers);
-    let mut bytes = Vec::new();
+    let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
+    if announced.is_some_and(|length| length > FEED_BYTES_MAX) {
+        return Err(FetchError::TooLarge);
+    }
+    // As much as is announced, so that what comes is not copied as it grows.
+    let mut bytes = Vec::with_capacity(announced.unwrap_or(0));
     while let Some(chunk) = response.chunk().await.map_err(|_| FetchError::Unreachable)? {
         if bytes.len() + chunk.len() > FEED_BYTES_MAX {
             return Err(FetchError::TooLarge);
@@ -209,7 +214,8 @@ impl Body {
         if !self.is_gzip {
             return Ok((&self.bytes[..]).into());
         }
-        let mut plain = Vec::new();
+        // Once, for the most that it may be: growing would hold it twice.
+        let mut plain = Vec::with_capacity(FEED_BYTES_MAX + 1);
         let limit = FEED_BYTES_MAX as u64 + 1;
         let mut gzip = flate2::read::MultiGzDecoder::new(&self.bytes[..]).take(limit);
         gzip.read_to_end(&mut plain).map_err(|_| FetchError::Compression)?;
