@@ -11,9 +11,10 @@ use notify_client::{Client, Error, Streamed};
 use notify_core::{
     AnswerPoll, CreateAnswer, CreateNotification, CreatePoll, CreateWebhook, DeviceId,
     DeviceStatisticsQuery, Engagement, ExplainedOutcome, ListDeliveries, ListDevices,
-    NotificationContent, NotificationStatus, Origin, PageQuery, Platform, PushKeys,
-    PushSubscription, RegisterDevice, ReportEvent, ReportEvents, ReportNotification, SetTags,
-    StreamQuery, Subscribe, Tag, Timestamp, UpdateWebhook, WebhookOutcome,
+    NotificationContent, NotificationStatisticsQuery, NotificationStatus, Origin, PageQuery,
+    Platform, PushKeys, PushSubscription, RegisterDevice, ReportEvent, ReportEvents,
+    ReportNotification, SetTags, StreamQuery, Subscribe, Tag, Timestamp, UpdateWebhook,
+    WebhookOutcome,
 };
 use notify_server::sandbox::Answer;
 use notify_tests::{TestServer, android, ios, register, routes};
@@ -180,6 +181,8 @@ async fn notifications_and_events(server: &TestServer) -> Result<()> {
     assert!(ignored.ends_with(&[3, 4]), "{accepted:?}");
     let engagement = client.notifications().get(&sent).await?.engagement;
     assert_eq!(engagement, Engagement { received: 1, opened: 1, ..Engagement::default() });
+    let days = client.statistics().notifications(&NotificationStatisticsQuery::default()).await?;
+    assert_eq!((days.total_sent, days.total_received, days.total_opened), (1, 1, 1));
     Ok(())
 }
 

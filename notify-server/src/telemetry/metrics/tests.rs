@@ -8,7 +8,7 @@ use crate::telemetry::reason::LABELS_MAX;
 use crate::telemetry::sample::{Pause, QueueSample};
 
 /// Most series of a server (bounded memory here and in who collects them).
-const SERIES_MAX: usize = 2_000;
+const SERIES_MAX: usize = 2_500;
 
 fn queue(provider: ProviderKind) -> QueueSample {
     QueueSample {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use notify_client::{Client, Error};
-use notify_core::{CreateApp, CreateKey, ListDevices, UpdateApp};
+use notify_core::{CreateApp, CreateKey, ListDevices, SetWebAccess, UpdateApp};
 use notify_tests::TestServer;
 
 use super::page;
@@ -40,6 +40,15 @@ pub(super) async fn administration(server: &TestServer) -> Result<()> {
     assert!(checked.ok, "{checked:?}");
     admin.resume_provider(app, fcm).await?;
     admin.delete_provider(app, fcm).await?;
+    let pages = SetWebAccess {
+        allowed_origins: vec!["https://shop.example".into()],
+        ..SetWebAccess::default()
+    };
+    admin.set_web_access(app, &pages).await?;
+    assert_eq!(admin.get_web_access(app).await?.allowed_origins, pages.allowed_origins);
+    admin.clear_web_access(app).await?;
+    let gone = admin.get_web_access(app).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
     assert_eq!(admin.app_diagnostics(app).await?.ios.sampled, 0);
     assert_eq!(admin.diagnostics().await?.obstacles, Vec::<String>::new());
     assert!(client.server().ready().await?.date.is_some());

@@ -4,8 +4,9 @@ use anyhow::{Context, Result, bail};
 use notify_client::notify_core::json::JsonObject;
 use notify_client::{Client, EnrichmentAnswer, Error};
 use notify_core::{
-    Article, CampaignId, CampaignLayout, CampaignRef, CampaignStatus, CreateFeed, EnrichmentQuery,
-    FeatureData, ListCampaigns, StringName, Template, TemplateButton, TemplateFeed,
+    Article, CampaignId, CampaignLayout, CampaignRef, CampaignStatus, CheckFeed, CreateFeed,
+    EnrichmentQuery, FeatureData, FeedStatus, ListCampaigns, StringName, Template, TemplateButton,
+    TemplateFeed,
 };
 use serde_json::json;
 
@@ -49,6 +50,10 @@ pub(super) async fn campaigns_feeds_and_enrichment(client: &Client) -> Result<()
         |name: &str| CreateFeed { url: format!("https://{name}.example/rss"), name: name.into() };
     let used = client.feeds().create(&feed("used")).await?.id;
     assert_eq!(client.feeds().create(&feed("used")).await?.id, used, "the same url");
+    // Nobody serves there.
+    let nowhere = CheckFeed { url: "http://127.0.0.1:9/".into() };
+    let checked = client.feeds().check(&nowhere).await?;
+    assert_eq!((checked.status, checked.problems.len()), (FeedStatus::Failing, 1), "{checked:?}");
     let unused = client.feeds().create(&feed("unused")).await?.id;
     client.feeds().delete(unused).await?;
     let mut feeds = client.feeds().all(&page(1));
