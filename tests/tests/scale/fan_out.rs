@@ -10,8 +10,9 @@ use crate::stage::Stage;
 use crate::{devices, within};
 
 const MIB: u64 = 1_048_576;
-/// Devices that fill all that a fan-out holds in memory.
-const FEW: u64 = 10_000;
+/// Devices that fill all that a fan-out holds in memory: 4,000 are read ahead for each of the five
+/// platforms.
+const FEW: u64 = 20_000;
 /// How much more memory a fan-out to more than those may take.
 const GROWTH_BYTES_MAX: u64 = 16 * MIB;
 /// How much more memory than before it any fan-out may take, connections to every platform and
