@@ -13,7 +13,7 @@ use crate::{create, fetched};
 
 /// Most time of the processor that one feed takes, in seconds.
 const CPU_SECONDS_MAX: f64 = 2.0;
-/// Most memory that all of them take beside what the server held before, in bytes.
+/// Most memory that one of them takes beside what the server held before it, in bytes.
 const MEMORY_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
 /// Ticks of `/proc/<pid>/stat` a second, on every Linux there is.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -95,6 +95,13 @@ fn bomb() -> Vec<u8> {
 }
 
 /// Time of the processor that a server took until now, in seconds.
+/// Has the kernel forget the most memory so far; what the server holds now.
+fn begin_peak(server: &ServerProcess) -> Result<u64> {
+    // 5 resets the peak: proc_pid_clear_refs(5).
+    fs::write(format!("/proc/{}/clear_refs", server.id()?), "5")?;
+    server.memory_peak()
+}
+
 fn cpu_seconds(server: &ServerProcess) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.id()?))?;
     let (_, after) = stat.rsplit_once(") ").context("a process")?;
@@ -113,15 +120,15 @@ async fn hostile_feeds_fail_and_cost_little() -> Result<()> {
     // What a first fetch makes stays: roots, threads.
     let good = create(&caller, &host.url("/good")).await?;
     assert_eq!(fetched(&caller, &good).await?["status"], "ok");
-    let memory_before = server.memory_peak()?;
     for (path, expected) in HOSTILE {
         let before = cpu_seconds(&server)?;
+        let memory_before = begin_peak(&server)?;
         let feed = create(&caller, &host.url(path)).await?;
         let feed = fetched(&caller, &feed).await?;
         let told = (&feed["status"], &feed["last_error"]);
         assert_eq!(told, (&json!("failing"), &json!(expected)), "{path}");
         let took = cpu_seconds(&server)? - before;
-        let memory = server.memory_peak()? - memory_before;
+        let memory = server.memory_peak()?.saturating_sub(memory_before);
         println!("S5: {path}: {took:.2} s CPU, {} KiB more at the most", memory / 1_024);
         ensure!(took <= CPU_SECONDS_MAX, "{path} took {took} s of the processor");
         ensure!(memory <= MEMORY_BYTES_MAX, "{path} took {memory} bytes");
