@@ -10,7 +10,9 @@ mod ranges;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use client::{Guarded, guarded_client, unreachable};
+pub(crate) use client::{
+    Guarded, guarded_client, plain_client, system_roots, trusting, unreachable,
+};
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

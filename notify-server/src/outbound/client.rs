@@ -38,23 +38,37 @@ pub(crate) fn unreachable(error: &reqwest::Error) -> Option<&Unreachable> {
     }
 }
 
-/// A client behind the guard that trusts the system's roots.
-pub(crate) fn guarded_client(guard: &Outbound) -> reqwest::Client {
+/// What of the system's roots can be read; some systems carry certificates that rustls refuses.
+pub(crate) fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    // Without any root plain `http` still has to work; TLS then fails for want of an issuer.
+    roots
+}
+
+/// TLS that trusts these roots. Without any, plain `http` still works; TLS then fails for want of an
+/// issuer.
+pub(crate) fn trusting(roots: RootCertStore) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = ClientConfig::builder_with_provider(provider)
+    ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("aws-lc-rs has the default protocol versions")
         .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_no_client_auth()
+}
+
+/// HTTP/1.1 that goes where it is told and nowhere else: no proxy, no redirect.
+pub(crate) fn plain_client(tls: ClientConfig) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
-        .dns_resolver(Guarded(guard.clone()))
         .tls_backend_preconfigured(tls)
         .http1_only()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
+}
+
+/// A client behind the guard that trusts the system's roots.
+pub(crate) fn guarded_client(guard: &Outbound) -> reqwest::Client {
+    plain_client(trusting(system_roots()))
+        .dns_resolver(Guarded(guard.clone()))
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_max_idle_per_host(0)
         .build()

@@ -3,14 +3,14 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::RootCertStore;
 use tokio::time::{Instant, timeout_at};
 
 use super::CONNECT_TIMEOUT;
 use super::failure::Failure;
 use super::reply::{Body, Reply};
 use super::tls::{TlsConfigs, Trust};
-use crate::outbound::{Guarded, Outbound, unreachable};
+use crate::outbound::{Guarded, Outbound, plain_client, trusting, unreachable};
 use crate::reasons;
 
 /// Most idle connections kept to one host.
@@ -44,18 +44,14 @@ impl Http1 {
     }
 
     fn with(tls: &TlsConfigs, trust: &Trust, guard: Option<&Outbound>) -> Self {
-        // Without any root, plain `http` still has to work; TLS then fails for want of an issuer.
         let has_extra_trust = trust.is_some();
+        let no_roots = || trusting(RootCertStore::empty());
         let tls = tls.get(trust, &[]).map_or_else(no_roots, |config| (*config).clone());
-        let mut builder = reqwest::Client::builder();
+        let mut builder = plain_client(tls);
         if let Some(guard) = guard {
             builder = builder.dns_resolver(Guarded(guard.clone()));
         }
         let client = builder
-            .tls_backend_preconfigured(tls)
-            .http1_only()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_max_idle_per_host(HTTP1_CONNECTIONS_KEPT)
             .tcp_nodelay(true)
@@ -95,10 +91,7 @@ impl Http1 {
         deadline: Instant,
     ) -> Result<(http::StatusCode, HeaderMap), Failure> {
         let request = self.client.post(url).headers(headers).body(body);
-        let Ok(sent) = timeout_at(deadline, request.send()).await else {
-            return Err(Failure::unknown("timeout"));
-        };
-        let mut response = sent.map_err(|error| self.failure(&error))?;
+        let mut response = self.answered(request, deadline).await?;
         let (mut rest, until) = (Body::default(), deadline.min(Instant::now() + REST_WAIT));
         while let Ok(Ok(Some(chunk))) = timeout_at(until, response.chunk()).await {
             if rest.is_full_after(chunk) {
@@ -113,10 +106,7 @@ impl Http1 {
         request: reqwest::RequestBuilder,
         deadline: Instant,
     ) -> Result<Reply, Failure> {
-        let Ok(sent) = timeout_at(deadline, request.send()).await else {
-            return Err(Failure::unknown(reasons::TIMEOUT));
-        };
-        let mut response = sent.map_err(|error| self.failure(&error))?;
+        let mut response = self.answered(request, deadline).await?;
         let mut body = Body::default();
         // The status has told what matters, however slow the rest is.
         while let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await {
@@ -126,6 +116,18 @@ impl Http1 {
         }
         let headers = std::mem::take(response.headers_mut());
         Ok(Reply { status: response.status(), headers, body: body.finish(), connection: 0 })
+    }
+
+    /// The answer's head.
+    async fn answered(
+        &self,
+        request: reqwest::RequestBuilder,
+        deadline: Instant,
+    ) -> Result<reqwest::Response, Failure> {
+        let Ok(sent) = timeout_at(deadline, request.send()).await else {
+            return Err(Failure::unknown(reasons::TIMEOUT));
+        };
+        sent.map_err(|error| self.failure(&error))
     }
 
     fn failure(&self, error: &reqwest::Error) -> Failure {
@@ -138,15 +140,6 @@ impl Http1 {
             Failure::unknown("connection_cut")
         }
     }
-}
-
-fn no_roots() -> ClientConfig {
-    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("aws-lc-rs has the default protocol versions")
-        .with_root_certificates(RootCertStore::empty())
-        .with_no_client_auth()
 }
 
 /// The cause at the bottom: the ones above it name the URL, or only say that something failed.

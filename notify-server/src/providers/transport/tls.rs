@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::outbound::{system_roots, trusting};
 use crate::provider_config::ExtraRoots;
 
 /// Most configurations kept: far more than there are trusts in use, as each changed
@@ -48,20 +49,8 @@ impl TlsConfigs {
         if roots.is_empty() {
             return None;
         }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("aws-lc-rs has the default protocol versions")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let mut config = trusting(roots);
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         Some(Arc::new(config))
     }
-}
-
-/// What of the system's roots can be read; some systems carry certificates that rustls refuses.
-fn system_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
 }
