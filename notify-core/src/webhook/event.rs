@@ -23,7 +23,7 @@ pub enum WebhookEventType {
     /// A device was disabled because its address is dead (B22), or its person locked us out (B40).
     #[serde(rename = "device.unregistered")]
     DeviceUnregistered,
-    /// An answer of a poll counted (B32).
+    /// An answer of a poll counted (B32): through the API, in a chat or on its page.
     #[serde(rename = "poll.answered")]
     PollAnswered,
     /// A device opened a notification, for the first time (B33).
@@ -137,7 +137,7 @@ pub struct PollAnswered {
     pub poll_id: NotificationId,
     /// The answer.
     pub answer_id: AnswerId,
-    /// Who answered; null where nobody was named.
+    /// Who answered; null where nobody was named, as on the poll's page.
     pub device_id: Option<DeviceId>,
 }
 

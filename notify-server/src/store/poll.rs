@@ -79,12 +79,14 @@ pub trait PollStore {
     ) -> Result<(PollRow, Option<AnswerId>), StoreError>;
 
     /// Records the answer of a visitor: each answers a poll once, a repeat changes and writes
-    /// nothing. An unknown poll is [`StoreError::NotFound`], an answer that is not its own is
+    /// nothing. One that counts is told as an event that names no device: a visitor is none, and is
+    /// followed nowhere. An unknown poll is [`StoreError::NotFound`], an answer that is not its own is
     /// refused.
     async fn answer_public_poll(
         &self,
         public_id: uuid::Uuid,
         answer: AnswerId,
         visitor: Visitor,
+        at: Timestamp,
     ) -> Result<(), StoreError>;
 }

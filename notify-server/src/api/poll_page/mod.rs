@@ -77,7 +77,8 @@ async fn count(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
     // forms once, before there is a cookie.
     let known = VisitorId::of_cookies(ctx.headers().get_all(header::COOKIE).iter());
     let visitor = known.or(form.visitor).unwrap_or_else(VisitorId::random);
-    ctx.api().store.answer_public_poll(public_id, form.answer, visitor.kept()).await?;
+    let (api, kept) = (ctx.api(), visitor.kept());
+    api.store.answer_public_poll(public_id, form.answer, kept, api.clock.now()).await?;
     let mut response = http::Response::new(Bytes::new());
     *response.status_mut() = StatusCode::SEE_OTHER;
     let headers = response.headers_mut();

@@ -99,16 +99,16 @@ pub async fn a_visitor_of_the_page_answers_once(store: &dyn Store) {
     let (row, seen) = store.public_poll(page, Some(visitor(1))).await.unwrap();
     assert_eq!((row.id, seen), (notification.clone(), None));
     for (answer, by) in [(yes, 1), (no, 1), (yes, 1), (no, 2)] {
-        store.answer_public_poll(page, answer, visitor(by)).await.unwrap();
+        store.answer_public_poll(page, answer, visitor(by), NOW).await.unwrap();
     }
     assert_eq!(clicks(store, app, &notification).await, [1, 1]);
     for (by, answer) in [(1, Some(yes)), (2, Some(no)), (3, None)] {
         let (row, seen) = store.public_poll(page, Some(visitor(by))).await.unwrap();
         assert_eq!((seen, row.answers[0].clicks), (answer, 1), "{by}");
     }
-    let foreign = store.answer_public_poll(page, other.answers[0], visitor(3)).await;
+    let foreign = store.answer_public_poll(page, other.answers[0], visitor(3), NOW).await;
     assert!(refusal(foreign).starts_with("answer: "));
-    let nowhere = store.answer_public_poll(Uuid::now_v7(), yes, visitor(3)).await;
+    let nowhere = store.answer_public_poll(Uuid::now_v7(), yes, visitor(3), NOW).await;
     assert!(is_unknown(&nowhere));
     assert!(is_unknown(&store.public_poll(Uuid::now_v7(), None).await));
     assert_eq!(clicks(store, app, &notification).await, [1, 1]);
@@ -122,7 +122,7 @@ pub async fn visitors_at_once_count_once_each(store: &dyn Store) {
     // Everybody votes five times at once, for the one or the other; devices beside them.
     let on_the_page = (0..500).map(|vote: u16| {
         let answer = draft.answers[usize::from(vote % 2)];
-        store.answer_public_poll(page, answer, visitor(vote % 100))
+        store.answer_public_poll(page, answer, visitor(vote % 100), NOW)
     });
     let by_devices = (0..25).map(|vote| {
         let device = format!("d{:03}", vote % 5);
@@ -142,16 +142,16 @@ pub async fn the_page_goes_with_its_application_and_its_notification(store: &dyn
     let report = NewReport { poll: Some(draft.clone()), ..given::report("own-1") };
     given::now(store.record_report(app, report, None).await.unwrap());
     let (page, yes) = (draft.public_id, draft.answers[0]);
-    store.answer_public_poll(page, yes, visitor(1)).await.unwrap();
+    store.answer_public_poll(page, yes, visitor(1), NOW).await.unwrap();
     let set = async |status: AppStatus| {
         let change = AppChange { status: Some(status), ..AppChange::default() };
         store.change_app(id, change).await.unwrap();
     };
     set(AppStatus::Suspended).await;
     assert!(is_unknown(&store.public_poll(page, None).await));
-    assert!(is_unknown(&store.answer_public_poll(page, yes, visitor(2)).await));
+    assert!(is_unknown(&store.answer_public_poll(page, yes, visitor(2), NOW).await));
     set(AppStatus::Active).await;
-    store.answer_public_poll(page, yes, visitor(2)).await.unwrap();
+    store.answer_public_poll(page, yes, visitor(2), NOW).await.unwrap();
     let over = Over {
         answers_before: notify_core::Timestamp(0),
         outcomes_before: None,

@@ -12,7 +12,7 @@ use super::{is_unknown, refusal};
 use crate::store::{
     AppNo, AttemptOutcome, Checkpoint, ClaimedMessage, ClaimedWebhook, DeadAddress, EVENTS_KEPT_MS,
     EventTypes, MESSAGES_PENDING_MAX, MessageMade, MessageStep, ReadFrom, STREAM_WANTED_MS,
-    SealedSecret, Settled, Store, WEBHOOKS_MAX, WebhookClaim, WebhookNo,
+    SealedSecret, Settled, Store, Visitor, WEBHOOKS_MAX, WebhookClaim, WebhookNo,
 };
 
 const CLAIM: i64 = 77;
@@ -131,7 +131,7 @@ pub async fn what_happens_is_told_with_what_it_is_about(store: &dyn Store) {
     opened(store, app, "d000", EventType::Opened).await;
     opened(store, app, "d000", EventType::Received).await;
     opened(store, app, "d000", EventType::Clicked).await;
-    // A poll, answered twice by a device and once by nobody.
+    // A poll, answered twice by a device, once by nobody, and twice by a visitor of its page.
     let mut poll = given::broadcast(&[Platform::Ios]);
     let draft = given::poll();
     poll.poll = Some(draft.clone());
@@ -141,14 +141,26 @@ pub async fn what_happens_is_told_with_what_it_is_about(store: &dyn Store) {
         let answer = draft.answers[0];
         store.answer_poll(app, poll.clone(), answer, vote, (NOW, None)).await.unwrap();
     }
-    let kinds: Vec<String> = claimed(store, NOW, 10)
-        .await
-        .messages
-        .into_iter()
-        .map(|message| message.data.kind().to_owned())
+    let [first, second] = [draft.answers[0], draft.answers[1]];
+    for answer in [second, first] {
+        let visitor = Visitor([9; 16]);
+        store.answer_public_poll(draft.public_id, answer, visitor, NOW).await.unwrap();
+    }
+    let messages = claimed(store, NOW, 10).await.messages;
+    let (engaged, answered) = messages.split_at(2);
+    let kinds: Vec<_> = engaged.iter().map(|message| message.data.kind()).collect();
+    assert_eq!(kinds, ["engagement.opened", "engagement.clicked"]);
+    let answers: Vec<_> = answered
+        .iter()
+        .map(|message| match &message.data {
+            WebhookData::PollAnswered(told) => {
+                assert_eq!(told.poll_id, poll);
+                (told.answer_id, told.device_id.clone())
+            }
+            other => panic!("{other:?}"),
+        })
         .collect();
-    let expected = ["engagement.opened", "engagement.clicked", "poll.answered", "poll.answered"];
-    assert_eq!(kinds, expected);
+    assert_eq!(answers, [(first, Some(id("d001"))), (first, None), (second, None)]);
 }
 
 pub async fn an_end_is_told_by_what_it_came_to(store: &dyn Store) {

@@ -51,7 +51,7 @@ impl PollStore for SqliteStore {
         visitor: Option<Visitor>,
     ) -> Result<(PollRow, Option<AnswerId>), StoreError> {
         self.read(move |connection| {
-            let (no, id) = public(connection, public_id)?;
+            let (_, no, id) = public(connection, public_id)?;
             let given = match visitor {
                 Some(visitor) => given_by(connection, no, visitor)?,
                 None => None,
@@ -66,11 +66,12 @@ impl PollStore for SqliteStore {
         public_id: Uuid,
         answer: AnswerId,
         visitor: Visitor,
+        at: Timestamp,
     ) -> Result<(), StoreError> {
         // Whoever repeats a vote costs no commit.
         let answered = self
             .read(move |connection| {
-                let (no, _) = public(connection, public_id)?;
+                let (_, no, _) = public(connection, public_id)?;
                 place_of(connection, (no, answer))?;
                 given_by(connection, no, visitor)
             })
@@ -79,8 +80,8 @@ impl PollStore for SqliteStore {
             return Ok(());
         }
         self.write(move |tx| {
-            let (no, _) = public(tx, public_id)?;
-            count_vote_on_page(tx, (no, answer), visitor)
+            let (app, no, _) = public(tx, public_id)?;
+            count_vote_on_page(tx, app, (no, answer), visitor, at)
         })
         .await
     }
@@ -90,17 +91,19 @@ impl PollStore for SqliteStore {
 fn public(
     connection: &Connection,
     public_id: Uuid,
-) -> Result<(NotificationNo, NotificationId), StoreError> {
+) -> Result<(AppNo, NotificationNo, NotificationId), StoreError> {
     let found = connection
         .prepare_cached(
-            "select n.no, n.id from polls p join notifications n on n.no = p.notification_no
+            "select n.app_no, n.no, n.id from polls p join notifications n on n.no = p.notification_no
              join apps a on a.no = n.app_no where p.public_id = ?1 and a.status = 'active'",
         )?
-        .query_row([public_id.as_bytes()], |row| Ok((NotificationNo(row.get(0)?), row.get(1)?)))
+        .query_row([public_id.as_bytes()], |row| {
+            Ok((AppNo(row.get(0)?), NotificationNo(row.get(1)?), row.get(2)?))
+        })
         .optional()?;
-    let (no, id): (_, String) = found.ok_or(StoreError::NotFound)?;
+    let (app, no, id): (_, _, String) = found.ok_or(StoreError::NotFound)?;
     let id = NotificationId::new(id).map_err(|rule| StoreError::Backend(rule.into()))?;
-    Ok((no, id))
+    Ok((app, no, id))
 }
 
 /// The answer that a visitor gave.
@@ -134,9 +137,11 @@ fn place_of(
 
 /// Counts the answer of a visitor, unless they have answered already.
 fn count_vote_on_page(
-    tx: &Connection,
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
     (no, answer): (NotificationNo, AnswerId),
     visitor: Visitor,
+    now: Timestamp,
 ) -> Result<(), StoreError> {
     let place = place_of(tx, (no, answer))?;
     let first = tx
@@ -145,7 +150,11 @@ fn count_vote_on_page(
              values (?1, ?2, ?3)",
         )?
         .execute(params![no.0, visitor.0, place])?;
-    if first == 0 { Ok(()) } else { count_click(tx, (no, answer)) }
+    if first == 0 {
+        return Ok(());
+    }
+    count_click(tx, (no, answer))?;
+    told(tx, app, (no, answer), None, now)
 }
 
 fn read(
