@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use url::Url;
 
 use crate::config::{Config, ConfigError, Kind, SETTINGS, Setting, Sources};
 
@@ -32,6 +33,11 @@ pub enum Action {
     },
     /// Give up the provider credentials of a lost master key.
     ForgetCredentials,
+    /// Ask a server whether it is ready.
+    Healthcheck {
+        /// Where, when it is not the server of these settings.
+        url: Option<Url>,
+    },
     /// Run fake providers.
     Sandbox {
         /// Where, when it was said on the command line: the server's own address is no default.
@@ -57,6 +63,7 @@ fn show_what_concerns(command: &mut Command) {
     let shown: &[&str] = match command.get_name() {
         "backup" | "forget-credentials" => &of_database,
         "app" | "admin-key" => &["data-dir", "log", "log-format", "config"],
+        "healthcheck" => &["listen", "tls-cert", "tls-key", "log", "log-format", "config"],
         "sandbox" => &["listen", "log", "log-format", "config"],
         "openapi" => &[],
         // It serves: everything is about it.
@@ -122,6 +129,17 @@ fn whole() -> Command {
             Command::new("forget-credentials")
                 .about("Forgets the provider credentials that the master key does not open"),
         )
+        .subcommand(
+            Command::new("healthcheck")
+                .about("Asks the server of these settings whether it is ready; exits 0 or 1")
+                .arg(
+                    Arg::new("url")
+                        .long("url")
+                        .value_name("URL")
+                        .value_parser(value_parser!(Url))
+                        .help("Another address to ask, such as http://10.0.0.7:8080/healthz"),
+                ),
+        )
         .subcommand(Command::new("sandbox").about(
             "Runs fake providers (--listen ADDR, else 127.0.0.1:8081, whatever NOTIFY_LISTEN says)",
         ))
@@ -143,6 +161,9 @@ pub fn action(matches: &ArgMatches) -> Action {
             Action::Backup { file: file.clone() }
         }
         Some(("forget-credentials", _)) => Action::ForgetCredentials,
+        Some(("healthcheck", check)) => {
+            Action::Healthcheck { url: check.get_one::<Url>("url").cloned() }
+        }
         Some(("sandbox", sandbox)) => {
             Action::Sandbox { listen: sandbox.get_one::<String>("listen").cloned() }
         }

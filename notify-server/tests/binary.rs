@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
@@ -225,7 +225,91 @@ fn the_help_of_a_subcommand_shows_what_concerns_it() {
     assert_eq!(help(&["backup"]), database);
     assert_eq!(help(&["forget-credentials"]), database);
     assert_eq!(help(&["openapi"]), ["help"]);
+    let health = ["url", "listen", "tls-cert", "tls-key", "log", "log-format", "config", "help"];
+    let mut shown = help(&["healthcheck"]);
+    shown.sort_by_key(|flag| health.iter().position(|known| known == flag));
+    assert_eq!(shown, health);
     assert!(help(&["serve"]).len() > 20 && help(&[]).len() > 20);
+}
+
+/// Answers one request with that status line; tells where.
+fn answering(status: &'static str) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let head = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+        head.take_while(|line| !line.is_empty()).for_each(drop);
+        let answer = format!("HTTP/1.1 {status}\r\nlocation: /\r\ncontent-length: 0\r\n\r\n");
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    address.to_string()
+}
+
+#[test]
+fn a_check_of_health_asks_the_server_of_its_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path());
+    let mut line = server.line();
+    while !line.starts_with("listening on") {
+        line = server.line();
+    }
+    let origin = line.trim_start_matches("listening on ");
+    let address = origin.trim_start_matches("http://");
+    // Nothing is made or read where it runs.
+    let none = folder.path().join("none");
+    let check = |arguments: &[&str]| run(&none, &[&["healthcheck"], arguments].concat());
+    let said = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
+    let health = format!("{origin}/healthz");
+    for arguments in [["--listen", address], ["--url", &health]] {
+        let healthy = check(&arguments);
+        assert!(healthy.status.success(), "{arguments:?}: {}", said(&healthy));
+        assert!(healthy.stdout.is_empty() && healthy.stderr.is_empty(), "{healthy:?}");
+    }
+    assert_eq!(server.stop("-TERM").0, Some(0));
+    let gone = check(&["--listen", address]);
+    assert_eq!(gone.status.code(), Some(1));
+    let said_of_gone = said(&gone);
+    let expected = format!("error: no answer from http://{address}/readyz: ");
+    assert!(said_of_gone.starts_with(&expected), "{said_of_gone}");
+    assert!(!none.exists(), "a check leaves nothing behind");
+
+    for status in ["503 Service Unavailable", "302 Found", "204 No Content"] {
+        let address = answering(status);
+        let unhealthy = check(&["--listen", &address]);
+        assert_eq!(unhealthy.status.code(), Some(1), "{status}");
+        let expected = format!("error: http://{address}/readyz answered {status}\n");
+        assert_eq!(said(&unhealthy), expected);
+    }
+    // The address of the environment, port 0, is nobody's.
+    let unknown = check(&[]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(said(&unknown).contains("give --url"), "{}", said(&unknown));
+}
+
+#[test]
+fn a_check_of_health_takes_the_server_s_own_certificate_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(vec!["push.example.com".into()]).unwrap();
+    let certificate = certificate.self_signed(&key).unwrap();
+    let (chain, private) = (folder.path().join("tls.pem"), folder.path().join("tls.key"));
+    std::fs::write(&chain, certificate.pem()).unwrap();
+    std::fs::write(&private, key.serialize_pem()).unwrap();
+    let tls = ["--tls-cert", chain.to_str().unwrap(), "--tls-key", private.to_str().unwrap()];
+    let mut server = Server::run(&mut notify_server(folder.path(), &tls));
+    let mut line = server.line();
+    while !line.starts_with("listening on") {
+        line = server.line();
+    }
+    let address = line.trim_start_matches("listening on https://");
+    let own = run(folder.path(), &[&["healthcheck", "--listen", address], &tls[..]].concat());
+    assert!(own.status.success(), "{own:?}");
+    // Whoever names a url means a name that the certificate is for.
+    let url = format!("https://{address}/readyz");
+    let named = run(folder.path(), &["healthcheck", "--url", &url]);
+    assert_eq!(named.status.code(), Some(1), "{named:?}");
+    assert_eq!(server.stop("-TERM").0, Some(0));
 }
 
 #[test]

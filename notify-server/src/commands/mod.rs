@@ -3,6 +3,7 @@
 
 mod backup;
 mod credentials;
+mod healthcheck;
 mod keys;
 mod sandbox;
 mod serve;
@@ -32,6 +33,7 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
         Action::OpenApi => print(&crate::openapi_json()),
         Action::Backup { file } => backup::backup(&config, file).await,
         Action::ForgetCredentials => credentials::forget(&config).await,
+        Action::Healthcheck { url } => healthcheck::check(&config, url).await,
         Action::Sandbox { listen } => sandbox::run(listen).await,
     }
 }
