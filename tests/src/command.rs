@@ -1,11 +1,12 @@
 //! The `notify` command as people run it: a process with its settings in the environment.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 
 use crate::{WAIT_MAX, binary};
 
@@ -49,20 +50,36 @@ impl Notify {
         self
     }
 
+    fn command(&self, home: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", home)
+            .envs(self.environment.iter().map(|(name, value)| (*name, value)))
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Starts what goes on until it is interrupted.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn follow(&self, arguments: &[&str]) -> Result<Following> {
+        let home = tempfile::tempdir()?;
+        let mut child = self.command(home.path(), arguments).stdout(Stdio::piped()).spawn()?;
+        let lines = BufReader::new(child.stdout.take().context("stdout is piped")?).lines();
+        Ok(Following { child, lines, _home: home })
+    }
+
     /// Runs it.
     ///
     /// # Errors
     /// When it does not start or does not end in time.
     pub async fn run(&self, arguments: &[&str]) -> Result<Output> {
         let home = tempfile::tempdir()?;
-        let running = Command::new(&self.binary)
-            .args(arguments)
-            .env_clear()
-            .env("HOME", home.path())
-            .envs(self.environment.iter().map(|(name, value)| (*name, value)))
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output();
+        let running = self.command(home.path(), arguments).output();
         let output = tokio::time::timeout(WAIT_MAX, running).await.context("notify ends")??;
         Ok(Output {
             status: output.status.code(),
@@ -79,5 +96,35 @@ impl Notify {
         let output = self.run(arguments).await?;
         anyhow::ensure!(output.status == Some(0), "notify {arguments:?}: {output:?}");
         serde_json::from_str(&output.stdout).with_context(|| output.stdout.clone())
+    }
+}
+
+/// A command that goes on, such as `notify tail`.
+pub struct Following {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    _home: tempfile::TempDir,
+}
+
+impl Following {
+    /// Its next line; `None` when it has ended.
+    ///
+    /// # Errors
+    /// When none comes in time.
+    pub async fn line(&mut self) -> Result<Option<String>> {
+        let line = tokio::time::timeout(WAIT_MAX, self.lines.next_line()).await;
+        Ok(line.context("a line comes")??)
+    }
+
+    /// Interrupts it as Ctrl-C does (SIGINT), and waits until it has ended; its exit status.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn interrupt(mut self) -> Result<Option<i32>> {
+        let process = self.child.id().context("it runs")?.to_string();
+        let told = Command::new("kill").args(["-INT", &process]).status().await?;
+        anyhow::ensure!(told.success(), "kill -INT failed");
+        let ended = tokio::time::timeout(WAIT_MAX, self.child.wait()).await;
+        Ok(ended.context("it ends")??.code())
     }
 }

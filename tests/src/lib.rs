@@ -24,7 +24,7 @@ pub use audience::{android, browser, browser_endpoint, crowd, ios, register};
 pub use caller::{Caller, Reply};
 pub use checker::{Ended, Fate, History, Member, Told, Verdict};
 pub use chromium::{Attached, Chromium};
-pub use command::{Notify, Output};
+pub use command::{Following, Notify, Output};
 pub use disk_fault::DiskFault;
 pub use fault_proxy::{Fault, FaultProxy, Side};
 pub use journal::{Arrival, Journal};

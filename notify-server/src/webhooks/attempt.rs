@@ -177,3 +177,6 @@ fn decide(came: &Came, message: &ClaimedMessage, clock: &SharedClock) -> Ended {
     };
     Ended { step, status, reason: Some(reason), disable }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,14 @@
 //! Webhooks with real endpoints: what is told and how it is signed, and T22: an endpoint that hangs,
 //! redirects, answers without end or is gone costs nobody else anything.
 
+mod command;
+mod disabled;
+mod reader;
 mod rig;
 mod sink;
+mod slow;
 mod stream;
+mod tail;
 
 use std::time::{Duration, Instant};
 

@@ -2,77 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use http::Method;
 use notify_tests::{Caller, TestServer};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::timeout;
 
-/// Longest wait for what is to come next.
-const WAIT: Duration = Duration::from_secs(20);
-
-/// An event as it is read.
-#[derive(Debug, Clone, PartialEq)]
-struct Shown {
-    id: String,
-    kind: String,
-    data: Value,
-}
-
-/// One stream.
-struct Reading {
-    response: reqwest::Response,
-    text: String,
-}
-
-impl Reading {
-    async fn open(server: &TestServer, query: &str, last: Option<&str>) -> Result<Self> {
-        let response = get(server, server.api_key(), query, last).await?;
-        ensure!(response.status() == 200, "{}", response.status());
-        assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Ok(Self { response, text: String::new() })
-    }
-
-    /// The next event; `None` when the stream ended.
-    async fn next(&mut self) -> Result<Option<Shown>> {
-        loop {
-            if let Some((block, rest)) = self.text.split_once("\n\n") {
-                let (block, rest) = (block.to_owned(), rest.to_owned());
-                self.text = rest;
-                let field = |name: &str| {
-                    let line = block.lines().find_map(|line| line.strip_prefix(name));
-                    line.unwrap_or_default().to_owned()
-                };
-                if block.starts_with(':') {
-                    continue;
-                }
-                let data = serde_json::from_str(&field("data: "))?;
-                return Ok(Some(Shown { id: field("id: "), kind: field("event: "), data }));
-            }
-            match timeout(WAIT, self.response.chunk()).await.context("nothing comes")? {
-                Ok(Some(piece)) => self.text.push_str(std::str::from_utf8(&piece)?),
-                Ok(None) | Err(_) => return Ok(None),
-            }
-        }
-    }
-}
-
-async fn get(
-    server: &TestServer,
-    key: &str,
-    query: &str,
-    last: Option<&str>,
-) -> Result<reqwest::Response> {
-    let url = format!("{}/v1/events/stream{query}", server.origin());
-    let mut request = reqwest::Client::new().get(url).header("x-api-key", key);
-    if let Some(last) = last {
-        request = request.header("last-event-id", last);
-    }
-    Ok(request.send().await?)
-}
+use crate::reader::{Reading, get};
 
 /// Makes a poll; a call that answers it.
-async fn poll(caller: &Caller) -> Result<String> {
+pub(crate) async fn poll(caller: &Caller) -> Result<String> {
     let body = json!({"platforms": ["ios"], "poll": {"text": "?", "layout_id": "poll_text",
         "answers": [{"text": "a"}, {"text": "b"}]}});
     let id = caller.post("/v1/notifications", &body).await?["id"].clone();
@@ -85,9 +24,9 @@ async fn poll(caller: &Caller) -> Result<String> {
 #[tokio::test]
 async fn a_stream_goes_on_exactly_where_it_was() -> Result<()> {
     let server = TestServer::start().await?;
-    let caller = server.caller()?;
+    let (at, caller) = ((server.origin(), server.api_key()), server.caller()?);
     let answer = poll(&caller).await?;
-    let mut stream = Reading::open(&server, "?types=poll.answered", None).await?;
+    let mut stream = Reading::open(at, "?types=poll.answered", None).await?;
     for _ in 0..3 {
         caller.post(&answer, &json!({})).await?;
     }
@@ -104,20 +43,48 @@ async fn a_stream_goes_on_exactly_where_it_was() -> Result<()> {
         ("?types=poll.answered".to_owned(), Some(shown[0].id.as_str())),
         (format!("?types=poll.answered&cursor={}", shown[0].id), None),
     ] {
-        let mut stream = Reading::open(&server, &query, last).await?;
+        let mut stream = Reading::open(at, &query, last).await?;
         let again = [stream.next().await?, stream.next().await?];
         assert_eq!(again, [Some(shown[1].clone()), Some(shown[2].clone())]);
         let last = stream.next().await?.context("the fourth")?;
         assert!(shown.iter().all(|one| one.id != last.id), "each comes once");
     }
-    let mut none = Reading::open(&server, "?types=engagement.opened", Some(&shown[0].id)).await?;
+    let mut none = Reading::open(at, "?types=engagement.opened", Some(&shown[0].id)).await?;
     let quiet = timeout(Duration::from_millis(300), none.next()).await;
     assert!(quiet.is_err(), "nothing of another type: {quiet:?}");
     for query in ["?cursor=nonsense", "?types=nonsense", "?other=1"] {
-        let refused = get(&server, server.api_key(), query, None).await?;
+        let refused = get(at, query, None).await?;
         assert_eq!(refused.status(), 400, "{query}");
     }
     drop(none);
+    server.stop().await
+}
+
+#[tokio::test]
+async fn an_answer_on_the_page_of_a_poll_is_told_once_and_names_nobody() -> Result<()> {
+    let server = TestServer::start().await?;
+    let (at, caller) = ((server.origin(), server.api_key()), server.caller()?);
+    let call = poll(&caller).await?;
+    let [.., poll, _, answer] = call.split('/').collect::<Vec<_>>()[..] else {
+        anyhow::bail!("{call}")
+    };
+    let url = caller.get(&format!("/v1/polls/{poll}")).await?["url"].clone();
+    let url = url.as_str().context("a url")?;
+    let votes = format!("{}/votes", &url[url.find("/polls/").context("a page")?..]);
+    let mut stream = Reading::open(at, "?types=poll.answered", None).await?;
+    for visitor in ["A", "A", "Q"] {
+        let form = format!("answer={answer}&visitor={visitor}AAAAAAAAAAAAAAAAAAAAA");
+        let voted = caller.send(&Method::POST, &votes, form).await?;
+        assert_eq!(voted.status, 303, "{}", voted.text());
+    }
+    caller.post(&call, &json!({})).await?;
+    let told = json!({"poll_id": poll, "answer_id": answer, "device_id": null});
+    for _ in 0..3 {
+        assert_eq!(stream.next().await?.context("an event")?.data["data"], told);
+    }
+    let read = caller.get(&format!("/v1/polls/{poll}")).await?;
+    assert_eq!(read["answers"][0]["clicks"], 3, "as many as were told");
+    drop(stream);
     server.stop().await
 }
 
@@ -128,12 +95,13 @@ async fn streams_are_bounded_and_end_with_their_key_and_with_the_server() -> Res
     let keys = format!("/admin/v1/apps/{}/keys", server.app_id);
     let made = admin.post(&keys, &json!({})).await?;
     let key = made["api_key"].as_str().context("a key")?;
-    let mut revoked = Reading { response: get(&server, key, "", None).await?, text: String::new() };
+    let at = (server.origin(), server.api_key());
+    let mut revoked = Reading::open((server.origin(), key), "", None).await?;
     let mut streams = Vec::new();
     for _ in 0..9 {
-        streams.push(Reading::open(&server, "", None).await?);
+        streams.push(Reading::open(at, "", None).await?);
     }
-    let refused = get(&server, server.api_key(), "", None).await?;
+    let refused = get(at, "", None).await?;
     assert_eq!(refused.status(), 429);
     let path = format!("{keys}/{}", made["id"].as_str().context("an id")?);
     admin.send(&Method::DELETE, &path, "").await?.ok()?;

@@ -1,0 +1,108 @@
+//! Which addresses an attempt never reaches, whatever a name says at the time.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use notify_core::{AppId, Timestamp, WebhookId, WebhookMessageId, WebhookTested};
+use tokio::net::TcpListener;
+use uuid::Uuid;
+
+use super::*;
+use crate::clock::ManualClock;
+use crate::outbound::tests::TestResolver;
+use crate::store::MessageNo;
+use crate::webhooks::secret::make_secret;
+
+const NOW: Timestamp = Timestamp(1_790_000_000_000);
+/// Plays a public address.
+const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+/// A host that counts who connects, and hangs up.
+struct Host {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Host {
+    async fn on(ip: IpAddr) -> Self {
+        let listener = TcpListener::bind((ip, 0)).await.unwrap();
+        let (address, connections) = (listener.local_addr().unwrap(), Arc::default());
+        let counted = Arc::<AtomicUsize>::clone(&connections);
+        tokio::spawn(async move {
+            while let Ok(connection) = listener.accept().await {
+                // Counted before it is closed: who connected sees the end only after.
+                counted.fetch_add(1, Ordering::SeqCst);
+                drop(connection);
+            }
+        });
+        Self { address, connections }
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+fn attempts(guard: Outbound) -> Attempts {
+    let key = BASE64.encode([7; 32]).into();
+    let master_key = Arc::new(MasterKey::from_base64(&key).unwrap());
+    let http = Http1::to_users(&guard);
+    Attempts { clock: ManualClock::at(NOW), guard, master_key, http }
+}
+
+fn message() -> ClaimedMessage {
+    let webhook_id = WebhookId(Uuid::from_u128(2));
+    ClaimedMessage {
+        no: MessageNo(1),
+        id: WebhookMessageId(Uuid::from_u128(3)),
+        at: NOW,
+        data: WebhookData::WebhookTest(WebhookTested { webhook_id }),
+        attempts: 0,
+        started_at: NOW,
+        failing_since: None,
+    }
+}
+
+fn webhook(attempts: &Attempts, url: &str) -> ClaimedWebhook {
+    let (app, id) = (AppId(Uuid::from_u128(1)), WebhookId(Uuid::from_u128(2)));
+    ClaimedWebhook {
+        app,
+        id,
+        url: url.to_owned(),
+        sealed: make_secret(&attempts.master_key, app, id).sealed,
+        previous_sealed: None,
+        messages: Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_looked_at_for_each_attempt_and_inside_addresses_are_not_reached() {
+    let (public, inside) = (Host::on(PUBLIC).await, Host::on(Ipv4Addr::LOCALHOST.into()).await);
+    let names = Arc::new(TestResolver::default());
+    names.answers("inside.example", &[inside.address]);
+    names.answers("mixed.example", &[inside.address, public.address]);
+    // Public when it is looked at first, inside from then on.
+    names.answers("rebinds.example", &[public.address]);
+    names.answers("rebinds.example", &[inside.address]);
+    let attempts = attempts(Outbound::over_with(names, PUBLIC));
+    // Url, whether it comes as far as the public address, and whether it was refused an inside one.
+    for (url, reaches, is_refused) in [
+        ("https://rebinds.example/hook", 1, false),
+        ("https://rebinds.example/hook", 0, true),
+        ("https://rebinds.example/hook", 0, true),
+        ("https://mixed.example/hook", 1, false),
+        ("https://inside.example/hook", 0, true),
+        ("https://127.0.0.1/hook", 0, true),
+        ("https://0x7f.1/hook", 0, true),
+    ] {
+        let before = public.connections();
+        let ended = attempts.make(&webhook(&attempts, url), &message()).await;
+        // The host speaks no TLS, so that nothing is ever delivered.
+        assert_eq!((ended.step, ended.status), (MessageStep::Failed, None), "{url}");
+        assert_eq!(ended.reason == Some(ADDRESS_NOT_ALLOWED), is_refused, "{url}: {ended:?}");
+        assert_eq!(public.connections() - before, reaches, "{url}");
+    }
+    assert_eq!(inside.connections(), 0);
+}

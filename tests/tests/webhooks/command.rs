@@ -1,0 +1,115 @@
+//! `notify webhooks` as people run it, with an endpoint that takes what is sent.
+
+use anyhow::{Context, Result, ensure};
+use notify_tests::{Notify, TestServer, until};
+use serde_json::{Value, json};
+
+use crate::sink::{Mode, Sink};
+
+/// A server, an endpoint, and the command.
+async fn stage() -> Result<(TestServer, Sink, Notify)> {
+    let server = TestServer::start().await?;
+    let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
+    Ok((server, Sink::start(Mode::status(204)).await?, notify))
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
+    value[name].as_str().with_context(|| format!("{name} in {value}"))
+}
+
+#[tokio::test]
+async fn a_webhook_is_kept_by_commands_alone() -> Result<()> {
+    let (server, sink, notify) = stage().await?;
+    let create = ["webhooks", "create", &*sink.url, "--event", "notification.completed"];
+    let made = notify.json(&[&create[..], &["--description", "shop"]].concat()).await?;
+    let (id, secret) = (text(&made, "id")?, text(&made, "secret")?);
+    ensure!(secret.starts_with("whsec_"), "{made}");
+    let only = async || {
+        let listed = notify.json(&["webhooks", "list"]).await?;
+        ensure!(!listed.to_string().contains("whsec_"), "{listed}");
+        let [only] = &listed["webhooks"].as_array().context("a list")?[..] else {
+            anyhow::bail!("{listed}")
+        };
+        Ok(only.clone())
+    };
+    let listed = only().await?;
+    assert_eq!((&listed["url"], &listed["description"]), (&json!(sink.url), &json!("shop")));
+    assert_eq!(listed["events"], json!(["notification.completed"]));
+
+    let told = notify.json(&["webhooks", "test", id]).await?;
+    assert_eq!((&told["outcome"], &told["status"]), (&json!("delivered"), &json!(204)));
+    let rotated = notify.json(&["webhooks", "rotate", id]).await?;
+    assert_ne!(text(&rotated, "secret")?, secret);
+    assert!(only().await?["previous_secret_until"].is_i64(), "the one before signs too");
+
+    // What fails is listed with why, and sent once more by hand.
+    sink.answers(Mode::status(410));
+    let failed = notify.json(&["webhooks", "test", id]).await?;
+    assert_eq!((&failed["outcome"], &failed["reason"]), (&json!("failed"), &json!("gone")));
+    let disabled = only().await?;
+    assert_eq!(
+        (&disabled["enabled"], &disabled["disabled_reason"]),
+        (&json!(false), &json!("gone"))
+    );
+    let refused = notify.run(&["webhooks", "test", id]).await?;
+    assert_eq!((refused.status, &*refused.stdout), (Some(3), ""), "{refused:?}");
+    sink.answers(Mode::status(204));
+    let success = json!({"success": true});
+    assert_eq!(notify.json(&["webhooks", "update", id, "--enable"]).await?, success);
+    let redeliver = ["webhooks", "redeliver", id, text(&failed, "id")?];
+    assert_eq!(notify.json(&redeliver).await?, success);
+    until("it is delivered at last", async || {
+        let all = notify.json(&["webhooks", "attempts", id, "--all"]).await?;
+        let all = all.as_array().context("a list")?;
+        let again = all.iter().find(|one| one["id"] == failed["id"]).context("it is listed")?;
+        Ok((again["outcome"] == "delivered").then_some(()))
+    })
+    .await?;
+    let ids: Vec<_> = sink.got().iter().map(|got| got.header("webhook-id").to_owned()).collect();
+    assert_eq!(ids, [text(&told, "id")?, text(&failed, "id")?, text(&failed, "id")?]);
+
+    let change = ["webhooks", "update", id, "--every-event", "--description", "all"];
+    notify.json(&change).await?;
+    let changed = only().await?;
+    assert_eq!((&changed["events"], &changed["description"]), (&json!([]), &json!("all")));
+    notify.json(&["webhooks", "update", id, "--disable"]).await?;
+    assert_eq!(only().await?["enabled"], false);
+    assert_eq!(notify.json(&["webhooks", "delete", id]).await?, success);
+    assert_eq!(notify.json(&["webhooks", "list"]).await?["webhooks"], json!([]));
+    for gone in [&["webhooks", "delete", id][..], &["webhooks", "attempts", id]] {
+        assert_eq!(notify.run(gone).await?.status, Some(5), "{gone:?}");
+    }
+    server.stop().await
+}
+
+#[tokio::test]
+async fn webhooks_and_their_attempts_come_as_tables() -> Result<()> {
+    let (server, sink, notify) = stage().await?;
+    let table = async |arguments: &[&str]| {
+        let output = notify.run(&[&["-o", "table", "webhooks"], arguments].concat()).await?;
+        ensure!(output.status == Some(0) && output.stderr.is_empty(), "{output:?}");
+        Ok(output.stdout)
+    };
+    let made = table(&["create", &sink.url]).await?;
+    ensure!(made.contains("whsec_"), "the secret is shown this once: {made}");
+    let listed = notify.json(&["webhooks", "list"]).await?;
+    let id = text(&listed["webhooks"][0], "id")?;
+    sink.answers(Mode::status(503));
+    for (arguments, shown) in [
+        (&["list"][..], &["disabled_reason", id, &sink.url, "true"][..]),
+        (&["test", id], &["webhook.test", "failed", "503", "status"]),
+        (&["attempts", id], &["next_attempt_at", "webhook.test", "failed", "503"]),
+        (&["rotate", id], &["whsec_", id]),
+        (&["update", id, "--disable"], &["done"]),
+        (&["list", "--all"], &["false"]),
+        (&["delete", id], &["done"]),
+    ] {
+        let table = table(arguments).await?;
+        for word in shown {
+            ensure!(table.contains(word), "{arguments:?}: no {word} in\n{table}");
+        }
+    }
+    let none = table(&["list"]).await?;
+    ensure!(!none.contains(id), "{none}");
+    server.stop().await
+}

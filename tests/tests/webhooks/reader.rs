@@ -1,0 +1,82 @@
+//! A reader of the event stream.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tokio::time::timeout;
+
+/// Longest wait for what is to come next.
+const WAIT: Duration = Duration::from_secs(45);
+
+/// An event as it is read.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Shown {
+    pub(crate) id: String,
+    pub(crate) kind: String,
+    pub(crate) data: Value,
+}
+
+/// One stream.
+pub(crate) struct Reading {
+    response: reqwest::Response,
+    text: String,
+}
+
+impl Reading {
+    /// Opens a stream with a key, at a place.
+    pub(crate) async fn open(
+        (origin, key): (&str, &str),
+        query: &str,
+        last: Option<&str>,
+    ) -> Result<Self> {
+        let response = get((origin, key), query, last).await?;
+        ensure!(response.status() == 200, "{}", response.status());
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Ok(Self { response, text: String::new() })
+    }
+
+    /// The next event; `None` when the stream ended.
+    pub(crate) async fn next(&mut self) -> Result<Option<Shown>> {
+        loop {
+            if let Some(shown) = take(&mut self.text)? {
+                return Ok(Some(shown));
+            }
+            match timeout(WAIT, self.response.chunk()).await.context("nothing comes")? {
+                Ok(Some(piece)) => self.text.push_str(std::str::from_utf8(&piece)?),
+                Ok(None) | Err(_) => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Takes the first whole event out of what was read.
+pub(crate) fn take(text: &mut String) -> Result<Option<Shown>> {
+    while let Some(end) = text.find("\n\n") {
+        let block: String = text.drain(..end + 2).collect();
+        if block.starts_with(':') {
+            continue;
+        }
+        let field = |name: &str| {
+            let line = block.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_default().to_owned()
+        };
+        let data = serde_json::from_str(&field("data: "))?;
+        return Ok(Some(Shown { id: field("id: "), kind: field("event: "), data }));
+    }
+    Ok(None)
+}
+
+/// Asks for a stream.
+pub(crate) async fn get(
+    (origin, key): (&str, &str),
+    query: &str,
+    last: Option<&str>,
+) -> Result<reqwest::Response> {
+    let url = format!("{origin}/v1/events/stream{query}");
+    let mut request = reqwest::Client::new().get(url).header("x-api-key", key);
+    if let Some(last) = last {
+        request = request.header("last-event-id", last);
+    }
+    Ok(request.send().await?)
+}

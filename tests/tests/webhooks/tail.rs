@@ -1,0 +1,132 @@
+//! `notify tail`: what happens as lines, through a server that is killed, from a cursor, until Ctrl-C.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use notify_tests::{Caller, Following, Launch, Notify, Survivor};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// An address that stays while the server behind it is another one.
+async fn door(origin: watch::Receiver<String>) -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((mut outside, _)) = listener.accept().await {
+            let server = origin.borrow().trim_start_matches("http://").to_owned();
+            tokio::spawn(async move {
+                let mut inside = TcpStream::connect(server).await?;
+                tokio::io::copy_bidirectional(&mut outside, &mut inside).await
+            });
+        }
+    });
+    Ok(format!("http://{address}"))
+}
+
+/// Makes a poll; the calls that answer it, one for each answer.
+async fn poll(caller: &Caller) -> Result<[String; 2]> {
+    let body = json!({"platforms": ["ios"], "poll": {"text": "?", "layout_id": "poll_text",
+        "answers": [{"text": "a"}, {"text": "b"}]}});
+    let id = caller.post("/v1/notifications", &body).await?["id"].clone();
+    let id = id.as_str().context("an id")?;
+    let read = caller.get(&format!("/v1/polls/{id}")).await?;
+    let call = |place: usize| {
+        let answer = read["answers"][place]["id"].as_str().context("an id")?;
+        anyhow::Ok(format!("/v1/polls/{id}/answers/{answer}"))
+    };
+    Ok([call(0)?, call(1)?])
+}
+
+/// Has something happen until a command that begins with now shows it, and so is there.
+async fn shows(tail: &mut Following, caller: &Caller, call: &str) -> Result<String> {
+    let mut line = std::pin::pin!(tail.line());
+    let mut ticks = tokio::time::interval(Duration::from_millis(200));
+    loop {
+        tokio::select! {
+            line = &mut line => return line?.context("it goes on"),
+            _ = ticks.tick() => {
+                caller.post(call, &json!({})).await?;
+            }
+        }
+    }
+}
+
+/// The next line about an answer, as its cursor; the others are passed over.
+async fn next_about(tail: &mut Following, call: &str) -> Result<String> {
+    loop {
+        let line = tail.line().await?.context("it goes on")?;
+        let shown: Value = serde_json::from_str(&line)?;
+        ensure!(shown["type"] == "poll.answered" && shown["timestamp"].is_string(), "{line}");
+        ensure!(shown["data"]["device_id"].is_null(), "{line}");
+        if call.ends_with(shown["data"]["answer_id"].as_str().context("an id")?) {
+            return Ok(shown["cursor"].as_str().context("a cursor")?.to_owned());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_come_as_things_happen_and_go_on_where_they_were() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut server = Survivor::start(Launch::on(folder.path())).await?;
+    let origin = door(server.origin.subscribe()).await?;
+    let notify = Notify::new(&origin, &server.api_key, &server.admin_key)?;
+    let caller = server.caller()?;
+    let [first, second] = poll(&caller).await?;
+    let tail = ["tail", "--json", "--type", "poll.answered"];
+    let mut following = notify.follow(&tail)?;
+    shows(&mut following, &caller, &first).await?;
+    let mut cursors = Vec::new();
+    for _ in 0..3 {
+        caller.post(&second, &json!({})).await?;
+        cursors.push(next_about(&mut following, &second).await?);
+    }
+
+    // It connects again by itself; what happened before it had is not lost, and nothing comes twice.
+    server.kill(0).await?;
+    server.start_again().await?;
+    let caller = server.caller()?;
+    for _ in 0..2 {
+        caller.post(&second, &json!({})).await?;
+    }
+    for _ in 0..2 {
+        cursors.push(next_about(&mut following, &second).await?);
+    }
+    assert_eq!(cursors.iter().collect::<BTreeSet<_>>().len(), 5, "{cursors:?}");
+    assert_eq!(following.interrupt().await?, Some(0), "Ctrl-C is its regular end");
+
+    // Another one goes on after a cursor of the server before.
+    let mut again = notify.follow(&[&tail[..], &["--since", &cursors[0]]].concat())?;
+    for cursor in &cursors[1..] {
+        assert_eq!(next_about(&mut again, &second).await?, *cursor);
+    }
+    assert_eq!(again.interrupt().await?, Some(0));
+
+    // For people each is a line of words, the cursor last.
+    let mut plain = notify.follow(&["tail", "--since", &cursors[3]])?;
+    let line = plain.line().await?.context("a line")?;
+    let words: Vec<_> = line.split("  ").collect();
+    ensure!(words[1] == "poll.answered" && words.last() == Some(&&*cursors[4]), "{line}");
+    assert_eq!(plain.interrupt().await?, Some(0));
+    server.stop().await?;
+    server.sandbox.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_cannot_be_followed_ends_with_its_exit_status() -> Result<()> {
+    let server = notify_tests::TestServer::start().await?;
+    let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
+    let stranger = notify.clone().with("NOTIFY_API_KEY", "nk_of_nobody");
+    for (notify, arguments, status) in [
+        (&notify, &["tail", "--type", "nonsense"][..], 2),
+        (&notify, &["tail", "--since", "nonsense"], 3),
+        (&stranger, &["tail"], 4),
+    ] {
+        let output = notify.run(arguments).await?;
+        assert_eq!(output.status, Some(status), "{arguments:?}: {output:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{output:?}");
+    }
+    server.stop().await
+}
