@@ -2,6 +2,9 @@
 //! a server. Headless Chromium has no push service, so that the sandbox's subscription stands in for
 //! `pushManager.subscribe`, and what the server really sent there is delivered by `DevTools`.
 
+mod beside;
+mod renewing;
+mod reporting;
 mod stage;
 mod subscribing;
 mod worker;

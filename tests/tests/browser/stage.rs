@@ -56,7 +56,9 @@ impl Stage {
         };
         server.client().admin().set_web_access(server.app_id, &access).await?;
         let mut chromium = Chromium::start().await?;
-        let granted = json!({"origin": site.origin, "permissions": ["notifications"]});
+        // What is not named is refused; people are not asked for Background Sync.
+        let permissions = ["notifications", "backgroundSync"];
+        let granted = json!({"origin": site.origin, "permissions": permissions});
         chromium.call(None, "Browser.grantPermissions", granted).await?;
         let page = chromium.open(&page_of(&server, &site), &first(&server).await?).await?;
         Ok(Self { server, site, chromium, page })

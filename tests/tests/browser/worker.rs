@@ -23,20 +23,20 @@ const ACT: &str = "(async () => {
     await Promise.all(until);
     return opened;
 })()";
-const SHOWN: &str = "navigator.serviceWorker.ready
+pub(crate) const SHOWN: &str = "navigator.serviceWorker.ready
     .then((registration) => registration.getNotifications())
     .then((all) => all.map(({ title, body, image, tag, data, actions }) =>
         ({ title, body, image, tag, data, actions: actions.map(({ action, title }) =>
             ({ action, title })) })))";
 
 /// How often a message is delivered to a browser that does not show it.
-const DELIVERED_AT_MOST: u32 = 3;
+pub(crate) const DELIVERED_AT_MOST: u32 = 3;
 /// Longest wait for a message to be shown before it is delivered again.
 const SHOWN_WITHIN: Duration = Duration::from_secs(15);
 
 /// Sends a notification, delivers to the browser what the server sent to the push service, and waits
 /// until it is shown.
-async fn sent(
+pub(crate) async fn sent(
     stage: &mut Stage,
     notification: &CreateNotification,
 ) -> Result<(NotificationId, Value)> {
@@ -58,7 +58,7 @@ async fn sent(
 }
 
 /// Whether something is shown in time. The browser's answers are read to their ends.
-async fn is_shown(stage: &mut Stage) -> Result<bool> {
+pub(crate) async fn is_shown(stage: &mut Stage) -> Result<bool> {
     let (chromium, page, began) = (&mut stage.chromium, &stage.page, Instant::now());
     until("the browser answers", async || {
         let all = chromium.run(page, SHOWN).await?;
@@ -68,7 +68,8 @@ async fn is_shown(stage: &mut Stage) -> Result<bool> {
     .await
 }
 
-async fn shown(stage: &mut Stage) -> Result<Vec<Value>> {
+/// What is shown, once something is.
+pub(crate) async fn shown(stage: &mut Stage) -> Result<Vec<Value>> {
     let (chromium, page) = (&mut stage.chromium, &stage.page);
     until("a notification is shown", async || {
         let all = chromium.run(page, SHOWN).await?;
@@ -77,12 +78,23 @@ async fn shown(stage: &mut Stage) -> Result<Vec<Value>> {
     .await
 }
 
-async fn act(stage: &mut Stage, worker: &Attached, kind: &str, action: &str) -> Result<Value> {
+/// Does with what is shown what a person would.
+pub(crate) async fn act(
+    stage: &mut Stage,
+    worker: &Attached,
+    kind: &str,
+    action: &str,
+) -> Result<Value> {
     let act = ACT.replace("TYPE", &json!(kind).to_string());
     stage.chromium.run(worker, &act.replace("ACTION", &json!(action).to_string())).await
 }
 
-async fn counted(stage: &Stage, id: &NotificationId, expected: Engagement) -> Result<()> {
+/// Waits until the server has counted so.
+pub(crate) async fn counted(
+    stage: &Stage,
+    id: &NotificationId,
+    expected: Engagement,
+) -> Result<()> {
     let client = stage.server.client();
     until(&format!("{expected:?}"), async || {
         let record = client.notifications().get(id).await?;
@@ -91,7 +103,17 @@ async fn counted(stage: &Stage, id: &NotificationId, expected: Engagement) -> Re
     .await
 }
 
-fn order() -> CreateNotification {
+/// Cuts a page or a worker off the network, or lets it back.
+pub(crate) async fn offline(stage: &mut Stage, at: &Attached, is_offline: bool) -> Result<()> {
+    let network = json!({"offline": is_offline, "latency": 0, "downloadThroughput": -1,
+        "uploadThroughput": -1});
+    stage.chromium.call(Some(at), "Network.enable", json!({})).await?;
+    stage.chromium.call(Some(at), "Network.emulateNetworkConditions", network).await?;
+    Ok(())
+}
+
+/// A notification with all that is clicked.
+pub(crate) fn order() -> CreateNotification {
     let action = |title: &str, url: Option<&str>| WebPushAction {
         title: title.into(),
         url: url.map(str::to_owned),
@@ -150,15 +172,12 @@ async fn a_report_waits_until_the_server_can_be_reached() -> Result<()> {
     let mut stage = Stage::set("").await?;
     stage.subscribe().await?;
     let worker = stage.chromium.worker(&stage.site.origin).await?;
-    let network = |offline: bool| json!({"offline": offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1});
-    let emulate = "Network.emulateNetworkConditions";
-    stage.chromium.call(Some(&worker), "Network.enable", json!({})).await?;
-    stage.chromium.call(Some(&worker), emulate, network(true)).await?;
+    offline(&mut stage, &worker, true).await?;
     let (id, _) = sent(&mut stage, &order()).await?;
     shown(&mut stage).await?;
     act(&mut stage, &worker, "notificationclick", "").await?;
     counted(&stage, &id, Engagement::default()).await?;
-    stage.chromium.call(Some(&worker), emulate, network(false)).await?;
+    offline(&mut stage, &worker, false).await?;
     // The next visit sends what is kept.
     stage.reload().await?;
     counted(&stage, &id, Engagement { received: 1, opened: 1, ..Engagement::default() }).await?;

@@ -59,6 +59,8 @@ async function open(url) {
 async function renew() {
   const state = await readState();
   if (!state) return;
+  // Where the server cannot be told now, the next visit tells it, and not a day later.
+  await writeState({ ...state, refreshedAt: 0 });
   await subscribeWith(state, self.registration.pushManager, state.details);
 }
 

@@ -1,0 +1,107 @@
+//! What the worker does when the browser ends a subscription or changes it.
+
+use anyhow::{Context, Result};
+use notify_core::{DeviceId, Engagement, ProviderKind};
+use notify_server::sandbox::Answer;
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+use crate::worker::{counted, offline, order};
+
+/// The browser as it is after the change: without a subscription, it gives out another one.
+const PUSH_MANAGER: &str = "(() => {
+    const made = SUBSCRIPTION;
+    let asked = 0;
+    globalThis.asked = () => asked;
+    PushManager.prototype.getSubscription = async () => null;
+    PushManager.prototype.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
+        if (!userVisibleOnly) throw new Error('not userVisibleOnly');
+        asked += 1;
+        return {
+            options: { applicationServerKey: applicationServerKey.buffer },
+            toJSON: () => ({ endpoint: made.endpoint, expirationTime: null, keys: made.keys }),
+        };
+    };
+})()";
+/// Dispatches the event as the browser would, which `DevTools` cannot; whether all that it is extended
+/// by went well.
+const CHANGE: &str = "(async () => {
+    const event = new ExtendableEvent('pushsubscriptionchange');
+    const until = [];
+    event.waitUntil = (promise) => until.push(promise);
+    dispatchEvent(event);
+    const all = await Promise.allSettled(until);
+    return all.map(({ status }) => status);
+})()";
+/// What the browser keeps of itself.
+const STATE: &str = "(async () => {
+    const opening = indexedDB.open('notify-sdk');
+    await new Promise((resolve) => { opening.onsuccess = resolve; });
+    const state = opening.result.transaction('state').objectStore('state').get('browser');
+    await new Promise((resolve) => { state.onsuccess = resolve; });
+    opening.result.close();
+    return { deviceId: state.result.deviceId, refreshed: state.result.refreshedAt > 0 };
+})()";
+
+/// Subscribes the example's page and gives its worker another subscription; the device, and the end of
+/// the new endpoint.
+async fn subscribed(stage: &mut Stage) -> Result<(String, String)> {
+    let id = stage.subscribe().await?;
+    let (client, app) = (stage.server.client(), stage.server.app_id);
+    let config = client.admin().get_provider(app, ProviderKind::WebPush).await?.config;
+    let made =
+        stage.server.sandbox.subscribe(config["vapid_public_key"].as_str(), &Answer::ok())?;
+    let token = made.endpoint.rsplit('/').next().context("an endpoint")?.to_owned();
+    let made = json!({"endpoint": made.endpoint, "keys": {"p256dh": made.p256dh,
+        "auth": made.auth}});
+    let worker = stage.chromium.worker(&stage.site.origin).await?;
+    let stub = PUSH_MANAGER.replace("SUBSCRIPTION", &made.to_string());
+    stage.chromium.run(&worker, &stub).await?;
+    Ok((id, token))
+}
+
+#[tokio::test]
+async fn a_changed_subscription_is_told_by_the_worker_and_the_device_stays() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    let (id, token) = subscribed(&mut stage).await?;
+    let client = stage.server.client();
+    let device_id = DeviceId::new(&*id).expect("an id");
+    let before = client.devices().get(&device_id).await?;
+    let worker = stage.chromium.worker(&stage.site.origin).await?;
+    assert_eq!(stage.chromium.run(&worker, CHANGE).await?, json!(["fulfilled"]));
+    assert_eq!(stage.chromium.run(&worker, "asked()").await?, 1);
+
+    let devices = client.devices().list(&Default::default()).await?.devices;
+    assert_eq!(devices.len(), 1, "the device is the one that it was");
+    let after = client.devices().get(&device_id).await?;
+    assert!(after.enabled, "{after:?}");
+    assert_eq!(after.details.language, before.details.language, "what it said of itself stays");
+    let record = client.notifications().create(&order()).await?;
+    stage.server.completed(&record.id).await?;
+    let sent = stage.server.sandbox.journal().pop().context("the push service got it")?;
+    assert_eq!(sent.token, Some(token), "at its new address");
+    // Its secret still opens the device.
+    let report = format!("Notify.report('opened', '{}')", record.id.as_str());
+    stage.run(&report).await?;
+    counted(&stage, &record.id, Engagement { opened: 1, ..Engagement::default() }).await?;
+    assert_eq!(stage.run(STATE).await?, json!({"deviceId": id, "refreshed": true}));
+    stage.stop().await
+}
+
+#[tokio::test]
+async fn a_change_that_cannot_be_told_is_told_by_the_next_visit() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    let (id, _) = subscribed(&mut stage).await?;
+    let worker = stage.chromium.worker(&stage.site.origin).await?;
+    offline(&mut stage, &worker, true).await?;
+    assert_eq!(stage.chromium.run(&worker, CHANGE).await?, json!(["rejected"]));
+    let kept: Value = stage.run(STATE).await?;
+    assert_eq!(kept, json!({"deviceId": id, "refreshed": false}));
+    offline(&mut stage, &worker, false).await?;
+    // Not a day later: the browser has no subscription that the server knows.
+    stage.reload().await?;
+    assert_eq!(stage.shows("Subscribed as ").await?, format!("Subscribed as {id}."));
+    assert_eq!(stage.run(STATE).await?, json!({"deviceId": id, "refreshed": true}));
+    assert_eq!(stage.server.client().devices().list(&Default::default()).await?.devices.len(), 1);
+    stage.stop().await
+}

@@ -1,0 +1,103 @@
+//! Reports that could not be sent: how many are kept, and that they go when the network is back.
+
+use anyhow::{Context, Result};
+use notify_core::Engagement;
+use notify_tests::until;
+use serde_json::json;
+
+use crate::stage::Stage;
+use crate::worker::{act, counted, offline, order, sent, shown};
+
+/// Reports that a browser keeps.
+const REPORTS_KEPT_MAX: usize = 200;
+/// Tag of the Background Sync that sends them.
+const SYNC_TAG: &str = "notify-reports";
+/// What is kept, by type, the oldest first.
+const KEPT: &str = "(async () => {
+    const opening = indexedDB.open('notify-sdk');
+    await new Promise((resolve) => { opening.onsuccess = resolve; });
+    const all = opening.result.transaction('reports').objectStore('reports').getAll();
+    await new Promise((resolve) => { all.onsuccess = resolve; });
+    opening.result.close();
+    return all.result.map((report) => report.type);
+})()";
+
+#[tokio::test]
+async fn reports_go_when_the_network_is_back_without_a_visit() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    stage.subscribe().await?;
+    let worker = stage.chromium.worker(&stage.site.origin).await?;
+    offline(&mut stage, &worker, true).await?;
+    let (id, _) = sent(&mut stage, &order()).await?;
+    shown(&mut stage).await?;
+    act(&mut stage, &worker, "notificationclick", "").await?;
+    assert_eq!(stage.run(KEPT).await?, json!(["received", "opened"]));
+    counted(&stage, &id, Engagement::default()).await?;
+    let (chromium, page) = (&mut stage.chromium, stage.page.clone());
+    let tags = "navigator.serviceWorker.ready.then(({ sync }) => sync.getTags())";
+    until("the browser is asked to wake the worker", async || {
+        Ok((chromium.run(&page, tags).await? == json!([SYNC_TAG])).then_some(()))
+    })
+    .await?;
+
+    offline(&mut stage, &worker, false).await?;
+    // What the browser does once it is online again.
+    let origin = stage.site.origin.clone();
+    let registration = stage.chromium.registration(&page, &origin).await?;
+    let wake = json!({"origin": format!("{origin}/"), "registrationId": registration,
+        "tag": SYNC_TAG, "lastChance": false});
+    stage.chromium.call(Some(&page), "ServiceWorker.dispatchSyncEvent", wake).await?;
+    counted(&stage, &id, Engagement { received: 1, opened: 1, ..Engagement::default() }).await?;
+    let (chromium, page) = (&mut stage.chromium, stage.page.clone());
+    until("nothing is kept any more", async || {
+        Ok((chromium.run(&page, KEPT).await? == json!([])).then_some(()))
+    })
+    .await?;
+    stage.stop().await
+}
+
+#[tokio::test]
+async fn the_newest_reports_are_kept_and_no_more_than_so_many() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    stage.subscribe().await?;
+    let (client, mut ids) = (stage.server.client(), Vec::new());
+    for _ in 0..2 {
+        let made = client.notifications().create(&order()).await?;
+        stage.server.completed(&made.id).await?;
+        ids.push(made.id);
+    }
+    let [oldest, newest] = &ids[..] else { anyhow::bail!("{ids:?}") };
+    let (page, worker) = (stage.page.clone(), stage.chromium.worker(&stage.site.origin).await?);
+    offline(&mut stage, &page, true).await?;
+    // The browser itself is online, and wakes the worker to send at once.
+    offline(&mut stage, &worker, true).await?;
+    // One that falls out, what fills the place, and one that stays.
+    let report = format!(
+        "(async () => {{
+            await Notify.report('opened', '{}');
+            for (let number = 1; number < {REPORTS_KEPT_MAX}; number += 1) {{
+                await Notify.report('received', `unknown-${{number}}`);
+            }}
+            await Notify.report('clicked', '{}');
+        }})()",
+        oldest.as_str(),
+        newest.as_str()
+    );
+    stage.run(&report).await?;
+    let kept = stage.run(KEPT).await?;
+    let kept: Vec<_> = kept.as_array().context("a list")?.iter().collect();
+    assert_eq!(kept.len(), REPORTS_KEPT_MAX);
+    assert_eq!((kept[0], kept[REPORTS_KEPT_MAX - 1]), (&json!("received"), &json!("clicked")));
+
+    offline(&mut stage, &worker, false).await?;
+    offline(&mut stage, &page, false).await?;
+    stage.reload().await?;
+    counted(&stage, newest, Engagement { clicked: 1, ..Engagement::default() }).await?;
+    counted(&stage, oldest, Engagement::default()).await?;
+    let chromium = &mut stage.chromium;
+    until("nothing is kept any more", async || {
+        Ok((chromium.run(&page, KEPT).await? == json!([])).then_some(()))
+    })
+    .await?;
+    stage.stop().await
+}
