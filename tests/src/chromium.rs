@@ -143,6 +143,30 @@ impl Chromium {
         Ok(Attached(attached["sessionId"].as_str().context("a session")?.to_owned()))
     }
 
+    /// Clicks the middle of the first element of a selector, as a mouse does.
+    ///
+    /// # Errors
+    /// When there is none, or it is not drawn.
+    pub async fn click(&mut self, page: &Attached, selector: &str) -> Result<()> {
+        self.events.clear();
+        let document = self.call(Some(page), "DOM.getDocument", json!({"depth": 0})).await?;
+        let among = json!({"nodeId": document["root"]["nodeId"], "selector": selector});
+        let found = self.call(Some(page), "DOM.querySelector", among).await?;
+        let node = json!({"nodeId": found["nodeId"]});
+        self.call(Some(page), "DOM.scrollIntoViewIfNeeded", node.clone()).await?;
+        let drawn = self.call(Some(page), "DOM.getBoxModel", node).await?;
+        // Four corners: x and y of each.
+        let corners = drawn["model"]["border"].as_array().context("a box")?;
+        let numbers: Vec<f64> = corners.iter().filter_map(Value::as_f64).collect();
+        let [x0, y0, _, _, x1, y1, ..] = numbers[..] else { bail!("{selector}: {drawn}") };
+        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+            let what = json!({"type": kind, "x": f64::midpoint(x0, x1), "y": f64::midpoint(y0, y1),
+                "button": if kind == "mouseMoved" { "none" } else { "left" }, "clickCount": 1});
+            self.call(Some(page), "Input.dispatchMouseEvent", what).await?;
+        }
+        Ok(())
+    }
+
     /// Runs an expression as after a click, waits for its promise, and answers its value.
     ///
     /// # Errors

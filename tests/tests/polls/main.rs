@@ -2,4 +2,5 @@
 //! kills (S15 of the catalogue of attacks); and as a browser sees it.
 
 mod browser;
+mod clicked;
 mod voters;
