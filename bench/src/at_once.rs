@@ -16,6 +16,7 @@ use notify_server::delivery::{
     ProviderSource, Surroundings,
 };
 use notify_server::payload::{Outgoing, TooLarge};
+use notify_server::store::sql::SqlStore;
 use notify_server::store::sqlite::{SqliteOptions, SqliteStore};
 use notify_server::store::{AppNo, NewNotification, NotificationStore, StoreError};
 use serde::{Deserialize, Serialize};
@@ -76,7 +77,7 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
 }
 
 async fn accept(
-    store: &SqliteStore,
+    store: &SqlStore,
     app: AppNo,
     clock: &SystemClock,
 ) -> anyhow::Result<NotificationId> {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use notify_core::{RegisterDevice, Request, Timestamp};
 use notify_server::clock::{Clock, SystemClock};
+use notify_server::store::sql::SqlStore;
 use notify_server::store::sqlite::{SqliteOptions, SqliteStore};
 use notify_server::store::{AppNo, AppStore, DeviceStore, PageRequest, Store};
 use rusqlite::Connection;
@@ -147,7 +148,7 @@ async fn fill(file: &Path, devices: u64) -> anyhow::Result<()> {
     empty_log(file)
 }
 
-pub(crate) async fn first_app(store: &SqliteStore) -> anyhow::Result<AppNo> {
+pub(crate) async fn first_app(store: &SqlStore) -> anyhow::Result<AppNo> {
     let apps = store.list_apps(PageRequest { limit: 1, cursor: None }).await?;
     let app = apps.rows.first().context("a first start makes an application")?;
     Ok(store.app(app.id).await?.0)

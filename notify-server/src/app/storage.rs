@@ -10,6 +10,7 @@ use super::AppError;
 use crate::clock::SharedClock;
 use crate::config::Config;
 use crate::keys::{KeyKind, make_key};
+use crate::store::sql::SqlStore;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{SharedStore, StoreError};
 
@@ -28,7 +29,7 @@ pub struct FirstKeys {
 ///
 /// # Errors
 /// When the folder or the file cannot be used.
-pub async fn open_store(config: &Config, lock: bool) -> Result<Arc<SqliteStore>, AppError> {
+pub async fn open_store(config: &Config, lock: bool) -> Result<Arc<SqlStore>, AppError> {
     make_data_dir(config)?;
     let (path, readers) = (config.database(), config.reader_threads);
     let opening = tokio::task::spawn_blocking(move || {

@@ -17,7 +17,7 @@ use anyhow::Context;
 use crate::app::open_store;
 use crate::cli::Action;
 use crate::config::Config;
-use crate::store::sqlite::SqliteStore;
+use crate::store::sql::SqlStore;
 use crate::telemetry::start_log;
 
 /// Does what the command line asks for.
@@ -40,7 +40,7 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
 
 /// Opens the database of the data folder, making it when it is missing: whoever meant another
 /// folder is told which one that was.
-async fn open_or_make(config: &Config) -> anyhow::Result<Arc<SqliteStore>> {
+async fn open_or_make(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
     let is_new = !config.database().exists();
     let store = open_store(config, false).await?;
     if is_new {

@@ -3,7 +3,7 @@
 //! times come in as values. No other part of the server knows a backend.
 //!
 //! To add an operation: declare it in the trait of its resource here, write it in the file of the
-//! same name in each backend, and state its promises in `contract/`.
+//! same name in `sql/`, and state its promises in `contract/`.
 
 mod app;
 mod campaign;
@@ -25,6 +25,7 @@ mod outcome;
 mod page;
 mod poll;
 mod provider;
+pub mod sql;
 pub mod sqlite;
 mod upkeep;
 mod web;

@@ -8,7 +8,7 @@ use notify_core::Timestamp;
 use notify_server::app::{App, open_store};
 use notify_server::clock::ManualClock;
 use notify_server::config::{Config, Span};
-use notify_server::store::sqlite::SqliteStore;
+use notify_server::store::sql::SqlStore;
 use reqwest::{Method, RequestBuilder};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub(crate) fn keep_log() {
 pub(crate) struct TestServer {
     pub(crate) app: App,
     /// The store by its own type, for faults.
-    pub(crate) disk: Arc<SqliteStore>,
+    pub(crate) disk: Arc<SqlStore>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) api_key: String,
@@ -141,7 +141,7 @@ impl TestServer {
     }
 }
 
-async fn run(config: &Config, clock: &Arc<ManualClock>) -> (App, Arc<SqliteStore>) {
+async fn run(config: &Config, clock: &Arc<ManualClock>) -> (App, Arc<SqlStore>) {
     let store = open_store(config, true).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let app = App::start_on(config.clone(), listener, store.clone(), clock.clone()).await.unwrap();

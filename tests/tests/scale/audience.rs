@@ -11,6 +11,7 @@ use notify_core::{
 };
 use notify_server::clock::{Clock, SystemClock};
 use notify_server::sandbox::{Answer, Sandbox, messenger_recipient, telegram_chat};
+use notify_server::store::sql::SqlStore;
 use notify_server::store::sqlite::{SqliteOptions, SqliteStore};
 use notify_server::store::{AppNo, AppStore, DeviceStore, PageRequest, Store};
 use notify_tests::{android, ios};
@@ -58,7 +59,7 @@ pub(crate) async fn register(
 }
 
 async fn register_one(
-    store: &Arc<SqliteStore>,
+    store: &Arc<SqlStore>,
     app: AppNo,
     sandbox: &Sandbox,
     (number, platform): (u64, Platform),
@@ -84,7 +85,7 @@ async fn register_one(
 }
 
 async fn phone(
-    store: &Arc<SqliteStore>,
+    store: &Arc<SqlStore>,
     app: AppNo,
     device: RegisterDevice,
     at: Timestamp,

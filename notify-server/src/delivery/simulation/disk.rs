@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::world::{SharedWorld, lock};
-use crate::store::sqlite::{Fault, SqliteStore};
+use crate::store::sql::SqlStore;
+use crate::store::sqlite::Fault;
 
 /// Most reads that happen at one instant.
 const READS_AT_ONCE: usize = 8;
@@ -15,7 +16,7 @@ const READS_PER_FAILURE: u8 = 12;
 const WRITES_AT_ONCE: usize = 16;
 
 /// Lets what waits be read, for ever.
-pub(super) async fn read(store: Arc<SqliteStore>, world: SharedWorld) {
+pub(super) async fn read(store: Arc<SqlStore>, world: SharedWorld) {
     loop {
         store.read_arrived().await;
         loop {
@@ -37,7 +38,7 @@ pub(super) async fn read(store: Arc<SqliteStore>, world: SharedWorld) {
 }
 
 /// Lets what waits be written, for ever.
-pub(super) async fn write(store: Arc<SqliteStore>, world: SharedWorld) {
+pub(super) async fn write(store: Arc<SqlStore>, world: SharedWorld) {
     loop {
         store.write_arrived().await;
         loop {

@@ -14,7 +14,7 @@ use super::devices::DeviceChange;
 use super::notices::{Asked, Notice};
 use super::world::{SharedWorld, lock};
 use crate::clock::Clock;
-use crate::store::sqlite::SqliteStore;
+use crate::store::sql::SqlStore;
 use crate::store::{
     AppNo, NewNotification, NotificationStore, ProviderRow, ProviderStore, StoreError,
 };
@@ -26,7 +26,7 @@ pub(super) const TAG: &str = "vip";
 #[derive(Clone)]
 pub(super) struct Process {
     pub(super) world: SharedWorld,
-    pub(super) store: Arc<SqliteStore>,
+    pub(super) store: Arc<SqlStore>,
     pub(super) clock: Arc<SimulatedClock>,
 }
 

@@ -19,6 +19,7 @@ use super::{checks, disk, outcomes, panics};
 use crate::delivery::engine::EngineRun;
 use crate::delivery::shared::Shared;
 use crate::delivery::{EngineConfig, Surroundings};
+use crate::store::sql::SqlStore;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{SharedStore, Store};
 use crate::telemetry::DeliveryMetrics;
@@ -123,7 +124,7 @@ impl Server {
         end
     }
 
-    async fn life(&mut self, store: Arc<SqliteStore>, wall: Timestamp) -> End {
+    async fn life(&mut self, store: Arc<SqlStore>, wall: Timestamp) -> End {
         let clock = SimulatedClock::start(wall);
         lock(&self.world).clock = Some(clock.clone());
         let process = Process { world: self.world.clone(), store: store.clone(), clock };

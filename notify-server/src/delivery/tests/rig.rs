@@ -20,6 +20,7 @@ use crate::payload::{Outgoing, TooLarge};
 use crate::providers::{
     Address, Answer, Checked, Prepared, PreparedBody, Provider, SharedProvider,
 };
+use crate::store::sql::SqlStore;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{AppNo, NewNotification, ProviderRow, SharedStore, StoreError};
 use crate::telemetry::DeliveryMetrics;
@@ -218,7 +219,7 @@ impl ProviderSource for FakeSource {
 /// A store, a clock, a provider, and as many engines one after another as a test wants.
 pub(super) struct Rig {
     pub(super) store: SharedStore,
-    pub(super) sqlite: Arc<SqliteStore>,
+    pub(super) sqlite: Arc<SqlStore>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) provider: Arc<FakeProvider>,
     pub(super) source: Arc<FakeSource>,

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
+use crate::store::sql::SqlStore;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{
     AppStore, CampaignDraft, CampaignStore, FeedFetch, FeedItemRow, FeedItems, FeedStore, Store,
@@ -19,7 +20,7 @@ const URLS: [&str; 2] = ["https://a.example/", "https://b.example/"];
 
 /// A store with one application, and its answers.
 struct Stage {
-    store: Arc<SqliteStore>,
+    store: Arc<SqlStore>,
     answers: Answers,
     id: AppId,
     app: AppNo,

@@ -1,17 +1,11 @@
-//! The store without threads of its own, for tests that decide what happens when: reads and writes
-//! wait until they are told to go on, on the thread of whoever tells. Transactions, savepoints,
-//! group commit and what happens after a fault are those of the threads.
+//! The store without threads of its own (`sql/inline.rs`), and a file with a defect.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, RwLock};
-
-use futures_util::FutureExt;
+use std::sync::{Arc, RwLock};
 
 use super::checkpoint::Checkpoints;
-use super::device::{Lately, Seen};
-use super::readers::Readers;
-use super::writer::{Listeners, Writer};
-use super::{OpenError, SqliteOptions, SqliteStore, app, connection, open};
+use super::{OpenError, SqliteOptions, SqliteStore, WriterFile, connection, open, reading};
+use crate::store::sql::{Listeners, Parts, Readers, SqlStore, Writer, resume_erasing};
 
 impl SqliteStore {
     /// Opens the file without starting a thread. What is committed survives the process, not the
@@ -19,88 +13,26 @@ impl SqliteStore {
     ///
     /// # Errors
     /// As [`SqliteStore::open`].
-    pub fn open_inline(path: &Path) -> Result<Arc<Self>, OpenError> {
+    pub fn open_inline(path: &Path) -> Result<Arc<SqlStore>, OpenError> {
         let database_error = |source: Box<dyn std::error::Error + Send + Sync>| {
             OpenError::Database { path: path.to_owned(), source }
         };
         let opened = open::open(path, SqliteOptions::default())?;
         connection::unsynced(&opened.connection).map_err(|error| database_error(error.into()))?;
-        app::resume_erasing(&opened.connection).map_err(|error| database_error(error.into()))?;
+        let mut file = WriterFile {
+            path: path.to_owned(),
+            open: connection::open_unsynced_writer,
+            checkpoints: Checkpoints::inline(),
+        };
+        let connection =
+            file.watched(opened.connection).map_err(|error| database_error(error.into()))?;
+        resume_erasing(&connection).map_err(|error| database_error(error.into()))?;
         let listeners = Listeners::new(RwLock::new(Vec::new()));
-        let writer = Writer::inline(
-            path.to_owned(),
-            opened.connection,
-            Arc::clone(&listeners),
-            Checkpoints::inline(),
-        )
-        .map_err(|error| database_error(error.into()))?;
-        let readers = Readers::inline(path).map_err(|error| database_error(error.into()))?;
-        Ok(Arc::new(Self {
-            writer: Arc::new(writer),
-            readers: Arc::new(readers),
-            seen: Arc::new(Seen::default()),
-            lately: Arc::new(Lately::default()),
-            busy: Arc::default(),
-            listeners,
-            lock: Mutex::new(opened.lock),
-        }))
-    }
-
-    /// Tells nobody of changes any more: listeners hold the store that holds them.
-    ///
-    /// # Panics
-    /// When a listener panicked.
-    pub fn forget_listeners(&self) {
-        self.listeners.write().expect("no listener panicked").clear();
-    }
-
-    /// Returns once a write came in since the last call.
-    pub async fn write_arrived(&self) {
-        self.writer.arrived.notified().await;
-    }
-
-    /// Commits at most that many of the writes that wait, as one batch; answers how many it took.
-    pub fn commit_waiting(&self, most: usize) -> usize {
-        self.writer.commit_waiting(most)
-    }
-
-    /// Returns once a read came in since the last call.
-    pub async fn read_arrived(&self) {
-        self.readers.arrived.notified().await;
-    }
-
-    /// Runs at most that many of the reads that wait; answers how many it took.
-    pub fn read_waiting(&self, most: usize) -> usize {
-        self.readers.read_waiting(most)
-    }
-
-    /// Has the first of the reads that wait fail.
-    pub fn refuse_read(&self) {
-        self.readers.refuse_waiting();
-    }
-
-    /// Reads ahead of everything that waits, at once.
-    ///
-    /// # Panics
-    /// When `reading` does more than read, or the store has threads.
-    pub fn peek<T>(&self, reading: impl Future<Output = T>) -> T {
-        self.readers.read_at_once(true);
-        let read = tokio::task::unconstrained(reading).now_or_never();
-        self.readers.read_at_once(false);
-        read.expect("a read of an inline store waits for nothing")
-    }
-
-    /// How many deliveries are recorded as sent.
-    ///
-    /// # Panics
-    /// When the file cannot be read.
-    pub fn peek_sent(&self) -> u64 {
-        let sent = self.peek(self.read(|connection| {
-            Ok(connection
-                .prepare_cached("select coalesce(sum(sent), 0) from pages")?
-                .query_row([], |row| super::row::count_at(row, 0))?)
-        }));
-        sent.expect("the file is readable")
+        let writer = Writer::inline(Box::new(file), connection, Arc::clone(&listeners));
+        let readers =
+            Readers::inline(reading(path)).map_err(|error| database_error(error.into()))?;
+        let busy = Arc::default();
+        Ok(SqlStore::new(Parts { writer, readers, listeners, busy, lock: opened.lock }))
     }
 
     /// Changes the file behind the back of everybody, as a defect would.

@@ -9,7 +9,10 @@ use rusqlite::Connection;
 use super::*;
 use crate::store::contract::deliveries::in_pages_of_one;
 use crate::store::contract::{Backend, given};
-use crate::store::{DeliveryStore, DeviceStore, NotificationStore, SharedStore};
+use crate::store::sql::{PAGES_READ_MAX, WriteTx};
+use crate::store::{
+    AppNo, DeliveryStore, DeviceStore, NotificationStore, SharedStore, Store, StoreError,
+};
 
 /// A file in a folder of its own.
 struct Folder(tempfile::TempDir);
@@ -19,11 +22,11 @@ impl Folder {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn file(&self) -> std::path::PathBuf {
+    fn file(&self) -> PathBuf {
         self.0.path().join("notify.db")
     }
 
-    fn open(&self) -> Arc<SqliteStore> {
+    fn open(&self) -> Arc<SqlStore> {
         SqliteStore::open(&self.file(), SqliteOptions::default()).unwrap()
     }
 }
@@ -56,7 +59,7 @@ async fn a_file_that_was_closed_holds_everything_by_itself() {
 }
 
 /// Starts that many accepts at once, so that they share commits; how many were accepted.
-async fn accept_many(store: &Arc<SqliteStore>, app: AppNo, count: usize) -> (usize, usize) {
+async fn accept_many(store: &Arc<SqlStore>, app: AppNo, count: usize) -> (usize, usize) {
     let accepts: Vec<_> = (0..count)
         .map(|_| {
             let store = Arc::clone(store);
@@ -75,7 +78,7 @@ async fn accept_many(store: &Arc<SqliteStore>, app: AppNo, count: usize) -> (usi
     (accepted, unavailable)
 }
 
-async fn stored(store: &SqliteStore, app: AppNo) -> usize {
+async fn stored(store: &SqlStore, app: AppNo) -> usize {
     store.list_notifications(app, given::page(1_000)).await.unwrap().rows.len()
 }
 
@@ -114,11 +117,12 @@ async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() 
         async move {
             let set = move |tx: &mut WriteTx<'_>| {
                 let pages = if pages == 0 {
-                    tx.query_row("pragma page_count", [], |row| row.get::<_, i64>(0))?
+                    tx.prepare_cached("pragma page_count")?.query_row([], |row| row.get(0))?
                 } else {
                     pages
                 };
-                tx.query_row(&format!("pragma max_page_count = {pages}"), [], |_| Ok(()))?;
+                tx.prepare_cached(&format!("pragma max_page_count = {pages}"))?
+                    .query_row([], |_| Ok(()))?;
                 Ok(())
             };
             store.write(set).await.unwrap();
@@ -280,7 +284,8 @@ async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
     given::accepted(&*store, staying, new).await;
     store
         .write(move |tx| {
-            tx.execute("update apps set status = 'erasing' where no = ?1", [going.0])?;
+            tx.prepare_cached("update apps set status = 'erasing' where no = ?1")?
+                .execute([going.0])?;
             Ok(())
         })
         .await
@@ -301,7 +306,7 @@ async fn a_listing_of_deliveries_reads_so_many_pages_and_goes_on_from_there() {
         store.list_deliveries(app, id.clone(), None, page)
     };
     let first = list(None).await.unwrap();
-    assert_eq!(first.rows.len(), notification::PAGES_READ_MAX);
+    assert_eq!(first.rows.len(), PAGES_READ_MAX);
     let second = list(first.next).await.unwrap();
     assert_eq!(first.rows.len() + second.rows.len(), 31);
     assert_eq!(second.next, None);

@@ -19,7 +19,7 @@ fn every_operation_that_writes_is_ended_before_and_after_its_commit() {
             .into_iter()
             .map(str::to_owned)
             .collect();
-    let store = Path::new(env!("CARGO_MANIFEST_DIR")).join("../notify-server/src/store/sqlite");
+    let store = Path::new(env!("CARGO_MANIFEST_DIR")).join("../notify-server/src/store/sql");
     let mut written = BTreeSet::new();
     for file in sources(&store) {
         operations_in(&fs::read_to_string(&file).expect("sources are UTF-8"), &mut written);

@@ -1,0 +1,204 @@
+//! Connections and statements as the operations see them: a thin synchronous layer over the drivers,
+//! in the manner of rusqlite. The text of a statement is SQLite's, with `?N` for its parameters.
+
+use rusqlite::params_from_iter;
+
+use super::error::{Error, Result};
+use super::rows::{Mapped, Row, Rows};
+use super::value::{Params, Value};
+
+/// A connection to a database.
+pub(in crate::store) enum Connection {
+    Sqlite(rusqlite::Connection),
+}
+
+impl Connection {
+    /// A statement that is compiled once for this connection.
+    pub(in crate::store) fn prepare_cached(&self, sql: &str) -> Result<Statement<'_>> {
+        match self {
+            Self::Sqlite(connection) => {
+                Ok(Statement::Sqlite(connection.prepare_cached(sql)?, connection))
+            }
+        }
+    }
+
+    /// Runs statements that take nothing and give nothing.
+    pub(in crate::store) fn execute_batch(&self, sql: &str) -> Result<()> {
+        match self {
+            Self::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
+        }
+    }
+
+    /// Begins a transaction that writes, alone among all that do.
+    pub(in crate::store) fn begin_write(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(connection) => run(connection, "begin immediate"),
+        }
+    }
+
+    /// Begins a transaction that reads one state of the database.
+    pub(in crate::store) fn begin_read(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(connection) => run(connection, "begin"),
+        }
+    }
+
+    /// Whether a single statement needs no transaction to be the cheaper.
+    pub(in crate::store) fn reads_alone(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => true,
+        }
+    }
+
+    /// Marks a place in the transaction to go back to.
+    pub(in crate::store) fn save(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(connection) => run(connection, "savepoint job"),
+        }
+    }
+
+    /// Keeps what was done since that place.
+    pub(in crate::store) fn keep(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(connection) => run(connection, "release job"),
+        }
+    }
+
+    /// Takes back what was done since that place.
+    pub(in crate::store) fn take_back(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(connection) => {
+                run(connection, "rollback to job")?;
+                run(connection, "release job")
+            }
+        }
+    }
+
+    /// Makes the transaction durable.
+    pub(in crate::store) fn commit(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(connection) => run(connection, "commit"),
+        }
+    }
+
+    /// Ends the transaction without it; does nothing where there is none any more.
+    pub(in crate::store) fn roll_back(&self) -> Result<()> {
+        match self {
+            // A statement that failed may have ended the transaction already.
+            Self::Sqlite(connection) if connection.is_autocommit() => Ok(()),
+            Self::Sqlite(connection) => run(connection, "rollback"),
+        }
+    }
+
+    /// Whether the connection itself is gone, so that another one has to be opened.
+    pub(in crate::store) fn is_lost(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => false,
+        }
+    }
+
+    /// Whether the transaction can still be committed. A statement that fails can end the whole of
+    /// it: what is done after that would stand alone.
+    pub(in crate::store) fn in_transaction(&self) -> bool {
+        match self {
+            Self::Sqlite(connection) => !connection.is_autocommit(),
+        }
+    }
+}
+
+fn run(connection: &rusqlite::Connection, sql: &str) -> Result<()> {
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}
+
+/// A statement that is compiled.
+pub(in crate::store) enum Statement<'c> {
+    Sqlite(rusqlite::CachedStatement<'c>, &'c rusqlite::Connection),
+}
+
+impl Statement<'_> {
+    /// Runs it; how many rows it changed.
+    pub(in crate::store) fn execute(&mut self, params: impl Params) -> Result<usize> {
+        params.with(|values| match self {
+            Self::Sqlite(statement, _) => Ok(statement.execute(params_from_iter(values))?),
+        })
+    }
+
+    /// Inserts a row into a table that numbers them; its `no`, or `None` when nothing was inserted.
+    pub(in crate::store) fn insert(&mut self, params: impl Params) -> Result<Option<i64>> {
+        params.with(|values| match self {
+            Self::Sqlite(statement, connection) => {
+                let inserted = statement.execute(params_from_iter(values))?;
+                Ok((inserted > 0).then(|| connection.last_insert_rowid()))
+            }
+        })
+    }
+
+    /// Its rows, to be walked through.
+    pub(in crate::store) fn query(&mut self, params: impl Params) -> Result<Rows<'_>> {
+        params.with(|values| match self {
+            Self::Sqlite(statement, _) => {
+                Ok(Rows::Sqlite(statement.query(params_from_iter(values))?))
+            }
+        })
+    }
+
+    /// Its rows, each made into something.
+    pub(in crate::store) fn query_map<T, F>(
+        &mut self,
+        params: impl Params,
+        map: F,
+    ) -> Result<Mapped<'_, F>>
+    where
+        F: FnMut(&Row<'_>) -> Result<T>,
+    {
+        Ok(Mapped { rows: self.query(params)?, map })
+    }
+
+    /// Its first row, made into something.
+    ///
+    /// # Errors
+    /// [`Error::NoRow`] where there is none, which [`OptionalExtension`] makes `None` of.
+    pub(in crate::store) fn query_row<T>(
+        &mut self,
+        params: impl Params,
+        map: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut rows = self.query(params)?;
+        let row = rows.next()?.ok_or(Error::NoRow)?;
+        map(&row)
+    }
+
+    /// Whether it has a row.
+    pub(in crate::store) fn exists(&mut self, params: impl Params) -> Result<bool> {
+        Ok(self.query(params)?.next()?.is_some())
+    }
+}
+
+impl rusqlite::ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        use rusqlite::types::{ToSqlOutput, ValueRef};
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null(_) => ValueRef::Null,
+            Self::Integer(integer) => ValueRef::Integer(*integer),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+/// A row that need not be there.
+pub(in crate::store) trait OptionalExtension<T> {
+    /// `None` where there was no row.
+    fn optional(self) -> Result<Option<T>>;
+}
+
+impl<T> OptionalExtension<T> for Result<T> {
+    fn optional(self) -> Result<Option<T>> {
+        match self {
+            Ok(found) => Ok(Some(found)),
+            Err(Error::NoRow) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

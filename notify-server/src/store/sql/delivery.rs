@@ -1,0 +1,151 @@
+//! What the delivery engine keeps: dispatches, pages, checkpoints and retries.
+
+mod checkpoint;
+mod dead;
+mod dispatch;
+pub(super) mod guard;
+mod outcomes;
+mod page;
+mod retry;
+mod settle;
+mod slice;
+mod start;
+mod zones;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use notify_core::{Platform, Timestamp};
+
+pub(super) use self::dispatch::read as read_dispatch;
+pub(super) use self::page::{covering, settled_of};
+pub(super) use self::settle::{
+    cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
+    tell_end,
+};
+pub(super) use self::slice::{Draw, device as one_device, range};
+use super::SqlStore;
+use crate::store::{
+    Adopted, AppNo, AudienceDevice, Checkpoint, ClaimedRetry, DeliveryStore, DeviceKey,
+    DeviceOutcome, Dispatch, DispatchNo, Epoch, OpenPage, PageClaim, RetryClaim, RetryOutcome,
+    Slice, StoreError,
+};
+
+#[async_trait]
+impl DeliveryStore for SqlStore {
+    async fn adopt(&self, epoch: Epoch, lease_until: Timestamp) -> Result<Adopted, StoreError> {
+        self.write(move |tx| page::adopt(tx, epoch, lease_until)).await
+    }
+
+    async fn start_due(
+        &self,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<(Vec<DispatchNo>, bool), StoreError> {
+        self.write(move |tx| start::due(tx, now, limit)).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.read(start::next_due).await
+    }
+
+    async fn dispatch(&self, no: DispatchNo) -> Result<Dispatch, StoreError> {
+        self.read(move |connection| dispatch::read(connection, no)).await
+    }
+
+    async fn read_slice(
+        &self,
+        dispatch: &Dispatch,
+        after: DeviceKey,
+        rows_max: u32,
+    ) -> Result<Slice, StoreError> {
+        let draw = Draw::of(dispatch);
+        self.read(move |connection| slice::next(connection, &draw, after, rows_max)).await
+    }
+
+    async fn read_range(
+        &self,
+        dispatch: &Dispatch,
+        from: DeviceKey,
+        to: DeviceKey,
+    ) -> Result<Vec<AudienceDevice>, StoreError> {
+        let draw = Draw::of(dispatch);
+        self.read(move |connection| range(connection, &draw, (from, to), None)).await
+    }
+
+    async fn open_page(&self, claim: PageClaim) -> Result<OpenPage, StoreError> {
+        self.write(move |tx| page::open(tx, &claim)).await
+    }
+
+    async fn page_done(&self, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
+        let page = *page;
+        self.read(move |connection| page::done(connection, &page)).await
+    }
+
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<OpenPage, StoreError> {
+        let seen = Arc::clone(&self.seen);
+        self.write(move |tx| checkpoint::commit(tx, &seen, &checkpoint)).await
+    }
+
+    async fn retry_lanes(&self, now: Timestamp) -> Result<Vec<(AppNo, Platform)>, StoreError> {
+        self.read(move |connection| {
+            let lanes = retry::lanes(connection)?;
+            let due = lanes.into_iter().filter(|lane| lane.claimable_at <= now);
+            Ok(due.map(|lane| (lane.app, lane.platform)).collect())
+        })
+        .await
+    }
+
+    async fn next_retry_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.read(|connection| {
+            Ok(retry::lanes(connection)?.into_iter().map(|lane| lane.claimable_at).min())
+        })
+        .await
+    }
+
+    async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError> {
+        self.read(move |connection| retry::open(connection, app, platform)).await
+    }
+
+    async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
+        self.write(move |tx| retry::claim(tx, &claim)).await
+    }
+
+    async fn settle_retries(
+        &self,
+        epoch: Epoch,
+        outcomes: Vec<RetryOutcome>,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let seen = Arc::clone(&self.seen);
+        self.write(move |tx| retry::settle(tx, &seen, (epoch, &outcomes), at)).await
+    }
+
+    async fn had_in_another_zone(
+        &self,
+        dispatch: DispatchNo,
+        key: DeviceKey,
+    ) -> Result<bool, StoreError> {
+        self.read(move |connection| page::had_in_another_zone(connection, dispatch, key)).await
+    }
+
+    async fn other_zones(&self, dispatch: DispatchNo) -> Result<Vec<DispatchNo>, StoreError> {
+        self.read(move |connection| page::other_zones(connection, dispatch)).await
+    }
+
+    async fn overtaken(&self, dispatch: DispatchNo, key: DeviceKey) -> Result<bool, StoreError> {
+        self.read(move |connection| page::overtaken(connection, dispatch, key)).await
+    }
+
+    async fn purge_stopped(&self, app: AppNo, platform: Platform) -> Result<bool, StoreError> {
+        self.read(move |connection| guard::is_stopped(connection, app, platform)).await
+    }
+
+    async fn delivery_outcome(
+        &self,
+        dispatch: DispatchNo,
+        key: DeviceKey,
+    ) -> Result<Option<DeviceOutcome>, StoreError> {
+        self.read(move |connection| page::outcome(connection, dispatch, key)).await
+    }
+}

@@ -1,0 +1,112 @@
+//! Taking an erased device's id out of stored requests (B23). The requests that name devices are
+//! searched in bounded steps before the transaction, and only newer ones inside it.
+
+use notify_core::DeviceId;
+use notify_core::json::JsonObject;
+use serde::Deserialize;
+
+use crate::store::sql::{self, Connection, params};
+use crate::store::{AppNo, StoreError};
+
+/// Most requests that one read looks through.
+const REQUESTS_PER_STEP: i64 = 1_000;
+/// The fields of a request that name devices.
+const LISTS: [&str; 2] = ["android_device_ids", "ios_device_ids"];
+
+/// The notifications found to name a device, and how far they were looked through.
+#[derive(Debug, Default)]
+pub(super) struct Naming {
+    found: Vec<i64>,
+    up_to: i64,
+}
+
+/// The part of a request that names devices.
+#[derive(Deserialize)]
+pub(crate) struct Named {
+    #[serde(default)]
+    pub(crate) android_device_ids: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) ios_device_ids: Option<Vec<String>>,
+}
+
+/// Looks through the next requests; whether there are more.
+pub(super) fn look(
+    connection: &Connection,
+    app: AppNo,
+    id: &DeviceId,
+    mut naming: Naming,
+) -> Result<(Naming, bool), StoreError> {
+    let mut requests = connection.prepare_cached(
+        "select no, request from notifications
+         where app_no = ?1 and names_devices = 1 and no > ?2 order by no limit ?3",
+    )?;
+    let mut rows = requests.query([app.0, naming.up_to, REQUESTS_PER_STEP])?;
+    let mut read = 0;
+    while let Some(row) = rows.next()? {
+        naming.up_to = row.get(0)?;
+        read += 1;
+        if names(row.get_ref(1)?.as_str().ok_or(sql::Error::Column(1))?, id)? {
+            naming.found.push(naming.up_to);
+        }
+    }
+    Ok((naming, read == REQUESTS_PER_STEP))
+}
+
+/// Takes the id out of the requests found, and of those that came since.
+pub(super) fn requests(
+    tx: &Connection,
+    app: AppNo,
+    id: &DeviceId,
+    naming: &Naming,
+) -> Result<(), StoreError> {
+    let mut since = Naming { found: Vec::new(), up_to: naming.up_to };
+    loop {
+        let (next, more) = look(tx, app, id, since)?;
+        since = next;
+        if !more {
+            break;
+        }
+    }
+    for no in naming.found.iter().chain(&since.found) {
+        let request: String = tx
+            .prepare_cached("select request from notifications where no = ?1")?
+            .query_row([no], |row| row.get(0))?;
+        tx.prepare_cached("update notifications set request = ?2 where no = ?1")?
+            .execute(params![no, without(&request, id)?])?;
+    }
+    Ok(())
+}
+
+fn names(request: &str, id: &DeviceId) -> Result<bool, StoreError> {
+    // An id without characters that JSON may escape stands there as it is, or escaped altogether.
+    if !request.contains(id.as_str()) && !request.contains('\\') {
+        return Ok(false);
+    }
+    let named: Named = serde_json::from_str(request)?;
+    let lists = [named.android_device_ids, named.ios_device_ids];
+    Ok(lists.iter().flatten().flatten().any(|named| named == id.as_str()))
+}
+
+/// The request without the id; everything else stays as it was written.
+fn without(request: &str, id: &DeviceId) -> Result<String, StoreError> {
+    let mut text = String::from("{");
+    for (name, value) in JsonObject::new(request)?.members() {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(&serde_json::to_string(&name)?);
+        text.push(':');
+        let list = LISTS
+            .contains(&name.as_str())
+            .then(|| serde_json::from_str::<Option<Vec<String>>>(value.get()));
+        match list.transpose()?.flatten() {
+            Some(mut ids) => {
+                ids.retain(|named| named != id.as_str());
+                text.push_str(&serde_json::to_string(&ids)?);
+            }
+            None => text.push_str(value.get()),
+        }
+    }
+    text.push('}');
+    Ok(text)
+}

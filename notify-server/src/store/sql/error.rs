@@ -1,0 +1,143 @@
+//! What an error of a database means to a caller: storage that cannot take it now, or a defect.
+
+use rusqlite::ErrorCode;
+
+use super::value::Type;
+use crate::store::StoreError;
+
+/// A state that the tables should never be in, or a job that broke down.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(in crate::store) struct Broken(pub(in crate::store) String);
+
+/// A defect with a text of our own.
+pub(in crate::store) fn broken(what: impl Into<String>) -> StoreError {
+    StoreError::Backend(Box::new(Broken(what.into())))
+}
+
+/// The number of a row that was just inserted.
+pub(in crate::store) fn inserted(no: Option<i64>) -> std::result::Result<i64, StoreError> {
+    no.ok_or_else(|| broken("a row was not inserted"))
+}
+
+/// Storage that does not answer, with the cause as text.
+pub(in crate::store) fn unavailable(what: impl Into<String>) -> StoreError {
+    StoreError::Unavailable(Box::new(Broken(what.into())))
+}
+
+/// What a database answered with an error, or answered wrongly.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::store) enum Error {
+    /// SQLite's own.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    /// A row was expected.
+    #[error("the query returned no row")]
+    NoRow,
+    /// A column that its reader cannot read.
+    #[error("column {0} holds something else than was expected")]
+    Column(usize),
+    /// A column with a value that a CHECK of the table should have kept out.
+    #[error("column {0} holds a {1:?} that has no meaning")]
+    Unknown(usize, Type),
+    /// A statement rolled the whole transaction back, not only itself.
+    #[error("a statement ended the transaction of its batch")]
+    Ended,
+    /// What a test has it meet in place of a full disk.
+    #[cfg(any(test, feature = "testing"))]
+    #[error("database or disk is full (set by a test)")]
+    Fault,
+}
+
+/// What a database answers.
+pub(in crate::store) type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Whether another process held the database for longer than a statement waits.
+    pub(in crate::store) fn is_busy(&self) -> bool {
+        match self {
+            Self::Sqlite(error) => matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+            ),
+            Self::NoRow | Self::Column(_) | Self::Unknown(..) | Self::Ended => false,
+            #[cfg(any(test, feature = "testing"))]
+            Self::Fault => false,
+        }
+    }
+
+    /// Whether it may pass by itself: a full or failing disk, and a lock that another process holds;
+    /// the rest is a defect. Constraints that a caller may break are looked at before they can fail,
+    /// so one that fails is a defect too.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Sqlite(error) => matches!(
+                error.sqlite_error_code(),
+                Some(
+                    ErrorCode::DiskFull
+                        | ErrorCode::SystemIoFailure
+                        | ErrorCode::DatabaseBusy
+                        | ErrorCode::DatabaseLocked
+                        | ErrorCode::ReadOnly
+                        | ErrorCode::CannotOpen
+                        | ErrorCode::PermissionDenied
+                        | ErrorCode::OutOfMemory
+                        | ErrorCode::OperationInterrupted
+                        | ErrorCode::OperationAborted
+                        | ErrorCode::FileLockingProtocolFailed
+                )
+            ),
+            Self::Ended => true,
+            Self::NoRow | Self::Column(_) | Self::Unknown(..) => false,
+            #[cfg(any(test, feature = "testing"))]
+            Self::Fault => true,
+        }
+    }
+}
+
+/// Whether work that has come back met a database that another process held.
+pub(in crate::store) fn was_busy<T>(result: &std::result::Result<T, StoreError>) -> bool {
+    match result {
+        Err(StoreError::Unavailable(cause)) => cause.downcast_ref().is_some_and(Error::is_busy),
+        Ok(_) | Err(_) => false,
+    }
+}
+
+impl From<Error> for StoreError {
+    fn from(error: Error) -> Self {
+        if error.may_pass() {
+            Self::Unavailable(Box::new(error))
+        } else {
+            Self::Backend(Box::new(error))
+        }
+    }
+}
+
+impl From<serde_json::Error> for StoreError {
+    /// What is kept as JSON was written by us, or checked before it came here.
+    fn from(error: serde_json::Error) -> Self {
+        Self::Backend(Box::new(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn only_a_lock_of_another_process_is_busy() {
+        for (code, busy) in [
+            (ffi::SQLITE_BUSY, true),
+            (ffi::SQLITE_LOCKED, true),
+            (ffi::SQLITE_FULL, false),
+            (ffi::SQLITE_CORRUPT, false),
+        ] {
+            let error = || Error::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+            assert_eq!(error().is_busy(), busy, "{code}");
+            assert_eq!(was_busy::<()>(&Err(error().into())), busy, "{code}");
+        }
+        assert!(!was_busy(&Ok(())) && !was_busy::<()>(&Err(unavailable("closed"))));
+    }
+}

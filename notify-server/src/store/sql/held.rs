@@ -1,0 +1,58 @@
+//! A connection that is kept from one piece of work to the next, and opened again when it broke.
+
+use std::sync::Arc;
+
+use super::connection::Connection;
+use super::error::Result;
+
+/// Opens a connection.
+pub(in crate::store) type Open = Arc<dyn Fn() -> Result<Connection> + Send + Sync>;
+
+/// The connection of one reader.
+pub(super) struct Held {
+    open: Open,
+    /// `None` after it broke, until the next read.
+    connection: Option<Connection>,
+}
+
+impl Held {
+    /// Opens it.
+    pub(super) fn open(open: Open) -> Result<Self> {
+        let connection = Some(open()?);
+        Ok(Self { open, connection })
+    }
+
+    /// Begins to read. A connection that broke since the last read is replaced by a new one: nothing
+    /// was asked of it yet.
+    pub(super) fn begin(&mut self, is_one_statement: bool) -> Result<&Connection> {
+        let begin = |connection: &Connection| {
+            if is_one_statement && connection.reads_alone() {
+                return Ok(());
+            }
+            connection.begin_read()
+        };
+        if let Some(kept) = self.connection.take() {
+            match begin(&kept) {
+                Ok(()) => return Ok(self.connection.insert(kept)),
+                Err(_) if kept.is_lost() => {}
+                Err(error) => {
+                    self.connection = Some(kept);
+                    return Err(error);
+                }
+            }
+        }
+        let opened = (self.open)()?;
+        begin(&opened)?;
+        Ok(self.connection.insert(opened))
+    }
+
+    /// Ends what was begun, if it has not ended by itself.
+    pub(super) fn end(&mut self) -> Result<()> {
+        let Some(connection) = &self.connection else { return Ok(()) };
+        let ended = connection.roll_back();
+        if connection.is_lost() {
+            self.connection = None;
+        }
+        ended
+    }
+}

@@ -1,0 +1,52 @@
+//! The store on SQL: one thread that writes with group commit, a few connections that read. The
+//! operations are written once, for every backend; `sqlite/` opens theirs. With those the only
+//! place in the server that knows SQL. Never logs.
+
+mod app;
+mod campaign;
+mod connection;
+mod cursor;
+mod day;
+mod delivery;
+mod device;
+mod engagement;
+mod error;
+mod event;
+mod fault;
+mod feed;
+mod held;
+mod inbound;
+#[cfg(any(test, feature = "testing"))]
+mod inline;
+mod notification;
+mod once;
+mod poll;
+mod provider;
+mod readers;
+mod row;
+mod rows;
+mod store;
+mod upkeep;
+mod value;
+mod web;
+mod webhook;
+mod writer;
+
+pub(in crate::store) use app::resume_erasing;
+pub(in crate::store) use connection::{Connection, OptionalExtension};
+pub(in crate::store) use error::{Error, Result};
+#[cfg(any(test, feature = "testing"))]
+pub use fault::Fault;
+pub(in crate::store) use held::Open;
+#[cfg(test)]
+pub(in crate::store) use notification::PAGES_READ_MAX;
+pub use readers::READS_WAITING_MAX;
+pub(in crate::store) use readers::Readers;
+pub(in crate::store) use rows::Row;
+pub(in crate::store) use store::Parts;
+pub use store::SqlStore;
+pub(in crate::store) use value::{Params, Type, params, value};
+#[cfg(test)]
+pub(in crate::store) use writer::WriteTx;
+pub(in crate::store) use writer::{Listeners, Source, Writer};
+pub use writer::{WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};

@@ -1,0 +1,203 @@
+//! Read-only connections, each with a thread of its own. Every read is one transaction and ends
+//! it, so that none holds the log back.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use tokio::sync::oneshot;
+
+use super::connection::Connection;
+use super::error::{Error, broken, unavailable, was_busy};
+use super::held::{Held, Open};
+use crate::store::StoreError;
+
+/// Most reads that wait for a connection; further ones are refused.
+pub const READS_WAITING_MAX: usize = 8_192;
+
+type Job = Box<dyn FnOnce(&mut Held) + Send>;
+
+/// The way to the connections.
+pub(in crate::store) struct Readers {
+    jobs: RwLock<Option<Sender<Job>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    busy: Arc<AtomicU64>,
+    /// What a thread would have, where there is none.
+    #[cfg(any(test, feature = "testing"))]
+    inline: Option<Mutex<Inline>>,
+    /// Told of each read that comes in.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) arrived: tokio::sync::Notify,
+}
+
+/// Reads without threads.
+#[cfg(any(test, feature = "testing"))]
+struct Inline {
+    held: Held,
+    waiting: Receiver<Job>,
+    /// Whether a read is run as it comes in.
+    at_once: bool,
+}
+
+impl Readers {
+    /// Opens that many connections.
+    pub(in crate::store) fn start(
+        open: &Open,
+        connections: usize,
+        busy: Arc<AtomicU64>,
+    ) -> Result<Self, ReadersError> {
+        let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
+        let mut threads = Vec::new();
+        for _ in 0..connections.max(1) {
+            let mut held = Held::open(Arc::clone(open))?;
+            let waiting = waiting.clone();
+            let thread = std::thread::Builder::new()
+                .name("store-reader".to_owned())
+                .spawn(move || serve(&mut held, &waiting))?;
+            threads.push(thread);
+        }
+        Ok(Self {
+            jobs: RwLock::new(Some(jobs)),
+            threads: Mutex::new(threads),
+            busy,
+            #[cfg(any(test, feature = "testing"))]
+            inline: None,
+            #[cfg(any(test, feature = "testing"))]
+            arrived: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// Has no threads: what waits is read by whoever calls [`Readers::read_waiting`].
+    #[cfg(any(test, feature = "testing"))]
+    pub(in crate::store) fn inline(open: Open) -> Result<Self, ReadersError> {
+        let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
+        let inline = Inline { held: Held::open(open)?, waiting, at_once: false };
+        Ok(Self {
+            jobs: RwLock::new(Some(jobs)),
+            threads: Mutex::default(),
+            busy: Arc::default(),
+            inline: Some(Mutex::new(inline)),
+            arrived: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// Runs at most that many of the reads that wait; answers how many it took.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn read_waiting(&self, most: usize) -> usize {
+        let Some(inline) = &self.inline else { return 0 };
+        let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
+        let Inline { held, waiting, .. } = &mut *inline;
+        waiting.try_iter().take(most).map(|job| job(held)).count()
+    }
+
+    /// Has the first of the reads that wait fail.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn refuse_waiting(&self) {
+        if let Some(inline) = &self.inline {
+            drop(inline.lock().unwrap_or_else(PoisonError::into_inner).waiting.try_recv());
+        }
+    }
+
+    /// From now on runs reads as they come in, or lets them wait again.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn read_at_once(&self, at_once: bool) {
+        if let Some(inline) = &self.inline {
+            inline.lock().unwrap_or_else(PoisonError::into_inner).at_once = at_once;
+        }
+    }
+
+    /// Runs a read on one snapshot.
+    pub(super) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.run(false, work).await
+    }
+
+    /// Runs a read of one statement, which is a snapshot by itself.
+    pub(super) async fn read_once<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.run(true, work).await
+    }
+
+    async fn run<T, F>(&self, is_one_statement: bool, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (caller, answer) = oneshot::channel();
+        let busy = Arc::clone(&self.busy);
+        self.send(Box::new(move |held| {
+            let result = match held.begin(is_one_statement) {
+                Ok(connection) => catch_unwind(AssertUnwindSafe(|| work(connection)))
+                    .unwrap_or_else(|_| Err(broken("a read panicked"))),
+                Err(error) => Err(error.into()),
+            };
+            let result = match held.end() {
+                Ok(()) => result,
+                Err(error) => result.and(Err(error.into())),
+            };
+            busy.fetch_add(u64::from(was_busy(&result)), Ordering::Relaxed);
+            // The caller may have gone away.
+            let _ = caller.send(result);
+        }))?;
+        answer.await.unwrap_or_else(|_| Err(unavailable("the readers have stopped")))
+    }
+
+    fn send(&self, job: Job) -> Result<(), StoreError> {
+        #[cfg(any(test, feature = "testing"))]
+        if let Some(inline) = &self.inline {
+            let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
+            if inline.at_once {
+                job(&mut inline.held);
+                return Ok(());
+            }
+        }
+        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(jobs) = jobs.as_ref() else { return Err(unavailable("the store is closed")) };
+        jobs.try_send(job).map_err(|error| match error {
+            TrySendError::Full(_) => unavailable("too many reads are waiting"),
+            TrySendError::Disconnected(_) => unavailable("the readers have stopped"),
+        })?;
+        #[cfg(any(test, feature = "testing"))]
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Finishes what waits and ends the threads. Blocks until then.
+    pub(in crate::store) fn stop(&self) {
+        self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Why the readers did not start.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::store) enum ReadersError {
+    #[error("a connection cannot be opened")]
+    Open(#[from] Error),
+    #[error("a thread cannot be started")]
+    Thread(#[from] std::io::Error),
+}
+
+fn serve(held: &mut Held, waiting: &Receiver<Job>) {
+    while let Ok(job) = waiting.recv() {
+        job(held);
+    }
+}

@@ -1,0 +1,58 @@
+//! What a query gives, row by row.
+
+use super::error::{Error, Result};
+use super::value::{ColumnRef, FromColumn};
+
+/// The rows of a query. SQLite finds each when it is asked for.
+pub(in crate::store) enum Rows<'s> {
+    Sqlite(rusqlite::Rows<'s>),
+}
+
+impl Rows<'_> {
+    /// The next one.
+    pub(in crate::store) fn next(&mut self) -> Result<Option<Row<'_>>> {
+        match self {
+            Self::Sqlite(rows) => Ok(rows.next()?.map(Row::Sqlite)),
+        }
+    }
+}
+
+/// One row.
+pub(in crate::store) enum Row<'r> {
+    Sqlite(&'r rusqlite::Row<'r>),
+}
+
+impl Row<'_> {
+    /// What a column holds, the first being 0.
+    pub(in crate::store) fn get<T: FromColumn>(&self, column: usize) -> Result<T> {
+        T::from_column(self.get_ref(column)?).ok_or(Error::Column(column))
+    }
+
+    /// The same, left where it is.
+    pub(in crate::store) fn get_ref(&self, column: usize) -> Result<ColumnRef<'_>> {
+        match self {
+            Self::Sqlite(row) => match row.get_ref(column)? {
+                rusqlite::types::ValueRef::Null => Ok(ColumnRef::Null),
+                rusqlite::types::ValueRef::Integer(integer) => Ok(ColumnRef::Integer(integer)),
+                rusqlite::types::ValueRef::Text(text) => Ok(ColumnRef::Text(text)),
+                rusqlite::types::ValueRef::Blob(bytes) => Ok(ColumnRef::Blob(bytes)),
+                rusqlite::types::ValueRef::Real(_) => Err(Error::Column(column)),
+            },
+        }
+    }
+}
+
+/// The rows of a query, each made into something.
+pub(in crate::store) struct Mapped<'s, F> {
+    pub(super) rows: Rows<'s>,
+    pub(super) map: F,
+}
+
+impl<T, F: FnMut(&Row<'_>) -> Result<T>> Iterator for Mapped<'_, F> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.rows.next().transpose()?;
+        Some(next.and_then(|row| (self.map)(&row)))
+    }
+}

@@ -1,0 +1,137 @@
+//! The store itself: its writer, its readers, and what is kept beside the tables.
+
+use std::fs::File;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use super::connection::Connection;
+use super::device::{Lately, Seen};
+#[cfg(any(test, feature = "testing"))]
+use super::fault::Fault;
+use super::once;
+use super::readers::Readers;
+use super::writer::{Listeners, WriteTx, Writer};
+use crate::store::{AppNo, ChangeListener, Done, Once, Store, StoreError};
+
+/// What a backend has opened.
+pub(in crate::store) struct Parts {
+    pub(in crate::store) writer: Writer,
+    pub(in crate::store) readers: Readers,
+    pub(in crate::store) listeners: Listeners,
+    /// How often another process held the database for too long.
+    pub(in crate::store) busy: Arc<AtomicU64>,
+    /// The lock that makes this process the server of the database.
+    pub(in crate::store) lock: Option<File>,
+}
+
+/// The store on a SQL database. `SqliteStore` opens one.
+pub struct SqlStore {
+    // In this order they end: what is held back is written, readers stop, the lock is given up.
+    pub(super) writer: Arc<Writer>,
+    pub(super) readers: Arc<Readers>,
+    pub(super) seen: Arc<Seen>,
+    pub(super) lately: Arc<Lately>,
+    pub(super) listeners: Listeners,
+    /// How often another process held the database for too long.
+    pub(super) busy: Arc<AtomicU64>,
+    lock: Mutex<Option<File>>,
+}
+
+impl std::fmt::Debug for SqlStore {
+    /// Shows nothing of what is kept.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqlStore").finish_non_exhaustive()
+    }
+}
+
+impl SqlStore {
+    /// A store of what a backend has opened.
+    pub(in crate::store) fn new(parts: Parts) -> Arc<Self> {
+        Arc::new(Self {
+            writer: Arc::new(parts.writer),
+            readers: Arc::new(parts.readers),
+            seen: Arc::default(),
+            lately: Arc::default(),
+            listeners: parts.listeners,
+            busy: parts.busy,
+            lock: Mutex::new(parts.lock),
+        })
+    }
+
+    /// Makes the writer meet a fault.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn fail(&self, fault: Fault) {
+        self.writer.faults().set(fault);
+    }
+
+    /// Reads on one snapshot, on a connection that can only read.
+    pub(in crate::store) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.readers.read(work).await
+    }
+
+    /// Writes, and returns once it is on disk.
+    pub(in crate::store) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.writer.write(work).await
+    }
+
+    /// Writes what may be sent again (B8).
+    pub(super) async fn write_once<T, F>(
+        &self,
+        app: AppNo,
+        once: Option<Once>,
+        work: F,
+    ) -> Result<Done<T>, StoreError>
+    where
+        T: Serialize + Send + 'static,
+        F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.write(move |tx| once::run(tx, app, once.as_ref(), work)).await
+    }
+}
+
+#[async_trait]
+impl Store for SqlStore {
+    async fn check(&self) -> Result<(), StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("select count from storage_checks")?
+                .query_row([], |_| Ok(()))?;
+            Ok(())
+        })
+        .await?;
+        self.write(|tx| {
+            tx.prepare_cached("update storage_checks set count = count + 1")?.execute([])?;
+            Ok(())
+        })
+        .await
+    }
+
+    fn subscribe(&self, listener: Arc<dyn ChangeListener>) {
+        self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener);
+    }
+
+    async fn close(&self) {
+        // What cannot be written now is an hour's registrations of devices that did not change.
+        let _ = self.write_seen().await;
+        let (writer, readers) = (Arc::clone(&self.writer), Arc::clone(&self.readers));
+        let stopped = tokio::task::spawn_blocking(move || {
+            // The last connection to close carries the log into the file, if it may write: whoever
+            // copies the file of a server that has stopped has everything.
+            readers.stop();
+            writer.stop();
+        });
+        let _ = stopped.await;
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}

@@ -1,0 +1,263 @@
+//! Values between the operations and a database: what a statement takes, and what a column gives.
+//! Nothing is copied on the way in, and a column is copied only where its reader keeps it.
+
+/// What a column, or the value for one, can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::store) enum Type {
+    Integer,
+    Text,
+    Blob,
+}
+
+/// A value that a statement takes. The absent one has a type too, which PostgreSQL wants to know.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) enum Value<'v> {
+    Null(Type),
+    Integer(i64),
+    Text(&'v str),
+    Blob(&'v [u8]),
+}
+
+impl Value<'_> {
+    /// Its type, as a statement is prepared for it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "SQLite does not ask"))]
+    pub(in crate::store) fn kind(&self) -> Type {
+        match self {
+            Self::Null(kind) => *kind,
+            Self::Integer(_) => Type::Integer,
+            Self::Text(_) => Type::Text,
+            Self::Blob(_) => Type::Blob,
+        }
+    }
+}
+
+/// What can be given to a statement.
+pub(in crate::store) trait Param {
+    /// The type of its column.
+    const KIND: Type;
+
+    /// It, as a statement takes it.
+    fn value(&self) -> Value<'_>;
+}
+
+/// A parameter of [`params!`].
+pub(in crate::store) fn value<P: Param + ?Sized>(param: &P) -> Value<'_> {
+    param.value()
+}
+
+/// Parameters of different types, in the order of their numbers.
+macro_rules! params {
+    ($($param:expr),* $(,)?) => { [$($crate::store::sql::value(&$param)),*] };
+}
+pub(in crate::store) use params;
+
+macro_rules! integers {
+    ($($integer:ty),*) => {$(
+        impl Param for $integer {
+            const KIND: Type = Type::Integer;
+
+            fn value(&self) -> Value<'_> {
+                Value::Integer(i64::from(*self))
+            }
+        }
+    )*};
+}
+integers!(i64, i32, u32, u16, u8, bool);
+
+macro_rules! borrowed {
+    ($($owner:ty => $kind:ident),*) => {$(
+        impl Param for $owner {
+            const KIND: Type = Type::$kind;
+
+            fn value(&self) -> Value<'_> {
+                Value::$kind(self)
+            }
+        }
+    )*};
+}
+borrowed!(str => Text, String => Text, [u8] => Blob, Vec<u8> => Blob);
+
+impl<const N: usize> Param for [u8; N] {
+    const KIND: Type = Type::Blob;
+
+    fn value(&self) -> Value<'_> {
+        Value::Blob(self)
+    }
+}
+
+impl<P: Param + ?Sized> Param for &P {
+    const KIND: Type = P::KIND;
+
+    fn value(&self) -> Value<'_> {
+        (**self).value()
+    }
+}
+
+impl<P: Param + ?Sized> Param for Box<P> {
+    const KIND: Type = P::KIND;
+
+    fn value(&self) -> Value<'_> {
+        (**self).value()
+    }
+}
+
+impl<P: Param + ToOwned<Owned: Param> + ?Sized> Param for std::borrow::Cow<'_, P> {
+    const KIND: Type = P::KIND;
+
+    fn value(&self) -> Value<'_> {
+        (**self).value()
+    }
+}
+
+impl<P: Param> Param for Option<P> {
+    const KIND: Type = P::KIND;
+
+    fn value(&self) -> Value<'_> {
+        self.as_ref().map_or(Value::Null(P::KIND), Param::value)
+    }
+}
+
+/// The parameters of one run of a statement.
+pub(in crate::store) trait Params: Sized {
+    /// Hands them over.
+    fn with<R>(self, take: impl FnOnce(&[Value<'_>]) -> R) -> R;
+}
+
+/// One impl a length: `[]` says nothing of the type of its elements, and must mean one thing.
+macro_rules! params_of {
+    ($($count:literal)*) => {
+        impl Params for [Value<'_>; 0] {
+            fn with<R>(self, take: impl FnOnce(&[Value<'_>]) -> R) -> R {
+                take(&self)
+            }
+        }
+        $(
+            impl<P: Param> Params for [P; $count] {
+                fn with<R>(self, take: impl FnOnce(&[Value<'_>]) -> R) -> R {
+                    take(&self.each_ref().map(Param::value))
+                }
+            }
+        )*
+    };
+}
+params_of!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+
+impl Param for Value<'_> {
+    /// Not asked: a value that is there knows its own.
+    const KIND: Type = Type::Integer;
+
+    fn value(&self) -> Value<'_> {
+        *self
+    }
+}
+
+/// What a column holds. Text is as the database gave it, which says that it is UTF-8.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) enum ColumnRef<'r> {
+    Null,
+    Integer(i64),
+    Text(&'r [u8]),
+    Blob(&'r [u8]),
+}
+
+impl<'r> ColumnRef<'r> {
+    /// A text that stays where it is.
+    pub(in crate::store) fn as_str(self) -> Option<&'r str> {
+        match self {
+            Self::Text(text) => std::str::from_utf8(text).ok(),
+            Self::Null | Self::Integer(_) | Self::Blob(_) => None,
+        }
+    }
+
+    /// Bytes that stay where they are.
+    pub(in crate::store) fn as_blob(self) -> Option<&'r [u8]> {
+        match self {
+            Self::Blob(bytes) => Some(bytes),
+            Self::Null | Self::Integer(_) | Self::Text(_) => None,
+        }
+    }
+
+    fn as_integer(self) -> Option<i64> {
+        match self {
+            Self::Integer(integer) => Some(integer),
+            Self::Null | Self::Text(_) | Self::Blob(_) => None,
+        }
+    }
+}
+
+/// What can be read from a column.
+pub(in crate::store) trait FromColumn: Sized {
+    /// `None` where the column holds something else.
+    fn from_column(column: ColumnRef<'_>) -> Option<Self>;
+}
+
+macro_rules! from_integers {
+    ($($integer:ty),*) => {$(
+        impl FromColumn for $integer {
+            fn from_column(column: ColumnRef<'_>) -> Option<Self> {
+                column.as_integer()?.try_into().ok()
+            }
+        }
+    )*};
+}
+from_integers!(i64, i32, u32, u16, u8);
+
+impl FromColumn for bool {
+    fn from_column(column: ColumnRef<'_>) -> Option<Self> {
+        column.as_integer().map(|integer| integer != 0)
+    }
+}
+
+impl FromColumn for String {
+    fn from_column(column: ColumnRef<'_>) -> Option<Self> {
+        column.as_str().map(str::to_owned)
+    }
+}
+
+impl FromColumn for Vec<u8> {
+    fn from_column(column: ColumnRef<'_>) -> Option<Self> {
+        column.as_blob().map(<[u8]>::to_vec)
+    }
+}
+
+impl<const N: usize> FromColumn for [u8; N] {
+    fn from_column(column: ColumnRef<'_>) -> Option<Self> {
+        column.as_blob()?.try_into().ok()
+    }
+}
+
+impl<T: FromColumn> FromColumn for Option<T> {
+    fn from_column(column: ColumnRef<'_>) -> Option<Self> {
+        match column {
+            ColumnRef::Null => Some(None),
+            there => T::from_column(there).map(Some),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_absent_has_the_type_of_its_column() {
+        assert_eq!(None::<i64>.value().kind(), Type::Integer);
+        assert_eq!(None::<&str>.value().kind(), Type::Text);
+        assert_eq!(None::<[u8; 16]>.value().kind(), Type::Blob);
+        assert_eq!(Some(true).value().kind(), Type::Integer);
+    }
+
+    #[test]
+    fn a_column_is_read_as_what_it_holds_and_as_nothing_else() {
+        let (integer, text) = (ColumnRef::Integer(300), ColumnRef::Text(b"300"));
+        assert_eq!(u32::from_column(integer), Some(300));
+        assert_eq!(u8::from_column(integer), None, "out of range");
+        assert_eq!(i64::from_column(text), None);
+        assert_eq!(String::from_column(text).as_deref(), Some("300"));
+        assert_eq!(String::from_column(ColumnRef::Text(&[0xff])), None, "no UTF-8");
+        assert_eq!(<[u8; 2]>::from_column(ColumnRef::Blob(b"abc")), None, "of another length");
+        assert_eq!(i64::from_column(ColumnRef::Null), None);
+        assert_eq!(Option::<i64>::from_column(ColumnRef::Null), Some(None));
+        assert_eq!(Option::<i64>::from_column(text), None);
+    }
+}

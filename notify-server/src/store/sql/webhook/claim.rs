@@ -1,0 +1,242 @@
+//! What the webhook engine asks: what is due, the next messages of a webhook, what became of one.
+
+use notify_core::{AppId, Timestamp, WebhookId, WebhookMessageId};
+
+use super::super::event::{COLUMNS, Subject, tell};
+use super::super::row::uuid_at;
+use super::disable;
+use crate::store::sql::{Connection, OptionalExtension, params};
+use crate::store::{
+    AppNo, AttemptOutcome, ClaimedMessage, ClaimedWebhook, MESSAGE_ERASED, MESSAGES_PENDING_MAX,
+    MessageNo, MessageStep, StoreError, WebhookClaim, WebhookNo, WebhookWork,
+};
+
+/// Most events that a claim looks at.
+const EVENTS_LOOKED_AT_MAX: i64 = 1_000;
+
+/// What there is to do. Reads three places of an index for each enabled webhook, however much waits.
+pub(super) fn work(connection: &Connection, now: Timestamp) -> Result<WebhookWork, StoreError> {
+    let mut webhooks = connection.prepare_cached(
+        "select w.no,
+         (select min(m.claimable_at) from webhook_messages m indexed by webhook_messages_pending
+          where m.webhook_no = w.no and m.state = 0),
+         exists (select 1 from events e where e.app_no = w.app_no and e.no > w.cursor)
+          and not exists (select 1 from webhook_messages m indexed by webhook_messages_pending
+           where m.webhook_no = w.no and m.state = 0 limit 1 offset ?1)
+         from webhooks w join apps a on a.no = w.app_no
+         where w.enabled = 1 and a.status = 'active'",
+    )?;
+    let mut rows = webhooks.query([MESSAGES_PENDING_MAX - 1])?;
+    let mut work = WebhookWork::default();
+    while let Some(row) = rows.next()? {
+        let due = row.get::<Option<i64>>(1)?.map(Timestamp);
+        let untold: bool = row.get(2)?;
+        if untold || due.is_some_and(|due| due <= now) {
+            work.ready.push(WebhookNo(row.get(0)?));
+        } else {
+            work.next_at = work.next_at.into_iter().chain(due).min();
+        }
+    }
+    Ok(work)
+}
+
+/// The webhook, its application, the types it wants and how far it was told.
+struct Target {
+    app: AppNo,
+    claimed: ClaimedWebhook,
+    events: i64,
+    cursor: i64,
+    failing_since: Option<Timestamp>,
+}
+
+/// Takes messages of a webhook.
+pub(super) fn claim(
+    tx: &Connection,
+    claim: &WebhookClaim,
+) -> Result<Option<ClaimedWebhook>, StoreError> {
+    let Some(target) = target(tx, claim)? else { return Ok(None) };
+    make(tx, claim, &target)?;
+    let due = tx
+        .prepare_cached(&format!(
+            "select no, id, attempts, started_at, {COLUMNS}
+             from webhook_messages indexed by webhook_messages_pending
+             where webhook_no = ?1 and state = 0 and claimable_at <= ?2
+             order by claimable_at limit ?3"
+        ))?
+        .query_map(params![claim.webhook.0, claim.now.as_ms(), claim.limit], |row| {
+            let id = WebhookMessageId(uuid_at(row, 1)?);
+            let started_at = Timestamp(row.get(3)?);
+            Ok((MessageNo(row.get(0)?), id, row.get(2)?, started_at, Subject::read(row, 4)?))
+        })?
+        .collect::<Result<Vec<(_, _, u32, _, _)>, _>>()?;
+    let mut claimed = target.claimed;
+    for (no, id, attempts, started_at, subject) in due {
+        let Some(data) = tell(tx, &subject)? else {
+            end_erased(tx, no, claim.now)?;
+            continue;
+        };
+        tx.prepare_cached(
+            "update webhook_messages set claim = ?2, claimable_at = ?3 where no = ?1",
+        )?
+        .execute([no.0, claim.claim, claim.lease_until.as_ms()])?;
+        let (at, failing_since) = (subject.at, target.failing_since);
+        claimed.messages.push(ClaimedMessage {
+            no,
+            id,
+            at,
+            data,
+            attempts,
+            started_at,
+            failing_since,
+        });
+    }
+    Ok(Some(claimed))
+}
+
+fn target(tx: &Connection, claim: &WebhookClaim) -> Result<Option<Target>, StoreError> {
+    let found = tx
+        .prepare_cached(
+            "select a.no, a.id, w.id, w.url, w.sealed,
+             iif(w.previous_until > ?2, w.previous_sealed, null), w.events, w.cursor,
+             w.failing_since
+             from webhooks w join apps a on a.no = w.app_no
+             where w.no = ?1 and w.enabled = 1 and a.status = 'active'",
+        )?
+        .query_row([claim.webhook.0, claim.now.as_ms()], |row| {
+            Ok(Target {
+                app: AppNo(row.get(0)?),
+                claimed: ClaimedWebhook {
+                    app: AppId(uuid_at(row, 1)?),
+                    id: WebhookId(uuid_at(row, 2)?),
+                    url: row.get(3)?,
+                    sealed: row.get(4)?,
+                    previous_sealed: row.get(5)?,
+                    messages: Vec::new(),
+                },
+                events: row.get(6)?,
+                cursor: row.get(7)?,
+                failing_since: row.get::<Option<i64>>(8)?.map(Timestamp),
+            })
+        })
+        .optional()?;
+    Ok(found)
+}
+
+/// Makes messages of events that the webhook was not told of yet, while there is room.
+fn make(tx: &Connection, claim: &WebhookClaim, target: &Target) -> Result<(), StoreError> {
+    let pending: i64 = tx
+        .prepare_cached(
+            "select count(*) from webhook_messages indexed by webhook_messages_pending
+             where webhook_no = ?1 and state = 0",
+        )?
+        .query_row([claim.webhook.0], |row| row.get(0))?;
+    let room = usize::try_from(MESSAGES_PENDING_MAX - pending).unwrap_or(0);
+    let mut ids = claim.ids.iter().take(room);
+    let events = tx
+        .prepare_cached(&format!(
+            "select no, {COLUMNS} from events where app_no = ?1 and no > ?2 order by no limit ?3"
+        ))?
+        .query_map([target.app.0, target.cursor, EVENTS_LOOKED_AT_MAX], |row| {
+            Ok((row.get(0)?, Subject::read(row, 1)?))
+        })?
+        .collect::<Result<Vec<(i64, Subject)>, _>>()?;
+    let mut cursor = target.cursor;
+    for (no, event) in &events {
+        if target.events & (1 << event.kind) != 0 {
+            let Some(id) = ids.next() else { break };
+            insert(tx, claim, *id, event)?;
+        }
+        cursor = *no;
+    }
+    if cursor > target.cursor {
+        tx.prepare_cached("update webhooks set cursor = ?2 where no = ?1")?
+            .execute([claim.webhook.0, cursor])?;
+    }
+    Ok(())
+}
+
+fn insert(
+    tx: &Connection,
+    claim: &WebhookClaim,
+    id: WebhookMessageId,
+    event: &Subject,
+) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "insert into webhook_messages (webhook_no, id, type, at, notification_no, device_key,
+         detail, started_at, due_at, claimable_at, created_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?8, ?8)",
+    )?
+    .execute(params![
+        claim.webhook.0,
+        id.0.as_bytes(),
+        event.kind,
+        event.at.as_ms(),
+        event.notification.map(|no| no.0),
+        event.device.map(|key| key.0),
+        event.detail,
+        claim.now.as_ms(),
+    ])?;
+    Ok(())
+}
+
+/// Gives back what is claimed.
+pub(super) fn release(tx: &Connection) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "update webhook_messages set claim = null, claimable_at = due_at
+         where state = 0 and claim is not null",
+    )?
+    .execute([])?;
+    Ok(())
+}
+
+fn end_erased(tx: &Connection, no: MessageNo, at: Timestamp) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "update webhook_messages set state = 2, claim = null, reason = ?2, last_attempt_at = ?3
+         where no = ?1",
+    )?
+    .execute(params![no.0, MESSAGE_ERASED, at.as_ms()])?;
+    Ok(())
+}
+
+/// Writes what became of a message.
+pub(super) fn settle(tx: &Connection, outcome: &AttemptOutcome) -> Result<(), StoreError> {
+    let (state, due_at) = match outcome.step {
+        MessageStep::Again { due_at } => (0, Some(due_at.as_ms())),
+        MessageStep::Delivered => (1, None),
+        MessageStep::Failed => (2, None),
+    };
+    let held = tx
+        .prepare_cached(
+            "update webhook_messages set state = ?3, attempts = attempts + 1, claim = null,
+             due_at = coalesce(?4, due_at), claimable_at = coalesce(?4, claimable_at),
+             status = ?5, reason = ?6, latency_ms = ?7, last_attempt_at = ?8
+             where no = ?1 and claim = ?2 and state = 0",
+        )?
+        .execute(params![
+            outcome.message.0,
+            outcome.claim,
+            state,
+            due_at,
+            outcome.status,
+            outcome.reason,
+            i64::try_from(outcome.latency_ms).unwrap_or(i64::MAX),
+            outcome.at.as_ms(),
+        ])?;
+    if held == 0 {
+        return Ok(());
+    }
+    let failing = (outcome.step != MessageStep::Delivered).then_some(outcome.at.as_ms());
+    tx.prepare_cached(
+        "update webhooks set failing_since = iif(?2 is null, null, coalesce(failing_since, ?2))
+         where no = ?1 and (failing_since is null) <> (?2 is null)",
+    )?
+    .execute(params![outcome.webhook.0, failing])?;
+    if let Some(reason) = outcome.disable {
+        disable(tx, outcome.webhook, Some(reason), outcome.at)?;
+        let app: AppNo = tx
+            .prepare_cached("select app_no from webhooks where no = ?1")?
+            .query_row([outcome.webhook.0], |row| row.get(0).map(AppNo))?;
+        super::super::event::note_wanted(tx, app)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,336 @@
+//! The one thread that writes, with group commit: what waits is run each in its own savepoint, one
+//! `COMMIT` makes all of it durable, then everybody is answered. Never answers before the commit.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use tokio::sync::oneshot;
+
+use super::connection::Connection;
+use super::error::{Error, Result as SqlResult, broken, unavailable};
+use super::fault::Faults;
+use crate::failpoint::{self, Stage};
+use crate::store::{Change, ChangeListener, StoreError};
+
+/// Most writes of one commit. At 256 rows a commit the fsync is a small part of the work (35,600
+/// devices a second; 1,024 rows came to 38,100); more would only make the first ones wait longer.
+pub const WRITES_PER_COMMIT_MAX: usize = 256;
+/// Most writes that wait for the writer; further ones are refused, so that a stalled disk shows.
+pub const WRITES_WAITING_MAX: usize = 8_192;
+
+/// Who hears of changes.
+pub(in crate::store) type Listeners = Arc<RwLock<Vec<Arc<dyn ChangeListener>>>>;
+
+/// The transaction that a write runs in. What it changes is told once it is committed.
+pub(in crate::store) struct WriteTx<'c> {
+    connection: &'c Connection,
+    changes: &'c mut Vec<Change>,
+}
+
+impl WriteTx<'_> {
+    /// Notes a change, to be told after the commit.
+    pub(super) fn changed(&mut self, change: Change) {
+        // A thousand events of one request are one thing to hear of.
+        if self.changes.last() != Some(&change) {
+            self.changes.push(change);
+        }
+    }
+}
+
+impl std::ops::Deref for WriteTx<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+/// A write that waits, whatever its answer's type.
+trait Job: Send {
+    /// Runs it once; false when it failed and its savepoint is to be rolled back.
+    fn run(&mut self, tx: &mut WriteTx<'_>) -> bool;
+    /// Answers its caller: with its own result, or with the cause that lost the whole batch.
+    fn answer(self: Box<Self>, lost: Option<&str>);
+    /// The operation of the store that it is, where it has a result to keep.
+    fn kept(&self) -> Option<&'static str>;
+}
+
+struct Write<T, F> {
+    work: Option<F>,
+    result: Option<Result<T, StoreError>>,
+    caller: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T, F> Job for Write<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send,
+{
+    fn run(&mut self, tx: &mut WriteTx<'_>) -> bool {
+        let Some(work) = self.work.take() else { return false };
+        let result = catch_unwind(AssertUnwindSafe(|| work(tx)))
+            .unwrap_or_else(|_| Err(broken("a write panicked")));
+        let keep = result.is_ok();
+        self.result = Some(result);
+        keep
+    }
+
+    fn answer(self: Box<Self>, lost: Option<&str>) {
+        let result = match (lost, self.result) {
+            // Even a refusal may rest on what was lost with the batch.
+            (Some(cause), _) => Err(unavailable(cause)),
+            (None, Some(result)) => result,
+            (None, None) => Err(broken("a write was committed without being run")),
+        };
+        // The caller may have gone away; the write stands all the same.
+        let _ = self.caller.send(result);
+    }
+
+    fn kept(&self) -> Option<&'static str> {
+        let is_kept = self.result.as_ref().is_some_and(Result::is_ok);
+        is_kept.then(|| failpoint::method_of(std::any::type_name::<F>()))
+    }
+}
+
+/// Where the writer gets its connection, and what goes on beside it.
+pub(in crate::store) trait Source: Send + 'static {
+    /// Opens a connection, in place of one that was lost.
+    fn open(&mut self) -> SqlResult<Connection>;
+
+    /// Called after each commit, when everybody is answered.
+    fn after_commit(&mut self, _: &Connection) {}
+}
+
+/// The writer without a thread, and what waits for it.
+#[cfg(any(test, feature = "testing"))]
+type Inline = (Work, Receiver<Box<dyn Job>>);
+
+/// The way to the writer thread.
+pub(in crate::store) struct Writer {
+    jobs: RwLock<Option<SyncSender<Box<dyn Job>>>>,
+    thread: std::sync::Mutex<Option<JoinHandle<()>>>,
+    faults: Arc<Faults>,
+    /// What the thread would have, where there is none.
+    #[cfg(any(test, feature = "testing"))]
+    inline: Option<std::sync::Mutex<Inline>>,
+    /// Told of each write that comes in.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) arrived: tokio::sync::Notify,
+}
+
+impl Writer {
+    /// Starts the thread on an open connection.
+    pub(in crate::store) fn start(
+        source: Box<dyn Source>,
+        connection: Connection,
+        told: (Listeners, Arc<AtomicU64>),
+    ) -> std::io::Result<Self> {
+        let mut work = Work::new(source, connection, told);
+        let faults = Arc::clone(&work.faults);
+        let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
+        let thread = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || work.run(&waiting))?;
+        Ok(Self {
+            jobs: RwLock::new(Some(jobs)),
+            thread: std::sync::Mutex::new(Some(thread)),
+            faults,
+            #[cfg(any(test, feature = "testing"))]
+            inline: None,
+            #[cfg(any(test, feature = "testing"))]
+            arrived: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// Has no thread: what waits is committed by whoever calls [`Writer::commit_waiting`].
+    #[cfg(any(test, feature = "testing"))]
+    pub(in crate::store) fn inline(
+        source: Box<dyn Source>,
+        connection: Connection,
+        listeners: Listeners,
+    ) -> Self {
+        let work = Work::new(source, connection, (listeners, Arc::default()));
+        let faults = Arc::clone(&work.faults);
+        let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
+        Self {
+            jobs: RwLock::new(Some(jobs)),
+            thread: std::sync::Mutex::default(),
+            faults,
+            inline: Some(std::sync::Mutex::new((work, waiting))),
+            arrived: tokio::sync::Notify::new(),
+        }
+    }
+
+    /// Commits at most that many of the writes that wait, as one batch; answers how many it took.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn commit_waiting(&self, most: usize) -> usize {
+        let Some(inline) = &self.inline else { return 0 };
+        let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
+        let (work, waiting) = &mut *inline;
+        let batch: Vec<_> = waiting.try_iter().take(most.min(WRITES_PER_COMMIT_MAX)).collect();
+        let taken = batch.len();
+        if taken > 0 {
+            work.commit(batch);
+        }
+        taken
+    }
+
+    /// Runs a write and returns once it is on disk.
+    pub(in crate::store) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (caller, answer) = oneshot::channel();
+        self.send(Box::new(Write { work: Some(work), result: None, caller }))?;
+        answer.await.unwrap_or_else(|_| Err(unavailable("the writer has stopped")))
+    }
+
+    fn send(&self, job: Box<dyn Job>) -> Result<(), StoreError> {
+        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(jobs) = jobs.as_ref() else { return Err(unavailable("the store is closed")) };
+        jobs.try_send(job).map_err(|error| match error {
+            TrySendError::Full(_) => unavailable("too many writes are waiting"),
+            TrySendError::Disconnected(_) => unavailable("the writer has stopped"),
+        })?;
+        #[cfg(any(test, feature = "testing"))]
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Finishes what waits and ends the thread. Blocks until then.
+    pub(in crate::store) fn stop(&self) {
+        self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // It catches the panics of its jobs; one of its own has nothing left to tell.
+            let _ = thread.join();
+        }
+    }
+
+    /// What tests make it meet.
+    #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "a test seam"))]
+    pub(super) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What the thread has.
+struct Work {
+    source: Box<dyn Source>,
+    /// `None` after a lost batch, until the next one opens it again.
+    connection: Option<Connection>,
+    listeners: Listeners,
+    busy: Arc<AtomicU64>,
+    faults: Arc<Faults>,
+}
+
+impl Work {
+    fn new(
+        source: Box<dyn Source>,
+        connection: Connection,
+        (listeners, busy): (Listeners, Arc<AtomicU64>),
+    ) -> Self {
+        Self { source, connection: Some(connection), listeners, busy, faults: Arc::default() }
+    }
+
+    fn run(&mut self, waiting: &Receiver<Box<dyn Job>>) {
+        while let Ok(first) = waiting.recv() {
+            let mut batch = vec![first];
+            while batch.len() < WRITES_PER_COMMIT_MAX {
+                let Ok(next) = waiting.try_recv() else { break };
+                batch.push(next);
+            }
+            self.commit(batch);
+        }
+    }
+
+    /// Commits a batch and answers it; afterwards the source does what it has to.
+    fn commit(&mut self, mut batch: Vec<Box<dyn Job>>) {
+        match self.attempt(&mut batch) {
+            Ok(changes) => {
+                self.tell(&changes);
+                batch.into_iter().for_each(|job| job.answer(None));
+                if let Some(connection) = &self.connection {
+                    self.source.after_commit(connection);
+                }
+            }
+            Err(cause) => {
+                self.busy.fetch_add(u64::from(cause.is_busy()), Ordering::Relaxed);
+                // What a failed commit or fsync left in this connection cannot be trusted.
+                self.connection = None;
+                let cause = cause.to_string();
+                batch.into_iter().for_each(|job| job.answer(Some(&cause)));
+            }
+        }
+    }
+
+    /// Runs a batch in one transaction. Any error means that nothing of it is stored.
+    fn attempt(&mut self, batch: &mut [Box<dyn Job>]) -> SqlResult<Vec<Change>> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(self.source.open()?),
+        };
+        connection.begin_write()?;
+        let mut changes = Vec::new();
+        // One that is alone needs no savepoint, which would copy every page that it changes.
+        let is_alone = batch.len() == 1;
+        for job in &mut *batch {
+            if !is_alone {
+                connection.save()?;
+            }
+            self.faults.at_write(connection)?;
+            let told = changes.len();
+            let keep = job.run(&mut WriteTx { connection, changes: &mut changes });
+            if !connection.in_transaction() {
+                return Err(Error::Ended);
+            }
+            match (keep, is_alone) {
+                (true, true) => {}
+                (false, true) => {
+                    connection.roll_back()?;
+                    return Ok(Vec::new());
+                }
+                (true, false) => connection.keep()?,
+                (false, false) => {
+                    changes.truncate(told);
+                    connection.take_back()?;
+                }
+            }
+        }
+        reached(batch, Stage::Written);
+        self.faults.at_commit()?;
+        connection.commit()?;
+        reached(batch, Stage::Committed);
+        Ok(changes)
+    }
+
+    fn tell(&self, changes: &[Change]) {
+        if changes.is_empty() {
+            return;
+        }
+        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        for listener in listeners.iter() {
+            for change in changes {
+                // A listener that panics must not take the writer with it.
+                let _ = catch_unwind(AssertUnwindSafe(|| listener.changed(*change)));
+            }
+        }
+    }
+}
+
+/// Where tests have the process end.
+fn reached(batch: &[Box<dyn Job>], stage: Stage) {
+    if cfg!(any(test, feature = "testing")) {
+        batch.iter().filter_map(|job| job.kept()).for_each(|one| failpoint::reach(one, stage));
+    }
+}
