@@ -9,6 +9,7 @@ mod child;
 mod children;
 mod costs;
 mod http_load;
+mod model;
 mod peers;
 mod place;
 mod postgres;
@@ -51,7 +52,7 @@ struct Arguments {
     what: Option<What>,
 }
 
-#[derive(Subcommand, Clone, Copy, PartialEq, Eq)]
+#[derive(Subcommand, Clone, PartialEq)]
 enum What {
     /// Durable notifications and registrations, 64 connections beside one and beside bare SQLite
     Accept,
@@ -71,6 +72,8 @@ enum What {
     Statistics,
     /// Answers of enrichment, 64 connections, beside a request that touches nothing
     Enrichment,
+    /// What many devices would take, by the unit costs that were measured; measures nothing
+    ScaleModel(model::Question),
     /// Everything (the default)
     All,
     /// The fake providers, as a child process
@@ -103,8 +106,9 @@ fn main() -> anyhow::Result<()> {
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let what = arguments.what.unwrap_or(What::All);
     let wanted = |row: What| what == row || what == What::All;
-    match what {
-        What::Sandbox { journal } => return children::serve_sandbox(journal).await,
+    match &what {
+        What::ScaleModel(question) => return model::run(question),
+        What::Sandbox { journal } => return children::serve_sandbox(*journal).await,
         What::BareClient => return bare::h2_client::serve().await,
         What::BarePages => return bare::pages::serve().await,
         What::BareWebPush => return bare::web_push::serve().await,
