@@ -1,6 +1,7 @@
 //! Feeds in the whole product: fetched, shown to devices, kept while they are down (B30, B31), and what
 //! hostile ones cost the server that fetches them (S1 to S5 of `docs/reliability.md`).
 
+mod fair;
 mod host;
 mod hostile;
 mod shown;

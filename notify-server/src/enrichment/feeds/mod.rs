@@ -12,6 +12,7 @@ mod schedule;
 
 mod fetch;
 mod reader;
+mod turns;
 pub(crate) mod worker;
 
 mod parse;

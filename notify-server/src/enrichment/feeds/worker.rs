@@ -1,17 +1,19 @@
-//! Fetches feeds when they are due, a few at once. What is due stands in the store, and a claim there
+//! Fetches feeds when they are due, a few at once and fewer of one host. What is due stands in the store, and a claim there
 //! keeps two servers from fetching one feed; a fetch that ends with its process is due again when its
 //! claim runs out.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use notify_core::Timestamp;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::fetch::{FetchError, Head};
 use super::reader::{FeedReader, Read};
 use super::schedule::{Ended, MOVED_TIMES, next_fetch};
+use super::turns::{Host, Turns};
 use crate::causes::with_causes;
 use crate::clock::SharedClock;
 use crate::keys::sha256;
@@ -21,9 +23,8 @@ use crate::store::{
 };
 use crate::telemetry::{FeedMetrics, FeedResult};
 
-/// Fetches at once.
-const FETCHES_MAX: usize = 8;
-/// How long a claim holds, in milliseconds: a fetch, its turn to be read, and the write.
+/// How long a claim holds, in milliseconds: the wait for its host, a fetch, its turn to be read, and
+/// the write.
 const CLAIM_MS: i64 = 120_000;
 /// How soon to look again after storage failed, or when others may have claimed meanwhile, in
 /// milliseconds.
@@ -49,11 +50,52 @@ impl ChangeListener for Due {
     }
 }
 
+/// Fetches under way, and who waits for their turn.
+#[derive(Default)]
+struct Fetches {
+    tasks: JoinSet<()>,
+    hosts: HashMap<Id, Host>,
+    turns: Turns,
+}
+
+impl Fetches {
+    /// Begins those whose turn it is.
+    fn begin(&mut self, worker: &Arc<FeedWorker>, now: Timestamp) {
+        while let Some((host, claim)) = self.turns.begin(now) {
+            let worker = Arc::clone(worker);
+            let task = self.tasks.spawn(async move { fetch(&worker, claim).await });
+            self.hosts.insert(task.id(), host);
+        }
+    }
+
+    /// Waits until one has ended.
+    async fn end(&mut self) {
+        if let Some(ended) = self.tasks.join_next_with_id().await {
+            self.note(ended);
+        }
+    }
+
+    /// Takes back the turns of those that have ended.
+    fn end_more(&mut self) {
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            self.note(ended);
+        }
+    }
+
+    /// One that panicked gives its turn back too.
+    fn note(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+        if let Some(host) = self.hosts.remove(&id) {
+            self.turns.end(&host);
+        }
+    }
+}
+
 /// Fetches until `stopping`.
 pub(crate) async fn run(worker: FeedWorker, stopping: CancellationToken) {
     let (worker, due) = (Arc::new(worker), Arc::new(Due(Notify::new())));
     worker.store.subscribe(due.clone());
-    let mut fetches = JoinSet::new();
+    let mut fetches = Fetches::default();
     loop {
         let look_at = match begin_due(&worker, &mut fetches).await {
             Ok(next) => next,
@@ -62,10 +104,10 @@ pub(crate) async fn run(worker: FeedWorker, stopping: CancellationToken) {
                 worker.clock.now().plus_ms(LOOK_AGAIN_MS)
             }
         };
-        let is_full = fetches.len() >= FETCHES_MAX;
+        let is_full = fetches.turns.room() == 0;
         tokio::select! {
             () = stopping.cancelled() => return,
-            _ = fetches.join_next(), if !fetches.is_empty() => {}
+            () = fetches.end(), if !fetches.tasks.is_empty() => {}
             () = due.0.notified(), if !is_full => {}
             () = worker.clock.sleep_until(look_at), if !is_full => {}
         }
@@ -75,22 +117,23 @@ pub(crate) async fn run(worker: FeedWorker, stopping: CancellationToken) {
 /// Begins what is due, as far as there is room; when to look again.
 async fn begin_due(
     worker: &Arc<FeedWorker>,
-    fetches: &mut JoinSet<()>,
+    fetches: &mut Fetches,
 ) -> Result<Timestamp, StoreError> {
-    while fetches.try_join_next().is_some() {}
+    fetches.end_more();
     let now = worker.clock.now();
-    let room = FETCHES_MAX.saturating_sub(fetches.len());
+    fetches.begin(worker, now);
+    let room = fetches.turns.room();
     let later = now.plus_ms(LOOK_AGAIN_MS);
     let Some(next) = worker.store.next_feed_due().await? else { return Ok(later) };
     if next > now || room == 0 {
         return Ok(next.min(later));
     }
     for claim in worker.store.claim_feeds(now, now.plus_ms(CLAIM_MS), room).await? {
-        let worker = Arc::clone(worker);
-        fetches.spawn(async move { fetch(&worker, claim).await });
+        fetches.turns.wait(claim, now);
     }
+    fetches.begin(worker, now);
     // There may be more, as many as there was room for were taken.
-    Ok(if fetches.len() >= FETCHES_MAX { later } else { now.plus_ms(1) })
+    Ok(if fetches.turns.room() == 0 { later } else { now.plus_ms(1) })
 }
 
 async fn fetch(worker: &FeedWorker, claim: FeedClaim) {
