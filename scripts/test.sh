@@ -23,12 +23,21 @@ if ! command -v chromium >/dev/null; then
   apt-get update -q && apt-get install -qy --no-install-recommends chromium
 fi
 
+# The files that run Notify: systemd reads its unit, Python brings the other linters.
+if ! command -v systemd-analyze >/dev/null || ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+  step "install systemd and python3-venv"
+  apt-get update -q && apt-get install -qy --no-install-recommends systemd python3-venv
+fi
+
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # Backtraces are for people; without them the tests' own messages stay readable.
 export RUST_BACKTRACE=0
 
 step "format"
 cargo fmt --all --check
+
+step "files that run Notify"
+./scripts/lint-deploy.sh
 
 step "lints"
 cargo clippy --workspace --all-targets --all-features -- -D warnings

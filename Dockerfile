@@ -1,0 +1,23 @@
+# notify-server and notify on an image that holds a C library, root certificates and nothing else:
+# no shell, no package manager, no root.
+FROM rust:1.95-bookworm AS build
+WORKDIR /src
+COPY . .
+RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
+    cargo build --release --locked -p notify-server -p notify-cli \
+    && install -D -t /out/bin target/release/notify-server target/release/notify \
+    && install -d -m 0700 /out/lib/notify
+
+# The same Debian as above: the binaries need its C library.
+FROM gcr.io/distroless/cc-debian12:nonroot
+COPY --from=build /out/bin/ /usr/bin/
+# The folder has to be the user's before a volume is laid over it.
+COPY --from=build --chown=65532:65532 /out/lib/ /var/lib/
+ENV NOTIFY_LISTEN=0.0.0.0:8080 NOTIFY_DATA_DIR=/var/lib/notify
+USER 65532:65532
+VOLUME /var/lib/notify
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=6s --start-period=30s --retries=3 \
+    CMD ["/usr/bin/notify-server", "healthcheck"]
+ENTRYPOINT ["/usr/bin/notify-server"]

@@ -1,0 +1,217 @@
+//! The files that run Notify (Dockerfile, compose.yaml, `deploy/`) say what is true of it. Their form
+//! is checked by the tools they are for: `scripts/lint-deploy.sh`.
+
+mod running;
+mod system_calls;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use notify_server::cli;
+use notify_server::config::Config;
+
+/// What the pods wait before they are told to stop.
+const PRE_STOP: Duration = Duration::from_secs(5);
+/// What ending takes beyond the grace: closing connections and storage.
+const ENDING: Duration = Duration::from_secs(5);
+/// Who the image runs as: `nonroot` of distroless.
+const IMAGE_USER: &str = "65532";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package has a parent").to_owned()
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Every file that runs Notify, by its name.
+fn files() -> Vec<(String, String)> {
+    let mut found = vec!["Dockerfile".to_owned(), "compose.yaml".to_owned()];
+    let mut folders = vec!["deploy".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).expect("the folder is read") {
+            let entry = entry.expect("the entry is read");
+            let name = format!("{folder}/{}", entry.file_name().to_str().expect("UTF-8"));
+            let is_folder = entry.path().is_dir();
+            // Secrets of whoever runs Notify from here are none of these files.
+            match (is_folder, name.as_str()) {
+                (_, "deploy/compose/secrets") => {}
+                (true, _) => folders.push(name),
+                (false, _) => found.push(name),
+            }
+        }
+    }
+    found.into_iter().map(|name| (name.clone(), read(&name))).collect()
+}
+
+/// What stands behind a word at the beginning of a line, wherever that line is in the files.
+fn values(word: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (name, text) in files() {
+        for line in text.lines() {
+            let line = line.trim_start().trim_start_matches("- ");
+            if let Some(value) = line.strip_prefix(word) {
+                found.push((name.clone(), value.trim().trim_matches('"').to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// Names that begin so in a text.
+fn names(text: &str, prefix: &str) -> BTreeSet<String> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let begin = text.match_indices(prefix).filter(|(at, _)| !text[..*at].ends_with(is_part));
+    let whole = begin.map(|(at, _)| text[at..].split(|letter| !is_part(letter)).next());
+    whole.flatten().map(str::to_owned).filter(|name| name != prefix).collect()
+}
+
+#[test]
+fn every_variable_is_a_setting() {
+    let document = read("docs/configuration.md");
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| `--"));
+    let rows = rows.filter_map(|row| row.split(['`', ' ']).next());
+    let mut known: BTreeSet<_> =
+        rows.map(|name| format!("NOTIFY_{}", name.replace('-', "_").to_uppercase())).collect();
+    known.extend(["NOTIFY_MASTER_KEY", "NOTIFY_CONFIG"].map(str::to_owned));
+    let mut used = BTreeSet::new();
+    for (file, text) in files() {
+        for name in names(&text, "NOTIFY_") {
+            assert!(known.contains(&name), "{file}: {name} is no setting");
+            used.insert(name);
+        }
+    }
+    assert!(used.contains("NOTIFY_LISTEN") && used.contains("NOTIFY_PUBLIC_URL"), "{used:?}");
+}
+
+/// Seconds of `45`, `45s`.
+fn seconds(text: &str) -> Duration {
+    let number = text.trim_end_matches('s').parse();
+    Duration::from_secs(number.unwrap_or_else(|error| panic!("{text}: {error}")))
+}
+
+#[test]
+fn a_stop_is_given_longer_than_the_server_s_grace() {
+    let grace = Config::default().shutdown_grace.0;
+    for (file, span) in values("NOTIFY_SHUTDOWN_GRACE:") {
+        assert_eq!(seconds(&span), grace, "{file}");
+    }
+    let pods = values("terminationGracePeriodSeconds:");
+    assert!(!pods.is_empty());
+    for (file, span) in pods {
+        assert!(seconds(&span) >= PRE_STOP + grace + ENDING, "{file}: {span}");
+    }
+    let containers = values("stop_grace_period:");
+    let units = values("TimeoutStopSec=");
+    assert!(!containers.is_empty() && !units.is_empty());
+    for (file, span) in containers.into_iter().chain(units) {
+        assert!(seconds(&span) >= grace + ENDING, "{file}: {span}");
+    }
+}
+
+#[test]
+fn one_port_is_listened_on_told_and_asked() {
+    let dockerfile = read("Dockerfile");
+    let (_, listen) = dockerfile.split_once("NOTIFY_LISTEN=0.0.0.0:").expect("it listens");
+    let port = listen.split(' ').next().expect("a port");
+    for (word, expected) in [
+        ("EXPOSE ", port.to_owned()),
+        ("NOTIFY_LISTEN:", format!("0.0.0.0:{port}")),
+        ("containerPort:", port.to_owned()),
+        ("prometheus.io/port:", port.to_owned()),
+        ("ports: [\"127.0.0.1:", format!("{port}:{port}\"]")),
+    ] {
+        let found = values(word);
+        assert!(!found.is_empty(), "nowhere: {word}");
+        for (file, value) in found {
+            assert_eq!(value.trim_matches('"'), expected.trim_matches('"'), "{file}: {word}");
+        }
+    }
+}
+
+#[test]
+fn nobody_runs_as_root_or_writes_beside_the_data() {
+    assert_eq!(values("USER "), [("Dockerfile".to_owned(), format!("{IMAGE_USER}:{IMAGE_USER}"))]);
+    assert!(read("Dockerfile").contains(&format!("--chown={IMAGE_USER}:{IMAGE_USER}")));
+    let deployment = "deploy/kubernetes/base/deployment.yaml".to_owned();
+    let only = |value: &str| vec![(deployment.clone(), value.to_owned())];
+    for word in ["runAsUser:", "runAsGroup:", "fsGroup:"] {
+        assert_eq!(values(word), only(IMAGE_USER), "{word}");
+    }
+    for (word, value) in [
+        ("runAsNonRoot:", "true"),
+        ("readOnlyRootFilesystem:", "true"),
+        ("allowPrivilegeEscalation:", "false"),
+        ("drop:", "[ALL]"),
+    ] {
+        assert_eq!(values(word), only(value), "{word}");
+    }
+    let compose = read("compose.yaml");
+    for line in ["read_only: true", "cap_drop: [ALL]", "no-new-privileges:true"] {
+        assert!(compose.contains(line), "{line}");
+    }
+    let user = read("deploy/systemd/notify.service");
+    let user = user.lines().find_map(|line| line.strip_prefix("User=")).expect("a user");
+    let made = read("deploy/systemd/sysusers.conf");
+    assert!(made.lines().any(|line| line.starts_with(&format!("u {user} - "))), "{user}");
+}
+
+#[test]
+fn the_binary_takes_the_commands() {
+    let mut commands = Vec::new();
+    for (file, value) in values("ExecStart=").into_iter().chain(values("ENTRYPOINT ")) {
+        commands.push((file, value));
+    }
+    let healthcheck = values("CMD ");
+    assert_eq!(healthcheck.len(), 1, "{healthcheck:?}");
+    commands.extend(healthcheck);
+    for (file, command) in commands {
+        let words = command.replace(['[', ']', '"', ','], " ");
+        let words: Vec<_> = words.split_whitespace().collect();
+        assert_eq!(words.first(), Some(&"/usr/bin/notify-server"), "{file}");
+        let parsed = cli::command().try_get_matches_from(words);
+        assert!(parsed.is_ok(), "{file}: {command}: {parsed:?}");
+    }
+}
+
+#[test]
+fn images_are_of_the_usual_names_and_the_toolchain_is_new_enough() {
+    let mut images: Vec<_> = values("FROM ").into_iter().map(|(_, image)| image).collect();
+    images.extend(values("image:").into_iter().map(|(_, image)| image));
+    assert!(images.len() >= 4, "{images:?}");
+    for image in &images {
+        let name = image.split([':', ' ']).next().unwrap_or_default();
+        let is_usual = matches!(name, "notify" | "postgres" | "rust" | "debian")
+            || name.starts_with("gcr.io/distroless/");
+        assert!(is_usual, "{image}");
+        assert!(name == "notify" || image.contains(':'), "{image}: which one?");
+    }
+    let minor = |text: &str| -> u32 {
+        let minor = text.split('.').nth(1).and_then(|rest| rest.split(['-', '"']).next());
+        minor.and_then(|minor| minor.parse().ok()).unwrap_or_else(|| panic!("{text}"))
+    };
+    let builds = images.iter().find_map(|image| image.strip_prefix("rust:")).expect("it builds");
+    let manifest = read("Cargo.toml");
+    let needs = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    assert!(minor(builds) >= minor(needs.expect("the least version")), "{builds}");
+}
+
+#[test]
+fn what_operations_tell_of_is_there() {
+    let document = read("docs/operations.md");
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "/.-_".contains(letter);
+    let mut told = BTreeSet::new();
+    for (at, _) in document.match_indices("deploy/") {
+        let path = document[at..].split(|letter| !is_part(letter)).next().unwrap_or_default();
+        assert!(root().join(path).exists(), "{path}");
+        told.insert(path);
+    }
+    assert!(told.len() >= 4, "{told:?}");
+    // The grace of a container by hand.
+    let (_, rest) = document.split_once("--stop-timeout ").expect("a container is told to stop");
+    let grace = rest.split(' ').next().expect("seconds");
+    assert!(seconds(grace) >= Config::default().shutdown_grace.0 + ENDING, "{grace}");
+}

@@ -1,0 +1,63 @@
+//! What the files ask a running server for is there.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use http::Method;
+use notify_tests::{Launch, TestServer};
+
+use super::{root, values};
+
+#[tokio::test]
+async fn probes_are_answered_and_metrics_are_there() -> Result<()> {
+    let server = TestServer::start().await?;
+    let caller = server.caller()?;
+    let mut asked: Vec<_> = values("path: /").into_iter().map(|(_, path)| path).collect();
+    // Mounts are paths too, but not of HTTP: none is shown this way.
+    ensure!(asked.len() >= 3, "{asked:?}");
+    asked.extend(values("prometheus.io/path: /").into_iter().map(|(_, path)| path));
+    for path in &asked {
+        let reply = caller.send(&Method::GET, &format!("/{path}"), "").await?;
+        ensure!(reply.status == 200, "/{path}: {}", reply.status);
+    }
+    let metrics = caller.send(&Method::GET, "/metrics", "").await?.text();
+    ensure!(metrics.contains("# TYPE notify_queue_depth gauge\n"), "{metrics}");
+    server.stop().await
+}
+
+fn make_secrets(folder: &Path) -> Result<()> {
+    let status = Command::new("sh").arg(folder.join("secrets.sh")).status()?;
+    ensure!(status.success(), "{status}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_secrets_of_compose_are_made_once_and_taken() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir()?;
+    std::fs::copy(root().join("deploy/compose/secrets.sh"), folder.path().join("secrets.sh"))?;
+    make_secrets(folder.path())?;
+    let secrets = folder.path().join("secrets");
+    let mode = |path: &Path| anyhow::Ok(std::fs::metadata(path)?.permissions().mode() & 0o777);
+    ensure!(mode(&secrets)? == 0o700, "others get in");
+    let mut before = Vec::new();
+    for (_, file) in values("file: deploy/compose/secrets/") {
+        let path = secrets.join(&file);
+        ensure!(mode(&path)? == 0o444, "{file}");
+        before.push((path.clone(), std::fs::read(&path)?));
+    }
+    ensure!(before.len() == 1, "{before:?}");
+    make_secrets(folder.path())?;
+    for (path, text) in &before {
+        ensure!(std::fs::read(path)? == *text, "{} was made again", path.display());
+    }
+
+    let key = secrets.join("master.key");
+    let key = key.to_str().context("UTF-8")?;
+    let launch = Launch::on(&folder.path().join("data")).argument("--master-key-file");
+    let server = launch.argument(key).start().await?;
+    ensure!(server.terminate().await?.success());
+    Ok(())
+}
