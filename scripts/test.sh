@@ -17,10 +17,14 @@ if ! command -v strace >/dev/null || ! command -v unshare >/dev/null; then
   apt-get update -q && apt-get install -qy --no-install-recommends strace util-linux
 fi
 
-# The page of a poll and the SDK for browsers run in a real browser; their tests fail without it.
+# The page of a poll and the SDK for browsers run in real browsers; their tests fail without them.
 if ! command -v chromium >/dev/null; then
   step "install Chromium"
   apt-get update -q && apt-get install -qy --no-install-recommends chromium
+fi
+if ! command -v firefox >/dev/null; then
+  step "install Firefox"
+  apt-get update -q && apt-get install -qy --no-install-recommends firefox-esr
 fi
 
 # The files that run Notify: systemd reads its unit, Python brings the other linters.
