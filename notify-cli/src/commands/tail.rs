@@ -30,10 +30,12 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
     });
     let types = types.collect::<Result<Vec<_>, _>>()?;
     let mut events = session.notify()?.stream(StreamQuery { cursor: args.since, types });
+    // One for the whole run: a signal that comes while a line is written must not be lost.
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let shown = tokio::select! {
             shown = events.next() => shown,
-            _ = tokio::signal::ctrl_c() => return Ok(()),
+            _ = &mut interrupted => return Ok(()),
         };
         let Some(shown) = shown else { return Ok(()) };
         match shown? {
