@@ -15,7 +15,7 @@ Environment:
   NO_COLOR               no colours
 
 Exit status:
-  0 done, 1 a check failed (doctor, providers test), or what was watched ended with deliveries
+  0 done, 1 a check failed (doctor, `test`, `check`), or what was watched ended with deliveries
   that failed, expired or were canceled; 2 wrong usage, 3 rejected, 4 not authorised,
   5 not found, 6 the server or the network failed, after retries";
 
@@ -76,7 +76,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Enrichments(commands::enrichments::Enrichments),
     /// Count devices, and what became of notifications day by day.
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "stats")]
     Statistics(commands::statistics::Statistics),
     /// Administer applications (needs the admin key).
     #[command(subcommand)]

@@ -71,6 +71,22 @@ pub(crate) fn instant_to_come(text: &str) -> Result<Timestamp, String> {
     })
 }
 
+/// An [`instant`] that may also be said as a day (its start in UTC) or as a span before now: `7d`,
+/// `36h`.
+pub(crate) fn instant_past(text: &str) -> Result<Timestamp, String> {
+    if let Some(at) = read_instant(text)? {
+        return Ok(at);
+    }
+    let day = text.parse::<jiff::civil::Date>().ok();
+    let start = day.and_then(|day| day.to_zoned(jiff::tz::TimeZone::UTC).ok());
+    let start = start.map(|start| Timestamp::from_ms(start.timestamp().as_millisecond()));
+    start.or_else(|| before_now(text, jiff::Timestamp::now())).ok_or_else(|| {
+        "must be a span before now like `7d`, a day like 2026-05-01, a time like \
+         2026-05-01T09:00:00Z, or unix milliseconds"
+            .to_owned()
+    })
+}
+
 /// An instant, or nothing where the text has not its form.
 fn read_instant(text: &str) -> Result<Option<Timestamp>, String> {
     if text == "now" {
@@ -89,12 +105,23 @@ fn read_instant(text: &str) -> Result<Option<Timestamp>, String> {
     }
 }
 
-/// A span ahead of `now`. A day is 24 hours; months have no length.
-fn from_now(span: &str, now: jiff::Timestamp) -> Option<Timestamp> {
-    let span: jiff::Span = span.parse().ok()?;
-    let span = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
-    let at = now.checked_add(span).ok().filter(|_| !span.is_negative())?;
+/// A span ahead of `now`.
+fn from_now(text: &str, now: jiff::Timestamp) -> Option<Timestamp> {
+    let at = now.checked_add(span(text)?).ok()?;
     Some(Timestamp::from_ms(at.as_millisecond()))
+}
+
+/// A span before `now`.
+fn before_now(text: &str, now: jiff::Timestamp) -> Option<Timestamp> {
+    let at = now.checked_sub(span(text)?).ok()?;
+    Some(Timestamp::from_ms(at.as_millisecond()))
+}
+
+/// A day is 24 hours; months have no length.
+fn span(text: &str) -> Option<jiff::SignedDuration> {
+    let span: jiff::Span = text.parse().ok()?;
+    let span = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
+    (!span.is_negative()).then_some(span)
 }
 
 /// The word of a platform.
@@ -138,6 +165,22 @@ mod tests {
                 assert!(read(seconds).unwrap_err().contains(&cure), "{seconds}");
             }
             assert_eq!(read("100000000000"), Ok(Timestamp(100_000_000_000)));
+        }
+    }
+
+    #[test]
+    fn an_instant_past_may_be_a_day_or_a_span_before_now() {
+        let now: jiff::Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        for (span, minutes) in [("36h", 2_160), ("7d", 10_080), ("0s", 0)] {
+            let at = Timestamp(1_767_323_045_000 - minutes * 60_000);
+            assert_eq!(before_now(span, now), Some(at), "{span}");
+        }
+        assert_eq!(instant_past("2026-01-02"), Ok(Timestamp(1_767_312_000_000)));
+        assert_eq!(instant_past("2026-01-02T03:04:05Z"), Ok(Timestamp(1_767_323_045_000)));
+        let ago = instant_past("7d").unwrap().as_ms();
+        assert!(ago <= jiff::Timestamp::now().as_millisecond() - 604_800_000);
+        for wrong in ["", "yesterday", "-7d", "2026-13-01", "1mo"] {
+            assert!(instant_past(wrong).unwrap_err().contains("`7d`"), "{wrong}");
         }
     }
 

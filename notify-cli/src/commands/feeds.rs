@@ -1,7 +1,7 @@
 //! `notify feeds` (B30).
 
 use clap::Subcommand;
-use notify_client::notify_core::{CheckFeed, CreateFeed};
+use notify_client::notify_core::{CheckFeed, CreateFeed, FeedStatus};
 
 use super::paging::{PageArgs, show_all};
 use crate::{
@@ -59,7 +59,10 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
                     output::talk(problem);
                 }
             }
-            Ok(())
+            match checked.status {
+                FeedStatus::Ok => Ok(()),
+                FeedStatus::Pending | FeedStatus::Failing => Err(Failure::Unwell { failed: 1 }),
+            }
         }
         Feeds::Delete { id } => {
             notify.feeds().delete(known("feed", &id)?).await?;

@@ -17,22 +17,23 @@ use crate::{
 pub(crate) enum Statistics {
     /// Count the devices registered in a period, by platform and state.
     Devices {
-        /// Start: unix milliseconds or a time like 2026-05-01T09:00:00Z; without it, from the
-        /// beginning.
-        #[arg(long, value_name = "TIME", value_parser = input::instant)]
+        /// Start: a span before now like `7d`, a day like 2026-05-01 (UTC), a time like
+        /// 2026-05-01T09:00:00Z, or unix milliseconds; without it, from the beginning.
+        #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
         from: Option<Timestamp>,
         /// End; now unless given.
-        #[arg(long, value_name = "TIME", value_parser = input::instant)]
+        #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
         to: Option<Timestamp>,
     },
     /// Count what was sent and what devices did with it, by day (UTC), at most 366 days.
     Notifications {
-        /// Start: unix milliseconds or a time like 2026-05-01T09:00:00Z; without it, from the
-        /// first day that has a count.
-        #[arg(long, value_name = "TIME", value_parser = input::instant)]
+        /// Start: a span before now like `7d`, a day like 2026-05-01 (UTC), a time like
+        /// 2026-05-01T09:00:00Z, or unix milliseconds; without it, from the first day that has a
+        /// count.
+        #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
         from: Option<Timestamp>,
         /// End; now unless given.
-        #[arg(long, value_name = "TIME", value_parser = input::instant)]
+        #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
         to: Option<Timestamp>,
         /// Draw one of the counts as bars, `sent` unless another one is named.
         #[arg(long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "sent")]

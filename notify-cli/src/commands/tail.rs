@@ -29,6 +29,7 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
             .ok_or_else(|| Failure::Usage(format!("--type: there is no type `{word}`")))
     });
     let types = types.collect::<Result<Vec<_>, _>>()?;
+    let json = args.json || session.out.is_asked_for_json();
     let mut events = session.notify()?.stream(StreamQuery { cursor: args.since, types });
     // One for the whole run: a signal that comes while a line is written must not be lost.
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
@@ -40,7 +41,7 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
         let Some(shown) = shown else { return Ok(()) };
         match shown? {
             Streamed::Event { cursor, event } => {
-                session.out.line(&line(&cursor, &event, args.json))?;
+                session.out.line(&line(&cursor, &event, json))?;
             }
             Streamed::Reset => output::talk("events in between are not kept any more"),
             _ => {}

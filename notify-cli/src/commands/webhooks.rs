@@ -1,7 +1,7 @@
 //! `notify webhooks`.
 
 use clap::Subcommand;
-use notify_client::notify_core::{CreateWebhook, UpdateWebhook, WebhookId};
+use notify_client::notify_core::{CreateWebhook, UpdateWebhook, WebhookId, WebhookOutcome};
 
 use super::paging::{PageArgs, show_all};
 use crate::{
@@ -114,7 +114,14 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
             session.out.show(&webhooks.rotate(hook(&id)?).await?, &view::WEBHOOK_CREATED)
         }
         Webhooks::Test { id } => {
-            session.out.show(&webhooks.test(hook(&id)?).await?, &view::WEBHOOK_ATTEMPT)
+            let attempt = webhooks.test(hook(&id)?).await?;
+            session.out.show(&attempt, &view::WEBHOOK_ATTEMPT)?;
+            match attempt.outcome {
+                WebhookOutcome::Delivered => Ok(()),
+                WebhookOutcome::Pending | WebhookOutcome::Failed => {
+                    Err(Failure::Unwell { failed: 1 })
+                }
+            }
         }
         Webhooks::Attempts { id, page } if page.all => {
             let pages = webhooks.all_attempts(hook(&id)?, &page.query());

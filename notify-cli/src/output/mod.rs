@@ -45,6 +45,11 @@ impl Output {
         Self { format: format.unwrap_or(suited), asked: format, out }
     }
 
+    /// Whether JSON was asked for, whoever reads it.
+    pub(crate) fn is_asked_for_json(&self) -> bool {
+        self.asked == Some(Format::Json)
+    }
+
     /// Whether a person reads the result.
     pub(crate) fn is_for_people(&self) -> bool {
         self.format == Format::Table

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use http::Method;
 use notify_core::ErrorBody;
+use serde_json::Value;
 use utoipa::ToSchema;
+use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ComponentsBuilder, Object, Schema, Type};
@@ -85,20 +87,64 @@ pub(crate) fn document(routes: &[Route]) -> String {
         .build();
     let document =
         OpenApiBuilder::new().info(info).paths(paths).components(Some(components)).build();
-    document.to_pretty_json().expect("an OpenAPI document has string keys")
+    let mut document = serde_json::to_value(document).expect("it has string keys");
+    tell_users(&mut document);
+    serde_json::to_string_pretty(&document).expect("it has string keys")
+}
+
+/// Takes out of every description what only readers of the sources can look up.
+fn tell_users(part: &mut Value) {
+    match part {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match member {
+                    Value::String(text) if name == "description" => *text = without_rows(text),
+                    member => tell_users(member),
+                }
+            }
+        }
+        Value::Array(parts) => parts.iter_mut().for_each(tell_users),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A text without the rows that it cites in brackets, such as `(spec 4.1, B12)`.
+fn without_rows(text: &str) -> String {
+    let mut told = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, within)) = rest.split_once('(') {
+        let Some((bracket, after)) = within.split_once(')') else { break };
+        if bracket.split(", ").all(is_row) {
+            told.push_str(before.trim_end());
+        } else {
+            told.push_str(&format!("{before}({bracket})"));
+        }
+        rest = after;
+    }
+    told.push_str(rest);
+    told
+}
+
+/// `spec 4.1`, `B12`.
+fn is_row(text: &str) -> bool {
+    let number = text.strip_prefix("spec ").or_else(|| text.strip_prefix('B'));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    number.is_some_and(|number| !number.is_empty() && is_number(number))
 }
 
 fn operation(route: &Route) -> OperationBuilder {
     let mut operation = OperationBuilder::new()
         .summary(Some(route.summary))
-        .description((!route.rows.is_empty()).then_some(route.rows))
+        .extensions((!route.rows.is_empty()).then(|| {
+            ExtensionsBuilder::new().add("x-rows", route.rows).build()
+        }))
         .tag(tag(route.template))
         .operation_id(Some(operation_id(route)));
     for name in segments(route.template).filter_map(placeholder) {
         operation = operation.parameter(parameter(name, ParameterIn::Path, None));
     }
     if route.method == Method::POST && route.template.starts_with("/v1/") {
-        let description = "Makes a repeat answer what the first one did (B8)";
+        let description = "Makes a repeat answer what the first one did";
         let key = parameter("Idempotency-Key", ParameterIn::Header, Some(&description));
         operation = operation.parameter(key);
     }
@@ -185,4 +231,27 @@ fn http_method(method: &Method) -> HttpMethod {
 /// What takes any JSON object, such as a provider's configuration.
 pub(crate) fn any_object() -> RefOr<Schema> {
     Object::with_type(Type::Object).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_not_sent_to_rows_that_they_cannot_read() {
+        for (text, told) in [
+            ("Where a notification stands (B20).", "Where a notification stands."),
+            ("`Feed` (spec 2.5): an `id`, or a `url` (B29).", "`Feed`: an `id`, or a `url`."),
+            ("What it may (spec 2.5, B29)", "What it may"),
+            ("Unix ms (UTC)", "Unix ms (UTC)"),
+            ("Bold (B) and (spec)", "Bold (B) and (spec)"),
+            ("open (B20", "open (B20"),
+        ] {
+            assert_eq!(without_rows(text), told);
+        }
+        let document = document(&crate::api::routes::routes());
+        let document: Value = serde_json::from_str(&document).unwrap();
+        let text = document["components"].to_string();
+        assert!(text.contains("description") && !text.contains("(B") && !text.contains("(spec"));
+    }
 }
