@@ -187,6 +187,11 @@ async fn a_checked_feed_shows_its_items_and_says_its_problems() {
     assert_eq!((run.status, run.stderr.as_str()), (0, "1 of 1 items have no image\n"));
     assert!(run.stdout.contains("https://e/1"), "{}", run.stdout);
     bench.run(&["feeds", "check", "https://e/rss"]).quiet();
+    let failing =
+        json!({ "status": "failing", "count": 0, "items": [], "problems": ["it is no feed"] });
+    let failing = Bench::answering(failing).await;
+    let run = failing.run(&["feeds", "check", "https://e/rss"]);
+    assert_eq!((run.status, run.stderr.as_str()), (1, "checks failed: 1\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

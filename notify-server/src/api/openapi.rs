@@ -135,9 +135,10 @@ fn is_row(text: &str) -> bool {
 fn operation(route: &Route) -> OperationBuilder {
     let mut operation = OperationBuilder::new()
         .summary(Some(route.summary))
-        .extensions((!route.rows.is_empty()).then(|| {
-            ExtensionsBuilder::new().add("x-rows", route.rows).build()
-        }))
+        .extensions(
+            (!route.rows.is_empty())
+                .then(|| ExtensionsBuilder::new().add("x-rows", route.rows).build()),
+        )
         .tag(tag(route.template))
         .operation_id(Some(operation_id(route)));
     for name in segments(route.template).filter_map(placeholder) {
