@@ -191,7 +191,7 @@ async fn a_checked_feed_shows_its_items_and_says_its_problems() {
         json!({ "status": "failing", "count": 0, "items": [], "problems": ["it is no feed"] });
     let failing = Bench::answering(failing).await;
     let run = failing.run(&["feeds", "check", "https://e/rss"]);
-    assert_eq!((run.status, run.stderr.as_str()), (1, "checks failed: 1\n"));
+    assert_eq!((run.status, run.stderr.as_str()), (1, "error: checks failed: 1\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
