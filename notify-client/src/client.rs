@@ -1,6 +1,7 @@
 //! The asynchronous client: sends what [`crate::call`] describes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use backon::{DefaultSleeper, Sleeper};
 
@@ -11,6 +12,10 @@ use crate::{
     call::{Answer, Call},
     prepare::{Prepared, Shared},
 };
+
+/// How long an answer that goes on for as long as one likes may take to begin, or a refusal of it to
+/// be read.
+const HEAD_MAX: Duration = Duration::from_secs(30);
 
 /// A client of one Notify server. Cheap to clone; all clones share their connections.
 ///
@@ -62,18 +67,20 @@ impl Client {
     pub(crate) async fn open(
         &self,
         call: &Call<()>,
-        life: std::time::Duration,
+        life: Duration,
     ) -> Result<reqwest::Response, Error> {
         let prepared = self.shared.prepare(call, None)?;
         let request = self.http.request(prepared.method, prepared.url).headers(prepared.headers);
-        let mut response = request.timeout(life).send().await.map_err(Error::from_transport)?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let status = response.status().as_u16();
-        let headers = std::mem::take(response.headers_mut());
-        let body = response.bytes().await.map_err(Error::from_transport)?.to_vec();
-        Err(Answer { status, headers, body }.error())
+        // The life is that of the whole; its beginning has as long as any answer has.
+        let opening = async {
+            let response = request.timeout(life).send().await.map_err(Error::from_transport)?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            Err(answer(response).await?.error())
+        };
+        let opened = tokio::time::timeout(HEAD_MAX, opening).await;
+        opened.unwrap_or_else(|elapsed| Err(Error::Timeout(elapsed.into())))
     }
 
     async fn attempt(&self, prepared: &Prepared) -> Result<Answer, Error> {
@@ -84,20 +91,24 @@ impl Client {
         if let Some(body) = &prepared.body {
             request = request.body(body.clone());
         }
-        let mut response = request.send().await.map_err(Error::from_transport)?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(Error::from_transport)? {
-            if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-                return Err(Error::Transport("the answer is too large".into()));
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(Answer {
-            status: response.status().as_u16(),
-            headers: std::mem::take(response.headers_mut()),
-            body,
-        })
+        answer(request.send().await.map_err(Error::from_transport)?).await
     }
+}
+
+/// Reads an answer, within bounds: whoever answers may not be who was meant.
+async fn answer(mut response: reqwest::Response) -> Result<Answer, Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(Error::from_transport)? {
+        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+            return Err(Error::Transport("the answer is too large".into()));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Answer {
+        status: response.status().as_u16(),
+        headers: std::mem::take(response.headers_mut()),
+        body,
+    })
 }
 
 impl ClientBuilder<Client> {

@@ -3,14 +3,18 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use notify_core::{StreamQuery, WebhookEvent};
+use notify_core::{StreamQuery, Timestamp, WebhookData, WebhookEvent};
 use reqwest::Method;
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{Client, Error, call::Call};
 
 /// How long nothing may come: the server sends a comment every 15 seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// Longest wait before it connects again.
+/// Longest wait that the server can ask for before it is connected to again.
+const ASKED_MAX: Duration = Duration::from_secs(3_600);
+/// Longest wait before it connects again, where the server asks for none.
 const DELAY_MAX: Duration = Duration::from_secs(30);
 /// Most bytes of one event; the server's are below 20 kB.
 const EVENT_BYTES_MAX: usize = 1_048_576;
@@ -51,10 +55,21 @@ pub struct EventStream {
     query: StreamQuery,
     response: Option<reqwest::Response>,
     bytes: Vec<u8>,
-    waiting: VecDeque<Streamed>,
+    waiting: VecDeque<Shown>,
     /// Attempts to connect since something came.
     attempts: u32,
     is_over: bool,
+}
+
+/// What a block of lines came to.
+#[derive(Debug, PartialEq)]
+enum Shown {
+    /// Something to show.
+    Streamed(Streamed),
+    /// The place until which was read, though nothing was to be shown.
+    Place(String),
+    /// Nothing that this version can read, and its place.
+    Unreadable(String),
 }
 
 impl Client {
@@ -80,14 +95,27 @@ impl EventStream {
     }
 
     /// What comes next. A connection that breaks is made anew where it was, for as long as it takes;
-    /// `None` follows an error that another attempt cannot mend, such as a key that is refused.
+    /// `None` follows an error that another attempt cannot mend, such as a key that is refused. After
+    /// [`Error::Decode`], an event that cannot be read, it goes on behind it.
     pub async fn next(&mut self) -> Option<Result<Streamed, Error>> {
         loop {
-            if let Some(shown) = self.waiting.pop_front() {
-                if let Streamed::Event { cursor, .. } = &shown {
-                    self.query.cursor = Some(cursor.clone());
+            match self.waiting.pop_front() {
+                Some(Shown::Streamed(shown)) => {
+                    if let Streamed::Event { cursor, .. } = &shown {
+                        self.query.cursor = Some(cursor.clone());
+                    }
+                    return Some(Ok(shown));
                 }
-                return Some(Ok(shown));
+                Some(Shown::Place(cursor)) => {
+                    self.query.cursor = Some(cursor);
+                    continue;
+                }
+                Some(Shown::Unreadable(cursor)) => {
+                    self.query.cursor = Some(cursor);
+                    let source = "an event that is none".into();
+                    return Some(Err(Error::Decode { status: 200, request_id: None, source }));
+                }
+                None => {}
             }
             if self.is_over {
                 return None;
@@ -99,7 +127,7 @@ impl EventStream {
                     self.is_over = true;
                     return Some(Err(error));
                 }
-                let delay = Duration::from_secs(1 << self.attempts.min(5)).min(DELAY_MAX);
+                let delay = delay(self.attempts, &error);
                 self.attempts = self.attempts.saturating_add(1);
                 tracing::debug!(%error, "the stream broke off; connecting again");
                 tokio::time::sleep(delay).await;
@@ -139,32 +167,47 @@ fn parameters(query: &StreamQuery) -> Vec<(&'static str, String)> {
     types.into_iter().chain(query.cursor.clone().map(|cursor| ("cursor", cursor))).collect()
 }
 
-/// What a block of lines shows; comments and what cannot be read show nothing.
-fn shown(block: &str) -> Option<Streamed> {
+/// How long to wait before it connects again.
+fn delay(attempts: u32, error: &Error) -> Duration {
+    let asked = error.retry_after().unwrap_or_default().min(ASKED_MAX);
+    Duration::from_secs(1 << attempts.min(5)).min(DELAY_MAX).max(asked)
+}
+
+/// What a block of lines shows; comments show nothing, and a block without an event its place.
+fn shown(block: &str) -> Option<Shown> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
-    match (field("event: ")?, field("id: ")) {
-        ("reset", _) => Some(Streamed::Reset),
-        (_, Some(cursor)) => {
-            let event = serde_json::from_str(field("data: ")?).ok()?;
-            Some(Streamed::Event { cursor: cursor.to_owned(), event })
+    match (field("event: "), field("id: ")) {
+        (Some("reset"), _) => Some(Shown::Streamed(Streamed::Reset)),
+        (Some(_), Some(cursor)) => {
+            let (cursor, data) = (cursor.to_owned(), field("data: ").unwrap_or_default());
+            Some(match event(data) {
+                Some(event) => Shown::Streamed(Streamed::Event { cursor, event }),
+                None => Shown::Unreadable(cursor),
+            })
         }
+        (None, Some(cursor)) => Some(Shown::Place(cursor.to_owned())),
         (_, None) => None,
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_are_events_resets_or_nothing() {
-        let event = "id: c1\nevent: webhook.test\ndata: {\"type\":\"x.y\",\
-            \"timestamp\":\"2026-01-02T03:04:05Z\",\"data\":{}}\n\n";
-        let Some(Streamed::Event { cursor, event }) = shown(event) else { panic!("an event") };
-        assert_eq!((cursor.as_str(), event.data.kind()), ("c1", "x.y"));
-        assert_eq!(shown("event: reset\ndata: {}\n\n"), Some(Streamed::Reset));
-        for block in [": \n\n", "id: c1\n\n", "id: c1\nevent: x\ndata: {\n\n"] {
-            assert_eq!(shown(block), None, "{block}");
-        }
+/// An event. One of a known type whose data this version cannot read, as one of a type that it does
+/// not know.
+fn event(text: &str) -> Option<WebhookEvent> {
+    #[derive(Deserialize)]
+    struct Any {
+        #[serde(rename = "type")]
+        kind: String,
+        timestamp: String,
+        #[serde(default)]
+        data: Value,
     }
+    serde_json::from_str(text).ok().or_else(|| {
+        let Any { kind, timestamp, data } = serde_json::from_str(text).ok()?;
+        let timestamp = timestamp.parse::<jiff::Timestamp>().ok()?;
+        let timestamp = Timestamp::from_ms(timestamp.as_millisecond());
+        Some(WebhookEvent { timestamp, data: WebhookData::Other { kind, data } })
+    })
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 mod api;
 pub mod app;
 mod causes;
+mod changes;
 mod channel;
 pub mod cli;
 pub mod clock;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
-use notify_core::{AppStatus, Query, StreamQuery};
+use notify_core::{AppStatus, Query, StreamQuery, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval};
 use tokio_util::sync::CancellationToken;
@@ -18,9 +18,9 @@ use super::Api;
 use super::ctx::Ctx;
 use super::error::ApiError;
 use crate::causes::with_causes;
+use crate::changes::Heard;
 use crate::keys::{KeyKind, key_hash};
 use crate::store::{AppNo, EventSlice, EventTypes, ReadFrom, STREAM_WANTED_MS, StoreError};
-use crate::webhooks::Heard;
 
 /// Most streams of one application, and of the server.
 const STREAMS_PER_APP_MAX: usize = 10;
@@ -33,8 +33,11 @@ const CHUNKS_WAITING_MAX: usize = 4;
 const SLOW_READER_WAIT: Duration = Duration::from_secs(10);
 /// Time between two comments that show that the stream lives.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
-/// Time between two looks whether the key still opens the application.
-const KEY_CHECKED_EVERY: Duration = Duration::from_secs(2);
+/// Time between two looks whether the key still opens the application, and whether another server of
+/// the same database wrote something: of that nobody here is told.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often a stream that lives has its application's events kept on, in milliseconds.
+const WANTED_EVERY_MS: i64 = 3_600_000;
 /// Least time between two reads of the log. Real time: it paces the machine.
 const READ_EVERY: Duration = Duration::from_millis(50);
 
@@ -108,10 +111,13 @@ async fn open(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
     api.store.want_events(app, ctx.at().plus_ms(STREAM_WANTED_MS), ctx.at()).await?;
     let from = cursor.map_or(ReadFrom::End, ReadFrom::After);
     let types = EventTypes::of(&query.types);
+    // Before the first read: what is written after it is heard of.
+    let happened = api.webhooks.happened().subscribe(app);
     // Read before the head, so that a cursor which is none is refused with 400.
     let first = api.store.read_events(app, from, types).await?;
     let (pieces, rest) = mpsc::channel(CHUNKS_WAITING_MAX);
-    let reader = Reader { api, app, key, types, pieces, _place: place };
+    let wanted_again_at = ctx.at().plus_ms(WANTED_EVERY_MS);
+    let reader = Reader { api, app, key, types, pieces, happened, wanted_again_at, _place: place };
     tokio::spawn(reader.run(first));
     let mut response = http::Response::new(Bytes::new());
     let headers = response.headers_mut();
@@ -128,15 +134,23 @@ struct Reader {
     key: [u8; 32],
     types: EventTypes,
     pieces: mpsc::Sender<Bytes>,
+    happened: Heard,
+    wanted_again_at: Timestamp,
     _place: Place,
 }
 
+/// What a stream does from time to time.
+struct Beats {
+    alive: Interval,
+    look: Interval,
+}
+
 impl Reader {
-    async fn run(self, first: EventSlice) {
-        let stopping = self.api.streams.stopping.clone();
+    async fn run(mut self, first: EventSlice) {
+        let (stopping, pieces) = (self.api.streams.stopping.clone(), self.pieces.clone());
         tokio::select! {
             () = stopping.cancelled() => {}
-            () = self.pieces.closed() => {}
+            () = pieces.closed() => {}
             ended = self.tell(first) => if let Err(error) = ended {
                 tracing::warn!(cause = with_causes(&error), "a stream ended: storage failed");
             },
@@ -144,18 +158,21 @@ impl Reader {
     }
 
     /// Tells until the key is revoked or the reader does not keep up.
-    async fn tell(&self, first: EventSlice) -> Result<(), StoreError> {
-        let mut happened = self.api.webhooks.happened().subscribe();
-        let mut heartbeat = tokio::time::interval(HEARTBEAT_EVERY);
-        let mut key_check = tokio::time::interval(KEY_CHECKED_EVERY);
+    async fn tell(&mut self, first: EventSlice) -> Result<(), StoreError> {
+        let now = Instant::now();
+        let mut beats = Beats {
+            alive: tokio::time::interval_at(now + HEARTBEAT_EVERY, HEARTBEAT_EVERY),
+            look: tokio::time::interval_at(now + LOOK_EVERY, LOOK_EVERY),
+        };
         let mut slice = first;
+        // Who breaks off before the first event knows where it was.
+        let mut text = shown(&slice) + &place(&slice.cursor);
         loop {
-            let text = shown(&slice);
             if !text.is_empty() && !self.send(text).await {
                 return Ok(());
             }
             let read_at = Instant::now();
-            if !slice.more && !self.wait((&mut happened, &mut heartbeat, &mut key_check)).await? {
+            if !slice.more && !self.wait(&mut beats, &slice.cursor).await? {
                 return Ok(());
             }
             tokio::time::sleep_until(read_at + READ_EVERY).await;
@@ -164,30 +181,39 @@ impl Reader {
             }
             let from = ReadFrom::After(slice.cursor);
             slice = self.api.store.read_events(self.app, from, self.types).await?;
+            text = shown(&slice);
+            if text.is_empty() && slice.more {
+                // A long way through events of other types shows that it goes on.
+                text = place(&slice.cursor);
+            }
         }
     }
 
-    /// Waits for news, and shows meanwhile that the stream lives; false when it does not any more.
-    async fn wait(
-        &self,
-        (happened, heartbeat, key_check): (&mut Heard, &mut Interval, &mut Interval),
-    ) -> Result<bool, StoreError> {
+    /// Waits until it is time to read, and shows meanwhile that the stream lives; false when it does
+    /// not any more.
+    async fn wait(&mut self, beats: &mut Beats, cursor: &str) -> Result<bool, StoreError> {
         loop {
             tokio::select! {
-                () = happened.changed() => return Ok(true),
-                _ = heartbeat.tick() => {
-                    if !self.send(": \n\n".to_owned()).await {
+                () = self.happened.changed() => return Ok(true),
+                _ = beats.alive.tick() => {
+                    if !self.send(place(cursor)).await {
                         return Ok(false);
                     }
-                    let now = self.api.clock.now();
-                    let until = now.plus_ms(STREAM_WANTED_MS);
-                    self.api.store.want_events(self.app, until, now).await?;
+                    self.want().await?;
                 }
-                _ = key_check.tick() => if !self.is_open().await? {
-                    return Ok(false);
-                },
+                _ = beats.look.tick() => return self.is_open().await,
             }
         }
+    }
+
+    /// Has events kept on, where it is time to.
+    async fn want(&mut self) -> Result<(), StoreError> {
+        let now = self.api.clock.now();
+        if now < self.wanted_again_at {
+            return Ok(());
+        }
+        self.wanted_again_at = now.plus_ms(WANTED_EVERY_MS);
+        self.api.store.want_events(self.app, now.plus_ms(STREAM_WANTED_MS), now).await
     }
 
     /// Whether the key still opens the application, whoever revoked it.
@@ -200,6 +226,12 @@ impl Reader {
     async fn send(&self, text: String) -> bool {
         self.pieces.send_timeout(text.into(), SLOW_READER_WAIT).await.is_ok()
     }
+}
+
+/// A comment with the place until which was read. By the standard of server-sent events a block without
+/// `data` dispatches nothing, and its `id` counts.
+fn place(cursor: &str) -> String {
+    format!(":\nid: {cursor}\n\n")
 }
 
 /// A part of the log as the stream shows it.

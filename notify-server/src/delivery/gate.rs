@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use notify_core::Timestamp;
 
-use super::changes::{Changes, Heard};
+use crate::changes::{Changes, Heard};
 use crate::providers::{Certainty, Reason};
 use crate::telemetry::Pause;
 

@@ -11,7 +11,6 @@
 //! ```
 
 mod attempt;
-mod changes;
 mod config;
 mod decision;
 mod engine;
@@ -27,7 +26,6 @@ mod slots;
 mod stop;
 mod view;
 
-pub(crate) use changes::{Changes, Heard};
 pub use config::{CREDIT_DEFAULT, EngineConfig};
 pub use decision::{Attempted, Next, RetryPolicy, decide};
 pub use engine::Engine;

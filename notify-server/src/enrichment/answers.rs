@@ -1,13 +1,15 @@
 //! Answers of campaigns (B31), kept as the bytes that go out: what devices ask for most. An answer is
 //! kept with the generation of its application, read before the store was; every change that could
 //! show in it begins the next one before its caller is answered, so that no answer is older than the
-//! last write that somebody was told of.
+//! last write that this server told somebody of. Writes of other servers show after five seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use moka::sync::Cache;
 use notify_core::{CampaignId, CampaignRef, Enrichment, FeedId, FeedItem, FeedRef};
+use tokio::time::Instant;
 
 use crate::ready::Ready;
 use crate::store::{AppNo, Change, ChangeListener, SharedStore, ShownCampaign, StoreError};
@@ -16,6 +18,9 @@ use crate::store::{AppNo, Change, ChangeListener, SharedStore, ShownCampaign, St
 const KEPT_BYTES_MAX: u64 = 32 * 1_024 * 1_024;
 /// What keeping an answer costs beside its bytes, about.
 const ENTRY_BYTES: u32 = 512;
+/// Longest time that an answer is kept. Of writes by another server of the same database nobody here
+/// is told.
+const KEPT_MAX: Duration = Duration::from_secs(5);
 /// Counters of generations. Applications that share one lose their answers together: more work, never
 /// an old answer.
 const GENERATIONS: usize = 1_024;
@@ -23,8 +28,13 @@ const GENERATIONS: usize = 1_024;
 /// A campaign of an application; `None` is the default one.
 type Key = (AppNo, Option<CampaignId>);
 
-/// An answer, and the generation that it is of.
-type Kept = (u64, Arc<Ready>);
+/// An answer, the generation that it is of, and when it was read.
+#[derive(Clone)]
+struct Kept {
+    generation: u64,
+    read_at: Instant,
+    ready: Arc<Ready>,
+}
 
 /// Answers of campaigns.
 pub(crate) struct Answers {
@@ -38,8 +48,8 @@ impl Answers {
     pub(crate) fn new(store: SharedStore) -> Self {
         let generations = Arc::new(Generations::default());
         store.subscribe(generations.clone());
-        let weigh = |_: &Key, (_, ready): &Kept| {
-            u32::try_from(ready.body.len()).unwrap_or(u32::MAX).saturating_add(ENTRY_BYTES)
+        let weigh = |_: &Key, kept: &Kept| {
+            u32::try_from(kept.ready.body.len()).unwrap_or(u32::MAX).saturating_add(ENTRY_BYTES)
         };
         let kept = Cache::builder().max_capacity(KEPT_BYTES_MAX).weigher(weigh).build();
         Self { store, kept, generations }
@@ -60,17 +70,18 @@ impl Answers {
             CampaignRef::Id(id) => Some(id),
         };
         // Before the store is read: what changes meanwhile makes this one old at once.
-        let generation = self.generations.now(app);
-        if let Some((of, ready)) = self.kept.get(&(app, id))
-            && of == generation
+        let (generation, read_at) = (self.generations.now(app), Instant::now());
+        if let Some(kept) = self.kept.get(&(app, id))
+            && kept.generation == generation
+            && read_at.duration_since(kept.read_at) < KEPT_MAX
         {
-            return Ok(ready);
+            return Ok(kept.ready);
         }
         let shown = self.store.shown_campaign(app, campaign).await?;
         let body = serde_json::to_vec(&rendered(&shown))
             .map_err(|error| StoreError::Backend(error.into()))?;
         let ready = Arc::new(Ready::of(body.into()));
-        self.kept.insert((app, id), (generation, ready.clone()));
+        self.kept.insert((app, id), Kept { generation, read_at, ready: ready.clone() });
         Ok(ready)
     }
 }

@@ -13,12 +13,13 @@ use uuid::Uuid;
 
 use super::Around;
 use super::attempt::{ATTEMPT_TIMEOUT, Attempts};
+use super::happened::Happened;
 use crate::causes::with_causes;
+use crate::changes::Changes;
 use crate::clock::SharedClock;
-use crate::delivery::Changes;
 use crate::store::{
-    AttemptOutcome, Change, ChangeListener, ClaimedMessage, ClaimedWebhook, SharedStore,
-    StoreError, WebhookClaim, WebhookNo,
+    AttemptOutcome, ClaimedMessage, ClaimedWebhook, SharedStore, StoreError, WebhookClaim,
+    WebhookNo,
 };
 use crate::telemetry::WebhookMetrics;
 
@@ -40,27 +41,6 @@ const TRIM_EVERY_MS: i64 = 60_000;
 /// Time between two steps of a trim, which leaves the writer to others.
 const TRIM_PAUSE: Duration = Duration::from_millis(50);
 
-/// Hears for the engine and for streams.
-pub(super) struct Ear(pub(super) Arc<Changes>);
-
-impl ChangeListener for Ear {
-    fn changed(&self, change: Change) {
-        match change {
-            Change::EventsDue(_) | Change::AppChanged(_) => self.0.tell(),
-            Change::NotificationDue
-            | Change::NotificationScheduled
-            | Change::NotificationCanceled(_)
-            | Change::DeviceChanged(_)
-            | Change::CampaignChanged(_)
-            | Change::FeedDue
-            | Change::FeedChanged(_)
-            | Change::ProviderChanged(..)
-            | Change::PurgeStopped(..)
-            | Change::KeyRevoked => {}
-        }
-    }
-}
-
 /// The engine.
 pub(super) struct Engine {
     store: SharedStore,
@@ -68,7 +48,7 @@ pub(super) struct Engine {
     metrics: WebhookMetrics,
     attempts: Arc<Attempts>,
     settled: Arc<Changes>,
-    happened: Arc<Changes>,
+    happened: Arc<Happened>,
     in_flight: Arc<Mutex<HashMap<WebhookNo, u32>>>,
     tasks: TaskTracker,
 }
@@ -77,7 +57,7 @@ impl Engine {
     pub(super) fn new(
         around: Around,
         attempts: Attempts,
-        (settled, happened): (Arc<Changes>, Arc<Changes>),
+        (settled, happened): (Arc<Changes>, Arc<Happened>),
         tasks: TaskTracker,
     ) -> Self {
         let Around { store, clock, metrics, .. } = around;
@@ -87,7 +67,8 @@ impl Engine {
 
     /// Runs until `stopping`.
     pub(super) async fn run(self, stopping: CancellationToken) {
-        let (mut settled, mut happened) = (self.settled.subscribe(), self.happened.subscribe());
+        let (mut settled, mut happened) =
+            (self.settled.subscribe(), self.happened.subscribe_to_all());
         let mut trim_at = self.clock.now();
         if let Err(error) = self.store.release_messages().await {
             // Their leases run out.

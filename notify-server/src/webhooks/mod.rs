@@ -12,6 +12,7 @@
 
 mod attempt;
 mod engine;
+mod happened;
 mod schedule;
 mod secret;
 mod signature;
@@ -26,11 +27,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::attempt::Attempts;
-use self::engine::{Ear, Engine};
+use self::engine::Engine;
+use self::happened::Happened;
 pub(crate) use self::secret::{make_secret, open_secret};
+use crate::changes::Changes;
 use crate::clock::SharedClock;
-use crate::delivery::Changes;
-pub(crate) use crate::delivery::Heard;
 use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, SharedStore, StoreError};
@@ -59,19 +60,19 @@ pub(crate) struct Webhooks {
 pub(crate) struct WebhooksView {
     store: SharedStore,
     settled: Arc<Changes>,
-    happened: Arc<Changes>,
+    happened: Arc<Happened>,
 }
 
 impl Webhooks {
     /// Starts it.
     pub(crate) fn start(around: Around) -> (Self, WebhooksView) {
-        let (settled, happened) = (Arc::<Changes>::default(), Arc::<Changes>::default());
+        let (settled, happened) = (Arc::<Changes>::default(), Arc::<Happened>::default());
         let view = WebhooksView {
             store: around.store.clone(),
             settled: settled.clone(),
             happened: happened.clone(),
         };
-        around.store.subscribe(Arc::new(Ear(happened.clone())));
+        around.store.subscribe(happened.clone());
         let (stopping, tasks) = (CancellationToken::new(), TaskTracker::new());
         let attempts = Attempts::new(&around);
         let engine = Engine::new(around, attempts, (settled, happened), tasks.clone());
@@ -90,7 +91,7 @@ impl Webhooks {
 
 impl WebhooksView {
     /// Tells of events that were written.
-    pub(crate) fn happened(&self) -> &Changes {
+    pub(crate) fn happened(&self) -> &Happened {
         &self.happened
     }
 

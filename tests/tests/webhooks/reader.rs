@@ -36,6 +36,18 @@ impl Reading {
         Ok(Self { response, text: String::new() })
     }
 
+    /// The place that the stream begins with, before any event.
+    pub(crate) async fn place(&mut self) -> Result<String> {
+        loop {
+            let place = self.text.split_once("\n\n").and_then(|(block, _)| id_alone(block));
+            if let Some(place) = place {
+                return Ok(place.to_owned());
+            }
+            let piece = timeout(WAIT, self.response.chunk()).await.context("nothing comes")??;
+            self.text.push_str(std::str::from_utf8(&piece.context("the stream ended")?)?);
+        }
+    }
+
     /// The next event; `None` when the stream ended.
     pub(crate) async fn next(&mut self) -> Result<Option<Shown>> {
         loop {
@@ -48,6 +60,12 @@ impl Reading {
             }
         }
     }
+}
+
+/// The id of a block that dispatches nothing.
+fn id_alone(block: &str) -> Option<&str> {
+    let is_event = block.lines().any(|line| line.starts_with("data") || line.starts_with("event"));
+    block.lines().find_map(|line| line.strip_prefix("id: ")).filter(|_| !is_event)
 }
 
 /// Takes the first whole event out of what was read.

@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use http::Method;
 use notify_tests::{Caller, TestServer};
 use serde_json::json;
-use tokio::time::timeout;
 
 use crate::reader::{Reading, get};
 
@@ -49,15 +48,45 @@ async fn a_stream_goes_on_exactly_where_it_was() -> Result<()> {
         let last = stream.next().await?.context("the fourth")?;
         assert!(shown.iter().all(|one| one.id != last.id), "each comes once");
     }
-    let mut none = Reading::open(at, "?types=engagement.opened", Some(&shown[0].id)).await?;
-    let quiet = timeout(Duration::from_millis(300), none.next()).await;
-    assert!(quiet.is_err(), "nothing of another type: {quiet:?}");
+    let mut opened = Reading::open(at, "?types=engagement.opened", Some(&shown[0].id)).await?;
+    open_one(&caller, "first").await?;
+    let first = opened.next().await?.context("an event")?;
+    assert_eq!(first.kind, "engagement.opened", "nothing of another type before it");
     for query in ["?cursor=nonsense", "?types=nonsense", "?other=1"] {
         let refused = get(at, query, None).await?;
         assert_eq!(refused.status(), 400, "{query}");
     }
-    drop(none);
+    drop(opened);
     server.stop().await
+}
+
+#[tokio::test]
+async fn who_breaks_off_before_the_first_event_misses_nothing() -> Result<()> {
+    let server = TestServer::start().await?;
+    let (at, caller) = ((server.origin(), server.api_key()), server.caller()?);
+    let answer = poll(&caller).await?;
+    let mut stream = Reading::open(at, "?types=engagement.opened", None).await?;
+    let place = stream.place().await?;
+    drop(stream);
+    // Of another type, and then what it waits for.
+    caller.post(&answer, &json!({})).await?;
+    open_one(&caller, "while away").await?;
+    let mut stream = Reading::open(at, "?types=engagement.opened", Some(&place)).await?;
+    let shown = stream.next().await?.context("an event")?;
+    assert_eq!(shown.data["data"]["notification_id"], "while away");
+    drop(stream);
+    server.stop().await
+}
+
+/// Has a device open a notification.
+async fn open_one(caller: &Caller, notification: &str) -> Result<()> {
+    let phone = json!({"device_id": "phone", "platform": "android", "sdk_type": "android_push"});
+    caller.post("/v1/devices", &phone).await?;
+    let own = json!({"id": notification, "text": "t", "platforms": ["android"]});
+    caller.post("/v1/notifications/notify", &own).await?;
+    let event = json!({"type": "opened", "notification_id": notification, "device_id": "phone"});
+    caller.post("/v1/events", &json!({"events": [event]})).await?;
+    Ok(())
 }
 
 #[tokio::test]

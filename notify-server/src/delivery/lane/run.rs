@@ -8,7 +8,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::Lane;
 use super::hand::Hand;
-use crate::delivery::changes::Heard;
+use crate::changes::Heard;
 use crate::delivery::job::Job;
 use crate::delivery::page::PageEnd;
 use crate::store::{DispatchNo, OpenPage, StoreError};

@@ -24,7 +24,7 @@ struct Stage {
     answers: Answers,
     id: AppId,
     app: AppNo,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Stage {
@@ -36,7 +36,7 @@ impl Stage {
         let id = AppId(Uuid::now_v7());
         let app = NewApp { name: "Shop".to_owned(), language: "en".to_owned() };
         let app = store.create_app(id, app, None, NOW).await.unwrap();
-        Self { store, answers, id, app, _folder: folder }
+        Self { store, answers, id, app, folder }
     }
 
     async fn make(&self, draft: CampaignDraft) -> CampaignRef {
@@ -184,6 +184,21 @@ async fn every_change_that_shows_is_shown_to_whoever_asks_after_it() {
     assert_eq!(stage.shows(other).await["features"], json!([]));
     stage.store.delete_app(stage.id).await.unwrap();
     assert!(stage.is_gone(other).await && stage.is_gone(CampaignRef::Default).await);
+}
+
+#[tokio::test]
+async fn what_another_server_wrote_shows_after_seconds() {
+    let stage = Stage::set().await;
+    let campaign = stage.make(draft(CampaignLayout::ContentWithTwo, &[])).await;
+    stage.shows(campaign).await;
+    let file = stage.folder.path().join("notify.db");
+    let other = SqliteStore::open(&file, SqliteOptions::default()).unwrap();
+    let CampaignRef::Id(id) = campaign else { unreachable!() };
+    other.set_campaign_status(stage.app, id, CampaignStatus::Disabled).await.unwrap();
+    tokio::time::pause();
+    tokio::time::advance(KEPT_MAX).await;
+    tokio::time::resume();
+    assert!(stage.is_gone(campaign).await);
 }
 
 #[tokio::test]
