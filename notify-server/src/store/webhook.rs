@@ -17,6 +17,10 @@ pub const MESSAGES_PENDING_MAX: i64 = 1_000;
 pub const MESSAGES_KEPT_MS: i64 = 7 * 86_400_000;
 /// Why the messages of a webhook end that is disabled.
 pub const WEBHOOK_DISABLED: &str = "webhook_disabled";
+/// Why a webhook is disabled whose endpoint answered 410.
+pub const WEBHOOK_GONE: &str = "gone";
+/// Why a webhook is disabled that failed for too long.
+pub const WEBHOOK_FAILING: &str = "failing";
 /// Why a message ends that is about what was erased meanwhile.
 pub const MESSAGE_ERASED: &str = "erased";
 
@@ -103,8 +107,6 @@ pub struct ClaimedMessage {
     pub attempts: u32,
     /// What its schedule counts from.
     pub started_at: Timestamp,
-    /// When the webhook began to fail; `None` after a success.
-    pub failing_since: Option<Timestamp>,
 }
 
 /// How a message goes on.
@@ -140,8 +142,13 @@ pub struct AttemptOutcome {
     pub latency_ms: u64,
     /// When it was tried.
     pub at: Timestamp,
-    /// Disables the webhook for that reason.
-    pub disable: Option<&'static str>,
+    /// Where it was sent. What another address than the webhook's own said counts for the message
+    /// alone.
+    pub url: String,
+    /// Whether the endpoint wants nothing more (410): the webhook is disabled.
+    pub is_gone: bool,
+    /// A failure disables a webhook that has been failing since then or for longer.
+    pub failing_before: Timestamp,
 }
 
 /// Webhooks of applications.
@@ -175,7 +182,7 @@ pub trait WebhookStore {
     ) -> Result<Page<Webhook>, StoreError>;
 
     /// Changes a webhook. Disabling it ends what waits for it; enabling it again forgives its
-    /// failures, and tells it of what happens from then on.
+    /// failures, and tells it of what happens from then on. Another url has not failed yet.
     async fn change_webhook(
         &self,
         app: AppNo,
@@ -247,5 +254,9 @@ pub trait WebhookStore {
     async fn release_messages(&self) -> Result<(), StoreError>;
 
     /// Commits what an attempt came to, unless another claim holds the message by now or it ended.
-    async fn settle_message(&self, outcome: AttemptOutcome) -> Result<(), StoreError>;
+    /// Why the webhook was disabled by it, if it was: as it stands now, not as it was claimed.
+    async fn settle_message(
+        &self,
+        outcome: AttemptOutcome,
+    ) -> Result<Option<&'static str>, StoreError>;
 }

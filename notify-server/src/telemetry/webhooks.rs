@@ -45,9 +45,11 @@ impl WebhookMetrics {
             MessageStep::Failed => "failed",
         };
         self.attempts.get_or_create(&Attempted { outcome: word, reason }).inc();
-        if let Some(reason) = outcome.disable {
-            self.disabled.get_or_create(&Disabled { reason }).inc();
-        }
+    }
+
+    /// Counts a webhook that was disabled.
+    pub(crate) fn disabled(&self, reason: &'static str) {
+        self.disabled.get_or_create(&Disabled { reason }).inc();
     }
 
     /// Counts events that were dropped.

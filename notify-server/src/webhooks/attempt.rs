@@ -11,13 +11,13 @@ use notify_core::WebhookData;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::schedule::{self, FAILING_MAX_MS, Failed};
+use super::schedule::{self, Failed};
 use super::{Around, body, signature};
 use crate::clock::SharedClock;
 use crate::outbound::Outbound;
 use crate::providers::{ADDRESS_NOT_ALLOWED, Http1, retry_after};
 use crate::secrets::{MasterKey, SecretError};
-use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep};
+use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep, WEBHOOK_GONE};
 
 /// Longest attempt, the connection included (Standard Webhooks: 15 to 30 s).
 pub(super) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ pub(super) struct Ended {
     pub(super) step: MessageStep,
     pub(super) status: Option<u16>,
     pub(super) reason: Option<&'static str>,
-    pub(super) disable: Option<&'static str>,
+    pub(super) is_gone: bool,
 }
 
 /// What came back.
@@ -106,15 +106,14 @@ impl Attempts {
         deadline: Instant,
     ) -> Result<(StatusCode, HeaderMap), Came> {
         self.http.post_for_head(url, headers, body, deadline).await.map_err(|failure| {
-            let again = !failure.is_not_allowed;
-            // Words of ours: what the peer or its name server said is not told.
+            // Words of ours: what the peer or its name server said is not told. A name that leads
+            // inside is one that leads nowhere, so that nobody learns which names there are.
             let reason = match failure.without_cause().reason.as_ref() {
                 "timeout" => "timeout",
-                "connect_failed" => "connect_failed",
-                ADDRESS_NOT_ALLOWED => ADDRESS_NOT_ALLOWED,
+                "connect_failed" | ADDRESS_NOT_ALLOWED => "connect_failed",
                 _ => "connection_cut",
             };
-            Came::Nothing { reason, again }
+            Came::Nothing { reason, again: true }
         })
     }
 
@@ -139,43 +138,72 @@ fn headers(id: &str, seconds: i64, signature: &str) -> HeaderMap {
 /// The one place with policy: 2xx is a success, 410 the end of the endpoint, everything else a
 /// failure that is tried again while the schedule lasts; a test is tried once.
 fn decide(came: &Came, message: &ClaimedMessage, clock: &SharedClock) -> Ended {
-    let (status, reason, again, slowed, retry_after) = match came {
-        Came::Answer { status, .. } if status.is_success() => {
-            let status = Some(status.as_u16());
-            return Ended { step: MessageStep::Delivered, status, reason: None, disable: None };
-        }
-        Came::Answer { status, retry_after } => {
-            let (reason, again) = match *status {
-                StatusCode::GONE => ("gone", false),
-                status if status.is_redirection() => ("redirected", true),
-                _ => ("status", true),
-            };
-            let slowed = matches!(status.as_u16(), 429 | 502 | 504);
-            (Some(status.as_u16()), reason, again, slowed, *retry_after)
-        }
-        Came::Nothing { reason, again } => (None, *reason, *again, *reason == "timeout", None),
+    let status = came.status();
+    let told = status.map(|status| status.as_u16());
+    let ended = |step, reason| Ended {
+        step,
+        status: told,
+        reason,
+        is_gone: status == Some(StatusCode::GONE),
     };
-    let now = clock.now();
+    if status.is_some_and(|status| status.is_success()) {
+        return ended(MessageStep::Delivered, None);
+    }
     let is_test = matches!(message.data, WebhookData::WebhookTest(_));
-    let since = message.failing_since.unwrap_or(now);
-    let disable = if reason == "gone" {
-        Some("gone")
-    } else {
-        (now.ms_since(since) >= FAILING_MAX_MS).then_some("failing")
-    };
-    let step = if again && !is_test {
+    let step = if came.is_worth_another() && !is_test {
         let failed = Failed {
             attempts: message.attempts + 1,
             started_at: message.started_at,
-            now,
-            is_slowed: slowed,
-            retry_after,
+            now: clock.now(),
+            is_slowed: came.is_slowed(),
+            retry_after: came.retry_after(),
         };
         schedule::after(failed, fastrand::f64() * 2.0 - 1.0)
     } else {
         MessageStep::Failed
     };
-    Ended { step, status, reason: Some(reason), disable }
+    ended(step, Some(came.reason()))
+}
+
+impl Came {
+    fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Answer { status, .. } => Some(*status),
+            Self::Nothing { .. } => None,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Answer { retry_after, .. } => *retry_after,
+            Self::Nothing { .. } => None,
+        }
+    }
+
+    /// A word for a failure.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Answer { status: StatusCode::GONE, .. } => WEBHOOK_GONE,
+            Self::Answer { status, .. } if status.is_redirection() => "redirected",
+            Self::Answer { .. } => "status",
+            Self::Nothing { reason, .. } => reason,
+        }
+    }
+
+    fn is_worth_another(&self) -> bool {
+        match self {
+            Self::Answer { status, .. } => *status != StatusCode::GONE,
+            Self::Nothing { again, .. } => *again,
+        }
+    }
+
+    /// Whether the endpoint was too slow, or asks for less.
+    fn is_slowed(&self) -> bool {
+        match self {
+            Self::Answer { status, .. } => matches!(status.as_u16(), 429 | 502 | 504),
+            Self::Nothing { reason, .. } => *reason == "timeout",
+        }
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::Around;
 use super::attempt::{ATTEMPT_TIMEOUT, Attempts};
 use super::happened::Happened;
+use super::schedule::FAILING_MAX_MS;
 use crate::causes::with_causes;
 use crate::changes::Changes;
 use crate::clock::SharedClock;
@@ -34,13 +35,10 @@ const MADE_PER_CLAIM: usize = 100;
 /// Least time between two looks, so that a storm of events costs a few. Real time: it paces the
 /// machine.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long until it looks again though nothing is due, in milliseconds.
+const LOOK_AT_LEAST_EVERY_MS: i64 = 60_000;
 /// How soon again after storage failed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How often what is over is trimmed, in milliseconds.
-const TRIM_EVERY_MS: i64 = 60_000;
-/// Time between two steps of a trim, which leaves the writer to others.
-const TRIM_PAUSE: Duration = Duration::from_millis(50);
-
 /// The engine.
 pub(super) struct Engine {
     store: SharedStore,
@@ -69,22 +67,20 @@ impl Engine {
     pub(super) async fn run(self, stopping: CancellationToken) {
         let (mut settled, mut happened) =
             (self.settled.subscribe(), self.happened.subscribe_to_all());
-        let mut trim_at = self.clock.now();
         if let Err(error) = self.store.release_messages().await {
             // Their leases run out.
             let cause = with_causes(&error);
             tracing::warn!(cause, "what was claimed before the start was not given back");
         }
         loop {
-            if self.clock.now() >= trim_at {
-                trim_at = self.clock.now().plus_ms(TRIM_EVERY_MS);
-                self.trim(&stopping).await;
-            }
             let looked_at = Instant::now();
             let until = match self.look().await {
                 // There is more to look at than one claim does.
                 Ok((_, true)) => self.clock.now(),
-                Ok((next_at, false)) => next_at.map_or(trim_at, |next| next.min(trim_at)),
+                Ok((next_at, false)) => {
+                    let later = self.clock.now().plus_ms(LOOK_AT_LEAST_EVERY_MS);
+                    next_at.map_or(later, |next| next.min(later))
+                }
                 Err(error) => {
                     let cause = with_causes(&error);
                     tracing::warn!(cause, "webhooks cannot be looked after; it is tried again");
@@ -157,41 +153,22 @@ impl Engine {
                 let began = (Instant::now(), clock.now());
                 let outcome = attempt(&attempts, &to, (webhook, number), &message, began).await;
                 metrics.attempted(&outcome);
-                if let Err(error) = store.settle_message(outcome).await {
-                    let cause = with_causes(&error);
-                    tracing::warn!(cause, "what came of a webhook's message was not stored");
+                match store.settle_message(outcome).await {
+                    Ok(None) => {}
+                    Ok(Some(reason)) => {
+                        metrics.disabled(reason);
+                        tracing::warn!(app = %to.app, webhook = %to.id, reason, "a webhook was disabled");
+                    }
+                    Err(error) => {
+                        let cause = with_causes(&error);
+                        tracing::warn!(cause, "what came of a webhook's message was not stored");
+                    }
                 }
                 drop(slot);
                 settled.tell();
             });
         }
         Ok(started)
-    }
-
-    async fn trim(&self, stopping: &CancellationToken) {
-        loop {
-            match self.store.trim_events(self.clock.now()).await {
-                Ok(trimmed) => {
-                    self.metrics.dropped(trimmed.dropped);
-                    if trimmed.dropped > 0 {
-                        let events = trimmed.dropped;
-                        tracing::warn!(events, "webhooks did not keep up: events were dropped");
-                    }
-                    if !trimmed.more {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    let cause = with_causes(&error);
-                    tracing::warn!(cause, "events that are over were not deleted");
-                    return;
-                }
-            }
-            tokio::select! {
-                () = stopping.cancelled() => return,
-                () = tokio::time::sleep(TRIM_PAUSE) => {}
-            }
-        }
     }
 }
 
@@ -203,9 +180,6 @@ async fn attempt(
     (began, at): (Instant, Timestamp),
 ) -> AttemptOutcome {
     let ended = attempts.make(to, message).await;
-    if let Some(reason) = ended.disable {
-        tracing::warn!(app = %to.app, webhook = %to.id, reason, "a webhook was disabled");
-    }
     AttemptOutcome {
         webhook,
         message: message.no,
@@ -215,7 +189,9 @@ async fn attempt(
         reason: ended.reason,
         latency_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         at,
-        disable: ended.disable,
+        url: to.url.clone(),
+        is_gone: ended.is_gone,
+        failing_before: at.plus_ms(-FAILING_MAX_MS),
     }
 }
 

@@ -16,6 +16,7 @@ mod happened;
 mod schedule;
 mod secret;
 mod signature;
+mod trim;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,7 @@ use self::attempt::Attempts;
 use self::engine::Engine;
 use self::happened::Happened;
 pub(crate) use self::secret::{make_secret, open_secret};
+use self::trim::Trimmer;
 use crate::changes::Changes;
 use crate::clock::SharedClock;
 use crate::outbound::Outbound;
@@ -75,6 +77,9 @@ impl Webhooks {
         around.store.subscribe(happened.clone());
         let (stopping, tasks) = (CancellationToken::new(), TaskTracker::new());
         let attempts = Attempts::new(&around);
+        let (store, clock, metrics) =
+            (around.store.clone(), around.clock.clone(), around.metrics.clone());
+        tasks.spawn(Trimmer { store, clock, metrics }.run(stopping.clone()));
         let engine = Engine::new(around, attempts, (settled, happened), tasks.clone());
         tasks.spawn(engine.run(stopping.clone()));
         (Self { stopping, tasks }, view)

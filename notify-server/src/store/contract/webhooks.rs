@@ -16,6 +16,7 @@ use crate::store::{
 };
 
 const CLAIM: i64 = 77;
+const URL: &str = "https://hook.example/x";
 
 fn message_id() -> WebhookMessageId {
     WebhookMessageId(Uuid::now_v7())
@@ -23,8 +24,7 @@ fn message_id() -> WebhookMessageId {
 
 async fn webhook(store: &dyn Store, app: AppNo, events: &[WebhookEventType]) -> WebhookId {
     let secret = SealedSecret { id: WebhookId(Uuid::now_v7()), sealed: vec![1] };
-    let url = "https://hook.example/x".to_owned();
-    let new = NewWebhook { url, events: events.to_vec(), description: None };
+    let new = NewWebhook { url: URL.to_owned(), events: events.to_vec(), description: None };
     given::now(store.create_webhook(app, new, secret, NOW, None).await.unwrap()).id
 }
 
@@ -50,7 +50,9 @@ fn outcome(webhook: WebhookNo, message: &ClaimedMessage, step: MessageStep) -> A
         reason: (step != MessageStep::Delivered).then_some("status"),
         latency_ms: 12,
         at: NOW,
-        disable: None,
+        url: URL.to_owned(),
+        is_gone: false,
+        failing_before: NOW.plus_ms(-1),
     }
 }
 
@@ -288,7 +290,7 @@ pub async fn a_message_is_tried_by_one_until_it_is_over(store: &dyn Store) {
     assert_eq!((attempt.next_attempt_at, attempt.latency_ms), (Some(due_at), Some(12)));
     assert_eq!(store.webhook(app, hook, NOW).await.unwrap().failing_since, Some(NOW));
     let messages = claimed(store, due_at, 5).await.messages;
-    assert_eq!((messages[0].attempts, messages[0].failing_since), (1, Some(NOW)));
+    assert_eq!(messages[0].attempts, 1);
     store.settle_message(outcome(no, &messages[0], MessageStep::Delivered)).await.unwrap();
     let attempt = read().await;
     assert_eq!((attempt.outcome, attempt.attempts), (WebhookOutcome::Delivered, 2));
@@ -301,6 +303,42 @@ pub async fn a_message_is_tried_by_one_until_it_is_over(store: &dyn Store) {
     assert_eq!(claimed(store, NOW, 5).await.messages[0].attempts, 0);
 }
 
+pub async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &dyn Store) {
+    let app = given::app(store).await;
+    let hook = webhook(store, app, &[]).await;
+    given::devices(store, app, 6).await;
+    for device in 0..6 {
+        opened(store, app, &format!("d00{device}"), EventType::Opened).await;
+    }
+    let no = store.webhook_work(NOW).await.unwrap().ready[0];
+    let messages = claimed(store, NOW, 6).await.messages;
+    let failed = |place: usize, at: Timestamp| AttemptOutcome {
+        at,
+        failing_before: at.plus_ms(-1_000),
+        ..outcome(no, &messages[place], MessageStep::Failed)
+    };
+    let late = NOW.plus_ms(1_000);
+    assert_eq!(store.settle_message(failed(0, NOW)).await.unwrap(), None);
+    // A success in between, which the attempts under way know nothing of, is the end of failing.
+    store.settle_message(outcome(no, &messages[1], MessageStep::Delivered)).await.unwrap();
+    assert_eq!(store.settle_message(failed(2, late)).await.unwrap(), None);
+    let read = async || store.webhook(app, hook, NOW).await.unwrap();
+    assert_eq!(read().await.failing_since, Some(late));
+    // Another url has not failed, and is not gone because the one before is.
+    let url = Some("https://hook.example/other".to_owned());
+    let change = WebhookChange { url: url.clone(), ..WebhookChange::default() };
+    store.change_webhook(app, hook, change, late).await.unwrap();
+    let later = late.plus_ms(5_000);
+    let gone = AttemptOutcome { is_gone: true, ..failed(3, later) };
+    assert_eq!(store.settle_message(gone).await.unwrap(), None);
+    let now = read().await;
+    assert_eq!((now.enabled, now.failing_since), (true, None));
+    let at_url = |outcome| AttemptOutcome { url: url.clone().unwrap(), ..outcome };
+    assert_eq!(store.settle_message(at_url(failed(4, late))).await.unwrap(), None);
+    let failing = store.settle_message(at_url(failed(5, later))).await.unwrap();
+    assert_eq!((failing, read().await.enabled), (Some("failing"), false));
+}
+
 pub async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &dyn Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
@@ -308,9 +346,8 @@ pub async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &dyn Stor
     opened(store, app, "d000", EventType::Opened).await;
     let no = store.webhook_work(NOW).await.unwrap().ready[0];
     let messages = claimed(store, NOW, 5).await.messages;
-    let gone =
-        AttemptOutcome { disable: Some("gone"), ..outcome(no, &messages[0], MessageStep::Failed) };
-    store.settle_message(gone).await.unwrap();
+    let gone = AttemptOutcome { is_gone: true, ..outcome(no, &messages[0], MessageStep::Failed) };
+    assert_eq!(store.settle_message(gone).await.unwrap(), Some("gone"));
     let read = async || store.webhook(app, hook, NOW).await.unwrap();
     let disabled = read().await;
     assert_eq!((disabled.enabled, disabled.disabled_reason.as_deref()), (false, Some("gone")));

@@ -193,7 +193,10 @@ impl WebhookStore for SqlStore {
         self.write(|tx| claim::release(tx)).await
     }
 
-    async fn settle_message(&self, outcome: AttemptOutcome) -> Result<(), StoreError> {
+    async fn settle_message(
+        &self,
+        outcome: AttemptOutcome,
+    ) -> Result<Option<&'static str>, StoreError> {
         self.write(move |tx| claim::settle(tx, &outcome)).await
     }
 }
@@ -241,7 +244,8 @@ fn change(
     let types = change.events.as_deref().map(|events| EventTypes::of(events).0);
     tx.prepare_cached(
         "update webhooks set url = coalesce(?2, url), events = coalesce(?3, events),
-         description = coalesce(?4, description), updated_at = ?5 where no = ?1",
+         description = coalesce(?4, description), updated_at = ?5,
+         failing_since = iif(?2 <> url, null, failing_since) where no = ?1",
     )?
     .execute(params![no.0, change.url, types, change.description, at.as_ms()])?;
     match change.enabled {

@@ -8,7 +8,8 @@ use super::disable;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{
     AppNo, AttemptOutcome, ClaimedMessage, ClaimedWebhook, MESSAGE_ERASED, MESSAGES_PENDING_MAX,
-    MessageNo, MessageStep, StoreError, WebhookClaim, WebhookNo, WebhookWork,
+    MessageNo, MessageStep, StoreError, WEBHOOK_FAILING, WEBHOOK_GONE, WebhookClaim, WebhookNo,
+    WebhookWork,
 };
 
 /// Most events that a claim looks at.
@@ -46,7 +47,6 @@ struct Target {
     claimed: ClaimedWebhook,
     events: i64,
     cursor: i64,
-    failing_since: Option<Timestamp>,
 }
 
 /// Takes messages of a webhook.
@@ -79,16 +79,8 @@ pub(super) fn claim(
             "update webhook_messages set claim = ?2, claimable_at = ?3 where no = ?1",
         )?
         .execute([no.0, claim.claim, claim.lease_until.as_ms()])?;
-        let (at, failing_since) = (subject.at, target.failing_since);
-        claimed.messages.push(ClaimedMessage {
-            no,
-            id,
-            at,
-            data,
-            attempts,
-            started_at,
-            failing_since,
-        });
+        let at = subject.at;
+        claimed.messages.push(ClaimedMessage { no, id, at, data, attempts, started_at });
     }
     Ok(Some(claimed))
 }
@@ -97,8 +89,7 @@ fn target(tx: &Connection, claim: &WebhookClaim) -> Result<Option<Target>, Store
     let found = tx
         .prepare_cached(
             "select a.no, a.id, w.id, w.url, w.sealed,
-             iif(w.previous_until > ?2, w.previous_sealed, null), w.events, w.cursor,
-             w.failing_since
+             iif(w.previous_until > ?2, w.previous_sealed, null), w.events, w.cursor
              from webhooks w join apps a on a.no = w.app_no
              where w.no = ?1 and w.enabled = 1 and a.status = 'active'",
         )?
@@ -115,7 +106,6 @@ fn target(tx: &Connection, claim: &WebhookClaim) -> Result<Option<Target>, Store
                 },
                 events: row.get(6)?,
                 cursor: row.get(7)?,
-                failing_since: row.get::<Option<i64>>(8)?.map(Timestamp),
             })
         })
         .optional()?;
@@ -199,7 +189,10 @@ fn end_erased(tx: &Connection, no: MessageNo, at: Timestamp) -> Result<(), Store
 }
 
 /// Writes what became of a message.
-pub(super) fn settle(tx: &Connection, outcome: &AttemptOutcome) -> Result<(), StoreError> {
+pub(super) fn settle(
+    tx: &Connection,
+    outcome: &AttemptOutcome,
+) -> Result<Option<&'static str>, StoreError> {
     let (state, due_at) = match outcome.step {
         MessageStep::Again { due_at } => (0, Some(due_at.as_ms())),
         MessageStep::Delivered => (1, None),
@@ -223,20 +216,34 @@ pub(super) fn settle(tx: &Connection, outcome: &AttemptOutcome) -> Result<(), St
             outcome.at.as_ms(),
         ])?;
     if held == 0 {
-        return Ok(());
+        return Ok(None);
     }
-    let failing = (outcome.step != MessageStep::Delivered).then_some(outcome.at.as_ms());
-    tx.prepare_cached(
-        "update webhooks set failing_since = iif(?2 is null, null, coalesce(failing_since, ?2))
-         where no = ?1 and (failing_since is null) <> (?2 is null)",
-    )?
-    .execute(params![outcome.webhook.0, failing])?;
-    if let Some(reason) = outcome.disable {
-        disable(tx, outcome.webhook, Some(reason), outcome.at)?;
-        let app: AppNo = tx
-            .prepare_cached("select app_no from webhooks where no = ?1")?
-            .query_row([outcome.webhook.0], |row| row.get(0).map(AppNo))?;
-        super::super::event::note_wanted(tx, app)?;
+    judge(tx, outcome)
+}
+
+/// Writes what a message says of its webhook; why that was disabled.
+fn judge(tx: &Connection, outcome: &AttemptOutcome) -> Result<Option<&'static str>, StoreError> {
+    let (app, is_asked, since) = tx
+        .prepare_cached("select app_no, url = ?2, failing_since from webhooks where no = ?1")?
+        .query_row(params![outcome.webhook.0, outcome.url], |row| {
+            let since = row.get::<Option<i64>>(2)?.map(Timestamp);
+            Ok((AppNo(row.get(0)?), row.get::<bool>(1)?, since))
+        })?;
+    if !is_asked {
+        return Ok(None);
     }
-    Ok(())
+    let is_failing = outcome.step != MessageStep::Delivered;
+    if since.is_some() != is_failing {
+        tx.prepare_cached("update webhooks set failing_since = ?2 where no = ?1")?
+            .execute(params![outcome.webhook.0, is_failing.then_some(outcome.at.as_ms())])?;
+    }
+    let is_over = is_failing && since.is_some_and(|since| since <= outcome.failing_before);
+    let reason = match (outcome.is_gone, is_over) {
+        (true, _) => WEBHOOK_GONE,
+        (false, true) => WEBHOOK_FAILING,
+        (false, false) => return Ok(None),
+    };
+    disable(tx, outcome.webhook, Some(reason), outcome.at)?;
+    super::super::event::note_wanted(tx, app)?;
+    Ok(Some(reason))
 }
