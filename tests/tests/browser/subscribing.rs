@@ -9,6 +9,9 @@ use crate::stage::{Stage, first, page_of, site_for};
 
 /// Another VAPID key: any 32 bytes below the order of the curve are one.
 const OTHER_KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc";
+/// A visit a day later.
+const TOMORROW: &str = "(Date.now = ((now) => () => now() + 25 * 3600 * 1000)(Date.now.bind(Date)),
+    Notify.init({ app: new URLSearchParams(location.search).get('app') }))";
 
 #[tokio::test]
 async fn the_example_page_subscribes_and_leaves() -> Result<()> {
@@ -54,6 +57,41 @@ async fn the_example_page_subscribes_and_leaves() -> Result<()> {
     assert_eq!(stage.run("localStorage.subscribed === undefined").await?, true);
     let gone = devices.devices().get(&DeviceId::new(&*id).expect("an id")).await;
     assert!(matches!(gone, Err(notify_client::Error::NotFound { .. })), "{gone:?}");
+    stage.stop().await
+}
+
+#[tokio::test]
+async fn who_left_while_the_server_was_away_is_not_subscribed_again() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    let id = stage.subscribe().await?;
+    stage.run("globalThis.fetch = async () => { throw new TypeError('away'); }; true").await?;
+    let left = "Notify.unsubscribe().then(() => 'told', (error) => error.status)";
+    assert_eq!(stage.run(left).await?, 0, "the page learns that the server was not told");
+    // Within a day and after it, with the server still away: nobody is asked to subscribe.
+    let tomorrow = format!("{TOMORROW}.then(({{ subscribed }}) => subscribed)");
+    assert_eq!(stage.run(&tomorrow).await?, false);
+    let client = stage.server.client();
+    let device_id = DeviceId::new(&*id).expect("an id");
+    client.devices().get(&device_id).await?;
+    // The next visit tells it.
+    stage.reload().await?;
+    stage.shows("Not subscribed.").await?;
+    assert_eq!(stage.run("localStorage.times").await?, "1");
+    let gone = client.devices().get(&device_id).await;
+    assert!(matches!(gone, Err(notify_client::Error::NotFound { .. })), "{gone:?}");
+    stage.stop().await
+}
+
+#[tokio::test]
+async fn a_time_zone_that_the_site_gave_stays() -> Result<()> {
+    let mut stage = Stage::set("").await?;
+    let id = stage.subscribe().await?;
+    stage.run("Notify.subscribe({ timezone: 'GMT+09:30' })").await?;
+    let subscribed = format!("{TOMORROW}.then(({{ subscribed }}) => subscribed)");
+    assert_eq!(stage.run(&subscribed).await?, true);
+    let device_id = DeviceId::new(&*id).expect("an id");
+    let device = stage.server.client().devices().get(&device_id).await?;
+    assert_eq!(device.details.timezone.as_deref(), Some("GMT+09:30"));
     stage.stop().await
 }
 

@@ -47,13 +47,30 @@ async function inStore(name, mode, work) {
   }
 }
 
-// The browser as it subscribed: {server, app, deviceId, secret, details, refreshedAt}.
+// The browser as it subscribed: {server, app, deviceId, secret, details, refreshedAt}; `leaving` once the
+// person ended that, until the server knows.
 const readState = () => inStore('state', 'readonly', (store) => store.get('browser'));
 const writeState = (state) => inStore('state', 'readwrite', (store) => store.put(state, 'browser'));
 
 async function forget() {
   await inStore('state', 'readwrite', (store) => store.clear());
   await inStore('reports', 'readwrite', (store) => store.clear());
+}
+
+/** The state of a browser that is subscribed. */
+async function subscribedState() {
+  const state = await readState();
+  return state && !state.leaving ? state : undefined;
+}
+
+/** Tells the server that the person left, and forgets; what cannot be told now is told later. */
+async function leave(state) {
+  try {
+    await call(state, 'DELETE', `/devices/${state.deviceId}`, { secret: state.secret });
+  } catch (error) {
+    if (error.status !== 401) throw error;
+  }
+  await forget();
 }
 
 /** Calls the server; `at` is {server, app}. */
@@ -118,7 +135,7 @@ async function subscribeWith(at, pushManager, details) {
 
 /** What is shown beside a notification; null where the browser is no device. */
 async function enrichmentOf(campaignId, notificationId) {
-  const state = await readState();
+  const state = await subscribedState();
   if (!state) return null;
   const query = notificationId ? `?notification_id=${encodeURIComponent(notificationId)}` : '';
   const path = `/devices/${state.deviceId}/enrichments/${encodeURIComponent(campaignId)}${query}`;
@@ -150,7 +167,7 @@ async function sendReports() {
 }
 
 async function sendKept() {
-  const state = await readState();
+  const state = await subscribedState();
   if (!state) return;
   for (;;) {
     let keys;

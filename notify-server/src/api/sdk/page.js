@@ -3,8 +3,8 @@
 
 const REFRESHED_EVERY_MS = 24 * 3600 * 1000;
 const WORKER_DEFAULT = '/notify-sw.js';
-// The server that this file comes from, unless `init` names another.
-const CAME_FROM = document.currentScript ? new URL(document.currentScript.src).origin : undefined;
+// The server that this file comes from, below `/sdk/`, unless `init` names another.
+const CAME_FROM = document.currentScript ? new URL('..', document.currentScript.src).href : undefined;
 
 let settings;
 
@@ -24,6 +24,11 @@ async function ownState() {
   const { server, app } = configured();
   const state = await readState();
   return state && state.server === server && state.app === app ? state : undefined;
+}
+
+async function isOwn() {
+  const state = await ownState();
+  return Boolean(state) && !state.leaving;
 }
 
 /** `GMT+02:00` and `120`, as the server reads them. */
@@ -69,6 +74,11 @@ async function init({ app, server = CAME_FROM, worker = WORKER_DEFAULT, scope } 
   if (!isSupported()) return { subscribed: false };
   let state = await ownState();
   if (!state) return { subscribed: false };
+  if (state.leaving) {
+    // Who left is not subscribed again, however long the server cannot be told.
+    await unsubscribe().catch(() => undefined);
+    return { subscribed: false };
+  }
   if (permission() === 'granted' && Date.now() - state.refreshedAt > REFRESHED_EVERY_MS) {
     // A server that is away now is asked again with the next page.
     await refresh(state).catch(() => undefined);
@@ -80,7 +90,9 @@ async function init({ app, server = CAME_FROM, worker = WORKER_DEFAULT, scope } 
 
 async function refresh(state) {
   const { pushManager } = await registration();
-  await subscribeWith(settings, pushManager, { ...state.details, ...offset() });
+  // A time zone that the site gave stays; that of the browser may be another one by now.
+  const zone = 'utc_offset' in state.details ? offset() : {};
+  await subscribeWith(settings, pushManager, { ...state.details, ...zone });
 }
 
 /**
@@ -103,27 +115,23 @@ async function subscribe({ language = navigator.language, timezone, tags } = {})
 /** Ends the subscription and erases the device with all that the server keeps about it. */
 async function unsubscribe() {
   const state = await ownState();
+  // Before anything can fail: whatever comes later must not subscribe this browser again.
+  if (state) await writeState({ ...state, leaving: true });
   const registered = await navigator.serviceWorker.getRegistration(settings.scope);
   const subscription = await registered?.pushManager.getSubscription();
   // First, so that nothing arrives any more even where the server cannot be told.
   await subscription?.unsubscribe();
-  if (!state) return;
-  try {
-    await call(state, 'DELETE', `/devices/${state.deviceId}`, { secret: state.secret });
-  } catch (error) {
-    if (error.status !== 401) throw error;
-  }
-  await forget();
+  if (state) await leave(state);
 }
 
 /** What the campaign of a notification shows beside it; null for a browser that is not subscribed. */
 async function enrichment(campaignId, { notificationId } = {}) {
-  return (await ownState()) ? enrichmentOf(campaignId, notificationId) : null;
+  return (await isOwn()) ? enrichmentOf(campaignId, notificationId) : null;
 }
 
 /** Reports what the person did: `received`, `opened`, `clicked` or `dismissed`. */
 async function report(type, notificationId) {
-  if (await ownState()) await reportOf(type, notificationId);
+  if (await isOwn()) await reportOf(type, notificationId);
 }
 
 globalThis.Notify = Object.freeze({

@@ -59,6 +59,10 @@ async function open(url) {
 async function renew() {
   const state = await readState();
   if (!state) return;
+  if (state.leaving) {
+    await leave(state);
+    return;
+  }
   // Where the server cannot be told now, the next visit tells it, and not a day later.
   await writeState({ ...state, refreshedAt: 0 });
   await subscribeWith(state, self.registration.pushManager, state.details);
