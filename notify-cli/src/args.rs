@@ -58,7 +58,7 @@ pub(crate) enum Command {
     /// Create, change and list campaigns.
     #[command(subcommand)]
     Campaigns(commands::campaigns::Campaigns),
-    /// Create, list and delete feeds.
+    /// Create, list, check and delete feeds.
     #[command(subcommand)]
     Feeds(commands::feeds::Feeds),
     /// Read and answer polls.

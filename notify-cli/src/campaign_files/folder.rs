@@ -99,7 +99,8 @@ impl Folder {
         Ok((file, written))
     }
 
-    /// A name that no file of the folder has, whatever its letter case.
+    /// A name that no file of the folder has. It is in small letters, and that of a file that differs in
+    /// its letter case alone is the same where the file system says so.
     fn free_name(&self, name: &str, format: FileFormat) -> String {
         let slug = slug(name);
         let names = (1..).map(|number| match number {

@@ -4,26 +4,44 @@ use notify_client::{
     Client, Error,
     notify_core::{CampaignId, CampaignStatus},
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::{Campaign, Remote, difference, feeds_mut, folder::Local};
 use crate::failure::{Failure, broken_rules};
 
-/// What happens to a campaign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// What happens to a campaign. It is shown as a word, in small letters.
+#[derive(Debug)]
 pub(crate) enum Action {
     /// It is made.
-    Create,
+    Create(Campaign),
     /// It gets what the file says.
-    Update,
+    Update {
+        /// Which.
+        id: CampaignId,
+        /// What the file says.
+        wanted: Campaign,
+        /// Its status until now.
+        status: CampaignStatus,
+    },
     /// It is as the file says.
     Unchanged,
     /// It has no file and is disabled.
-    Disable,
+    Disable(CampaignId),
     /// It has no file and stays as it is.
     Left,
+}
+
+impl Serialize for Action {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Create(_) => "create",
+            Self::Update { .. } => "update",
+            Self::Unchanged => "unchanged",
+            Self::Disable(_) => "disable",
+            Self::Left => "left",
+        })
+    }
 }
 
 /// One campaign of a plan.
@@ -35,12 +53,24 @@ pub(crate) struct Step {
     pub(crate) file: Option<String>,
     /// The fields that change.
     pub(crate) changes: Vec<String>,
-    #[serde(skip)]
-    id: Option<CampaignId>,
-    #[serde(skip)]
-    wanted: Option<Campaign>,
-    #[serde(skip)]
-    status_now: CampaignStatus,
+}
+
+/// A call that an update takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Replace,
+    SetStatus(CampaignStatus),
+}
+
+/// The calls of an update, in an order in which no campaign is active with a template that its file
+/// does not have, as far as the server allows it: a disabled campaign cannot become the default, nor the
+/// default be disabled (B27).
+fn calls(status: CampaignStatus, wanted: &Campaign, is_replaced: bool) -> Vec<Call> {
+    let replace = is_replaced.then_some(Call::Replace);
+    let change = (wanted.status != status).then_some(Call::SetStatus(wanted.status));
+    let is_status_first = wanted.status == CampaignStatus::Active && wanted.is_default;
+    let order = if is_status_first { [change, replace] } else { [replace, change] };
+    order.into_iter().flatten().collect()
 }
 
 /// What is to be done, or was.
@@ -54,6 +84,8 @@ impl Plan {
     pub(crate) fn make(files: Vec<Local>, server: Vec<Remote>, disable_missing: bool) -> Self {
         let mut server: Vec<Option<Remote>> = server.into_iter().map(Some).collect();
         let mut campaigns = Vec::new();
+        // A campaign of the files that becomes the default takes that from the one that is.
+        let moves_default = files.iter().any(|local| local.campaign.is_default);
         for Local { file, campaign } in files {
             let remote = server.iter_mut().find(|remote| {
                 remote.as_ref().is_some_and(|remote| remote.campaign.name == campaign.name)
@@ -62,31 +94,21 @@ impl Plan {
                 Some(remote) => compare(file, campaign, &remote),
                 None => Step {
                     name: campaign.name.clone(),
-                    action: Action::Create,
+                    action: Action::Create(campaign),
                     file: Some(file),
                     changes: Vec::new(),
-                    id: None,
-                    status_now: CampaignStatus::Active,
-                    wanted: Some(campaign),
                 },
             });
         }
-        // A campaign of the files that becomes the default takes that from the one that is.
-        let moves_default = campaigns
-            .iter()
-            .any(|step| step.wanted.as_ref().is_some_and(|campaign| campaign.is_default));
         for Remote { id, campaign } in server.into_iter().flatten() {
             let is_kept = campaign.is_default && !moves_default;
             let is_active = campaign.status == CampaignStatus::Active;
             let disabled = disable_missing && is_active && !is_kept;
             campaigns.push(Step {
                 name: campaign.name,
-                action: if disabled { Action::Disable } else { Action::Left },
+                action: if disabled { Action::Disable(id) } else { Action::Left },
                 file: None,
                 changes: if disabled { vec!["status".to_owned()] } else { Vec::new() },
-                id: Some(id),
-                status_now: campaign.status,
-                wanted: None,
             });
         }
         Self { campaigns }
@@ -105,15 +127,13 @@ impl Plan {
 fn compare(file: String, wanted: Campaign, remote: &Remote) -> Step {
     let before = comparable(&remote.campaign);
     let changes = difference::paths(&before, &comparable(&wanted));
-    Step {
-        name: wanted.name.clone(),
-        action: if changes.is_empty() { Action::Unchanged } else { Action::Update },
-        file: Some(file),
-        changes,
-        id: Some(remote.id),
-        status_now: remote.campaign.status,
-        wanted: Some(wanted),
-    }
+    let name = wanted.name.clone();
+    let action = if changes.is_empty() {
+        Action::Unchanged
+    } else {
+        Action::Update { id: remote.id, wanted, status: remote.campaign.status }
+    };
+    Step { name, action, file: Some(file), changes }
 }
 
 /// A campaign as it is compared: a feed that is there keeps its name, so that its url alone counts.
@@ -131,32 +151,30 @@ fn comparable(campaign: &Campaign) -> Map<String, Value> {
 impl Step {
     async fn carry_out(&self, notify: &Client) -> Result<(), Failure> {
         let campaigns = notify.campaigns();
-        match (self.action, self.id, &self.wanted) {
-            (Action::Create, _, Some(wanted)) => {
+        match &self.action {
+            Action::Create(wanted) => {
                 let template = wanted.request().map_err(Failure::Files)?;
                 let id = campaigns.create(&template).await?.id;
                 if wanted.status == CampaignStatus::Disabled {
                     campaigns.set_status(id, CampaignStatus::Disabled).await?;
                 }
             }
-            (Action::Update, Some(id), Some(wanted)) => {
+            Action::Update { id, wanted, status } => {
                 let template = wanted.request().map_err(Failure::Files)?;
-                // A disabled campaign cannot become the default, nor the default be disabled (B27).
-                if wanted.status == CampaignStatus::Active && self.status_now != wanted.status {
-                    campaigns.set_status(id, CampaignStatus::Active).await?;
-                }
-                if self.changes.iter().any(|path| path != "status") {
-                    campaigns.replace(id, &template).await?;
-                }
-                if wanted.status == CampaignStatus::Disabled && self.status_now != wanted.status {
-                    campaigns.set_status(id, CampaignStatus::Disabled).await?;
+                let is_replaced = self.changes.iter().any(|path| path != "status");
+                for call in calls(*status, wanted, is_replaced) {
+                    match call {
+                        Call::Replace => drop(campaigns.replace(*id, &template).await?),
+                        Call::SetStatus(status) => {
+                            campaigns.set_status(*id, status).await?;
+                        }
+                    }
                 }
             }
-            (Action::Disable, Some(id), _) => {
-                campaigns.set_status(id, CampaignStatus::Disabled).await?;
+            Action::Disable(id) => {
+                campaigns.set_status(*id, CampaignStatus::Disabled).await?;
             }
-            (Action::Create | Action::Update | Action::Disable, ..)
-            | (Action::Unchanged | Action::Left, ..) => {}
+            Action::Unchanged | Action::Left => {}
         }
         Ok(())
     }
@@ -173,6 +191,31 @@ impl Step {
                 broken_rules(error).map_or(failure, |rules| named(&rules))
             }
             _ => failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_campaign_is_not_active_with_what_its_file_does_not_say() {
+        use CampaignStatus::{Active, Disabled};
+        let replaced_and = |status| vec![Call::Replace, Call::SetStatus(status)];
+        for (status, wanted, is_default, calls_expected) in [
+            (Disabled, Active, false, replaced_and(Active)),
+            (Disabled, Active, true, vec![Call::SetStatus(Active), Call::Replace]),
+            (Active, Disabled, false, replaced_and(Disabled)),
+            (Active, Active, true, vec![Call::Replace]),
+        ] {
+            let campaign = Campaign {
+                name: "Spring".to_owned(),
+                status: wanted,
+                is_default,
+                template: Map::new(),
+            };
+            assert_eq!(calls(status, &campaign, true), calls_expected, "{status:?} {wanted:?}");
         }
     }
 }
