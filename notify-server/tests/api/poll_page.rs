@@ -28,7 +28,7 @@ impl Page {
     fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.html);
         assert_eq!(self.header("content-type"), "text/html; charset=utf-8");
-        assert_eq!(self.header("referrer-policy"), "no-referrer");
+        assert_eq!(self.header("referrer-policy"), "same-origin");
         assert_eq!(self.header("x-content-type-options"), "nosniff");
         assert_eq!(self.header("cache-control"), "no-store");
         let policy = self.header("content-security-policy");
@@ -112,6 +112,8 @@ async fn a_visitor_answers_once_and_sees_the_results() {
     assert!(poll.url.ends_with(action.strip_suffix("/votes").unwrap()), "{action}");
 
     let form = format!("visitor={visitor}&answer={}", poll.answers[0]);
+    let own = poll.form(&form).header("origin", &server.app.origin);
+    assert_eq!(Page::of(own).await.status, 303, "a browser without Fetch Metadata");
     let voted = Page::of(poll.form(&form).header("sec-fetch-site", "same-origin")).await;
     assert_eq!((voted.status, voted.html.as_str()), (303, ""));
     let back = reqwest::Url::parse(&format!("{}/votes", poll.url)).unwrap();
@@ -163,6 +165,11 @@ async fn what_names_nothing_is_a_page_too_and_counts_nothing() {
         let form = poll.form(&format!("answer={yes}")).header("sec-fetch-site", site);
         let page = Page::of(form.header("accept-language", "xx, de-DE;q=0.9")).await.is(400);
         assert!(page.html.contains("<html lang=\"de\""), "{}", page.html);
+    }
+    // Browsers without Fetch Metadata tell by `Origin`.
+    for from in ["null", "https://other.example", "http://127.0.0.1:1", "nonsense"] {
+        let form = poll.form(&format!("answer={yes}")).header("origin", from);
+        Page::of(form).await.is(400);
     }
     let origin = &server.app.origin;
     for path in [

@@ -9,6 +9,7 @@ mod words;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use notify_core::AnswerId;
+use url::Url;
 use uuid::Uuid;
 
 use self::render::Seen;
@@ -68,8 +69,7 @@ async fn page(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
 async fn count(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
     let public_id: Uuid = ctx.id("public_id")?;
     // Another site's form would answer for its visitors; there is nothing else to gain here.
-    let site = ctx.headers().get(FETCH_SITE).map(HeaderValue::as_bytes);
-    if !matches!(site, None | Some(b"same-origin" | b"none")) {
+    if !is_own_form(ctx) {
         return Err(ApiError::invalid("form", "comes from another site"));
     }
     let form = read_form(ctx.body())?;
@@ -87,6 +87,24 @@ async fn count(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
     headers.insert(header::SET_COOKIE, visitor.cookie(is_secure(ctx)));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
+}
+
+/// Whether a form is one of these pages, as browsers tell: by Fetch Metadata, and those that do not know
+/// it by `Origin`. What is no browser tells neither.
+fn is_own_form(ctx: &Ctx) -> bool {
+    if let Some(site) = ctx.headers().get(FETCH_SITE) {
+        return matches!(site.as_bytes(), b"same-origin" | b"none");
+    }
+    let Some(origin) = ctx.headers().get(header::ORIGIN) else { return true };
+    let Ok(origin) = origin.to_str() else { return false };
+    let public = Url::parse(&ctx.api().public_url).ok();
+    if public.is_some_and(|public| public.origin().ascii_serialization() == origin) {
+        return true;
+    }
+    // Where it was asked for under another name; the name of another site is never ours.
+    let host = ctx.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let named = origin.split_once("://").map(|(_, named)| named);
+    named.zip(host).is_some_and(|(named, host)| named.eq_ignore_ascii_case(host))
 }
 
 /// Whether browsers see the page over TLS, be it ours or a proxy's.

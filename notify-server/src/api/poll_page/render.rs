@@ -84,7 +84,8 @@ fn end(mut html: Html, status: StatusCode) -> http::Response<Bytes> {
     let content_type = HeaderValue::from_static("text/html; charset=utf-8");
     headers.insert(header::CONTENT_TYPE, content_type);
     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY.clone());
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // Not `no-referrer`: the `Origin` of the page's own form would be `null`.
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     // Each form is one visitor's.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
