@@ -7,12 +7,14 @@
 
 mod client;
 mod ranges;
+mod retry_after;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub(crate) use client::{
     Guarded, guarded_client, plain_client, system_roots, trusting, unreachable,
 };
+pub(crate) use retry_after::retry_after;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

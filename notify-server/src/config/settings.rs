@@ -49,7 +49,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         name: "allow-private-networks",
         value: "BOOL",
-        help: "Lets feeds and web push endpoints point to loopback and private addresses",
+        help: "Lets feeds, webhooks and web push endpoints point to loopback and private addresses",
         kind: Kind::Switch,
     },
     count("rate-limit", "N", "Requests a second and API key; 0 is no limit"),

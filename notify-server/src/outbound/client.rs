@@ -1,7 +1,7 @@
 //! HTTP for addresses that users give: every name that it connects to has passed the guard, no
 //! redirect is followed by itself, no proxy is used, nothing is kept between two requests.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -38,11 +38,16 @@ pub(crate) fn unreachable(error: &reqwest::Error) -> Option<&Unreachable> {
     }
 }
 
-/// What of the system's roots can be read; some systems carry certificates that rustls refuses.
+/// What of the system's roots can be read; some systems carry certificates that rustls refuses. Read
+/// once in the life of the process, as that takes a while.
 pub(crate) fn system_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
+    static ROOTS: OnceLock<RootCertStore> = OnceLock::new();
+    let read = || {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots
+    };
+    ROOTS.get_or_init(read).clone()
 }
 
 /// TLS that trusts these roots. Without any, plain `http` still works; TLS then fails for want of an
@@ -56,7 +61,8 @@ pub(crate) fn trusting(roots: RootCertStore) -> ClientConfig {
         .with_no_client_auth()
 }
 
-/// HTTP/1.1 that goes where it is told and nowhere else: no proxy, no redirect.
+/// The beginning of a client of HTTP/1.1 without proxies and redirects. Which addresses a name may stand
+/// for is not its matter: give it [`Guarded`] where users name hosts.
 pub(crate) fn plain_client(tls: ClientConfig) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)

@@ -18,7 +18,7 @@ mod transport;
 mod web_push;
 
 pub(crate) use registry::Providers;
-pub(crate) use transport::{ADDRESS_NOT_ALLOWED, Http1, retry_after};
+pub(crate) use transport::{ADDRESS_NOT_ALLOWED, Http1};
 
 pub use answer::Answer;
 pub(crate) use answer::{Certainty, Reason, Scope};

@@ -5,6 +5,9 @@ use notify_core::{Feed, FeedCreated, FeedId, NewFeed, Timestamp};
 
 use super::{AppNo, Done, Once, Page, PageRequest, StoreError};
 
+/// Most feeds of an application: far more than campaigns can show.
+pub const FEEDS_MAX: u64 = 1_000;
+
 /// A feed's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FeedNo(pub i64);
@@ -95,7 +98,8 @@ pub struct FeedFetch {
 /// Feeds.
 #[async_trait]
 pub trait FeedStore {
-    /// Makes a feed that is due at once, or answers the one that has the url already.
+    /// Makes a feed that is due at once, or answers the one that has the url already; one that is not
+    /// fetched any more is due again. At most [`FEEDS_MAX`] of an application.
     async fn create_feed(
         &self,
         app: AppNo,

@@ -14,8 +14,8 @@ use zeroize::Zeroizing;
 use super::schedule::{self, Failed};
 use super::{Around, body, signature};
 use crate::clock::SharedClock;
-use crate::outbound::Outbound;
-use crate::providers::{ADDRESS_NOT_ALLOWED, Http1, retry_after};
+use crate::outbound::{Outbound, retry_after};
+use crate::providers::{ADDRESS_NOT_ALLOWED, Http1};
 use crate::secrets::{MasterKey, SecretError};
 use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep, WEBHOOK_GONE};
 

@@ -19,7 +19,7 @@ const MEMORY_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Feeds, and what is said of them.
-const HOSTILE: [(&str, &str); 15] = [
+const HOSTILE: [(&str, &str); 16] = [
     ("/laughs", "has a document type, which feeds do not need"),
     ("/external", "has a document type, which feeds do not need"),
     ("/attributes", "has too many attributes of one element"),
@@ -29,6 +29,7 @@ const HOSTILE: [(&str, &str); 15] = [
     ("/items", "has too many items"),
     ("/json-items", "has too many items"),
     ("/texts", "has too many items"),
+    ("/bases", "has too many items"),
     ("/large", "is larger than 5 MiB"),
     ("/bomb", "is larger than 5 MiB"),
     ("/endless", "is larger than 5 MiB"),
@@ -70,6 +71,12 @@ fn said(path: &str) -> Said {
             "&lt;a &quot;&gt;".repeat(60_000),
             "&amp;amp;".repeat(300_000),
             "<item><title/></item>".repeat(20_001),
+        )),
+        // A base as long as it may be, and links that it would be copied for.
+        "/bases" => whole(format!(
+            "<rss><channel xml:base=\"http://a.example/{}/\">{}</channel></rss>",
+            "x".repeat(4 * 1_024 * 1_024),
+            "<item><link>b</link></item>".repeat(20_001),
         )),
         "/large" => whole(" ".repeat(100 * 1_024 * 1_024)),
         "/bomb" => ("200 OK\r\ncontent-encoding: gzip".to_owned(), bomb(), Then::Ends),

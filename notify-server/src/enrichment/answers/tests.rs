@@ -192,7 +192,8 @@ async fn what_another_server_wrote_shows_after_seconds() {
     let campaign = stage.make(draft(CampaignLayout::ContentWithTwo, &[])).await;
     stage.shows(campaign).await;
     let file = stage.folder.path().join("notify.db");
-    let other = SqliteStore::open(&file, SqliteOptions::default()).unwrap();
+    let beside = SqliteOptions { lock: false, ..SqliteOptions::default() };
+    let other = SqliteStore::open(&file, beside).unwrap();
     let CampaignRef::Id(id) = campaign else { unreachable!() };
     other.set_campaign_status(stage.app, id, CampaignStatus::Disabled).await.unwrap();
     tokio::time::pause();

@@ -1,7 +1,7 @@
 //! Atom (RFC 4287); one that forgot to name its namespace is read as well.
 
 use super::parse::{Draft, ParseError, ParsedFeed};
-use super::text::{first_image, web_url};
+use super::text::{escaped, first_image, web_url};
 use super::thumbnail::is_image;
 use super::time;
 use super::xml::{Document, Element, Ns, Piece};
@@ -86,7 +86,8 @@ fn text_of(
     draft: &mut Draft,
 ) -> Result<String, ParseError> {
     let mut image = None;
-    let text = document.text(|base, source| image = image.take().or(web_url(base, source)))?;
+    let text =
+        document.text(|base, source| image = image.take().or_else(|| web_url(base, source)))?;
     if is_html(element) {
         image = image.or_else(|| first_image(&text, document.base()));
     }
@@ -96,8 +97,4 @@ fn text_of(
 
 fn is_html(element: &Element) -> bool {
     matches!(element.attribute("type"), Some("html" | "text/html"))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
 }

@@ -7,10 +7,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use notify_core::Timestamp;
 use url::Url;
 
-use super::{FEED_BYTES_MAX, ParseError};
-use crate::outbound::{Outbound, Unreachable, guarded_client, unreachable};
+use super::text::URL_BYTES_MAX;
+use super::{FEED_BYTES_MAX, ParseError, time};
+use crate::outbound::{Outbound, Unreachable, guarded_client, retry_after, unreachable};
 use crate::store::Validators;
 
 /// Longest time that a fetch takes, all redirects included.
@@ -27,12 +29,20 @@ const USER_AGENT: &str = concat!("notify-server/", env!("CARGO_PKG_VERSION"), " 
 /// Why a feed was not read. The texts are shown to callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FetchError {
-    /// The guard refused it, or one of its redirects.
+    /// The guard refused it, or one of its redirects, by what is written there.
     #[error("the address is not allowed")]
     Blocked,
+    /// Its name resolves to addresses inside alone. Told like a name that there is not, so that nobody
+    /// learns which names there are behind the server (S4).
+    #[error("the name of the host leads to no public address")]
+    Inside,
     /// Its name does not resolve.
-    #[error("the name of the host does not resolve")]
+    #[error("the name of the host leads to no public address")]
     Unresolved,
+    /// It came, and this server did not get to reading it, or failed at that: nothing is known of the
+    /// feed.
+    #[error("could not be read by this server this time")]
+    Unread,
     /// No connection, no HTTP, or not in time: one text, which tells no more than that.
     #[error("the host does not answer, or not in time")]
     Unreachable,
@@ -47,14 +57,15 @@ pub(crate) enum FetchError {
     /// 410: not fetched any more.
     #[error("is gone (status 410) and not fetched any more")]
     Gone,
-    /// A redirect too many, or one that names no place.
+    /// A redirect too many, or one that names no place, or one with a url over 2,048 bytes (B11): what is
+    /// relative in a feed is made of it again and again.
     #[error("redirects too often, or to nowhere")]
     Redirected,
     /// Over the limit, decompressed or not.
     #[error("is larger than 5 MiB")]
     TooLarge,
     /// Neither plain nor gzip, or broken gzip.
-    #[error("is compressed in a way that was not asked for")]
+    #[error("is not whole, or compressed in a way that was not asked for")]
     Compression,
     /// It was read, and is no feed that can be taken.
     #[error("{0}")]
@@ -96,7 +107,7 @@ pub(crate) struct Body {
 pub(crate) struct FeedClient {
     guard: Outbound,
     timeout: Duration,
-    /// Made when it is first needed: reading the system's roots takes a while.
+    /// Made when it is first needed, as the system's roots may have to be read.
     client: OnceLock<reqwest::Client>,
 }
 
@@ -123,8 +134,10 @@ impl FeedClient {
             // Some servers write what is not ASCII as it is.
             let place = response.headers().get(header::LOCATION).map(HeaderValue::as_bytes);
             let place = place.and_then(|place| std::str::from_utf8(place).ok());
-            let next =
-                place.and_then(|place| url.join(place).ok()).ok_or(FetchError::Redirected)?;
+            let next = place.filter(|place| place.len() <= URL_BYTES_MAX);
+            let next = next.and_then(|place| url.join(place).ok());
+            let next = next.filter(|next| next.as_str().len() <= URL_BYTES_MAX);
+            let next = next.ok_or(FetchError::Redirected)?;
             url = self.guard.page(next.as_str()).map_err(|_| FetchError::Blocked)?;
             is_for_good &= matches!(status.as_u16(), 301 | 308);
             if is_for_good {
@@ -138,7 +151,7 @@ impl FeedClient {
         let client = self.client.get_or_init(|| guarded_client(&self.guard));
         let sent = client.get(url.clone()).headers(asked_with(known)).send().await;
         sent.map_err(|error| match unreachable(&error) {
-            Some(Unreachable::NotAllowed) => FetchError::Blocked,
+            Some(Unreachable::NotAllowed) => FetchError::Inside,
             Some(Unreachable::Unresolved(_)) => FetchError::Unresolved,
             None => FetchError::Unreachable,
         })
@@ -251,16 +264,12 @@ fn max_age(headers: &HeaderMap) -> Option<u64> {
     ages.next()?.trim_matches('"').parse().ok()
 }
 
-/// `Retry-After` in seconds or as a date, which is taken from the answer's own `Date`, so that no
-/// clock of ours is in it (RFC 9110 section 10.2.3).
+/// `Retry-After`; a date is compared with the answer's own `Date`, so that no clock of ours is in it.
+/// Without one it says nothing.
 fn retry_after_ms(headers: &HeaderMap) -> Option<i64> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse::<u32>() {
-        return Some(i64::from(seconds) * 1_000);
-    }
-    let date = headers.get(header::DATE)?.to_str().ok()?;
-    let time = |text| super::time::read(text).map(|time| time.0);
-    Some((time(text)? - time(date)?).max(0))
+    let date = headers.get(header::DATE).and_then(|date| time::read(date.to_str().ok()?));
+    let wait = retry_after(headers, date.unwrap_or(Timestamp(i64::MAX)))?;
+    i64::try_from(wait.as_millis()).ok()
 }
 
 #[cfg(test)]
@@ -299,6 +308,8 @@ mod tests {
             ("Tue, 02 Jun 2026 08:31:00 GMT", Some(60_000)),
             ("Tue, 02 Jun 2026 08:29:00 GMT", Some(0)),
             ("later", None),
+            ("99999999999999999999", Some(86_400_000)),
+            ("Tue, 02 Jun 9926 08:31:00 GMT", Some(86_400_000)),
         ] {
             let found = retry_after_ms(&headers(&[date, ("retry-after", value)]));
             assert_eq!(found, expected, "{value}");

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use url::Url;
 
 use super::parse::{Draft, ITEMS_MAX, ITEMS_READ_MAX, ParseError, ParsedFeed};
-use super::text::web_url;
+use super::text::{escaped, web_url};
 use super::thumbnail::is_image;
 use super::time;
 
@@ -109,8 +109,11 @@ pub(super) fn parse(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
 
 fn draft(item: Item, base: &Url) -> Draft {
     let web = |text: Option<String>| text.and_then(|text| web_url(base, &text));
+    // All of them are plain text by the format; the first that says something counts.
+    let plain = |text: Option<String>| text.map(|text| escaped(&text));
+    let summary = item.summary.filter(|text| !text.trim().is_empty()).or(item.content_text);
     let mut draft = Draft {
-        titles: [item.title, item.summary.or(item.content_text)],
+        titles: [plain(item.title), plain(summary)],
         urls: [web(item.url), web(item.external_url)],
         times: [item.date_published, item.date_modified]
             .map(|text| text.and_then(|text| time::read(&text))),

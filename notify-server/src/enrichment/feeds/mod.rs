@@ -27,7 +27,7 @@ mod thumbnail;
 mod time;
 
 use parse::{FEED_BYTES_MAX, ParseError, ParsedFeed, Source, parse};
-pub(crate) use reader::{FeedChecks, FeedReader};
+pub(crate) use reader::{CHECK_TIMEOUT, FeedChecks, FeedReader};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
 //! Fetching and reading as one: the body of an answer is read on a thread of its own, one at a time,
 //! so that whatever a feed holds takes one core at most, and that not from the API.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use notify_core::{FeedCheck, FeedCheckItem, FeedStatus};
@@ -10,13 +11,16 @@ use tokio::sync::Semaphore;
 use super::fetch::{Answer, Body, FETCH_TIMEOUT, FeedClient, FetchError, Head};
 use super::{ParsedFeed, Source, parse};
 use crate::outbound::Outbound;
-use crate::store::Validators;
+use crate::store::{AppNo, Validators};
 
 /// Feeds read at once. One takes up to 5 MiB, its text and its items.
 const READ_AT_ONCE: usize = 1;
 /// Longest wait for a feed to be read, its turn included; its thread ends by itself, as all that it
 /// counts is bounded.
-const READ_TIMEOUT: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(15);
+/// Longest time that a look at a feed takes: less than clients wait for an answer, 30 s.
+pub(crate) const CHECK_TIMEOUT: Duration =
+    Duration::from_secs(FETCH_TIMEOUT.as_secs() + READ_TIMEOUT.as_secs());
 /// Feeds that callers have looked at, at once.
 const CHECKS_AT_ONCE: usize = 4;
 /// Most items that a look at a feed shows.
@@ -41,15 +45,33 @@ pub(crate) enum Read {
 /// Looks at a feed without keeping anything: what the API may do with addresses.
 #[async_trait::async_trait]
 pub(crate) trait FeedChecks: Send + Sync {
-    /// What would be taken from a url; `None` while too many others are being looked at.
-    async fn check(&self, url: &str) -> Option<FeedCheck>;
+    /// What would be taken from a url; `None` while too many others are being looked at, or another one
+    /// for the same application. Takes [`CHECK_TIMEOUT`] at most.
+    async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck>;
 }
 
 /// Fetches and reads feeds.
 pub(crate) struct FeedReader {
     client: FeedClient,
-    reading: Arc<Semaphore>,
+    pub(super) reading: Arc<Semaphore>,
     checks: Semaphore,
+    checking: Mutex<HashSet<AppNo>>,
+}
+
+/// An application's place among those that look at a feed; given back when it is dropped.
+struct Checking<'r>(&'r FeedReader, AppNo);
+
+impl<'r> Checking<'r> {
+    fn begin(reader: &'r FeedReader, app: AppNo) -> Option<Self> {
+        let is_first = reader.checking().insert(app);
+        is_first.then_some(Self(reader, app))
+    }
+}
+
+impl Drop for Checking<'_> {
+    fn drop(&mut self) {
+        self.0.checking().remove(&self.1);
+    }
 }
 
 impl FeedReader {
@@ -62,12 +84,21 @@ impl FeedReader {
             client: FeedClient::new(guard, timeout),
             reading: Arc::new(Semaphore::new(READ_AT_ONCE)),
             checks: Semaphore::new(CHECKS_AT_ONCE),
+            checking: Mutex::default(),
         }
+    }
+
+    fn checking(&self) -> MutexGuard<'_, HashSet<AppNo>> {
+        self.checking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fetches and reads a feed.
     pub(crate) async fn read(&self, url: &str, known: &Validators) -> Result<Read, FetchError> {
         match self.client.get(url, known).await? {
+            // Nothing was named that could be unchanged.
+            Answer::Unchanged(_) if *known == Validators::default() => {
+                Err(FetchError::Status { status: 304, retry_after_ms: None })
+            }
             Answer::Unchanged(head) => Ok(Read::Unchanged(head)),
             Answer::Changed(body) => {
                 let (head, validators) = (body.head.clone(), body.validators.clone());
@@ -81,23 +112,28 @@ impl FeedReader {
         let reading = Arc::clone(&self.reading);
         let parsing = async {
             // Held by the thread, not by who waits for it.
-            let turn = reading.acquire_owned().await.ok()?;
+            let Ok(turn) = reading.acquire_owned().await else { return Err(FetchError::Unread) };
             let parsing = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
                 let bytes = body.plain()?;
                 let source = Source { bytes: &bytes, charset: body.charset(), url: &body.url };
                 Ok(parse(&source)?)
             });
-            parsing.await.ok()
+            parsing.await.unwrap_or_else(|_| {
+                // Where is told by the panic itself; what a feed holds is not to be in the log.
+                tracing::error!("a feed could not be read: its reader panicked");
+                Err(FetchError::Unread)
+            })
         };
-        let parsed = tokio::time::timeout(READ_TIMEOUT, parsing).await.ok().flatten();
-        parsed.unwrap_or(Err(FetchError::Unreachable))
+        let parsed = tokio::time::timeout(READ_TIMEOUT, parsing).await;
+        parsed.unwrap_or(Err(FetchError::Unread))
     }
 }
 
 #[async_trait::async_trait]
 impl FeedChecks for FeedReader {
-    async fn check(&self, url: &str) -> Option<FeedCheck> {
+    async fn check(&self, app: AppNo, url: &str) -> Option<FeedCheck> {
+        let _place = Checking::begin(self, app)?;
         let _turn = self.checks.try_acquire().ok()?;
         let read = self.read(url, &Validators::default()).await;
         Some(match read {

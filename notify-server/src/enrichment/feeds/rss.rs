@@ -88,7 +88,8 @@ fn picture(
 /// The text of an item, for its first image.
 fn text_of(document: &mut Document<'_>, draft: &mut Draft) -> Result<(), ParseError> {
     let mut image = None;
-    let html = document.text(|base, source| image = image.take().or(web_url(base, source)))?;
+    let html =
+        document.text(|base, source| image = image.take().or_else(|| web_url(base, source)))?;
     let found = image.or_else(|| first_image(&html, document.base()));
     draft.pictures.in_text = draft.pictures.in_text.take().or(found);
     Ok(())

@@ -15,6 +15,11 @@ const IMAGES_MAX: usize = 32;
 /// Longest name of an entity, `&CounterClockwiseContourIntegral;`.
 const ENTITY_BYTES_MAX: usize = 33;
 
+/// Plain text as HTML: it may hold what only looks like markup.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
 /// A line of text: tags taken out, entities decoded, white space as one space, not too long. `None`
 /// when nothing is left.
 pub(super) fn line(html: &str) -> Option<String> {

@@ -153,7 +153,7 @@ fn result_of(read: &Result<Read, FetchError>) -> FeedResult {
     match read {
         Ok(Read::Changed { .. }) => FeedResult::Read,
         Ok(Read::Unchanged(_)) => FeedResult::Unchanged,
-        Err(FetchError::Blocked) => FeedResult::Blocked,
+        Err(FetchError::Blocked | FetchError::Inside) => FeedResult::Blocked,
         Err(FetchError::Gone) => FeedResult::Gone,
         Err(FetchError::Unreadable(_) | FetchError::TooLarge | FetchError::Compression) => {
             FeedResult::Unreadable
@@ -161,6 +161,7 @@ fn result_of(read: &Result<Read, FetchError>) -> FeedResult {
         Err(
             FetchError::Unresolved
             | FetchError::Unreachable
+            | FetchError::Unread
             | FetchError::Status { .. }
             | FetchError::Redirected,
         ) => FeedResult::Failed,
@@ -182,11 +183,15 @@ fn ended(now: Timestamp, claim: &FeedClaim, read: Result<Read, FetchError>) -> F
         }
         Err(error) => error,
     };
-    let failures = claim.failures.saturating_add(1);
+    // What is ours is no failure of the feed's.
+    let counted = u32::from(error != FetchError::Unread);
+    let failures = claim.failures.saturating_add(counted);
     let ended = match error {
         FetchError::Gone => Ended::Gone,
         FetchError::Status { retry_after_ms, .. } => Ended::Failed { failures, retry_after_ms },
+        FetchError::Unread => Ended::Failed { failures: 1, retry_after_ms: None },
         FetchError::Blocked
+        | FetchError::Inside
         | FetchError::Unresolved
         | FetchError::Unreachable
         | FetchError::Redirected

@@ -10,7 +10,7 @@ use quick_xml::events::{BytesStart, Event};
 use url::Url;
 
 use super::ParseError;
-use super::text::{decoded, push_entity};
+use super::text::{URL_BYTES_MAX, decoded, push_entity};
 
 /// Most elements within each other.
 pub(super) const DEPTH_MAX: usize = 64;
@@ -163,7 +163,7 @@ impl<'a> Document<'a> {
             return Err(ParseError::TooMany("namespaces"));
         }
         if let Some((_, base)) = attributes.iter().find(|(name, _)| name == "xml:base")
-            && let Ok(base) = self.base().join(base.trim())
+            && let Some(base) = base_of(self.base(), base.trim())
         {
             self.bases.push((self.depth, base));
         }
@@ -198,6 +198,12 @@ impl<'a> Document<'a> {
             |(.., ns)| *ns,
         )
     }
+}
+
+/// A base within another. One longer than urls may be is none: every relative address copies it.
+fn base_of(outer: &Url, text: &str) -> Option<Url> {
+    let base = (text.len() <= URL_BYTES_MAX).then(|| outer.join(text).ok())??;
+    (base.as_str().len() <= URL_BYTES_MAX).then_some(base)
 }
 
 /// The attributes that feeds are read by; the others are counted, and read no further.

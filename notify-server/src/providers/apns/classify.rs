@@ -7,8 +7,8 @@ use http::{HeaderMap, StatusCode};
 use notify_core::Timestamp;
 use serde::Deserialize;
 
+use crate::outbound::retry_after;
 use crate::providers::answer::word;
-use crate::providers::transport::retry_after;
 use crate::providers::{Answer, Reason, Scope};
 
 /// What an answer says about our end, beside the message.

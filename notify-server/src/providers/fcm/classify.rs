@@ -7,8 +7,9 @@ use http::StatusCode;
 use notify_core::Timestamp;
 use serde::Deserialize;
 
+use crate::outbound::retry_after;
 use crate::providers::answer::word;
-use crate::providers::transport::{Reply, retry_after};
+use crate::providers::transport::Reply;
 use crate::providers::{Answer, Reason, Scope};
 
 /// The key of another push service that is stored at Google is refused; a fresh token is no help.

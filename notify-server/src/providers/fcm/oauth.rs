@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, Instant, timeout_at};
 
 use crate::clock::{Reading, SharedClock};
+use crate::outbound::retry_after;
 use crate::provider_config::{ExtraRoots, FcmConfig, KeyDigest, ServiceAccount};
 use crate::providers::answer::word;
 use crate::providers::shared::Shared;
-use crate::providers::transport::{Http1, Reply, retry_after};
+use crate::providers::transport::{Http1, Reply};
 use crate::providers::{Answer, Certainty, Reason};
 use crate::reasons;
 

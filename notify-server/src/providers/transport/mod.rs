@@ -9,7 +9,6 @@ mod http1;
 mod pace;
 mod pool;
 mod reply;
-mod retry_after;
 mod sender;
 #[cfg(test)]
 mod tests;
@@ -20,7 +19,6 @@ pub(crate) use failure::{ADDRESS_NOT_ALLOWED, Failure};
 pub(crate) use http1::Http1;
 pub(crate) use pool::{Pool, Pools};
 pub(crate) use reply::Reply;
-pub(crate) use retry_after::retry_after;
 pub(crate) use sender::Sender;
 pub(crate) use tls::Trust;
 

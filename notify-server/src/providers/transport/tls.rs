@@ -1,9 +1,9 @@
 //! TLS: the system's roots and the administrator's, one configuration per trust.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 
 use crate::outbound::{system_roots, trusting};
 use crate::provider_config::ExtraRoots;
@@ -18,7 +18,6 @@ pub(crate) type Trust = Option<ExtraRoots>;
 /// TLS configurations, made when first needed and shared.
 #[derive(Default)]
 pub(crate) struct TlsConfigs {
-    system: OnceLock<RootCertStore>,
     configs: Mutex<HashMap<ConfigKey, Option<Arc<ClientConfig>>>>,
 }
 
@@ -42,7 +41,7 @@ impl TlsConfigs {
     }
 
     fn make(&self, trust: &Trust, alpn: &[&str]) -> Option<Arc<ClientConfig>> {
-        let mut roots = self.system.get_or_init(system_roots).clone();
+        let mut roots = system_roots();
         if let Some(extra) = trust {
             extra.add_to(&mut roots).expect("extra roots were read when they were configured");
         }

@@ -11,7 +11,8 @@ use super::apps::Heard;
 use super::given::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
 use crate::store::{
-    AppNo, Change, FeedClaim, FeedFetch, FeedItemRow, FeedItems, Moved, Store, Validators,
+    AppNo, Change, FEEDS_MAX, FeedClaim, FeedFetch, FeedItemRow, FeedItems, Moved, Store,
+    Validators,
 };
 
 /// Makes a feed, or finds the one with its url.
@@ -35,6 +36,36 @@ pub async fn a_url_is_one_feed(store: &dyn Store) {
     );
     assert_eq!((feed.status, feed.items, feed.created_at), (FeedStatus::Pending, 0, NOW));
     assert_eq!((feed.last_fetched_at, feed.last_error.as_deref()), (None, None));
+}
+
+pub async fn an_application_has_so_many_feeds(store: &dyn Store) {
+    let (app, other) = (given::app(store).await, given::app(store).await);
+    for number in 0..FEEDS_MAX {
+        made(store, app, &format!("https://{number}.example/")).await;
+    }
+    // One that is there is found all the same.
+    made(store, app, "https://7.example/").await;
+    let feed = NewFeed { url: "https://more.example/".to_owned(), name: "News".to_owned() };
+    let broken = refusal(store.create_feed(app, FeedId(Uuid::now_v7()), feed, NOW, None).await);
+    assert_eq!(broken, format!("url: an application has at most {FEEDS_MAX} feeds"));
+    made(store, other, "https://more.example/").await;
+}
+
+pub async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again(
+    store: &dyn Store,
+) {
+    let app = given::app(store).await;
+    let id = made(store, app, "https://a.example/").await;
+    let claims = claimed(store, NOW).await;
+    finish(store, &claims[0], failed(None)).await;
+    assert_eq!(store.next_feed_due().await.unwrap(), None);
+    assert_eq!(made(store, app, "https://a.example/").await, id);
+    assert_eq!(store.next_feed_due().await.unwrap(), Some(NOW));
+    // One that is fetched is fetched when it would have been.
+    let claims = claimed(store, NOW).await;
+    finish(store, &claims[0], failed(Some(NEXT))).await;
+    made(store, app, "https://a.example/").await;
+    assert_eq!(store.next_feed_due().await.unwrap(), Some(NEXT));
 }
 
 pub async fn a_feed_in_use_is_not_deleted(store: &dyn Store) {

@@ -119,7 +119,10 @@ macro_rules! store_contract {
                 a_campaign_that_a_notification_names_is_not_deleted,
                 campaigns_are_found_by_part_of_their_name, disabled_campaigns_enrich_nothing,
                 campaigns_of_others_are_unknown;
-            feeds: a_url_is_one_feed, a_feed_in_use_is_not_deleted, feeds_are_listed_newest_first,
+            feeds: a_url_is_one_feed,
+                an_application_has_so_many_feeds,
+                a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again,
+                a_feed_in_use_is_not_deleted, feeds_are_listed_newest_first,
                 a_feed_is_due_when_it_is_made_and_claimed_by_one,
                 a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing,
                 items_stay_while_a_feed_fails, the_same_items_again_change_nothing,

@@ -11,8 +11,8 @@ use super::error::inserted;
 use super::row::{count_at, live_app, unknown_value, uuid_at};
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
 use crate::store::{
-    AppNo, Change, Done, FeedClaim, FeedFetch, FeedNo, FeedStore, Once, Page, PageRequest,
-    StoreError,
+    AppNo, Change, Done, FEEDS_MAX, FeedClaim, FeedFetch, FeedNo, FeedStore, Once, Page,
+    PageRequest, StoreError,
 };
 
 #[async_trait]
@@ -27,7 +27,7 @@ impl FeedStore for SqlStore {
     ) -> Result<Done<FeedCreated>, StoreError> {
         self.write_once(app, once, move |tx| {
             live_app(tx, app)?;
-            let (_, id) = make(tx, app, (id, &feed), at)?;
+            let (_, id) = make(tx, app, (id, &feed), "url", at)?;
             tx.changed(Change::FeedDue);
             Ok(FeedCreated { id })
         })
@@ -96,11 +96,13 @@ impl FeedStore for SqlStore {
     }
 }
 
-/// Makes a feed, or finds the one that has its url; its number and id.
+/// Makes a feed, or finds the one that has its url; its number and id. `path` is where a request names
+/// its url.
 pub(super) fn make(
     tx: &Connection,
     app: AppNo,
     (id, feed): (FeedId, &NewFeed),
+    path: &str,
     at: Timestamp,
 ) -> Result<(i64, FeedId), StoreError> {
     let known = tx
@@ -108,7 +110,18 @@ pub(super) fn make(
         .query_row(params![app.0, feed.url], |row| Ok((row.get(0)?, FeedId(uuid_at(row, 1)?))))
         .optional()?;
     if let Some(known) = known {
+        tx.prepare_cached(
+            "update feeds set next_fetch_at = ?2 where no = ?1 and next_fetch_at is null",
+        )?
+        .execute(params![known.0, at.as_ms()])?;
         return Ok(known);
+    }
+    let there: u64 = tx
+        .prepare_cached("select count(*) from feeds where app_no = ?1")?
+        .query_row([app.0], |row| count_at(row, 0))?;
+    if there >= FEEDS_MAX {
+        let what = format!("an application has at most {FEEDS_MAX} feeds");
+        return Err(StoreError::refused(path, &what));
     }
     let no = tx
         .prepare_cached(

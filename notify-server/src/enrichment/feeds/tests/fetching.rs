@@ -11,11 +11,11 @@ use tokio::net::TcpListener;
 
 use super::rss_item;
 use crate::enrichment::feeds::ParseError;
-use crate::enrichment::feeds::fetch::FetchError;
-use crate::enrichment::feeds::reader::{FeedReader, Read};
+use crate::enrichment::feeds::fetch::{FETCH_TIMEOUT, FetchError};
+use crate::enrichment::feeds::reader::{FeedChecks, FeedReader, Read};
 use crate::outbound::Outbound;
 use crate::outbound::tests::{DISGUISES, TestResolver};
-use crate::store::Validators;
+use crate::store::{AppNo, Validators};
 
 /// Plays a public address.
 const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
@@ -78,6 +78,10 @@ fn ok(body: &[u8]) -> Vec<u8> {
 
 /// A reader for which `feed.example` is one host, and `inside.example` another that it must not reach.
 fn reader(public: &Host, inside: &Host) -> FeedReader {
+    reader_within(SHORT, public, inside)
+}
+
+fn reader_within(timeout: Duration, public: &Host, inside: &Host) -> FeedReader {
     let names = Arc::new(TestResolver::default());
     names.answers("feed.example", &[public.address]);
     names.answers("inside.example", &[inside.address]);
@@ -85,7 +89,7 @@ fn reader(public: &Host, inside: &Host) -> FeedReader {
     // Public when it is looked at first, inside from then on.
     names.answers("rebinds.example", &[public.address]);
     names.answers("rebinds.example", &[inside.address]);
-    FeedReader::with_timeout(Outbound::over_with(names, PUBLIC), SHORT)
+    FeedReader::with_timeout(Outbound::over_with(names, PUBLIC), timeout)
 }
 
 async fn inside() -> Host {
@@ -159,6 +163,12 @@ async fn redirects_are_followed_as_far_as_they_lead_outside() {
         let (error, requests) = moved(vec![redirect(302, to), hop(302)]).await;
         assert!(error.is_err() && requests <= 4, "{error:?}");
     }
+    // As long as a url may be (B11), and longer.
+    let start = "http://feed.example/";
+    let path = "x".repeat(2_048 - start.len());
+    assert_eq!(moved(vec![redirect(301, &format!("/{path}")), good()]).await.1, 2);
+    let long = moved(vec![redirect(301, &format!("/{path}x")), good()]).await;
+    assert_eq!(long, (Err(FetchError::Redirected), 1));
 }
 
 #[tokio::test]
@@ -175,30 +185,64 @@ async fn nothing_inside_is_reached_by_a_url_a_redirect_or_a_name() {
     for target in &targets {
         for status in [301, 302, 307, 308] {
             let public = Host::on(PUBLIC, vec![redirect(status, target)]).await;
-            let reader = reader(&public, &inside);
+            let reader = reader_within(FETCH_TIMEOUT, &public, &inside);
             for url in [target.as_str(), "http://feed.example/"] {
                 let read = reader.read(url, &Validators::default()).await;
-                assert_eq!(read.err(), Some(FetchError::Blocked), "{url} to {target}");
+                let is_name = target.contains("inside.example");
+                let expected = if is_name { FetchError::Inside } else { FetchError::Blocked };
+                assert_eq!(read.err(), Some(expected), "{url} to {target}");
             }
         }
     }
     let public = Host::on(PUBLIC, vec![redirect(302, "http://rebinds.example/")]).await;
-    let reader = reader(&public, &inside);
+    let reader = reader_within(FETCH_TIMEOUT, &public, &inside);
     let none = Validators::default();
     // It is public at the first look, and what was looked at is what is connected to; from then on
     // it is inside.
-    assert_eq!(
-        reader.read("http://rebinds.example/", &none).await.err(),
-        Some(FetchError::Blocked)
-    );
-    assert_eq!(
-        reader.read("http://rebinds.example/", &none).await.err(),
-        Some(FetchError::Blocked)
-    );
+    assert_eq!(reader.read("http://rebinds.example/", &none).await.err(), Some(FetchError::Inside));
+    assert_eq!(reader.read("http://rebinds.example/", &none).await.err(), Some(FetchError::Inside));
     assert_eq!(public.requests().len(), 1);
     // Of a name that is both, the public address is taken.
-    assert!(reader.read("http://mixed.example/", &none).await.is_err());
+    let public = Host::on(PUBLIC, vec![ok(rss_item("").as_bytes())]).await;
+    let reader = reader_within(FETCH_TIMEOUT, &public, &inside);
+    assert!(reader.read("http://mixed.example/", &none).await.is_ok());
+    assert_eq!(public.requests().len(), 1);
+    // What a name that leads inside is told by is what one is told by that there is not.
+    let nobody = reader.read("http://nobody.example/", &none).await.err();
+    let named = reader.read("http://inside.example/", &none).await.err();
+    let text = |error: Option<FetchError>| error.map(|error| error.to_string());
+    assert_eq!((nobody, text(nobody)), (Some(FetchError::Unresolved), text(named)));
     assert_eq!(inside.requests(), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_answer_that_nothing_changed_is_one_where_something_was_known() {
+    let (public, inside) =
+        (Host::on(PUBLIC, vec![answer("304 Not Modified", b"")]).await, inside().await);
+    let read = reader(&public, &inside).read("http://feed.example/", &Validators::default()).await;
+    let refused = FetchError::Status { status: 304, retry_after_ms: None };
+    assert_eq!(read.err(), Some(refused));
+}
+
+#[tokio::test]
+async fn a_feed_whose_turn_to_be_read_never_came_is_not_called_silent() {
+    let (public, inside) =
+        (Host::on(PUBLIC, vec![ok(rss_item("").as_bytes())]).await, inside().await);
+    let reader = reader(&public, &inside);
+    reader.reading.close();
+    let read = reader.read("http://feed.example/", &Validators::default()).await;
+    assert_eq!(read.err(), Some(FetchError::Unread));
+}
+
+#[tokio::test]
+async fn an_application_looks_at_one_feed_at_once() {
+    let silent = b"HTTP/1.1 200 OK...".to_vec();
+    let (public, inside) = (Host::on(PUBLIC, vec![silent]).await, inside().await);
+    let reader = reader(&public, &inside);
+    let check = |app| reader.check(AppNo(app), "http://feed.example/");
+    let (first, second, other) = tokio::join!(check(1), check(1), check(2));
+    assert_eq!((first.is_some(), second.is_some(), other.is_some()), (true, false, true));
+    assert!(check(1).await.is_some(), "its place is free again");
 }
 
 #[tokio::test]

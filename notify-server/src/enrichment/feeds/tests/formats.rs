@@ -129,6 +129,15 @@ fn a_json_item_is_read_from_the_first_place_that_has_something() {
             json_feed(r#"{"id": "2", "external_url": "/2", "content_text": "Words"}"#),
             one("Words", "https://news.example/2", None),
         ),
+        // Plain text, which may look like markup, and an empty one that hides nothing.
+        (
+            json_feed(r#"{"url": "/2", "title": "Use <b> &amp; <i>"}"#),
+            one("Use <b> &amp; <i>", "https://news.example/2", None),
+        ),
+        (
+            json_feed(r#"{"url": "/2", "summary": " ", "content_text": "Words"}"#),
+            one("Words", "https://news.example/2", None),
+        ),
         (
             json_feed(r#"{"id": "2", "url": "/2", "title": null, "summary": "Less"}"#),
             one("Less", "https://news.example/2", None),

@@ -1,10 +1,13 @@
 //! What feeds may do to whoever reads them: each is told in its own word, at once. How much time and
 //! memory it takes is measured on the whole server (`tests/tests/feeds`).
 
-use super::{json_feed, read, rss, rss_item};
+use super::{json_feed, read, rss, thumbnail};
 use crate::enrichment::feeds::ParseError;
 use crate::enrichment::feeds::parse::{FEED_BYTES_MAX, ITEMS_MAX, ITEMS_READ_MAX};
-use crate::enrichment::feeds::xml::{ATTRIBUTES_MAX, DEPTH_MAX, ELEMENTS_MAX, NAMESPACES_MAX};
+use crate::enrichment::feeds::text::TITLE_CHARS_MAX;
+use crate::enrichment::feeds::xml::{
+    ATTRIBUTES_MAX, DEPTH_MAX, ELEMENTS_MAX, NAMESPACES_MAX, TEXT_BYTES_MAX,
+};
 
 fn many(count: usize, piece: impl Fn(usize) -> String) -> String {
     (0..count).map(piece).collect()
@@ -81,13 +84,43 @@ fn deep_json_is_passed_over_without_a_stack() {
 }
 
 #[test]
-fn a_text_as_large_as_a_feed_may_be_is_cut() {
-    let large = "ü<b>&amp;lt;".replace("<b>", "&lt;b&gt;");
-    let text = large.repeat(FEED_BYTES_MAX / large.len());
-    for inside in [
-        format!("<description>{text}</description>"),
-        format!("<content:encoded>{text}</content:encoded>"),
-    ] {
-        assert_eq!(read(&rss_item(&inside)).unwrap().items[0].title, "T");
+fn a_base_longer_than_urls_may_be_is_none() {
+    let relative = "<item><title>T</title><link>here</link></item>";
+    let feed =
+        |base: &str| format!(r#"<rss><channel xml:base="{base}">{relative}</channel></rss>"#);
+    let url = |feed: String| read(&feed).unwrap().items.remove(0).url;
+    assert_eq!(url(feed("https://b.example/x/")), "https://b.example/x/here");
+    let long = format!("https://b.example/{}/", "x".repeat(2_048));
+    assert_eq!(url(feed(&long)), "https://news.example/feeds/here");
+    // Nor one that becomes so within another.
+    let half = "x".repeat(1_500);
+    let nested = format!(
+        r#"<rss xml:base="https://b.example/{half}/"><channel xml:base="{half}/">{relative}</channel></rss>"#
+    );
+    assert_eq!(url(nested), format!("https://b.example/{half}/here"));
+}
+
+#[test]
+fn a_text_is_read_so_far_and_no_further_however_large_it_is() {
+    let rest = "x&lt;b&gt;".repeat(FEED_BYTES_MAX / 20);
+    for element in ["description", "content:encoded"] {
+        // An image before the end of what is kept, and one behind it.
+        let with_image_after = |bytes: usize| {
+            let before = "x".repeat(bytes);
+            let text = format!("{before}&lt;img src='/i.png'&gt;{rest}");
+            rss(&format!("<item><link>/1</link><{element}>{text}</{element}></item>"))
+        };
+        let (near, far) = (with_image_after(1_000), with_image_after(TEXT_BYTES_MAX));
+        if element == "description" {
+            let title = read(&far).unwrap().items.remove(0).title;
+            assert_eq!(title.chars().count(), TITLE_CHARS_MAX);
+        } else {
+            let with_title = |feed: &str| feed.replace("<link>/1", "<title>T</title><link>/1");
+            assert_eq!(
+                thumbnail(&with_title(&near)).as_deref(),
+                Some("https://news.example/i.png")
+            );
+            assert_eq!(thumbnail(&with_title(&far)), None);
+        }
     }
 }

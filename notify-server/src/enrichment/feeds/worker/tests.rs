@@ -28,11 +28,16 @@ fn a_failure_is_told_and_put_off_and_nothing_else_changes() {
     let status = |status, retry_after_ms| FetchError::Status { status, retry_after_ms };
     let cases = [
         (FetchError::Blocked, "the address is not allowed", Some(60)),
-        (FetchError::Unresolved, "the name of the host does not resolve", Some(60)),
+        (FetchError::Inside, "the name of the host leads to no public address", Some(60)),
+        (FetchError::Unresolved, "the name of the host leads to no public address", Some(60)),
         (FetchError::Unreachable, "the host does not answer, or not in time", Some(60)),
         (FetchError::Redirected, "redirects too often, or to nowhere", Some(60)),
         (FetchError::TooLarge, "is larger than 5 MiB", Some(60)),
-        (FetchError::Compression, "is compressed in a way that was not asked for", Some(60)),
+        (
+            FetchError::Compression,
+            "is not whole, or compressed in a way that was not asked for",
+            Some(60),
+        ),
         (
             FetchError::Unreadable(ParseError::NotAFeed),
             "is not an RSS, Atom or JSON feed",
@@ -51,6 +56,15 @@ fn a_failure_is_told_and_put_off_and_nothing_else_changes() {
         assert_eq!((written.failures, written.items, written.url), (3, None, None), "{text}");
         assert_eq!(written.moved, claim.moved, "{text}");
     }
+}
+
+#[test]
+fn what_this_server_did_not_get_to_is_no_failure_of_the_feed() {
+    let claim = claim(None);
+    let written = ended(NOW, &claim, Err(FetchError::Unread));
+    assert_eq!(written.error.as_deref(), Some("could not be read by this server this time"));
+    assert_eq!(written.failures, claim.failures);
+    assert_eq!(written.next_at, Some(NOW.plus_ms(15 * MINUTE_MS)));
 }
 
 #[test]

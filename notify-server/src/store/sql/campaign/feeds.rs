@@ -45,7 +45,8 @@ pub(super) fn resolve_feeds(
                 FeedRef::Url { url, name } => {
                     let id: FeedId = *ids.next().ok_or_else(|| broken("a feed without an id"))?;
                     let new = NewFeed { url: url.clone(), name: name.clone() };
-                    feed::make(tx, app, (id, &new), draft.at)?
+                    let path = format!("features[{place}].data.feeds[{index}].url");
+                    feed::make(tx, app, (id, &new), &path, draft.at)?
                 }
             };
             *named = FeedRef::Id { id };

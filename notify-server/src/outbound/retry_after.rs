@@ -1,4 +1,5 @@
-//! `Retry-After`: seconds or a date (RFC 9110 §10.2.3), never more than a day (B39).
+//! `Retry-After` of whoever is asked, providers, endpoints and feeds: seconds or a date (RFC 9110
+//! §10.2.3), never more than a day (B39).
 
 use std::time::Duration;
 
@@ -7,14 +8,14 @@ use http::header::RETRY_AFTER;
 use jiff::fmt::rfc2822::DateTimeParser;
 use notify_core::Timestamp;
 
-/// Longest wait that a provider is granted (B39).
+/// Longest wait that anybody is granted (B39).
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
 /// A day of the week that is not the date's is no reason to come earlier.
 static DATE: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 
-/// What the provider asked for; `None` when nothing readable. A date is compared with the wall
-/// clock, as the provider's is.
+/// What was asked for; `None` when nothing readable. A date is compared with the wall clock, as that
+/// of the answer is, or with the answer's own `Date`.
 pub(crate) fn retry_after(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
