@@ -2,4 +2,5 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=src/store/sqlite/migrations");
+    println!("cargo:rerun-if-changed=src/store/postgres/migrations");
 }

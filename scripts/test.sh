@@ -17,6 +17,12 @@ if ! command -v strace >/dev/null || ! command -v unshare >/dev/null; then
   apt-get update -q && apt-get install -qy --no-install-recommends strace util-linux
 fi
 
+# The store's tests run on both databases; they start a PostgreSQL of their own, as its user.
+if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+  step "install PostgreSQL"
+  apt-get update -q && apt-get install -qy --no-install-recommends postgresql
+fi
+
 # The page of a poll and the SDK for browsers run in real browsers; their tests fail without them.
 if ! command -v chromium >/dev/null; then
   step "install Chromium"

@@ -51,12 +51,12 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
     ("notify-cli/src", &["notify_server"], "the command speaks to the server over the SDK"),
     (
         "notify-server/src/api",
-        &["crate::providers", "crate::delivery", "rusqlite", "store::sql"],
+        &["crate::providers", "crate::delivery", "rusqlite", "store::sql", "store::postgres"],
         "the API sees neither provider, engine nor backend",
     ),
     (
         "notify-server/src/delivery",
-        &["crate::api", "rusqlite", "store::sql"],
+        &["crate::api", "rusqlite", "store::sql", "store::postgres"],
         "the engine sees the store's traits alone",
     ),
     (
@@ -66,12 +66,19 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "notify-server/src/webhooks",
-        &["crate::api", "rusqlite", "store::sql"],
+        &["crate::api", "rusqlite", "store::sql", "store::postgres"],
         "the webhook engine sees the store's traits alone",
     ),
     (
         "notify-server/src/enrichment",
-        &["crate::api", "crate::delivery", "crate::providers", "rusqlite", "store::sql"],
+        &[
+            "crate::api",
+            "crate::delivery",
+            "crate::providers",
+            "rusqlite",
+            "store::sql",
+            "store::postgres",
+        ],
         "enrichment sees the store's traits and the guard alone",
     ),
     (
@@ -123,16 +130,11 @@ fn layers_look_down_only() {
 }
 
 /// What names a driver of a database: the backends, and the layer over which operations run.
-const DRIVERS: &[(&str, &[&str])] = &[(
-    "rusqlite",
-    &[
-        "store/sqlite/",
-        "store/sql/connection.rs",
-        "store/sql/error.rs",
-        "store/sql/rows.rs",
-        "commands/backup.rs",
-    ],
-)];
+const DRIVERS: &[(&str, &[&str])] = &[
+    ("rusqlite", &["store/sqlite/", LAYER[0], LAYER[1], LAYER[2], "commands/backup.rs"]),
+    ("tokio_postgres", &["store/postgres/", LAYER[0], LAYER[1], LAYER[2]]),
+];
+const LAYER: [&str; 3] = ["store/sql/connection.rs", "store/sql/error.rs", "store/sql/rows.rs"];
 
 #[test]
 fn operations_of_the_store_know_no_driver() {
@@ -145,6 +147,20 @@ fn operations_of_the_store_know_no_driver() {
         }
     }
     assert!(broken.is_empty(), "drivers outside their backends: {broken:?}");
+}
+
+/// A database that is brought up to date by number is so on both, and one can be copied to the other.
+#[test]
+fn backends_have_the_same_migrations() {
+    let names = |backend: &str| {
+        let folder = root().join("notify-server/src/store").join(backend).join("migrations");
+        let files = fs::read_dir(folder).expect("the folder is readable");
+        let mut names: Vec<_> =
+            files.map(|file| file.expect("the entry is readable").file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("sqlite"), names("postgres"));
 }
 
 #[test]

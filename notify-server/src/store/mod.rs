@@ -24,6 +24,7 @@ mod once;
 mod outcome;
 mod page;
 mod poll;
+pub mod postgres;
 mod provider;
 pub mod sql;
 pub mod sqlite;

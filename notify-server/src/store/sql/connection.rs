@@ -6,10 +6,12 @@ use rusqlite::params_from_iter;
 use super::error::{Error, Result};
 use super::rows::{Mapped, Row, Rows};
 use super::value::{Params, Value};
+use crate::store::postgres::Session;
 
 /// A connection to a database.
 pub(in crate::store) enum Connection {
     Sqlite(rusqlite::Connection),
+    Postgres(Box<Session>),
 }
 
 impl Connection {
@@ -19,6 +21,7 @@ impl Connection {
             Self::Sqlite(connection) => {
                 Ok(Statement::Sqlite(connection.prepare_cached(sql)?, connection))
             }
+            Self::Postgres(session) => Ok(Statement::Postgres(session, session.text(sql))),
         }
     }
 
@@ -26,6 +29,7 @@ impl Connection {
     pub(in crate::store) fn execute_batch(&self, sql: &str) -> Result<()> {
         match self {
             Self::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
+            Self::Postgres(session) => session.execute_batch(sql),
         }
     }
 
@@ -33,6 +37,7 @@ impl Connection {
     pub(in crate::store) fn begin_write(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "begin immediate"),
+            Self::Postgres(session) => session.begin_write(),
         }
     }
 
@@ -40,13 +45,16 @@ impl Connection {
     pub(in crate::store) fn begin_read(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "begin"),
+            Self::Postgres(session) => session.begin_read(),
         }
     }
 
-    /// Whether a single statement needs no transaction to be the cheaper.
+    /// Whether a single statement is cheaper without a transaction, and safe: of PostgreSQL the
+    /// beginning also tells whether the connection still stands.
     pub(in crate::store) fn reads_alone(&self) -> bool {
         match self {
             Self::Sqlite(_) => true,
+            Self::Postgres(_) => false,
         }
     }
 
@@ -54,6 +62,7 @@ impl Connection {
     pub(in crate::store) fn save(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "savepoint job"),
+            Self::Postgres(session) => session.save(),
         }
     }
 
@@ -61,6 +70,7 @@ impl Connection {
     pub(in crate::store) fn keep(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "release job"),
+            Self::Postgres(session) => session.keep(),
         }
     }
 
@@ -71,6 +81,7 @@ impl Connection {
                 run(connection, "rollback to job")?;
                 run(connection, "release job")
             }
+            Self::Postgres(session) => session.take_back(),
         }
     }
 
@@ -78,6 +89,7 @@ impl Connection {
     pub(in crate::store) fn commit(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "commit"),
+            Self::Postgres(session) => session.commit(),
         }
     }
 
@@ -87,6 +99,7 @@ impl Connection {
             // A statement that failed may have ended the transaction already.
             Self::Sqlite(connection) if connection.is_autocommit() => Ok(()),
             Self::Sqlite(connection) => run(connection, "rollback"),
+            Self::Postgres(session) => session.roll_back(),
         }
     }
 
@@ -94,6 +107,7 @@ impl Connection {
     pub(in crate::store) fn is_lost(&self) -> bool {
         match self {
             Self::Sqlite(_) => false,
+            Self::Postgres(session) => session.is_lost(),
         }
     }
 
@@ -102,6 +116,7 @@ impl Connection {
     pub(in crate::store) fn in_transaction(&self) -> bool {
         match self {
             Self::Sqlite(connection) => !connection.is_autocommit(),
+            Self::Postgres(session) => session.in_transaction(),
         }
     }
 }
@@ -114,6 +129,7 @@ fn run(connection: &rusqlite::Connection, sql: &str) -> Result<()> {
 /// A statement that is compiled.
 pub(in crate::store) enum Statement<'c> {
     Sqlite(rusqlite::CachedStatement<'c>, &'c rusqlite::Connection),
+    Postgres(&'c Session, usize),
 }
 
 impl Statement<'_> {
@@ -121,6 +137,7 @@ impl Statement<'_> {
     pub(in crate::store) fn execute(&mut self, params: impl Params) -> Result<usize> {
         params.with(|values| match self {
             Self::Sqlite(statement, _) => Ok(statement.execute(params_from_iter(values))?),
+            Self::Postgres(session, text) => session.execute(*text, values),
         })
     }
 
@@ -131,6 +148,10 @@ impl Statement<'_> {
                 let inserted = statement.execute(params_from_iter(values))?;
                 Ok((inserted > 0).then(|| connection.last_insert_rowid()))
             }
+            Self::Postgres(session, text) => {
+                let rows = session.insert(*text, values)?;
+                rows.first().map(|row| Row::Postgres(row).get(0)).transpose()
+            }
         })
     }
 
@@ -139,6 +160,10 @@ impl Statement<'_> {
         params.with(|values| match self {
             Self::Sqlite(statement, _) => {
                 Ok(Rows::Sqlite(statement.query(params_from_iter(values))?))
+            }
+            Self::Postgres(session, text) => {
+                let rest = session.query(*text, values)?.into_iter();
+                Ok(Rows::Postgres { rest, row: None })
             }
         })
     }

@@ -51,9 +51,11 @@ pub(super) fn add(
     tx.prepare_cached(
         "insert into day_counts (app_no, day, sent, received, opened, clicked, dismissed)
          values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         on conflict do update set sent = sent + excluded.sent,
-         received = received + excluded.received, opened = opened + excluded.opened,
-         clicked = clicked + excluded.clicked, dismissed = dismissed + excluded.dismissed",
+         on conflict (app_no, day) do update set sent = day_counts.sent + excluded.sent,
+         received = day_counts.received + excluded.received,
+         opened = day_counts.opened + excluded.opened,
+         clicked = day_counts.clicked + excluded.clicked,
+         dismissed = day_counts.dismissed + excluded.dismissed",
     )?
     .execute(params![
         app.0,

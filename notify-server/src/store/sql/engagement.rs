@@ -135,8 +135,8 @@ fn insert(
 ) -> Result<bool, StoreError> {
     let inserted = tx
         .prepare_cached(
-            "insert or ignore into engagement (notification_no, device_key, type, at)
-             values (?1, ?2, ?3, ?4)",
+            "insert into engagement (notification_no, device_key, type, at)
+             values (?1, ?2, ?3, ?4) on conflict do nothing",
         )?
         .execute(params![notification.0, device.0, event_code(kind), at.as_ms()])?;
     Ok(inserted > 0)
@@ -146,19 +146,23 @@ fn count(tx: &Connection, notification: NotificationNo, kind: EventType) -> Resu
     let sql = match kind {
         EventType::Received => {
             "insert into engagement_counts (notification_no, received) values (?1, 1)
-             on conflict do update set received = received + 1"
+             on conflict (notification_no) do update
+             set received = engagement_counts.received + 1"
         }
         EventType::Opened => {
             "insert into engagement_counts (notification_no, opened) values (?1, 1)
-             on conflict do update set opened = opened + 1"
+             on conflict (notification_no) do update
+             set opened = engagement_counts.opened + 1"
         }
         EventType::Clicked => {
             "insert into engagement_counts (notification_no, clicked) values (?1, 1)
-             on conflict do update set clicked = clicked + 1"
+             on conflict (notification_no) do update
+             set clicked = engagement_counts.clicked + 1"
         }
         EventType::Dismissed => {
             "insert into engagement_counts (notification_no, dismissed) values (?1, 1)
-             on conflict do update set dismissed = dismissed + 1"
+             on conflict (notification_no) do update
+             set dismissed = engagement_counts.dismissed + 1"
         }
     };
     tx.prepare_cached(sql)?.execute([notification.0])?;

@@ -4,6 +4,7 @@ use rusqlite::ErrorCode;
 
 use super::value::Type;
 use crate::store::StoreError;
+use crate::store::postgres::Failure;
 
 /// A state that the tables should never be in, or a job that broke down.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,9 @@ pub(in crate::store) enum Error {
     /// SQLite's own.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
+    /// PostgreSQL's, or its connection's.
+    #[error(transparent)]
+    Postgres(Failure),
     /// A row was expected.
     #[error("the query returned no row")]
     NoRow,
@@ -60,6 +64,7 @@ impl Error {
                 error.sqlite_error_code(),
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
             ),
+            Self::Postgres(failure) => failure.is_busy(),
             Self::NoRow | Self::Column(_) | Self::Unknown(..) | Self::Ended => false,
             #[cfg(any(test, feature = "testing"))]
             Self::Fault => false,
@@ -87,6 +92,7 @@ impl Error {
                         | ErrorCode::FileLockingProtocolFailed
                 )
             ),
+            Self::Postgres(failure) => failure.may_pass(),
             Self::Ended => true,
             Self::NoRow | Self::Column(_) | Self::Unknown(..) => false,
             #[cfg(any(test, feature = "testing"))]

@@ -119,7 +119,7 @@ pub(super) fn note_wanted(tx: &Connection, app: AppNo) -> Result<(), StoreError>
         .try_fold(0, |bits, events| events.map(|events| bits | events))?;
     tx.prepare_cached(
         "insert into event_logs (app_no, wanted) values (?1, ?2)
-         on conflict do update set wanted = excluded.wanted",
+         on conflict (app_no) do update set wanted = excluded.wanted",
     )?
     .execute([app.0, wanted])?;
     Ok(())
@@ -136,9 +136,10 @@ fn want(
     // Where nothing was kept for a while, a number is left out for what was not.
     tx.prepare_cached(
         "insert into event_logs (app_no, stream_until, floor) values (?1, ?2, ?4 + 1)
-         on conflict do update set
-         floor = iif(stream_until <= ?3, max(floor, ?4 + 1), floor),
-         stream_until = max(stream_until, ?2)",
+         on conflict (app_no) do update set
+         floor = case when event_logs.stream_until <= ?3
+          then max(event_logs.floor, ?4 + 1) else event_logs.floor end,
+         stream_until = max(event_logs.stream_until, ?2)",
     )?
     .execute([app.0, until.as_ms(), now.as_ms(), last])?;
     Ok(())

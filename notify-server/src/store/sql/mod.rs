@@ -1,5 +1,5 @@
 //! The store on SQL: one thread that writes with group commit, a few connections that read. The
-//! operations are written once, for every backend; `sqlite/` opens theirs. With those the only
+//! operations are written once, for every backend; `sqlite/` and `postgres/` open theirs. With those the only
 //! place in the server that knows SQL. Never logs.
 
 mod app;
@@ -45,7 +45,7 @@ pub(in crate::store) use readers::Readers;
 pub(in crate::store) use rows::Row;
 pub(in crate::store) use store::Parts;
 pub use store::SqlStore;
-pub(in crate::store) use value::{Params, Type, params, value};
+pub(in crate::store) use value::{ColumnRef, Params, Type, Value, params, value};
 #[cfg(test)]
 pub(in crate::store) use writer::WriteTx;
 pub(in crate::store) use writer::{Listeners, Source, Writer};

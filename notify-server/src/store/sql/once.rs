@@ -53,8 +53,9 @@ pub(super) fn before(
 fn keep(tx: &Connection, app: AppNo, once: &Once, answer: &str) -> Result<(), StoreError> {
     delete_over(tx, once.at.plus_ms(-REPLAY_KEPT_MS), OVER_DELETED_MAX)?;
     tx.prepare_cached(
-        "insert or replace into idempotency (app_no, path, key, digest, answer, at)
-         values (?1, ?2, ?3, ?4, ?5, ?6)",
+        "insert into idempotency (app_no, path, key, digest, answer, at)
+         values (?1, ?2, ?3, ?4, ?5, ?6) on conflict (app_no, path, key) do update
+         set digest = excluded.digest, answer = excluded.answer, at = excluded.at",
     )?
     .execute(params![app.0, once.path, once.key, once.digest, answer, once.at.as_ms()])?;
     Ok(())

@@ -145,8 +145,8 @@ fn count_vote_on_page(
     let place = place_of(tx, (no, answer))?;
     let first = tx
         .prepare_cached(
-            "insert or ignore into poll_visitors (notification_no, visitor, place)
-             values (?1, ?2, ?3)",
+            "insert into poll_visitors (notification_no, visitor, place)
+             values (?1, ?2, ?3) on conflict do nothing",
         )?
         .execute(params![no.0, visitor.0, place])?;
     if first == 0 {
@@ -228,7 +228,8 @@ pub(super) fn count_vote_of(
 ) -> Result<(), StoreError> {
     let first = tx
         .prepare_cached(
-            "insert or ignore into poll_votes (notification_no, device_key) values (?1, ?2)",
+            "insert into poll_votes (notification_no, device_key) values (?1, ?2)
+             on conflict do nothing",
         )?
         .execute([no.0, key.0])?;
     if first == 0 {

@@ -18,8 +18,8 @@ impl ProviderStore for SqlStore {
             tx.prepare_cached(
                 "insert into providers (app_no, provider, sealed, updated_at)
                  values (?1, ?2, ?3, ?4)
-                 on conflict do update set sealed = excluded.sealed,
-                 updated_at = max(excluded.updated_at, updated_at + 1)",
+                 on conflict (app_no, provider) do update set sealed = excluded.sealed,
+                 updated_at = max(excluded.updated_at, providers.updated_at + 1)",
             )?
             .execute(params![
                 no.0,
@@ -106,7 +106,7 @@ impl ProviderStore for SqlStore {
                 .prepare_cached(
                     "select p.provider, p.sealed, p.updated_at, a.id
                      from providers p join apps a on a.no = p.app_no
-                     where p.sealed <> x'' and a.status <> 'erasing' limit 1",
+                     where length(p.sealed) > 0 and a.status <> 'erasing' limit 1",
                 )?
                 .query_row([], provider_with_app)
                 .optional()?;

@@ -3,9 +3,10 @@
 use super::error::{Error, Result};
 use super::value::{ColumnRef, FromColumn};
 
-/// The rows of a query. SQLite finds each when it is asked for.
+/// The rows of a query. SQLite finds each when it is asked for, PostgreSQL has sent all of them.
 pub(in crate::store) enum Rows<'s> {
     Sqlite(rusqlite::Rows<'s>),
+    Postgres { rest: std::vec::IntoIter<tokio_postgres::Row>, row: Option<tokio_postgres::Row> },
 }
 
 impl Rows<'_> {
@@ -13,6 +14,10 @@ impl Rows<'_> {
     pub(in crate::store) fn next(&mut self) -> Result<Option<Row<'_>>> {
         match self {
             Self::Sqlite(rows) => Ok(rows.next()?.map(Row::Sqlite)),
+            Self::Postgres { rest, row } => {
+                *row = rest.next();
+                Ok(row.as_ref().map(Row::Postgres))
+            }
         }
     }
 }
@@ -20,6 +25,7 @@ impl Rows<'_> {
 /// One row.
 pub(in crate::store) enum Row<'r> {
     Sqlite(&'r rusqlite::Row<'r>),
+    Postgres(&'r tokio_postgres::Row),
 }
 
 impl Row<'_> {
@@ -38,6 +44,7 @@ impl Row<'_> {
                 rusqlite::types::ValueRef::Blob(bytes) => Ok(ColumnRef::Blob(bytes)),
                 rusqlite::types::ValueRef::Real(_) => Err(Error::Column(column)),
             },
+            Self::Postgres(row) => row.try_get(column).map_err(|_| Error::Column(column)),
         }
     }
 }

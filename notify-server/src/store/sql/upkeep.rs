@@ -14,11 +14,11 @@ use super::SqlStore;
 use super::app::app_no;
 use super::row::{count_at, env_code};
 use crate::store::sql::{Connection, params};
-use crate::store::sqlite;
 use crate::store::{
     AppNo, DEVICES_SAMPLED_MAX, Deleted, DeviceKey, IosDevices, Over, Queue, SEQUENCE_MAX,
     StorageReport, StoreError, UpkeepStore,
 };
+use crate::store::{postgres, sqlite};
 
 /// Most different `store_identifier`s that are told.
 const IDENTIFIERS_TOLD_MAX: u32 = 10;
@@ -54,6 +54,7 @@ impl UpkeepStore for SqlStore {
 fn report(connection: &Connection) -> Result<StorageReport, StoreError> {
     match connection {
         Connection::Sqlite(file) => Ok(sqlite::report(file)?),
+        Connection::Postgres(_) => Ok(postgres::report(connection)?),
     }
 }
 
@@ -65,15 +66,16 @@ fn ios_devices(connection: &Connection, app: AppNo) -> Result<IosDevices, StoreE
     let limit = i64::from(DEVICES_SAMPLED_MAX);
     let (sampled, sandbox) = connection
         .prepare_cached(&format!(
-            "select count(*), coalesce(sum(ios_env = ?4), 0) from ({newest})"
+            "select count(*), count(*) filter (where ios_env = ?4) from ({newest}) newest"
         ))?
         .query_row(params![first, end, limit, env_code(IosEnv::Sandbox)], |row| {
             Ok((count_at(row, 0)?, count_at(row, 1)?))
         })?;
     let store_identifiers = connection
         .prepare_cached(&format!(
-            "select details ->> '$.store_identifier' as name, count(*) from ({newest})
-             group by name having name is not null order by count(*) desc, name limit ?4"
+            "select name, count(*) from
+             (select json(details) ->> 'store_identifier' as name from ({newest}) newest) named
+             where name is not null group by name order by count(*) desc, name limit ?4"
         ))?
         .query_map(params![first, end, limit, IDENTIFIERS_TOLD_MAX], |row| {
             Ok((row.get(0)?, count_at(row, 1)?))

@@ -20,7 +20,6 @@ pub(in crate::store) enum Value<'v> {
 
 impl Value<'_> {
     /// Its type, as a statement is prepared for it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "SQLite does not ask"))]
     pub(in crate::store) fn kind(&self) -> Type {
         match self {
             Self::Null(kind) => *kind,

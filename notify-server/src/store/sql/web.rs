@@ -19,7 +19,7 @@ impl WebStore for SqlStore {
             let no = app_no(tx, app)?;
             tx.prepare_cached(
                 "insert into web_access (app_no, access) values (?1, ?2)
-                 on conflict do update set access = excluded.access",
+                 on conflict (app_no) do update set access = excluded.access",
             )?
             .execute(params![no.0, serde_json::to_string(&access)?])?;
             tx.changed(Change::AppChanged(no));

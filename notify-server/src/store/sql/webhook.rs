@@ -245,14 +245,15 @@ fn change(
     tx.prepare_cached(
         "update webhooks set url = coalesce(?2, url), events = coalesce(?3, events),
          description = coalesce(?4, description), updated_at = ?5,
-         failing_since = iif(?2 <> url, null, failing_since) where no = ?1",
+         failing_since = case when ?2 <> url then null else failing_since end
+         where no = ?1",
     )?
     .execute(params![no.0, change.url, types, change.description, at.as_ms()])?;
     match change.enabled {
         Some(true) => {
             let cursor = event::last(tx, app)?;
             tx.prepare_cached(
-                "update webhooks set cursor = iif(enabled = 1, cursor, ?2), enabled = 1,
+                "update webhooks set cursor = case when enabled = 1 then cursor else ?2 end, enabled = 1,
                  disabled_reason = null, failing_since = null where no = ?1",
             )?
             .execute([no.0, cursor])?;

@@ -276,11 +276,7 @@ impl Work {
 
     /// Runs a batch in one transaction. Any error means that nothing of it is stored.
     fn attempt(&mut self, batch: &mut [Box<dyn Job>]) -> SqlResult<Vec<Change>> {
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            none => none.insert(self.source.open()?),
-        };
-        connection.begin_write()?;
+        let connection = begin(&mut self.connection, &mut *self.source)?;
         let mut changes = Vec::new();
         // One that is alone needs no savepoint, which would copy every page that it changes.
         let is_alone = batch.len() == 1;
@@ -326,6 +322,24 @@ impl Work {
             }
         }
     }
+}
+
+/// Begins a batch. A connection that broke since the last one is replaced by a new one: nothing was
+/// asked of it yet.
+fn begin<'k>(
+    kept: &'k mut Option<Connection>,
+    source: &mut dyn Source,
+) -> SqlResult<&'k Connection> {
+    if let Some(connection) = kept.take() {
+        match connection.begin_write() {
+            Ok(()) => return Ok(kept.insert(connection)),
+            Err(_) if connection.is_lost() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let connection = source.open()?;
+    connection.begin_write()?;
+    Ok(kept.insert(connection))
 }
 
 /// Where tests have the process end.

@@ -89,7 +89,8 @@ impl Source for WriterFile {
     }
 
     fn after_commit(&mut self, connection: &Connection) {
-        let Connection::Sqlite(connection) = connection;
-        self.checkpoints.after_commit(connection);
+        if let Connection::Sqlite(connection) = connection {
+            self.checkpoints.after_commit(connection);
+        }
     }
 }

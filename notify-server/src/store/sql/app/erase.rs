@@ -76,13 +76,13 @@ pub(crate) fn erase_notification(tx: &Connection, no: i64) -> Result<(u64, bool)
     for sql in [
         "delete from engagement where notification_no = ?1 and device_key <=
          (select max(device_key) from (select device_key from engagement
-          where notification_no = ?1 order by device_key limit ?2))",
+          where notification_no = ?1 order by device_key limit ?2) first)",
         "delete from poll_votes where notification_no = ?1 and device_key <=
          (select max(device_key) from (select device_key from poll_votes
-          where notification_no = ?1 order by device_key limit ?2))",
-        "delete from poll_visitors where notification_no = ?1 and visitor <=
-         (select max(visitor) from (select visitor from poll_visitors
-          where notification_no = ?1 order by visitor limit ?2))",
+          where notification_no = ?1 order by device_key limit ?2) first)",
+        "delete from poll_visitors where notification_no = ?1 and visitor in
+         (select visitor from poll_visitors
+          where notification_no = ?1 order by visitor limit ?2)",
     ] {
         let rows = tx.prepare_cached(sql)?.execute([no, ROWS_PER_STEP])?;
         if rows > 0 {
@@ -149,7 +149,7 @@ fn erase_answers(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
 fn erase_told(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     for sql in [
         "delete from events where app_no = ?1 and no <=
-         (select max(no) from (select no from events where app_no = ?1 order by no limit ?2))",
+         (select max(no) from (select no from events where app_no = ?1 order by no limit ?2) first)",
         "delete from webhook_messages where no in
          (select m.no from webhooks w cross join webhook_messages m
           where w.app_no = ?1 and m.webhook_no = w.no limit ?2)",

@@ -10,7 +10,7 @@ use crate::store::{AppNo, CampaignDraft, StoreError};
 /// Notes which feeds a campaign has.
 pub(super) fn link_feeds(tx: &Connection, campaign: i64, feeds: &[i64]) -> Result<(), StoreError> {
     let mut link = tx.prepare_cached(
-        "insert or ignore into campaign_feeds (campaign_no, feed_no) values (?1, ?2)",
+        "insert into campaign_feeds (campaign_no, feed_no) values (?1, ?2) on conflict do nothing",
     )?;
     for feed in feeds {
         link.execute([campaign, *feed])?;

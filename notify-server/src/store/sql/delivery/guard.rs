@@ -106,7 +106,7 @@ fn write(
     tx.prepare_cached(
         "insert into purge_guards (app_no, platform, ios_env, answers, latest, stopped_at)
          values (?1, ?2, ?3, ?4, ?5, ?6)
-         on conflict do update set answers = ?4, latest = ?5, stopped_at = ?6",
+         on conflict (app_no, platform, ios_env) do update set answers = ?4, latest = ?5, stopped_at = ?6",
     )?
     .execute(params![
         app.0,

@@ -90,10 +90,12 @@ fn due(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> 
     let mut due = tx.prepare_cached(
         "select no from retries indexed by retries_open
          where app_no = ?1 and platform = ?2 and outcome is null and claimable_at <= ?3
-         order by claimable_at",
+         order by claimable_at limit ?4",
     )?;
     let platform = platform_code(claim.platform);
-    let mut rows = due.query([claim.app.0, platform, claim.now.as_ms()])?;
+    // So many that those in hand can be passed over.
+    let rows_max = i64::from(claim.limit) + i64::try_from(claim.in_hand.len()).unwrap_or(i64::MAX);
+    let mut rows = due.query([claim.app.0, platform, claim.now.as_ms(), rows_max])?;
     let mut found = Vec::new();
     while found.len() < claim.limit as usize
         && let Some(row) = rows.next()?

@@ -29,8 +29,8 @@ pub(super) fn moved(
     let done: Option<bool> = tx
         .prepare_cached(
             "update dispatches set open_pages = open_pages + ?2, open_retries = open_retries + ?3,
-             scan_done = scan_done or ?4 where no = ?1 and completed_at is null
-             returning scan_done and open_pages = 0 and open_retries = 0",
+             scan_done = scan_done | ?4 where no = ?1 and completed_at is null
+             returning scan_done = 1 and open_pages = 0 and open_retries = 0",
         )?
         .query_row(params![dispatch.0, by.pages, by.retries, by.scan_done], |row| row.get(0))
         .optional()?;
@@ -113,7 +113,7 @@ pub(crate) fn tell_end(
         .prepare_cached(
             "select n.app_no, l.app_no is not null and coalesce((select sum(d.sent) = 0
              and sum(d.failed + d.unregistered + d.expired) > 0
-             from dispatches d where d.notification_no = n.no), 0)
+             from dispatches d where d.notification_no = n.no), false)
              from notifications n left join event_logs l on l.app_no = n.app_no where n.no = ?1",
         )?
         .query_row([notification.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -180,7 +180,7 @@ pub(super) fn count_failures(
 ) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into failures (dispatch_no, reason, count) values (?1, ?2, ?3)
-         on conflict do update set count = count + excluded.count",
+         on conflict (dispatch_no, reason) do update set count = failures.count + excluded.count",
     )?
     .execute(params![dispatch.0, reason, by])?;
     Ok(())

@@ -108,7 +108,7 @@ fn rows(
     (from, to): (DeviceKey, DeviceKey),
     rows_max: Option<u32>,
 ) -> Result<Vec<Read>, StoreError> {
-    let rows_max = rows_max.map_or(-1, i64::from);
+    let rows_max = rows_max.map_or(i64::MAX, i64::from);
     match &draw.source {
         Source::Platform => {
             let sql = format!(

@@ -53,7 +53,7 @@ pub(super) fn due(
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut due = tx
         .prepare_cached(
-            "select n.no, n.app_no, n.platforms, iif(n.names_devices, n.request, null),
+            "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
              coalesce(n.audience_until, a.device_sequence), n.due_at
              from notifications n indexed by notifications_due cross join apps a
              where n.status in ('scheduled', 'queued') and n.due_at <= ?1

@@ -43,7 +43,7 @@ pub(super) fn due(
 ) -> Result<bool, StoreError> {
     let mut found = tx
         .prepare_cached(
-            "select n.no, n.app_no, n.platforms, iif(n.names_devices, n.request, null),
+            "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
              a.device_sequence, n.status = 'sending', n.local_time, n.created_at,
              n.open_dispatches
              from notifications n indexed by notifications_zones cross join apps a

@@ -41,7 +41,7 @@ pub(in crate::store::sql) fn subscribe(
             .ok_or_else(|| broken("a device that was just registered is gone"))?;
         tx.prepare_cached(
             "insert into device_secrets (device_key, hash) values (?1, ?2)
-             on conflict do update set hash = excluded.hash",
+             on conflict (device_key) do update set hash = excluded.hash",
         )?
         .execute(params![key.0, browser.secret])?;
     }

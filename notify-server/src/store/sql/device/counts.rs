@@ -101,7 +101,8 @@ fn add(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into device_counts (app_no, hour, platform, enabled, count)
          values (?1, ?2, ?3, ?4, max(?5, 0))
-         on conflict do update set count = count + ?5",
+         on conflict (app_no, hour, platform, enabled) do update
+         set count = device_counts.count + ?5",
     )?
     .execute(place)?;
     Ok(())
@@ -112,7 +113,8 @@ fn add_zone(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into device_zones (app_no, platform, utc_offset_minutes, devices)
          values (?1, ?2, ?3, max(?4, 0))
-         on conflict do update set devices = devices + ?4",
+         on conflict (app_no, platform, utc_offset_minutes) do update
+         set devices = device_zones.devices + ?4",
     )?
     .execute(params![
         state.key.app().0,

@@ -159,7 +159,8 @@ fn replace(
     tx.prepare_cached(
         "update devices set ios_env = ?2, utc_offset_minutes = ?3, details = ?4, p256dh = ?5,
          auth = ?6, registered_at = max(registered_at, ?7),
-         zone_changed_at = iif(utc_offset_minutes = ?3, zone_changed_at, ?7) where key = ?1",
+         zone_changed_at = case when utc_offset_minutes = ?3 then zone_changed_at else ?7 end
+         where key = ?1",
     )?
     .execute(params![
         key.0,
@@ -220,7 +221,8 @@ pub(super) fn write_seen(tx: &Connection, key: DeviceKey, at: Timestamp) -> Resu
     tx.prepare_cached(
         "insert into device_seen (key, registered_at) select key, ?2 from devices
          where key = ?1 and registered_at < ?2
-         on conflict do update set registered_at = max(registered_at, excluded.registered_at)",
+         on conflict (key) do update
+         set registered_at = max(device_seen.registered_at, excluded.registered_at)",
     )?
     .execute([key.0, at.as_ms()])?;
     Ok(())

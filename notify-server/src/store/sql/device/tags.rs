@@ -40,7 +40,7 @@ fn set_one(tx: &Connection, app: AppNo, key: DeviceKey, tag: &Tag) -> Result<(),
     }
     tx.prepare_cached(
         "insert into device_tags (tag_no, device_key, value) values (?1, ?2, ?3)
-         on conflict do update set value = excluded.value",
+         on conflict (tag_no, device_key) do update set value = excluded.value",
     )?
     .execute(params![no, key.0, tag.value])?;
     let holders = i64::from(before.is_none());

@@ -42,7 +42,7 @@ fn of_app(
     // Numbers and times both grow: what is over lies at the beginning.
     let up_to: Option<i64> = tx
         .prepare_cached(
-            "select max(no) from (select no, at from events where app_no = ?1 order by no limit ?4)
+            "select max(no) from (select no, at from events where app_no = ?1 order by no limit ?4) first
              where at < ?2
              or no <= (select max(no) from events where app_no = ?1) - ?3",
         )?
@@ -67,7 +67,7 @@ fn drop_untold(tx: &Connection, app: AppNo, up_to: i64) -> Result<u64, StoreErro
     let behind = tx
         .prepare_cached(
             "select w.no, (select count(*) from events e where e.app_no = ?1 and e.no > w.cursor
-              and e.no <= ?2 and w.events & (1 << e.type) <> 0)
+              and e.no <= ?2 and w.events & (cast(1 as bigint) << cast(e.type as integer)) <> 0)
              from webhooks w where w.app_no = ?1 and w.enabled = 1 and w.cursor < ?2",
         )?
         .query_map([app.0, up_to], |row| Ok((row.get(0)?, row.get(1)?)))?

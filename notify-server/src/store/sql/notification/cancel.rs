@@ -61,7 +61,7 @@ fn cancel_dispatches(
     let before = canceled_so_far(tx, no)?;
     tx.prepare_cached(
         "update notifications set cancel_requested_at = ?2, canceled_before = ?3,
-         zones_canceled = next_zone_at is not null, next_zone_at = null where no = ?1",
+         zones_canceled = case when next_zone_at is not null then 1 else 0 end, next_zone_at = null where no = ?1",
     )?
     .execute([no.0, at.as_ms(), before])?;
     let dispatches = tx

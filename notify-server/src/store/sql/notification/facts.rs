@@ -83,7 +83,7 @@ fn notification(
     connection
         .prepare_cached(
             "select no, status, created_at, due_at, started_at, cancel_requested_at, platforms,
-             names_devices, tag, iif(names_devices, request, null), local_time
+             names_devices, tag, case when names_devices = 1 then request end, local_time
              from notifications where app_no = ?1 and id = ?2",
         )?
         .query_row(params![app.0, id.as_str()], |row| {

@@ -58,7 +58,7 @@ fn whole_platform(
         .prepare_cached(
             "select count(*) from (select 1 from devices indexed by devices_without_address
              where address is null and push_disabled = 0 and dead_at is null
-             and key > ?1 and key <= ?2 limit ?3)",
+             and key > ?1 and key <= ?2 limit ?3) found",
         )?
         .query_row([after, last, DEVICES_LOOKED_AT_MAX], |row| count_at(row, 0))?;
     let is_exact = without_address < DEVICES_LOOKED_AT_MAX.unsigned_abs();
@@ -76,12 +76,12 @@ fn tagged(
     let (after, last) = keys(app, platform);
     let (devices, looked_at) = connection
         .prepare_cached(
-            "select coalesce(sum(value = 1 and push_disabled = 0 and dead_at is null
-             and address is not null), 0), count(*) from
+            "select count(*) filter (where value = 1 and push_disabled = 0 and dead_at is null
+             and address is not null), count(*) from
              (select dt.value, d.push_disabled, d.dead_at, d.address
               from tags t cross join device_tags dt cross join devices d
               where t.app_no = ?1 and t.name = ?2 and dt.tag_no = t.no
-              and dt.device_key > ?3 and dt.device_key <= ?4 and d.key = dt.device_key limit ?5)",
+              and dt.device_key > ?3 and dt.device_key <= ?4 and d.key = dt.device_key limit ?5) found",
         )?
         .query_row(params![app.0, tag, after, last, DEVICES_LOOKED_AT_MAX], |row| {
             Ok((count_at(row, 0)?, count_at(row, 1)?))

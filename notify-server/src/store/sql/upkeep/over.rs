@@ -87,7 +87,7 @@ fn erase_events(tx: &Connection, no: i64) -> Result<u64, StoreError> {
         .prepare_cached(
             "delete from engagement where notification_no = ?1 and device_key <=
              (select max(device_key) from (select device_key from engagement
-              where notification_no = ?1 order by device_key limit ?2))",
+              where notification_no = ?1 order by device_key limit ?2) first)",
         )?
         .execute([no, i64::try_from(RETENTION_ROWS_MAX).unwrap_or(i64::MAX)])?;
     Ok(rows as u64)

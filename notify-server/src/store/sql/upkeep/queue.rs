@@ -44,7 +44,7 @@ fn not_started(
     let mut oldest = connection.prepare_cached(
         "select platforms, min(due_at) from
          (select platforms, due_at from notifications indexed by notifications_due
-          where status in ('scheduled', 'queued') and due_at <= ?1 order by due_at limit ?2)
+          where status in ('scheduled', 'queued') and due_at <= ?1 order by due_at limit ?2) due
          group by platforms",
     )?;
     let mut rows = oldest.query([now.as_ms(), i64::from(QUEUE_ROWS_MAX)])?;
@@ -95,10 +95,11 @@ fn retrying(
     queues: &mut Queues,
 ) -> Result<(), StoreError> {
     let mut retries = connection.prepare_cached(
-        "select platform, sum(claimable_at <= ?1), sum(claimable_at > ?1),
+        "select platform, count(*) filter (where claimable_at <= ?1),
+         count(*) filter (where claimable_at > ?1),
          min(case when claimable_at <= ?1 then claimable_at end) from
          (select platform, claimable_at from retries indexed by retries_open
-          where outcome is null limit ?2) group by platform",
+          where outcome is null limit ?2) open group by platform",
     )?;
     let mut rows = retries.query(params![now.as_ms(), QUEUE_ROWS_MAX])?;
     while let Some(row) = rows.next()? {

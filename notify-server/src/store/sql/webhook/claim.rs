@@ -89,7 +89,7 @@ fn target(tx: &Connection, claim: &WebhookClaim) -> Result<Option<Target>, Store
     let found = tx
         .prepare_cached(
             "select a.no, a.id, w.id, w.url, w.sealed,
-             iif(w.previous_until > ?2, w.previous_sealed, null), w.events, w.cursor
+             case when w.previous_until > ?2 then w.previous_sealed end, w.events, w.cursor
              from webhooks w join apps a on a.no = w.app_no
              where w.no = ?1 and w.enabled = 1 and a.status = 'active'",
         )?

@@ -1,0 +1,115 @@
+//! What went wrong with PostgreSQL, without what it says of the values: its details quote rows.
+
+use std::time::Duration;
+
+use tokio_postgres::error::{Severity, SqlState};
+
+/// Classes of states that pass by themselves: connection, resources, intervention of an operator,
+/// system, transaction rolled back (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+const PASSING_CLASSES: [&str; 5] = ["08", "53", "57", "58", "40"];
+/// States of other classes that do: the database may only be read, a lock was waited for too long,
+/// a transaction was idle for too long.
+const PASSING: [SqlState; 4] = [
+    SqlState::READ_ONLY_SQL_TRANSACTION,
+    SqlState::LOCK_NOT_AVAILABLE,
+    SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    SqlState::INVALID_TRANSACTION_STATE,
+];
+
+/// A failure.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::store) enum Failure {
+    /// The server answered with an error.
+    #[error("{message} (SQLSTATE {})", state.code())]
+    Answered {
+        /// Its code.
+        state: SqlState,
+        /// Its text, without the detail.
+        message: String,
+        /// Whether the server ended the connection with it.
+        is_end: bool,
+    },
+    /// The connection broke, or was not made.
+    #[error("the connection to the database failed")]
+    Connection(#[source] tokio_postgres::Error),
+    /// There was no answer in time.
+    #[error("the database did not answer within {} s", .0.as_secs())]
+    Late(Duration),
+    /// The runtime of the connection was not made.
+    #[error("a connection cannot be driven")]
+    Runtime(#[source] std::io::Error),
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(answer) = error.as_db_error() else { return Self::Connection(error) };
+        let is_end = !matches!(answer.parsed_severity(), Some(Severity::Error));
+        Self::Answered {
+            state: answer.code().clone(),
+            message: answer.message().to_owned(),
+            is_end,
+        }
+    }
+}
+
+impl Failure {
+    /// Whether nothing more can be asked on the connection.
+    pub(super) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Answered { is_end, .. } => *is_end,
+            Self::Connection(_) | Self::Late(_) | Self::Runtime(_) => true,
+        }
+    }
+
+    /// Whether it may pass by itself; the rest is a defect.
+    pub(in crate::store) fn may_pass(&self) -> bool {
+        match self {
+            Self::Answered { state, is_end, .. } => {
+                let class = state.code().get(..2).unwrap_or_default();
+                *is_end || PASSING_CLASSES.contains(&class) || PASSING.contains(state)
+            }
+            Self::Connection(_) | Self::Late(_) | Self::Runtime(_) => true,
+        }
+    }
+
+    /// Whether another session held a lock for longer than a statement waits.
+    pub(in crate::store) fn is_busy(&self) -> bool {
+        self.state() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+    }
+
+    pub(super) fn state(&self) -> Option<&SqlState> {
+        match self {
+            Self::Answered { state, .. } => Some(state),
+            Self::Connection(_) | Self::Late(_) | Self::Runtime(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_is_told_from_defects() {
+        for (code, passes) in [
+            ("08006", true),
+            ("53100", true),
+            ("57014", true),
+            ("57P01", true),
+            ("58030", true),
+            ("40001", true),
+            ("25006", true),
+            ("25P03", true),
+            ("55P03", true),
+            ("23505", false),
+            ("42601", false),
+            ("22P02", false),
+            ("XX001", false),
+        ] {
+            let (state, message) = (SqlState::from_code(code), String::new());
+            let failure = Failure::Answered { state, message, is_end: false };
+            assert_eq!(failure.may_pass(), passes, "{code}");
+        }
+        assert!(Failure::Late(Duration::from_secs(1)).may_pass());
+    }
+}

@@ -1,0 +1,82 @@
+//! PostgreSQL: connections and their settings, migrations, words that are not SQLite's. The
+//! operations are those of `sql/`. Never logs.
+//!
+//! One server works on a database. Its writes stand in line in its writer thread, as on SQLite, and
+//! each batch has the database's write lock beside that, so that what a subcommand writes meanwhile
+//! comes before or after.
+
+mod failure;
+mod open;
+mod report;
+mod session;
+mod settings;
+mod statements;
+mod target;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod url;
+mod value;
+
+pub(in crate::store) use failure::Failure;
+pub use open::{OpenError, PostgresOptions, READERS_DEFAULT};
+pub(in crate::store) use report::report;
+pub(in crate::store) use session::Session;
+pub use url::{DatabaseUrl, UrlError};
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
+
+use self::open::{WriterSource, migrate};
+use self::target::Target;
+use crate::store::sql::{
+    Connection, Listeners, Open, Parts, Readers, Source, SqlStore, Writer, resume_erasing,
+};
+
+/// Stores on a PostgreSQL database.
+#[derive(Debug)]
+pub enum PostgresStore {}
+
+impl PostgresStore {
+    /// Connects, and brings the tables up to date, making them in an empty database. Blocks.
+    ///
+    /// # Errors
+    /// When another server uses the database, a newer one wrote it, or it cannot be used.
+    pub fn open(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore>, OpenError> {
+        // Connections are driven by runtimes of their own, which must not begin inside another one.
+        std::thread::scope(|scope| scope.spawn(|| open_here(url, options)).join())
+            .unwrap_or_else(|_| Err(failed(&url.place(), "the opening broke down".into())))
+    }
+}
+
+fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore>, OpenError> {
+    let target = Arc::new(Target::of(url).map_err(OpenError::Certificates)?);
+    let place = target.place.clone();
+    migrate(&target)?;
+    let mut source = WriterSource::new(Arc::clone(&target), options.lock);
+    let connection = source.open().map_err(|error| {
+        if WriterSource::is_taken(&error) {
+            OpenError::InUse(place.clone())
+        } else {
+            failed(&place, error.into())
+        }
+    })?;
+    if options.lock {
+        resume_erasing(&connection).map_err(|error| failed(&place, error.into()))?;
+    }
+    let listeners = Listeners::new(RwLock::new(Vec::new()));
+    let busy = Arc::new(AtomicU64::new(0));
+    let told = (Arc::clone(&listeners), Arc::clone(&busy));
+    let writer = Writer::start(Box::new(source), connection, told)
+        .map_err(|error| failed(&place, error.into()))?;
+    let reading: Open = Arc::new(move || Ok(Connection::Postgres(Box::new(target.connect()?))));
+    let readers = Readers::start(&reading, options.readers, Arc::clone(&busy))
+        .map_err(|error| failed(&place, error.into()))?;
+    Ok(SqlStore::new(Parts { writer, readers, listeners, busy, lock: None }))
+}
+
+fn failed(place: &str, source: Box<dyn std::error::Error + Send + Sync>) -> OpenError {
+    OpenError::Database { place: place.to_owned(), source }
+}

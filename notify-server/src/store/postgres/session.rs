@@ -1,0 +1,234 @@
+//! One connection to PostgreSQL, driven by the thread that uses it: each question is asked, and
+//! waited for, on a runtime of the connection's own. Every wait has an end here too, whatever the
+//! server and the network between do.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use tokio::runtime::Runtime;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row};
+
+use super::failure::Failure;
+use super::settings::ANSWER_WAIT;
+use super::statements::Statements;
+use crate::store::sql::{Error, Result, Value};
+
+/// The lock that a transaction has that writes: as on SQLite, one after another.
+pub(super) const WRITE_LOCK: i64 = 0x6e6f_7469_6679_0001;
+
+/// Where a transaction stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    None,
+    Open,
+    /// A statement failed: nothing more is taken before it is rolled back, to its savepoint at least.
+    Failed,
+}
+
+/// A connection.
+pub(in crate::store) struct Session {
+    /// `None` once it is dropped.
+    runtime: Option<Runtime>,
+    client: Client,
+    statements: RefCell<Statements>,
+    state: Cell<State>,
+    /// What goes out ahead of the next savepoint or commit, to save a round trip.
+    owed: Cell<&'static str>,
+    lost: Cell<bool>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Waits for nothing: the server sees the socket close.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Session {
+    /// A connection that stands, with the runtime that it lives on.
+    pub(super) fn new(runtime: Runtime, client: Client) -> Self {
+        Self {
+            runtime: Some(runtime),
+            client,
+            statements: RefCell::default(),
+            state: Cell::new(State::None),
+            owed: Cell::new(""),
+            lost: Cell::new(false),
+        }
+    }
+
+    /// Asks and waits for the answer.
+    pub(super) fn ask<T>(
+        &self,
+        question: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
+    ) -> Result<T> {
+        self.ask_within(ANSWER_WAIT, question)
+    }
+
+    /// The same with another bound.
+    pub(super) fn ask_within<T>(
+        &self,
+        wait: Duration,
+        question: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
+    ) -> Result<T> {
+        let runtime = self.runtime.as_ref().expect("it is there until the drop");
+        let question = pin!(question);
+        let failure = match runtime.block_on(async { tokio::time::timeout(wait, question).await }) {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => Failure::from(error),
+            Err(_) => Failure::Late(wait),
+        };
+        if self.state.get() == State::Open {
+            self.state.set(State::Failed);
+        }
+        // What was asked may still be under way there: nothing can be said of this connection.
+        if failure.ends_connection() || self.client.is_closed() {
+            self.lost.set(true);
+        }
+        Err(Error::Postgres(failure))
+    }
+
+    pub(in crate::store) fn execute_batch(&self, sql: &str) -> Result<()> {
+        self.ask(self.client.batch_execute(sql))
+    }
+
+    /// The same with another bound.
+    pub(super) fn batch_within(&self, wait: Duration, sql: &str) -> Result<()> {
+        self.ask_within(wait, self.client.batch_execute(sql))
+    }
+
+    /// The number that a query of one row gives; `None` without a row, or where it is null.
+    pub(super) fn number(&self, sql: &str) -> Result<Option<i64>> {
+        let rows = self.query(self.text(sql), &[])?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        crate::store::sql::Row::Postgres(row).get(0)
+    }
+
+    /// The client, for what is no operation of the store.
+    pub(super) fn client(&mut self) -> (&Runtime, &mut Client) {
+        (self.runtime.as_ref().expect("it is there until the drop"), &mut self.client)
+    }
+
+    /// The place of a text among those that are kept compiled.
+    pub(in crate::store) fn text(&self, sql: &str) -> usize {
+        self.statements.borrow_mut().place(sql)
+    }
+
+    /// How many rows a statement changed.
+    pub(in crate::store) fn execute(&self, text: usize, values: &[Value<'_>]) -> Result<usize> {
+        let statement = self.compiled(text, values, false)?;
+        let changed = self.ask(self.client.execute_raw(&statement, parameters(values)))?;
+        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+    }
+
+    /// The rows of a statement, all of them: every query is bounded by its text.
+    pub(in crate::store) fn query(&self, text: usize, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.rows(text, values, false)
+    }
+
+    /// The rows of an insert, each with its `no`.
+    pub(in crate::store) fn insert(&self, text: usize, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.rows(text, values, true)
+    }
+
+    fn rows(&self, text: usize, values: &[Value<'_>], numbers: bool) -> Result<Vec<Row>> {
+        let statement = self.compiled(text, values, numbers)?;
+        self.ask(async {
+            self.client.query_raw(&statement, parameters(values)).await?.try_collect().await
+        })
+    }
+
+    fn compiled(
+        &self,
+        text: usize,
+        values: &[Value<'_>],
+        numbers: bool,
+    ) -> Result<tokio_postgres::Statement> {
+        let found = self.statements.borrow().compiled(text, values, numbers);
+        if let Some(statement) = found {
+            return Ok(statement);
+        }
+        let (sql, types) = self.statements.borrow().to_compile(text, values, numbers);
+        let statement = self.ask(self.client.prepare_typed(&sql, &types))?;
+        self.statements.borrow_mut().keep(text, (values, numbers), statement.clone());
+        Ok(statement)
+    }
+
+    /// Begins a transaction that writes, and waits until no other one does.
+    pub(in crate::store) fn begin_write(&self) -> Result<()> {
+        self.begin(&format!(
+            "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK})"
+        ))
+    }
+
+    /// Begins a transaction that reads one state of the database.
+    pub(in crate::store) fn begin_read(&self) -> Result<()> {
+        self.begin("begin isolation level repeatable read read only")
+    }
+
+    fn begin(&self, sql: &str) -> Result<()> {
+        self.state.set(State::Open);
+        self.execute_batch(sql)
+    }
+
+    pub(in crate::store) fn save(&self) -> Result<()> {
+        match self.owed.take() {
+            "" => self.execute_batch("savepoint job"),
+            owed => self.execute_batch(&format!("{owed}; savepoint job")),
+        }
+    }
+
+    pub(in crate::store) fn keep(&self) -> Result<()> {
+        self.whole()?;
+        self.owed.set("release savepoint job");
+        Ok(())
+    }
+
+    pub(in crate::store) fn take_back(&self) -> Result<()> {
+        self.owed.set("rollback to savepoint job; release savepoint job");
+        self.state.set(State::Open);
+        Ok(())
+    }
+
+    pub(in crate::store) fn commit(&self) -> Result<()> {
+        // The commit of a transaction that failed is answered as if nothing were wrong.
+        self.whole()?;
+        match self.owed.take() {
+            "" => self.execute_batch("commit")?,
+            owed => self.execute_batch(&format!("{owed}; commit"))?,
+        }
+        self.state.set(State::None);
+        Ok(())
+    }
+
+    fn whole(&self) -> Result<()> {
+        if self.state.get() == State::Open { Ok(()) } else { Err(Error::Ended) }
+    }
+
+    pub(in crate::store) fn roll_back(&self) -> Result<()> {
+        self.owed.set("");
+        if self.state.replace(State::None) == State::None || self.is_lost() {
+            return Ok(());
+        }
+        self.execute_batch("rollback")
+    }
+
+    pub(in crate::store) fn is_lost(&self) -> bool {
+        self.lost.get()
+    }
+
+    pub(in crate::store) fn in_transaction(&self) -> bool {
+        self.state.get() != State::None && !self.is_lost()
+    }
+}
+
+fn parameters<'v>(
+    values: &'v [Value<'v>],
+) -> impl ExactSizeIterator<Item = &'v (dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync))
+}

@@ -1,0 +1,155 @@
+//! Texts of the operations as PostgreSQL takes them, compiled once for each connection. They are
+//! SQLite's but for a few words, each of which is told here.
+
+use std::collections::HashMap;
+
+use tokio_postgres::Statement;
+use tokio_postgres::types::Type as PgType;
+
+use crate::store::sql::{Type, Value};
+
+/// The texts that a connection has seen.
+#[derive(Default)]
+pub(super) struct Statements {
+    places: HashMap<Box<str>, usize>,
+    texts: Vec<Text>,
+}
+
+struct Text {
+    sql: String,
+    /// For what parameters it is compiled; as a rule one set.
+    compiled: Vec<Compiled>,
+}
+
+struct Compiled {
+    kinds: Vec<Type>,
+    numbers: bool,
+    statement: Statement,
+}
+
+impl Statements {
+    /// The place of a text, which is translated when it is new.
+    pub(super) fn place(&mut self, sql: &str) -> usize {
+        if let Some(place) = self.places.get(sql) {
+            return *place;
+        }
+        let place = self.texts.len();
+        self.texts.push(Text { sql: translated(sql), compiled: Vec::new() });
+        self.places.insert(sql.into(), place);
+        place
+    }
+
+    /// The text compiled for these parameters; `numbers` of an insert gives the row's `no`.
+    pub(super) fn compiled(
+        &self,
+        text: usize,
+        values: &[Value<'_>],
+        numbers: bool,
+    ) -> Option<Statement> {
+        let fits = |compiled: &&Compiled| {
+            compiled.numbers == numbers
+                && compiled.kinds.iter().copied().eq(values.iter().map(Value::kind))
+        };
+        self.texts[text].compiled.iter().find(fits).map(|found| found.statement.clone())
+    }
+
+    /// What to have compiled for these parameters. Their types are told, so that none is inferred.
+    pub(super) fn to_compile(
+        &self,
+        text: usize,
+        values: &[Value<'_>],
+        numbers: bool,
+    ) -> (String, Vec<PgType>) {
+        let ending = if numbers { " returning no" } else { "" };
+        let types = values.iter().map(|value| match value.kind() {
+            Type::Integer => PgType::INT8,
+            Type::Text => PgType::TEXT,
+            Type::Blob => PgType::BYTEA,
+        });
+        (format!("{}{ending}", self.texts[text].sql), types.collect())
+    }
+
+    /// Keeps what was compiled.
+    pub(super) fn keep(
+        &mut self,
+        text: usize,
+        (values, numbers): (&[Value<'_>], bool),
+        statement: Statement,
+    ) {
+        let kinds = values.iter().map(Value::kind).collect();
+        self.texts[text].compiled.push(Compiled { kinds, numbers, statement });
+    }
+}
+
+/// The same in PostgreSQL's words: `?1` is `$1`, hints for SQLite's planner go, `instr` is `strpos`,
+/// and `max` of two is `greatest`.
+fn translated(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len());
+    let mut rest = sql;
+    while let Some(next) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("indexed by ") {
+            let name = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            rest = &after[name.unwrap_or(after.len())..];
+        } else if let Some(after) = rest.strip_prefix("instr(") {
+            out.push_str("strpos(");
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("max(") {
+            out.push_str(if is_of_two(after) { "greatest(" } else { "max(" });
+            rest = after;
+        } else {
+            out.push(if next == '?' { '$' } else { next });
+            rest = &rest[next.len_utf8()..];
+        }
+    }
+    out
+}
+
+/// Whether a comma stands before the parenthesis is closed that was opened just before.
+fn is_of_two(arguments: &str) -> bool {
+    let mut depth = 0_u32;
+    for c in arguments.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => return false,
+            ')' => depth -= 1,
+            ',' if depth == 0 => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_translated_word_by_word() {
+        for (sqlite, postgres) in [
+            ("select ?2, ?10 from t", "select $2, $10 from t"),
+            ("from t indexed by t_due where a = ?1", "from t  where a = $1"),
+            ("select max(no) from t", "select max(no) from t"),
+            ("select max(coalesce(a, 0)) from t", "select max(coalesce(a, 0)) from t"),
+            ("set a = max(a, ?1)", "set a = greatest(a, $1)"),
+            (
+                "max(coalesce(a, 0), (select max(no) from t))",
+                "greatest(coalesce(a, 0), (select max(no) from t))",
+            ),
+            ("where instr(name, ?1) > 0", "where strpos(name, $1) > 0"),
+        ] {
+            assert_eq!(translated(sqlite), postgres);
+        }
+    }
+
+    #[test]
+    fn parameters_are_compiled_for_by_type() {
+        let mut statements = Statements::default();
+        let text = statements.place("insert into t values (?1, ?2, ?3)");
+        assert_eq!(statements.place("insert into t values (?1, ?2, ?3)"), text);
+        let values = [Value::Integer(1), Value::Null(Type::Text), Value::Blob(b"x")];
+        let (sql, types) = statements.to_compile(text, &values, true);
+        assert_eq!(sql, "insert into t values ($1, $2, $3) returning no");
+        assert_eq!(types, [PgType::INT8, PgType::TEXT, PgType::BYTEA]);
+        assert!(statements.compiled(text, &values, true).is_none());
+    }
+}

@@ -1,0 +1,249 @@
+//! PostgreSQL for tests: a server of this process's own, thrown away at its end, or the one that
+//! [`URL_VARIABLE`] names. Each test gets a database of its own. A PostgreSQL that is missing fails.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::DatabaseUrl;
+use super::target::Target;
+
+/// Names a server to use in place of an own one: the url of a database whose user may make others.
+pub const URL_VARIABLE: &str = "NOTIFY_TEST_POSTGRES_URL";
+/// What the server says when it can be used.
+const READY: &str = "database system is ready to accept connections";
+/// How often a server is started whose port somebody else took meanwhile.
+const STARTS_MAX: u32 = 3;
+/// Runs a server in a folder until its input ends, which it does with this process, however that
+/// ends; then the folder goes.
+const SCRIPT: &str = r#"
+trap 'rm -rf "$1"' EXIT
+"$2/initdb" -D "$1/data" -U postgres -A trust -E UTF8 --locale=C --no-sync >"$1/log" 2>&1 ||
+    { cat "$1/log" >&2; exit 1; }
+"$2/postgres" -D "$1/data" -k "$1" -c listen_addresses=127.0.0.1 -c port="$3" -c fsync=off \
+    -c full_page_writes=off -c max_connections=300 -c shared_buffers=64MB \
+    -c ssl=on -c ssl_cert_file="$1/server.crt" -c ssl_key_file="$1/server.key" &
+server=$!
+cat >/dev/null
+kill -QUIT "$server"
+wait "$server"
+"#;
+
+/// A server.
+#[derive(Debug)]
+pub struct TestCluster {
+    /// Of the database from which others are made.
+    url: String,
+    /// Ends the server when it is dropped, or when this process ends.
+    _running: Option<Child>,
+    /// Where an own server's files are.
+    #[cfg(test)]
+    folder: PathBuf,
+}
+
+/// A database of one test, which goes with it.
+#[derive(Debug)]
+pub struct TestDatabase {
+    cluster: &'static TestCluster,
+    name: String,
+}
+
+impl TestCluster {
+    /// The server of this process, started by the first who asks.
+    ///
+    /// # Panics
+    /// When there is no PostgreSQL.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<TestCluster> = OnceLock::new();
+        SHARED.get_or_init(|| match std::env::var(URL_VARIABLE) {
+            Ok(url) => Self {
+                url,
+                _running: None,
+                #[cfg(test)]
+                folder: PathBuf::new(),
+            },
+            Err(_) => Self::start(),
+        })
+    }
+
+    /// A server of its own, with TLS for `localhost`.
+    pub(super) fn start() -> Self {
+        let programs = programs();
+        for _ in 0..STARTS_MAX {
+            let port = free_port();
+            let folder = std::env::temp_dir().join(format!("notify-postgres-{port}"));
+            if let Some(running) = run(&folder, &programs, port) {
+                let url = format!("postgres://postgres@127.0.0.1:{port}/postgres?sslmode=disable");
+                return Self {
+                    url,
+                    _running: Some(running),
+                    #[cfg(test)]
+                    folder,
+                };
+            }
+        }
+        panic!("PostgreSQL does not start");
+    }
+
+    /// A file of an own server: `ca.crt` issued its certificate.
+    #[cfg(test)]
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Its url.
+    #[cfg(test)]
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A new, empty database.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn database(&'static self) -> TestDatabase {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("notify_{}_{nth}", std::process::id());
+        self.execute(&format!("create database {name} template template0 encoding 'UTF8'"));
+        TestDatabase { cluster: self, name }
+    }
+
+    /// Runs a statement in the database from which others are made.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn execute(&self, sql: &str) {
+        execute(&self.url, sql);
+    }
+}
+
+impl TestDatabase {
+    /// Its url, as `--database-url` takes it.
+    ///
+    /// # Panics
+    /// When the server's own url cannot be read.
+    pub fn url(&self) -> String {
+        let mut url = url::Url::parse(&self.cluster.url).expect("the url of the server is one");
+        url.set_path(&self.name);
+        url.into()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs statements in it, behind the back of whoever has it open.
+    ///
+    /// # Panics
+    /// When one fails.
+    pub fn execute(&self, sql: &str) {
+        execute(&self.url(), sql);
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        self.cluster.execute(&format!("drop database {} with (force)", self.name));
+    }
+}
+
+/// On a thread of its own: tests have runtimes, in which none other may begin.
+fn execute(url: &str, sql: &str) {
+    let url: DatabaseUrl = url.parse().expect("the url of the server is one");
+    let work = || {
+        let target = Target::of(&url).expect("nothing beside the url is read");
+        let session = target.connect().expect("the server can be connected to");
+        session.execute_batch(sql).expect("the statement is right");
+    };
+    std::thread::scope(|scope| scope.spawn(work).join()).expect("the statement was run");
+}
+
+/// Starts a server; `None` when it ended at once.
+fn run(folder: &Path, programs: &Path, port: u16) -> Option<Child> {
+    std::fs::create_dir(folder).expect("the folder for temporary files can be written");
+    certify(folder).expect("certificates can be made");
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(SCRIPT).arg("sh").arg(folder).arg(programs).arg(port.to_string());
+    command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    #[cfg(unix)]
+    as_ordinary_user(folder, &mut command);
+    let mut running = command.spawn().expect("there is a shell");
+    let mut log = BufReader::new(running.stderr.take().expect("it is piped")).lines();
+    let ready = log.by_ref().map_while(Result::ok).any(|line| line.contains(READY));
+    if !ready {
+        let _ = running.wait();
+        return None;
+    }
+    // A log that nobody reads would stop the server.
+    std::thread::spawn(move || log.map_while(Result::ok).for_each(drop));
+    Some(running)
+}
+
+/// Writes a certificate for `localhost`, its key, and the certificate of who issued it.
+fn certify(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    let mut authority = CertificateParams::new(Vec::new())?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate()?;
+    std::fs::write(folder.join("ca.crt"), authority.self_signed(&key)?.pem())?;
+    let authority = Issuer::new(authority, key);
+    let key = KeyPair::generate()?;
+    let leaf = CertificateParams::new(vec!["localhost".to_owned()])?.signed_by(&key, &authority)?;
+    std::fs::write(folder.join("server.crt"), leaf.pem())?;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(folder.join("server.key"))?.write_all(key.serialize_pem().as_bytes())?;
+    Ok(())
+}
+
+/// In a group of its own, which a terminal's interrupt does not reach; and not as root, under whom
+/// PostgreSQL does not run.
+#[cfg(unix)]
+fn as_ordinary_user(folder: &Path, command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    let id = |arguments: &[&str]| {
+        let output = Command::new("id").args(arguments).output().expect("there is an `id`");
+        String::from_utf8_lossy(&output.stdout).trim().parse::<u32>().ok()
+    };
+    command.process_group(0);
+    if id(&["-u"]) != Some(0) {
+        return;
+    }
+    let (Some(user), Some(group)) = (id(&["-u", "postgres"]), id(&["-g", "postgres"])) else {
+        panic!("PostgreSQL does not run as root, and there is no user `postgres`");
+    };
+    for owned in [folder, &folder.join("server.key")] {
+        std::os::unix::fs::chown(owned, Some(user), Some(group)).expect("root may give files away");
+    }
+    command.uid(user).gid(group);
+}
+
+/// A port that nobody has.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// Where PostgreSQL's programs are: on the path, or where Debian puts them, the latest first.
+fn programs() -> PathBuf {
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&on_path).collect();
+    if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {
+        let mut versions: Vec<_> = versions.flatten().map(|version| version.path()).collect();
+        versions.sort();
+        folders.extend(versions.into_iter().rev().map(|version| version.join("bin")));
+    }
+    folders
+        .into_iter()
+        .find(|folder| folder.join("initdb").exists() && folder.join("postgres").exists())
+        .unwrap_or_else(|| {
+            panic!("there is no PostgreSQL: install it, or name a server in {URL_VARIABLE}")
+        })
+}

@@ -1,0 +1,286 @@
+//! The contract on PostgreSQL, and what PostgreSQL alone promises.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use notify_core::Platform;
+
+use super::testing::{TestCluster, TestDatabase};
+use super::{DatabaseUrl, OpenError, PostgresOptions, PostgresStore};
+use crate::store::contract::{Backend, given};
+use crate::store::sql::{Fault, SqlStore};
+use crate::store::{AppNo, NotificationStore, SharedStore, Store, StoreError, UpkeepStore};
+
+/// A database of its own.
+struct Own(TestDatabase);
+
+impl Own {
+    fn new() -> Self {
+        Self(TestCluster::shared().database())
+    }
+
+    fn url(&self) -> DatabaseUrl {
+        self.0.url().parse().unwrap()
+    }
+
+    fn try_open(&self, options: PostgresOptions) -> Result<Arc<SqlStore>, OpenError> {
+        PostgresStore::open(&self.url(), options)
+    }
+
+    fn open(&self) -> Arc<SqlStore> {
+        self.try_open(PostgresOptions::default()).unwrap()
+    }
+}
+
+#[async_trait]
+impl Backend for Own {
+    async fn open(&self) -> SharedStore {
+        Own::open(self)
+    }
+}
+
+mod contract {
+    use super::*;
+    crate::store_contract!(Own::new());
+}
+
+/// Starts that many accepts at once, so that they share commits; how many were accepted.
+async fn accept_many(store: &Arc<SqlStore>, app: AppNo, count: usize) -> (usize, usize) {
+    let accepts: Vec<_> = (0..count)
+        .map(|_| {
+            let store = Arc::clone(store);
+            let new = given::broadcast(&[Platform::Android]);
+            tokio::spawn(async move { store.accept_notification(app, new, None).await })
+        })
+        .collect();
+    let (mut accepted, mut unavailable) = (0, 0);
+    for accept in accepts {
+        match accept.await.unwrap() {
+            Ok(_) => accepted += 1,
+            Err(StoreError::Unavailable(_)) => unavailable += 1,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    (accepted, unavailable)
+}
+
+async fn stored(store: &SqlStore, app: AppNo) -> usize {
+    store.list_notifications(app, given::page(1_000)).await.unwrap().rows.len()
+}
+
+/// Nobody is told that something is stored which went with the transaction.
+#[tokio::test]
+async fn what_is_answered_as_stored_is_stored_whatever_fails() {
+    let own = Own::new();
+    let store = own.open();
+    let app = given::app(&*store).await;
+    let mut sure = 0;
+    for nth in 1..=6 {
+        for fault in [Fault::Transaction(nth), Fault::Commit(nth.div_ceil(6))] {
+            store.fail(fault);
+            let (accepted, unavailable) = accept_many(&store, app, 8).await;
+            assert_eq!(accepted + unavailable, 8);
+            sure += accepted;
+            assert_eq!(stored(&store, app).await, sure, "{fault:?}");
+        }
+    }
+    store.close().await;
+    let again = own.open();
+    assert_eq!(stored(&again, app).await, sure);
+    again.close().await;
+}
+
+#[tokio::test]
+async fn a_refused_write_leaves_the_others_of_its_commit() {
+    let own = Own::new();
+    let store = own.open();
+    let app = given::app(&*store).await;
+    let new = given::broadcast(&[Platform::Android]);
+    let twice = [new.clone(), new];
+    let [first, second] = twice.map(|new| store.accept_notification(app, new, None));
+    let other = store.accept_notification(app, given::broadcast(&[Platform::Ios]), None);
+    let (first, second, other) = tokio::join!(first, second, other);
+    assert!(first.is_ok() && other.is_ok());
+    assert!(matches!(second, Err(StoreError::Refused(_))));
+    assert_eq!(stored(&store, app).await, 2);
+    store.close().await;
+}
+
+/// A transaction that failed answers its commit as if it had been one.
+#[tokio::test]
+async fn a_write_that_passes_over_a_failed_statement_is_not_answered_as_stored() {
+    let own = Own::new();
+    let store = own.open();
+    let app = given::app(&*store).await;
+    let passed_over = store
+        .write(|tx| {
+            assert!(tx.execute_batch("select no from nowhere").is_err());
+            Ok(())
+        })
+        .await;
+    assert!(matches!(passed_over, Err(StoreError::Unavailable(_))), "{passed_over:?}");
+    assert_eq!(accept_many(&store, app, 3).await, (3, 0));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_write_or_read_that_panics_takes_nobody_with_it() {
+    let own = Own::new();
+    let store = own.open();
+    let app = given::app(&*store).await;
+    let panicked = store.write::<(), _>(|_| panic!("on purpose")).await;
+    assert!(matches!(panicked, Err(StoreError::Backend(_))));
+    let panicked = store.read::<(), _>(|_| panic!("on purpose")).await;
+    assert!(matches!(panicked, Err(StoreError::Backend(_))));
+    assert_eq!(accept_many(&store, app, 3).await, (3, 0));
+    store.close().await;
+}
+
+/// Whoever asks next does not notice that the connections which were kept are gone.
+#[tokio::test]
+async fn connections_that_broke_meanwhile_are_replaced_unnoticed() {
+    let own = Own::new();
+    let store = own.open();
+    let app = given::app(&*store).await;
+    TestCluster::shared().execute(&format!(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{}'",
+        own.0.name()
+    ));
+    assert_eq!(stored(&store, app).await, 0);
+    assert_eq!(accept_many(&store, app, 3).await, (3, 0));
+    assert_eq!(stored(&store, app).await, 3);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_gone_is_unavailable_and_served_again_when_it_is_back() {
+    let own = Own::new();
+    let store = own.open();
+    let app = given::app(&*store).await;
+    let cluster = TestCluster::shared();
+    let name = own.0.name();
+    cluster.execute(&format!("alter database {name} with allow_connections false"));
+    cluster.execute(&format!(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"
+    ));
+    let read = store.list_notifications(app, given::page(10)).await;
+    assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
+    assert_eq!(accept_many(&store, app, 2).await, (0, 2));
+    assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
+    cluster.execute(&format!("alter database {name} with allow_connections true"));
+    assert_eq!(accept_many(&store, app, 2).await, (2, 0));
+    assert_eq!(stored(&store, app).await, 2);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_database_that_may_only_be_read_is_unavailable() {
+    let own = Own::new();
+    let store = own.open();
+    let app = given::app(&*store).await;
+    let read_only = store
+        .write(|tx| {
+            tx.execute_batch("set transaction read only")?;
+            tx.prepare_cached("update storage_checks set count = count + 1")?.execute([])?;
+            Ok(())
+        })
+        .await;
+    assert!(matches!(read_only, Err(StoreError::Unavailable(_))), "{read_only:?}");
+    assert_eq!(accept_many(&store, app, 1).await, (1, 0));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_second_server_on_the_database_is_refused_and_a_subcommand_is_not() {
+    let own = Own::new();
+    let store = own.open();
+    let second = own.try_open(PostgresOptions::default()).unwrap_err();
+    assert!(matches!(second, OpenError::InUse(_)), "{second:?}");
+    let beside = PostgresOptions { lock: false, readers: 1 };
+    let subcommand = own.try_open(beside).unwrap();
+    let app = given::app(&*subcommand).await;
+    given::devices(&*store, app, 1).await;
+    subcommand.close().await;
+    store.close().await;
+    own.open().close().await;
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_server_is_refused_and_left_alone() {
+    let own = Own::new();
+    own.open().close().await;
+    own.0.execute(
+        "insert into refinery_schema_history (version, name, applied_on, checksum)
+         select 9001, 'later', applied_on, checksum from refinery_schema_history limit 1",
+    );
+    let error = own.try_open(PostgresOptions::default()).unwrap_err();
+    assert!(matches!(error, OpenError::Newer { found: 9_001, known: 1.., .. }), "{error}");
+}
+
+#[tokio::test]
+async fn servers_that_start_at_once_bring_the_tables_up_to_date_one_after_another() {
+    let own = Own::new();
+    let beside = PostgresOptions { lock: false, readers: 1 };
+    let openings = [own.url(), own.url(), own.url()]
+        .map(|url| tokio::task::spawn_blocking(move || PostgresStore::open(&url, beside)));
+    for opening in openings {
+        opening.await.unwrap().unwrap().close().await;
+    }
+}
+
+/// B9, whatever the database was told.
+#[tokio::test]
+async fn commits_wait_for_the_disk_though_the_database_says_otherwise() {
+    let own = Own::new();
+    let name = own.0.name();
+    TestCluster::shared().execute(&format!("alter database {name} set synchronous_commit = off"));
+    let store = own.open();
+    let report = store.storage().await.unwrap();
+    assert_eq!((report.backend, report.synchronous.as_str()), ("postgres", "full"));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_connected_to_is_told_without_its_password() {
+    let url: DatabaseUrl = "postgres://u:geheim@127.0.0.1:1/n".parse().unwrap();
+    let error = PostgresStore::open(&url, PostgresOptions::default()).unwrap_err();
+    assert!(matches!(error, OpenError::Database { .. }), "{error:?}");
+    let text = format!("{error} {error:?}");
+    assert!(error.to_string().contains("127.0.0.1:1/n") && !text.contains("geheim"), "{text}");
+}
+
+/// A server with a certificate for `localhost` of an authority that no system knows.
+#[tokio::test]
+async fn tls_is_as_strict_as_the_url_says() {
+    let cluster = tokio::task::spawn_blocking(TestCluster::start).await.unwrap();
+    let base = cluster.url().replace("?sslmode=disable", "");
+    let (named, numbered) = (base.replace("127.0.0.1", "localhost"), base.clone());
+    let ca = cluster.file("ca.crt").display().to_string();
+    let empty = cluster.file("log").display().to_string();
+    for (url, connects) in [
+        (named.clone(), true),
+        (format!("{named}?sslmode=prefer"), true),
+        (format!("{named}?sslmode=disable"), true),
+        (format!("{named}?sslmode=require"), false),
+        (format!("{named}?sslmode=verify-full"), false),
+        (format!("{named}?sslmode=verify-full&sslrootcert={ca}"), true),
+        (format!("{named}?sslrootcert={ca}"), true),
+        (format!("{numbered}?sslmode=verify-full&sslrootcert={ca}"), false),
+        (format!("{named}?sslrootcert={empty}"), false),
+    ] {
+        let database: DatabaseUrl = url.parse().unwrap();
+        let options = PostgresOptions { lock: false, readers: 1 };
+        let opened = PostgresStore::open(&database, options);
+        assert_eq!(opened.is_ok(), connects, "{url}: {opened:?}");
+        let Ok(store) = opened else { continue };
+        let has_tls = store
+            .read(|connection| {
+                Ok(connection
+                    .prepare_cached("select ssl from pg_stat_ssl where pid = pg_backend_pid()")?
+                    .query_row([], |row| row.get::<bool>(0))?)
+            })
+            .await;
+        assert_eq!(has_tls.unwrap(), !url.contains("disable"), "{url}");
+        store.close().await;
+    }
+}

@@ -1,0 +1,84 @@
+//! TLS to the database, over the same cryptography as everything else.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::url::TlsMode;
+use crate::outbound::{system_roots, trusting};
+
+/// What connections are made with; `None` without TLS.
+pub(super) fn connector(mode: &TlsMode) -> io::Result<Option<MakeRustlsConnect>> {
+    let mut config = match mode {
+        TlsMode::Disable => return Ok(None),
+        TlsMode::Prefer => trusting(RootCertStore::empty()),
+        TlsMode::Verify(None) => trusting(system_roots()),
+        TlsMode::Verify(Some(path)) => trusting(roots_of(path)?),
+    };
+    if *mode == TlsMode::Prefer {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        config.dangerous().set_certificate_verifier(Arc::new(Anybody(provider)));
+    }
+    Ok(Some(MakeRustlsConnect::new(config)))
+}
+
+fn roots_of(path: &Path) -> io::Result<RootCertStore> {
+    let pem = std::fs::read(path)?;
+    let certificates = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(certificates);
+    if added == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "there is no certificate in it"));
+    }
+    Ok(roots)
+}
+
+/// Takes every certificate: `sslmode=prefer` would go on without TLS too.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,174 @@
+//! `postgres://` urls: where the database is, who we are there, and how much of TLS is asked for.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use secrecy::{ExposeSecret, SecretString};
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+use url::Url;
+
+/// The url of a database, with its password: shown nowhere.
+#[derive(Debug, Clone)]
+pub struct DatabaseUrl(SecretString);
+
+/// What is wrong with a url; none of it is quoted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// It is not one of a PostgreSQL database.
+    #[error("must be a url like postgres://user:password@host:5432/database")]
+    Form,
+    /// It names no database.
+    #[error("must name a database, like postgres://user:password@host:5432/database")]
+    NoDatabase,
+    /// An option that is not known, or one with a value that is not.
+    #[error("has an option that is not known, or a value that its option does not take")]
+    Option,
+    /// Another `sslmode` than those that there are.
+    #[error("sslmode must be disable, prefer, require or verify-full")]
+    SslMode,
+}
+
+/// How much of TLS is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TlsMode {
+    /// None.
+    Disable,
+    /// Where the server has it, and whatever certificate it shows: as good as none against somebody
+    /// on the way who changes what passes, better than none against one who reads.
+    Prefer,
+    /// With a certificate for the host's name from the system's roots, or from that file alone.
+    Verify(Option<PathBuf>),
+}
+
+/// A url that was read.
+pub(super) struct Parsed {
+    pub(super) config: Config,
+    pub(super) tls: TlsMode,
+    /// Host, port and name, for people.
+    pub(super) place: String,
+}
+
+impl FromStr for DatabaseUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        parse(text)?;
+        Ok(Self(text.into()))
+    }
+}
+
+impl DatabaseUrl {
+    /// Its parts.
+    pub(super) fn parsed(&self) -> Parsed {
+        parse(self.0.expose_secret()).expect("it was read before")
+    }
+
+    /// Host, port and name of the database, without user and password.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.parsed().place
+    }
+}
+
+fn parse(text: &str) -> Result<Parsed, UrlError> {
+    let mut url = Url::parse(text).map_err(|_| UrlError::Form)?;
+    if !matches!(url.scheme(), "postgres" | "postgresql") {
+        return Err(UrlError::Form);
+    }
+    let (mut mode, mut roots, mut rest) = (None, None, Vec::new());
+    for (name, value) in url.query_pairs() {
+        match &*name {
+            "sslmode" => mode = Some(value.into_owned()),
+            "sslrootcert" => roots = Some(PathBuf::from(value.into_owned())),
+            _ => rest.push((name.into_owned(), value.into_owned())),
+        }
+    }
+    // libpq's `require` takes any certificate; here it does not.
+    let tls = match mode.as_deref() {
+        Some("disable") => TlsMode::Disable,
+        Some("prefer") => TlsMode::Prefer,
+        None if roots.is_none() => TlsMode::Prefer,
+        Some("require" | "verify-full") | None => TlsMode::Verify(roots),
+        Some(_) => return Err(UrlError::SslMode),
+    };
+    url.set_query(None);
+    if !rest.is_empty() {
+        url.query_pairs_mut().extend_pairs(rest);
+    }
+    // What is a space to forms is a plus to PostgreSQL's urls.
+    let text = url.as_str().replace('+', "%20");
+    let mut config = Config::from_str(&text).map_err(|_| UrlError::Option)?;
+    config.ssl_mode(match tls {
+        TlsMode::Disable => SslMode::Disable,
+        TlsMode::Prefer => SslMode::Prefer,
+        TlsMode::Verify(_) => SslMode::Require,
+    });
+    let name = config.get_dbname().ok_or(UrlError::NoDatabase)?;
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(host)) => host.clone(),
+        #[cfg(unix)]
+        Some(Host::Unix(folder)) => folder.display().to_string(),
+        None => return Err(UrlError::Form),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5_432);
+    let place = format!("{host}:{port}/{name}");
+    Ok(Parsed { config, tls, place })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_and_never_shown() {
+        let roots = |path: &str| TlsMode::Verify(Some(path.into()));
+        for (url, place, tls) in [
+            ("postgres://u:geheim@db/notify", "db:5432/notify", TlsMode::Prefer),
+            (
+                "postgresql://u:geheim@db:6432/notify?sslmode=disable",
+                "db:6432/notify",
+                TlsMode::Disable,
+            ),
+            ("postgres://u:geheim@db/n?sslmode=require", "db:5432/n", TlsMode::Verify(None)),
+            (
+                "postgres://u:geheim@db/n?sslmode=verify-full&sslrootcert=/ca.pem",
+                "db:5432/n",
+                roots("/ca.pem"),
+            ),
+            (
+                "postgres://u:geheim@db/n?sslrootcert=/ca.pem&application_name=a%20b",
+                "db:5432/n",
+                roots("/ca.pem"),
+            ),
+            (
+                "postgres:///n?host=/run/postgresql&user=geheim",
+                "/run/postgresql:5432/n",
+                TlsMode::Prefer,
+            ),
+        ] {
+            let read: DatabaseUrl = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
+            let parsed = read.parsed();
+            assert_eq!((parsed.place.as_str(), parsed.tls), (place, tls), "{url}");
+            assert!(!format!("{read:?}").contains("geheim"));
+            assert!(!read.place().contains("geheim"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_of_a_database_is_refused_without_being_quoted() {
+        for (url, error) in [
+            ("", UrlError::Form),
+            ("notify.db", UrlError::Form),
+            ("mysql://u:geheim@db/n", UrlError::Form),
+            ("postgres://u:geheim@db", UrlError::NoDatabase),
+            ("postgres://u:geheim@db/n?sslmode=allow", UrlError::SslMode),
+            ("postgres://u:geheim@db/n?geheim=1", UrlError::Option),
+            ("postgres://u:geheim@db/n?connect_timeout=geheim", UrlError::Option),
+        ] {
+            let refused = url.parse::<DatabaseUrl>().unwrap_err();
+            assert_eq!(refused, error, "{url}");
+            assert!(!refused.to_string().contains("geheim"));
+        }
+    }
+}
