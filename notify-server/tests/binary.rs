@@ -340,3 +340,43 @@ fn openapi_is_printed_and_wrong_settings_are_told() {
     let words = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert_eq!(words, "error: --rate-limit: `many` is not a whole number of 0 or more\n");
 }
+
+/// `--database-url` for every subcommand: it works on PostgreSQL, or says why not.
+#[cfg(feature = "testing")]
+#[test]
+fn the_program_works_on_postgresql() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = notify_server::store::postgres::testing::TestCluster::shared().database();
+    let on_postgres = |arguments: &[&str]| {
+        let mut command = notify_server(folder.path(), arguments);
+        command.env("NOTIFY_DATABASE_URL", database.url());
+        command
+    };
+    let refused = |arguments: &[&str], why: &str| {
+        let output = on_postgres(arguments).output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && words.contains(why), "{arguments:?}: {words}");
+    };
+    refused(&["serve"], "goes with a master key of your own");
+    refused(&["forget-credentials"], "goes with a master key of your own");
+    refused(&["backup", "copy.db"], "pg_dump");
+    let first = json(&on_postgres(&["app", "create", "shop", "--json"]).output().unwrap());
+    assert!(first["admin_key"].as_str().unwrap().starts_with("na_"));
+
+    let serve = || {
+        let mut command = on_postgres(&["serve"]);
+        command.env("NOTIFY_MASTER_KEY", "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=");
+        command
+    };
+    let mut server = Server::run(&mut serve());
+    assert!(server.line().starts_with("listening on"), "the subcommand stood in");
+    let second = serve().output().unwrap();
+    let words = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(words.contains("in use by another notify-server"), "{words}");
+    let key = json(&on_postgres(&["admin-key", "create", "--json"]).output().unwrap());
+    assert!(key["admin_key"].as_str().unwrap().starts_with("na_"));
+    let (status, log) = server.stop("-TERM");
+    assert_eq!(status, Some(0), "{log}");
+    assert!(log.contains("what was there before"), "{log}");
+    assert!(!folder.path().join("notify.db").exists());
+}

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use crate::api::TlsError;
+use crate::config::MASTER_KEY_VARIABLE;
 use crate::secrets::MasterKeyError;
 use crate::store::StoreError;
+use crate::store::postgres;
 use crate::store::sqlite::OpenError;
 
 /// Why the server did not start.
@@ -25,6 +27,15 @@ pub enum AppError {
     /// The database cannot be opened.
     #[error("cannot open the database")]
     Open(#[from] OpenError),
+    /// The database of `--database-url` cannot be opened.
+    #[error("cannot open the database")]
+    Connect(#[from] postgres::OpenError),
+    /// A database that other machines can reach has no key of one machine's.
+    #[error(
+        "--database-url goes with a master key of your own, the same for all servers of that \
+         database: in {MASTER_KEY_VARIABLE}, or in the file of --master-key-file"
+    )]
+    NoMasterKey,
     /// The thread that opens the database ended early.
     #[error("the database was not opened")]
     Interrupted,

@@ -35,6 +35,10 @@ pub(super) async fn master_key(
 /// # Errors
 /// When it cannot be used.
 pub(crate) fn existing_master_key(config: &Config) -> Result<Option<MasterKey>, AppError> {
+    let is_given = config.master_key.is_some() || config.master_key_file.is_some();
+    if config.database_url.is_some() && !is_given {
+        return Err(AppError::NoMasterKey);
+    }
     let key = match &config.master_key {
         Some(key) => MasterKey::from_base64(key).map(Some),
         None => MasterKey::read(&file(config)),

@@ -1,4 +1,4 @@
-//! What is in the data folder: made at the first start, opened at each.
+//! The database and what it needs: made at the first start, opened at each.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use super::AppError;
 use crate::clock::SharedClock;
 use crate::config::Config;
 use crate::keys::{KeyKind, make_key};
+use crate::store::postgres::{PostgresOptions, PostgresStore};
 use crate::store::sql::SqlStore;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{SharedStore, StoreError};
@@ -25,13 +26,20 @@ pub struct FirstKeys {
     pub admin_key: SecretString,
 }
 
-/// Opens the database in the data folder; `lock` refuses a second server.
+/// Opens the database of the settings, or the one in the data folder; `lock` refuses a second server.
 ///
 /// # Errors
-/// When the folder or the file cannot be used.
+/// When the database, the folder or the file cannot be used.
 pub async fn open_store(config: &Config, lock: bool) -> Result<Arc<SqlStore>, AppError> {
+    let readers = config.reader_threads;
+    if let Some(url) = config.database_url.clone() {
+        let opening = tokio::task::spawn_blocking(move || {
+            PostgresStore::open(&url, PostgresOptions { lock, readers })
+        });
+        return Ok(opening.await.map_err(|_| AppError::Interrupted)??);
+    }
     make_data_dir(config)?;
-    let (path, readers) = (config.database(), config.reader_threads);
+    let path = config.database();
     let opening = tokio::task::spawn_blocking(move || {
         SqliteStore::open(&path, SqliteOptions { lock, readers })
     });

@@ -11,6 +11,11 @@ use super::print;
 
 /// Copies the database to a new file.
 pub(super) async fn backup(config: &Config, file: PathBuf) -> anyhow::Result<()> {
+    ensure!(
+        config.database_url.is_none(),
+        "a PostgreSQL database is copied by its own tool: pg_dump --format=custom; keep the master \
+         key too, in another place"
+    );
     let database = config.database();
     ensure!(database.exists(), "there is no database at {}", database.display());
     ensure!(!file.exists(), "{} exists already", file.display());

@@ -20,7 +20,8 @@ const APPS_PER_PAGE: u32 = 100;
 /// Forgets the credentials that the master key, when there is one, does not open.
 pub(super) async fn forget(config: &Config) -> anyhow::Result<()> {
     let database = config.database();
-    ensure!(database.exists(), "there is no database at {}", database.display());
+    let is_there = config.database_url.is_some() || database.exists();
+    ensure!(is_there, "there is no database at {}", database.display());
     let store = open_store(config, true).await?;
     let key = existing_master_key(config)?;
     let mut forgotten = 0;

@@ -41,7 +41,7 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
 /// Opens the database of the data folder, making it when it is missing: whoever meant another
 /// folder is told which one that was.
 async fn open_or_make(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
-    let is_new = !config.database().exists();
+    let is_new = config.database_url.is_none() && !config.database().exists();
     let store = open_store(config, false).await?;
     if is_new {
         let folder = std::path::absolute(&config.data_dir)?;

@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::config::Config;
 use crate::keys::reveal;
+use crate::store::postgres::DatabaseUrl;
 
 use super::{print, signals};
 
@@ -11,13 +12,17 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let stop = signals::first_signal()?;
     let folder = std::path::absolute(&config.data_dir)?;
     let is_new = !config.database().exists();
+    let place = config.database_url.as_ref().map(DatabaseUrl::place);
     let app = App::start(config).await?;
     let folder = folder.display();
     // Who started in another folder wonders why no key is taken.
-    if is_new {
-        tracing::info!("data folder {folder}: a new installation");
-    } else {
-        tracing::info!("data folder {folder}: what was there before");
+    match place {
+        Some(place) if app.first_keys.is_some() => {
+            tracing::info!("database {place}: a new installation");
+        }
+        Some(place) => tracing::info!("database {place}: what was there before"),
+        None if is_new => tracing::info!("data folder {folder}: a new installation"),
+        None => tracing::info!("data folder {folder}: what was there before"),
     }
     if let Some(keys) = &app.first_keys {
         print(&format!("api key: {}", reveal(&keys.api_key)))?;

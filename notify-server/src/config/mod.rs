@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::delivery::CREDIT_DEFAULT;
+use crate::store::postgres::DatabaseUrl;
 use crate::store::sqlite::READERS_DEFAULT;
 pub use document::configuration_document;
 pub use load::{ConfigError, Sources};
@@ -37,6 +38,9 @@ pub struct Config {
     pub listen: String,
     /// Folder of the database and the master key.
     pub data_dir: PathBuf,
+    /// PostgreSQL in place of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database_url: Option<DatabaseUrl>,
     /// What poll urls begin with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_url: Option<Url>,
@@ -106,6 +110,7 @@ impl Default for Config {
         Self {
             listen: "127.0.0.1:8080".to_owned(),
             data_dir: "./notify-data".into(),
+            database_url: None,
             public_url: None,
             tls_cert: None,
             tls_key: None,
@@ -139,7 +144,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The database file.
+    /// The database file, where no PostgreSQL takes its place.
     #[must_use]
     pub fn database(&self) -> PathBuf {
         self.data_dir.join(DATABASE_FILE)

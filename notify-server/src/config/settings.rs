@@ -43,6 +43,12 @@ const fn count(name: &'static str, value: &'static str, help: &'static str) -> S
 pub(crate) const SETTINGS: &[Setting] = &[
     text("listen", "ADDR", "Listening address; port 0 picks a free one"),
     text("data-dir", "DIR", "Folder of the database and the master key, made when missing"),
+    text(
+        "database-url",
+        "URL",
+        "PostgreSQL in place of the file: postgres://USER:PASSWORD@HOST/DATABASE. Arguments can be read \
+         by others: the variable is the better place",
+    ),
     text("public-url", "URL", "What poll urls begin with; the listening address by default"),
     text("tls-cert", "FILE", "Certificate chain (PEM); serves https"),
     text("tls-key", "FILE", "Private key of the certificate (PEM)"),

@@ -83,6 +83,7 @@ fn spans_are_read_as_they_are_written() {
 #[test]
 fn the_list_of_settings_is_the_struct() {
     let full = Config {
+        database_url: Some("postgres://u:p@h/d".parse().unwrap()),
         public_url: Some(Url::parse("https://a.example").unwrap()),
         tls_cert: Some("a".into()),
         tls_key: Some("b".into()),
@@ -102,6 +103,23 @@ fn the_master_key_is_taken_from_the_environment_and_never_shown() {
     let config = load(&[], &[("NOTIFY_MASTER_KEY", "c2VjcmV0")]).unwrap();
     assert!(config.master_key.is_some());
     assert!(!format!("{config:?}").contains("c2VjcmV0"));
+}
+
+#[test]
+fn a_database_url_is_read_from_everywhere_and_never_shown() {
+    let url = "postgres://notify:geheim@db/notify";
+    for (flags, variables) in
+        [(vec![("database-url", url)], vec![]), (vec![], vec![("NOTIFY_DATABASE_URL", url)])]
+    {
+        let config = load(&flags, &variables).unwrap();
+        let read = config.database_url.as_ref().unwrap();
+        assert_eq!(read.place(), "db:5432/notify");
+        let shown = Table::try_from(config.clone()).unwrap();
+        assert!(!format!("{config:?} {shown:?}").contains("geheim"));
+    }
+    let refused = load(&[], &[("NOTIFY_DATABASE_URL", "mysql://notify:geheim@db/notify")]);
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("postgres://user") && !refused.contains("geheim"), "{refused}");
 }
 
 #[test]

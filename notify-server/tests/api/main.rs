@@ -1,4 +1,5 @@
-//! The API over HTTP: a real server on port 0 with SQLite in a temporary folder.
+//! The API over HTTP: a real server on port 0 with SQLite in a temporary folder, and
+//! what a user sees of PostgreSQL.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,6 +17,8 @@ mod notifications;
 mod operations;
 mod poll_page;
 mod polls;
+#[cfg(feature = "testing")]
+mod postgres;
 mod secrets;
 mod slow;
 mod stop;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use url::Url;
@@ -68,6 +69,19 @@ impl DatabaseUrl {
     #[must_use]
     pub fn place(&self) -> String {
         self.parsed().place
+    }
+}
+
+impl Serialize for DatabaseUrl {
+    /// As people are shown it: what was read cannot be read again from this.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.place())
+    }
+}
+
+impl<'de> Deserialize<'de> for DatabaseUrl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

@@ -1,5 +1,8 @@
 //! Values on PostgreSQL's wire, in its binary form. Integers and flags are `bigint`; what a query
 //! computes may be of other types, which are read as what they stand for.
+//!
+//! No text of PostgreSQL holds U+0000. Requests with one are refused before they come here; of what
+//! others say, such as a feed, or a path that names something, U+FFFD stands in its place.
 
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
@@ -13,6 +16,9 @@ impl ToSql for Value<'_> {
         match self {
             Self::Null(_) => Ok(IsNull::Yes),
             Self::Integer(integer) => integer.to_sql(kind, out),
+            Self::Text(text) if text.contains('\0') => {
+                text.replace('\0', "\u{fffd}").to_sql(kind, out)
+            }
             Self::Text(text) => text.to_sql(kind, out),
             Self::Blob(bytes) => bytes.to_sql(kind, out),
         }

@@ -1,0 +1,75 @@
+//! A server on PostgreSQL, as its users see it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use notify_server::config::Config;
+use notify_server::store::postgres::testing::{TestCluster, TestDatabase};
+
+use crate::kit::{TestServer, android, logged, to_android};
+
+fn on(database: &TestDatabase) -> impl FnOnce(&mut Config) {
+    let url = database.url().parse().unwrap();
+    |config: &mut Config| {
+        config.database_url = Some(url);
+        config.master_key = Some(STANDARD.encode([7; 32]).into());
+        config.reader_threads = 2;
+    }
+}
+
+#[tokio::test]
+async fn a_server_serves_and_keeps_what_it_was_told() {
+    let database = TestCluster::shared().database();
+    let server = TestServer::start_with(on(&database)).await;
+    server.anyone().get("/readyz").await.ok();
+    let caller = server.caller();
+    caller.post("/v1/devices", &android("d1")).await.ok();
+    let id = caller.post("/v1/notifications", &to_android()).await.id();
+    let server = server.restarted().await;
+    let caller = server.caller();
+    let device = caller.get("/v1/devices/d1").await.ok();
+    assert_eq!(device["platform"], "android");
+    assert_eq!(caller.get(&format!("/v1/notifications/{id}")).await.ok()["id"], id);
+    let storage = server.admin().get("/admin/v1/diagnostics").await.ok()["storage"].take();
+    let told = ["backend", "synchronous"].map(|name| storage[name].clone());
+    assert_eq!(told, ["postgres", "full"]);
+    assert!(!server.folder.path().join("notify.db").exists());
+    assert!(!server.folder.path().join("master.key").exists());
+    assert!(server.app.stop().await);
+}
+
+/// PostgreSQL keeps it in no text.
+#[tokio::test]
+async fn u_0000_is_refused_in_a_request_and_names_nothing_in_a_path() {
+    let database = TestCluster::shared().database();
+    let server = TestServer::start_with(on(&database)).await;
+    let caller = server.caller();
+    let answer = caller.post("/v1/devices", &android("d\0")).await;
+    let broken = ["device_id", "push_token"].map(|path| format!("{path}: must not contain U+0000"));
+    answer.rejected(400, &broken.each_ref().map(String::as_str));
+    for path in ["/v1/devices/d%00", "/v1/notifications/n%00"] {
+        let answer = caller.get(path).await;
+        assert!(matches!(answer.status, 400 | 404), "{path}: {}", answer.text);
+    }
+    assert!(server.app.stop().await);
+}
+
+#[tokio::test]
+async fn a_database_that_is_gone_is_503_until_it_is_back() {
+    let database = TestCluster::shared().database();
+    let server = TestServer::start_with(on(&database)).await;
+    let caller = server.caller();
+    caller.get("/v1/notifications").await.ok();
+    let (cluster, name) = (TestCluster::shared(), database.name());
+    cluster.execute(&format!("alter database {name} with allow_connections false"));
+    cluster.execute(&format!(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"
+    ));
+    let answer = caller.post("/v1/notifications", &to_android()).await;
+    answer.rejected(503, &["unavailable"]);
+    assert!(logged().contains(answer.header("x-request-id")), "the cause is logged");
+    server.anyone().get("/readyz").await.rejected(503, &["storage cannot be read and written"]);
+    cluster.execute(&format!("alter database {name} with allow_connections true"));
+    server.anyone().get("/readyz").await.ok();
+    caller.post("/v1/notifications", &to_android()).await.id();
+    assert!(server.app.stop().await);
+}
