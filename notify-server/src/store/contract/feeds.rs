@@ -38,6 +38,17 @@ pub async fn a_url_is_one_feed(store: &dyn Store) {
     assert_eq!((feed.last_fetched_at, feed.last_error.as_deref()), (None, None));
 }
 
+/// As long as a request may name it, in characters that no index makes shorter.
+pub async fn a_long_url_is_one_feed_too(store: &dyn Store) {
+    let app = given::app(store).await;
+    let mut random = fastrand::Rng::with_seed(1);
+    let path: String = (0..2_000).map(|_| random.char('\u{20000}'..='\u{2a6d0}')).collect();
+    let url = format!("https://a.example/{path}");
+    let id = made(store, app, &url).await;
+    assert_eq!(made(store, app, &url).await, id);
+    assert_ne!(made(store, app, &format!("{url}x")).await, id);
+}
+
 pub async fn an_application_has_so_many_feeds(store: &dyn Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     for number in 0..FEEDS_MAX {

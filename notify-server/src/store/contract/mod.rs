@@ -119,7 +119,7 @@ macro_rules! store_contract {
                 a_campaign_that_a_notification_names_is_not_deleted,
                 campaigns_are_found_by_part_of_their_name, disabled_campaigns_enrich_nothing,
                 campaigns_of_others_are_unknown;
-            feeds: a_url_is_one_feed,
+            feeds: a_url_is_one_feed, a_long_url_is_one_feed_too,
                 an_application_has_so_many_feeds,
                 a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again,
                 a_feed_in_use_is_not_deleted, feeds_are_listed_newest_first,

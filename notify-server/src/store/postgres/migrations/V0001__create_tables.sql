@@ -166,8 +166,9 @@ create table feeds (
     last_fetched_at bigint,
     last_error text collate "C",
     created_at bigint not null,
-    unique (app_no, id),
-    unique (app_no, url)
+    -- A url is one feed of an application here too, which writes see to, one after another: it may be
+    -- longer than an entry of an index.
+    unique (app_no, id)
 );
 
 create table campaign_feeds (
