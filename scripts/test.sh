@@ -61,6 +61,10 @@ cargo build --workspace --bins
 step "tests"
 cargo test --workspace --all-features
 
+step "end-to-end tests on PostgreSQL"
+NOTIFY_TEST_BACKEND=postgres cargo test -p notify-tests --all-features \
+  --test api_end_to_end --test delivery --test webhooks
+
 step "examples"
 for example in examples/src/bin/*.rs; do
   name=$(basename "$example" .rs)

@@ -2,6 +2,7 @@
 //! push providers.
 
 mod audience;
+mod backend;
 mod caller;
 mod checker;
 mod chromium;
@@ -21,6 +22,7 @@ mod wait;
 mod world;
 
 pub use audience::{android, browser, browser_endpoint, crowd, ios, register};
+pub use backend::{Backend, Installation, Settings};
 pub use caller::{Caller, Reply};
 pub use checker::{Ended, Fate, History, Member, Told, Verdict};
 pub use chromium::{Attached, Chromium};

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::{WAIT_MAX, binary};
+use crate::{Backend, Settings, WAIT_MAX, binary};
 
 /// How a server is started.
 #[derive(Debug, Clone)]
@@ -20,6 +20,7 @@ pub struct Launch {
     wrapper: Vec<String>,
     arguments: Vec<String>,
     variables: Vec<(&'static str, String)>,
+    installation: Option<Settings>,
     log_filter: String,
     log_file: Option<PathBuf>,
 }
@@ -34,6 +35,7 @@ impl Launch {
             wrapper: Vec::new(),
             arguments: Vec::new(),
             variables: Vec::new(),
+            installation: Settings::of(Backend::chosen(), data_dir),
             log_filter: "error".to_owned(),
             log_file: None,
         }
@@ -67,6 +69,13 @@ impl Launch {
         self
     }
 
+    /// On a database of PostgreSQL, whatever the environment asks for.
+    #[must_use]
+    pub fn installation(mut self, settings: &Settings) -> Self {
+        self.installation = Some(settings.clone());
+        self
+    }
+
     /// With one more argument.
     #[must_use]
     pub fn argument(mut self, argument: &str) -> Self {
@@ -92,6 +101,10 @@ impl Launch {
                 command
             }
         };
+        if let Some(installation) = &self.installation {
+            command.env("NOTIFY_DATABASE_URL", &installation.database_url);
+            command.env("NOTIFY_MASTER_KEY", &installation.master_key);
+        }
         let child = command
             .arg("--data-dir")
             .arg(&self.data_dir)

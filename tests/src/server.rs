@@ -8,7 +8,8 @@ use notify_server::config::Config;
 use notify_server::sandbox::{Sandbox, SandboxConfig, Settings};
 use tokio::net::TcpListener;
 
-use crate::Caller;
+use crate::backend::Settings as BackendSettings;
+use crate::{Backend, Caller};
 
 /// Messages a second that no test reaches.
 const UNPACED_PER_SECOND: u32 = 10_000;
@@ -71,13 +72,24 @@ impl TestServer {
     /// # Errors
     /// When one of the two does not start.
     pub async fn start_with(change: impl FnOnce(&mut Config)) -> Result<Self> {
+        Self::start_on(Backend::chosen(), change).await
+    }
+
+    /// The same on a backend, whatever the environment asks for.
+    ///
+    /// # Errors
+    /// When one of the two does not start.
+    pub async fn start_on(backend: Backend, change: impl FnOnce(&mut Config)) -> Result<Self> {
         let folder = tempfile::tempdir()?;
+        let data_dir = folder.path().join("data");
+        let settings = BackendSettings::of(backend, &data_dir);
+        let base = settings.map_or_else(|| Ok(Config::default()), |settings| settings.config())?;
         let mut config = Config {
             listen: "127.0.0.1:0".into(),
-            data_dir: folder.path().join("data"),
+            data_dir,
             // The push service of browsers is the sandbox on this machine.
             allow_private_networks: true,
-            ..Config::default()
+            ..base
         };
         change(&mut config);
         let app = App::start(config.clone()).await?;

@@ -82,9 +82,13 @@ impl Load {
 
     /// Has the first application ask once, of everybody, whatever comes of it.
     pub(crate) async fn ask_once(&self, server: &Survivor, key: &str) -> Result<Said> {
+        self.ask_over(&server.client_of(&self.tenants[0].api_key)?, key).await
+    }
+
+    /// The same over a client of the first application's.
+    pub(crate) async fn ask_over(&self, client: &Client, key: &str) -> Result<Said> {
         let asked = Asked { key: key.to_owned(), audience: format!("tenant-0{AND_CHATS}") };
         self.ledger.asked(&asked)?;
-        let client = server.client_of(&self.tenants[0].api_key)?;
         let notification = CreateNotification::to_platforms(ALL, key);
         let answer = client.notifications().idempotency_key(key).create(&notification).await;
         let said = Said::of(&answer);

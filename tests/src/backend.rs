@@ -1,0 +1,146 @@
+//! Which database the kit's servers work on: SQLite in their folder, or a PostgreSQL database that
+//! stands for the folder. Whole suites run on either: `NOTIFY_TEST_BACKEND=postgres`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use anyhow::Result;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use notify_server::config::{Config, Sources};
+use notify_server::store::postgres::testing::{TestCluster, TestDatabase};
+
+/// Names the backend of every server that does not ask for one.
+const VARIABLE: &str = "NOTIFY_TEST_BACKEND";
+/// Bytes of a master key.
+const KEY_BYTES: usize = 32;
+
+/// Databases by the folder for which they stand: a server that is started again on the same folder
+/// finds what it left. They go with this process.
+static INSTALLATIONS: LazyLock<Mutex<HashMap<PathBuf, Installation>>> =
+    LazyLock::new(Mutex::default);
+
+/// What a database is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// A file in the data folder.
+    Sqlite,
+    /// A database of a server that this process starts.
+    Postgres,
+}
+
+impl Backend {
+    /// What the environment asks for; SQLite when it asks for nothing.
+    ///
+    /// # Panics
+    /// When it asks for something else than `sqlite` or `postgres`.
+    #[must_use]
+    pub fn chosen() -> Self {
+        match std::env::var(VARIABLE).as_deref() {
+            Err(_) | Ok("" | "sqlite") => Self::Sqlite,
+            Ok("postgres") => Self::Postgres,
+            Ok(other) => panic!("{VARIABLE}={other}: neither sqlite nor postgres"),
+        }
+    }
+}
+
+/// A PostgreSQL database in the place of a data folder's file.
+pub struct Installation {
+    database: TestDatabase,
+    master_key: String,
+}
+
+impl Installation {
+    /// A new, empty one.
+    ///
+    /// # Panics
+    /// When there is no PostgreSQL.
+    #[must_use]
+    pub fn make() -> Self {
+        let key: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(KEY_BYTES).collect();
+        let master_key = BASE64_STANDARD.encode(key);
+        Self { database: TestCluster::shared().database(), master_key }
+    }
+
+    /// Its database.
+    #[must_use]
+    pub fn database(&self) -> &TestDatabase {
+        &self.database
+    }
+
+    /// Where its database is and what opens it, as settings.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings { database_url: self.database.url(), master_key: self.master_key.clone() }
+    }
+}
+
+/// What a server on PostgreSQL has to be told.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `--database-url`.
+    pub database_url: String,
+    /// `NOTIFY_MASTER_KEY`.
+    pub master_key: String,
+}
+
+impl Settings {
+    /// Those of the database that stands for a folder, made for the first who asks; `None` on
+    /// SQLite.
+    #[must_use]
+    pub fn of(backend: Backend, data_dir: &Path) -> Option<Self> {
+        match backend {
+            Backend::Sqlite => None,
+            Backend::Postgres => {
+                let mut all = INSTALLATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+                let its = all.entry(data_dir.to_owned()).or_insert_with(Installation::make);
+                Some(its.settings())
+            }
+        }
+    }
+
+    /// A server's settings with these, and defaults for the rest.
+    ///
+    /// # Errors
+    /// When the server does not take them.
+    pub fn config(&self) -> Result<Config> {
+        let flag = |name: &str| (name == "database-url").then(|| self.database_url.clone());
+        let variable = |name: &str| (name == "NOTIFY_MASTER_KEY").then(|| self.master_key.clone());
+        Ok(Config::load(&Sources { flag: &flag, variable: &variable })?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Launch, TestServer};
+
+    /// Fails in the database unless it has applications.
+    const HAS_APPS: &str = "select 1 / count(*) from apps";
+
+    #[tokio::test]
+    async fn servers_of_both_kinds_work_on_the_database_of_their_folder() -> Result<()> {
+        let installation = Installation::make();
+        let settings = installation.settings();
+        let folder = tempfile::tempdir()?;
+        let launch = Launch::on(folder.path()).installation(&settings);
+        let process = launch.start().await?;
+        anyhow::ensure!(process.api_key.is_some(), "an empty database is a first start");
+        anyhow::ensure!(process.terminate().await?.success());
+        installation.database().execute(HAS_APPS);
+        anyhow::ensure!(!folder.path().join("notify.db").exists(), "nothing in the folder");
+
+        let again = launch.start().await?;
+        anyhow::ensure!(again.api_key.is_none(), "it finds what it left");
+        anyhow::ensure!(again.terminate().await?.success());
+
+        let mut server = TestServer::start_on(Backend::Postgres, |_| {}).await?;
+        let key = server.api_key().to_owned();
+        server.restart().await?;
+        let caller = server.caller()?;
+        anyhow::ensure!(caller.get("/v1/tags").await?["tags"].is_array(), "{key}");
+        anyhow::ensure!(!server.data_dir().join("notify.db").exists(), "nothing in the folder");
+        server.stop().await
+    }
+}

@@ -1,0 +1,187 @@
+//! T15: the way to PostgreSQL breaks under load, in every way that a line can. Callers are answered
+//! in time, nothing that was accepted is lost or repeated, and once the line is whole everything
+//! goes on by itself.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+use http::Method;
+use notify_client::Client;
+use notify_tests::{Fault, FaultProxy, Installation, Said, Settings, Side, Survivor, until};
+
+use crate::load::{Load, script_errors};
+use crate::{launch, setting};
+
+/// Applications that send beside each other.
+const TENANTS: u64 = 2;
+/// How long the load goes on before, during and after each fault.
+const SPELL: Duration = Duration::from_millis(1_500);
+/// Longest wait for the answer to a request while the database is away. Each wait for the database
+/// ends after 8 s, and a request may meet several: for the key, for the writes before its own, for a
+/// new connection.
+const ANSWER_MAX: Duration = Duration::from_secs(90);
+/// What callers hear while the database is away.
+const AWAY: &str = "the server failed with status 503";
+/// Latency of a database in another city.
+const FAR: Duration = Duration::from_millis(20);
+/// Bytes after which connections of a bad line break: some statements.
+const FEW_BYTES: u64 = 20_000;
+
+/// What happens to the line, or behind it.
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    /// Every piece is late, in both directions.
+    Far,
+    /// All connections are reset, again and again.
+    Cut,
+    /// Connections break after some statements, often in the midst of one.
+    Short,
+    /// Nothing comes through, and nobody is told.
+    Blackhole,
+    /// The database's end closes, and the server hears nothing of it.
+    LostServer,
+    /// The server's end closes, and the database hears nothing of it.
+    LostClient,
+    /// The database ends every session.
+    Terminated,
+}
+
+impl Trouble {
+    const ALL: [Self; 7] = [
+        Self::Far,
+        Self::Cut,
+        Self::Short,
+        Self::Blackhole,
+        Self::LostServer,
+        Self::LostClient,
+        Self::Terminated,
+    ];
+
+    /// Lets it happen for a spell; answers how long a caller then waited for an answer.
+    async fn pass(self, rig: &mut Rig, nth: u32) -> Result<Duration> {
+        let proxy = &rig.proxy;
+        match self {
+            Self::Far => proxy.set(Fault::Delay(FAR)),
+            Self::Short => proxy.set(Fault::CutAfter(FEW_BYTES)),
+            Self::Blackhole => proxy.set(Fault::Blackhole),
+            Self::LostServer => proxy.hang_up(Side::Server),
+            Self::LostClient => proxy.hang_up(Side::Client),
+            Self::Cut | Self::Terminated => {}
+        }
+        for _ in 0..4 {
+            match self {
+                Self::Cut => rig.proxy.cut_all(),
+                Self::Terminated => rig.terminate(),
+                Self::Far | Self::Short | Self::Blackhole | Self::LostServer | Self::LostClient => {
+                }
+            }
+            rig.load.go_on(SPELL / 4).await?;
+        }
+        // Whoever asks now has an answer in time, whatever it is.
+        let key = format!("during-{self:?}-{nth}");
+        let begun = std::time::Instant::now();
+        let client = Client::builder(&rig.server.origin.borrow()).retries(0).timeout(ANSWER_MAX);
+        let client = client.api_key(rig.load.tenants[0].api_key.as_str()).build()?;
+        let asked = tokio::time::timeout(ANSWER_MAX, rig.load.ask_over(&client, &key)).await;
+        let said = asked.with_context(|| format!("{self:?}: no answer in time"))??;
+        let waited = begun.elapsed();
+        let is_clean = match &said {
+            Said::Accepted(_) => true,
+            Said::Unknown(what) => what.starts_with(AWAY),
+            Said::Refused(_) => false,
+        };
+        ensure!(is_clean, "{self:?}: {said:?}");
+        let alive = rig.server.caller()?.send(&Method::GET, "/healthz", "").await?;
+        ensure!(alive.status == 200, "{self:?}: /healthz is {}", alive.status);
+        rig.proxy.set(Fault::Pass);
+        Ok(waited)
+    }
+}
+
+/// A server on a database behind a line with faults, under load.
+struct Rig {
+    installation: Installation,
+    proxy: FaultProxy,
+    server: Survivor,
+    load: Load,
+}
+
+impl Rig {
+    async fn start(folder: &std::path::Path, rng: &mut Rng) -> Result<Self> {
+        let installation = Installation::make();
+        let direct = installation.settings();
+        let mut url = url::Url::parse(&direct.database_url)?;
+        let port = url.port().context("the url has a port")?;
+        let proxy = FaultProxy::start(SocketAddr::from(([127, 0, 0, 1], port))).await?;
+        ensure!(url.set_port(Some(proxy.address().port())).is_ok(), "a url with a host");
+        let behind = Settings { database_url: url.into(), ..direct };
+        let launch = launch(&folder.join("data")).installation(&behind);
+        let server = Survivor::start(launch).await?;
+        let mut load = Load::prepare(&server, TENANTS, &folder.join("ledger")).await?;
+        script_errors(&server, rng)?;
+        load.begin(&server, rng);
+        Ok(Self { installation, proxy, server, load })
+    }
+
+    /// Ends every session of the database but the one that asks for it.
+    fn terminate(&self) {
+        self.installation.database().execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity
+              where datname = current_database() and pid <> pg_backend_pid()",
+        );
+    }
+
+    /// Waits until a notification is accepted again, and has callers who wait ask on.
+    async fn recovered(&self, trouble: Trouble, nth: u32) -> Result<Duration> {
+        let begun = std::time::Instant::now();
+        let mut tries = 0_u32;
+        until("a notification is accepted again", async || {
+            tries += 1;
+            let key = format!("after-{trouble:?}-{nth}-{tries}");
+            let said = self.load.ask_once(&self.server, &key).await?;
+            Ok(matches!(said, Said::Accepted(_)).then_some(()))
+        })
+        .await?;
+        self.server.origin.send_modify(|_| {});
+        Ok(begun.elapsed())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_line_to_the_database_loses_and_repeats_nothing() -> Result<()> {
+    let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let runs: u32 = setting("NOTIFY_DATABASE_RUNS").unwrap_or(1);
+    println!("T15: NOTIFY_DATABASE_RUNS={runs} NOTIFY_CRASH_SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let folder = tempfile::tempdir()?;
+    let mut rig = Rig::start(folder.path(), &mut rng).await?;
+    let (mut longest, mut answer) = (Duration::ZERO, Duration::ZERO);
+    for nth in 0..runs {
+        let mut troubles = Trouble::ALL;
+        rng.shuffle(&mut troubles);
+        for trouble in troubles {
+            rig.load.go_on(SPELL).await.with_context(|| format!("before {trouble:?}"))?;
+            answer = answer.max(trouble.pass(&mut rig, nth).await?);
+            longest = longest.max(rig.recovered(trouble, nth).await?);
+        }
+    }
+    let Rig { mut server, mut load, proxy, .. } = rig;
+    load.end().await?;
+    load.drain(&server).await?;
+    let verdict = load.judge(&server).await?;
+    verdict.ensure_sound()?;
+    ensure!(verdict.repeated() == 0, "the process lived through it all: {verdict:?}");
+    println!(
+        "T15: {runs} × {} troubles, {} pairs, 0 lost, 0 repeats, answers within {answer:.1?}, on \
+         again within {longest:.1?}",
+        Trouble::ALL.len(),
+        verdict.pairs
+    );
+    server.stop().await?;
+    server.sandbox.stop().await;
+    // Those that lost something are held open by the proxy alone.
+    proxy.cut_all();
+    until("no connection is left", async || Ok((proxy.open_connections() == 0).then_some(()))).await
+}
