@@ -35,8 +35,10 @@ if NOTIFY_PUBLIC_URL='' docker-compose -f compose.yaml config --quiet 2>/dev/nul
 fi
 
 echo "-- Kubernetes manifests: kustomize, kubernetes-validate"
-kubectl kustomize deploy/kubernetes/base >"$scratch/base.yaml"
-kubernetes-validate --strict --quiet "$scratch/base.yaml"
+for folder in base several; do
+  kubectl kustomize "deploy/kubernetes/$folder" >"$scratch/$folder.yaml"
+  kubernetes-validate --strict --quiet "$scratch/$folder.yaml"
+done
 
 echo "-- notify.service: systemd-analyze"
 # The binary that the unit names need not be installed where this runs.

@@ -5,9 +5,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
+use notify_server::config::{Config, Sources};
 use notify_tests::{Launch, TestServer};
 
-use super::{root, values};
+use super::{names, read, root, values};
 
 #[tokio::test]
 async fn probes_are_answered_and_metrics_are_there() -> Result<()> {
@@ -22,7 +23,13 @@ async fn probes_are_answered_and_metrics_are_there() -> Result<()> {
         ensure!(reply.status == 200, "/{path}: {}", reply.status);
     }
     let metrics = caller.send(&Method::GET, "/metrics", "").await?.text();
-    ensure!(metrics.contains("# TYPE notify_queue_depth gauge\n"), "{metrics}");
+    let mut wanted = names(&read("deploy/kubernetes/several/prometheus-adapter.yaml"), "notify_");
+    wanted
+        .extend(names(&read("deploy/kubernetes/several/horizontalpodautoscaler.yaml"), "notify_"));
+    ensure!(wanted.len() == 1, "{wanted:?}");
+    for name in wanted {
+        ensure!(metrics.contains(&format!("# TYPE {name} gauge\n")), "{name} is no gauge");
+    }
     server.stop().await
 }
 
@@ -48,12 +55,21 @@ async fn the_secrets_of_compose_are_made_once_and_taken() -> Result<()> {
         ensure!(mode(&path)? == 0o444, "{file}");
         before.push((path.clone(), std::fs::read(&path)?));
     }
-    ensure!(before.len() == 1, "{before:?}");
+    ensure!(before.len() == 3, "{before:?}");
     make_secrets(folder.path())?;
     for (path, text) in &before {
         ensure!(std::fs::read(path)? == *text, "{} was made again", path.display());
     }
 
+    let password = std::fs::read_to_string(secrets.join("postgres.password"))?;
+    ensure!(password.len() == 64, "256 bits in hexadecimal");
+    let settings = std::fs::read_to_string(secrets.join("notify.toml"))?;
+    let url = format!("database-url = \"postgres://notify:{password}@postgres:5432/notify\"\n");
+    ensure!(settings == url, "the same password");
+    let file = secrets.join("notify.toml").display().to_string();
+    let variable = |name: &str| (name == "NOTIFY_CONFIG").then(|| file.clone());
+    let config = Config::load(&Sources { flag: &|_| None, variable: &variable })?;
+    ensure!(config.database_url.is_some(), "it is the database's url");
     let key = secrets.join("master.key");
     let key = key.to_str().context("UTF-8")?;
     let launch = Launch::on(&folder.path().join("data")).argument("--master-key-file");
