@@ -1,6 +1,7 @@
 //! The machine's clock.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use notify_core::Timestamp;
@@ -17,13 +18,28 @@ const LOOK_AGAIN_MS: i64 = 10_000;
 pub struct SystemClock {
     started: Instant,
     anchor: Mutex<Anchor>,
+    /// How far the clock that all servers share is ahead of this machine's, in milliseconds.
+    ahead_ms: AtomicI64,
 }
 
 impl SystemClock {
     /// Anchors the server's time at the wall clock of this moment.
     #[must_use]
     pub fn start() -> Self {
-        Self { started: Instant::now(), anchor: Mutex::new(Anchor::at(wall_ms())) }
+        Self::start_ahead(0)
+    }
+
+    /// Anchors it at a clock that is so many milliseconds ahead of this machine's: that of the
+    /// database, where several servers work on one (trap 16).
+    #[must_use]
+    pub fn start_ahead(ahead_ms: i64) -> Self {
+        let anchor = Mutex::new(Anchor::at(wall_ms() + ahead_ms));
+        Self { started: Instant::now(), anchor, ahead_ms: AtomicI64::new(ahead_ms) }
+    }
+
+    /// How far that clock is ahead now. It is followed as a wall clock is: slowly, and never back.
+    pub fn set_ahead(&self, ahead_ms: i64) {
+        self.ahead_ms.store(ahead_ms, Ordering::Relaxed);
     }
 }
 
@@ -39,7 +55,8 @@ impl Clock for SystemClock {
         let mut anchor = self.anchor.lock().expect("nothing panics under this lock");
         // Read under the lock, so that readings come in their order.
         let elapsed_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX / 4);
-        let (now_ms, news) = anchor.read(elapsed_ms, wall_ms());
+        let (now_ms, news) =
+            anchor.read(elapsed_ms, wall_ms() + self.ahead_ms.load(Ordering::Relaxed));
         drop(anchor);
         match news {
             Some(News::Jumped(ms)) => tracing::warn!(

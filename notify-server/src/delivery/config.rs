@@ -10,6 +10,9 @@ pub const CREDIT_DEFAULT: usize = 4_096;
 /// Longest id of a message that is kept, in bytes; Google's have about a hundred.
 const MESSAGE_ID_BYTES_MAX: usize = 255;
 
+/// How long retries are claimed among other servers, in milliseconds: far longer than any takes.
+const RETRY_LEASE_AMONG_OTHERS_MS: i64 = 600_000;
+
 /// Limits of the engine.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
@@ -24,6 +27,11 @@ pub struct EngineConfig {
     pub checkpoint_every: Duration,
     /// How long a page is this process's without renewing, in milliseconds.
     pub lease_ms: i64,
+    /// Whether other servers may work on the same storage: then this one says that it lives, and
+    /// sends only while the others can have heard it.
+    pub among_others: bool,
+    /// How often it says so, in milliseconds. It counts as alive for `lease_ms` each time.
+    pub heartbeat_ms: i64,
     /// How old an address may be when it is used, in milliseconds (trap 8).
     pub address_age_ms_max: i64,
     /// Most devices read ahead by one lane.
@@ -61,6 +69,8 @@ impl Default for EngineConfig {
             checkpoint_outcomes: 200,
             checkpoint_every: Duration::from_millis(50),
             lease_ms: 15_000,
+            among_others: false,
+            heartbeat_ms: 3_000,
             address_age_ms_max: 1_000,
             lane_devices_max: 4_000,
             lane_pages_max: 256,
@@ -78,6 +88,12 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
+    /// How long claimed retries are this process's, in milliseconds. Among others they are until it
+    /// dies: an attempt may take longer than a lease, and nobody else knows what is in hand here.
+    pub(crate) fn retry_lease_ms(&self) -> i64 {
+        if self.among_others { RETRY_LEASE_AMONG_OTHERS_MS } else { self.lease_ms }
+    }
+
     /// The id that the provider gave the message, where it is to be kept. One that is too long is
     /// not: a provider may be anybody.
     pub(crate) fn kept_message_id(&self, answer: &Answer) -> Option<Box<str>> {

@@ -1,7 +1,7 @@
 //! The engine: makes dispatches of what is due, hands them to their lanes, and wakes when the next
 //! is due.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -15,9 +15,10 @@ use super::EngineConfig;
 use super::job::Job;
 use super::lane::{Lane, LaneRun};
 use super::shared::{Shared, Surroundings};
+use super::standing;
 use super::view::EngineView;
 use crate::channel::Channels;
-use crate::store::{AppNo, DispatchNo, StoreError};
+use crate::store::{Adoption, AppNo, DispatchNo, StoreError};
 
 /// How soon the engine looks again at retries that are past due but were not taken, in
 /// milliseconds: their lane is held, or at its bounds.
@@ -25,6 +26,9 @@ const LOOK_AGAIN_MS: i64 = 1_000;
 /// Least time between looks at retries that come due, in milliseconds: those of one storm come due
 /// a moment apart, and each look ends in a claim, which is a commit.
 const RETRIES_TOGETHER_MS: i64 = 100;
+
+/// Most dispatches of other servers that are taken on at a time, the oldest first.
+const UNREAD_MAX: u32 = 1_000;
 
 /// The delivery engine at work. Dropping it without [`Engine::stop`] leaves it running.
 pub struct Engine {
@@ -108,6 +112,15 @@ pub(super) struct EngineRun {
     backlog: VecDeque<DispatchNo>,
 }
 
+/// A task that ends with what it serves.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 impl EngineRun {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self { shared, lanes: JoinSet::new(), backlog: VecDeque::new() }
@@ -115,6 +128,10 @@ impl EngineRun {
 
     /// Works until it is told to stop, and then until every lane has come to its end.
     pub(super) async fn run(mut self) {
+        let heartbeat = self.shared.config.among_others.then(|| {
+            // On its own, so that a look that takes long does not make others take us for dead.
+            AbortOnDrop(tokio::spawn(standing::keep(self.shared.clone())))
+        });
         while !self.shared.stop.asked() {
             // Ahead of the look: what is committed from here on may not be seen by it.
             self.shared.looks_at(None);
@@ -142,6 +159,11 @@ impl EngineRun {
             }
         }
         while self.lanes.join_next().await.is_some() {}
+        if let Some(heartbeat) = heartbeat {
+            drop(heartbeat);
+            // Where that fails the lease runs out.
+            let _ = self.shared.store.leave(self.shared.epoch).await;
+        }
     }
 
     /// Takes on what is due, and answers when to look again.
@@ -151,6 +173,9 @@ impl EngineRun {
         {
             self.shared.adoption_asked.store(true, Ordering::Release);
             return Err(error);
+        }
+        if self.shared.standing.take_unread_asked() {
+            self.take_unread().await.inspect_err(|_| self.shared.standing.ask_for_unread())?;
         }
         // One instant for the whole look: what becomes due in the middle of it is seen as next.
         let now = self.shared.clock.now();
@@ -183,13 +208,27 @@ impl EngineRun {
         let shared = self.shared.clone();
         let _no_claims = shared.claims.write().await;
         let lease_until = shared.clock.now().plus_ms(shared.config.lease_ms);
-        let adopted = shared.store.adopt(shared.epoch, lease_until).await?;
+        let adoption = Adoption {
+            epoch: shared.epoch,
+            now: shared.clock.now(),
+            lease_until,
+            beside_others: shared.config.among_others,
+        };
+        let adopted = shared.store.adopt(adoption).await?;
         for page in adopted.pages {
             if shared.page_opened(page.no) {
                 self.lane(page.to.app(), page.to.platform()).add_page(page);
             }
         }
         self.backlog = adopted.dispatches.into();
+        Ok(())
+    }
+
+    /// Takes on dispatches that other servers made: each of them opens pages of all.
+    async fn take_unread(&mut self) -> Result<(), StoreError> {
+        let unread = self.shared.store.unread_dispatches(UNREAD_MAX).await?;
+        let known: HashSet<_> = self.backlog.iter().copied().collect();
+        self.backlog.extend(unread.into_iter().filter(|no| !known.contains(no)));
         Ok(())
     }
 

@@ -93,7 +93,7 @@ struct Inbox {
 
 impl Lane {
     pub(crate) fn new(app: AppNo, platform: Platform, shared: Arc<Shared>) -> Arc<Self> {
-        Arc::new(Self {
+        let lane = Arc::new(Self {
             app,
             platform,
             gate: Gate::new(shared.config.retry.probe_every_ms),
@@ -110,7 +110,15 @@ impl Lane {
             provider: Mutex::new(Known { version: 0, provider: LaneProvider::Unknown }),
             inbox: Mutex::default(),
             wake: Notify::new(),
-        })
+        });
+        lane.share_among(lane.shared.standing.servers());
+        lane
+    }
+
+    /// Takes a share of the rates: the provider counts what all servers send.
+    pub(crate) fn share_among(&self, servers: u32) {
+        self.pace.share_among(servers);
+        self.own_pace.share_among(servers);
     }
 
     /// Gives the lane a dispatch whose scan is not done.
@@ -348,6 +356,8 @@ pub(crate) fn hear(lane: &Lane, change: Change) {
             lane.provider_changed();
         }
         Change::AppChanged(app) if app == lane.app => lane.app_changed(),
+        // What it is configured with is read again; nothing is excused.
+        Change::Everything => lane.app_changed(),
         Change::PurgeStopped(app, platform) if (app, platform) == (lane.app, lane.platform) => {
             lane.stop_sending();
         }

@@ -23,6 +23,7 @@ mod page;
 mod retries;
 mod shared;
 mod slots;
+mod standing;
 mod stop;
 mod view;
 

@@ -1,5 +1,6 @@
 //! The pace of a lane: at most so many deliveries a second, as an administrator set it
-//! (`rate_per_second`). A token bucket that holds a tenth of a second.
+//! (`rate_per_second`). A token bucket that holds a tenth of a second; servers of one storage have
+//! equal shares of the rate.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,15 +17,28 @@ const US_PER_SECOND: i64 = 1_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Pace(Mutex<State>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    /// Even spacing of deliveries, in microseconds; 0 is no limit.
+    /// Even spacing of the deliveries of all servers, in microseconds; 0 is no limit.
     spacing_us: i64,
+    /// Servers that share the rate.
+    servers: i64,
     /// When the next delivery would go out in even spacing, in unix microseconds.
     next_us: i64,
 }
 
+impl Default for State {
+    fn default() -> Self {
+        Self { spacing_us: 0, servers: 1, next_us: 0 }
+    }
+}
+
 impl Pace {
+    /// Shares the rate with other servers.
+    pub(crate) fn share_among(&self, servers: u32) {
+        self.0.lock().expect("no holder of the pace panics").servers = i64::from(servers.max(1));
+    }
+
     /// Sets the rate; `None` is no limit.
     pub(crate) fn set_rate(&self, per_second: Option<u32>) {
         let rate = per_second.map_or(0, i64::from);
@@ -38,15 +52,16 @@ impl Pace {
         if state.spacing_us == 0 {
             return Ok(());
         }
+        let spacing_us = state.spacing_us.saturating_mul(state.servers);
         let now_us = now.as_ms().saturating_mul(1_000);
         let next_us = state.next_us.max(now_us);
         let early_us = next_us - now_us;
         // One delivery may always go out at its time, however slow the pace.
-        if early_us > 0 && early_us + state.spacing_us > BURST_US {
-            let wait_us = (early_us + state.spacing_us - BURST_US).min(early_us);
+        if early_us > 0 && early_us + spacing_us > BURST_US {
+            let wait_us = (early_us + spacing_us - BURST_US).min(early_us);
             return Err(now.plus_ms((wait_us.max(1) + 999) / 1_000));
         }
-        state.next_us = next_us + state.spacing_us;
+        state.next_us = next_us + spacing_us;
         Ok(())
     }
 }
@@ -105,6 +120,19 @@ mod tests {
             let slack = rate as usize / 100 + 1;
             let expected = rate as usize - slack..=rate as usize + slack;
             assert!(expected.contains(&second), "{rate}: {second}");
+        }
+    }
+
+    #[test]
+    fn servers_have_equal_shares_of_the_rate() {
+        let pace = Pace::default();
+        pace.set_rate(Some(1_000));
+        for (servers, from_ms) in [(1, 0), (2, 10_000), (5, 20_000), (1, 30_000), (0, 40_000)] {
+            pace.share_among(servers);
+            in_one_second(&pace, from_ms);
+            let share = 1_000 / servers.max(1) as usize;
+            let second = in_one_second(&pace, from_ms + 1_000);
+            assert!(second.abs_diff(share) <= share / 100 + 1, "{servers}: {second}");
         }
     }
 

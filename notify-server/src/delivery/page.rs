@@ -76,6 +76,8 @@ enum Obstacle {
     Gate(Timestamp),
     /// The lease is over until the next checkpoint.
     Lease,
+    /// The other servers have not heard of this one for so long that it may count as dead.
+    Standing,
     /// What is left waits for the services behind it, or for a while when that is known.
     Services(Option<Timestamp>),
     /// So many deliveries are to be tried again that they go first.
@@ -247,6 +249,17 @@ impl PageRun {
         match obstacle {
             // Answers and commits alone lead on.
             Obstacle::NoneLeft | Obstacle::Lease => std::future::pending().await,
+            Obstacle::Standing => {
+                let mut renewed = shared.standing.subscribe();
+                if shared.standing.holds(shared.clock.now()) {
+                    return;
+                }
+                tokio::select! {
+                    biased;
+                    () = renewed.changed() => {}
+                    () = shared.stop.told() => {}
+                }
+            }
             Obstacle::Slots => tokio::select! {
                 biased;
                 () = self.slot.turn() => {}

@@ -16,6 +16,7 @@ use super::job::Job;
 use super::lane::{Lane, hear};
 use super::marks::Marks;
 use super::slots::Slots;
+use super::standing::Standing;
 use super::stop::StopSign;
 use crate::causes::with_causes;
 use crate::channel::{ChannelState, Channels};
@@ -71,6 +72,7 @@ pub(crate) struct Shared {
     pub(crate) credit: Arc<Slots>,
     pub(crate) marks: Marks,
     pub(crate) stop: StopSign,
+    pub(crate) standing: Standing,
     /// Something may be due that the engine does not know of.
     pub(crate) wake: Notify,
     /// When the engine looks next by itself; not before it is told, while it looks.
@@ -127,6 +129,7 @@ impl Shared {
             public_url: around.public_url,
             metrics: around.metrics,
             ended: CancellationToken::new(),
+            standing: Standing::new(config.among_others),
             config,
             epoch,
             marks: Marks::default(),
@@ -191,6 +194,14 @@ impl Shared {
     pub(crate) fn ask_for_adoption(&self) {
         self.adoption_asked.store(true, Ordering::Release);
         self.wake.notify_one();
+    }
+
+    /// There are more or fewer servers, so that each has another share of every rate.
+    pub(crate) fn paces_changed(&self) {
+        let servers = self.standing.servers();
+        for lane in self.lanes.lock().expect("no holder panics").values() {
+            lane.share_among(servers);
+        }
     }
 
     /// Keeps a job in sight of cancellations.
@@ -269,7 +280,14 @@ impl ChangeListener for Shared {
                 }
                 self.wake.notify_one();
             }
-            Change::ProviderChanged(..) | Change::AppChanged(_) | Change::PurgeStopped(..) => {
+            Change::ProviderChanged(..)
+            | Change::AppChanged(_)
+            | Change::PurgeStopped(..)
+            | Change::Everything => {
+                if change == Change::Everything {
+                    self.standing.ask_for_unread();
+                    self.wake.notify_one();
+                }
                 for lane in self.lanes.lock().expect("no holder panics").values() {
                     hear(lane, change);
                 }

@@ -29,6 +29,40 @@ pub(crate) const GUARD_DEAD_MAX: usize = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Epoch(pub i64);
 
+/// How a process takes over open pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adoption {
+    /// Whose they are from now on.
+    pub epoch: Epoch,
+    /// The instant now.
+    pub now: Timestamp,
+    /// Until when they are.
+    pub lease_until: Timestamp,
+    /// Whether other servers may work on the same storage: what is held by one that is alive stays
+    /// its own. Where a lock of the storage proves that there are none, everything is taken.
+    pub beside_others: bool,
+}
+
+/// A server says that it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Which.
+    pub epoch: Epoch,
+    /// The instant now.
+    pub now: Timestamp,
+    /// Until when it counts as alive.
+    pub lease_until: Timestamp,
+}
+
+/// What a server learns of the others when it says that it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Others {
+    /// Servers alive, this one included.
+    pub servers: u32,
+    /// Whether pages or retries are held by one that is not.
+    pub left_behind: bool,
+}
+
 /// What this process takes over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Adopted {
@@ -41,10 +75,19 @@ pub struct Adopted {
 /// Dispatches, pages, checkpoints and retries.
 #[async_trait]
 pub trait DeliveryStore {
-    /// Takes over every open page, those of this epoch too, and frees the retries that other epochs
-    /// had claimed: at the start, and whenever something is in doubt. On SQLite the file lock proves
-    /// that nobody else works on them.
-    async fn adopt(&self, epoch: Epoch, lease_until: Timestamp) -> Result<Adopted, StoreError>;
+    /// Takes over open pages, those of this epoch too, and frees the retries that other epochs had
+    /// claimed: at the start, whenever something is in doubt, and when another server died.
+    async fn adopt(&self, adoption: Adoption) -> Result<Adopted, StoreError>;
+
+    /// Says that a server lives, and tells how the others are. Those that have been dead for a day
+    /// are forgotten.
+    async fn heartbeat(&self, beat: Heartbeat) -> Result<Others, StoreError>;
+
+    /// A server has stopped: what it still holds may be taken at once.
+    async fn leave(&self, epoch: Epoch) -> Result<(), StoreError>;
+
+    /// Dispatches whose keys are not all claimed, the oldest first, at most `limit`.
+    async fn unread_dispatches(&self, limit: u32) -> Result<Vec<DispatchNo>, StoreError>;
 
     /// Makes dispatches of at most `limit` notifications that are due, oldest due first: resolves
     /// named ids (and counts the unknown), fixes the audience of those that were scheduled, and
@@ -61,6 +104,9 @@ pub trait DeliveryStore {
 
     /// Reads a dispatch.
     async fn dispatch(&self, no: DispatchNo) -> Result<Dispatch, StoreError>;
+
+    /// How far the pages of a dispatch have come; `None` once every key is claimed, or it is gone.
+    async fn scan(&self, no: DispatchNo) -> Result<Option<Scan>, StoreError>;
 
     /// Reads the devices after `after`, at most `rows_max` rows.
     async fn read_slice(

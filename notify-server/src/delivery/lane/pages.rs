@@ -12,6 +12,9 @@ impl LaneRun {
     /// Reads and claims the next page of a dispatch. Answers whether more is to come.
     pub(super) async fn open_next_page(&mut self, job: &Arc<Job>) -> Result<bool, StoreError> {
         let shared = self.lane.shared.clone();
+        if shared.config.among_others && !self.follow(job).await? {
+            return Ok(false);
+        }
         let from = job.cursor();
         let mark = shared.marks.open(from, job.dispatch.until);
         let read_at = shared.clock.now();
@@ -33,6 +36,8 @@ impl LaneRun {
         let _claiming = shared.claims.read().await;
         let page = match shared.store.open_page(claim).await {
             Ok(page) => page,
+            // Another server was first: its turn comes again from where that one left off.
+            Err(StoreError::Fenced) if shared.config.among_others => return Ok(true),
             // Somebody else moved the cursor: what is left is theirs, or is adopted.
             Err(StoreError::Fenced) => {
                 shared.ask_for_adoption();
@@ -40,7 +45,11 @@ impl LaneRun {
             }
             // Erased with its application.
             Err(StoreError::NotFound) => return Ok(false),
-            Err(error) => return Err(error),
+            Err(error) => {
+                // It may have been committed all the same.
+                shared.ask_for_adoption();
+                return Err(error);
+            }
         };
         job.move_cursor(to);
         shared.committed();
@@ -55,6 +64,18 @@ impl LaneRun {
             self.spawn_page(PageRun::fresh(self.lane.clone(), job.clone(), page, reading));
         }
         Ok(!end)
+    }
+
+    /// Goes to where the pages of all servers have come; false when none is left to open.
+    async fn follow(&self, job: &Job) -> Result<bool, StoreError> {
+        let Some(scan) = self.lane.shared.store.scan(job.dispatch.no).await? else {
+            return Ok(false);
+        };
+        job.move_cursor(scan.cursor);
+        if scan.canceled {
+            job.cancel();
+        }
+        Ok(true)
     }
 
     /// Goes on with a page that another process, or a broken task of this one, left open.

@@ -49,7 +49,7 @@ impl LaneRun {
             platform: self.lane.platform,
             limit,
             epoch: shared.epoch,
-            lease_until: now.plus_ms(shared.config.lease_ms),
+            lease_until: now.plus_ms(shared.config.retry_lease_ms()),
             now,
             in_hand,
         };

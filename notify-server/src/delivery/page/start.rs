@@ -113,7 +113,9 @@ impl PageRun {
     /// Takes slot and credit for one device, if lease and gate allow. The slot comes first, for
     /// everybody, so that nobody holds credit while it waits for a slot.
     pub(super) fn take_place(&mut self, now: Timestamp) -> Result<(), Obstacle> {
-        let obstacle = if now >= self.page.lease_until {
+        let obstacle = if !self.lane.shared.standing.holds(now) {
+            Some(Obstacle::Standing)
+        } else if now >= self.page.lease_until {
             Some(Obstacle::Lease)
         } else {
             self.lane.has_retries_in_plenty().then_some(Obstacle::Retries)

@@ -53,7 +53,8 @@ impl Retries<'_> {
                 self.postpone_front(until);
                 continue;
             }
-            if self.lane.shared.stop.asked() {
+            let shared = &self.lane.shared;
+            if shared.stop.asked() || !shared.standing.holds(now) {
                 self.postpone_all(now);
                 continue;
             }

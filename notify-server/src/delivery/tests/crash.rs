@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use notify_core::{DeviceId, NotificationStatus, Timestamp};
 
 use super::rig::{Rig, START, Told, delivered};
-use crate::store::{Checkpoint, DeviceKey, DeviceOutcome, Epoch, Settled, StoreError};
+use crate::store::{Adoption, Checkpoint, DeviceKey, DeviceOutcome, Epoch, Settled, StoreError};
 
 fn repeats(journal: &[String]) -> usize {
     let mut seen: HashMap<&String, usize> = HashMap::new();
@@ -105,7 +105,13 @@ async fn a_fenced_checkpoint_changes_nothing_and_its_page_goes_on_elsewhere() {
     let id = rig.broadcast().await;
     rig.provider.arrived(4).await;
     let other = Epoch(1);
-    let adopted = rig.store.adopt(other, START.plus_ms(15_000)).await.unwrap();
+    let adoption = Adoption {
+        epoch: other,
+        now: START,
+        lease_until: START.plus_ms(15_000),
+        beside_others: false,
+    };
+    let adopted = rig.store.adopt(adoption).await.unwrap();
     let page = adopted.pages[0];
     rig.provider.release();
     // The engine's own checkpoint is refused; it asks for adoption, and sends again.

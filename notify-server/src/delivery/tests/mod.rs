@@ -10,6 +10,7 @@ mod meanwhile;
 mod poison;
 mod retrying;
 mod rig;
+mod servers;
 mod services;
 mod storm;
 mod trouble;

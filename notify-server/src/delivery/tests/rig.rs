@@ -227,7 +227,9 @@ pub(super) struct Rig {
     pub(super) app_id: AppId,
     pub(super) config: EngineConfig,
     engine: Option<Engine>,
-    _folder: tempfile::TempDir,
+    /// Other servers on the same storage.
+    others: Vec<Engine>,
+    folder: tempfile::TempDir,
 }
 
 impl Rig {
@@ -257,7 +259,8 @@ impl Rig {
             app_id,
             config: EngineConfig { seed: Some(7), page_rows: 100, ..EngineConfig::default() },
             engine: None,
-            _folder: folder,
+            others: Vec::new(),
+            folder,
         }
     }
 
@@ -302,6 +305,40 @@ impl Rig {
             metrics: DeliveryMetrics::default(),
         };
         self.engine = Some(Engine::start(around, self.config.clone()).unwrap());
+    }
+
+    /// Starts another server on the same storage, with a provider and a clock of its own.
+    pub(super) fn start_other(&mut self, provider: Arc<FakeProvider>, clock: Arc<ManualClock>) {
+        self.config.seed = self.config.seed.map(|seed| seed + 1);
+        let shared: SharedProvider = provider;
+        let source = FakeSource {
+            configured: Mutex::new(HashMap::from([(ProviderKind::Fcm, shared)])),
+            asked: watch::Sender::new(0),
+            open: watch::Sender::new(true),
+        };
+        let around = Surroundings {
+            store: self.store.clone(),
+            providers: Arc::new(source),
+            clock,
+            public_url: "http://localhost".into(),
+            metrics: DeliveryMetrics::default(),
+        };
+        self.others.push(Engine::start(around, self.config.clone()).unwrap());
+    }
+
+    /// Ends another server where it stands.
+    pub(super) async fn crash_other(&mut self) {
+        self.others.pop().expect("another runs").abort().await;
+    }
+
+    /// Runs a statement on the file of the store, beside it.
+    pub(super) fn sabotage(&self, sql: &str) {
+        SqliteStore::sabotage(&self.folder.path().join("notify.db"), sql);
+    }
+
+    /// Stops another server in order.
+    pub(super) async fn stop_other(&mut self) {
+        assert!(self.others.pop().expect("another runs").stop(WAIT_MAX).await, "it stops in time");
     }
 
     /// Stops the engine in order.

@@ -8,9 +8,9 @@ use notify_core::{
 use uuid::Uuid;
 
 use crate::store::{
-    AppNo, Checkpoint, DeviceKey, DeviceOutcome, Dispatch, Done, Epoch, NewKey, NewNotification,
-    NewReport, NewRetry, Once, OpenPage, PageClaim, PageRequest, PollDraft, ProviderRow,
-    RetryClaim, Settled, Store,
+    Adoption, AppNo, Checkpoint, DeviceKey, DeviceOutcome, Dispatch, Done, Epoch, NewKey,
+    NewNotification, NewReport, NewRetry, Once, OpenPage, PageClaim, PageRequest, PollDraft,
+    ProviderRow, RetryClaim, Settled, Store,
 };
 
 /// Now, in every check: on no edge of an hour.
@@ -19,6 +19,11 @@ pub const NOW: Timestamp = Timestamp(1_780_000_123_456);
 pub const EPOCH: Epoch = Epoch(11);
 /// The end of its leases.
 pub const LEASE: Timestamp = NOW.plus_ms(30_000);
+
+/// Takes over everything.
+pub fn adoption(epoch: Epoch) -> Adoption {
+    Adoption { epoch, now: NOW, lease_until: LEASE, beside_others: false }
+}
 
 /// An application.
 pub async fn app(store: &dyn Store) -> AppNo {

@@ -20,6 +20,7 @@ pub mod pages;
 pub mod polls;
 pub mod resuming;
 pub mod retries;
+pub mod servers;
 pub mod statistics;
 pub mod tags;
 pub mod upkeep;
@@ -113,6 +114,9 @@ macro_rules! store_contract {
                 a_settled_retry_is_left_as_it_is, lanes_are_those_with_something_due,
                 a_newer_notification_of_the_same_key_overtakes,
                 a_retry_of_what_was_canceled_meanwhile_ends;
+            servers: servers_are_counted_while_they_live, a_page_is_its_servers_while_that_lives,
+                retries_of_a_server_that_left_are_free_at_once,
+                a_scan_is_seen_by_all_until_it_is_done;
             campaigns: a_campaign_reads_back_with_its_feeds_by_id,
                 a_feed_that_is_not_there_is_refused_with_its_path,
                 one_campaign_is_the_default, a_default_is_neither_disabled_nor_deleted,

@@ -104,7 +104,7 @@ pub async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &dyn Store) {
     let mut stale = with(page, keys[1]);
     stale.dead.push(report(keys[1], "token-d001", None));
     assert!(matches!(store.checkpoint(stale).await, Err(StoreError::Fenced)));
-    let adopted = store.adopt(Epoch(12), LEASE).await.unwrap();
+    let adopted = store.adopt(given::adoption(Epoch(12))).await.unwrap();
     assert_eq!(adopted.pages.len(), 1);
     assert!(matches!(store.checkpoint(with(next, keys[1])).await, Err(StoreError::Fenced)));
     let record = store.notification(app, dispatch.notification_id.clone()).await.unwrap();

@@ -3,7 +3,7 @@
 use notify_core::{Counts, NotificationStatus, Platform};
 
 use super::Backend;
-use super::given::{self, EPOCH, LEASE, NOW, id};
+use super::given::{self, EPOCH, NOW, id};
 use crate::store::{Adopted, Checkpoint, Done, Epoch, PageClaim, StoreError};
 
 const NEXT: Epoch = Epoch(12);
@@ -41,7 +41,7 @@ pub async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     drop(store);
 
     let store = backend.open().await;
-    let adopted = store.adopt(NEXT, LEASE).await.unwrap();
+    let adopted = store.adopt(given::adoption(NEXT)).await.unwrap();
     let [page] = adopted.pages[..] else { panic!("{adopted:?}") };
     assert_eq!((page.epoch, page.checkpoint_no, adopted.dispatches), (NEXT, 1, vec![dispatch.no]));
     store.delete_device(app, id("d001"), NOW).await.unwrap();
@@ -60,7 +60,7 @@ pub async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     let record = store.notification(app, dispatch.notification_id).await.unwrap();
     let counts = Counts { targeted: 4, sent: 2, canceled: 1, pending: 1, ..Counts::default() };
     assert_eq!(record.counts, counts);
-    let again = store.adopt(NEXT, LEASE).await.unwrap();
+    let again = store.adopt(given::adoption(NEXT)).await.unwrap();
     assert_eq!(again, Adopted { pages: vec![], dispatches: vec![dispatch.no] });
 }
 
@@ -71,10 +71,10 @@ pub async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
     assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap().len(), 2);
     drop(store);
     let store = backend.open().await;
-    assert_eq!(store.adopt(NEXT, LEASE).await.unwrap(), Adopted::default());
+    assert_eq!(store.adopt(given::adoption(NEXT)).await.unwrap(), Adopted::default());
     let claim = crate::store::RetryClaim { epoch: NEXT, ..given::retry_claim(app) };
     assert_eq!(store.claim_retries(claim.clone()).await.unwrap().len(), 2);
-    assert_eq!(store.adopt(NEXT, LEASE).await.unwrap(), Adopted::default());
+    assert_eq!(store.adopt(given::adoption(NEXT)).await.unwrap(), Adopted::default());
     assert_eq!(store.claim_retries(claim).await.unwrap(), [], "its own claims stay");
     assert_ne!(NEXT, EPOCH);
 }

@@ -47,6 +47,15 @@ pub struct Dispatch {
     pub started_at: Timestamp,
 }
 
+/// How far the pages of a dispatch have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scan {
+    /// The last key claimed by a page.
+    pub cursor: DeviceKey,
+    /// Whether it was canceled by request.
+    pub canceled: bool,
+}
+
 /// Which devices a dispatch is for, by their offset from UTC (`send_at_local`, B19).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {

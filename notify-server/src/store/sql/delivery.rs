@@ -7,6 +7,7 @@ pub(super) mod guard;
 mod outcomes;
 mod page;
 mod retry;
+mod server;
 mod settle;
 mod slice;
 mod start;
@@ -26,15 +27,27 @@ pub(super) use self::settle::{
 pub(super) use self::slice::{Draw, device as one_device, range};
 use super::SqlStore;
 use crate::store::{
-    Adopted, AppNo, AudienceDevice, Checkpoint, ClaimedRetry, DeliveryStore, DeviceKey,
-    DeviceOutcome, Dispatch, DispatchNo, Epoch, OpenPage, PageClaim, RetryClaim, RetryOutcome,
-    Slice, StoreError,
+    Adopted, Adoption, AppNo, AudienceDevice, Checkpoint, ClaimedRetry, DeliveryStore, DeviceKey,
+    DeviceOutcome, Dispatch, DispatchNo, Epoch, Heartbeat, OpenPage, Others, PageClaim, RetryClaim,
+    RetryOutcome, Scan, Slice, StoreError,
 };
 
 #[async_trait]
 impl DeliveryStore for SqlStore {
-    async fn adopt(&self, epoch: Epoch, lease_until: Timestamp) -> Result<Adopted, StoreError> {
-        self.write(move |tx| page::adopt(tx, epoch, lease_until)).await
+    async fn adopt(&self, adoption: Adoption) -> Result<Adopted, StoreError> {
+        self.write(move |tx| page::adopt(tx, adoption)).await
+    }
+
+    async fn heartbeat(&self, beat: Heartbeat) -> Result<Others, StoreError> {
+        self.write(move |tx| server::heartbeat(tx, beat)).await
+    }
+
+    async fn leave(&self, epoch: Epoch) -> Result<(), StoreError> {
+        self.write(move |tx| server::leave(tx, epoch)).await
+    }
+
+    async fn unread_dispatches(&self, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
+        self.read(move |connection| dispatch::unread(connection, limit)).await
     }
 
     async fn start_due(
@@ -51,6 +64,10 @@ impl DeliveryStore for SqlStore {
 
     async fn dispatch(&self, no: DispatchNo) -> Result<Dispatch, StoreError> {
         self.read(move |connection| dispatch::read(connection, no)).await
+    }
+
+    async fn scan(&self, no: DispatchNo) -> Result<Option<Scan>, StoreError> {
+        self.read(move |connection| dispatch::scan(connection, no)).await
     }
 
     async fn read_slice(

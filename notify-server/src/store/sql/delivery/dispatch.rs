@@ -6,7 +6,8 @@ use super::super::row::{unknown_value, uuid_at};
 use super::start::keys_of;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type};
 use crate::store::{
-    AppNo, DeviceKey, Dispatch, DispatchNo, NotificationNo, Source, StoreError, Zone, platform_of,
+    AppNo, DeviceKey, Dispatch, DispatchNo, NotificationNo, Scan, Source, StoreError, Zone,
+    platform_of,
 };
 
 /// Reads a dispatch.
@@ -28,6 +29,26 @@ pub(crate) fn read(connection: &Connection, no: DispatchNo) -> Result<Dispatch, 
         dispatch.poll_answers = poll_answers(connection, dispatch.notification)?;
     }
     Ok(dispatch)
+}
+
+/// How far its pages have come.
+pub(super) fn scan(connection: &Connection, no: DispatchNo) -> Result<Option<Scan>, StoreError> {
+    let scan = connection
+        .prepare_cached(
+            "select cursor, is_canceled from dispatches where no = ?1 and scan_done = 0",
+        )?
+        .query_row([no.0], |row| Ok(Scan { cursor: DeviceKey(row.get(0)?), canceled: row.get(1)? }))
+        .optional()?;
+    Ok(scan)
+}
+
+/// Those whose keys are not all claimed, the oldest first.
+pub(super) fn unread(connection: &Connection, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
+    let unread = connection
+        .prepare_cached("select no from dispatches where scan_done = 0 order by no limit ?1")?
+        .query_map([limit], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(unread)
 }
 
 fn poll_answers(connection: &Connection, poll: NotificationNo) -> sql::Result<Vec<AnswerId>> {

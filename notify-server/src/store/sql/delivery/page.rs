@@ -12,22 +12,23 @@ use super::outcomes;
 use super::settle::{self, Moved};
 use crate::store::sql::{self, Connection, OptionalExtension, Type, params};
 use crate::store::{
-    Adopted, DeviceKey, DeviceOutcome, DispatchNo, Epoch, OpenPage, PageClaim, PageNo, Settled,
+    Adopted, Adoption, DeviceKey, DeviceOutcome, DispatchNo, OpenPage, PageClaim, PageNo, Settled,
     StoreError,
 };
 
 /// Takes over the open pages, and frees the retries that other processes had claimed.
-pub(super) fn adopt(
-    tx: &Connection,
-    epoch: Epoch,
-    lease_until: Timestamp,
-) -> Result<Adopted, StoreError> {
+pub(super) fn adopt(tx: &Connection, adoption: Adoption) -> Result<Adopted, StoreError> {
+    let Adoption { epoch, now, lease_until, beside_others } = adoption;
+    // Who is alive at the end of time is nobody: then all is taken.
+    let alive_at = if beside_others { now.as_ms() } else { i64::MAX };
     let mut pages = tx
         .prepare_cached(
-            "update pages set epoch = ?1, lease_until = ?2 where finished = 0
+            "update pages set epoch = ?1, lease_until = ?2
+             where finished = 0 and (epoch = ?1
+               or epoch not in (select epoch from servers where alive_until > ?3))
              returning no, dispatch_no, from_key, to_key, checkpoint_no",
         )?
-        .query_map([epoch.0, lease_until.as_ms()], |row| {
+        .query_map([epoch.0, lease_until.as_ms(), alive_at], |row| {
             Ok(OpenPage {
                 no: PageNo(row.get(0)?),
                 dispatch: DispatchNo(row.get(1)?),
@@ -42,9 +43,10 @@ pub(super) fn adopt(
     pages.sort_unstable_by_key(|page| page.no);
     tx.prepare_cached(
         "update retries set epoch = null, claimable_at = due_at
-         where epoch is not null and epoch <> ?1",
+         where epoch is not null and epoch <> ?1
+           and epoch not in (select epoch from servers where alive_until > ?2)",
     )?
-    .execute([epoch.0])?;
+    .execute([epoch.0, alive_at])?;
     let dispatches = tx
         .prepare_cached("select no from dispatches where scan_done = 0 order by no")?
         .query_map([], |row| row.get(0).map(DispatchNo))?

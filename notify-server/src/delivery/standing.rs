@@ -1,0 +1,104 @@
+//! This server among the others of one storage. Each says now and then that it lives; one that has
+//! not for the length of a lease counts as dead, and its pages and retries go to the others. So one
+//! sends only while it counts as alive: stopped for a while, or cut off from storage, it may have
+//! been relieved without knowing (trap 5).
+//!
+//! ```text
+//! heartbeat ──▶ alive for a lease ──▶ heartbeat …         the others: page of a dead one ──▶ adopt
+//!                      └─ none came in time: no new streams until one does
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+
+use notify_core::Timestamp;
+
+use super::shared::Shared;
+use crate::changes::{Changes, Heard};
+use crate::store::{Heartbeat, Others};
+
+/// How this server stands among the others.
+pub(crate) struct Standing {
+    /// Until when it counts as alive, in unix milliseconds.
+    alive_until: AtomicI64,
+    /// Servers alive, this one included.
+    servers: AtomicU32,
+    /// Dispatches may be open that others made.
+    unread_asked: AtomicBool,
+    renewed: Changes,
+}
+
+impl Standing {
+    /// Alone it always counts as alive; among others once it was heard.
+    pub(crate) fn new(among_others: bool) -> Self {
+        Self {
+            alive_until: AtomicI64::new(if among_others { i64::MIN } else { i64::MAX }),
+            servers: AtomicU32::new(1),
+            unread_asked: AtomicBool::new(false),
+            renewed: Changes::default(),
+        }
+    }
+
+    /// Whether something may be sent.
+    pub(crate) fn holds(&self, now: Timestamp) -> bool {
+        now.as_ms() < self.alive_until.load(Ordering::Acquire)
+    }
+
+    /// Hears of every heartbeat that came through.
+    pub(crate) fn subscribe(&self) -> Heard {
+        self.renewed.subscribe()
+    }
+
+    /// Servers alive, this one included.
+    pub(crate) fn servers(&self) -> u32 {
+        self.servers.load(Ordering::Acquire)
+    }
+
+    /// Whether dispatches of others are to be looked up; asked once.
+    pub(crate) fn take_unread_asked(&self) -> bool {
+        self.unread_asked.swap(false, Ordering::AcqRel)
+    }
+
+    /// Has them looked up.
+    pub(crate) fn ask_for_unread(&self) {
+        self.unread_asked.store(true, Ordering::Release);
+    }
+
+    fn renew(&self, until: Timestamp, others: Others) {
+        self.servers.store(others.servers.max(1), Ordering::Release);
+        self.alive_until.store(until.as_ms(), Ordering::Release);
+        self.ask_for_unread();
+        self.renewed.tell();
+    }
+}
+
+/// Says that this server lives until the engine stops, and takes over what dead ones left.
+pub(super) async fn keep(shared: Arc<Shared>) {
+    let (lease_ms, every_ms) = (shared.config.lease_ms, shared.config.heartbeat_ms);
+    while !shared.ended.is_cancelled() {
+        let now = shared.clock.now();
+        let beat = Heartbeat { epoch: shared.epoch, now, lease_until: now.plus_ms(lease_ms) };
+        match shared.store.heartbeat(beat).await {
+            Ok(others) => {
+                let servers_before = shared.standing.servers();
+                shared.standing.renew(beat.lease_until, others);
+                shared.committed();
+                if servers_before != shared.standing.servers() {
+                    shared.paces_changed();
+                }
+                if others.left_behind {
+                    shared.ask_for_adoption();
+                }
+                shared.wake.notify_one();
+            }
+            Err(error) => {
+                shared.storage_failed(&error).await;
+                continue;
+            }
+        }
+        tokio::select! {
+            () = shared.clock.sleep_until(now.plus_ms(every_ms)) => {}
+            () = shared.ended.cancelled() => return,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Several servers on one storage: shared work, relief of the dead, and those that do not know yet
+//! that they count as dead (trap 5).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify_core::{NotificationId, NotificationRecord, NotificationStatus};
+
+use super::rig::{FakeProvider, Rig, START, Told, delivered};
+use crate::clock::ManualClock;
+
+/// Between two heartbeats.
+const BEAT: Duration = Duration::from_secs(3);
+
+async fn rig_among_others(slots: usize, devices: usize) -> Rig {
+    let mut rig = Rig::new(slots).await;
+    rig.config.among_others = true;
+    rig.config.page_rows = 10;
+    rig.config.lane_devices_max = 20;
+    rig.devices(devices).await;
+    rig
+}
+
+/// Longest wait for a heartbeat that is due.
+const BEATEN_WITHIN: Duration = Duration::from_secs(20);
+/// What a server has between two turns of the clock.
+const ACTED_WITHIN: Duration = Duration::from_millis(100);
+
+fn completed(record: &NotificationRecord) -> bool {
+    record.status == NotificationStatus::Completed
+}
+
+/// Turns the clock from heartbeat to heartbeat until a notification is completed.
+async fn beating(rig: &Rig, id: &NotificationId) -> NotificationRecord {
+    let mut progress = rig.progress();
+    for _ in 0..20 {
+        let record = rig.read(id).await;
+        if completed(&record) {
+            return record;
+        }
+        progress.mark_unchanged();
+        rig.clock.advance(BEAT);
+        let beaten = tokio::time::timeout(BEATEN_WITHIN, progress.changed());
+        beaten.await.expect("a heartbeat is a commit").expect("the engine lives");
+        // What it leads to is done before the next one, or by then.
+        let _ = tokio::time::timeout(ACTED_WITHIN, rig.until(id, completed)).await;
+    }
+    panic!("not in time: {:?}", rig.read(id).await);
+}
+
+/// Tokens that both sent to.
+fn by_both(one: &FakeProvider, other: &FakeProvider) -> Vec<String> {
+    let one: HashSet<_> = one.journal().into_iter().collect();
+    other.journal().into_iter().filter(|token| one.contains(token)).collect()
+}
+
+#[tokio::test]
+async fn two_servers_share_a_notification_and_repeat_nothing() {
+    let mut rig = rig_among_others(8, 400).await;
+    let other = FakeProvider::new(8);
+    for provider in [&rig.provider, &other] {
+        provider.script(|_, _| Told::Held(delivered()));
+    }
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(8).await;
+    // It learns of what the first one began by its own first heartbeat.
+    rig.start_other(other.clone(), rig.clock.clone());
+    other.arrived(8).await;
+    for provider in [&rig.provider, &other] {
+        provider.release();
+    }
+    let record = beating(&rig, &id).await;
+    assert_eq!((record.counts.targeted, record.counts.sent), (400, 400));
+    let (ours, theirs) = (rig.provider.journal().len(), other.journal().len());
+    assert_eq!((ours + theirs, by_both(&rig.provider, &other)), (400, vec![]));
+    rig.stop_other().await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_is_relieved_within_its_lease() {
+    let mut rig = rig_among_others(8, 100).await;
+    rig.config.credit = 8;
+    let dies = FakeProvider::new(8);
+    dies.script(|_, _| Told::Held(delivered()));
+    rig.start_other(dies.clone(), rig.clock.clone());
+    let id = rig.broadcast().await;
+    dies.arrived(8).await;
+    rig.crash_other().await;
+    rig.start();
+    // What nobody holds goes on at once, what the dead one holds when its lease is over.
+    let held = rig.until(&id, |record| record.counts.sent >= 80).await;
+    assert!(held.counts.pending > 0, "{held:?}");
+    let before = crate::clock::Clock::now(&*rig.clock);
+    beating(&rig, &id).await;
+    let waited_ms = crate::clock::Clock::now(&*rig.clock).ms_since(before);
+    assert!(waited_ms <= 15_000 + 2 * 3_000, "relieved after {waited_ms} ms");
+    let record = rig.read(&id).await;
+    assert_eq!((record.counts.targeted, record.counts.sent), (100, 100));
+    assert_eq!(by_both(&dies, &rig.provider).len(), 8, "what was in flight, once more");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_in_order_leaves_its_pages_at_once() {
+    let mut rig = rig_among_others(8, 100).await;
+    let stops = FakeProvider::new(8);
+    let (answers, holds) = (5, Told::Held(delivered()));
+    let provider = stops.clone();
+    stops.script(move |_, _| match provider.journal().len() < answers {
+        true => Told::Answer(delivered()),
+        false => holds.clone(),
+    });
+    rig.start_other(stops.clone(), rig.clock.clone());
+    let id = rig.broadcast().await;
+    stops.arrived(answers + 8).await;
+    stops.release();
+    rig.stop_other().await;
+    rig.start();
+    let record = rig.until(&id, completed).await;
+    assert_eq!((record.counts.targeted, record.counts.sent), (100, 100));
+    assert_eq!(by_both(&stops, &rig.provider), [""; 0]);
+    rig.stop().await;
+}
+
+/// Stopped by the system, or cut off: its clock stands still while the others' goes on.
+#[tokio::test]
+async fn a_server_that_wakes_after_it_was_relieved_changes_nothing() {
+    let mut rig = rig_among_others(8, 60).await;
+    let sleeps = FakeProvider::new(8);
+    sleeps.script(|_, _| Told::Held(delivered()));
+    let own_clock: Arc<ManualClock> = ManualClock::at(START);
+    rig.start_other(sleeps.clone(), own_clock.clone());
+    let id = rig.broadcast().await;
+    sleeps.arrived(8).await;
+    rig.start();
+    beating(&rig, &id).await;
+    let record = rig.read(&id).await;
+    assert_eq!((record.counts.targeted, record.counts.sent), (60, 60));
+    let asleep = sleeps.journal().len();
+    assert_eq!(asleep, 8, "it had no more");
+    // It wakes: what it was answered is refused, and it sends nothing of what is not its own.
+    sleeps.release();
+    let next = rig.broadcast().await;
+    own_clock.advance(Duration::from_secs(60));
+    beating(&rig, &next).await;
+    let record = rig.read(&id).await;
+    assert_eq!((record.counts.targeted, record.counts.sent), (60, 60));
+    assert_eq!(rig.read(&next).await.counts.sent, 60);
+    rig.stop_other().await;
+    rig.stop().await;
+}
+
+/// Not heard by the others, a server holds still, whatever its pages' leases say.
+#[tokio::test]
+async fn who_cannot_say_that_it_lives_sends_nothing() {
+    let mut rig = rig_among_others(8, 40).await;
+    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(8).await;
+    let deaf = "before insert on servers begin select raise(abort, 'deaf'); end";
+    rig.sabotage(&format!("create trigger deaf {deaf}"));
+    rig.clock.advance(Duration::from_secs(16));
+    rig.provider.release();
+    rig.until(&id, |record| record.counts.sent == 8).await;
+    assert_eq!(rig.provider.journal().len(), 8);
+    rig.sabotage("drop trigger deaf");
+    let record = beating(&rig, &id).await;
+    assert_eq!(record.counts.sent, 40);
+    rig.stop().await;
+}

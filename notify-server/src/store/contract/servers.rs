@@ -1,0 +1,94 @@
+//! Several servers on one storage: who lives keeps what it holds, and who died is relieved.
+
+use notify_core::Timestamp;
+
+use super::given::{self, EPOCH, LEASE, NOW};
+use crate::store::{Adopted, Adoption, Epoch, Heartbeat, Others, Scan, Store, StoreError};
+
+const OTHER: Epoch = Epoch(12);
+
+fn beat(epoch: Epoch, now: Timestamp) -> Heartbeat {
+    Heartbeat { epoch, now, lease_until: now.plus_ms(15_000) }
+}
+
+fn beside_others(now: Timestamp) -> Adoption {
+    Adoption {
+        now,
+        lease_until: now.plus_ms(15_000),
+        beside_others: true,
+        ..given::adoption(OTHER)
+    }
+}
+
+pub async fn servers_are_counted_while_they_live(store: &dyn Store) {
+    let alone = Others { servers: 1, left_behind: false };
+    assert_eq!(store.heartbeat(beat(EPOCH, NOW)).await.unwrap(), alone);
+    assert_eq!(store.heartbeat(beat(OTHER, NOW.plus_ms(1_000))).await.unwrap().servers, 2);
+    let later = NOW.plus_ms(14_999);
+    assert_eq!(store.heartbeat(beat(OTHER, later)).await.unwrap().servers, 2);
+    let over = NOW.plus_ms(15_000);
+    assert_eq!(store.heartbeat(beat(OTHER, over)).await.unwrap().servers, 1, "the lease is over");
+    assert_eq!(store.heartbeat(beat(EPOCH, over)).await.unwrap().servers, 2, "it lives again");
+    store.leave(OTHER).await.unwrap();
+    assert_eq!(store.heartbeat(beat(EPOCH, over)).await.unwrap(), alone, "it left");
+}
+
+pub async fn a_page_is_its_servers_while_that_lives(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    store.heartbeat(beat(EPOCH, NOW)).await.unwrap();
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    assert!(!store.heartbeat(beat(OTHER, NOW)).await.unwrap().left_behind);
+    let none = Adopted { pages: vec![], dispatches: vec![] };
+    assert_eq!(store.adopt(beside_others(NOW)).await.unwrap(), none);
+    // The lease of the page itself is over, that of its server is not.
+    store.heartbeat(beat(EPOCH, LEASE)).await.unwrap();
+    assert_eq!(store.adopt(beside_others(LEASE.plus_ms(1))).await.unwrap(), none);
+
+    let dead = LEASE.plus_ms(15_000);
+    assert!(store.heartbeat(beat(OTHER, dead)).await.unwrap().left_behind);
+    let adopted = store.adopt(beside_others(dead)).await.unwrap();
+    let [taken] = adopted.pages[..] else { panic!("{adopted:?}") };
+    assert_eq!((taken.no, taken.epoch), (page.no, OTHER));
+    assert!(!store.heartbeat(beat(OTHER, dead)).await.unwrap().left_behind);
+    // Who was stopped meanwhile, and goes on, changes nothing.
+    let late = crate::store::Checkpoint {
+        settled: vec![given::sent(keys[0])],
+        ..given::checkpoint(page, 2)
+    };
+    assert!(matches!(store.checkpoint(late).await, Err(StoreError::Fenced)));
+}
+
+pub async fn retries_of_a_server_that_left_are_free_at_once(store: &dyn Store) {
+    let app = given::app(store).await;
+    store.heartbeat(beat(EPOCH, NOW)).await.unwrap();
+    given::retried(store, app, 2).await;
+    assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap().len(), 2);
+    store.heartbeat(beat(OTHER, NOW)).await.unwrap();
+    store.adopt(beside_others(NOW)).await.unwrap();
+    let claim = crate::store::RetryClaim { epoch: OTHER, ..given::retry_claim(app) };
+    assert_eq!(store.claim_retries(claim.clone()).await.unwrap(), [], "they are held");
+    store.leave(EPOCH).await.unwrap();
+    assert!(store.heartbeat(beat(OTHER, NOW)).await.unwrap().left_behind);
+    store.adopt(beside_others(NOW)).await.unwrap();
+    assert_eq!(store.claim_retries(claim).await.unwrap().len(), 2);
+}
+
+pub async fn a_scan_is_seen_by_all_until_it_is_done(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 4).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let at = |cursor| Some(Scan { cursor, canceled: false });
+    assert_eq!(store.unread_dispatches(10).await.unwrap(), [dispatch.no]);
+    assert_eq!(store.unread_dispatches(0).await.unwrap(), []);
+    assert_eq!(store.scan(dispatch.no).await.unwrap(), at(dispatch.cursor));
+    let slice = store.read_slice(&dispatch, dispatch.cursor, 2).await.unwrap();
+    store.open_page(given::claim(&dispatch, slice.to, false)).await.unwrap();
+    assert_eq!(store.scan(dispatch.no).await.unwrap(), at(slice.to));
+    let rest =
+        crate::store::PageClaim { from: slice.to, ..given::claim(&dispatch, dispatch.until, true) };
+    store.open_page(rest).await.unwrap();
+    assert_eq!(store.scan(dispatch.no).await.unwrap(), None);
+    assert_eq!(store.unread_dispatches(10).await.unwrap(), []);
+}
