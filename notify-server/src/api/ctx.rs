@@ -17,6 +17,9 @@ use super::front::Page;
 use crate::keys::sha256;
 use crate::store::{AppAccess, AppNo, Once, PageRequest};
 
+/// Longest path that an idempotency record has as it is, in bytes.
+const ONCE_PATH_BYTES_MAX: usize = 512;
+
 const IDEMPOTENCY_KEY: header::HeaderName = header::HeaderName::from_static("idempotency-key");
 
 /// Who sent a request, as the front found out before anything else was looked at.
@@ -161,7 +164,7 @@ impl Ctx {
         }
         let key = IdempotencyKey::new(key.as_bytes())?;
         Ok(Some(Once {
-            path: self.exchange.uri.path().to_owned(),
+            path: once_path(self.exchange.uri.path()),
             key: key.as_str().to_owned(),
             digest: sha256(self.body()),
             at: self.at(),
@@ -176,6 +179,16 @@ impl Ctx {
             }
         }
     }
+}
+
+/// A path as the key of an idempotency record: a long one by its hash, since an index of PostgreSQL
+/// holds less than a path may have.
+fn once_path(path: &str) -> String {
+    if path.len() <= ONCE_PATH_BYTES_MAX {
+        return path.to_owned();
+    }
+    let hash: String = sha256(path.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hash}")
 }
 
 /// The page that a listing is asked for (B10).
