@@ -1,6 +1,7 @@
 //! The whole server in one process: the only place where storage, API and delivery meet. Usable
 //! by tests as by `main`: it prints nothing and reads no environment.
 
+mod database_clock;
 mod error;
 mod master_key;
 mod storage;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api, Front, Keyring, Limits, Serving};
-use crate::clock::{SharedClock, SystemClock};
+use crate::clock::SharedClock;
 use crate::config::Config;
 use crate::delivery::{Engine, EngineConfig, Surroundings};
 use crate::enrichment::Answers;
@@ -77,7 +78,8 @@ impl App {
         // The address comes before the first start: a wrong one must not use up the keys' showing.
         let store = open_store(&config, true).await?;
         let listener = TcpListener::bind(&address).await.map_err(failed)?;
-        Self::start_on(config, listener, store, Arc::new(SystemClock::start())).await
+        let clock = database_clock::start(&store).await?;
+        Self::start_on(config, listener, store, clock).await
     }
 
     /// Starts a server on a listener, with a store and a clock of the caller's.
@@ -122,7 +124,7 @@ impl App {
         };
         let stopping = CancellationToken::new();
         let its = (&outbound, &master_key, &*metrics);
-        let (webhooks, webhooks_view) = Webhooks::start(webhooks_around(&store, &clock, its));
+        let (webhooks, view) = Webhooks::start(webhooks_around(&config, &store, &clock, its));
         let feeds = feed_worker(&store, &clock, its);
         let api = Arc::new(Api {
             store: store.clone(),
@@ -137,7 +139,7 @@ impl App {
             channels: engine.channels(),
             enrichments: Answers::new(store.clone()),
             feed_checks: feeds.reader.clone(),
-            webhooks: webhooks_view,
+            webhooks: view,
             streams: api::Streams::new(stopping.clone()),
         });
         let first_keys = storage::found(&store, &clock).await?;
@@ -201,7 +203,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<bool, AppError> {
     let store = open_store(&config, true).await?;
-    let app = App::start_on(config, listener, store, Arc::new(SystemClock::start())).await?;
+    let clock = database_clock::start(&store).await?;
+    let app = App::start_on(config, listener, store, clock).await?;
     shutdown.await;
     Ok(app.stop().await)
 }
@@ -215,6 +218,7 @@ fn engine_config(config: &Config) -> EngineConfig {
     EngineConfig {
         credit: config.delivery_credit,
         keep_message_ids: config.keep_message_ids,
+        among_others: config.is_shared(),
         ..EngineConfig::default()
     }
 }
@@ -257,6 +261,7 @@ fn limits(config: &Config) -> Limits {
 }
 
 fn webhooks_around(
+    config: &Config,
     store: &SharedStore,
     clock: &SharedClock,
     (outbound, master_key, metrics): (&Outbound, &Arc<MasterKey>, &Metrics),
@@ -267,6 +272,7 @@ fn webhooks_around(
         outbound: outbound.clone(),
         master_key: master_key.clone(),
         metrics: metrics.webhooks(),
+        among_others: config.is_shared(),
     }
 }
 

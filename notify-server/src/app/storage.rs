@@ -34,7 +34,7 @@ pub async fn open_store(config: &Config, lock: bool) -> Result<Arc<SqlStore>, Ap
     let readers = config.reader_threads;
     if let Some(url) = config.database_url.clone() {
         let opening = tokio::task::spawn_blocking(move || {
-            PostgresStore::open(&url, PostgresOptions { lock, readers })
+            PostgresStore::open(&url, PostgresOptions { serves: lock, readers })
         });
         return Ok(opening.await.map_err(|_| AppError::Interrupted)??);
     }

@@ -149,4 +149,10 @@ impl Config {
     pub fn database(&self) -> PathBuf {
         self.data_dir.join(DATABASE_FILE)
     }
+
+    /// Whether other servers may work on the same database.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.database_url.is_some()
+    }
 }

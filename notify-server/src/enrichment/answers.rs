@@ -141,6 +141,11 @@ impl ChangeListener for Generations {
             Change::CampaignChanged(app) | Change::FeedChanged(app) | Change::AppChanged(app) => {
                 self.of(app).fetch_add(1, Ordering::SeqCst);
             }
+            Change::Everything => {
+                for generation in &self.0 {
+                    generation.fetch_add(1, Ordering::SeqCst);
+                }
+            }
             Change::NotificationDue
             | Change::NotificationScheduled
             | Change::NotificationCanceled(_)

@@ -33,6 +33,8 @@ pub enum Change {
     FeedChanged(AppNo),
     /// An API key or admin key was revoked.
     KeyRevoked,
+    /// Anything may have: what other servers did was not heard for a while.
+    Everything,
 }
 
 /// Hears of changes: after the commit, before the caller is answered. Must be quick and must not

@@ -56,6 +56,8 @@ pub use webhook::*;
 
 use std::sync::Arc;
 
+use notify_core::Timestamp;
+
 /// Everything that is kept.
 #[async_trait::async_trait]
 pub trait Store:
@@ -82,6 +84,12 @@ pub trait Store:
     /// # Errors
     /// When it cannot.
     async fn check(&self) -> Result<(), StoreError>;
+
+    /// What the clock of the storage says, where several servers share it; `None` where they do not.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    async fn time(&self) -> Result<Option<Timestamp>, StoreError>;
 
     /// Tells `listener` of every change, after its commit and before its caller is answered.
     fn subscribe(&self, listener: Arc<dyn ChangeListener>);

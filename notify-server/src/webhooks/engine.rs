@@ -49,6 +49,7 @@ pub(super) struct Engine {
     happened: Arc<Happened>,
     in_flight: Arc<Mutex<HashMap<WebhookNo, u32>>>,
     tasks: TaskTracker,
+    among_others: bool,
 }
 
 impl Engine {
@@ -58,17 +59,19 @@ impl Engine {
         (settled, happened): (Arc<Changes>, Arc<Happened>),
         tasks: TaskTracker,
     ) -> Self {
-        let Around { store, clock, metrics, .. } = around;
+        let Around { store, clock, metrics, among_others, .. } = around;
         let (attempts, in_flight) = (Arc::new(attempts), Arc::default());
-        Self { store, clock, metrics, attempts, settled, happened, in_flight, tasks }
+        Self { store, clock, metrics, attempts, settled, happened, in_flight, tasks, among_others }
     }
 
     /// Runs until `stopping`.
     pub(super) async fn run(self, stopping: CancellationToken) {
         let (mut settled, mut happened) =
             (self.settled.subscribe(), self.happened.subscribe_to_all());
-        if let Err(error) = self.store.release_messages().await {
-            // Their leases run out.
+        // Among others some of that may be theirs: then leases run out, here as where this fails.
+        if !self.among_others
+            && let Err(error) = self.store.release_messages().await
+        {
             let cause = with_causes(&error);
             tracing::warn!(cause, "what was claimed before the start was not given back");
         }

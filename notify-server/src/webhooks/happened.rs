@@ -44,6 +44,10 @@ impl ChangeListener for Happened {
                 self.any.tell();
                 self.of(app).tell();
             }
+            Change::Everything => {
+                self.any.tell();
+                self.of_apps.iter().for_each(Changes::tell);
+            }
             Change::NotificationDue
             | Change::NotificationScheduled
             | Change::NotificationCanceled(_)

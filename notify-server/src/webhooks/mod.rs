@@ -49,6 +49,8 @@ pub(crate) struct Around {
     pub(crate) outbound: Outbound,
     pub(crate) master_key: Arc<MasterKey>,
     pub(crate) metrics: WebhookMetrics,
+    /// Whether other servers may work on the same storage.
+    pub(crate) among_others: bool,
 }
 
 /// The engine, running.

@@ -87,6 +87,17 @@ impl TestServer {
         Self { app, disk, clock, folder, api_key, admin_key, config }
     }
 
+    /// Starts another server on the same database.
+    pub(crate) async fn beside(&self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: folder.path().to_owned(), ..self.config.clone() };
+        let clock = self.clock.clone();
+        let (app, disk) = run(&config, &clock).await;
+        assert!(app.first_keys.is_none(), "keys are made once");
+        let (api_key, admin_key) = (self.api_key.clone(), self.admin_key.clone());
+        Self { app, disk, clock, folder, api_key, admin_key, config }
+    }
+
     /// Stops the server and starts it on the same data.
     pub(crate) async fn restarted(self) -> Self {
         let Self { app, disk, clock, folder, api_key, admin_key, config } = self;

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use notify_server::config::Config;
 use notify_server::store::postgres::testing::{TestCluster, TestDatabase};
+use serde_json::json;
 
 use crate::kit::{TestServer, android, logged, to_android};
 
@@ -35,6 +36,45 @@ async fn a_server_serves_and_keeps_what_it_was_told() {
     assert!(!server.folder.path().join("notify.db").exists());
     assert!(!server.folder.path().join("master.key").exists());
     assert!(server.app.stop().await);
+}
+
+/// An entry of an index holds less than a path may have.
+#[tokio::test]
+async fn a_repeat_on_a_long_path_is_answered_as_the_first() {
+    let database = TestCluster::shared().database();
+    let server = TestServer::start_with(on(&database)).await;
+    let caller = server.caller();
+    let id = "\u{1f514}".repeat(255);
+    caller.post("/v1/devices", &android(&id)).await.ok();
+    let path = format!("/v1/devices/{}/tags", "%F0%9F%94%94".repeat(255));
+    let tags = json!({"tags": [{"name": "vip", "type": "bool", "value": true}]});
+    for replayed in ["", "true"] {
+        let answer = caller.post_once(&path, "once", &tags).await;
+        assert_eq!((answer.status, answer.header("idempotency-replayed")), (200, replayed));
+    }
+    assert!(server.app.stop().await);
+}
+
+#[tokio::test]
+async fn two_servers_serve_one_database() {
+    let database = TestCluster::shared().database();
+    let one = TestServer::start_with(on(&database)).await;
+    let other = one.beside().await;
+    other.caller().post("/v1/devices", &android("d1")).await.ok();
+    one.caller().get("/v1/devices/d1").await.ok();
+    // A key that one revokes is out at the other at once, or soon.
+    let admin = one.admin();
+    let apps = admin.get("/admin/v1/apps").await.ok();
+    let keys = format!("/admin/v1/apps/{}/keys", apps["apps"][0]["id"].as_str().unwrap());
+    let made = admin.post(&keys, &json!({})).await.ok();
+    let key = other.calling("x-api-key", made["api_key"].as_str().unwrap().to_owned());
+    key.get("/v1/devices/d1").await.ok();
+    admin.delete(&format!("{keys}/{}", made["id"].as_str().unwrap())).await.ok();
+    let begun = std::time::Instant::now();
+    while key.get("/v1/devices/d1").await.status != 401 {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5), "it still opens");
+    }
+    assert!(other.app.stop().await && one.app.stop().await);
 }
 
 /// PostgreSQL keeps it in no text.

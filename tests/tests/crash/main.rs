@@ -10,6 +10,7 @@ mod load;
 mod points;
 mod repeats;
 mod restarts;
+mod servers;
 mod stops;
 
 use std::path::Path;

@@ -128,7 +128,7 @@ struct Ear(Weak<Keyring>);
 impl ChangeListener for Ear {
     fn changed(&self, change: Change) {
         match change {
-            Change::AppChanged(_) | Change::KeyRevoked => {
+            Change::AppChanged(_) | Change::KeyRevoked | Change::Everything => {
                 if let Some(keyring) = self.0.upgrade() {
                     keyring.forget();
                 }

@@ -44,7 +44,7 @@ struct Due(Notify);
 impl ChangeListener for Due {
     fn changed(&self, change: Change) {
         // An application that is active again has feeds that waited.
-        if matches!(change, Change::FeedDue | Change::AppChanged(_)) {
+        if matches!(change, Change::FeedDue | Change::AppChanged(_) | Change::Everything) {
             self.0.notify_one();
         }
     }

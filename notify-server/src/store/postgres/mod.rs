@@ -1,11 +1,13 @@
 //! PostgreSQL: connections and their settings, migrations, words that are not SQLite's. The
 //! operations are those of `sql/`. Never logs.
 //!
-//! One server works on a database. Its writes stand in line in its writer thread, as on SQLite, and
-//! each batch has the database's write lock beside that, so that what a subcommand writes meanwhile
-//! comes before or after.
+//! Several equal servers may work on a database. The writes of each stand in line in its writer thread,
+//! as on SQLite, and each batch has the database's write lock beside that, so that what others write
+//! comes before or after. What a commit changed is told to the others (`notice.rs`, `hearing.rs`).
 
 mod failure;
+mod hearing;
+mod notice;
 mod open;
 mod report;
 mod session;
@@ -29,10 +31,11 @@ pub use url::{DatabaseUrl, UrlError};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 
+use self::hearing::Hearing;
 use self::open::{WriterSource, migrate};
 use self::target::Target;
 use crate::store::sql::{
-    Connection, Listeners, Open, Parts, Readers, Source, SqlStore, Writer, resume_erasing,
+    Connection, Held, Listeners, Open, Parts, Readers, Source, SqlStore, Writer, resume_erasing,
 };
 
 /// Stores on a PostgreSQL database.
@@ -43,7 +46,7 @@ impl PostgresStore {
     /// Connects, and brings the tables up to date, making them in an empty database. Blocks.
     ///
     /// # Errors
-    /// When another server uses the database, a newer one wrote it, or it cannot be used.
+    /// When a newer server wrote the database, or it cannot be used.
     pub fn open(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore>, OpenError> {
         // Connections are driven by runtimes of their own, which must not begin inside another one.
         std::thread::scope(|scope| scope.spawn(|| open_here(url, options)).join())
@@ -55,18 +58,17 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore
     let target = Arc::new(Target::of(url).map_err(OpenError::Certificates)?);
     let place = target.place.clone();
     migrate(&target)?;
-    let mut source = WriterSource::new(Arc::clone(&target), options.lock);
-    let connection = source.open().map_err(|error| {
-        if WriterSource::is_taken(&error) {
-            OpenError::InUse(place.clone())
-        } else {
-            failed(&place, error.into())
-        }
-    })?;
-    if options.lock {
-        resume_erasing(&connection).map_err(|error| failed(&place, error.into()))?;
-    }
+    let server = fastrand::u64(..);
+    let mut source = WriterSource::new(Arc::clone(&target), server);
+    let connection = source.open().map_err(|error| failed(&place, error.into()))?;
     let listeners = Listeners::new(RwLock::new(Vec::new()));
+    let mut held: Option<Held> = None;
+    if options.serves {
+        resume_erasing(&connection).map_err(|error| failed(&place, error.into()))?;
+        let ear = Hearing::start(Arc::clone(&target), Arc::clone(&listeners), server)
+            .map_err(|error| failed(&place, error.into()))?;
+        held = Some(Box::new(ear));
+    }
     let busy = Arc::new(AtomicU64::new(0));
     let told = (Arc::clone(&listeners), Arc::clone(&busy));
     let writer = Writer::start(Box::new(source), connection, told)
@@ -74,7 +76,7 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore
     let reading: Open = Arc::new(move || Ok(Connection::Postgres(Box::new(target.connect()?))));
     let readers = Readers::start(&reading, options.readers, Arc::clone(&busy))
         .map_err(|error| failed(&place, error.into()))?;
-    Ok(SqlStore::new(Parts { writer, readers, listeners, busy, lock: None }))
+    Ok(SqlStore::new(Parts { writer, readers, listeners, busy, held }))
 }
 
 fn failed(place: &str, source: Box<dyn std::error::Error + Send + Sync>) -> OpenError {

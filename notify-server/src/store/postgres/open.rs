@@ -1,14 +1,15 @@
 //! Opening a database: its tables brought up to date by one server at a time, and refused where
-//! a newer one wrote them or another server works on them.
+//! a newer one wrote them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::error::SqlState;
-
+use super::hearing::CHANNEL;
+use super::notice;
 use super::session::Session;
 use super::target::Target;
-use crate::store::sql::{self, Connection, Error, Source};
+use crate::store::Change;
+use crate::store::sql::{self, Connection, Source};
 
 mod migrations {
     #![allow(missing_docs, unreachable_pub, reason = "generated")]
@@ -17,8 +18,6 @@ mod migrations {
 
 /// The lock of whoever brings tables up to date; refinery takes none.
 const MIGRATION_LOCK: i64 = 0x6e6f_7469_6679_0002;
-/// The lock of the server of the database.
-const SERVER_LOCK: i64 = 0x6e6f_7469_6679_0003;
 /// Longest wait for a migration, another server's before it included.
 const MIGRATION_WAIT: Duration = Duration::from_secs(3_600);
 
@@ -28,25 +27,22 @@ pub const READERS_DEFAULT: usize = 4;
 /// How to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// Whether this process is the server of the database: refused when another one is. The
-    /// subcommands that work beside a server go without.
-    pub lock: bool,
+    /// Whether this process is a server, one of several perhaps: it hears what the others commit.
+    /// The subcommands that work beside a server go without.
+    pub serves: bool,
     /// Connections that read.
     pub readers: usize,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { lock: true, readers: READERS_DEFAULT }
+        Self { serves: true, readers: READERS_DEFAULT }
     }
 }
 
 /// Why the database was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another server works on it.
-    #[error("{0} is in use by another notify-server: stop that one first")]
-    InUse(String),
     /// Its tables are of a later version.
     #[error(
         "{place} was written by a newer notify-server (schema {found}; this one knows {known}): \
@@ -118,47 +114,30 @@ fn lock_and_look(session: &Session) -> sql::Result<(i64, i64)> {
     Ok((found.unwrap_or(0), known))
 }
 
-/// Where the writer's connections come from.
+/// Where the writer's connections come from, and how other servers hear of its commits.
 pub(super) struct WriterSource {
     target: Arc<Target>,
-    lock: bool,
-    /// The server's process behind the last connection, while that may still have our lock.
-    last: Option<i64>,
+    /// Who tells.
+    server: u64,
 }
 
 impl WriterSource {
-    pub(super) fn new(target: Arc<Target>, lock: bool) -> Self {
-        Self { target, lock, last: None }
-    }
-
-    /// Whether an error means that another server has the database.
-    pub(super) fn is_taken(error: &Error) -> bool {
-        matches!(error, Error::Postgres(failure)
-            if failure.state() == Some(&SqlState::LOCK_NOT_AVAILABLE))
-    }
-
-    /// Makes the connection the one of the database's server. A connection of ours that broke may
-    /// still stand on the other side, with the lock: it is ended there.
-    fn take_lock(&mut self, session: &Session) -> sql::Result<()> {
-        if let Some(last) = self.last {
-            session.number(&format!(
-                "select count(pg_terminate_backend(pid)) from pg_locks
-                 where locktype = 'advisory' and granted and pid = {last}
-                 and (classid::bigint << 32 | objid::bigint) = {SERVER_LOCK}"
-            ))?;
-        }
-        session.execute_batch(&format!("select pg_advisory_lock({SERVER_LOCK})"))?;
-        self.last = session.number("select pg_backend_pid()")?;
-        Ok(())
+    pub(super) fn new(target: Arc<Target>, server: u64) -> Self {
+        Self { target, server }
     }
 }
 
 impl Source for WriterSource {
     fn open(&mut self) -> sql::Result<Connection> {
-        let session = self.target.connect()?;
-        if self.lock {
-            self.take_lock(&session)?;
+        Ok(Connection::Postgres(Box::new(self.target.connect()?)))
+    }
+
+    fn after_commit(&mut self, connection: &Connection, changes: &[Change]) {
+        let Some(text) = notice::text(self.server, changes) else { return };
+        if let Connection::Postgres(session) = connection {
+            // Outside the transaction: a commit that tells waits for every other one that does. Where
+            // it fails the connection is lost, and the others look for themselves.
+            let _ = session.execute_batch(&format!("select pg_notify('{CHANNEL}', '{text}')"));
         }
-        Ok(Connection::Postgres(Box::new(session)))
     }
 }

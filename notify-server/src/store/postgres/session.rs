@@ -103,7 +103,7 @@ impl Session {
     }
 
     /// The number that a query of one row gives; `None` without a row, or where it is null.
-    pub(super) fn number(&self, sql: &str) -> Result<Option<i64>> {
+    pub(in crate::store) fn number(&self, sql: &str) -> Result<Option<i64>> {
         let rows = self.query(self.text(sql), &[])?;
         let Some(row) = rows.first() else { return Ok(None) };
         crate::store::sql::Row::Postgres(row).get(0)

@@ -3,7 +3,8 @@
 use std::io;
 
 use tokio::runtime::Builder;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::tls::{MakeTlsConnect, NoTlsStream};
+use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::Failure;
@@ -15,6 +16,15 @@ use super::settings::{
 use super::tls;
 use super::url::DatabaseUrl;
 use crate::store::sql::{Error, Result};
+
+/// A stream with TLS, as the connector makes it.
+type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+
+/// A client, and the connection that somebody has to drive.
+pub(super) enum Connected {
+    Plain(Client, Box<Connection<Socket, NoTlsStream>>),
+    Tls(Client, Box<Connection<Socket, TlsStream>>),
+}
 
 /// A database that can be connected to.
 pub(super) struct Target {
@@ -61,17 +71,29 @@ impl Target {
     /// The client, whose connection goes on beside it on the same runtime.
     async fn client(&self) -> std::result::Result<Client, tokio_postgres::Error> {
         // How a connection ended is told to whoever asks something on it.
-        match &self.tls {
-            Some(tls) => {
-                let (client, connection) = self.config.connect(tls.clone()).await?;
+        match self.listener().await? {
+            Connected::Tls(client, connection) => {
                 tokio::spawn(connection);
                 Ok(client)
             }
-            None => {
-                let (client, connection) = self.config.connect(NoTls).await?;
+            Connected::Plain(client, connection) => {
                 tokio::spawn(connection);
                 Ok(client)
             }
         }
+    }
+
+    /// A client and its connection, for who hears what the database says unasked.
+    pub(super) async fn listener(&self) -> std::result::Result<Connected, tokio_postgres::Error> {
+        Ok(match &self.tls {
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await?;
+                Connected::Tls(client, Box::new(connection))
+            }
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                Connected::Plain(client, Box::new(connection))
+            }
+        })
     }
 }

@@ -191,21 +191,6 @@ async fn a_database_that_may_only_be_read_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_second_server_on_the_database_is_refused_and_a_subcommand_is_not() {
-    let own = Own::new();
-    let store = own.open();
-    let second = own.try_open(PostgresOptions::default()).unwrap_err();
-    assert!(matches!(second, OpenError::InUse(_)), "{second:?}");
-    let beside = PostgresOptions { lock: false, readers: 1 };
-    let subcommand = own.try_open(beside).unwrap();
-    let app = given::app(&*subcommand).await;
-    given::devices(&*store, app, 1).await;
-    subcommand.close().await;
-    store.close().await;
-    own.open().close().await;
-}
-
-#[tokio::test]
 async fn a_database_of_a_newer_server_is_refused_and_left_alone() {
     let own = Own::new();
     own.open().close().await;
@@ -220,7 +205,7 @@ async fn a_database_of_a_newer_server_is_refused_and_left_alone() {
 #[tokio::test]
 async fn servers_that_start_at_once_bring_the_tables_up_to_date_one_after_another() {
     let own = Own::new();
-    let beside = PostgresOptions { lock: false, readers: 1 };
+    let beside = PostgresOptions { serves: false, readers: 1 };
     let openings = [own.url(), own.url(), own.url()]
         .map(|url| tokio::task::spawn_blocking(move || PostgresStore::open(&url, beside)));
     for opening in openings {
@@ -269,7 +254,7 @@ async fn tls_is_as_strict_as_the_url_says() {
         (format!("{named}?sslrootcert={empty}"), false),
     ] {
         let database: DatabaseUrl = url.parse().unwrap();
-        let options = PostgresOptions { lock: false, readers: 1 };
+        let options = PostgresOptions { serves: false, readers: 1 };
         let opened = PostgresStore::open(&database, options);
         assert_eq!(opened.is_ok(), connects, "{url}: {opened:?}");
         let Ok(store) = opened else { continue };
@@ -283,4 +268,60 @@ async fn tls_is_as_strict_as_the_url_says() {
         assert_eq!(has_tls.unwrap(), !url.contains("disable"), "{url}");
         store.close().await;
     }
+}
+
+/// Keeps what it hears.
+#[derive(Default)]
+struct Heard(std::sync::Mutex<Vec<crate::store::Change>>, tokio::sync::Notify);
+
+impl crate::store::ChangeListener for Heard {
+    fn changed(&self, change: crate::store::Change) {
+        self.0.lock().unwrap().push(change);
+        self.1.notify_one();
+    }
+}
+
+impl Heard {
+    /// Returns once that was heard.
+    async fn hears(&self, wanted: impl Fn(&crate::store::Change) -> bool) {
+        let heard = async {
+            while !self.0.lock().unwrap().iter().any(&wanted) {
+                self.1.notified().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(30), heard).await.expect("it is heard");
+    }
+}
+
+#[tokio::test]
+async fn servers_of_one_database_hear_of_each_others_commits() {
+    use crate::store::{AppStore, Change};
+    let own = Own::new();
+    let (one, other) = (own.open(), own.open());
+    let heard = Arc::new(Heard::default());
+    other.subscribe(heard.clone());
+    let (id, app) = given::named_app(&*one, "Shop").await;
+    given::accepted(&*one, app, given::broadcast(&[Platform::Android])).await;
+    heard.hears(|change| *change == Change::NotificationDue).await;
+    // A connection that breaks is made anew, and then anything may have changed.
+    let listening = "select pg_terminate_backend(pid) from pg_stat_activity where query = ";
+    TestCluster::shared().execute(&format!(
+        "{listening}'' and datname = '{0}' or query = 'listen notify_changes' and datname = '{0}'",
+        own.0.name()
+    ));
+    heard.hears(|change| *change == Change::Everything).await;
+    one.delete_app(id).await.unwrap();
+    heard.hears(|change| *change == Change::AppChanged(app)).await;
+    other.close().await;
+    one.close().await;
+}
+
+#[tokio::test]
+async fn the_clock_of_the_database_is_told() {
+    let own = Own::new();
+    let store = own.open();
+    let now = store.time().await.unwrap().expect("servers share it");
+    let again = store.time().await.unwrap().expect("servers share it");
+    assert!(again >= now && again.ms_since(now) < 60_000);
+    store.close().await;
 }

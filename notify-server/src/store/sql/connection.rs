@@ -1,6 +1,7 @@
 //! Connections and statements as the operations see them: a thin synchronous layer over the drivers,
 //! in the manner of rusqlite. The text of a statement is SQLite's, with `?N` for its parameters.
 
+use notify_core::Timestamp;
 use rusqlite::params_from_iter;
 
 use super::error::{Error, Result};
@@ -30,6 +31,17 @@ impl Connection {
         match self {
             Self::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
             Self::Postgres(session) => session.execute_batch(sql),
+        }
+    }
+
+    /// What the clock of a database that servers share says.
+    pub(in crate::store) fn time(&self) -> Result<Option<Timestamp>> {
+        match self {
+            Self::Sqlite(_) => Ok(None),
+            Self::Postgres(session) => {
+                let ms = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
+                Ok(session.number(ms)?.map(Timestamp))
+            }
         }
     }
 

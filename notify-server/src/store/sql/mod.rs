@@ -43,8 +43,8 @@ pub(in crate::store) use notification::PAGES_READ_MAX;
 pub use readers::READS_WAITING_MAX;
 pub(in crate::store) use readers::Readers;
 pub(in crate::store) use rows::Row;
-pub(in crate::store) use store::Parts;
 pub use store::SqlStore;
+pub(in crate::store) use store::{Held, Parts};
 pub(in crate::store) use value::{ColumnRef, Params, Type, Value, params, value};
 #[cfg(test)]
 pub(in crate::store) use writer::WriteTx;

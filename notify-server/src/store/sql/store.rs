@@ -1,10 +1,10 @@
 //! The store itself: its writer, its readers, and what is kept beside the tables.
 
-use std::fs::File;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use notify_core::Timestamp;
 use serde::Serialize;
 
 use super::connection::Connection;
@@ -23,9 +23,12 @@ pub(in crate::store) struct Parts {
     pub(in crate::store) listeners: Listeners,
     /// How often another process held the database for too long.
     pub(in crate::store) busy: Arc<AtomicU64>,
-    /// The lock that makes this process the server of the database.
-    pub(in crate::store) lock: Option<File>,
+    /// What a server has beside that while the store is open: the lock of its file, or its ear.
+    pub(in crate::store) held: Option<Held>,
 }
+
+/// Something that is let go of when the store is closed.
+pub(in crate::store) type Held = Box<dyn std::any::Any + Send>;
 
 /// The store on a SQL database. `SqliteStore` opens one.
 pub struct SqlStore {
@@ -37,7 +40,7 @@ pub struct SqlStore {
     pub(super) listeners: Listeners,
     /// How often another process held the database for too long.
     pub(super) busy: Arc<AtomicU64>,
-    lock: Mutex<Option<File>>,
+    held: Mutex<Option<Held>>,
 }
 
 impl std::fmt::Debug for SqlStore {
@@ -57,7 +60,7 @@ impl SqlStore {
             lately: Arc::default(),
             listeners: parts.listeners,
             busy: parts.busy,
-            lock: Mutex::new(parts.lock),
+            held: Mutex::new(parts.held),
         })
     }
 
@@ -117,6 +120,10 @@ impl Store for SqlStore {
         .await
     }
 
+    async fn time(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.readers.read_once(|connection| Ok(connection.time()?)).await
+    }
+
     fn subscribe(&self, listener: Arc<dyn ChangeListener>) {
         self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener);
     }
@@ -132,6 +139,6 @@ impl Store for SqlStore {
             writer.stop();
         });
         let _ = stopped.await;
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }

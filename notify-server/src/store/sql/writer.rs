@@ -100,8 +100,8 @@ pub(in crate::store) trait Source: Send + 'static {
     /// Opens a connection, in place of one that was lost.
     fn open(&mut self) -> SqlResult<Connection>;
 
-    /// Called after each commit, when everybody is answered.
-    fn after_commit(&mut self, _: &Connection) {}
+    /// Called after each commit, when everybody is answered, with what the commit changed.
+    fn after_commit(&mut self, _: &Connection, _: &[Change]) {}
 }
 
 /// The writer without a thread, and what waits for it.
@@ -261,7 +261,7 @@ impl Work {
                 self.tell(&changes);
                 batch.into_iter().for_each(|job| job.answer(None));
                 if let Some(connection) = &self.connection {
-                    self.source.after_commit(connection);
+                    self.source.after_commit(connection, &changes);
                 }
             }
             Err(cause) => {

@@ -5,7 +5,7 @@ use std::sync::{Arc, RwLock};
 
 use super::checkpoint::Checkpoints;
 use super::{OpenError, SqliteOptions, SqliteStore, WriterFile, connection, open, reading};
-use crate::store::sql::{Listeners, Parts, Readers, SqlStore, Writer, resume_erasing};
+use crate::store::sql::{Held, Listeners, Parts, Readers, SqlStore, Writer, resume_erasing};
 
 impl SqliteStore {
     /// Opens the file without starting a thread. What is committed survives the process, not the
@@ -32,7 +32,13 @@ impl SqliteStore {
         let readers =
             Readers::inline(reading(path)).map_err(|error| database_error(error.into()))?;
         let busy = Arc::default();
-        Ok(SqlStore::new(Parts { writer, readers, listeners, busy, lock: opened.lock }))
+        Ok(SqlStore::new(Parts {
+            writer,
+            readers,
+            listeners,
+            busy,
+            held: opened.lock.map(|lock| Box::new(lock) as Held),
+        }))
     }
 
     /// Changes the file behind the back of everybody, as a defect would.

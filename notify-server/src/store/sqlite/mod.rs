@@ -21,10 +21,12 @@ use std::sync::{Arc, RwLock};
 
 use self::checkpoint::Checkpoints;
 use self::connection::{open_reader, open_writer};
+use crate::store::Change;
 #[cfg(any(test, feature = "testing"))]
 pub use crate::store::sql::Fault;
 use crate::store::sql::{
-    self, Connection, Listeners, Open, Parts, Readers, Source, SqlStore, Writer, resume_erasing,
+    self, Connection, Held, Listeners, Open, Parts, Readers, Source, SqlStore, Writer,
+    resume_erasing,
 };
 pub use crate::store::sql::{READS_WAITING_MAX, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};
 
@@ -56,7 +58,13 @@ impl SqliteStore {
             .map_err(|error| database_error(error.into()))?;
         let readers = Readers::start(&reading(path), options.readers, Arc::clone(&busy))
             .map_err(|error| database_error(error.into()))?;
-        Ok(SqlStore::new(Parts { writer, readers, listeners, busy, lock: opened.lock }))
+        Ok(SqlStore::new(Parts {
+            writer,
+            readers,
+            listeners,
+            busy,
+            held: opened.lock.map(|lock| Box::new(lock) as Held),
+        }))
     }
 }
 
@@ -88,7 +96,7 @@ impl Source for WriterFile {
         Ok(self.watched(opened)?)
     }
 
-    fn after_commit(&mut self, connection: &Connection) {
+    fn after_commit(&mut self, connection: &Connection, _: &[Change]) {
         if let Connection::Sqlite(connection) = connection {
             self.checkpoints.after_commit(connection);
         }

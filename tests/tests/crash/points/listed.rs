@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{calls, sending, starts, webhooks};
+use super::{calls, sending, servers, starts, webhooks};
 
 /// What every write goes through, and no operation itself.
 const THE_WAY_IN: [&str; 2] = ["write", "write_once"];
@@ -13,12 +13,17 @@ const OTHERS: [&str; 4] = [".write()", ".write(true)", ".write(&", ".write(place
 
 #[test]
 fn every_operation_that_writes_is_ended_before_and_after_its_commit() {
-    let listed: BTreeSet<String> =
-        [calls::operations(), sending::operations(), starts::operations(), webhooks::operations()]
-            .concat()
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
+    let listed: BTreeSet<String> = [
+        calls::operations(),
+        sending::operations(),
+        starts::operations(),
+        webhooks::operations(),
+        servers::operations(),
+    ]
+    .concat()
+    .into_iter()
+    .map(str::to_owned)
+    .collect();
     let store = Path::new(env!("CARGO_MANIFEST_DIR")).join("../notify-server/src/store/sql");
     let mut written = BTreeSet::new();
     for file in sources(&store) {

@@ -8,6 +8,7 @@
 mod calls;
 mod listed;
 mod sending;
+mod servers;
 mod starts;
 mod table;
 mod webhooks;

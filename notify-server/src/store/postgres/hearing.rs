@@ -1,0 +1,141 @@
+//! Hearing what other servers of the database commit (`LISTEN`), on a connection of its own. While
+//! that is down nothing is heard, so that with every new one anything may have changed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Builder;
+use tokio_postgres::{AsyncMessage, Client, Connection};
+use tokio_util::sync::CancellationToken;
+
+use super::notice;
+use super::settings::ANSWER_WAIT;
+use super::target::{Connected, Target};
+use crate::store::Change;
+use crate::store::sql::Listeners;
+
+/// What servers tell each other on.
+pub(super) const CHANNEL: &str = "notify_changes";
+/// Time between two tries to connect.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often the connection is asked whether it stands: a database that was moved away behind a
+/// proxy closes nothing.
+const ASKED_EVERY: Duration = Duration::from_secs(5);
+
+/// The thread that hears; it ends with this.
+pub(in crate::store) struct Hearing {
+    stopping: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hearing {
+    /// Starts to hear for a server, and returns when it does, or would after a while.
+    pub(super) fn start(
+        target: Arc<Target>,
+        listeners: Listeners,
+        server: u64,
+    ) -> std::io::Result<Self> {
+        let stopping = CancellationToken::new();
+        let (hears, heard) = sync_channel(1);
+        let ear = Ear { target, listeners, server, stopping: stopping.clone(), hears };
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new()
+            .name("store-hearing".to_owned())
+            .spawn(move || runtime.block_on(ear.hear()))?;
+        // What is read from here on is heard of when it changes; later it is told as everything.
+        let _ = heard.recv_timeout(ANSWER_WAIT);
+        Ok(Self { stopping, thread: Some(thread) })
+    }
+}
+
+impl Drop for Hearing {
+    fn drop(&mut self) {
+        self.stopping.cancel();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Ear {
+    target: Arc<Target>,
+    listeners: Listeners,
+    server: u64,
+    stopping: CancellationToken,
+    /// Told once it hears.
+    hears: SyncSender<()>,
+}
+
+impl Ear {
+    async fn hear(self) {
+        let stopping = self.stopping.clone();
+        let hearing = async {
+            loop {
+                // Why it ended is of no use: the readers meet the same, and say it.
+                match tokio::time::timeout(ANSWER_WAIT, self.target.listener()).await {
+                    Ok(Ok(Connected::Plain(client, connection))) => {
+                        self.listen(client, connection).await;
+                    }
+                    Ok(Ok(Connected::Tls(client, connection))) => {
+                        self.listen(client, connection).await;
+                    }
+                    Ok(Err(_)) | Err(_) => {}
+                }
+                tokio::time::sleep(AGAIN_AFTER).await;
+            }
+        };
+        tokio::select! {
+            () = stopping.cancelled() => {}
+            () = hearing => {}
+        }
+    }
+
+    /// Hears until the connection ends.
+    async fn listen<S, T>(&self, client: Client, mut connection: Box<Connection<S, T>>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let messages = futures_util::stream::poll_fn(move |cx| connection.poll_message(cx));
+        let heard = messages.for_each(|message| {
+            if let Ok(AsyncMessage::Notification(told)) = message {
+                self.tell(&notice::read(self.server, told.payload()));
+            }
+            std::future::ready(())
+        });
+        let asking = async {
+            if !stands(client.batch_execute(&format!("listen {CHANNEL}"))).await {
+                return;
+            }
+            if self.hears.try_send(()).is_err() {
+                self.tell(&[Change::Everything]);
+            }
+            while stands(client.batch_execute("")).await {
+                tokio::time::sleep(ASKED_EVERY).await;
+            }
+        };
+        tokio::select! {
+            () = heard => {}
+            () = asking => {}
+        }
+    }
+
+    fn tell(&self, changes: &[Change]) {
+        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        for listener in listeners.iter() {
+            for change in changes {
+                // A listener that panics must not end the hearing of all.
+                let _ = catch_unwind(AssertUnwindSafe(|| listener.changed(*change)));
+            }
+        }
+    }
+}
+
+async fn stands(question: impl Future<Output = Result<(), tokio_postgres::Error>>) -> bool {
+    matches!(tokio::time::timeout(ANSWER_WAIT, question).await, Ok(Ok(())))
+}
