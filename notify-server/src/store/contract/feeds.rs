@@ -72,11 +72,20 @@ pub async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_ag
     assert_eq!(store.next_feed_due().await.unwrap(), None);
     assert_eq!(made(store, app, "https://a.example/").await, id);
     assert_eq!(store.next_feed_due().await.unwrap(), Some(NOW));
-    // One that is fetched is fetched when it would have been.
-    let claims = claimed(store, NOW).await;
-    finish(store, &claims[0], failed(Some(NEXT))).await;
+    // One that fails is tried at once, unless it soon is anyway; its cause may be mended.
+    for (next, due) in [(NOW.plus_ms(120_001), NOW), (NOW.plus_ms(120_000), NOW.plus_ms(120_000))] {
+        let claims = claimed(store, NOW).await;
+        finish(store, &claims[0], failed(Some(next))).await;
+        made(store, app, "https://a.example/").await;
+        assert_eq!(store.next_feed_due().await.unwrap(), Some(due));
+    }
+    // One that is well is fetched when it would have been.
+    let claims = claimed(store, NOW.plus_ms(120_000)).await;
+    finish(store, &claims[0], fetch(&["a"])).await;
+    let due = store.next_feed_due().await.unwrap();
+    assert!(due > Some(NOW.plus_ms(120_000)));
     made(store, app, "https://a.example/").await;
-    assert_eq!(store.next_feed_due().await.unwrap(), Some(NEXT));
+    assert_eq!(store.next_feed_due().await.unwrap(), due);
 }
 
 pub async fn a_feed_in_use_is_not_deleted(store: &dyn Store) {

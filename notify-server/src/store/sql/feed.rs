@@ -15,6 +15,10 @@ use crate::store::{
     PageRequest, StoreError,
 };
 
+/// A feed that fails and is not due within that time is fetched at once when it is made again, in
+/// milliseconds. Above the time that a fetch may take: one that is under way ends.
+const SOON_MS: i64 = 120_000;
+
 #[async_trait]
 impl FeedStore for SqlStore {
     async fn create_feed(
@@ -111,9 +115,10 @@ pub(super) fn make(
         .optional()?;
     if let Some(known) = known {
         tx.prepare_cached(
-            "update feeds set next_fetch_at = ?2 where no = ?1 and next_fetch_at is null",
+            "update feeds set next_fetch_at = ?2 where no = ?1
+             and (next_fetch_at is null or (status = 'failing' and next_fetch_at > ?3))",
         )?
-        .execute(params![known.0, at.as_ms()])?;
+        .execute(params![known.0, at.as_ms(), at.as_ms() + SOON_MS])?;
         return Ok(known);
     }
     let there: u64 = tx
