@@ -93,6 +93,13 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
         .expect("a SHA-256 digest has 32 bytes")
 }
 
+/// Bytes as lower-case hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
 fn hash(key: &str) -> [u8; 32] {
     sha256(key.as_bytes())
 }

@@ -14,7 +14,7 @@ use percent_encoding::percent_decode_str;
 use super::Api;
 use super::error::ApiError;
 use super::front::Page;
-use crate::keys::sha256;
+use crate::keys::{hex, sha256};
 use crate::store::{AppAccess, AppNo, Once, PageRequest};
 
 /// Longest path that an idempotency record has as it is, in bytes.
@@ -187,8 +187,7 @@ fn once_path(path: &str) -> String {
     if path.len() <= ONCE_PATH_BYTES_MAX {
         return path.to_owned();
     }
-    let hash: String = sha256(path.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hash}")
+    format!("sha256:{}", hex(&sha256(path.as_bytes())))
 }
 
 /// The page that a listing is asked for (B10).

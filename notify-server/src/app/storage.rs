@@ -26,22 +26,23 @@ pub struct FirstKeys {
     pub admin_key: SecretString,
 }
 
-/// Opens the database of the settings, or the one in the data folder; `lock` refuses a second server.
+/// Opens the database of the settings, or the one in the data folder. One that `serves` is the only
+/// server of a file, and one of several on PostgreSQL; subcommands work beside servers.
 ///
 /// # Errors
 /// When the database, the folder or the file cannot be used.
-pub async fn open_store(config: &Config, lock: bool) -> Result<Arc<SqlStore>, AppError> {
+pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<SqlStore>, AppError> {
     let readers = config.reader_threads;
     if let Some(url) = config.database_url.clone() {
         let opening = tokio::task::spawn_blocking(move || {
-            PostgresStore::open(&url, PostgresOptions { serves: lock, readers })
+            PostgresStore::open(&url, PostgresOptions { serves, readers })
         });
         return Ok(opening.await.map_err(|_| AppError::Interrupted)??);
     }
     make_data_dir(config)?;
     let path = config.database();
     let opening = tokio::task::spawn_blocking(move || {
-        SqliteStore::open(&path, SqliteOptions { lock, readers })
+        SqliteStore::open(&path, SqliteOptions { lock: serves, readers })
     });
     Ok(opening.await.map_err(|_| AppError::Interrupted)??)
 }

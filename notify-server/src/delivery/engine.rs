@@ -207,11 +207,11 @@ impl EngineRun {
     async fn adopt(&mut self) -> Result<(), StoreError> {
         let shared = self.shared.clone();
         let _no_claims = shared.claims.write().await;
-        let lease_until = shared.clock.now().plus_ms(shared.config.lease_ms);
+        let now = shared.clock.now();
         let adoption = Adoption {
             epoch: shared.epoch,
-            now: shared.clock.now(),
-            lease_until,
+            now,
+            lease_until: now.plus_ms(shared.config.lease_ms),
             beside_others: shared.config.among_others,
         };
         let adopted = shared.store.adopt(adoption).await?;

@@ -199,10 +199,3 @@ pub enum PreparedBody {
     /// Calls of the Bot API around the chat.
     Forms(Forms),
 }
-
-/// Bytes as lower-case hex.
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
-}

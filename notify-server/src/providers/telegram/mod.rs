@@ -22,9 +22,10 @@ use self::flood::Flood;
 use super::shared::Shared;
 use super::transport::{Failure, Pools, Reply, Sender};
 use super::{
-    Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, Scope, deadline, hex,
+    Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, Scope, deadline,
 };
 use crate::clock::SharedClock;
+use crate::keys::hex;
 use crate::payload::telegram::{self as payload, Form};
 use crate::payload::{Outgoing, TooLarge};
 use crate::provider_config::{KeyDigest, TelegramConfig};

@@ -1,9 +1,8 @@
 //! Hearing what other servers of the database commit (`LISTEN`), on a connection of its own. While
 //! that is down nothing is heard, so that with every new one anything may have changed.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use super::notice;
 use super::settings::ANSWER_WAIT;
 use super::target::{Connected, Target};
 use crate::store::Change;
-use crate::store::sql::Listeners;
+use crate::store::sql::{Listeners, tell};
 
 /// What servers tell each other on.
 pub(super) const CHANNEL: &str = "notify_changes";
@@ -104,7 +103,7 @@ impl Ear {
         let messages = futures_util::stream::poll_fn(move |cx| connection.poll_message(cx));
         let heard = messages.for_each(|message| {
             if let Ok(AsyncMessage::Notification(told)) = message {
-                self.tell(&notice::read(self.server, told.payload()));
+                tell(&self.listeners, &notice::read(self.server, told.payload()));
             }
             std::future::ready(())
         });
@@ -113,7 +112,7 @@ impl Ear {
                 return;
             }
             if self.hears.try_send(()).is_err() {
-                self.tell(&[Change::Everything]);
+                tell(&self.listeners, &[Change::Everything]);
             }
             while stands(client.batch_execute("")).await {
                 tokio::time::sleep(ASKED_EVERY).await;
@@ -122,16 +121,6 @@ impl Ear {
         tokio::select! {
             () = heard => {}
             () = asking => {}
-        }
-    }
-
-    fn tell(&self, changes: &[Change]) {
-        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner);
-        for listener in listeners.iter() {
-            for change in changes {
-                // A listener that panics must not end the hearing of all.
-                let _ = catch_unwind(AssertUnwindSafe(|| listener.changed(*change)));
-            }
         }
     }
 }

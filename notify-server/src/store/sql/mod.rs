@@ -48,5 +48,5 @@ pub(in crate::store) use store::{Held, Parts};
 pub(in crate::store) use value::{ColumnRef, Params, Type, Value, params, value};
 #[cfg(test)]
 pub(in crate::store) use writer::WriteTx;
-pub(in crate::store) use writer::{Listeners, Source, Writer};
+pub(in crate::store) use writer::{Listeners, Source, Writer, tell};
 pub use writer::{WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};

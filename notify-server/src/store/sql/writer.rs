@@ -258,7 +258,7 @@ impl Work {
     fn commit(&mut self, mut batch: Vec<Box<dyn Job>>) {
         match self.attempt(&mut batch) {
             Ok(changes) => {
-                self.tell(&changes);
+                tell(&self.listeners, &changes);
                 batch.into_iter().for_each(|job| job.answer(None));
                 if let Some(connection) = &self.connection {
                     self.source.after_commit(connection, &changes);
@@ -309,17 +309,17 @@ impl Work {
         reached(batch, Stage::Committed);
         Ok(changes)
     }
+}
 
-    fn tell(&self, changes: &[Change]) {
-        if changes.is_empty() {
-            return;
-        }
-        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner);
-        for listener in listeners.iter() {
-            for change in changes {
-                // A listener that panics must not take the writer with it.
-                let _ = catch_unwind(AssertUnwindSafe(|| listener.changed(*change)));
-            }
+/// Tells everybody of changes, in order. A listener that panics takes nobody with it.
+pub(in crate::store) fn tell(listeners: &Listeners, changes: &[Change]) {
+    if changes.is_empty() {
+        return;
+    }
+    let listeners = listeners.read().unwrap_or_else(PoisonError::into_inner);
+    for listener in listeners.iter() {
+        for change in changes {
+            let _ = catch_unwind(AssertUnwindSafe(|| listener.changed(*change)));
         }
     }
 }
