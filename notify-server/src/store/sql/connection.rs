@@ -27,6 +27,7 @@ impl Connection {
     }
 
     /// Runs statements that take nothing and give nothing.
+    #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn execute_batch(&self, sql: &str) -> Result<()> {
         match self {
             Self::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
