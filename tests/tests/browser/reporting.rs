@@ -31,7 +31,11 @@ async fn reports_go_when_the_network_is_back_without_a_visit() -> Result<()> {
     let (id, _) = sent(&mut stage, &order()).await?;
     shown(&mut stage).await?;
     act(&mut stage, &worker, "notificationclick", "").await?;
-    assert_eq!(stage.run(KEPT).await?, json!(["received", "opened"]));
+    // What had to be delivered again (see `sent`) is received, and kept, again.
+    let kept = stage.run(KEPT).await?;
+    let mut kept: Vec<_> = kept.as_array().context("a list")?.iter().collect();
+    kept.dedup();
+    assert_eq!(kept, [&json!("received"), &json!("opened")]);
     counted(&stage, &id, Engagement::default()).await?;
     let (chromium, page) = (&mut stage.chromium, stage.page.clone());
     let tags = "navigator.serviceWorker.ready.then(({ sync }) => sync.getTags())";
