@@ -38,6 +38,13 @@ pub enum Action {
         /// Where, when it is not the server of these settings.
         url: Option<Url>,
     },
+    /// Carry the installation to another database.
+    Move {
+        /// Where to, when it was said on the command line; unread, since it may hold a password.
+        to: Option<String>,
+    },
+    /// Have a database served again that was moved away.
+    UndoMove,
     /// Run fake providers.
     Sandbox {
         /// Where, when it was said on the command line: the server's own address is no default.
@@ -62,6 +69,7 @@ fn show_what_concerns(command: &mut Command) {
     let of_database = ["data-dir", "master-key-file", "log", "log-format", "config"];
     let shown: &[&str] = match command.get_name() {
         "backup" | "forget-credentials" => &of_database,
+        "move" => &["data-dir", "database-url", "master-key-file", "log", "log-format", "config"],
         "app" | "admin-key" => &["data-dir", "log", "log-format", "config"],
         "healthcheck" => &["listen", "tls-cert", "tls-key", "log", "log-format", "config"],
         "sandbox" => &["listen", "log", "log-format", "config"],
@@ -140,6 +148,23 @@ fn whole() -> Command {
                         .help("Another address to ask, such as http://10.0.0.7:8080/healthz"),
                 ),
         )
+        .subcommand(
+            Command::new("move")
+                .about(
+                    "Carries everything from SQLite to PostgreSQL or back; run again, it goes on",
+                )
+                .arg(Arg::new("to").long("to").value_name("PLACE").help(
+                    "postgres://user:password@host/database or sqlite:FILE, empty \
+                         [env: NOTIFY_MOVE_TO]",
+                ))
+                .arg(
+                    Arg::new("undo")
+                        .long("undo")
+                        .action(ArgAction::SetTrue)
+                        .conflicts_with("to")
+                        .help("Lets a database be served again that was moved away"),
+                ),
+        )
         .subcommand(Command::new("sandbox").about(
             "Runs fake providers (--listen ADDR, else 127.0.0.1:8081, whatever NOTIFY_LISTEN says)",
         ))
@@ -164,6 +189,8 @@ pub fn action(matches: &ArgMatches) -> Action {
         Some(("healthcheck", check)) => {
             Action::Healthcheck { url: check.get_one::<Url>("url").cloned() }
         }
+        Some(("move", moving)) if moving.get_flag("undo") => Action::UndoMove,
+        Some(("move", moving)) => Action::Move { to: moving.get_one::<String>("to").cloned() },
         Some(("sandbox", sandbox)) => {
             Action::Sandbox { listen: sandbox.get_one::<String>("listen").cloned() }
         }
@@ -240,6 +267,14 @@ mod tests {
         assert!(config.allow_private_networks);
         let config = settings(&parse(&["--allow-private-networks=false"]), &|_| None).unwrap();
         assert!(!config.allow_private_networks);
+    }
+
+    #[test]
+    fn a_move_goes_somewhere_or_is_undone() {
+        let to = Some("sqlite:x.db".to_owned());
+        assert_eq!(action(&parse(&["move", "--to", "sqlite:x.db"])), Action::Move { to });
+        assert_eq!(action(&parse(&["move"])), Action::Move { to: None });
+        assert_eq!(action(&parse(&["move", "--undo"])), Action::UndoMove);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod postgres;
 mod provider;
 pub mod sql;
 pub mod sqlite;
+pub mod transfer;
 mod upkeep;
 mod web;
 mod webhook;

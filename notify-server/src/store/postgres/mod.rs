@@ -5,6 +5,7 @@
 //! as on SQLite, and each batch has the database's write lock beside that, so that what others write
 //! comes before or after. What a commit changed is told to the others (`notice.rs`, `hearing.rs`).
 
+mod bulk;
 mod failure;
 mod hearing;
 mod notice;
@@ -35,7 +36,8 @@ use self::hearing::Hearing;
 use self::open::{WriterSource, migrate};
 use self::target::Target;
 use crate::store::sql::{
-    Connection, Held, Listeners, Open, Parts, Readers, Source, SqlStore, Writer, resume_erasing,
+    Connection, Held, Listeners, Open, Parts, Readers, Source, SqlStore, Writer, admit,
+    resume_erasing,
 };
 
 /// Stores on a PostgreSQL database.
@@ -61,6 +63,9 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore
     let server = fastrand::u64(..);
     let mut source = WriterSource::new(Arc::clone(&target), server);
     let connection = source.open().map_err(|error| failed(&place, error.into()))?;
+    admit(&connection)
+        .map_err(|error| failed(&place, error.into()))?
+        .map_err(|source| OpenError::Moved { place: place.clone(), source })?;
     let listeners = Listeners::new(RwLock::new(Vec::new()));
     let mut held: Option<Held> = None;
     if options.serves {
@@ -77,6 +82,18 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore
     let readers = Readers::start(&reading, options.readers, Arc::clone(&busy))
         .map_err(|error| failed(&place, error.into()))?;
     Ok(SqlStore::new(Parts { writer, readers, listeners, busy, held }))
+}
+
+/// Connects for a move, which may take long over one statement. Blocks; not to be called on a thread
+/// of a runtime.
+pub(in crate::store) fn connect(url: &DatabaseUrl) -> Result<Connection, OpenError> {
+    let target = Target::of(url).map_err(OpenError::Certificates)?;
+    migrate(&target)?;
+    let connecting = target.connect().and_then(|session| {
+        session.be_patient()?;
+        Ok(Connection::Postgres(Box::new(session)))
+    });
+    connecting.map_err(|error| failed(&target.place, error.into()))
 }
 
 fn failed(place: &str, source: Box<dyn std::error::Error + Send + Sync>) -> OpenError {

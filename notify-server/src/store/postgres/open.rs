@@ -9,7 +9,7 @@ use super::notice;
 use super::session::Session;
 use super::target::Target;
 use crate::store::Change;
-use crate::store::sql::{self, Connection, Source};
+use crate::store::sql::{self, Connection, Moved, Source};
 
 mod migrations {
     #![allow(missing_docs, unreachable_pub, reason = "generated")]
@@ -55,6 +55,15 @@ pub enum OpenError {
         found: i64,
         /// Latest version that this server knows.
         known: i64,
+    },
+    /// A move keeps it from being used.
+    #[error("{place} cannot be used")]
+    Moved {
+        /// Host, port and name.
+        place: String,
+        /// Why.
+        #[source]
+        source: Moved,
     },
     /// What the url names beside the database cannot be read.
     #[error("the certificates of sslrootcert cannot be read")]

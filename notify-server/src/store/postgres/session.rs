@@ -32,12 +32,14 @@ enum State {
 pub(in crate::store) struct Session {
     /// `None` once it is dropped.
     runtime: Option<Runtime>,
-    client: Client,
+    pub(super) client: Client,
     statements: RefCell<Statements>,
     state: Cell<State>,
     /// What goes out ahead of the next savepoint or commit, to save a round trip.
     owed: Cell<&'static str>,
     lost: Cell<bool>,
+    /// Longest wait for an answer.
+    pub(super) answer_wait: Cell<Duration>,
 }
 
 impl Drop for Session {
@@ -59,6 +61,7 @@ impl Session {
             state: Cell::new(State::None),
             owed: Cell::new(""),
             lost: Cell::new(false),
+            answer_wait: Cell::new(ANSWER_WAIT),
         }
     }
 
@@ -67,7 +70,7 @@ impl Session {
         &self,
         question: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
-        self.ask_within(ANSWER_WAIT, question)
+        self.ask_within(self.answer_wait.get(), question)
     }
 
     /// The same with another bound.
@@ -227,7 +230,7 @@ impl Session {
     }
 }
 
-fn parameters<'v>(
+pub(super) fn parameters<'v>(
     values: &'v [Value<'v>],
 ) -> impl ExactSizeIterator<Item = &'v (dyn ToSql + Sync)> {
     values.iter().map(|value| value as &(dyn ToSql + Sync))

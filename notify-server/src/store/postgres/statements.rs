@@ -61,11 +61,7 @@ impl Statements {
         numbers: bool,
     ) -> (String, Vec<PgType>) {
         let ending = if numbers { " returning no" } else { "" };
-        let types = values.iter().map(|value| match value.kind() {
-            Type::Integer => PgType::INT8,
-            Type::Text => PgType::TEXT,
-            Type::Blob => PgType::BYTEA,
-        });
+        let types = values.iter().map(|value| type_of(value.kind()));
         (format!("{}{ending}", self.texts[text].sql), types.collect())
     }
 
@@ -78,6 +74,15 @@ impl Statements {
     ) {
         let kinds = values.iter().map(Value::kind).collect();
         self.texts[text].compiled.push(Compiled { kinds, numbers, statement });
+    }
+}
+
+/// The type of columns of a kind.
+pub(super) fn type_of(kind: Type) -> PgType {
+    match kind {
+        Type::Integer => PgType::INT8,
+        Type::Text => PgType::TEXT,
+        Type::Blob => PgType::BYTEA,
     }
 }
 

@@ -6,7 +6,7 @@ use rusqlite::params_from_iter;
 
 use super::error::{Error, Result};
 use super::rows::{Mapped, Row, Rows};
-use super::value::{Params, Value};
+use super::value::{Params, Type, Value};
 use crate::store::postgres::Session;
 
 /// A connection to a database.
@@ -113,6 +113,45 @@ impl Connection {
             Self::Sqlite(connection) if connection.is_autocommit() => Ok(()),
             Self::Sqlite(connection) => run(connection, "rollback"),
             Self::Postgres(session) => session.roll_back(),
+        }
+    }
+
+    /// Keeps everybody else from writing, as long as this connection stands.
+    pub(in crate::store) fn keep_writers_off(&self) -> Result<()> {
+        match self {
+            // Who has the lock of the file's server has it alone.
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(session) => session.keep_writers_off(),
+        }
+    }
+
+    /// Inserts many rows, by whatever is fastest: `into` names table and columns, `insert` is the
+    /// statement for one row.
+    pub(in crate::store) fn insert_all<'v>(
+        &self,
+        into: &str,
+        insert: &str,
+        kinds: &[Type],
+        rows: impl Iterator<Item = Vec<Value<'v>>>,
+    ) -> Result<()> {
+        match self {
+            Self::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(insert)?;
+                for row in rows {
+                    statement.execute(params_from_iter(&row))?;
+                }
+                Ok(())
+            }
+            Self::Postgres(session) => session.copy_in(into, kinds, rows),
+        }
+    }
+
+    /// Has the database look at what its tables hold, so that it plans well from the first query on.
+    pub(in crate::store) fn analyze(&self) -> Result<()> {
+        match self {
+            // Its plans follow from the indexes alone.
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(session) => session.execute_batch("analyze"),
         }
     }
 

@@ -18,6 +18,7 @@ mod held;
 mod inbound;
 #[cfg(any(test, feature = "testing"))]
 mod inline;
+mod moves;
 mod notification;
 mod once;
 mod poll;
@@ -38,6 +39,8 @@ pub(in crate::store) use error::{Error, Result};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::Fault;
 pub(in crate::store) use held::Open;
+pub use moves::Moved;
+pub(in crate::store) use moves::{MoveMark, MoveState, admit, mark_move, move_mark};
 #[cfg(test)]
 pub(in crate::store) use notification::PAGES_READ_MAX;
 pub use readers::READS_WAITING_MAX;

@@ -139,6 +139,12 @@ macro_rules! params_of {
         )*
     };
 }
+/// As many as there are at the time.
+impl Params for &[Value<'_>] {
+    fn with<R>(self, take: impl FnOnce(&[Value<'_>]) -> R) -> R {
+        take(self)
+    }
+}
 params_of!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 
 impl Param for Value<'_> {

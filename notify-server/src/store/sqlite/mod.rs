@@ -25,10 +25,13 @@ use crate::store::Change;
 #[cfg(any(test, feature = "testing"))]
 pub use crate::store::sql::Fault;
 use crate::store::sql::{
-    self, Connection, Held, Listeners, Open, Parts, Readers, Source, SqlStore, Writer,
+    self, Connection, Held, Listeners, Open, Parts, Readers, Source, SqlStore, Writer, admit,
     resume_erasing,
 };
 pub use crate::store::sql::{READS_WAITING_MAX, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};
+
+/// Pages in the log after which a move has them carried into the file: what a chunk has, about.
+const CHECKPOINT_PAGES: i64 = 2_000;
 
 /// Stores on a SQLite file.
 #[derive(Debug)]
@@ -48,6 +51,9 @@ impl SqliteStore {
         let mut file = WriterFile { path: path.to_owned(), open: open_writer, checkpoints };
         let connection =
             file.watched(opened.connection).map_err(|error| database_error(error.into()))?;
+        admit(&connection)
+            .map_err(|error| database_error(error.into()))?
+            .map_err(|source| OpenError::Moved { path: path.to_owned(), source })?;
         if options.lock {
             resume_erasing(&connection).map_err(|error| database_error(error.into()))?;
         }
@@ -66,6 +72,18 @@ impl SqliteStore {
             held: opened.lock.map(|lock| Box::new(lock) as Held),
         }))
     }
+}
+
+/// Opens the file for a move, making it when it is missing, with the lock of its server. Blocks.
+pub(in crate::store) fn hold(path: &Path) -> Result<(Connection, Option<Held>), OpenError> {
+    let opened = open::open(path, SqliteOptions { lock: true, readers: 0 })?;
+    // Nobody else runs checkpoints meanwhile.
+    opened
+        .connection
+        .pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
+        .map_err(|error| OpenError::Database { path: path.to_owned(), source: error.into() })?;
+    let held = opened.lock.map(|lock| Box::new(lock) as Held);
+    Ok((Connection::Sqlite(opened.connection), held))
 }
 
 /// Opens connections that can only read.

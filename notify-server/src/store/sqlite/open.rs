@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::connection::open_writer;
+use crate::store::sql::Moved;
 
 mod migrations {
     #![allow(missing_docs, unreachable_pub, reason = "generated")]
@@ -59,6 +60,15 @@ pub enum OpenError {
         found: i64,
         /// Latest version that this server knows.
         known: i64,
+    },
+    /// A move keeps it from being used.
+    #[error("{} cannot be used", path.display())]
+    Moved {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Moved,
     },
     /// The file or its folder cannot be used.
     #[error("{} cannot be opened", path.display())]

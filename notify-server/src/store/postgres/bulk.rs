@@ -1,0 +1,47 @@
+//! What is done with millions of rows: many at once, for as long as it takes, and with nobody else
+//! writing.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
+
+use super::session::{Session, WRITE_LOCK, parameters};
+use super::statements::type_of;
+use crate::store::sql::{Result, Type, Value};
+
+/// Longest wait for an answer of a session that has much to do: what counts or analyses millions of
+/// rows takes minutes. A connection that is gone ends it before (`settings.rs`).
+const BULK_WAIT: Duration = Duration::from_secs(3_600);
+
+impl Session {
+    /// Lets each statement take as long as it needs.
+    pub(super) fn be_patient(&self) -> Result<()> {
+        self.answer_wait.set(BULK_WAIT);
+        self.execute_batch("set statement_timeout = 0; set idle_in_transaction_session_timeout = 0")
+    }
+
+    /// Takes the lock that every transaction takes that writes, for as long as this session stands.
+    pub(in crate::store) fn keep_writers_off(&self) -> Result<()> {
+        self.execute_batch(&format!("select pg_advisory_lock({WRITE_LOCK})"))
+    }
+
+    /// Inserts rows in one stream.
+    pub(in crate::store) fn copy_in<'v>(
+        &self,
+        into: &str,
+        kinds: &[Type],
+        rows: impl Iterator<Item = Vec<Value<'v>>>,
+    ) -> Result<()> {
+        let types: Vec<_> = kinds.iter().copied().map(type_of).collect();
+        self.ask(async {
+            let sink = self.client.copy_in(&format!("copy {into} from stdin binary")).await?;
+            let mut writer = pin!(BinaryCopyInWriter::new(sink, &types));
+            for row in rows {
+                writer.as_mut().write_raw(parameters(&row)).await?;
+            }
+            writer.finish().await
+        })?;
+        Ok(())
+    }
+}

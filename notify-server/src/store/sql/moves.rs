@@ -1,0 +1,98 @@
+//! Where a move of the whole installation stands (`transfer/`), and which databases nobody may serve
+//! because of it.
+
+use super::value::params;
+use super::{Connection, Error, OptionalExtension, Result};
+
+/// What a move made of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum MoveState {
+    /// Rows of another database come in.
+    Arriving,
+    /// Its rows are carried to another one, until somebody uses it again.
+    Leaving,
+    /// Its rows are in another one, where everything goes on.
+    Left,
+}
+
+/// The mark of a move, which the other database has too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct MoveMark {
+    pub(in crate::store) state: MoveState,
+    pub(in crate::store) id: [u8; 16],
+    /// The other database, for people.
+    pub(in crate::store) place: String,
+    /// When, in unix milliseconds.
+    pub(in crate::store) at: i64,
+}
+
+/// Why a database may not be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Moved {
+    /// A move into it is not over.
+    #[error(
+        "a move from {0} into this database is not over: run the same `notify-server move` again, \
+         or empty this database"
+    )]
+    Arriving(String),
+    /// It was moved away.
+    #[error(
+        "this database was moved to {0}, where everything goes on: serve that one; what waits here \
+         would be sent twice. `notify-server move --undo` gives this one free again, as it was then"
+    )]
+    Left(String),
+}
+
+impl MoveState {
+    const ALL: [Self; 3] = [Self::Arriving, Self::Leaving, Self::Left];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Arriving => "arriving",
+            Self::Leaving => "leaving",
+            Self::Left => "left",
+        }
+    }
+}
+
+/// The mark of a database, if it has one.
+pub(in crate::store) fn move_mark(connection: &Connection) -> Result<Option<MoveMark>> {
+    connection
+        .prepare_cached("select state, id, place, at from moves")?
+        .query_row([], |row| {
+            let state = row.get_ref(0)?.as_str().unwrap_or_default();
+            let state = MoveState::ALL.into_iter().find(|known| known.as_str() == state);
+            let state = state.ok_or(Error::Column(0))?;
+            Ok(MoveMark { state, id: row.get(1)?, place: row.get(2)?, at: row.get(3)? })
+        })
+        .optional()
+}
+
+/// Marks a database, or takes its mark away. Within a transaction of the caller's.
+pub(in crate::store) fn mark_move(connection: &Connection, mark: Option<&MoveMark>) -> Result<()> {
+    connection.prepare_cached("delete from moves")?.execute([])?;
+    if let Some(mark) = mark {
+        connection
+            .prepare_cached(
+                "insert into moves (no, state, id, place, at) values (1, ?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![mark.state.as_str(), mark.id, mark.place, mark.at])?;
+    }
+    Ok(())
+}
+
+/// Whether a database may be used by a server or a subcommand. A move from it that is under way is
+/// given up by that: what it carried so far may change now.
+pub(in crate::store) fn admit(connection: &Connection) -> Result<std::result::Result<(), Moved>> {
+    let Some(mark) = move_mark(connection)? else { return Ok(Ok(())) };
+    match mark.state {
+        MoveState::Arriving => Ok(Err(Moved::Arriving(mark.place))),
+        MoveState::Left => Ok(Err(Moved::Left(mark.place))),
+        MoveState::Leaving => {
+            connection.begin_write()?;
+            mark_move(connection, None)?;
+            connection.commit()?;
+            Ok(Ok(()))
+        }
+    }
+}

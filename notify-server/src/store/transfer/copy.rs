@@ -1,0 +1,161 @@
+//! Carrying rows over in chunks, and comparing what both sides have then.
+
+use super::cell::{Cell, Digest};
+use super::numbers;
+use super::side::Side;
+use super::table::Table;
+use super::{Progress, Step, TableMoved, TransferError};
+use crate::failpoint::{self, Stage};
+
+/// Bytes of values that a chunk is to have.
+const CHUNK_BYTES: usize = 4 * 1_024 * 1_024;
+/// Rows of the first chunk of a table, and at least of each.
+const CHUNK_ROWS_MIN: usize = 50;
+/// Rows of a chunk at most. Memory is bounded by these and the largest row, which the API bounds.
+const CHUNK_ROWS_MAX: usize = 10_000;
+/// Most that a chunk has more rows than the one before: rows differ.
+const CHUNK_GROWTH_MAX: usize = 4;
+/// What a value takes beside its bytes.
+const CELL_BYTES: usize = 24;
+
+type Watch<'w> = &'w mut dyn FnMut(Progress<'_>);
+
+/// Walks through the rows of a table, a chunk at a time.
+struct Walk<'s> {
+    side: &'s Side,
+    table: &'s Table,
+    after: Option<Vec<Cell>>,
+    rows: usize,
+}
+
+impl<'s> Walk<'s> {
+    fn new(side: &'s Side, table: &'s Table, after: Option<Vec<Cell>>) -> Self {
+        Self { side, table, after, rows: CHUNK_ROWS_MIN }
+    }
+
+    /// The next rows; none at the end.
+    fn next(&mut self, step: Step) -> Result<Vec<Vec<Cell>>, TransferError> {
+        let limit = i64::try_from(self.rows).unwrap_or(i64::MAX);
+        let chunk = self
+            .side
+            .rows(self.table, self.after.as_deref(), limit)
+            .map_err(self.side.failing(step, &self.table.name))?;
+        if let Some(last) = chunk.last() {
+            self.after = Some(last[..self.table.key].to_vec());
+            self.rows = next_rows(self.rows, chunk.len(), chunk.iter().map(|row| size(row)).sum());
+        }
+        Ok(chunk)
+    }
+}
+
+fn size(row: &[Cell]) -> usize {
+    row.iter().map(|cell| CELL_BYTES + cell.size()).sum()
+}
+
+/// How many rows the next chunk has, after one of so many rows and bytes.
+fn next_rows(asked: usize, rows: usize, bytes: usize) -> usize {
+    let fitting = CHUNK_BYTES.saturating_mul(rows) / bytes.max(1);
+    fitting.min(asked * CHUNK_GROWTH_MAX).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX)
+}
+
+/// Copies what the target does not have yet, and has its tables number on; how many rows.
+pub(super) fn copy(
+    source: &Side,
+    target: &Side,
+    tables: &[Table],
+    watch: Watch<'_>,
+) -> Result<u64, TransferError> {
+    let (mut of, mut done) = (0, 0);
+    for table in tables {
+        of += source.count(table).map_err(source.failing(Step::Copying, &table.name))?;
+        done += target.count(table).map_err(target.failing(Step::Copying, &table.name))?;
+    }
+    let mut copied = 0;
+    for table in tables {
+        let failed = target.failing(Step::Copying, &table.name);
+        let mut walk = Walk::new(source, table, target.last_key(table).map_err(&failed)?);
+        loop {
+            watch(Progress { step: Step::Copying, table: &table.name, rows: done + copied, of });
+            let chunk = walk.next(Step::Copying)?;
+            if chunk.is_empty() {
+                break;
+            }
+            target.write(table, &chunk).map_err(&failed)?;
+            failpoint::reach("move", Stage::Committed);
+            copied += chunk.len() as u64;
+        }
+        numbers::carry(source, target, table).map_err(&failed)?;
+    }
+    target.connection.analyze().map_err(target.failing(Step::Copying, "statistics"))?;
+    Ok(copied)
+}
+
+/// Compares every table by the number of its rows and a digest over them.
+pub(super) fn compare(
+    source: &Side,
+    target: &Side,
+    tables: &[Table],
+    watch: Watch<'_>,
+) -> Result<Vec<TableMoved>, TransferError> {
+    let (mut of, mut done) = (0, 0);
+    for table in tables {
+        of += source.count(table).map_err(source.failing(Step::Comparing, &table.name))?;
+    }
+    let mut compared = Vec::with_capacity(tables.len());
+    for table in tables {
+        let mut show = |rows| {
+            watch(Progress {
+                step: Step::Comparing,
+                table: &table.name,
+                rows: done + rows / 2,
+                of,
+            });
+        };
+        let (rows, digest) = summed(source, table, &mut show)?;
+        let (target_rows, same) = summed(target, table, &mut |there| show(rows + there))?;
+        if (rows, digest) != (target_rows, same) {
+            let table = table.name.clone();
+            return Err(TransferError::Differs { table, source_rows: rows, target_rows });
+        }
+        done += rows;
+        compared.push(TableMoved { name: table.name.clone(), rows, digest });
+    }
+    Ok(compared)
+}
+
+fn summed(
+    side: &Side,
+    table: &Table,
+    show: &mut dyn FnMut(u64),
+) -> Result<(u64, [u8; 32]), TransferError> {
+    let (mut rows, mut digest) = (0, Digest::new());
+    let mut walk = Walk::new(side, table, None);
+    loop {
+        show(rows);
+        let chunk = walk.next(Step::Comparing)?;
+        if chunk.is_empty() {
+            return Ok((rows, digest.finish()));
+        }
+        rows += chunk.len() as u64;
+        chunk.iter().flatten().for_each(|cell| digest.add(cell));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_grow_to_their_bytes_and_shrink_with_wide_rows() {
+        for (asked, rows, bytes, expected) in [
+            (50, 50, 5_000, 200),
+            (200, 200, 20_000, 800),
+            (10_000, 10_000, 1_000_000, 10_000),
+            (800, 800, 8 * 1_024 * 1_024, 400),
+            (800, 800, 800 * 1_024 * 1_024, 50),
+            (800, 3, 0, 3_200),
+        ] {
+            assert_eq!(next_rows(asked, rows, bytes), expected, "{asked} {rows} {bytes}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Why an installation was not moved.
+
+use super::Step;
+use crate::store::sql::Error;
+use crate::store::{postgres, sqlite};
+
+/// What a text that names no place is answered. Nothing of it is quoted: it may hold a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// Neither of the two.
+    #[error("must be postgres://user:password@host/database or sqlite:FILE")]
+    Form,
+    /// A url that cannot be used.
+    #[error("the url {0}")]
+    Url(#[from] postgres::UrlError),
+}
+
+/// Why an installation was not moved. Places are named without user and password.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// Both are of one kind.
+    #[error(
+        "a move goes between SQLite and PostgreSQL; `notify-server backup` copies a file, and \
+         pg_dump a PostgreSQL database"
+    )]
+    SameKind,
+    /// There is nothing to move.
+    #[error("there is no database at {0}")]
+    NoSource(String),
+    /// A SQLite file cannot be opened, or is served.
+    #[error(transparent)]
+    Sqlite(#[from] sqlite::OpenError),
+    /// A PostgreSQL database cannot be opened.
+    #[error(transparent)]
+    Postgres(#[from] postgres::OpenError),
+    /// Servers work on it.
+    #[error(
+        "{servers} servers work on {place}: stop them first (one that was killed counts for some 15 \
+         seconds)"
+    )]
+    Served {
+        /// Which database.
+        place: String,
+        /// How many.
+        servers: i64,
+    },
+    /// Somebody else writes to it.
+    #[error("{0} is being written by somebody else: nothing may write to it during a move")]
+    Written(String),
+    /// There is something in the target.
+    #[error("{place} is not empty ({table} has rows): a move needs an empty database")]
+    NotEmpty {
+        /// Which database.
+        place: String,
+        /// The first table with rows.
+        table: String,
+    },
+    /// The target holds a part of something else.
+    #[error(
+        "{place} holds part of a move from {other} that cannot go on: the source was used since, or \
+         is another one. Empty {place} and begin again"
+    )]
+    OtherMove {
+        /// Which database.
+        place: String,
+        /// Where those rows came from.
+        other: String,
+    },
+    /// The source is not whole.
+    #[error("a move into {place} from {other} is not over: finish that one first")]
+    Unfinished {
+        /// Which database.
+        place: String,
+        /// Where its rows come from.
+        other: String,
+    },
+    /// The source was moved already.
+    #[error(
+        "{place} was moved to {other} already; `notify-server move --undo` gives it free again"
+    )]
+    AlreadyMoved {
+        /// Which database.
+        place: String,
+        /// Where to.
+        other: String,
+    },
+    /// The two differ after all was copied.
+    #[error(
+        "table {table} is not the same in both: {source_rows} rows here, {target_rows} there. The \
+         source stays the one in use; empty the target and begin again"
+    )]
+    Differs {
+        /// Which table.
+        table: String,
+        /// Rows in the source.
+        source_rows: u64,
+        /// Rows in the target.
+        target_rows: u64,
+    },
+    /// A database failed.
+    #[error("{place} failed while {step} {table}: run the same command again to go on")]
+    Database {
+        /// Which database.
+        place: String,
+        /// What was done.
+        step: Step,
+        /// With which table.
+        table: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl TransferError {
+    /// What makes an error of a database one of the move.
+    pub(super) fn failing(place: &str, step: Step, table: &str) -> impl Fn(Error) -> Self + use<> {
+        let (place, table) = (place.to_owned(), table.to_owned());
+        move |source| Self::Database {
+            place: place.clone(),
+            step,
+            table: table.clone(),
+            source: source.into(),
+        }
+    }
+}

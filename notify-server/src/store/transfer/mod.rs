@@ -1,0 +1,241 @@
+//! Moving a whole installation between SQLite and PostgreSQL: `notify-server move`.
+//!
+//! ```text
+//! hold both ──▶ mark both ──▶ copy table by table ──▶ compare ──▶ source: left ──▶ target: free
+//!                   ▲              in key order, a chunk a commit      │
+//!                   └──────────────── run again after any end ────────┘
+//! ```
+//!
+//! What was copied is known by the target's last key, so that a run that ended anywhere goes on there.
+//! The marks (`sql/moves.rs`) keep servers off a target that is not whole and off a source that was
+//! moved away, and tell a source that was used in between.
+
+mod cell;
+mod copy;
+mod error;
+mod numbers;
+mod side;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use error::{PlaceError, TransferError};
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+use self::side::Side;
+use self::table::Table;
+use super::postgres::{self, DatabaseUrl};
+use super::sql::{Connection, MoveMark, MoveState};
+
+/// File of an installation where only its folder was named.
+const FILE_NAME: &str = "notify.db";
+
+/// Where an installation is.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// In a file.
+    Sqlite(PathBuf),
+    /// In a PostgreSQL database.
+    Postgres(DatabaseUrl),
+}
+
+impl FromStr for Place {
+    type Err = PlaceError;
+
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
+        match text.strip_prefix("sqlite:") {
+            Some("" | "//") => Err(PlaceError::Form),
+            Some(path) => {
+                let path = Path::new(path.strip_prefix("//").unwrap_or(path));
+                let is_folder =
+                    path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
+                Ok(Self::Sqlite(if is_folder { path.join(FILE_NAME) } else { path.to_owned() }))
+            }
+            None => match text.parse() {
+                Ok(url) => Ok(Self::Postgres(url)),
+                Err(postgres::UrlError::Form) => Err(PlaceError::Form),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    /// As people are shown it: without user and password.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(out, "{}", path.display()),
+            Self::Postgres(url) => out.write_str(&url.place()),
+        }
+    }
+}
+
+/// What a move does at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Opens and marks the two databases.
+    Opening,
+    /// Copies rows.
+    Copying,
+    /// Compares both databases.
+    Comparing,
+    /// Marks the source as moved and frees the target.
+    Ending,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Opening => "opening",
+            Self::Copying => "copying",
+            Self::Comparing => "comparing",
+            Self::Ending => "ending with",
+        })
+    }
+}
+
+/// How far a move is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress<'t> {
+    /// What is done.
+    pub step: Step,
+    /// With which table.
+    pub table: &'t str,
+    /// Rows of all tables done in this step.
+    pub rows: u64,
+    /// Rows of all tables.
+    pub of: u64,
+}
+
+/// A table that is the same in both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableMoved {
+    /// Its name.
+    pub name: String,
+    /// Its rows.
+    pub rows: u64,
+    /// SHA-256 over them, in the order of the key.
+    pub digest: [u8; 32],
+}
+
+/// What a move did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// Every table.
+    pub tables: Vec<TableMoved>,
+    /// Rows that this run copied; the others were there from the runs before.
+    pub copied: u64,
+}
+
+/// Moves everything from one place to the other, which has to be empty, or goes on with a move
+/// between the two that did not end. Blocks; not to be called on a thread of a runtime.
+///
+/// # Errors
+/// When something uses one of the two, the target is not empty, or a database fails. Then the source
+/// stays the one in use, and the same call goes on with what was done.
+pub fn transfer(
+    from: &Place,
+    to: &Place,
+    at_ms: i64,
+    watch: &mut dyn FnMut(Progress<'_>),
+) -> Result<Transfer, TransferError> {
+    match (from, to) {
+        (Place::Sqlite(path), Place::Postgres(_)) if !path.exists() => {
+            return Err(TransferError::NoSource(from.to_string()));
+        }
+        (Place::Sqlite(_), Place::Postgres(_)) | (Place::Postgres(_), Place::Sqlite(_)) => {}
+        _ => return Err(TransferError::SameKind),
+    }
+    let (source, target) = (Side::hold(from)?, Side::hold(to)?);
+    let sqlite = match source.connection {
+        Connection::Sqlite(_) => &source,
+        Connection::Postgres(_) => &target,
+    };
+    let tables = Table::all(&sqlite.connection).map_err(sqlite.failing(Step::Opening, "tables"))?;
+    let id = agree(&source, &target, &tables, at_ms)?;
+    let copied = copy::copy(&source, &target, &tables, watch)?;
+    let tables = copy::compare(&source, &target, &tables, watch)?;
+    end(&source, &target, id, at_ms)?;
+    Ok(Transfer { tables, copied })
+}
+
+/// Marks both sides, or finds them marked by a run of this move before; the id of the move.
+fn agree(
+    source: &Side,
+    target: &Side,
+    tables: &[Table],
+    at_ms: i64,
+) -> Result<[u8; 16], TransferError> {
+    let here = source.mark().map_err(source.failing(Step::Opening, "moves"))?;
+    let there = target.mark().map_err(target.failing(Step::Opening, "moves"))?;
+    let arriving = there.filter(|mark| mark.state == MoveState::Arriving);
+    let place = || source.place.clone();
+    match (here, arriving) {
+        (Some(MoveMark { state: MoveState::Arriving, place: other, .. }), _) => {
+            Err(TransferError::Unfinished { place: place(), other })
+        }
+        (Some(here), Some(there)) if here.id == there.id => Ok(here.id),
+        (Some(MoveMark { state: MoveState::Left, place: other, .. }), _) => {
+            Err(TransferError::AlreadyMoved { place: place(), other })
+        }
+        (_, Some(there)) => {
+            Err(TransferError::OtherMove { place: target.place.clone(), other: there.place })
+        }
+        (_, None) => {
+            refuse_rows(target, tables)?;
+            let id = *Uuid::new_v4().as_bytes();
+            let mark = |state, place: &str| MoveMark { state, id, place: place.into(), at: at_ms };
+            source
+                .set_mark(Some(&mark(MoveState::Leaving, &target.place)))
+                .map_err(source.failing(Step::Opening, "moves"))?;
+            target
+                .set_mark(Some(&mark(MoveState::Arriving, &source.place)))
+                .map_err(target.failing(Step::Opening, "moves"))?;
+            Ok(id)
+        }
+    }
+}
+
+fn refuse_rows(target: &Side, tables: &[Table]) -> Result<(), TransferError> {
+    for table in tables {
+        let rows = target.last_key(table).map_err(target.failing(Step::Opening, &table.name))?;
+        if rows.is_some() {
+            let (place, table) = (target.place.clone(), table.name.clone());
+            return Err(TransferError::NotEmpty { place, table });
+        }
+    }
+    Ok(())
+}
+
+/// The source is left before the target is free: between the two nobody may serve either, and never
+/// both.
+fn end(source: &Side, target: &Side, id: [u8; 16], at_ms: i64) -> Result<(), TransferError> {
+    let (state, place) = (MoveState::Left, target.place.clone());
+    source
+        .set_mark(Some(&MoveMark { state, id, place, at: at_ms }))
+        .map_err(source.failing(Step::Ending, "moves"))?;
+    target.set_mark(None).map_err(target.failing(Step::Ending, "moves"))
+}
+
+/// Gives a database free again that was moved away, as it was then; where it was moved to.
+///
+/// # Errors
+/// When something uses it, or it was not moved away.
+pub fn undo(place: &Place) -> Result<Option<String>, TransferError> {
+    if let Place::Sqlite(path) = place
+        && !path.exists()
+    {
+        return Err(TransferError::NoSource(place.to_string()));
+    }
+    let side = Side::hold(place)?;
+    let failed = side.failing(Step::Opening, "moves");
+    let mark = side.mark().map_err(&failed)?.filter(|mark| mark.state == MoveState::Left);
+    let Some(mark) = mark else { return Ok(None) };
+    side.set_mark(None).map_err(&failed)?;
+    Ok(Some(mark.place))
+}

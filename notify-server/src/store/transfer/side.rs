@@ -1,0 +1,135 @@
+//! One of the two databases of a move: held, so that nobody else writes to it meanwhile.
+
+use super::cell::Cell;
+use super::table::Table;
+use super::{Place, Step, TransferError};
+use crate::store::sql::{
+    Connection, Error, Held, MoveMark, Params, Result, Row, Type, Value, mark_move, move_mark,
+};
+use crate::store::{postgres, sqlite};
+
+/// A database of a move.
+pub(super) struct Side {
+    /// For people.
+    pub(super) place: String,
+    pub(super) connection: Connection,
+    /// Keeps servers off.
+    _held: Option<Held>,
+}
+
+impl Side {
+    /// Opens a database and keeps everybody else from writing to it.
+    pub(super) fn hold(place: &Place) -> std::result::Result<Self, TransferError> {
+        let name = place.to_string();
+        match place {
+            Place::Sqlite(path) => {
+                let (connection, held) = sqlite::hold(path)?;
+                Ok(Self { place: name, connection, _held: held })
+            }
+            Place::Postgres(url) => {
+                let connection = postgres::connect(url)?;
+                let side = Self { place: name, connection, _held: None };
+                side.keep_others_off()?;
+                Ok(side)
+            }
+        }
+    }
+
+    /// Of a database that several may use: with the lock of all that write, and no server alive.
+    fn keep_others_off(&self) -> std::result::Result<(), TransferError> {
+        let failed = self.failing(Step::Opening, "servers");
+        match self.connection.keep_writers_off() {
+            Err(error) if error.is_busy() => {
+                return Err(TransferError::Written(self.place.clone()));
+            }
+            held => held.map_err(&failed)?,
+        }
+        let now = self.connection.time().map_err(&failed)?.map_or(0, |now| now.as_ms());
+        let alive = "select count(*) from servers where alive_until > ?1";
+        let servers = self.number(alive, [now]).map_err(&failed)?;
+        if servers > 0 {
+            return Err(TransferError::Served { place: self.place.clone(), servers });
+        }
+        Ok(())
+    }
+
+    /// What makes an error of this database one of the move.
+    pub(super) fn failing(
+        &self,
+        step: Step,
+        table: &str,
+    ) -> impl Fn(Error) -> TransferError + use<> {
+        TransferError::failing(&self.place, step, table)
+    }
+
+    fn number(&self, sql: &str, params: impl Params) -> Result<i64> {
+        self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0))
+    }
+
+    /// Its mark.
+    pub(super) fn mark(&self) -> Result<Option<MoveMark>> {
+        move_mark(&self.connection)
+    }
+
+    /// Marks it, durably.
+    pub(super) fn set_mark(&self, mark: Option<&MoveMark>) -> Result<()> {
+        self.durably(|| mark_move(&self.connection, mark))
+    }
+
+    /// Does something in a transaction.
+    pub(super) fn durably(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.connection.begin_write()?;
+        let done = work().and_then(|()| self.connection.commit());
+        if done.is_err() {
+            // The error before says more than that of a connection that is gone.
+            let _ = self.connection.roll_back();
+        }
+        done
+    }
+
+    /// Rows of a table.
+    pub(super) fn count(&self, table: &Table) -> Result<u64> {
+        Ok(self.number(&table.count(), [])?.try_into().unwrap_or_default())
+    }
+
+    /// The key of the last row.
+    pub(super) fn last_key(&self, table: &Table) -> Result<Option<Vec<Cell>>> {
+        let mut statement = self.connection.prepare_cached(&table.last_key())?;
+        let mut rows = statement.query([])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        cells(&row, table.key).map(Some)
+    }
+
+    /// At most so many rows, after those of a key.
+    pub(super) fn rows(
+        &self,
+        table: &Table,
+        after: Option<&[Cell]>,
+        limit: i64,
+    ) -> Result<Vec<Vec<Cell>>> {
+        let mut statement = self.connection.prepare_cached(&table.select(after.is_some()))?;
+        let mut given = after.map(|key| values(table, key)).unwrap_or_default();
+        given.push(Value::Integer(limit));
+        let read = |row: &Row<'_>| cells(row, table.columns.len());
+        statement.query_map(&given[..], read)?.collect()
+    }
+
+    /// Writes rows, all or none, durably.
+    pub(super) fn write(&self, table: &Table, rows: &[Vec<Cell>]) -> Result<()> {
+        let given = rows.iter().map(|row| values(table, row));
+        let kinds: Vec<Type> = table.columns.iter().map(|column| column.kind).collect();
+        self.durably(|| {
+            self.connection.insert_all(&table.with_columns(), &table.insert(), &kinds, given)
+        })
+    }
+}
+
+fn cells(row: &Row<'_>, count: usize) -> Result<Vec<Cell>> {
+    (0..count).map(|column| Cell::of(row, column)).collect()
+}
+
+/// As many as there are cells, the key's first.
+fn values<'c>(table: &Table, cells: &'c [Cell]) -> Vec<Value<'c>> {
+    let of_columns = cells.iter().zip(&table.columns);
+    of_columns.map(|(cell, column)| cell.value(column.kind)).collect()
+}

@@ -1,0 +1,285 @@
+//! A move there and back with rows in every table, ended anywhere, and refused where it must be.
+
+use std::path::Path;
+use std::thread;
+
+use tempfile::TempDir;
+
+use super::side::Side;
+use super::table::Table;
+use super::{Place, PlaceError, Progress, Step, Transfer, TransferError, transfer, undo};
+use crate::store::postgres::testing::{TestCluster, TestDatabase};
+use crate::store::postgres::{self, PostgresOptions, PostgresStore};
+use crate::store::sql::{Moved, params};
+use crate::store::sqlite::{self, SqliteOptions, SqliteStore};
+
+const EVERYTHING: &str = include_str!("tests/everything.sql");
+const AT_MS: i64 = 1_780_000_123_456;
+
+/// A file with everything in it, and an empty database beside.
+struct Installation {
+    folder: TempDir,
+    database: TestDatabase,
+}
+
+impl Installation {
+    fn new() -> Self {
+        let made =
+            Self { folder: TempDir::new().unwrap(), database: TestCluster::shared().database() };
+        let side = Side::hold(&made.file()).unwrap();
+        side.connection.execute_batch(EVERYTHING).unwrap();
+        made
+    }
+
+    fn file(&self) -> Place {
+        self.named("notify.db")
+    }
+
+    fn named(&self, name: &str) -> Place {
+        Place::Sqlite(self.folder.path().join(name))
+    }
+
+    fn postgres(&self) -> Place {
+        self.database.url().parse().unwrap()
+    }
+
+    fn open_file(&self) -> Result<(), sqlite::OpenError> {
+        SqliteStore::open(&self.folder.path().join("notify.db"), SqliteOptions::default()).map(drop)
+    }
+
+    fn open_postgres(&self) -> Result<(), postgres::OpenError> {
+        let options = PostgresOptions { serves: false, readers: 1 };
+        PostgresStore::open(&self.database.url().parse().unwrap(), options).map(drop)
+    }
+}
+
+/// On a thread without a runtime, as `transfer` asks.
+fn moved(from: &Place, to: &Place) -> Result<Transfer, TransferError> {
+    watched(from, to, |_| {})
+}
+
+fn watched(
+    from: &Place,
+    to: &Place,
+    mut watch: impl FnMut(Progress<'_>) + Send,
+) -> Result<Transfer, TransferError> {
+    let work = || transfer(from, to, AT_MS, &mut watch);
+    thread::scope(|scope| scope.spawn(work).join()).unwrap()
+}
+
+/// Moves until `is_enough`, as if the process were killed there: nothing is tidied up but what the
+/// system closes.
+fn ended(from: &Place, to: &Place, is_enough: fn(Progress<'_>) -> bool) {
+    let work = || {
+        let mut watch = |progress: Progress<'_>| assert!(!is_enough(progress), "enough");
+        transfer(from, to, AT_MS, &mut watch)
+    };
+    let broke_down = thread::scope(|scope| scope.spawn(work).join());
+    assert!(broke_down.is_err(), "the move came to its end before");
+}
+
+#[test]
+fn everything_goes_there_and_back_with_its_numbers() {
+    let home = Installation::new();
+    let there = moved(&home.file(), &home.postgres()).unwrap();
+    let empty: Vec<_> = there.tables.iter().filter(|table| table.rows == 0).collect();
+    assert!(empty.is_empty(), "tables that {EVERYTHING:.20}… leaves empty: {empty:?}");
+    assert_eq!(there.copied, there.tables.iter().map(|table| table.rows).sum::<u64>());
+
+    let back = home.named("back.db");
+    let again = moved(&home.postgres(), &back).unwrap();
+    // PostgreSQL holds U+FFFD for U+0000; digests say the same of both.
+    assert_eq!(again, there);
+    // What was given is not given again, in neither.
+    for place in [home.postgres(), back] {
+        let work = || {
+            let side = Side::hold(&place).unwrap();
+            side.set_mark(None).unwrap();
+            for (sql, expected) in [
+                ("insert into tags (app_no, name) values (1, ?1)", 41),
+                (
+                    "insert into api_keys (app_no, id, hash, hint, created_at)
+                  select 1, id, hash, ?1, 1 from (select id, hash from admin_keys) a",
+                    10,
+                ),
+            ] {
+                let no =
+                    side.connection.prepare_cached(sql).unwrap().insert(params!["new"]).unwrap();
+                assert_eq!(no, Some(expected), "{sql} at {place}");
+            }
+        };
+        thread::scope(|scope| scope.spawn(work).join()).unwrap();
+    }
+}
+
+#[test]
+fn both_have_the_same_tables_and_columns() {
+    let home = Installation::new();
+    let work = || {
+        let (sqlite, postgres) =
+            (Side::hold(&home.file()).unwrap(), Side::hold(&home.postgres()).unwrap());
+        let described = |table: &Table| {
+            let mut columns: Vec<_> = table
+                .columns
+                .iter()
+                .map(|column| format!("{} {:?}", column.name, column.kind))
+                .collect();
+            columns.sort();
+            (table.name.clone(), columns)
+        };
+        let mut here: Vec<_> =
+            Table::all(&sqlite.connection).unwrap().iter().map(described).collect();
+        here.sort();
+        let mut statement = postgres
+            .connection
+            .prepare_cached(
+                "select table_name::text, string_agg(column_name || case data_type
+                        when 'bigint' then ' Integer' when 'text' then ' Text' else ' Blob' end,
+                    ',' order by column_name collate \"C\")
+                   from information_schema.columns
+                  where table_schema = 'public' and table_name not in
+                        ('refinery_schema_history', 'storage_checks', 'servers', 'moves')
+                  group by table_name order by table_name collate \"C\"",
+            )
+            .unwrap();
+        let there = statement.query_map([], |row| Ok((row.get(0)?, row.get::<String>(1)?)));
+        let there: Vec<(String, Vec<String>)> = there
+            .unwrap()
+            .map(|row| row.map(|(name, all)| (name, all.split(',').map(str::to_owned).collect())))
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert_eq!(here, there);
+    };
+    thread::scope(|scope| scope.spawn(work).join()).unwrap();
+}
+
+#[test]
+fn a_move_that_ended_anywhere_goes_on() {
+    let home = Installation::new();
+    let (file, database) = (home.file(), home.postgres());
+    let all = {
+        let other = Installation::new();
+        moved(&other.file(), &other.postgres()).unwrap().copied
+    };
+    // Between two chunks of a table, at the end of another one, and while it compares.
+    ended(&file, &database, |now| now.table == "devices" && now.rows > 60);
+    ended(&file, &database, |now| now.table == "engagement");
+    assert!(matches!(
+        home.open_postgres(),
+        Err(postgres::OpenError::Moved { source: Moved::Arriving(_), .. })
+    ));
+    ended(&file, &database, |now| now.step == Step::Comparing && now.table == "devices");
+    let last = moved(&file, &database).unwrap();
+    assert_eq!(last.copied, 0, "all was there");
+    assert_eq!(last.tables.iter().map(|table| table.rows).sum::<u64>(), all);
+    home.open_postgres().unwrap();
+}
+
+#[test]
+fn who_was_moved_away_is_not_served_until_that_is_undone() {
+    let home = Installation::new();
+    moved(&home.file(), &home.postgres()).unwrap();
+    let refused = home.open_file().unwrap_err();
+    let sqlite::OpenError::Moved { source, .. } = &refused else { panic!("{refused:?}") };
+    assert_eq!(source, &Moved::Left(home.postgres().to_string()));
+    assert!(matches!(
+        moved(&home.file(), &home.postgres()),
+        Err(TransferError::AlreadyMoved { .. })
+    ));
+    assert_eq!(undo(&home.file()).unwrap(), Some(home.postgres().to_string()));
+    home.open_file().unwrap();
+    assert_eq!(undo(&home.file()).unwrap(), None);
+}
+
+#[test]
+fn a_source_that_was_used_in_between_begins_anew() {
+    let home = Installation::new();
+    ended(&home.file(), &home.postgres(), |now| now.table == "engagement");
+    home.open_file().unwrap();
+    let refused = moved(&home.file(), &home.postgres()).unwrap_err();
+    assert!(matches!(refused, TransferError::OtherMove { .. }), "{refused}");
+    // Another source neither.
+    let other = Installation::new();
+    let refused = moved(&other.file(), &home.postgres()).unwrap_err();
+    assert!(matches!(refused, TransferError::OtherMove { .. }), "{refused}");
+    // What holds a part is no source.
+    let refused = moved(&home.postgres(), &home.named("new.db")).unwrap_err();
+    assert!(matches!(refused, TransferError::Unfinished { .. }), "{refused}");
+}
+
+#[test]
+fn rows_that_changed_behind_its_back_show() {
+    let home = Installation::new();
+    ended(&home.file(), &home.postgres(), |now| now.step == Step::Comparing);
+    home.database.execute("update feed_items set title = 'another'");
+    let refused = moved(&home.file(), &home.postgres()).unwrap_err();
+    assert!(
+        matches!(&refused, TransferError::Differs { table, source_rows: 1, target_rows: 1 }
+        if table == "feed_items"),
+        "{refused}"
+    );
+    home.open_file().unwrap();
+}
+
+#[test]
+fn a_source_that_is_served_and_a_target_that_is_used_are_refused() {
+    let home = Installation::new();
+    let path = home.folder.path().join("notify.db");
+    let server = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    let refused = moved(&home.file(), &home.postgres()).unwrap_err();
+    assert!(matches!(refused, TransferError::Sqlite(sqlite::OpenError::InUse(_))), "{refused}");
+    drop(server);
+
+    home.open_postgres().unwrap();
+    home.database.execute("insert into servers values (1, 9000000000000)");
+    let refused = moved(&home.file(), &home.postgres()).unwrap_err();
+    assert!(matches!(refused, TransferError::Served { servers: 1, .. }), "{refused}");
+    home.database.execute("delete from servers");
+
+    home.database.execute(
+        "insert into admin_keys (id, hash, hint, created_at)
+        values (decode(repeat('00', 16), 'hex'), decode(repeat('00', 32), 'hex'), '', 1)",
+    );
+    let refused = moved(&home.file(), &home.postgres()).unwrap_err();
+    assert!(matches!(&refused, TransferError::NotEmpty { table, .. } if table == "admin_keys"));
+    home.open_file().unwrap();
+
+    let refused = moved(&home.named("none.db"), &home.postgres()).unwrap_err();
+    assert!(matches!(refused, TransferError::NoSource(_)), "{refused}");
+    let refused = moved(&home.file(), &home.named("copy.db")).unwrap_err();
+    assert!(matches!(refused, TransferError::SameKind), "{refused}");
+}
+
+#[test]
+fn a_writer_in_the_source_is_refused() {
+    let home = Installation::new();
+    moved(&home.file(), &home.postgres()).unwrap();
+    let (written, to) = (home.postgres(), home.named("back.db"));
+    let held = || {
+        let side = Side::hold(&written).unwrap();
+        side.connection.begin_write().unwrap();
+        let refused = moved(&written, &to).unwrap_err();
+        assert!(matches!(refused, TransferError::Written(_)), "{refused}");
+    };
+    thread::scope(|scope| scope.spawn(held).join()).unwrap();
+}
+
+#[test]
+fn places_are_read_and_shown_without_their_password() {
+    for (text, expected) in [
+        ("sqlite:/d/notify.db", Ok("/d/notify.db")),
+        ("sqlite:///d/notify.db", Ok("/d/notify.db")),
+        ("sqlite:d/", Ok("d/notify.db")),
+        ("sqlite:", Err(PlaceError::Form)),
+        ("d/notify.db", Err(PlaceError::Form)),
+        ("mysql://u:p@h/d", Err(PlaceError::Form)),
+        ("postgres://u:secret@h/d", Ok("h:5432/d")),
+        ("postgres://u:secret@h", Err(PlaceError::Url(postgres::UrlError::NoDatabase))),
+    ] {
+        let place = text.parse::<Place>().map(|place| place.to_string());
+        assert_eq!(place.as_deref(), expected.as_ref().map(|text| *text), "{text}");
+    }
+    let folder = TempDir::new().unwrap();
+    let place: Place = format!("sqlite:{}", folder.path().display()).parse().unwrap();
+    assert_eq!(Path::new(&place.to_string()), folder.path().join("notify.db"));
+}
