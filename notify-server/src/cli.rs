@@ -148,26 +148,25 @@ fn whole() -> Command {
                         .help("Another address to ask, such as http://10.0.0.7:8080/healthz"),
                 ),
         )
-        .subcommand(
-            Command::new("move")
-                .about(
-                    "Carries everything from SQLite to PostgreSQL or back; run again, it goes on",
-                )
-                .arg(Arg::new("to").long("to").value_name("PLACE").help(
-                    "postgres://user:password@host/database or sqlite:FILE, empty \
-                         [env: NOTIFY_MOVE_TO]",
-                ))
-                .arg(
-                    Arg::new("undo")
-                        .long("undo")
-                        .action(ArgAction::SetTrue)
-                        .conflicts_with("to")
-                        .help("Lets a database be served again that was moved away"),
-                ),
-        )
+        .subcommand(moving())
         .subcommand(Command::new("sandbox").about(
             "Runs fake providers (--listen ADDR, else 127.0.0.1:8081, whatever NOTIFY_LISTEN says)",
         ))
+}
+
+fn moving() -> Command {
+    let to = Arg::new("to")
+        .long("to")
+        .value_name("PLACE")
+        .help("postgres://user:password@host/database or sqlite:FILE, empty [env: NOTIFY_MOVE_TO]");
+    let undo = Arg::new("undo")
+        .long("undo")
+        .action(ArgAction::SetTrue)
+        .conflicts_with("to")
+        .help("Lets a database be served again that was moved away");
+    Command::new("move")
+        .about("Carries everything from SQLite to PostgreSQL or back; run again, it goes on")
+        .args([to, undo])
 }
 
 /// What the command line asks for.

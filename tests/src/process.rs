@@ -76,6 +76,13 @@ impl Launch {
         self
     }
 
+    /// On the file in its folder, whatever the environment asks for.
+    #[must_use]
+    pub fn on_file(mut self) -> Self {
+        self.installation = None;
+        self
+    }
+
     /// With one more argument.
     #[must_use]
     pub fn argument(mut self, argument: &str) -> Self {

@@ -7,6 +7,7 @@ mod disk;
 mod kills;
 mod large;
 mod load;
+mod moving;
 mod points;
 mod repeats;
 mod restarts;

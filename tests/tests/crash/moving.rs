@@ -1,0 +1,77 @@
+//! An installation moves in the midst of its work: a server on a file is killed under load,
+//! everything goes to PostgreSQL by moves that are killed themselves, goes on there, and comes back to
+//! another file. Nothing that was accepted is lost, and the moves repeat nothing.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use fastrand::Rng;
+use notify_tests::{Installation, Launch, Survivor};
+
+use crate::load::{Load, script_errors};
+use crate::{CREDIT, launch, setting};
+
+/// How long each place serves.
+const SERVED: Duration = Duration::from_secs(2);
+/// Commits after which a move is killed, and goes on.
+const KILLED_AT: [u32; 3] = [1, 4, 9];
+
+/// Moves what a launch serves, killed on the way.
+async fn moved(from: &Launch, to: &str) -> Result<()> {
+    // Where it is told in the environment nobody sees the password.
+    let launch = from.clone().argument("move").variable("NOTIFY_MOVE_TO", to);
+    for commits in KILLED_AT {
+        let dies_at = format!("move committed {commits}");
+        let dying = launch.clone().program("dying-server").variable("NOTIFY_DIES_AT", &dies_at);
+        let (status, said) = dying.ended().await?;
+        ensure!(status.code().is_none(), "it was to be killed at {commits}: {status} {said}");
+    }
+    let (status, said) = launch.answered().await?;
+    ensure!(status.success() && said.contains("are the same in both"), "{status}: {said}");
+    for secret in ["postgres@", "password"] {
+        ensure!(!said.contains(secret), "{said}");
+    }
+    let (status, said) = from.ended().await?;
+    ensure!(!status.success() && said.contains("was moved to"), "{status}: {said}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_moved_goes_on_and_nothing_is_lost() -> Result<()> {
+    let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("NOTIFY_CRASH_SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let folder = tempfile::tempdir()?;
+    let installation = Installation::make();
+    let settings = installation.settings();
+    let key = |launch: Launch| launch.variable("NOTIFY_MASTER_KEY", &settings.master_key);
+    let file = key(launch(&folder.path().join("data")).on_file());
+    let database = launch(&folder.path().join("unused")).installation(&settings);
+    let back = key(launch(&folder.path().join("back")).on_file());
+
+    let mut server = Survivor::start(file.clone()).await?;
+    let mut load = Load::prepare(&server, 1, &folder.path().join("ledger")).await?;
+    script_errors(&server, &mut rng)?;
+    load.begin(&server, &mut rng);
+    load.go_on(SERVED).await?;
+    server.kill(CREDIT).await?;
+    moved(&file, &settings.database_url).await?;
+    server.launch = database.clone();
+    server.start_again().await?;
+    load.go_on(SERVED).await?;
+    // One that is killed counts as alive for the time of its lease, and would be waited for.
+    server.stop().await?;
+    std::fs::create_dir(back.data_dir())?;
+    moved(&database, &format!("sqlite:{}", back.data_dir().display())).await?;
+    server.launch = back;
+    server.start_again().await?;
+    load.go_on(SERVED).await?;
+    load.end().await?;
+    load.drain(&server).await?;
+    let verdict = load.judge(&server).await?;
+    verdict.ensure_sound()?;
+    println!("{} pairs, 0 lost, {} repeats", verdict.pairs, verdict.repeated());
+    server.stop().await?;
+    server.sandbox.stop().await;
+    Ok(())
+}
