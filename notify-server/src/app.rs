@@ -30,6 +30,7 @@ use crate::enrichment::feeds::worker::{self, FeedWorker};
 use crate::operations::Operations;
 use crate::outbound::Outbound;
 use crate::provider_source::StoredProviders;
+use crate::provider_tokens::StoredTokens;
 use crate::providers::Providers;
 use crate::retention::{self, Keep};
 use crate::secrets::MasterKey;
@@ -100,11 +101,7 @@ impl App {
         let config = Arc::new(config);
         let outbound = Outbound::new(config.allow_private_networks);
         let metrics = Arc::new(Metrics::default());
-        let providers = Arc::new(StoredProviders {
-            store: store.clone(),
-            master_key: master_key.clone(),
-            providers: Providers::new(clock.clone(), outbound.clone()),
-        });
+        let providers = stored_providers(&store, &master_key, (&clock, &outbound));
         let around = Surroundings {
             store: store.clone(),
             providers: providers.clone(),
@@ -212,6 +209,17 @@ pub async fn run(
 fn tls_acceptor(config: &Config) -> Result<Option<tokio_rustls::TlsAcceptor>, AppError> {
     let pair = config.tls_cert.as_ref().zip(config.tls_key.as_ref());
     Ok(pair.map(|(certificate, key)| api::tls_acceptor(certificate, key)).transpose()?)
+}
+
+fn stored_providers(
+    store: &SharedStore,
+    master_key: &Arc<MasterKey>,
+    (clock, outbound): (&SharedClock, &Outbound),
+) -> Arc<StoredProviders> {
+    let (store, master_key) = (store.clone(), master_key.clone());
+    let tokens = StoredTokens { store: store.clone(), master_key: master_key.clone() };
+    let providers = Providers::new(clock.clone(), outbound.clone()).kept_by(Arc::new(tokens));
+    Arc::new(StoredProviders { store, master_key, providers })
 }
 
 fn engine_config(config: &Config) -> EngineConfig {

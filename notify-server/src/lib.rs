@@ -18,6 +18,7 @@ mod outbound;
 pub mod payload;
 mod provider_config;
 mod provider_source;
+mod provider_tokens;
 mod providers;
 mod ready;
 mod reasons;

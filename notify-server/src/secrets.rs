@@ -12,6 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use crate::keys::sha256;
+use crate::store::TokenName;
 
 /// Length of a master key, in bytes.
 const MASTER_KEY_BYTES: usize = 32;
@@ -98,6 +99,12 @@ impl MasterKey {
         self.seal_bound(&webhook_of(app, id), plain)
     }
 
+    /// Seals a provider token that the servers of one database share.
+    #[must_use]
+    pub(crate) fn seal_token(&self, name: &TokenName, plain: &[u8]) -> Vec<u8> {
+        self.seal_bound(&token_of(name), plain)
+    }
+
     fn seal_bound(&self, bound_to: &str, plain: &[u8]) -> Vec<u8> {
         let mut text = plain.to_vec();
         let nonce = self
@@ -137,6 +144,18 @@ impl MasterKey {
         self.open_bound(&webhook_of(app, id), sealed)
     }
 
+    /// Opens what [`Self::seal_token`] sealed under the same name.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_token(
+        &self,
+        name: &TokenName,
+        sealed: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, SecretError> {
+        self.open_bound(&token_of(name), sealed)
+    }
+
     fn open_bound(&self, bound_to: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, SecretError> {
         let (layout, rest) = sealed.split_at_checked(1).ok_or(SecretError::Damaged)?;
         let (id, rest) = rest.split_at_checked(KEY_ID_BYTES).ok_or(SecretError::Damaged)?;
@@ -168,6 +187,10 @@ fn webhook_of(app: AppId, id: WebhookId) -> String {
     format!("{app}/webhook/{id}")
 }
 
+fn token_of(name: &TokenName) -> String {
+    format!("provider token/{}", BASE64.encode(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +211,14 @@ mod tests {
             assert_eq!(key.open(app, provider, &sealed), Err(SecretError::Damaged));
         }
         assert_ne!(sealed, key.seal(app, ProviderKind::Apns, b"secret"), "nonces never repeat");
+    }
+
+    #[test]
+    fn a_token_opens_under_its_name_alone() {
+        let key = key(7);
+        let sealed = key.seal_token(&[1; 32], b"token");
+        assert_eq!(key.open_token(&[1; 32], &sealed).unwrap().as_slice(), b"token");
+        assert_eq!(key.open_token(&[2; 32], &sealed), Err(SecretError::Damaged));
     }
 
     #[test]

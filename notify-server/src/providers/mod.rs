@@ -8,6 +8,7 @@ mod answer;
 mod apns;
 mod check;
 mod fcm;
+mod keeper;
 mod messenger;
 mod registry;
 mod shared;
@@ -17,6 +18,7 @@ mod tests;
 mod transport;
 mod web_push;
 
+pub(crate) use keeper::{KeeperError, KeptToken, SignedToken, TokenKeeper, TokenName};
 pub(crate) use registry::Providers;
 pub(crate) use transport::{ADDRESS_NOT_ALLOWED, Http1};
 

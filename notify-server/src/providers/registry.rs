@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use notify_core::ProviderKind;
 
-use super::SharedProvider;
 use super::apns::{Apns, ProviderTokens};
 use super::fcm::{AccessTokens, Fcm};
 use super::messenger::{Messenger, Quotas};
 use super::telegram::{Floods, Telegram};
 use super::transport::Pools;
 use super::web_push::{Services, VapidTokens, WebPush};
+use super::{SharedProvider, TokenKeeper};
 use crate::clock::SharedClock;
 use crate::outbound::Outbound;
 use crate::provider_config::ProviderConfig;
@@ -46,6 +46,12 @@ impl Providers {
             page_quotas: Quotas::default(),
             bot_floods: Floods::default(),
         }
+    }
+
+    /// The same, with tokens that all servers of one storage share.
+    #[must_use]
+    pub(crate) fn kept_by(self, keeper: Arc<dyn TokenKeeper>) -> Self {
+        Self { provider_tokens: Arc::new(ProviderTokens::kept_by(keeper)), ..self }
     }
 
     /// The same providers, with connections and access tokens of their own: what a check opens is

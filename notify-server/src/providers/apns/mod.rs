@@ -138,7 +138,7 @@ impl Provider for Apns {
         let deadline = deadline();
         let (mut was_renewed, mut was_moved) = (false, false);
         loop {
-            let bearer = match self.token.current(self.clock.read()) {
+            let bearer = match self.token.current(self.clock.read()).await {
                 Ok(bearer) => bearer,
                 Err(reason) => return Answer::Config { reason },
             };
@@ -159,7 +159,7 @@ impl Provider for Apns {
             match refusal {
                 // Nothing was processed: with another token (B39), or on a connection that has not
                 // seen another key, it may go at once, each once.
-                Refusal::TokenExpired if !was_renewed && self.token.renew(&bearer, at) => {
+                Refusal::TokenExpired if !was_renewed && self.token.renew(&bearer, at).await => {
                     was_renewed = true;
                 }
                 Refusal::WrongConnection if !was_moved => {
@@ -167,7 +167,7 @@ impl Provider for Apns {
                     was_moved = true;
                 }
                 Refusal::TooManyTokens => {
-                    self.token.freeze(at.now);
+                    self.token.freeze(at.now).await;
                     return answer;
                 }
                 Refusal::ConnectionEnds => {

@@ -1,9 +1,10 @@
-//! Every row of Apple's table, and the life of a provider token.
+//! Every row of Apple's table.
+
+mod tokens;
 
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use notify_core::{ProviderKind, Timestamp};
 use serde_json::json;
 
@@ -197,89 +198,4 @@ fn key() -> rcgen::KeyPair {
 /// A clock that agrees with the wall clock.
 fn at(now: Timestamp) -> Reading {
     Reading { now, wall: now }
-}
-
-fn issued_at(token: &ProviderToken, at: Reading, public: &DecodingKey) -> i64 {
-    let bearer = token.current(at).unwrap();
-    let jwt = bearer.to_str().unwrap().strip_prefix("bearer ").unwrap();
-    let mut rules = Validation::new(Algorithm::ES256);
-    rules.set_required_spec_claims(&["iss"]);
-    rules.set_issuer(&["TEAM123456"]);
-    rules.validate_exp = false;
-    let decoded = jsonwebtoken::decode::<serde_json::Value>(jwt, public, &rules).unwrap();
-    assert_eq!(decoded.header.kid.as_deref(), Some("KEY1234567"));
-    assert!(bearer.is_sensitive());
-    decoded.claims["iat"].as_i64().unwrap()
-}
-
-#[test]
-fn a_provider_token_is_signed_once_in_fifty_minutes() {
-    use rcgen::PublicKeyData as _;
-    let key = key();
-    let public = DecodingKey::from_ec_der(key.der_bytes());
-    let token = ProviderTokens::default().get(&apns_config(&key));
-    for (minutes, issued_minutes) in [(0, 0), (1, 0), (49, 0), (50, 50), (99, 50), (100, 100)] {
-        let issued = issued_at(&token, at(NOW.plus_ms(minutes * MINUTE_MS)), &public);
-        assert_eq!(issued, NOW.as_seconds() + issued_minutes * 60, "after {minutes} minutes");
-    }
-}
-
-/// T14: a token bears the time of the wall clock, which others compare with theirs. Once that is set
-/// right, what it signed while it was wrong is not used any more.
-#[test]
-fn a_token_that_a_wrong_clock_signed_is_replaced_when_the_clock_is_set() {
-    use rcgen::PublicKeyData as _;
-    let key = key();
-    let public = DecodingKey::from_ec_der(key.der_bytes());
-    let token = ProviderTokens::default().get(&apns_config(&key));
-    for (minutes, ahead_minutes, issued_minutes) in
-        [(0, 70, 70), (1, 70, 70), (2, 0, 2), (3, 1, 2), (4, -25 * 60, 4 - 25 * 60), (5, 0, 5)]
-    {
-        let now = NOW.plus_ms(minutes * MINUTE_MS);
-        let at = Reading { now, wall: now.plus_ms(ahead_minutes * MINUTE_MS) };
-        let issued = issued_at(&token, at, &public);
-        assert_eq!(issued, NOW.as_seconds() + issued_minutes * 60, "after {minutes} minutes");
-    }
-}
-
-#[test]
-fn an_expired_token_is_renewed_once_and_only_when_it_is_twenty_minutes_old() {
-    let token = ProviderTokens::default().get(&apns_config(&key()));
-    let first = token.current(at(NOW)).unwrap();
-    assert!(
-        !token.renew(&first, at(NOW.plus_ms(20 * MINUTE_MS - 1))),
-        "a wrong clock, not an old token"
-    );
-    let later = at(NOW.plus_ms(20 * MINUTE_MS));
-    assert!(token.renew(&first, later));
-    let second = token.current(later).unwrap();
-    assert_ne!(first, second);
-    assert!(token.renew(&first, later), "another request was refused with the old one");
-    assert_eq!(token.current(later).unwrap(), second, "and does not make a third");
-    assert!(!token.renew(&second, at(NOW.plus_ms(21 * MINUTE_MS))));
-}
-
-#[test]
-fn too_many_updates_freeze_the_token_for_twenty_minutes() {
-    let token = ProviderTokens::default().get(&apns_config(&key()));
-    let first = token.current(at(NOW)).unwrap();
-    let frozen = NOW.plus_ms(38 * MINUTE_MS);
-    token.freeze(frozen);
-    let after = |minutes: i64| at(frozen.plus_ms(minutes * MINUTE_MS));
-    assert_eq!(token.current(after(14)).unwrap(), first, "older than fifty minutes, and kept");
-    assert!(!token.renew(&first, after(19)));
-    let second = token.current(after(20)).unwrap();
-    assert_ne!(second, first);
-    token.freeze(after(20 + 49).now);
-    assert_eq!(token.current(after(20 + 58)).unwrap(), second);
-    assert_ne!(token.current(after(20 + 59)).unwrap(), second, "Apple would refuse it at sixty");
-}
-
-#[test]
-fn applications_of_one_key_share_its_token_and_a_mended_key_does_not() {
-    let tokens = ProviderTokens::default();
-    let (one, other) = (key(), key());
-    let first = tokens.get(&apns_config(&one));
-    assert!(std::sync::Arc::ptr_eq(&first, &tokens.get(&apns_config(&one))));
-    assert!(!std::sync::Arc::ptr_eq(&first, &tokens.get(&apns_config(&other))));
 }

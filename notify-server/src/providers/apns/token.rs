@@ -1,6 +1,14 @@
 //! The provider token (Apple, "Establishing a token-based connection to APNs"): one for each team
-//! and key, whichever application and worker uses it. Apple answers 429 to who makes them too
-//! often.
+//! and key, whichever application, worker and server uses it. Apple answers 429 to who makes them
+//! too often.
+//!
+//! ```text
+//! lasts? ──yes──▶ sent          kept by another server, and good for us? ──▶ taken
+//!    └──no──▶ one looks ──────▶ otherwise signed ──▶ kept, unless another server was first
+//! ```
+
+mod shared;
+mod signed;
 
 use std::sync::{Arc, Mutex};
 
@@ -9,10 +17,12 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use notify_core::Timestamp;
 use serde::Serialize;
 
+use self::shared::Keeper;
+use self::signed::Signed;
 use crate::clock::Reading;
 use crate::provider_config::{ApnsConfig, KeyDigest};
-use crate::providers::Reason;
 use crate::providers::shared::Shared;
+use crate::providers::{KeptToken, Reason, SignedToken, TokenKeeper};
 use crate::reasons;
 
 /// Age at which a token is replaced, in milliseconds; Apple refuses it at 60 minutes.
@@ -31,26 +41,36 @@ type TokenKey = (String, String, KeyDigest);
 
 /// All provider tokens of the server, each as long as some application uses it.
 #[derive(Default)]
-pub(in crate::providers) struct ProviderTokens(Shared<TokenKey, ProviderToken>);
+pub(in crate::providers) struct ProviderTokens {
+    tokens: Shared<TokenKey, ProviderToken>,
+    keeper: Option<Arc<dyn TokenKeeper>>,
+}
 
 impl ProviderTokens {
+    /// Tokens that all servers of one storage share.
+    pub(in crate::providers) fn kept_by(keeper: Arc<dyn TokenKeeper>) -> Self {
+        Self { tokens: Shared::default(), keeper: Some(keeper) }
+    }
+
     /// When the oldest token in use was signed.
     pub(in crate::providers) fn oldest(&self) -> Option<Timestamp> {
         let signed = |token: &ProviderToken| {
             let state = token.state.lock().expect("nothing panics under this lock");
             state.current.as_ref().map(|signed| signed.at)
         };
-        self.0.all().iter().filter_map(|(_, token)| signed(token)).min()
+        self.tokens.all().iter().filter_map(|(_, token)| signed(token)).min()
     }
 
     /// The token of that team and key.
     pub(super) fn get(&self, config: &ApnsConfig) -> Arc<ProviderToken> {
         let key = (config.team_id.clone(), config.key_id.clone(), config.key_digest);
-        self.0.get(key, |_| ProviderToken {
+        self.tokens.get(key, |_| ProviderToken {
             team_id: config.team_id.clone(),
             key_id: config.key_id.clone(),
             private_key: config.private_key.clone(),
             state: Mutex::default(),
+            keeper: self.keeper.clone().map(|keeper| Keeper::new(keeper, config)),
+            refresh: tokio::sync::Mutex::default(),
         })
     }
 }
@@ -61,6 +81,10 @@ pub(in crate::providers) struct ProviderToken {
     key_id: String,
     private_key: EncodingKey,
     state: Mutex<State>,
+    /// Where the other servers are.
+    keeper: Option<Keeper>,
+    /// Held by the one who looks for another token.
+    refresh: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -70,22 +94,16 @@ struct State {
     frozen_until: Option<Timestamp>,
 }
 
-struct Signed {
-    bearer: HeaderValue,
-    at: Timestamp,
-    /// How far the wall clock, which it bears the time of, was ahead of the server's.
-    wall_ahead_ms: i64,
-}
+impl State {
+    fn is_frozen(&self, now: Timestamp) -> bool {
+        self.frozen_until.is_some_and(|until| now < until)
+    }
 
-impl Signed {
-    /// Whether it is the one to send.
-    fn lasts(&self, at: Reading, is_frozen: bool) -> bool {
-        let age_ms = at.now.ms_since(self.at);
-        let clock_set_ms = (at.wall.ms_since(at.now) - self.wall_ahead_ms).abs();
-        match is_frozen {
-            true => age_ms < KEPT_AGE_MS_MAX,
-            false => age_ms < REFRESH_AGE_MS && clock_set_ms <= CLOCK_SET_MS_MAX,
-        }
+    /// The token, where it is the one to send.
+    fn lasting(&self, at: Reading) -> Option<HeaderValue> {
+        let is_frozen = self.is_frozen(at.now);
+        let signed = self.current.as_ref().filter(|signed| signed.lasts(at, is_frozen))?;
+        Some(signed.bearer.clone())
     }
 }
 
@@ -97,47 +115,125 @@ struct Claims<'a> {
 
 impl ProviderToken {
     /// The `authorization` value to send now.
-    pub(super) fn current(&self, at: Reading) -> Result<HeaderValue, Reason> {
-        let mut state = self.state.lock().expect("nothing panics under this lock");
-        let is_frozen = state.frozen_until.is_some_and(|until| at.now < until);
-        match &state.current {
-            Some(signed) if signed.lasts(at, is_frozen) => Ok(signed.bearer.clone()),
-            Some(_) | None => self.sign(&mut state, at),
+    ///
+    /// # Errors
+    /// When there is none, and none can be signed.
+    pub(super) async fn current(&self, at: Reading) -> Result<HeaderValue, Reason> {
+        if let Some(bearer) = self.state().lasting(at) {
+            return Ok(bearer);
+        }
+        let _alone = match self.refresh.try_lock() {
+            Ok(alone) => alone,
+            Err(_) => {
+                // Nobody waits for who looks while Apple still takes the old one.
+                if let Some(signed) = &self.state().current
+                    && signed.lasts(at, true)
+                    && signed.is_of_this_clock(at)
+                {
+                    return Ok(signed.bearer.clone());
+                }
+                self.refresh.lock().await
+            }
+        };
+        let lasting = self.state().lasting(at);
+        match lasting {
+            // Somebody was first.
+            Some(bearer) => Ok(bearer),
+            None => self.replace(at).await,
         }
     }
 
     /// Replaces a token that Apple called expired; tells whether there is another one to try.
-    pub(super) fn renew(&self, refused: &HeaderValue, at: Reading) -> bool {
-        let mut state = self.state.lock().expect("nothing panics under this lock");
-        let Some(signed) = &state.current else { return false };
+    pub(super) async fn renew(&self, refused: &HeaderValue, at: Reading) -> bool {
+        if let Some(known) = self.is_another(refused, at) {
+            return known;
+        }
+        let _alone = self.refresh.lock().await;
+        match self.is_another(refused, at) {
+            Some(known) => known,
+            None => self.replace(at).await.is_ok_and(|bearer| bearer != *refused),
+        }
+    }
+
+    /// Whether there is another token than the one refused; `None` where one may be looked for.
+    fn is_another(&self, refused: &HeaderValue, at: Reading) -> Option<bool> {
+        let state = self.state();
+        let Some(signed) = &state.current else { return Some(false) };
         if signed.bearer != *refused {
-            return true;
+            return Some(true);
         }
-        let is_frozen = state.frozen_until.is_some_and(|until| at.now < until);
         // A young token that is called expired means a wrong clock: another would not help.
-        if is_frozen || at.now.ms_since(signed.at) < REFRESH_AGE_MS_MIN {
-            return false;
-        }
-        self.sign(&mut state, at).is_ok()
+        let is_young = at.now.ms_since(signed.at) < REFRESH_AGE_MS_MIN;
+        (is_young || state.is_frozen(at.now)).then_some(false)
     }
 
     /// Keeps the current token for as long as Apple wants it kept.
-    pub(super) fn freeze(&self, now: Timestamp) {
-        let mut state = self.state.lock().expect("nothing panics under this lock");
-        state.frozen_until = Some(now.plus_ms(REFRESH_AGE_MS_MIN));
+    pub(super) async fn freeze(&self, now: Timestamp) {
+        let until = now.plus_ms(REFRESH_AGE_MS_MIN);
+        let was_frozen = {
+            let mut state = self.state();
+            let was_frozen = state.is_frozen(now);
+            state.frozen_until = Some(until);
+            was_frozen
+        };
+        // Every message in flight may be told so: the others hear it once.
+        if let Some(keeper) = self.keeper.as_ref().filter(|_| !was_frozen) {
+            keeper.freeze(until).await;
+        }
     }
 
-    fn sign(&self, state: &mut State, at: Reading) -> Result<HeaderValue, Reason> {
+    /// Takes the token of another server, or signs one for all.
+    async fn replace(&self, at: Reading) -> Result<HeaderValue, Reason> {
+        let Some(keeper) = &self.keeper else { return Ok(self.take(own(&self.sign(at)?))) };
+        let Some(kept) = keeper.kept().await else {
+            // Sending goes on without storage.
+            return Ok(self.take(own(&self.sign(at)?)));
+        };
+        if let Some(frozen_until) = kept.as_ref().and_then(|kept| kept.frozen_until) {
+            let mut state = self.state();
+            state.frozen_until = state.frozen_until.max(Some(frozen_until));
+            if let Some(bearer) = state.lasting(at) {
+                return Ok(bearer);
+            }
+        }
+        if let Some(theirs) = kept.as_ref().and_then(|kept| self.fitting(kept, at)) {
+            return Ok(self.take(theirs));
+        }
+        let mine = self.sign(at)?;
+        let winner = keeper.keep(&mine, kept.map(|kept| kept.at)).await;
+        let winner = winner.and_then(|kept| self.fitting(&kept, at));
+        Ok(self.take(winner.unwrap_or_else(|| own(&mine))))
+    }
+
+    /// A kept token, where it does for this server.
+    fn fitting(&self, kept: &KeptToken, at: Reading) -> Option<Signed> {
+        let signed = Signed::of(kept.token.as_ref()?)?;
+        let state = self.state();
+        let is_frozen = state.is_frozen(at.now);
+        signed.fits(at, state.current.as_ref(), is_frozen).then_some(signed)
+    }
+
+    fn take(&self, signed: Signed) -> HeaderValue {
+        let bearer = signed.bearer.clone();
+        self.state().current = Some(signed);
+        bearer
+    }
+
+    fn sign(&self, at: Reading) -> Result<SignedToken, Reason> {
         let mut header = Header::new(Algorithm::ES256);
         header.kid = Some(self.key_id.clone());
         let claims = Claims { iss: &self.team_id, iat: at.wall.as_seconds() };
-        let token = jsonwebtoken::encode(&header, &claims, &self.private_key)
+        let text = jsonwebtoken::encode(&header, &claims, &self.private_key)
             .map_err(|_| Reason::Borrowed(reasons::SIGNING_FAILED))?;
-        let mut bearer = HeaderValue::from_str(&format!("bearer {token}"))
-            .expect("a token is base64url and dots");
-        bearer.set_sensitive(true);
         let wall_ahead_ms = at.wall.ms_since(at.now);
-        state.current = Some(Signed { bearer: bearer.clone(), at: at.now, wall_ahead_ms });
-        Ok(bearer)
+        Ok(SignedToken { text: text.into(), at: at.now, wall_ahead_ms })
     }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+}
+
+fn own(token: &SignedToken) -> Signed {
+    Signed::of(token).expect("a token is base64url and dots")
 }

@@ -1,14 +1,24 @@
 //! Provider tokens over a day in which connections come and go (T9): Apple answers 429 to who makes
 //! them too often, and refuses those that are older than an hour.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use notify_core::ProviderKind;
 
 use super::{Fixture, attempt, fixture, told};
-use crate::providers::SharedProvider;
+use crate::outbound::Outbound;
+use crate::provider_config::ProviderConfig;
+use crate::provider_tokens::StoredTokens;
+use crate::providers::{Providers, SharedProvider};
 use crate::sandbox::apns::Reason;
 use crate::sandbox::{Answer as Wanted, Provider, Rule};
+use crate::secrets::MasterKey;
+use crate::store::SharedStore;
+use crate::store::postgres::testing::TestCluster;
+use crate::store::postgres::{PostgresOptions, PostgresStore};
 
 /// Connections in a day.
 const RECONNECTS: u64 = 1_000;
@@ -86,5 +96,58 @@ async fn a_token_that_is_to_be_kept_is_replaced_before_it_runs_out() {
         fixture.advance(Duration::from_secs(minutes * 60));
         assert_eq!(send().await, "delivered", "{age_minutes}");
         assert_eq!(fixture.token_age_ms(), age_minutes * 60_000);
+    }
+}
+
+/// Sends in a day of three servers, of which each is started anew after every seventh of its own.
+const SENDS: u64 = 1_000;
+const SENDS_PER_START: usize = 7;
+
+/// Three servers of one database sign one token for all, however often they are started.
+#[tokio::test]
+async fn three_servers_of_one_database_sign_once_in_fifty_minutes() {
+    let fixture = fixture().await;
+    let database = TestCluster::shared().database();
+    let options = PostgresOptions { readers: 1, ..PostgresOptions::default() };
+    let stores: [SharedStore; 3] = std::array::from_fn(|_| {
+        let store: SharedStore =
+            PostgresStore::open(&database.url().parse().unwrap(), options).unwrap();
+        store
+    });
+    let key = MasterKey::from_base64(&BASE64.encode([7; 32]).into()).unwrap();
+    let master_key = Arc::new(key);
+    let start = |store: &SharedStore| {
+        let tokens = StoredTokens { store: store.clone(), master_key: master_key.clone() };
+        Providers::new(fixture.clock.clone(), Outbound::new(true)).kept_by(Arc::new(tokens))
+    };
+    let config = ProviderConfig::parse(ProviderKind::Apns, &fixture.sandbox.apns_config()).unwrap();
+    let started = |store| {
+        let providers = start(store);
+        (providers.build(&config), providers)
+    };
+    let mut servers: Vec<_> = stores.iter().map(started).collect();
+    let mut sent = [0; 3];
+    let mut ages_ms = Vec::new();
+    for number in 0..SENDS {
+        let turn = usize::try_from(number).unwrap() % servers.len();
+        let (apns, providers) = &servers[turn];
+        let answer = attempt(apns, ProviderKind::Apns, &Wanted::ok()).await;
+        assert_eq!(told(&answer), "delivered", "the {number}th");
+        ages_ms.push(providers.token_ages_ms()[0].1);
+        sent[turn] += 1;
+        if sent[turn] % SENDS_PER_START == 0 {
+            servers[turn] = started(&stores[turn]);
+        }
+        fixture.advance(Duration::from_millis(DAY_S * 1_000 / SENDS));
+    }
+    let counts = fixture.sandbox.counts();
+    assert_eq!((counts.received, counts.accepted), (SENDS, SENDS));
+    let oldest_ms = ages_ms.iter().max().unwrap();
+    assert!(*oldest_ms <= AGE_MS_MAX, "{oldest_ms} ms old");
+    // A token that was just signed is the only one of that age.
+    let signed = ages_ms.iter().filter(|age_ms| **age_ms == 0).count();
+    assert!((24..=29).contains(&signed), "{signed} signed: one in 50 minutes for all");
+    for store in stores {
+        store.close().await;
     }
 }

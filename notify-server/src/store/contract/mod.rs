@@ -23,6 +23,7 @@ pub mod retries;
 pub mod servers;
 pub mod statistics;
 pub mod tags;
+pub mod tokens;
 pub mod upkeep;
 pub mod web;
 pub mod webhooks;
@@ -63,6 +64,9 @@ macro_rules! store_contract {
                 a_deleted_application_is_unknown_and_leaves_others_alone,
                 providers_are_kept_sealed_and_tell_versions_apart, what_was_forgotten_is_not_sealed,
                 listeners_hear_of_a_change_before_its_caller;
+            tokens: a_token_gives_way_to_one_that_was_signed_for_it,
+                one_of_many_that_sign_at_once_is_kept, a_token_is_frozen_until_the_latest_end,
+                tokens_of_keys_that_nobody_uses_go;
             devices: a_device_reads_back_as_it_was_registered, registering_again_replaces_every_field,
                 an_unchanged_registration_keeps_everything_but_its_time,
                 a_token_moves_to_the_device_that_registers_it,

@@ -1,5 +1,7 @@
 //! Configured providers; what is secret in them is sealed before it comes here.
 
+mod token;
+
 use async_trait::async_trait;
 use notify_core::{AppId, ProviderKind, Timestamp};
 
@@ -8,7 +10,7 @@ use super::app::app_no;
 use super::delivery::guard;
 use super::row::{unknown_value, uuid_at};
 use crate::store::sql::{self, OptionalExtension, Row, Type, params};
-use crate::store::{AppNo, Change, ProviderRow, ProviderStore, StoreError};
+use crate::store::{AppNo, Change, ProviderRow, ProviderStore, StoreError, TokenName, TokenRow};
 
 #[async_trait]
 impl ProviderStore for SqlStore {
@@ -113,6 +115,27 @@ impl ProviderStore for SqlStore {
             Ok(row)
         })
         .await
+    }
+
+    async fn provider_token(&self, name: TokenName) -> Result<Option<TokenRow>, StoreError> {
+        self.read(move |connection| token::read(connection, &name)).await
+    }
+
+    async fn keep_provider_token(
+        &self,
+        name: TokenName,
+        new: TokenRow,
+        replaces: Option<Timestamp>,
+    ) -> Result<TokenRow, StoreError> {
+        self.write(move |tx| token::keep(tx, &name, &new, replaces)).await
+    }
+
+    async fn freeze_provider_token(
+        &self,
+        name: TokenName,
+        until: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.write(move |tx| token::freeze(tx, &name, until)).await
     }
 }
 

@@ -18,6 +18,8 @@ const WRITES: [(&str, &[u32]); 5] = [
     ("claim_retries", &[1]),
     ("settle_retries", &[1]),
 ];
+/// What a provider's token has written, once while it lasts: ahead of everything else.
+const TOKENS: [&str; 2] = ["keep_provider_token", "freeze_provider_token"];
 /// Requests, and at which of their turns it ends.
 const SENDS: [(&str, &[u32]); 5] = [
     ("apns", &[1, 3]),
@@ -31,7 +33,8 @@ const SIDES: [&str; 2] = ["unsent", "answered"];
 
 /// What is ended here.
 pub(super) fn operations() -> Vec<&'static str> {
-    WRITES.iter().map(|(operation, _)| *operation).chain(["adopt"]).collect()
+    let writes = WRITES.iter().map(|(operation, _)| *operation);
+    writes.chain(TOKENS).chain(["adopt"]).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,6 +46,16 @@ async fn a_process_that_ends_at_any_point_of_sending_loses_nothing() -> Result<(
     let load = Load::prepare_with(&server, 1, &ledger, FEW).await?;
     server.kill(CREDIT).await?;
     let mut points = 0;
+    for (what, stage) in
+        TOKENS.into_iter().flat_map(|what| super::STAGES.map(|stage| (what, stage)))
+    {
+        if what == "freeze_provider_token" {
+            let too_many = Answer::reason("TooManyProviderTokenUpdates").first(1);
+            server.sandbox.script(Rule::on(Provider::Apns, too_many))?;
+        }
+        die(&mut server, &load, (what, stage, 1)).await?;
+        points += 1;
+    }
     for (what, hits) in SENDS {
         for (stage, hit) in SIDES.iter().flat_map(|stage| hits.iter().map(move |hit| (stage, hit)))
         {

@@ -48,6 +48,7 @@ insert into webhook_messages (no, webhook_no, id, type, at, started_at, due_at, 
     (11, 2, randomblob(16), 0, 1, 1, 1, 1, 1);
 insert into web_access values (1, '{"allowed_origins":[]}');
 insert into device_secrets values (8796093022209, randomblob(32));
+insert into provider_tokens values (randomblob(32), randomblob(90), 1, -7, 3), (zeroblob(32), x'', 1, 0, null);
 -- Rows that are gone: their numbers are not given again.
 insert into tags values (40, 1, 'gone', 0, 0);
 delete from tags where no = 40;

@@ -1,0 +1,222 @@
+//! One token for all servers of one storage.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::providers::{KeeperError, KeptToken, SignedToken, TokenKeeper, TokenName};
+
+/// Storage in memory, which fails and breaks what it keeps when it is told to.
+#[derive(Default)]
+struct Memory {
+    kept: Mutex<HashMap<TokenName, (SignedToken, Option<Timestamp>)>>,
+    fails: AtomicBool,
+    breaks: AtomicBool,
+    looks: AtomicUsize,
+}
+
+impl Memory {
+    fn answer<T>(&self, told: T) -> Result<T, KeeperError> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        match self.fails.load(Ordering::SeqCst) {
+            true => Err(KeeperError::Storage("gone".into())),
+            false => Ok(told),
+        }
+    }
+
+    fn read(&self, name: &TokenName) -> Option<KeptToken> {
+        let (token, frozen_until) = self.kept.lock().unwrap().get(name)?.clone();
+        let at = token.at;
+        let token = (!self.breaks.load(Ordering::SeqCst)).then_some(token);
+        Some(KeptToken { token, at, frozen_until })
+    }
+}
+
+#[async_trait::async_trait]
+impl TokenKeeper for Memory {
+    async fn kept(&self, name: &TokenName) -> Result<Option<KeptToken>, KeeperError> {
+        self.answer(self.read(name))
+    }
+
+    async fn keep(
+        &self,
+        name: &TokenName,
+        token: &SignedToken,
+        replaces: Option<Timestamp>,
+    ) -> Result<KeptToken, KeeperError> {
+        self.answer(())?;
+        {
+            let mut kept = self.kept.lock().unwrap();
+            let (seen, frozen_until) = kept
+                .get(name)
+                .map_or((None, None), |(token, frozen_until)| (Some(token.at), *frozen_until));
+            if seen == replaces {
+                kept.insert(*name, (token.clone(), frozen_until));
+            }
+        }
+        Ok(self.read(name).expect("it was kept just now, or before"))
+    }
+
+    async fn freeze(&self, name: &TokenName, until: Timestamp) -> Result<(), KeeperError> {
+        self.answer(())?;
+        if let Some((_, frozen_until)) = self.kept.lock().unwrap().get_mut(name) {
+            *frozen_until = Some(until);
+        }
+        Ok(())
+    }
+}
+
+/// Servers of one storage and one key.
+struct Servers {
+    memory: Arc<Memory>,
+    key: rcgen::KeyPair,
+}
+
+impl Servers {
+    fn new() -> Self {
+        Self { memory: Arc::default(), key: key() }
+    }
+
+    /// Starts one.
+    fn start(&self) -> Arc<ProviderToken> {
+        ProviderTokens::kept_by(self.memory.clone()).get(&apns_config(&self.key))
+    }
+
+    fn looks(&self) -> usize {
+        self.memory.looks.load(Ordering::SeqCst)
+    }
+}
+
+fn minutes(count: i64) -> Reading {
+    at(NOW.plus_ms(count * MINUTE_MS))
+}
+
+#[tokio::test]
+async fn what_one_server_signed_the_others_send() {
+    let servers = Servers::new();
+    let (one, other) = (servers.start(), servers.start());
+    let first = one.current(minutes(0)).await.unwrap();
+    assert_eq!(other.current(minutes(49)).await.unwrap(), first);
+    let second = other.current(minutes(50)).await.unwrap();
+    assert_ne!(second, first);
+    assert_eq!(one.current(minutes(50)).await.unwrap(), second, "signed once for both");
+    assert_eq!(servers.start().current(minutes(60)).await.unwrap(), second, "a restart signs none");
+    let looks = servers.looks();
+    for minute in 60..100 {
+        assert_eq!(one.current(minutes(minute)).await.unwrap(), second);
+    }
+    assert_eq!(servers.looks(), looks, "storage is not asked while a token lasts");
+    assert!(one.current(minutes(60)).await.unwrap().is_sensitive());
+}
+
+/// Both see the same old token, both sign, and one is first.
+#[tokio::test]
+async fn servers_that_sign_at_once_end_with_one_token() {
+    let servers = Servers::new();
+    let all: Vec<_> = (0..4).map(|_| servers.start()).collect();
+    for minute in [0, 50, 100] {
+        let sent = all.iter().map(|server| server.current(minutes(minute)));
+        let sent = futures_util::future::join_all(sent).await;
+        assert!(sent.iter().all(|bearer| bearer == &sent[0]), "after {minute} minutes");
+    }
+}
+
+/// Apple counts the changes of each connection: one that follows soon is not worth a change.
+#[tokio::test]
+async fn a_token_is_taken_as_it_stands_to_the_own_one() {
+    let servers = Servers::new();
+    // Age of what is kept, whether the server has one of its own, whether it is taken.
+    let rows = [
+        (0, false, true),
+        (49, false, true),
+        (50, false, false),
+        (0, true, true),
+        (29, true, true),
+        (30, true, false),
+        (-1, false, true),
+        (-2, false, false),
+    ];
+    for (age, has_own, is_taken) in rows {
+        let server = servers.start();
+        servers.memory.kept.lock().unwrap().clear();
+        if has_own {
+            server.current(minutes(1_000 - 55)).await.unwrap();
+            servers.memory.kept.lock().unwrap().clear();
+        }
+        let kept = servers.start().current(minutes(1_000 - age)).await.unwrap();
+        let sent = server.current(minutes(1_000)).await.unwrap();
+        assert_eq!(sent == kept, is_taken, "{age} minutes old, {has_own}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_clock_signed_that_goes_otherwise_is_not_taken() {
+    let servers = Servers::new();
+    let ahead = |ms: i64| Reading { now: NOW, wall: NOW.plus_ms(ms) };
+    let first = servers.start().current(ahead(0)).await.unwrap();
+    assert_eq!(servers.start().current(ahead(MINUTE_MS)).await.unwrap(), first);
+    assert_ne!(servers.start().current(ahead(MINUTE_MS + 1)).await.unwrap(), first);
+}
+
+#[tokio::test]
+async fn what_cannot_be_opened_is_signed_anew() {
+    let servers = Servers::new();
+    let first = servers.start().current(minutes(0)).await.unwrap();
+    servers.memory.breaks.store(true, Ordering::SeqCst);
+    let second = servers.start().current(minutes(1)).await.unwrap();
+    assert_ne!(second, first);
+    servers.memory.breaks.store(false, Ordering::SeqCst);
+    assert_eq!(servers.start().current(minutes(2)).await.unwrap(), second, "and kept");
+}
+
+#[tokio::test]
+async fn without_storage_a_server_signs_for_itself() {
+    let servers = Servers::new();
+    let (one, other) = (servers.start(), servers.start());
+    let first = one.current(minutes(0)).await.unwrap();
+    other.current(minutes(0)).await.unwrap();
+    servers.memory.fails.store(true, Ordering::SeqCst);
+    let own = one.current(minutes(50)).await.unwrap();
+    assert_ne!(own, first);
+    assert_ne!(other.current(minutes(50)).await.unwrap(), own);
+    let looks = servers.looks();
+    assert_eq!(one.current(minutes(70)).await.unwrap(), own);
+    assert_eq!(servers.looks(), looks, "it is not asked again for each message");
+    servers.memory.fails.store(false, Ordering::SeqCst);
+    let both = one.current(minutes(100)).await.unwrap();
+    assert_eq!(other.current(minutes(100)).await.unwrap(), both, "together again");
+}
+
+#[tokio::test]
+async fn what_apple_wants_kept_all_keep() {
+    let servers = Servers::new();
+    let (one, other) = (servers.start(), servers.start());
+    let first = one.current(minutes(0)).await.unwrap();
+    other.current(minutes(0)).await.unwrap();
+    one.freeze(minutes(45).now).await;
+    let looks = servers.looks();
+    one.freeze(minutes(45).now).await;
+    assert_eq!(servers.looks(), looks, "told once");
+    for server in [&one, &other, &servers.start()] {
+        assert_eq!(server.current(minutes(55)).await.unwrap(), first);
+        assert!(!server.renew(&first, minutes(55)).await);
+    }
+    let second = other.current(minutes(59)).await.unwrap();
+    assert_ne!(second, first, "Apple would refuse it at sixty");
+    assert_eq!(one.current(minutes(59)).await.unwrap(), second);
+}
+
+#[tokio::test]
+async fn a_token_that_apple_calls_expired_is_signed_anew_for_all() {
+    let servers = Servers::new();
+    let (one, other) = (servers.start(), servers.start());
+    let first = one.current(minutes(0)).await.unwrap();
+    other.current(minutes(0)).await.unwrap();
+    assert!(!one.renew(&first, minutes(19)).await);
+    assert!(one.renew(&first, minutes(25)).await);
+    let second = one.current(minutes(25)).await.unwrap();
+    assert_ne!(second, first);
+    assert!(other.renew(&first, minutes(26)).await);
+    assert_eq!(other.current(minutes(26)).await.unwrap(), second);
+}
