@@ -15,8 +15,6 @@ use crate::providers::Checked;
 use crate::store::{Queue, SharedStore, StoreError};
 use crate::telemetry::{Form, Metrics, QueueSample, Sample};
 
-/// Longest wait for storage when readiness is asked for: a disk that hangs must not hang the probe.
-const STORAGE_WAIT: Duration = Duration::from_secs(5);
 /// Longest wait for the queues when metrics are asked for.
 const QUEUES_WAIT: Duration = Duration::from_secs(2);
 /// How long a look serves those that ask after it.
@@ -38,16 +36,10 @@ impl Operations {
     /// What keeps the server from its work, a line each; none when it is ready.
     pub(crate) async fn obstacles(&self) -> Vec<String> {
         let mut obstacles = Vec::new();
-        match timeout(STORAGE_WAIT, self.store.check()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                tracing::warn!(cause = with_causes(&error), "storage cannot be read and written");
-                obstacles.push("storage cannot be read and written".to_owned());
-            }
-            Err(_) => {
-                tracing::warn!("storage does not answer");
-                obstacles.push("storage does not answer".to_owned());
-            }
+        // With the patience of the request: a disk that hangs must not hang the probe.
+        if let Err(error) = self.store.check().await {
+            tracing::warn!(cause = with_causes(&error), "storage cannot be read and written");
+            obstacles.push("storage cannot be read and written".to_owned());
         }
         if !self.engine.is_running() {
             obstacles.push("the delivery engine has ended".to_owned());

@@ -5,7 +5,8 @@ use notify_core::Violations;
 /// Any error that a backend met.
 pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why an operation did not happen. Whatever the variant, nothing of it was stored.
+/// Why an operation did not happen. Nothing of it was stored, but after [`StoreError::Unavailable`]
+/// that is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// What the operation names does not exist in this application.
@@ -20,7 +21,8 @@ pub enum StoreError {
     /// Another worker holds this page now; what was reported is not stored.
     #[error("fenced off by another worker")]
     Fenced,
-    /// Storage cannot take it now: full, busy, closed or gone (503).
+    /// Storage cannot take it now, or did not answer in time: full, busy, closed or gone (503). What
+    /// was under way may be stored all the same, where the answer alone was lost.
     #[error("storage is not available")]
     Unavailable(#[source] BackendError),
     /// A defect, or a damaged database (500).

@@ -38,6 +38,7 @@ use super::table::{Found, Row, Table};
 use super::web;
 use crate::config::Config;
 use crate::keys::{KeyKind, key_hash};
+use crate::store::with_patience;
 
 /// Longest path and query, in bytes.
 pub(crate) const URI_BYTES_MAX: usize = 8_192;
@@ -45,6 +46,9 @@ pub(crate) const URI_BYTES_MAX: usize = 8_192;
 pub(crate) const HEADER_BYTES_MAX: usize = 16_384;
 /// Most header fields.
 pub(crate) const HEADERS_MAX: usize = 100;
+/// Longest time that one request waits for storage, all its questions together; then it is 503 (T15:
+/// within 5 s, whatever happens to a database).
+const STORAGE_WAIT: Duration = Duration::from_secs(4);
 /// How often [`Front::tidy`] is due.
 pub(crate) const TIDY_EVERY: Duration = Duration::from_secs(60);
 
@@ -85,7 +89,8 @@ impl Front {
         let method = request.method().clone();
         let found = self.table.find(&method, request.uri().path());
         let label = found.label();
-        let guarded = AssertUnwindSafe(self.respond(request, &found, peer)).catch_unwind();
+        let responding = with_patience(STORAGE_WAIT, self.respond(request, &found, peer));
+        let guarded = AssertUnwindSafe(responding).catch_unwind();
         let mut response = guarded.await.unwrap_or_else(|panic| {
             let cause = format!("panic: {}", panic_text(panic.as_ref()));
             ApiError::Internal(cause.into()).into_response()

@@ -6,23 +6,25 @@ use std::time::Duration;
 use super::session::Session;
 use crate::store::sql::Result;
 
-/// Longest wait for a connection to an address.
-pub(super) const CONNECT_WAIT: Duration = Duration::from_secs(5);
+/// Longest wait for a connection to an address: short enough that of two hosts both are asked in one
+/// [`ANSWER_WAIT`].
+pub(super) const CONNECT_WAIT: Duration = Duration::from_secs(2);
 /// Longest run of a statement.
-const STATEMENT_WAIT: Duration = Duration::from_secs(5);
+const STATEMENT_WAIT: Duration = Duration::from_secs(4);
 /// Longest wait for a lock; shorter than a statement may take, so that its end is told apart.
-const LOCK_WAIT: Duration = Duration::from_secs(4);
+const LOCK_WAIT: Duration = Duration::from_secs(3);
 /// Longest pause within a transaction, whose locks others wait for.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
 /// Longest wait for an answer, a connection included. Longer than the server's own bounds, which
-/// leave the connection in use.
-pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(8);
+/// leave the connection in use; and no longer, since a connection that was lost silently is noticed
+/// only then.
+pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// Longest wait of either side for the other's system to acknowledge what was sent.
-pub(super) const TCP_WAIT: Duration = Duration::from_secs(8);
+pub(super) const TCP_WAIT: Duration = Duration::from_secs(5);
 /// When, how often and how many times either side asks whether the other one is still there.
-pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(3);
 pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
-pub(super) const KEEPALIVE_RETRIES: u32 = 3;
+pub(super) const KEEPALIVE_RETRIES: u32 = 2;
 
 /// Sets a session up.
 pub(super) fn settle(session: &Session) -> Result<()> {

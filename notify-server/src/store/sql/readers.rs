@@ -8,11 +8,13 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::error::{Error, broken, unavailable, was_busy};
 use super::held::{Held, Open};
 use crate::store::StoreError;
+use crate::store::patience::{gives_up_at, patiently};
 
 /// Most reads that wait for a connection; further ones are refused.
 pub const READS_WAITING_MAX: usize = 8_192;
@@ -133,7 +135,12 @@ impl Readers {
     {
         let (caller, answer) = oneshot::channel();
         let busy = Arc::clone(&self.busy);
+        let given_up_at = gives_up_at();
         self.send(Box::new(move |held| {
+            if given_up_at.is_some_and(|at| at <= Instant::now()) {
+                // Its request was answered without it.
+                return;
+            }
             let result = match held.begin(is_one_statement) {
                 Ok(connection) => catch_unwind(AssertUnwindSafe(|| work(connection)))
                     .unwrap_or_else(|_| Err(broken("a read panicked"))),
@@ -147,7 +154,7 @@ impl Readers {
             // The caller may have gone away.
             let _ = caller.send(result);
         }))?;
-        answer.await.unwrap_or_else(|_| Err(unavailable("the readers have stopped")))
+        patiently(answer).await?.unwrap_or_else(|_| Err(unavailable("the readers have stopped")))
     }
 
     fn send(&self, job: Job) -> Result<(), StoreError> {

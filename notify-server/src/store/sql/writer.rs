@@ -8,11 +8,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::error::{Error, Result as SqlResult, broken, unavailable};
 use super::fault::Faults;
 use crate::failpoint::{self, Stage};
+use crate::store::patience::{gives_up_at, patiently};
 use crate::store::{Change, ChangeListener, StoreError};
 
 /// Most writes of one commit. At 256 rows a commit the fsync is a small part of the work (35,600
@@ -50,6 +52,8 @@ impl std::ops::Deref for WriteTx<'_> {
 
 /// A write that waits, whatever its answer's type.
 trait Job: Send {
+    /// Whether somebody still waits for it.
+    fn is_awaited(&self) -> bool;
     /// Runs it once; false when it failed and its savepoint is to be rolled back.
     fn run(&mut self, tx: &mut WriteTx<'_>) -> bool;
     /// Answers its caller: with its own result, or with the cause that lost the whole batch.
@@ -60,6 +64,8 @@ trait Job: Send {
 
 struct Write<T, F> {
     work: Option<F>,
+    /// When its request will have been answered without it.
+    given_up_at: Option<Instant>,
     result: Option<Result<T, StoreError>>,
     caller: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -69,6 +75,10 @@ where
     T: Send,
     F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send,
 {
+    fn is_awaited(&self) -> bool {
+        self.given_up_at.is_none_or(|at| Instant::now() < at)
+    }
+
     fn run(&mut self, tx: &mut WriteTx<'_>) -> bool {
         let Some(work) = self.work.take() else { return false };
         let result = catch_unwind(AssertUnwindSafe(|| work(tx)))
@@ -185,8 +195,9 @@ impl Writer {
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
-        self.send(Box::new(Write { work: Some(work), result: None, caller }))?;
-        answer.await.unwrap_or_else(|_| Err(unavailable("the writer has stopped")))
+        let given_up_at = gives_up_at();
+        self.send(Box::new(Write { work: Some(work), given_up_at, result: None, caller }))?;
+        patiently(answer).await?.unwrap_or_else(|_| Err(unavailable("the writer has stopped")))
     }
 
     fn send(&self, job: Box<dyn Job>) -> Result<(), StoreError> {
@@ -254,8 +265,13 @@ impl Work {
         }
     }
 
-    /// Commits a batch and answers it; afterwards the source does what it has to.
+    /// Commits a batch and answers it; afterwards the source does what it has to. What waited here
+    /// for so long that its request was answered with 503 is not begun any more.
     fn commit(&mut self, mut batch: Vec<Box<dyn Job>>) {
+        batch.retain(|job| job.is_awaited());
+        if batch.is_empty() {
+            return;
+        }
         match self.attempt(&mut batch) {
             Ok(changes) => {
                 tell(&self.listeners, &changes);

@@ -12,6 +12,7 @@ use crate::store::contract::{Backend, given};
 use crate::store::sql::{PAGES_READ_MAX, WriteTx};
 use crate::store::{
     AppNo, DeliveryStore, DeviceStore, NotificationStore, SharedStore, Store, StoreError,
+    with_patience,
 };
 
 /// A file in a folder of its own.
@@ -310,5 +311,83 @@ async fn a_listing_of_deliveries_reads_so_many_pages_and_goes_on_from_there() {
     let second = list(first.next).await.unwrap();
     assert_eq!(first.rows.len() + second.rows.len(), 31);
     assert_eq!(second.next, None);
+    store.close().await;
+}
+
+/// A request is answered without storage that hangs; what it asked for is not done behind its back,
+/// but for what was under way.
+#[tokio::test]
+async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done() {
+    /// Of a request here: long enough for a write that does not wait.
+    const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
+    let folder = Folder::new();
+    let store = folder.open();
+    let app = given::app(&*store).await;
+    let accept = |store: Arc<SqlStore>, platform| {
+        let new = given::broadcast(&[platform]);
+        async move { store.accept_notification(app, new, None).await }
+    };
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    let (begins, begun) = tokio::sync::oneshot::channel();
+    let hanging = tokio::spawn({
+        let store = Arc::clone(&store);
+        with_patience(PATIENCE, async move {
+            let writing = store.write(move |tx| {
+                let _ = begins.send(());
+                let _ = held.recv();
+                tx.prepare_cached("update storage_checks set count = count + 7")?.execute([])?;
+                Ok(())
+            });
+            writing.await
+        })
+    });
+    begun.await.unwrap();
+    let behind = with_patience(PATIENCE, accept(Arc::clone(&store), Platform::Android)).await;
+    assert!(matches!(behind, Err(StoreError::Unavailable(_))), "{behind:?}");
+    let under_way = hanging.await.unwrap();
+    assert!(matches!(under_way, Err(StoreError::Unavailable(_))), "{under_way:?}");
+    let patient = tokio::spawn(accept(Arc::clone(&store), Platform::Ios));
+    drop(let_go);
+    patient.await.unwrap().unwrap();
+    let counted = "select count from storage_checks";
+    let read = store
+        .read(move |tx| Ok(tx.prepare_cached(counted)?.query_row([], |row| row.get::<i64>(0))?));
+    assert_eq!(with_patience(PATIENCE, read).await.unwrap(), 7_i64, "it was under way");
+    let listed = store.list_notifications(app, given::page(9)).await.unwrap();
+    assert_eq!(listed.rows.len(), 1, "the one whom nobody waited for was not accepted");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_read_that_nobody_waits_for_is_not_done() {
+    let folder = Folder::new();
+    let options = SqliteOptions { readers: 1, ..SqliteOptions::default() };
+    let store = SqliteStore::open(&folder.file(), options).unwrap();
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    let (begins, begun) = tokio::sync::oneshot::channel();
+    let hanging = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move {
+            let reading = store.read(move |_| {
+                let _ = begins.send(());
+                let _ = held.recv();
+                Ok(())
+            });
+            reading.await
+        }
+    });
+    begun.await.unwrap();
+    let looked = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let looks = Arc::clone(&looked);
+    let read = store.read(move |_| {
+        looks.store(true, std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    });
+    let answer = with_patience(std::time::Duration::from_millis(1), read).await;
+    assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    drop(let_go);
+    hanging.await.unwrap().unwrap();
+    store.read(|_| Ok(())).await.unwrap();
+    assert!(!looked.load(std::sync::atomic::Ordering::SeqCst));
     store.close().await;
 }
