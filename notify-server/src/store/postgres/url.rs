@@ -6,8 +6,13 @@ use std::str::FromStr;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
-use url::Url;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use url::form_urlencoded;
+
+/// Which of several hosts is connected to; those that only read are left out unless it is said.
+const SESSION_ATTRS: &str = "target_session_attrs";
+/// Where a host that is named without a port listens.
+const PORT_DEFAULT: u16 = 5_432;
 
 /// The url of a database, with its password: shown nowhere.
 #[derive(Debug, Clone)]
@@ -86,12 +91,13 @@ impl<'de> Deserialize<'de> for DatabaseUrl {
 }
 
 fn parse(text: &str) -> Result<Parsed, UrlError> {
-    let mut url = Url::parse(text).map_err(|_| UrlError::Form)?;
-    if !matches!(url.scheme(), "postgres" | "postgresql") {
+    // Not a url to those who read urls: it may name several hosts.
+    let (base, query) = text.split_once('?').unwrap_or((text, ""));
+    if !["postgres://", "postgresql://"].iter().any(|scheme| base.starts_with(scheme)) {
         return Err(UrlError::Form);
     }
     let (mut mode, mut roots, mut rest) = (None, None, Vec::new());
-    for (name, value) in url.query_pairs() {
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         match &*name {
             "sslmode" => mode = Some(value.into_owned()),
             "sslrootcert" => roots = Some(PathBuf::from(value.into_owned())),
@@ -106,12 +112,10 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
         Some("require" | "verify-full") | None => TlsMode::Verify(roots),
         Some(_) => return Err(UrlError::SslMode),
     };
-    url.set_query(None);
-    if !rest.is_empty() {
-        url.query_pairs_mut().extend_pairs(rest);
-    }
+    let mut options = form_urlencoded::Serializer::new(String::new());
+    options.extend_pairs(&rest);
     // What is a space to forms is a plus to PostgreSQL's urls.
-    let text = url.as_str().replace('+', "%20");
+    let text = format!("{base}?{}", options.finish().replace('+', "%20"));
     let mut config = Config::from_str(&text).map_err(|_| UrlError::Option)?;
     config.ssl_mode(match tls {
         TlsMode::Disable => SslMode::Disable,
@@ -119,15 +123,29 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
         TlsMode::Verify(_) => SslMode::Require,
     });
     let name = config.get_dbname().ok_or(UrlError::NoDatabase)?;
-    let host = match config.get_hosts().first() {
-        Some(Host::Tcp(host)) => host.clone(),
-        #[cfg(unix)]
-        Some(Host::Unix(folder)) => folder.display().to_string(),
-        None => return Err(UrlError::Form),
-    };
-    let port = config.get_ports().first().copied().unwrap_or(5_432);
-    let place = format!("{host}:{port}/{name}");
+    let place = format!("{}/{name}", hosts(&config).ok_or(UrlError::Form)?);
+    if config.get_hosts().len() > 1 && rest.iter().all(|(name, _)| name != SESSION_ATTRS) {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
     Ok(Parsed { config, tls, place })
+}
+
+/// Hosts and ports for people; `None` where there are none, or not a port for each.
+fn hosts(config: &Config) -> Option<String> {
+    let (hosts, ports) = (config.get_hosts(), config.get_ports());
+    if hosts.is_empty() || (ports.len() > 1 && ports.len() != hosts.len()) {
+        return None;
+    }
+    let places = hosts.iter().enumerate().map(|(nth, host)| {
+        let host = match host {
+            Host::Tcp(host) => host.clone(),
+            #[cfg(unix)]
+            Host::Unix(folder) => folder.display().to_string(),
+        };
+        let port = ports.get(nth).or(ports.first()).copied().unwrap_or(PORT_DEFAULT);
+        format!("{host}:{port}")
+    });
+    Some(places.collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]
@@ -160,6 +178,7 @@ mod tests {
                 "/run/postgresql:5432/n",
                 TlsMode::Prefer,
             ),
+            ("postgres://u:geheim@a,b:6432/n", "a:5432,b:6432/n", TlsMode::Prefer),
         ] {
             let read: DatabaseUrl = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
             let parsed = read.parsed();
@@ -170,12 +189,36 @@ mod tests {
     }
 
     #[test]
+    fn of_several_hosts_the_one_that_writes_is_meant_unless_another_is_named() {
+        for (url, attrs) in [
+            ("postgres://a/n", TargetSessionAttrs::Any),
+            ("postgres://a,b/n", TargetSessionAttrs::ReadWrite),
+            ("postgres://a,b/n?target_session_attrs=any", TargetSessionAttrs::Any),
+            ("postgres://a,b/n?target_session_attrs=read-write", TargetSessionAttrs::ReadWrite),
+        ] {
+            let read: DatabaseUrl = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
+            assert_eq!(read.parsed().config.get_target_session_attrs(), attrs, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_plus_is_itself_in_a_password_and_a_space_in_an_option() {
+        let url = "postgres://u:a+b%2Bc@db/n?application_name=a+b";
+        let config = url.parse::<DatabaseUrl>().unwrap().parsed().config;
+        assert_eq!(config.get_password(), Some(&b"a+b+c"[..]));
+        assert_eq!(config.get_application_name(), Some("a b"));
+    }
+
+    #[test]
     fn what_is_no_url_of_a_database_is_refused_without_being_quoted() {
         for (url, error) in [
             ("", UrlError::Form),
             ("notify.db", UrlError::Form),
             ("mysql://u:geheim@db/n", UrlError::Form),
+            ("postgres:geheim", UrlError::Form),
             ("postgres://u:geheim@db", UrlError::NoDatabase),
+            ("postgres://u:geheim@a:1,b:2,c/n?port=1,2", UrlError::Form),
+            ("postgres://u:geheim@a:geheim,b/n", UrlError::Option),
             ("postgres://u:geheim@db/n?sslmode=allow", UrlError::SslMode),
             ("postgres://u:geheim@db/n?geheim=1", UrlError::Option),
             ("postgres://u:geheim@db/n?connect_timeout=geheim", UrlError::Option),
