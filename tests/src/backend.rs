@@ -58,9 +58,7 @@ impl Installation {
     /// When there is no PostgreSQL.
     #[must_use]
     pub fn make() -> Self {
-        let key: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(KEY_BYTES).collect();
-        let master_key = BASE64_STANDARD.encode(key);
-        Self { database: TestCluster::shared().database(), master_key }
+        Self { database: TestCluster::shared().database(), master_key: new_master_key() }
     }
 
     /// Its database.
@@ -85,7 +83,18 @@ pub struct Settings {
     pub master_key: String,
 }
 
+fn new_master_key() -> String {
+    let key: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(KEY_BYTES).collect();
+    BASE64_STANDARD.encode(key)
+}
+
 impl Settings {
+    /// Those of an empty database, with a master key of their own.
+    #[must_use]
+    pub fn new(database_url: String) -> Self {
+        Self { database_url, master_key: new_master_key() }
+    }
+
     /// Those of the database that stands for a folder, made for the first who asks; `None` on
     /// SQLite.
     #[must_use]

@@ -10,7 +10,9 @@ use serde_json::Value;
 
 use crate::checker::Told;
 
-/// Rows of a page: the most there are (B10).
+/// Notifications of a page.
+const NOTIFICATIONS: u32 = 100;
+/// Deliveries of a page: the most there are (B10).
 const PAGE_ROWS: u32 = 1_000;
 
 /// Rows that must be gone when everything is over, by table and condition.
@@ -28,7 +30,7 @@ impl Told {
     /// When something cannot be read.
     pub async fn of(client: &Client) -> Result<Vec<Self>> {
         let mut told = Vec::new();
-        let query = PageQuery { limit: Some(PAGE_ROWS), cursor: None };
+        let query = PageQuery { limit: Some(NOTIFICATIONS), cursor: None };
         let mut all = client.notifications().all(&query);
         while let Some(record) = all.next().await {
             told.push(Self::read(client, record?).await?);

@@ -7,23 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
-use http::Method;
-use notify_client::Client;
-use notify_tests::{Fault, FaultProxy, Installation, Said, Settings, Side, Survivor, until};
+use notify_tests::{Fault, FaultProxy, Installation, Settings, Side, until};
 
-use crate::load::{Load, script_errors};
-use crate::{launch, setting};
+use crate::away::Served;
+use crate::setting;
 
-/// Applications that send beside each other.
-const TENANTS: u64 = 2;
 /// How long the load goes on before, during and after each fault.
 const SPELL: Duration = Duration::from_millis(1_500);
-/// Longest wait for the answer to a request while the database is away. Each wait for the database
-/// ends after 8 s, and a request may meet several: for the key, for the writes before its own, for a
-/// new connection.
-const ANSWER_MAX: Duration = Duration::from_secs(90);
-/// What callers hear while the database is away.
-const AWAY: &str = "the server failed with status 503";
 /// Latency of a database in another city.
 const FAR: Duration = Duration::from_millis(20);
 /// Bytes after which connections of a bad line break: some statements.
@@ -77,26 +67,13 @@ impl Trouble {
                 Self::Far | Self::Short | Self::Blackhole | Self::LostServer | Self::LostClient => {
                 }
             }
-            rig.load.go_on(SPELL / 4).await?;
+            rig.served.load.go_on(SPELL / 4).await?;
         }
-        // Whoever asks now has an answer in time, whatever it is.
-        let key = format!("during-{self:?}-{nth}");
-        let begun = std::time::Instant::now();
-        let client = Client::builder(&rig.server.origin.borrow()).retries(0).timeout(ANSWER_MAX);
-        let client = client.api_key(rig.load.tenants[0].api_key.as_str()).build()?;
-        let asked = tokio::time::timeout(ANSWER_MAX, rig.load.ask_over(&client, &key)).await;
-        let said = asked.with_context(|| format!("{self:?}: no answer in time"))??;
-        let waited = begun.elapsed();
-        let is_clean = match &said {
-            Said::Accepted(_) => true,
-            Said::Unknown(what) => what.starts_with(AWAY),
-            Said::Refused(_) => false,
-        };
-        ensure!(is_clean, "{self:?}: {said:?}");
-        let alive = rig.server.caller()?.send(&Method::GET, "/healthz", "").await?;
-        ensure!(alive.status == 200, "{self:?}: /healthz is {}", alive.status);
+        let answers = rig.served.ask_meanwhile(&format!("during-{self:?}-{nth}")).await?;
+        let is_away = matches!(self, Self::Blackhole);
+        ensure!(!is_away || !answers.is_ready, "/readyz says that it is ready");
         rig.proxy.set(Fault::Pass);
-        Ok(waited)
+        Ok(answers.within)
     }
 }
 
@@ -104,8 +81,7 @@ impl Trouble {
 struct Rig {
     installation: Installation,
     proxy: FaultProxy,
-    server: Survivor,
-    load: Load,
+    served: Served,
 }
 
 impl Rig {
@@ -117,12 +93,8 @@ impl Rig {
         let proxy = FaultProxy::start(SocketAddr::from(([127, 0, 0, 1], port))).await?;
         ensure!(url.set_port(Some(proxy.address().port())).is_ok(), "a url with a host");
         let behind = Settings { database_url: url.into(), ..direct };
-        let launch = launch(&folder.join("data")).installation(&behind);
-        let server = Survivor::start(launch).await?;
-        let mut load = Load::prepare(&server, TENANTS, &folder.join("ledger")).await?;
-        script_errors(&server, rng)?;
-        load.begin(&server, rng);
-        Ok(Self { installation, proxy, server, load })
+        let served = Served::start(folder, &behind, rng).await?;
+        Ok(Self { installation, proxy, served })
     }
 
     /// Ends every session of the database but the one that asks for it.
@@ -132,28 +104,13 @@ impl Rig {
               where datname = current_database() and pid <> pg_backend_pid()",
         );
     }
-
-    /// Waits until a notification is accepted again, and has callers who wait ask on.
-    async fn recovered(&self, trouble: Trouble, nth: u32) -> Result<Duration> {
-        let begun = std::time::Instant::now();
-        let mut tries = 0_u32;
-        until("a notification is accepted again", async || {
-            tries += 1;
-            let key = format!("after-{trouble:?}-{nth}-{tries}");
-            let said = self.load.ask_once(&self.server, &key).await?;
-            Ok(matches!(said, Said::Accepted(_)).then_some(()))
-        })
-        .await?;
-        self.server.origin.send_modify(|_| {});
-        Ok(begun.elapsed())
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_line_to_the_database_loses_and_repeats_nothing() -> Result<()> {
     let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
     let runs: u32 = setting("NOTIFY_DATABASE_RUNS").unwrap_or(1);
-    println!("T15: NOTIFY_DATABASE_RUNS={runs} NOTIFY_CRASH_SEED={seed}");
+    println!("T15, the line: NOTIFY_DATABASE_RUNS={runs} NOTIFY_CRASH_SEED={seed}");
     let mut rng = Rng::with_seed(seed);
     let folder = tempfile::tempdir()?;
     let mut rig = Rig::start(folder.path(), &mut rng).await?;
@@ -162,25 +119,19 @@ async fn a_broken_line_to_the_database_loses_and_repeats_nothing() -> Result<()>
         let mut troubles = Trouble::ALL;
         rng.shuffle(&mut troubles);
         for trouble in troubles {
-            rig.load.go_on(SPELL).await.with_context(|| format!("before {trouble:?}"))?;
+            rig.served.load.go_on(SPELL).await.with_context(|| format!("before {trouble:?}"))?;
             answer = answer.max(trouble.pass(&mut rig, nth).await?);
-            longest = longest.max(rig.recovered(trouble, nth).await?);
+            longest = longest.max(rig.served.recovered(&format!("{trouble:?}-{nth}")).await?);
         }
     }
-    let Rig { mut server, mut load, proxy, .. } = rig;
-    load.end().await?;
-    load.drain(&server).await?;
-    let verdict = load.judge(&server).await?;
-    verdict.ensure_sound()?;
-    ensure!(verdict.repeated() == 0, "the process lived through it all: {verdict:?}");
+    let Rig { served, proxy, .. } = rig;
+    let verdict = served.judge().await?;
     println!(
-        "T15: {runs} × {} troubles, {} pairs, 0 lost, 0 repeats, answers within {answer:.1?}, on \
+        "T15, the line: {runs} × {} troubles, {} pairs, 0 lost, 0 repeats, answers within {answer:.1?}, on \
          again within {longest:.1?}",
         Trouble::ALL.len(),
         verdict.pairs
     );
-    server.stop().await?;
-    server.sandbox.stop().await;
     // Those that lost something are held open by the proxy alone.
     proxy.cut_all();
     until("no connection is left", async || Ok((proxy.open_connections() == 0).then_some(()))).await

@@ -1,6 +1,7 @@
 //! What happens to a server's process and to its disk, and what is left of its promises then: the
 //! rows T1, T1b, T2, T3, T13, T15, T20 and T23 of `docs/reliability.md`, each in its file.
 
+mod away;
 mod changes;
 mod database;
 mod disk;
@@ -8,7 +9,9 @@ mod kills;
 mod large;
 mod load;
 mod moving;
+mod outages;
 mod points;
+mod promotion;
 mod repeats;
 mod restarts;
 mod servers;

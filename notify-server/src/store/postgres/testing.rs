@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::DatabaseUrl;
 use super::target::Target;
@@ -15,6 +16,8 @@ use super::target::Target;
 pub const URL_VARIABLE: &str = "NOTIFY_TEST_POSTGRES_URL";
 /// What the server says when it can be used.
 const READY: &str = "database system is ready to accept connections";
+/// Longest wait for a statement: one that makes a database waits for the disk.
+const STATEMENT_WAIT: Duration = Duration::from_secs(60);
 /// How often a server is started whose port somebody else took meanwhile.
 const STARTS_MAX: u32 = 3;
 /// Runs a server in a folder until its input ends, which it does with this process, however that
@@ -158,7 +161,8 @@ fn execute(url: &str, sql: &str) {
     let work = || {
         let target = Target::of(&url).expect("nothing beside the url is read");
         let session = target.connect().expect("the server can be connected to");
-        session.execute_batch(sql).expect("the statement is right");
+        session.execute_batch("set statement_timeout = 0").expect("the statement is right");
+        session.batch_within(STATEMENT_WAIT, sql).expect("the statement is right");
     };
     std::thread::scope(|scope| scope.spawn(work).join()).expect("the statement was run");
 }
@@ -171,7 +175,7 @@ fn run(folder: &Path, programs: &Path, port: u16) -> Option<Child> {
     command.arg("-c").arg(SCRIPT).arg("sh").arg(folder).arg(programs).arg(port.to_string());
     command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     #[cfg(unix)]
-    as_ordinary_user(folder, &mut command);
+    as_ordinary_user(&mut command, &[folder, &folder.join("server.key")]);
     let mut running = command.spawn().expect("there is a shell");
     let mut log = BufReader::new(running.stderr.take().expect("it is piped")).lines();
     let ready = log.by_ref().map_while(Result::ok).any(|line| line.contains(READY));
@@ -203,10 +207,13 @@ fn certify(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// In a group of its own, which a terminal's interrupt does not reach; and not as root, under whom
-/// PostgreSQL does not run.
+/// Has a command run in a group of its own, which a terminal's interrupt does not reach; and not as root,
+/// under whom PostgreSQL does not run. `owned` is given to whom it runs as.
+///
+/// # Panics
+/// When it would run as root, and there is no other user for it.
 #[cfg(unix)]
-fn as_ordinary_user(folder: &Path, command: &mut Command) {
+pub fn as_ordinary_user(command: &mut Command, owned: &[&Path]) {
     use std::os::unix::process::CommandExt;
     let id = |arguments: &[&str]| {
         let output = Command::new("id").args(arguments).output().expect("there is an `id`");
@@ -219,20 +226,28 @@ fn as_ordinary_user(folder: &Path, command: &mut Command) {
     let (Some(user), Some(group)) = (id(&["-u", "postgres"]), id(&["-g", "postgres"])) else {
         panic!("PostgreSQL does not run as root, and there is no user `postgres`");
     };
-    for owned in [folder, &folder.join("server.key")] {
+    for owned in owned {
         std::os::unix::fs::chown(owned, Some(user), Some(group)).expect("root may give files away");
     }
     command.uid(user).gid(group);
 }
 
-/// A port that nobody has.
-fn free_port() -> u16 {
+/// A port of loopback that nobody has.
+///
+/// # Panics
+/// When there is none.
+#[must_use]
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     listener.local_addr().expect("it is bound").port()
 }
 
 /// Where PostgreSQL's programs are: on the path, or where Debian puts them, the latest first.
-fn programs() -> PathBuf {
+///
+/// # Panics
+/// When there are none.
+#[must_use]
+pub fn programs() -> PathBuf {
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&on_path).collect();
     if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {

@@ -1,0 +1,256 @@
+//! A PostgreSQL server that a test ends, stops and starts again, or has follow another one: unlike the
+//! one that tests share it writes to disk as one in use does. Its data goes with it.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use notify_server::store::postgres::testing::{as_ordinary_user, free_port, programs};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// Longest time that one order takes: a start after a crash, or the copy of another server.
+const ORDER_WAIT: Duration = Duration::from_secs(60);
+/// Does what it is told, a line each, and answers each with a line; when its input ends, as it does
+/// with this process however that ends, the server is killed and its folder goes. Arguments: folder,
+/// programs, port.
+const SCRIPT: &str = r#"
+data="$1/data"
+port="$3"
+PATH="$2:$PATH"
+postmaster() { sed -n 1p "$data/postmaster.pid"; }
+everybody() { pid=$(postmaster) && echo "$pid" $(cat "/proc/$pid/task/$pid/children"); }
+end() {
+    everybody=$(everybody 2>/dev/null) && kill -KILL $everybody
+    rm -rf "$1"
+}
+trap 'end "$1"' EXIT
+run() {
+    pg_ctl -D "$data" -w -t 50 -l "$1/log" \
+        -o "-p $port -k $1 -c listen_addresses=127.0.0.1 -c max_connections=100
+            -c wal_receiver_status_interval=1 -c wal_retrieve_retry_interval=200ms" start
+}
+while read -r order of; do
+    case "$order" in
+        make) initdb --no-sync -D "$data" -U postgres -A trust -E UTF8 --locale=C && run "$1" ;;
+        follow)
+            rm -rf "$data" &&
+            pg_basebackup --no-sync -D "$data" -h 127.0.0.1 -p "$of" -U postgres -R -X stream -c fast &&
+            run "$1" ;;
+        start)
+            # Those who outlive a server that was killed end by themselves; until then none can start.
+            for _ in $(seq 100); do
+                run "$1" && break
+                sleep 0.1
+            done
+            pg_ctl -D "$data" status ;;
+        stop) pg_ctl -D "$data" -w -m "$of" stop ;;
+        kill) kill -KILL "$(postmaster)" ;;
+        freeze)
+            if [ "$of" = all ]; then kill -STOP $(everybody); else kill -STOP "$(postmaster)"; fi ;;
+        thaw) kill -CONT $(everybody) ;;
+        promote) pg_ctl -D "$data" -w promote ;;
+        ask) psql -h 127.0.0.1 -p "$port" -U postgres -d postgres -v ON_ERROR_STOP=1 -Atc "$of" >"$1/answer" ;;
+    esac >>"$1/orders" 2>&1 </dev/null && echo done || echo failed
+done
+"#;
+
+/// How a server is stopped in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopMode {
+    /// Sessions are ended, and everything is written.
+    Fast,
+    /// As if it had crashed: the next start recovers.
+    Immediate,
+}
+
+/// What is frozen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frozen {
+    /// The process that takes new connections.
+    Postmaster,
+    /// Every process there is.
+    All,
+}
+
+/// A server.
+pub struct Cluster {
+    folder: TempDir,
+    port: u16,
+    orders: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+    _keeper: Child,
+}
+
+impl Cluster {
+    /// A new one, which runs.
+    ///
+    /// # Errors
+    /// When there is no PostgreSQL, or it does not start.
+    pub async fn make() -> Result<Self> {
+        let mut cluster = Self::keep()?;
+        cluster.order("make").await?;
+        Ok(cluster)
+    }
+
+    /// A standby of another one, which runs.
+    ///
+    /// # Errors
+    /// When the other one cannot be copied.
+    pub async fn standby_of(primary: &Self) -> Result<Self> {
+        let mut cluster = Self::keep()?;
+        cluster.follow(primary).await?;
+        Ok(cluster)
+    }
+
+    fn keep() -> Result<Self> {
+        let (folder, port) = (tempfile::tempdir()?, free_port());
+        let mut keeper = std::process::Command::new("sh");
+        keeper.arg("-c").arg(SCRIPT).arg("sh").arg(folder.path()).arg(programs());
+        keeper.arg(port.to_string()).current_dir("/");
+        as_ordinary_user(&mut keeper, &[folder.path()]);
+        let mut keeper = Command::from(keeper);
+        keeper.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut keeper = keeper.spawn().context("there is a shell")?;
+        let orders = keeper.stdin.take().context("it is piped")?;
+        let answers = BufReader::new(keeper.stdout.take().context("it is piped")?).lines();
+        Ok(Self { folder, port, orders, answers, _keeper: keeper })
+    }
+
+    async fn order(&mut self, order: &str) -> Result<()> {
+        self.orders.write_all(format!("{order}\n").as_bytes()).await?;
+        let answer = tokio::time::timeout(ORDER_WAIT, self.answers.next_line()).await;
+        match answer.with_context(|| format!("{order}: not in time"))??.as_deref() {
+            Some("done") => Ok(()),
+            Some(_) | None => {
+                let said = std::fs::read_to_string(self.folder.path().join("orders"));
+                bail!("{order}: {}", said.unwrap_or_default())
+            }
+        }
+    }
+
+    /// The port of loopback on which it listens.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Stops it, and returns when it has.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub async fn stop(&mut self, mode: StopMode) -> Result<()> {
+        self.order(match mode {
+            StopMode::Fast => "stop fast",
+            StopMode::Immediate => "stop immediate",
+        })
+        .await
+    }
+
+    /// Kills the process that all others of it end with (SIGKILL).
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub async fn kill(&mut self) -> Result<()> {
+        self.order("kill").await
+    }
+
+    /// Starts it again, and returns when it takes connections.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn start(&mut self) -> Result<()> {
+        self.order("start").await
+    }
+
+    /// Stops its processes where they stand (SIGSTOP): their system still takes connections and bytes.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub async fn freeze(&mut self, what: Frozen) -> Result<()> {
+        self.order(match what {
+            Frozen::Postmaster => "freeze postmaster",
+            Frozen::All => "freeze all",
+        })
+        .await
+    }
+
+    /// Lets them go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub async fn thaw(&mut self) -> Result<()> {
+        self.order("thaw").await
+    }
+
+    /// Makes a standby the primary, and returns when it takes writes.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub async fn promote(&mut self) -> Result<()> {
+        self.order("promote").await
+    }
+
+    /// Makes one that does not run a standby of another one, of which it gets a new copy.
+    ///
+    /// # Errors
+    /// When the other one cannot be copied.
+    pub async fn follow(&mut self, primary: &Self) -> Result<()> {
+        self.order(&format!("follow {}", primary.port)).await
+    }
+
+    /// What a statement of one line answers: its first value, as text.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub async fn ask(&mut self, sql: &str) -> Result<String> {
+        self.order(&format!("ask {sql}")).await?;
+        Ok(std::fs::read_to_string(self.folder.path().join("answer"))?.trim().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether somebody listens there.
+    async fn takes_connections(cluster: &Cluster) -> bool {
+        tokio::net::TcpStream::connect(("127.0.0.1", cluster.port())).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_server_comes_back_with_what_was_committed_and_a_standby_with_what_it_follows()
+    -> Result<()> {
+        let mut cluster = Cluster::make().await?;
+        cluster.ask("create table kept (n int)").await?;
+        for (nth, mode) in
+            [None, Some(StopMode::Immediate), Some(StopMode::Fast)].iter().enumerate()
+        {
+            cluster.ask(&format!("insert into kept values ({nth})")).await?;
+            match mode {
+                None => cluster.kill().await?,
+                Some(mode) => {
+                    cluster.stop(*mode).await?;
+                    anyhow::ensure!(!takes_connections(&cluster).await, "{mode:?}");
+                }
+            }
+            cluster.start().await?;
+            assert_eq!(cluster.ask("select count(*) from kept").await?, (nth + 1).to_string());
+        }
+        let mut standby = Cluster::standby_of(&cluster).await?;
+        assert_eq!(standby.ask("select pg_is_in_recovery()").await?, "t");
+        assert!(standby.ask("insert into kept values (4)").await.is_err(), "it only reads");
+        cluster.kill().await?;
+        standby.promote().await?;
+        standby.ask("insert into kept values (4)").await?;
+        assert_eq!(standby.ask("select count(*) from kept").await?, "4");
+        let (process, port) = (standby.ask("show data_directory").await?, standby.port());
+        drop(standby);
+        let gone = async || {
+            let refused = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err();
+            Ok((refused && !std::path::Path::new(&process).exists()).then_some(()))
+        };
+        crate::until("it goes with whoever made it", gone).await
+    }
+}

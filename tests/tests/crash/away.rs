@@ -1,0 +1,111 @@
+//! A server under load whose database goes away and comes back, and what holds whatever the cause:
+//! callers are answered in time, nothing that was accepted is lost or repeated, and everything goes on
+//! by itself.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+use http::Method;
+use notify_client::Client;
+use notify_tests::{Said, Settings, Survivor, Verdict, until};
+
+use crate::launch;
+use crate::load::{Load, script_errors};
+
+/// Applications that send beside each other.
+const TENANTS: u64 = 2;
+/// Longest wait for the answer to a request while the database is away: the 5 s of T15, and some for
+/// a machine with more to do.
+const ANSWER_MAX: Duration = Duration::from_secs(7);
+/// Longest time until a notification is accepted again: the 5 s of T15, and some.
+const AGAIN_MAX: Duration = Duration::from_secs(7);
+/// What callers hear while the database is away.
+const AWAY: &str = "the server failed with status 503";
+
+/// What callers heard while the database was away, or hurt.
+pub(crate) struct Answers {
+    /// How long the slowest waited.
+    pub(crate) within: Duration,
+    /// Whether a notification was accepted.
+    pub(crate) accepts: bool,
+    /// What `/readyz` said.
+    pub(crate) is_ready: bool,
+}
+
+/// A server under load.
+pub(crate) struct Served {
+    pub(crate) server: Survivor,
+    pub(crate) load: Load,
+}
+
+impl Served {
+    /// Starts one on a database, and the load.
+    pub(crate) async fn start(folder: &Path, on: &Settings, rng: &mut Rng) -> Result<Self> {
+        let server = Survivor::start(launch(&folder.join("data")).installation(on)).await?;
+        let mut load = Load::prepare(&server, TENANTS, &folder.join("ledger")).await?;
+        script_errors(&server, rng)?;
+        load.begin(&server, rng);
+        Ok(Self { server, load })
+    }
+
+    /// Asks for things that wait for a write, a read, both and nothing. Whoever asks has an answer in
+    /// time, whatever it is.
+    pub(crate) async fn ask_meanwhile(&self, name: &str) -> Result<Answers> {
+        let begun = Instant::now();
+        let client = Client::builder(&self.server.origin.borrow()).retries(0).timeout(ANSWER_MAX);
+        let client = client.api_key(self.load.tenants[0].api_key.as_str()).build()?;
+        let caller = self.server.caller()?;
+        let get = |path: &'static str| caller.send(&Method::GET, path, "");
+        let (write, read, ready, alive) =
+            (self.load.ask_over(&client, name), get("/v1/tags"), get("/readyz"), get("/healthz"));
+        let asking = async { tokio::try_join!(write, read, ready, alive) };
+        let asked = tokio::time::timeout(ANSWER_MAX, asking).await;
+        let asked = asked.with_context(|| format!("{name}: no answer in time"))?;
+        let (said, read, ready, alive) = asked.with_context(|| name.to_owned())?;
+        let within = begun.elapsed();
+        let is_clean = match &said {
+            Said::Accepted(_) => true,
+            Said::Unknown(what) => what.starts_with(AWAY),
+            Said::Refused(_) => false,
+        };
+        ensure!(is_clean, "{name}: {said:?}");
+        ensure!(matches!(read.status, 200 | 503), "{name}: a read is {}", read.status);
+        let says_when = read.status == 200 || !read.header("retry-after").is_empty();
+        ensure!(says_when, "{name}: it does not say when to ask again");
+        ensure!(alive.status == 200, "{name}: /healthz is {}", alive.status);
+        let accepts = matches!(said, Said::Accepted(_));
+        Ok(Answers { within, accepts, is_ready: ready.status == 200 })
+    }
+
+    /// Waits until a notification is accepted again, and has callers who wait ask on; answers how long
+    /// that took.
+    pub(crate) async fn recovered(&self, name: &str) -> Result<Duration> {
+        let begun = Instant::now();
+        let client = self.server.client_of(&self.load.tenants[0].api_key)?;
+        let mut tries = 0_u32;
+        until("a notification is accepted again", async || {
+            tries += 1;
+            let said = self.load.ask_over(&client, &format!("after-{name}-{tries}")).await?;
+            Ok(matches!(said, Said::Accepted(_)).then_some(()))
+        })
+        .await?;
+        let took = begun.elapsed();
+        ensure!(took <= AGAIN_MAX, "{name}: on again after {took:.1?}");
+        self.server.origin.send_modify(|_| {});
+        Ok(took)
+    }
+
+    /// Ends the load, waits until everything is over, judges it and stops the server.
+    pub(crate) async fn judge(self) -> Result<Verdict> {
+        let Self { mut server, mut load } = self;
+        load.end().await?;
+        load.drain(&server).await?;
+        let verdict = load.judge(&server).await?;
+        verdict.ensure_sound()?;
+        server.stop().await?;
+        server.sandbox.stop().await;
+        Ok(verdict)
+    }
+}

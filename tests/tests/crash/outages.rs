@@ -1,0 +1,108 @@
+//! T15: PostgreSQL itself ends or stands still under load: it is stopped in order and as if it had
+//! crashed, its first process is killed, and its processes are halted. Callers are answered in time,
+//! nothing that was accepted is lost or repeated, and once the database is there everything goes on by
+//! itself.
+//!
+//! `NOTIFY_DATABASE_RUNS=50` runs it at length; `NOTIFY_CRASH_SEED` repeats the moments of a run.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+use notify_tests::{Cluster, Frozen, Settings, StopMode};
+
+use crate::away::{Answers, Served};
+use crate::setting;
+
+/// How long the load goes on before each outage, at most.
+const BEFORE_MS: u64 = 2_000;
+/// How long the database is away at least, beside the answers that are waited for.
+const AWAY: Duration = Duration::from_millis(500);
+
+/// What happens to the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outage {
+    /// Stopped in order.
+    Fast,
+    /// Stopped as if it had crashed.
+    Immediate,
+    /// Its first process is killed, with which the others end.
+    Killed,
+    /// Its first process stands still: connections that stand are served, others are not made.
+    Deaf,
+    /// All its processes stand still.
+    Frozen,
+}
+
+impl Outage {
+    const ALL: [Self; 5] = [Self::Fast, Self::Immediate, Self::Killed, Self::Deaf, Self::Frozen];
+
+    async fn begin(self, cluster: &mut Cluster) -> Result<()> {
+        match self {
+            Self::Fast => cluster.stop(StopMode::Fast).await,
+            Self::Immediate => cluster.stop(StopMode::Immediate).await,
+            Self::Killed => cluster.kill().await,
+            Self::Deaf => cluster.freeze(Frozen::Postmaster).await,
+            Self::Frozen => cluster.freeze(Frozen::All).await,
+        }
+    }
+
+    async fn end(self, cluster: &mut Cluster) -> Result<()> {
+        match self {
+            Self::Fast | Self::Immediate | Self::Killed => cluster.start().await,
+            Self::Deaf | Self::Frozen => cluster.thaw().await,
+        }
+    }
+
+    /// What callers may hear of it.
+    fn ensure_told(self, answers: &Answers) -> Result<()> {
+        let is_served = answers.accepts && answers.is_ready;
+        match self {
+            Self::Deaf => ensure!(is_served, "connections that stand are served"),
+            // Those who end with the first process may take their time.
+            Self::Killed => {}
+            Self::Fast | Self::Immediate | Self::Frozen => {
+                ensure!(!answers.accepts && !answers.is_ready, "there is no database");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_ends_or_stands_still_loses_and_repeats_nothing() -> Result<()> {
+    let seed = setting("NOTIFY_CRASH_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let runs: u32 = setting("NOTIFY_DATABASE_RUNS").unwrap_or(1);
+    println!("T15, outages: NOTIFY_DATABASE_RUNS={runs} NOTIFY_CRASH_SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let folder = tempfile::tempdir()?;
+    let mut cluster = Cluster::make().await?;
+    let url = format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable", cluster.port());
+    let mut served = Served::start(folder.path(), &Settings::new(url), &mut rng).await?;
+    let (mut again, mut within) = (Duration::ZERO, Duration::ZERO);
+    for nth in 0..runs {
+        let mut outages = Outage::ALL;
+        rng.shuffle(&mut outages);
+        for outage in outages {
+            let name = format!("{outage:?}-{nth}");
+            served.load.go_on(Duration::from_millis(rng.u64(..BEFORE_MS))).await?;
+            outage.begin(&mut cluster).await.with_context(|| name.clone())?;
+            served.load.go_on(AWAY).await?;
+            let answers = served.ask_meanwhile(&name).await?;
+            outage.ensure_told(&answers).with_context(|| name.clone())?;
+            outage.end(&mut cluster).await.with_context(|| name.clone())?;
+            let took = served.recovered(&name).await?;
+            println!("{name}: answers within {:.1?}, on again after {took:.1?}", answers.within);
+            (again, within) = (again.max(took), within.max(answers.within));
+        }
+    }
+    let verdict = served.judge().await?;
+    ensure!(verdict.repeated() == 0, "the process lived through it all: {verdict:?}");
+    println!(
+        "T15, outages: {runs} × {}, {} pairs, 0 lost, 0 repeats, answers within {within:.1?}, on \
+         again within {again:.1?}",
+        Outage::ALL.len(),
+        verdict.pairs
+    );
+    Ok(())
+}
