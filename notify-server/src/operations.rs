@@ -93,6 +93,7 @@ impl Operations {
             connections: self.providers.providers.connections(),
             token_ages: ages.into_iter().map(|(kind, age_ms)| (kind, seconds(age_ms))).collect(),
             busy: self.store.busy(),
+            commits: self.store.commits(),
         }
     }
 

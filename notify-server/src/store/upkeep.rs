@@ -114,4 +114,7 @@ pub trait UpkeepStore {
 
     /// How often work was given up since the opening because another process held the database.
     fn busy(&self) -> u64;
+
+    /// Transactions that this process committed since the opening; one may hold many writes.
+    fn commits(&self) -> u64;
 }

@@ -62,6 +62,8 @@ pub(crate) struct Sample {
     pub(crate) token_ages: Vec<(ProviderKind, f64)>,
     /// How often storage was busy, since the start.
     pub(crate) busy: u64,
+    /// Transactions that this server committed, since the start.
+    pub(crate) commits: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -92,6 +94,7 @@ pub(super) struct Gauges {
     paused: Family<Paused, Gauge>,
     token_ages: Family<Channel, Seconds>,
     busy: Counter,
+    commits: Counter,
 }
 
 impl Gauges {
@@ -109,6 +112,8 @@ impl Gauges {
         registry.register_with_unit("provider_token_age", help, unit(), self.token_ages.clone());
         let help = "Transactions given up because another process held the database";
         registry.register("db_busy", help, self.busy.clone());
+        let help = "Transactions committed by this server; one may hold many writes";
+        registry.register("db_commits", help, self.commits.clone());
     }
 
     pub(super) fn show(&self, sample: &Sample) {
@@ -129,8 +134,9 @@ impl Gauges {
         for (provider, age) in &sample.token_ages {
             self.token_ages.get_or_create(&Channel { channel: provider.as_str() }).set(*age);
         }
-        let told = self.busy.get();
-        self.busy.inc_by(sample.busy.saturating_sub(told));
+        for (counter, now) in [(&self.busy, sample.busy), (&self.commits, sample.commits)] {
+            counter.inc_by(now.saturating_sub(counter.get()));
+        }
     }
 
     /// Without storage there are no figures, and old ones would look like news.

@@ -49,6 +49,10 @@ impl UpkeepStore for SqlStore {
     fn busy(&self) -> u64 {
         self.busy.load(Ordering::Relaxed)
     }
+
+    fn commits(&self) -> u64 {
+        self.writer.commits.load(Ordering::Relaxed)
+    }
 }
 
 fn report(connection: &Connection) -> Result<StorageReport, StoreError> {

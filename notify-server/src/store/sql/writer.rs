@@ -122,6 +122,8 @@ type Inline = (Work, Receiver<Box<dyn Job>>);
 pub(in crate::store) struct Writer {
     jobs: RwLock<Option<SyncSender<Box<dyn Job>>>>,
     thread: std::sync::Mutex<Option<JoinHandle<()>>>,
+    /// How many there were.
+    pub(super) commits: Arc<AtomicU64>,
     faults: Arc<Faults>,
     /// What the thread would have, where there is none.
     #[cfg(any(test, feature = "testing"))]
@@ -139,7 +141,7 @@ impl Writer {
         told: (Listeners, Arc<AtomicU64>),
     ) -> std::io::Result<Self> {
         let mut work = Work::new(source, connection, told);
-        let faults = Arc::clone(&work.faults);
+        let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
@@ -147,6 +149,7 @@ impl Writer {
         Ok(Self {
             jobs: RwLock::new(Some(jobs)),
             thread: std::sync::Mutex::new(Some(thread)),
+            commits,
             faults,
             #[cfg(any(test, feature = "testing"))]
             inline: None,
@@ -163,11 +166,12 @@ impl Writer {
         listeners: Listeners,
     ) -> Self {
         let work = Work::new(source, connection, (listeners, Arc::default()));
-        let faults = Arc::clone(&work.faults);
+        let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
         Self {
             jobs: RwLock::new(Some(jobs)),
             thread: std::sync::Mutex::default(),
+            commits,
             faults,
             inline: Some(std::sync::Mutex::new((work, waiting))),
             arrived: tokio::sync::Notify::new(),
@@ -242,6 +246,7 @@ struct Work {
     connection: Option<Connection>,
     listeners: Listeners,
     busy: Arc<AtomicU64>,
+    commits: Arc<AtomicU64>,
     faults: Arc<Faults>,
 }
 
@@ -251,7 +256,8 @@ impl Work {
         connection: Connection,
         (listeners, busy): (Listeners, Arc<AtomicU64>),
     ) -> Self {
-        Self { source, connection: Some(connection), listeners, busy, faults: Arc::default() }
+        let (connection, commits, faults) = (Some(connection), Arc::default(), Arc::default());
+        Self { source, connection, listeners, busy, commits, faults }
     }
 
     fn run(&mut self, waiting: &Receiver<Box<dyn Job>>) {
@@ -322,6 +328,7 @@ impl Work {
         reached(batch, Stage::Written);
         self.faults.at_commit()?;
         connection.commit()?;
+        self.commits.fetch_add(1, Ordering::Relaxed);
         reached(batch, Stage::Committed);
         Ok(changes)
     }

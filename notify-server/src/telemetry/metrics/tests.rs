@@ -27,6 +27,7 @@ fn sample() -> Sample {
         connections: vec![(ProviderKind::Apns, [1, 2])],
         token_ages: vec![(ProviderKind::Apns, 61.5)],
         busy: 3,
+        commits: 7,
     }
 }
 
@@ -87,6 +88,7 @@ fn the_metrics_are_told_under_their_names() {
         "notify_provider_token_age_seconds{channel=\"apns\"} 61.5",
         "notify_tokens_disabled_total{channel=\"fcm\",reason=\"other\"} 0",
         "notify_db_busy_total 3",
+        "notify_db_commits_total 7",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
