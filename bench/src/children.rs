@@ -3,16 +3,19 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use notify_server::sandbox::{Sandbox as FakeProviders, SandboxConfig};
 use serde_json::Value;
 
 use crate::child::Process;
-use crate::http_load::call;
+use crate::http_load::{call, text};
 use crate::place::Place;
 use crate::process::{Cost, cpu_us};
+
+/// How long a server answers with the same figures.
+const METRICS_KEPT: Duration = Duration::from_millis(1_100);
 
 /// The keys of a first start.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
@@ -30,10 +33,23 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the binary on a data folder; the keys are there when it was empty.
     pub(crate) fn start(place: &Place, data: &Path) -> anyhow::Result<(Self, Option<Keys>)> {
+        Self::start_on(place, data, None)
+    }
+
+    /// The same on a PostgreSQL database, with the master key of the folder.
+    pub(crate) fn start_on(
+        place: &Place,
+        data: &Path,
+        database_url: Option<&str>,
+    ) -> anyhow::Result<(Self, Option<Keys>)> {
         let mut command = Command::new(&place.server);
         command.args(["serve", "--listen", "127.0.0.1:0", "--allow-private-networks"]);
         command.arg("--data-dir").arg(data);
         command.env("NOTIFY_LOG", "error");
+        if let Some(url) = database_url {
+            command.env("NOTIFY_DATABASE_URL", url);
+            command.arg("--master-key-file").arg(data.join("master.key"));
+        }
         let mut process = Process::start(&mut command)?;
         let (mut api_key, mut admin_key) = (None, None);
         loop {
@@ -53,6 +69,14 @@ impl Server {
 
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Transactions that it committed so far.
+    pub(crate) async fn commits(&self) -> anyhow::Result<u64> {
+        tokio::time::sleep(METRICS_KEPT).await;
+        let metrics = text(self.address, "/metrics").await?;
+        let told = metrics.lines().find_map(|line| line.strip_prefix("notify_db_commits_total "));
+        Ok(told.context("a counter of commits")?.parse()?)
     }
 
     /// What some work costs the server.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -100,6 +100,16 @@ pub(crate) async fn call(
         bail!("{method} {path}: {status} {}", String::from_utf8_lossy(answer));
     }
     Ok(serde_json::from_slice(answer)?)
+}
+
+/// The text that a GET without a key answers.
+pub(crate) async fn text(address: SocketAddr, path: &str) -> anyhow::Result<String> {
+    let mut request = Vec::new();
+    write_request(&mut request, ("GET", path), &[], b"");
+    let mut connection = Connection::open(address).await?;
+    let (status, answer) = connection.exchange(&request).await?;
+    ensure!(status == 200, "GET {path}: {status}");
+    Ok(String::from_utf8(answer.to_vec())?)
 }
 
 /// Keeps `connections` busy for a while; the CPU is that of the process `pid`.

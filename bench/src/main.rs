@@ -70,6 +70,8 @@ enum What {
     Memory,
     /// Device statistics over many devices beside few
     Statistics,
+    /// PostgreSQL with one server and with two beside SQLite, and the move from one to the other
+    Databases,
     /// Answers of enrichment, 64 connections, beside a request that touches nothing
     Enrichment,
     /// What many devices would take, by the unit costs that were measured; measures nothing
@@ -147,6 +149,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     if wanted(What::Enrichment) {
         report.add(rows::enrichment::run(&scale, &place).await?);
+    }
+    if wanted(What::Databases) {
+        report.add(rows::databases::run(&scale, &place).await?);
     }
     report.print();
     Ok(())

@@ -1,4 +1,5 @@
-//! A PostgreSQL of our own for a peer: a new cluster on the disk that is measured, gone at the end.
+//! A PostgreSQL of our own, for a peer or for servers: a new cluster on the disk that is measured, gone
+//! at the end.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -9,6 +10,7 @@ use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
 use crate::place::Place;
+use crate::process::{Used, cpu_us, cpu_us_with_ended, written};
 
 /// Whose processes refuse to run as root, and who runs them then.
 const USER: &str = "postgres";
@@ -49,6 +51,30 @@ impl Postgres {
         start.arg("--log").arg(folder.path().join("log"));
         quiet(&mut start, "pg_ctl")?;
         Ok(Ok(Self { pg_ctl, data, port, _folder: folder }))
+    }
+
+    /// The answer to a query of one value.
+    pub(crate) fn ask(&self, sql: &str) -> anyhow::Result<String> {
+        let psql = program("psql").context("psql comes with PostgreSQL")?;
+        let output = Command::new(psql).args(["-qAt", "-c", sql]).arg(self.url()).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+
+    /// What all its processes cost so far.
+    pub(crate) fn used(&self) -> anyhow::Result<Used> {
+        let file = std::fs::read_to_string(self.data.join("postmaster.pid"))?;
+        let postmaster: u32 = file.lines().next().context("a process id")?.parse()?;
+        let children =
+            std::fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children"))?;
+        let mut used = Used { cpu_us: cpu_us_with_ended(postmaster)?, written: 0 };
+        for child in children.split_whitespace() {
+            // One that ends meanwhile is counted with its parent the next time.
+            let Ok(child) = child.parse() else { continue };
+            used.cpu_us += cpu_us(child).unwrap_or_default();
+            used.written += written(child).unwrap_or_default();
+        }
+        Ok(used)
     }
 
     /// What clients connect with.

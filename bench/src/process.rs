@@ -39,6 +39,26 @@ pub(crate) fn cpu_us(pid: u32) -> anyhow::Result<u64> {
     Ok(ticks(&stat(pid)?, 2)? * TICK_US)
 }
 
+/// The same with that of its children that ended.
+pub(crate) fn cpu_us_with_ended(pid: u32) -> anyhow::Result<u64> {
+    Ok(ticks(&stat(pid)?, 4)? * TICK_US)
+}
+
+/// Bytes that a process had written to disk so far.
+pub(crate) fn written(pid: u32) -> anyhow::Result<u64> {
+    let counters = fs::read_to_string(format!("/proc/{pid}/io"))?;
+    let line = counters.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    Ok(line.context("a counter of bytes")?.parse()?)
+}
+
+/// What processes used so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Used {
+    pub(crate) cpu_us: u64,
+    /// Bytes to disk.
+    pub(crate) written: u64,
+}
+
 fn stat(pid: u32) -> anyhow::Result<String> {
     let path = format!("/proc/{pid}/stat");
     fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))

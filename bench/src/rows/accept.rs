@@ -151,7 +151,7 @@ fn health() -> Make {
     Arc::new(|_, into| write_request(into, ("GET", "/healthz"), &[], b""))
 }
 
-fn post(
+pub(crate) fn post(
     path: &'static str,
     key: &str,
     body: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static,
@@ -164,7 +164,7 @@ fn post(
 
 /// Registrations of random devices. Those that change and those that do not are taken from
 /// different halves, which lie among each other in every table.
-fn registrations(seed: &Seed, devices: u64, is_changed: bool) -> Make {
+pub(crate) fn registrations(seed: &Seed, devices: u64, is_changed: bool) -> Make {
     let made = AtomicU64::new(0);
     post("/v1/devices", &seed.keys.api_key, move |_| {
         let nth = made.fetch_add(1, Ordering::Relaxed);

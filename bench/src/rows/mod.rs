@@ -1,6 +1,7 @@
 //! The rows of the table, a file each.
 
 pub(crate) mod accept;
+pub(crate) mod databases;
 pub(crate) mod enrichment;
 pub(crate) mod fan_out;
 pub(crate) mod memory;
