@@ -61,6 +61,9 @@ cargo build --workspace --bins
 step "tests"
 cargo test --workspace --all-features
 
+step "tests of the API on PostgreSQL"
+NOTIFY_TEST_BACKEND=postgres cargo test -p notify-server --all-features --test api
+
 step "end-to-end tests on PostgreSQL"
 NOTIFY_TEST_BACKEND=postgres cargo test -p notify-tests --all-features \
   --test api_end_to_end --test delivery --test webhooks

@@ -4,10 +4,13 @@ use std::io::Write;
 use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use notify_core::Timestamp;
 use notify_server::app::{App, open_store};
 use notify_server::clock::ManualClock;
 use notify_server::config::{Config, Span};
+use notify_server::store::postgres::testing::{TestCluster, TestDatabase};
 use notify_server::store::sql::SqlStore;
 use reqwest::{Method, RequestBuilder};
 use secrecy::ExposeSecret;
@@ -15,6 +18,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+/// Names the database of every server: `sqlite` (the default) or `postgres`.
+const BACKEND_VARIABLE: &str = "NOTIFY_TEST_BACKEND";
 /// Longest time that a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// Where every test's clock begins: 2026-11-21.
@@ -63,11 +68,41 @@ pub(crate) struct TestServer {
     pub(crate) api_key: String,
     pub(crate) admin_key: String,
     config: Config,
+    /// Goes with the last server on it.
+    database: Option<Arc<TestDatabase>>,
+}
+
+/// A database of its own where the environment asks for PostgreSQL: the whole suite runs on either.
+fn chosen(config: &mut Config) -> Option<Arc<TestDatabase>> {
+    match std::env::var(BACKEND_VARIABLE).as_deref() {
+        Err(_) | Ok("" | "sqlite") => None,
+        Ok("postgres") => {
+            let database = TestCluster::shared().database();
+            on(&database)(config);
+            Some(Arc::new(database))
+        }
+        Ok(other) => panic!("{BACKEND_VARIABLE}={other}: neither sqlite nor postgres"),
+    }
+}
+
+/// Has a server work on a database.
+pub(crate) fn on(database: &TestDatabase) -> impl FnOnce(&mut Config) + use<> {
+    let url = database.url().parse().unwrap();
+    |config: &mut Config| {
+        config.database_url = Some(url);
+        config.master_key = Some(STANDARD.encode([7; 32]).into());
+        config.reader_threads = 2;
+    }
 }
 
 impl TestServer {
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| {}).await
+    }
+
+    /// On a file, whatever the environment asks for.
+    pub(crate) async fn start_on_file() -> Self {
+        Self::start_with(|config| config.database_url = None).await
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
@@ -78,13 +113,14 @@ impl TestServer {
             shutdown_grace: Span::from_secs(5),
             ..Config::default()
         };
+        let database = chosen(&mut config);
         change(&mut config);
         let clock = ManualClock::at(NOW);
         let (app, disk) = run(&config, &clock).await;
         let keys = app.first_keys.as_ref().unwrap();
         let api_key = keys.api_key.expose_secret().to_owned();
         let admin_key = keys.admin_key.expose_secret().to_owned();
-        Self { app, disk, clock, folder, api_key, admin_key, config }
+        Self { app, disk, clock, folder, api_key, admin_key, config, database }
     }
 
     /// Starts another server on the same database.
@@ -95,17 +131,18 @@ impl TestServer {
         let (app, disk) = run(&config, &clock).await;
         assert!(app.first_keys.is_none(), "keys are made once");
         let (api_key, admin_key) = (self.api_key.clone(), self.admin_key.clone());
-        Self { app, disk, clock, folder, api_key, admin_key, config }
+        let database = self.database.clone();
+        Self { app, disk, clock, folder, api_key, admin_key, config, database }
     }
 
     /// Stops the server and starts it on the same data.
     pub(crate) async fn restarted(self) -> Self {
-        let Self { app, disk, clock, folder, api_key, admin_key, config } = self;
+        let Self { app, disk, clock, folder, api_key, admin_key, config, database } = self;
         assert!(app.stop().await);
         drop(disk);
         let (app, disk) = run(&config, &clock).await;
         assert!(app.first_keys.is_none(), "keys are made once");
-        Self { app, disk, clock, folder, api_key, admin_key, config }
+        Self { app, disk, clock, folder, api_key, admin_key, config, database }
     }
 
     /// Calls as the first application.

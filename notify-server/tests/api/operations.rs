@@ -84,7 +84,7 @@ async fn a_server_that_cannot_write_is_not_ready() {
 
 #[tokio::test]
 async fn diagnostics_tell_how_the_server_is_set_up() {
-    let server = TestServer::start().await;
+    let server = TestServer::start_on_file().await;
     server.caller().get("/admin/v1/diagnostics").await.is(401);
     let mut told = server.admin().get("/admin/v1/diagnostics").await.ok();
     let storage = told["storage"].take();

@@ -1,21 +1,9 @@
 //! A server on PostgreSQL, as its users see it.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use notify_server::config::Config;
-use notify_server::store::postgres::testing::{TestCluster, TestDatabase};
+use notify_server::store::postgres::testing::TestCluster;
 use serde_json::json;
 
-use crate::kit::{TestServer, android, logged, to_android};
-
-fn on(database: &TestDatabase) -> impl FnOnce(&mut Config) {
-    let url = database.url().parse().unwrap();
-    |config: &mut Config| {
-        config.database_url = Some(url);
-        config.master_key = Some(STANDARD.encode([7; 32]).into());
-        config.reader_threads = 2;
-    }
-}
+use crate::kit::{TestServer, android, logged, on, to_android};
 
 #[tokio::test]
 async fn a_server_serves_and_keeps_what_it_was_told() {

@@ -65,7 +65,7 @@ async fn what_was_accepted_is_there_after_a_restart() {
 
 #[tokio::test]
 async fn a_second_server_on_the_same_file_is_refused_with_clear_words() {
-    let server = TestServer::start().await;
+    let server = TestServer::start_on_file().await;
     let config = notify_server::config::Config {
         data_dir: server.folder.path().to_owned(),
         listen: "127.0.0.1:0".to_owned(),
