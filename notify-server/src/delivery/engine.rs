@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use super::EngineConfig;
 use super::job::Job;
 use super::lane::{Lane, LaneRun};
+use super::news;
 use super::shared::{Shared, Surroundings};
 use super::standing;
 use super::view::EngineView;
@@ -131,6 +132,10 @@ impl EngineRun {
         let heartbeat = self.shared.config.among_others.then(|| {
             // On its own, so that a look that takes long does not make others take us for dead.
             AbortOnDrop(tokio::spawn(standing::keep(self.shared.clone())))
+        });
+        let _news = self.shared.config.among_others.then(|| {
+            // A gate that closed is told while lanes come to their end.
+            AbortOnDrop(tokio::spawn(news::keep(self.shared.clone())))
         });
         while !self.shared.stop.asked() {
             // Ahead of the look: what is committed from here on may not be seen by it.

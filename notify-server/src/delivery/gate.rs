@@ -8,14 +8,18 @@
 //!                         └─────────── any other answer ────────┘
 //! ```
 
+mod others;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use notify_core::Timestamp;
 
-use crate::changes::{Changes, Heard};
+use crate::changes::{Changes, Heard as ChangesHeard};
 use crate::providers::{Certainty, Reason};
 use crate::telemetry::Pause;
+
+pub(crate) use self::others::{Heard, Hearer, Others};
 
 /// State of a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +100,8 @@ pub(crate) struct Gate {
     was_held: AtomicBool,
     /// Pauses in a row that did not help.
     pauses_in_a_row: AtomicU32,
+    /// The other servers, where there may be some.
+    others: Option<Others>,
 }
 
 /// First pause of a provider that fails, in milliseconds; it doubles.
@@ -108,8 +114,9 @@ const FAILURES_IN_A_ROW_MAX: u32 = 20;
 const STOPPED_LOOK_MS: i64 = 3_600_000;
 
 impl Gate {
-    pub(crate) fn new(probe_every_ms: i64) -> Self {
+    pub(crate) fn new(probe_every_ms: i64, others: Option<Others>) -> Self {
         Self {
+            others,
             state: Mutex::new(GateState::Open),
             changed: Changes::default(),
             probe_every_ms,
@@ -309,10 +316,14 @@ impl Gate {
 
     /// Opens whatever the state: the provider was configured anew, or released.
     pub(crate) fn open(&self) {
+        self.reset();
+        self.change(|_| Some(GateState::Open));
+    }
+
+    fn reset(&self) {
         self.failures_in_a_row.store(0, Ordering::Release);
         self.pauses_in_a_row.store(0, Ordering::Release);
         self.was_held.store(false, Ordering::Release);
-        self.change(|_| Some(GateState::Open));
     }
 
     /// Wakes whoever waits at the gate, to look again at something else.
@@ -321,7 +332,7 @@ impl Gate {
     }
 
     /// Hears of every change.
-    pub(crate) fn subscribe(&self) -> Heard {
+    pub(crate) fn subscribe(&self) -> ChangesHeard {
         self.changed.subscribe()
     }
 
@@ -329,6 +340,9 @@ impl Gate {
         let mut state = self.lock();
         if let Some(next) = next(&state) {
             *state = next;
+            if let Some(others) = &self.others {
+                others.changed();
+            }
             drop(state);
             self.changed.tell();
         }

@@ -4,6 +4,7 @@
 
 mod hand;
 mod hearing;
+mod others;
 mod pages;
 mod purge;
 mod retry_count;
@@ -29,7 +30,7 @@ use self::purge::PurgeWindow;
 use self::retry_count::{Counting, RetryCount};
 use self::services::Services;
 use self::throttled::Throttled;
-use super::gate::{Admission, Gate};
+use super::gate::{Admission, Gate, Others};
 use super::job::Job;
 use super::pace::{ChatPace, Pace};
 use super::shared::Shared;
@@ -93,11 +94,14 @@ struct Inbox {
 
 impl Lane {
     pub(crate) fn new(app: AppNo, platform: Platform, shared: Arc<Shared>) -> Arc<Self> {
+        let among = shared.config.among_others.then(|| shared.news.clone());
+        let others = among.clone().map(|news| Others::new(news, (app, platform)));
+        let probe_every_ms = shared.config.retry.probe_every_ms;
         let lane = Arc::new(Self {
             app,
             platform,
-            gate: Gate::new(shared.config.retry.probe_every_ms),
-            services: Services::new(shared.config.retry.probe_every_ms),
+            gate: Gate::new(probe_every_ms, others),
+            services: Services::new(probe_every_ms, among.map(|news| (news, (app, platform)))),
             pace: Pace::default(),
             own_pace: Pace::default(),
             chats: ChatPace::default(),
@@ -364,6 +368,7 @@ pub(crate) fn hear(lane: &Lane, change: Change) {
         Change::ProviderChanged(..)
         | Change::AppChanged(_)
         | Change::PurgeStopped(..)
+        | Change::ChannelTold(..)
         | Change::NotificationDue
         | Change::NotificationScheduled
         | Change::NotificationCanceled(_)

@@ -18,6 +18,7 @@ mod gate;
 mod job;
 mod lane;
 mod marks;
+mod news;
 mod pace;
 mod page;
 mod retries;

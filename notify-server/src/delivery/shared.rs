@@ -15,6 +15,7 @@ use super::gate::GateState;
 use super::job::Job;
 use super::lane::{Lane, hear};
 use super::marks::Marks;
+use super::news::News;
 use super::slots::Slots;
 use super::standing::Standing;
 use super::stop::StopSign;
@@ -73,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) marks: Marks,
     pub(crate) stop: StopSign,
     pub(crate) standing: Standing,
+    /// What is told to other servers, and asked of them.
+    pub(crate) news: Arc<News>,
     /// Something may be due that the engine does not know of.
     pub(crate) wake: Notify,
     /// When the engine looks next by itself; not before it is told, while it looks.
@@ -130,6 +133,7 @@ impl Shared {
             metrics: around.metrics,
             ended: CancellationToken::new(),
             standing: Standing::new(config.among_others),
+            news: Arc::default(),
             config,
             epoch,
             marks: Marks::default(),
@@ -285,6 +289,7 @@ impl ChangeListener for Shared {
             | Change::PurgeStopped(..)
             | Change::Everything => {
                 if change == Change::Everything {
+                    self.news.ask();
                     self.standing.ask_for_unread();
                     self.wake.notify_one();
                 }
@@ -292,6 +297,7 @@ impl ChangeListener for Shared {
                     hear(lane, change);
                 }
             }
+            Change::ChannelTold(..) => self.news.ask(),
             Change::CampaignChanged(_)
             | Change::FeedDue
             | Change::FeedChanged(_)

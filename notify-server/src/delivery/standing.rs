@@ -83,6 +83,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
                 let servers_before = shared.standing.servers();
                 shared.standing.renew(beat.lease_until, others);
                 shared.committed();
+                shared.news.ask();
                 if servers_before != shared.standing.servers() {
                     shared.paces_changed();
                 }

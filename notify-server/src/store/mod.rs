@@ -8,6 +8,7 @@
 mod app;
 mod campaign;
 mod change;
+mod channel;
 #[cfg(any(test, feature = "testing"))]
 pub mod contract;
 mod delivery;
@@ -37,6 +38,7 @@ mod webhook;
 pub use app::*;
 pub use campaign::*;
 pub use change::*;
+pub use channel::*;
 pub use delivery::*;
 pub use device::*;
 pub use engagement::*;
@@ -69,6 +71,7 @@ pub trait Store:
     + DeviceStore
     + NotificationStore
     + DeliveryStore
+    + ChannelStore
     + CampaignStore
     + FeedStore
     + PollStore

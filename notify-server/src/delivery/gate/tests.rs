@@ -1,5 +1,7 @@
 //! The states of a gate.
 
+mod others;
+
 use super::*;
 
 const MINUTE_MS: i64 = 60_000;
@@ -10,7 +12,7 @@ fn at(ms: i64) -> Timestamp {
 
 #[test]
 fn a_held_gate_lets_one_probe_out_a_minute() {
-    let gate = Gate::new(MINUTE_MS);
+    let gate = Gate::new(MINUTE_MS, None);
     assert_eq!(gate.admit(at(0)), Admission::Go);
     let held = |news| Refusal::Held { news };
     assert_eq!(gate.hold(&"InvalidProviderToken".into(), at(0)), held(true));
@@ -32,7 +34,7 @@ fn a_held_gate_lets_one_probe_out_a_minute() {
 #[test]
 fn the_first_refusal_is_doubted_and_the_second_holds() {
     let reason = "PERMISSION_DENIED".into();
-    let gate = Gate::new(MINUTE_MS);
+    let gate = Gate::new(MINUTE_MS, None);
     assert_eq!(gate.refused(&reason, at(0)), Refusal::Doubted);
     assert!(!gate.is_held(at(0)));
     assert_eq!(gate.admit(at(0)), Admission::Go, "the probe");
@@ -48,7 +50,7 @@ fn the_first_refusal_is_doubted_and_the_second_holds() {
 
 #[test]
 fn a_late_good_answer_does_not_open_a_held_gate() {
-    let gate = Gate::new(MINUTE_MS);
+    let gate = Gate::new(MINUTE_MS, None);
     gate.hold(&"InvalidProviderToken".into(), at(0));
     gate.answered();
     assert_eq!(gate.admit(at(1)), Admission::Wait(at(MINUTE_MS)));
@@ -56,7 +58,7 @@ fn a_late_good_answer_does_not_open_a_held_gate() {
 
 #[test]
 fn a_lost_probe_is_followed_by_another() {
-    let gate = Gate::new(MINUTE_MS);
+    let gate = Gate::new(MINUTE_MS, None);
     gate.hold(&"invalid_grant".into(), at(0));
     assert_eq!(gate.admit(at(MINUTE_MS)), Admission::Go);
     assert_eq!(gate.admit(at(2 * MINUTE_MS)), Admission::Go);
@@ -64,7 +66,7 @@ fn a_lost_probe_is_followed_by_another() {
 
 #[test]
 fn an_outage_is_probed_more_seldom_each_time_until_an_answer_comes() {
-    let gate = Gate::new(MINUTE_MS);
+    let gate = Gate::new(MINUTE_MS, None);
     assert!(gate.failed(Certainty::NotProcessed, at(0)));
     assert!(!gate.failed(Certainty::NotProcessed, at(0)), "failures of one wave count once");
     assert_eq!(gate.admit(at(0)), Admission::Wait(at(1_000)));
@@ -82,7 +84,7 @@ fn an_outage_is_probed_more_seldom_each_time_until_an_answer_comes() {
 
 #[test]
 fn failures_count_when_many_come_in_a_row() {
-    let gate = Gate::new(MINUTE_MS);
+    let gate = Gate::new(MINUTE_MS, None);
     for nth in 1..FAILURES_IN_A_ROW_MAX {
         assert!(!gate.failed(Certainty::Failed, at(0)), "{nth}");
     }
@@ -97,7 +99,7 @@ fn failures_count_when_many_come_in_a_row() {
 
 #[test]
 fn a_cut_connection_closes_no_gate_and_ends_a_probe() {
-    let gate = Gate::new(60_000);
+    let gate = Gate::new(60_000, None);
     for _ in 0..1_000 {
         assert!(!gate.failed(Certainty::Unknown, at(0)));
     }
@@ -115,7 +117,7 @@ fn a_cut_connection_closes_no_gate_and_ends_a_probe() {
 
 #[test]
 fn what_is_stopped_opens_for_an_administrator_alone() {
-    let gate = Gate::new(MINUTE_MS);
+    let gate = Gate::new(MINUTE_MS, None);
     assert!(gate.stop() && !gate.stop());
     gate.answered();
     gate.pause(at(5));
@@ -128,7 +130,7 @@ fn what_is_stopped_opens_for_an_administrator_alone() {
 
 #[test]
 fn a_pause_ends_with_its_time_and_the_longer_one_stands() {
-    let gate = Gate::new(MINUTE_MS);
+    let gate = Gate::new(MINUTE_MS, None);
     gate.pause(at(5_000));
     gate.pause(at(3_000));
     assert_eq!(gate.admit(at(4_999)), Admission::Wait(at(5_000)));

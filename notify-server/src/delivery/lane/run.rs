@@ -126,8 +126,8 @@ impl LaneRun {
         Ok(())
     }
 
-    /// Learns what stood before this process: whether the lane is stopped, and how many retries are
-    /// open. Ahead of everything else, so that nothing goes out of a lane that is stopped.
+    /// Learns what stood before this process: whether the lane is stopped, what other servers say of
+    /// it, and how many retries are open. Ahead of everything else, so that nothing goes out of a lane that is stopped.
     async fn begin(&mut self) -> Result<(), StoreError> {
         let shared = self.lane.shared.clone();
         let version = self.lane.provider_version();
@@ -135,6 +135,9 @@ impl LaneRun {
         // One released meanwhile is not stopped again.
         if stopped && version == self.lane.provider_version() {
             self.lane.stop_sending();
+        }
+        if shared.config.among_others {
+            self.lane.hear_others().await?;
         }
         self.count_retries().await?;
         self.begun = true;

@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use notify_core::Timestamp;
+use notify_core::{Platform, Timestamp};
 
-use crate::delivery::gate::{Admission, Gate, GateState};
+use crate::delivery::gate::{Admission, Gate, GateState, Others};
+use crate::delivery::news::News;
+use crate::store::AppNo;
 use crate::telemetry::Pause;
 
 /// Most services that a lane tells apart: subscriptions name them, and anybody may subscribe.
@@ -19,6 +21,8 @@ const SERVICES_MAX: usize = 64;
 pub(crate) struct Services {
     known: Mutex<HashMap<Box<str>, Arc<Service>>>,
     probe_every_ms: i64,
+    /// The other servers, where there may be some.
+    among: Option<(Arc<News>, (AppNo, Platform))>,
 }
 
 /// One of them.
@@ -29,8 +33,22 @@ pub(crate) struct Service {
 }
 
 impl Services {
-    pub(crate) fn new(probe_every_ms: i64) -> Self {
-        Self { known: Mutex::default(), probe_every_ms }
+    pub(crate) fn new(probe_every_ms: i64, among: Option<(Arc<News>, (AppNo, Platform))>) -> Self {
+        Self { known: Mutex::default(), probe_every_ms, among }
+    }
+
+    /// The service of that name, unless it has to share one with others.
+    pub(super) fn known(&self, name: &str) -> Option<Arc<Service>> {
+        let service = self.of(name);
+        let known = self.known.lock().expect("no holder of the services panics");
+        known.contains_key(name).then_some(service)
+    }
+
+    /// Those of which other servers are told.
+    pub(super) fn told(&self) -> Vec<(Box<str>, Arc<Service>)> {
+        let known = self.known.lock().expect("no holder of the services panics");
+        let named = known.iter().filter(|(name, _)| !name.is_empty());
+        named.map(|(name, service)| (name.clone(), service.clone())).collect()
     }
 
     /// The service of that name.
@@ -45,8 +63,11 @@ impl Services {
         }
         let name = if known.len() < SERVICES_MAX { name } else { "" };
         let service = known.entry(name.into()).or_insert_with(|| {
+            // What several share is nobody's word about one of them.
+            let among = self.among.clone().filter(|_| !name.is_empty());
+            let others = among.map(|(news, of)| Others::new(news, of));
             Arc::new(Service {
-                gate: Gate::new(self.probe_every_ms),
+                gate: Gate::new(self.probe_every_ms, others),
                 in_flight: AtomicUsize::new(0),
                 refusals_in_a_row: AtomicU16::new(0),
             })

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::super::{Configured, Engine, EngineConfig, ProviderSource, Surroundings};
+use crate::channel::ChannelState;
 use crate::clock::ManualClock;
 use crate::payload::{Outgoing, TooLarge};
 use crate::providers::{
@@ -331,6 +332,37 @@ impl Rig {
         self.others.pop().expect("another runs").abort().await;
     }
 
+    /// How the channel of Android stands for the server, and for the others.
+    pub(super) fn states(&self) -> Vec<ChannelState> {
+        let engines = self.engine.iter().chain(&self.others);
+        engines.map(|engine| engine.channels().state(self.app, Platform::Android)).collect()
+    }
+
+    /// Returns once the channel stands as wanted for every server.
+    pub(super) async fn until_states(&self, wanted: impl Fn(&ChannelState) -> bool) {
+        let waited = async {
+            // What servers tell each other is no commit of the engine's.
+            while !self.states().iter().all(&wanted) {
+                let mut progress = self.progress();
+                let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
+            }
+        };
+        if tokio::time::timeout(WAIT_MAX, waited).await.is_err() {
+            panic!("not in time: {:?}", self.states());
+        }
+    }
+
+    /// Returns once something of a platform was told to other servers.
+    pub(super) async fn store_told(&self, platform: Platform) {
+        let waited = async {
+            let of = Some((self.app, platform));
+            while self.store.channels_told(of, 0, 1).await.unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, waited).await.expect("told in time");
+    }
+
     /// Runs a statement on the file of the store, beside it.
     pub(super) fn sabotage(&self, sql: &str) {
         SqliteStore::sabotage(&self.folder.path().join("notify.db"), sql);
@@ -450,6 +482,23 @@ impl Rig {
         match tokio::time::timeout(WAIT_MAX, waited).await {
             Ok(record) => record,
             Err(_) => panic!("not in time: {:?}", self.read(id).await),
+        }
+    }
+
+    /// Returns once a notification reads back as wanted, whichever server committed it.
+    pub(super) async fn until_read(
+        &self,
+        id: &NotificationId,
+        wanted: impl Fn(&NotificationRecord) -> bool,
+    ) {
+        let waited = async {
+            while !wanted(&self.read(id).await) {
+                let mut progress = self.progress();
+                let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
+            }
+        };
+        if tokio::time::timeout(WAIT_MAX, waited).await.is_err() {
+            panic!("not in time: {:?}", self.read(id).await);
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod app;
 mod campaign;
+mod channel;
 mod connection;
 mod cursor;
 mod day;

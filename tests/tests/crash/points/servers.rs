@@ -1,14 +1,18 @@
-//! The points of a server among others: it says that it lives, and that it leaves.
+//! The points of a server among others: it says that it lives, what it learns of a provider, and that
+//! it leaves.
 
 use anyhow::{Context, Result, ensure};
-use notify_tests::Installation;
+use http::Method;
+use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_tests::{Caller, Installation, Survivor};
 
 use super::{STAGES, dying, ensure_aborted};
-use crate::launch;
+use crate::load::Load;
+use crate::{CREDIT, FEW, launch};
 
 /// What is ended here.
 pub(super) fn operations() -> Vec<&'static str> {
-    vec!["heartbeat", "leave"]
+    vec!["heartbeat", "leave", "tell_channel"]
 }
 
 #[tokio::test]
@@ -37,5 +41,42 @@ async fn a_server_that_ends_while_it_says_that_it_lives_or_leaves_is_in_nobodys_
     let server = normal.start().await?;
     let status = server.terminate().await?;
     ensure!(status.success(), "{status}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_ends_while_it_tells_of_a_channel_holds_nobody_for_good() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let installation = Installation::make();
+    let settings = installation.settings();
+    let data_dir = folder.path().join("data");
+    let mut server = Survivor::start(launch(&data_dir).installation(&settings)).await?;
+    let load = Load::prepare_with(&server, 1, &folder.path().join("ledger"), FEW).await?;
+    server.kill(CREDIT).await?;
+    server.sandbox.script(Rule::on(Provider::Fcm, Answer::reason("PERMISSION_DENIED")))?;
+    for stage in STAGES {
+        let dying = dying(&data_dir, "tell_channel", stage, 1).installation(&settings);
+        let status = match server.begin_again_as(&dying, CREDIT).await? {
+            Some(status) => status,
+            None => {
+                load.ask_once(&server, stage).await?;
+                server.ended(CREDIT).await.with_context(|| format!("tell_channel {stage}"))?
+            }
+        };
+        ensure_aborted(status).with_context(|| format!("tell_channel {stage}"))?;
+    }
+    server.sandbox.clear();
+    server.start_again().await?;
+    let admin = Caller::admin(&server.origin.borrow(), &server.admin_key)?;
+    let apps = admin.get("/admin/v1/apps").await?;
+    for app in apps["apps"].as_array().context("apps")? {
+        let id = app["id"].as_str().context("an app")?;
+        let path = format!("/admin/v1/apps/{id}/providers/fcm/resume");
+        // The first application has no provider.
+        admin.send(&Method::POST, &path, "{}".to_owned()).await?;
+    }
+    load.drain(&server).await?;
+    server.stop().await?;
+    server.sandbox.stop().await;
     Ok(())
 }

@@ -54,6 +54,7 @@ pub(super) fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
         "delete from device_counts where app_no = ?1",
         "delete from day_counts where app_no = ?1",
         "delete from purge_guards where app_no = ?1",
+        "delete from channel_states where app_no = ?1",
         "delete from device_zones where app_no = ?1",
         "delete from campaigns where app_no = ?1",
         "delete from feeds where app_no = ?1",

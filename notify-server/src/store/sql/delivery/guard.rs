@@ -4,6 +4,7 @@
 
 use notify_core::{IosEnv, Platform, ProviderKind, Timestamp};
 
+use super::super::channel;
 use super::super::device::count_revived;
 use super::super::row::env_code;
 use super::super::writer::WriteTx;
@@ -41,6 +42,7 @@ pub(super) fn allows(
             revive(tx, key)?;
         }
         tx.changed(Change::PurgeStopped(place.0, place.1));
+        channel::stopped(tx, (place.0, place.1), dead.at)?;
     }
     write(tx, place, &guard, dead.at)?;
     Ok(!guard.stopped)
@@ -63,13 +65,14 @@ pub(super) fn is_stopped(
 
 /// Begins anew: an administrator looked, or changed the credentials.
 pub(in crate::store::sql) fn release(
-    tx: &WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     app: AppNo,
     provider: ProviderKind,
 ) -> Result<(), StoreError> {
     for platform in Platform::ALL.into_iter().filter(|platform| platform.provider() == provider) {
         tx.prepare_cached("delete from purge_guards where app_no = ?1 and platform = ?2")?
             .execute(params![app.0, platform_code(platform)])?;
+        channel::released(tx, app, platform)?;
     }
     Ok(())
 }

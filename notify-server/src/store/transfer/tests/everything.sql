@@ -49,6 +49,8 @@ insert into webhook_messages (no, webhook_no, id, type, at, started_at, due_at, 
 insert into web_access values (1, '{"allowed_origins":[]}');
 insert into device_secrets values (8796093022209, randomblob(32));
 insert into provider_tokens values (randomblob(32), randomblob(90), 1, -7, 3), (zeroblob(32), x'', 1, 0, null);
+insert into channel_states (no, app_no, platform, service, state, reason, until, told_by, at) values
+    (4, 1, 0, '', 2, 'PERMISSION_DENIED', 9, -5, 1), (6, 1, 2, 'https://push.example', 0, null, null, null, 1);
 -- Rows that are gone: their numbers are not given again.
 insert into tags values (40, 1, 'gone', 0, 0);
 delete from tags where no = 40;
