@@ -66,7 +66,12 @@ NOTIFY_TEST_BACKEND=postgres cargo test -p notify-server --all-features --test a
 
 step "end-to-end tests on PostgreSQL"
 NOTIFY_TEST_BACKEND=postgres cargo test -p notify-tests --all-features \
-  --test api_end_to_end --test delivery --test webhooks
+  --test api_end_to_end --test delivery --test webhooks --test polls --test isolation
+
+step "crash tests on PostgreSQL"
+# They wait for leases of the dead more than for the processor: many run at once.
+NOTIFY_TEST_BACKEND=postgres NOTIFY_CRASH_RUNS=5 cargo test -p notify-tests --all-features \
+  --test crash -- --test-threads=6 points kills_at
 
 step "examples"
 for example in examples/src/bin/*.rs; do

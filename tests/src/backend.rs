@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use notify_server::config::{Config, Sources};
@@ -43,6 +43,19 @@ impl Backend {
             Ok(other) => panic!("{VARIABLE}={other}: neither sqlite nor postgres"),
         }
     }
+}
+
+/// Looks at the database that stands for a folder.
+///
+/// # Errors
+/// When none does.
+pub(crate) fn with_database_of<T>(
+    data_dir: &Path,
+    look: impl FnOnce(&TestDatabase) -> T,
+) -> Result<T> {
+    let all = INSTALLATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let its = all.get(data_dir).context("a server was started on this folder")?;
+    Ok(look(its.database()))
 }
 
 /// A PostgreSQL database in the place of a data folder's file.

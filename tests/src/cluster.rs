@@ -28,7 +28,7 @@ end() {
 trap 'end "$1"' EXIT
 run() {
     pg_ctl -D "$data" -w -t 50 -l "$1/log" \
-        -o "-p $port -k $1 -c listen_addresses=127.0.0.1 -c max_connections=100
+        -o "-p $port -c unix_socket_directories= -c listen_addresses=127.0.0.1 -c max_connections=100
             -c wal_receiver_status_interval=1 -c wal_retrieve_retry_interval=200ms" start
 }
 while read -r order of; do

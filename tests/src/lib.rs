@@ -11,6 +11,7 @@ mod command;
 mod disk_fault;
 mod fault_proxy;
 mod journal;
+mod kept;
 mod ledger;
 mod people;
 mod process;
@@ -32,6 +33,7 @@ pub use command::{Following, Notify, Output};
 pub use disk_fault::DiskFault;
 pub use fault_proxy::{Fault, FaultProxy, Side};
 pub use journal::{Arrival, Journal};
+pub use kept::Kept;
 pub use ledger::{Asked, Entry, Ledger, Said};
 pub use people::{Crowd, Tenant};
 pub use process::{Launch, ServerProcess, back_up};
@@ -41,7 +43,6 @@ pub use server::{
 pub use site::Site;
 pub use survivor::Survivor;
 pub use tight_disk::TightDisk;
-pub use told::{ensure_settled, ensure_whole};
 pub use wait::{completed, tomorrow, until};
 pub use world::{Route, World, body, routes, template};
 

@@ -1,11 +1,8 @@
-//! What the server says at the end of a run: over its API, and in its file.
+//! What the server says at the end of a run, over its API.
 
-use std::path::Path;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use notify_client::Client;
 use notify_core::{ListDeliveries, NotificationRecord, PageQuery};
-use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
 use crate::checker::Told;
@@ -14,14 +11,6 @@ use crate::checker::Told;
 const NOTIFICATIONS: u32 = 100;
 /// Deliveries of a page: the most there are (B10).
 const PAGE_ROWS: u32 = 1_000;
-
-/// Rows that must be gone when everything is over, by table and condition.
-const UNFINISHED: [(&str, &str); 4] = [
-    ("notifications", "status in ('queued', 'sending')"),
-    ("dispatches", "completed_at is null or open_pages > 0 or open_retries > 0"),
-    ("pages", "finished = 0 or retrying > 0"),
-    ("retries", "outcome is null"),
-];
 
 impl Told {
     /// Reads every notification of an application with what became of each device.
@@ -58,32 +47,4 @@ impl Told {
             deliveries,
         })
     }
-}
-
-/// Checks the file of a server that has stopped: it is whole, and nothing in it is unfinished.
-///
-/// # Errors
-/// When it is not.
-pub fn ensure_settled(database: &Path) -> Result<()> {
-    let connection = ensure_whole(database)?;
-    for (table, condition) in UNFINISHED {
-        let sql = format!("select count(*) from {table} where {condition}");
-        let stuck: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
-        ensure!(stuck == 0, "{stuck} rows of {table} are stuck: {condition}");
-    }
-    Ok(())
-}
-
-/// Checks that a file is no damaged one, and answers a connection that can only read it.
-///
-/// # Errors
-/// When it is damaged.
-pub fn ensure_whole(database: &Path) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(database, flags)
-        .with_context(|| database.display().to_string())?;
-    connection.pragma_update(None, "query_only", true)?;
-    let said: String = connection.query_row("pragma integrity_check", [], |row| row.get(0))?;
-    ensure!(said == "ok", "{}: {said}", database.display());
-    Ok(connection)
 }

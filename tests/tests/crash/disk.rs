@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use http::Method;
-use notify_tests::{Caller, DiskFault, Survivor, TightDisk, ensure_settled, until};
+use notify_tests::{Caller, DiskFault, Kept, Survivor, TightDisk, until};
 use serde_json::json;
 
 use crate::load::{Load, settle};
@@ -77,6 +77,7 @@ async fn a_full_disk_stops_accepting_and_nothing_else() -> Result<()> {
     // What was asked and what was logged is written down elsewhere.
     let outside = tempfile::tempdir()?;
     let launch = launch(&data_dir)
+        .on_file()
         .within(within.iter().map(String::as_str))
         .log("error", &outside.path().join("log"));
     let mut server = Survivor::start(launch).await?;
@@ -108,14 +109,14 @@ async fn a_full_disk_stops_accepting_and_nothing_else() -> Result<()> {
     server.sandbox.stop().await;
     let copy = outside.path().join("notify.db");
     std::fs::copy(disk.path("data/notify.db")?, &copy)?;
-    ensure_settled(&copy)
+    Kept::file(&copy)?.ensure_settled()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_fails_costs_nothing_that_was_answered() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let data_dir = folder.path().join("data");
-    let launch = launch(&data_dir).log("error", &folder.path().join("log"));
+    let launch = launch(&data_dir).on_file().log("error", &folder.path().join("log"));
     let mut server = Survivor::start(launch).await?;
     let mut load = Load::prepare(&server, TENANTS, &folder.path().join("ledger")).await?;
     let mut rng = Rng::with_seed(setting("NOTIFY_CRASH_SEED").unwrap_or_default());

@@ -11,7 +11,7 @@ use notify_client::Client;
 use notify_core::{CreateNotification, NotificationStatus, PageQuery, Platform};
 use notify_server::sandbox::{Action, Answer, Provider, Rule};
 use notify_tests::{
-    Asked, Crowd, History, Ledger, Said, Survivor, Tenant, Told, Verdict, ensure_settled, until,
+    Asked, Crowd, History, Kept, Ledger, Said, Survivor, Tenant, Told, Verdict, until,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -169,11 +169,11 @@ async fn drained(client: &Client) -> Result<()> {
     .await
 }
 
-/// Stops the server in order, and checks that its file is whole and nothing in it unfinished.
+/// Stops the server in order, and checks that what it kept is whole and nothing in it unfinished.
 pub(crate) async fn settle(mut server: Survivor, data_dir: &Path) -> Result<()> {
     server.stop().await?;
     server.sandbox.stop().await;
-    ensure_settled(&data_dir.join("notify.db"))
+    Kept::of(data_dir)?.ensure_settled()
 }
 
 /// One application's caller.

@@ -12,6 +12,7 @@ mod moving;
 mod outages;
 mod points;
 mod promotion;
+mod relief;
 mod repeats;
 mod restarts;
 mod servers;

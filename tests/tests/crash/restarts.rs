@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use notify_client::Client;
 use notify_core::PageQuery;
-use notify_tests::{ServerProcess, Survivor};
+use notify_tests::Survivor;
 
 use crate::load::{Load, settle};
 use crate::{CREDIT, launch, setting};
@@ -49,8 +49,9 @@ async fn a_hundred_restarts_in_a_row_lose_nothing() -> Result<()> {
 #[tokio::test]
 async fn a_second_server_on_the_same_file_is_refused() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let first = ServerProcess::start(folder.path()).await?;
-    let (status, said) = launch(folder.path()).ended().await?;
+    let launch = launch(folder.path()).on_file();
+    let first = launch.start().await?;
+    let (status, said) = launch.ended().await?;
     assert!(!status.success(), "{status}");
     assert_eq!(said.lines().count(), 1, "one line for people: {said}");
     assert!(
@@ -62,5 +63,5 @@ async fn a_second_server_on_the_same_file_is_refused() -> Result<()> {
     client.notifications().list(&PageQuery::default()).await?;
     // With the first one gone the file is free again, also when it was killed.
     first.kill().await?;
-    ServerProcess::start(folder.path()).await?.kill().await
+    launch.start().await?.kill().await
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result};
 use http::Method;
 use notify_client::notify_core::CheckFeed;
-use notify_tests::{Launch, TestServer, until};
+use notify_tests::{Kept, Launch, TestServer, until};
 use serde_json::{Value, json};
 
 use crate::host::{Host, Then, rss};
@@ -114,11 +114,12 @@ async fn a_fetch_that_a_kill_cut_off_is_done_again() -> Result<()> {
     until("it is being fetched", async || Ok((!host.requests().is_empty()).then_some(()))).await?;
     server.kill().await?;
     is_slow.store(false, Ordering::SeqCst);
-    // The claim of the dead process runs out by the clock: a file whose time has passed stands for it.
-    let database = rusqlite::Connection::open(folder.path().join("notify.db"))?;
-    let claimed = "update feeds set next_fetch_at = 0 where claims = 1 and status = 'pending'";
-    assert_eq!(database.execute(claimed, [])?, 1);
-    drop(database);
+    // The claim of the dead process runs out by the clock: a row whose time has passed stands for it.
+    let kept = Kept::of(folder.path())?;
+    let claimed = "where claims = 1 and status = 'pending'";
+    assert_eq!(kept.number(&format!("select count(*) from feeds {claimed}"))?, 1);
+    kept.change(&format!("update feeds set next_fetch_at = 0 {claimed}"))?;
+    drop(kept);
     let server = launch.start().await?;
     let caller = notify_tests::Caller::app(&server.origin, &key)?;
     let listed = caller.get("/v1/feeds").await?;

@@ -131,7 +131,7 @@ async fn is_readable(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_poll_that_is_none_and_a_disk_that_fails_are_told_in_words() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let server = Launch::on(folder.path()).start().await?;
+    let server = Launch::on(folder.path()).on_file().start().await?;
     let key = server.api_key.clone().context("the first start shows a key")?;
     let caller = Caller::app(&server.origin, &key)?;
     let (id, url) = poll(&caller).await?;

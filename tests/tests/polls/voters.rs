@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use notify_tests::{Launch, Survivor, ensure_whole};
+use notify_tests::{Kept, Launch, Survivor};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -142,7 +142,6 @@ async fn every_voter_counts_once_whatever_happens() -> Result<()> {
     server.stop().await?;
     server.sandbox.stop().await;
     rows_are_the_counts(folder.path())?;
-    ensure_whole(&folder.path().join("notify.db"))?;
     let per_second = votes as f64 / took.as_secs_f64();
     println!("S15: {votes} voters, {KILLS} kills, {per_second:.0} votes/s, counts exact");
     Ok(())
@@ -196,12 +195,9 @@ async fn judge(server: &Survivor, poll: &str, page: &Page, votes: u64) -> Result
 
 /// What is counted is what is kept, answer by answer, in every poll there is.
 fn rows_are_the_counts(data_dir: &std::path::Path) -> Result<()> {
-    let database = rusqlite::Connection::open(data_dir.join("notify.db"))?;
-    let differing: i64 = database.query_row(
+    let differing = Kept::of(data_dir)?.number(
         "select count(*) from poll_answers a where a.clicks <> (select count(*) from poll_visitors v
          where v.notification_no = a.notification_no and v.place = a.place)",
-        [],
-        |row| row.get(0),
     )?;
     ensure!(differing == 0, "{differing} answers count something else than their rows");
     Ok(())

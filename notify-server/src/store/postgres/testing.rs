@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::DatabaseUrl;
+use super::session::Session;
 use super::target::Target;
+use crate::store::sql::Row;
 
 /// Names a server to use in place of an own one: the url of a database whose user may make others.
 pub const URL_VARIABLE: &str = "NOTIFY_TEST_POSTGRES_URL";
@@ -147,6 +149,18 @@ impl TestDatabase {
     pub fn execute(&self, sql: &str) {
         execute(&self.url(), sql);
     }
+
+    /// The numbers that a query gives, one a row.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn numbers(&self, sql: &str) -> Vec<i64> {
+        on_session(&self.url(), |session| {
+            let rows = session.query(session.text(sql), &[]).expect("the query is right");
+            let number = |row| Row::Postgres(row).get(0).expect("it gives numbers");
+            rows.iter().map(number).collect()
+        })
+    }
 }
 
 impl Drop for TestDatabase {
@@ -155,16 +169,22 @@ impl Drop for TestDatabase {
     }
 }
 
-/// On a thread of its own: tests have runtimes, in which none other may begin.
 fn execute(url: &str, sql: &str) {
+    on_session(url, |session| {
+        session.batch_within(STATEMENT_WAIT, sql).expect("the statement is right");
+    });
+}
+
+/// On a thread of its own: tests have runtimes, in which none other may begin.
+fn on_session<T: Send>(url: &str, work: impl FnOnce(&Session) -> T + Send) -> T {
     let url: DatabaseUrl = url.parse().expect("the url of the server is one");
     let work = || {
         let target = Target::of(&url).expect("nothing beside the url is read");
         let session = target.connect().expect("the server can be connected to");
         session.execute_batch("set statement_timeout = 0").expect("the statement is right");
-        session.batch_within(STATEMENT_WAIT, sql).expect("the statement is right");
+        work(&session)
     };
-    std::thread::scope(|scope| scope.spawn(work).join()).expect("the statement was run");
+    std::thread::scope(|scope| scope.spawn(work).join()).expect("the work was done")
 }
 
 /// Starts a server; `None` when it ended at once.

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
-use notify_tests::{Caller, Reply, Survivor, World, ensure_whole};
+use notify_tests::{Caller, Kept, Reply, Survivor, World};
 use serde_json::Value;
 
 use super::table::{Ask, Call, PAGE_ORIGIN, calls, get};
@@ -116,7 +116,7 @@ async fn a_process_that_ends_in_any_call_has_done_it_whole_or_not_at_all() -> Re
     println!("T1b: {n} points of calls");
     server.stop().await?;
     server.sandbox.stop().await;
-    ensure_whole(&folder.path().join("notify.db"))?;
+    Kept::of(folder.path())?;
     Ok(())
 }
 

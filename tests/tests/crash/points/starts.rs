@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
-use notify_tests::{Caller, Launch, Survivor, ensure_whole};
+use notify_tests::{Caller, Kept, Launch, Survivor};
 use serde_json::{Value, json};
 
 use super::{STAGES, dying, ensure_aborted};
@@ -50,11 +50,7 @@ async fn a_first_start_that_ends_is_made_good() -> Result<()> {
 async fn an_admin_key_is_made_or_not() -> Result<()> {
     let folder = tempfile::tempdir()?;
     launch(folder.path()).start().await?.kill().await?;
-    let database = folder.path().join("notify.db");
-    let keys = || -> Result<i64> {
-        let count = "select count(*) from admin_keys";
-        Ok(ensure_whole(&database)?.query_row(count, [], |row| row.get(0))?)
-    };
+    let keys = || Kept::of(folder.path())?.number("select count(*) from admin_keys");
     for (stage, made) in STAGES.into_iter().zip([0, 1]) {
         let before = keys()?;
         let command = admin_key_create(&dying(folder.path(), "add_admin_key", stage, 1));
@@ -85,7 +81,7 @@ async fn a_stop_that_ends_early_loses_nothing() -> Result<()> {
     server.start_again().await?;
     server.caller()?.get("/v1/devices/d").await?;
     server.stop().await?;
-    ensure_whole(&folder.path().join("notify.db"))?;
+    Kept::of(folder.path())?;
     Ok(())
 }
 
@@ -114,9 +110,7 @@ async fn starts_that_end_go_on_with_what_is_over_and_what_is_erased() -> Result<
     assert_eq!(admin(&server)?.send(&Method::GET, &path, "").await?.status, 404);
     server.stop().await?;
     let left = "select count(*) from apps where status = 'erasing'";
-    let database = ensure_whole(&folder.path().join("notify.db"))?;
-    let left: i64 = database.query_row(left, [], |row| row.get(0))?;
-    assert_eq!(left, 0, "nothing is half erased");
+    assert_eq!(Kept::of(folder.path())?.number(left)?, 0, "nothing is half erased");
     Ok(())
 }
 
@@ -125,7 +119,6 @@ async fn a_fetch_that_ends_anywhere_is_done_again() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut server = Survivor::start(launch(folder.path())).await?;
     server.kill(CREDIT).await?;
-    let database = folder.path().join("notify.db");
     for operation in ["claim_feeds", "finish_feed"] {
         for stage in STAGES {
             let name = format!("{operation} {stage}");
@@ -137,8 +130,7 @@ async fn a_fetch_that_ends_anywhere_is_done_again() -> Result<()> {
             ensure_aborted(server.ended(CREDIT).await.with_context(|| name.clone())?)?;
             // Claims run out by the clock; here they have.
             let written = "update feeds set next_fetch_at = 0 where status = 'pending'";
-            ensure_whole(&database)?;
-            rusqlite::Connection::open(&database)?.execute(written, [])?;
+            Kept::of(folder.path())?.change(written)?;
         }
     }
     server.start_again().await?;
@@ -152,6 +144,6 @@ async fn a_fetch_that_ends_anywhere_is_done_again() -> Result<()> {
     })
     .await?;
     server.stop().await?;
-    ensure_whole(&database)?;
+    Kept::of(folder.path())?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
-use notify_tests::{Survivor, ensure_whole, until};
+use notify_tests::{Backend, Kept, Survivor, until};
 use serde_json::{Value, json};
 
 use super::{STAGES, dying, ensure_aborted};
@@ -45,9 +45,12 @@ async fn a_message_is_told_whatever_point_of_it_a_process_ends_at() -> Result<()
         assert_eq!(attempts.len(), told + 1, "{operation} {stage}");
         assert!(attempts.iter().all(|one| one["attempts"] == 1), "{attempts:?}");
     }
-    for (operation, stage) in
-        ["release_messages", "trim_events"].iter().flat_map(|o| STAGES.map(|s| (o, s)))
-    {
+    // Of several servers none frees what another one claimed: those claims run out.
+    let at_starts: &[&str] = match Backend::chosen() {
+        Backend::Sqlite => &["release_messages", "trim_events"],
+        Backend::Postgres => &["trim_events"],
+    };
+    for (operation, stage) in at_starts.iter().flat_map(|o| STAGES.map(|s| (o, s))) {
         server.kill(CREDIT).await?;
         let dying = dying(folder.path(), operation, stage, 1);
         ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
@@ -66,6 +69,6 @@ async fn a_message_is_told_whatever_point_of_it_a_process_ends_at() -> Result<()
     }
     server.stop().await?;
     server.sandbox.stop().await;
-    ensure_whole(&folder.path().join("notify.db"))?;
+    Kept::of(folder.path())?;
     Ok(())
 }
