@@ -158,6 +158,7 @@ pub fn transfer(
     };
     let tables = Table::all(&sqlite.connection).map_err(sqlite.failing(Step::Opening, "tables"))?;
     let id = agree(&source, &target, &tables, at_ms)?;
+    freeze(&source, id)?;
     let copied = copy::copy(&source, &target, &tables, watch)?;
     let tables = copy::compare(&source, &target, &tables, watch)?;
     end(&source, &target, id, at_ms)?;
@@ -201,6 +202,16 @@ fn agree(
     }
 }
 
+/// From here on nothing in the source changes; a subcommand that was quicker took the mark away.
+fn freeze(source: &Side, id: [u8; 16]) -> Result<(), TransferError> {
+    let failed = source.failing(Step::Opening, "moves");
+    source.freeze().map_err(&failed)?;
+    match source.mark().map_err(&failed)? {
+        Some(mark) if mark.id == id => Ok(()),
+        _ => Err(TransferError::Written(source.place.clone())),
+    }
+}
+
 fn refuse_rows(target: &Side, tables: &[Table]) -> Result<(), TransferError> {
     for table in tables {
         let rows = target.last_key(table).map_err(target.failing(Step::Opening, &table.name))?;
@@ -217,7 +228,7 @@ fn refuse_rows(target: &Side, tables: &[Table]) -> Result<(), TransferError> {
 fn end(source: &Side, target: &Side, id: [u8; 16], at_ms: i64) -> Result<(), TransferError> {
     let (state, place) = (MoveState::Left, target.place.clone());
     source
-        .set_mark(Some(&MoveMark { state, id, place, at: at_ms }))
+        .leave(&MoveMark { state, id, place, at: at_ms })
         .map_err(source.failing(Step::Ending, "moves"))?;
     target.set_mark(None).map_err(target.failing(Step::Ending, "moves"))
 }

@@ -76,6 +76,27 @@ impl Side {
         self.durably(|| mark_move(&self.connection, mark))
     }
 
+    /// Has a source stay as it is until it is left, or this ends. Subcommands write to a file without
+    /// the lock of its server.
+    pub(super) fn freeze(&self) -> Result<()> {
+        match self.connection {
+            Connection::Sqlite(_) => self.connection.begin_write(),
+            // Every writer waits for the lock that is held.
+            Connection::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// Marks a source that was frozen, durably.
+    pub(super) fn leave(&self, mark: &MoveMark) -> Result<()> {
+        match self.connection {
+            Connection::Sqlite(_) => {
+                mark_move(&self.connection, Some(mark))?;
+                self.connection.commit()
+            }
+            Connection::Postgres(_) => self.set_mark(Some(mark)),
+        }
+    }
+
     /// Does something in a transaction.
     pub(super) fn durably(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         self.connection.begin_write()?;

@@ -265,6 +265,21 @@ fn a_writer_in_the_source_is_refused() {
 }
 
 #[test]
+fn a_subcommand_waits_for_the_end_of_a_move() {
+    let home = Installation::new();
+    let path = home.folder.path().join("notify.db");
+    let mut refused = Vec::new();
+    let watch = |now: Progress<'_>| {
+        if now.step == Step::Comparing && now.table == "tags" && refused.is_empty() {
+            let beside = SqliteOptions { lock: false, readers: 1 };
+            refused.push(SqliteStore::open(&path, beside).map(drop).unwrap_err());
+        }
+    };
+    watched(&home.file(), &home.postgres(), watch).unwrap();
+    assert!(matches!(refused[..], [sqlite::OpenError::Database { .. }]), "{refused:?}");
+}
+
+#[test]
 fn places_are_read_and_shown_without_their_password() {
     for (text, expected) in [
         ("sqlite:/d/notify.db", Ok("/d/notify.db")),
