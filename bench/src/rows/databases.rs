@@ -155,6 +155,10 @@ impl Database<'_> {
         let servers = (0..count).map(|_| self.serve()).collect::<anyhow::Result<Vec<_>>>()?;
         let caller = Caller { address: servers[0].address, keys: self.seed.keys.clone() };
         caller.send_to(&sandbox, &PROVIDERS).await?;
+        if let Some(postgres) = self.postgres {
+            // What was written before is on disk before.
+            postgres.ask("checkpoint")?;
+        }
         let (before, commits_before) = (self.used(&servers)?, commits(&servers).await?);
         let started = Instant::now();
         caller.fan_out(&notification(&["android", "ios"], None), devices).await?;
