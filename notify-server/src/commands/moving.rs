@@ -1,6 +1,6 @@
 //! `notify-server move`: the whole installation to the other kind of database.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::thread;
 use std::time::Instant;
 
@@ -28,9 +28,9 @@ pub(super) async fn carry(config: &Config, to: Option<String>) -> anyhow::Result
     let (began, at_ms) = (Instant::now(), SystemClock::start().now().as_ms());
     let (told_from, told_to) = (from.to_string(), to.to_string());
     let moved = apart(move || {
-        let bar = Bar::new();
+        let mut bar = Bar::new();
         let moved = transfer(&from, &to, at_ms, &mut |progress| bar.show(progress));
-        bar.0.finish_and_clear();
+        bar.bar.finish_and_clear();
         moved
     })
     .await?;
@@ -68,8 +68,12 @@ async fn apart<T: Send + 'static>(
     Ok(waits.await.map_err(|_| anyhow!("the move broke down"))??)
 }
 
-/// What a person sees meanwhile: a bar on a terminal, else a line a step.
-struct Bar(ProgressBar);
+/// What a person sees meanwhile, on standard error: a bar on a terminal, else a line a table.
+struct Bar {
+    bar: ProgressBar,
+    /// What the last line was about.
+    told: Option<(Step, String)>,
+}
 
 impl Bar {
     fn new() -> Self {
@@ -80,16 +84,28 @@ impl Bar {
         };
         let bar = ProgressBar::with_draw_target(None, target);
         bar.set_style(ProgressStyle::with_template(BAR).expect("the template is well-formed"));
-        Self(bar)
+        Self { bar, told: None }
     }
 
-    fn show(&self, Progress { step, table, rows, of }: Progress<'_>) {
-        if self.0.length() != Some(of) || self.0.position() > rows && step == Step::Comparing {
-            self.0.set_length(of);
-            self.0.reset_eta();
+    fn show(&mut self, Progress { step, table, rows, of }: Progress<'_>) {
+        let is_news = self
+            .told
+            .as_ref()
+            .is_none_or(|(before, about)| (*before, about.as_str()) != (step, table));
+        if is_news {
+            if self.told.as_ref().is_none_or(|(before, _)| *before != step) {
+                self.bar.set_length(of);
+                self.bar.reset();
+            }
+            self.told = Some((step, table.to_owned()));
+            self.bar.set_message(format!("{step} {table}"));
+            if self.bar.is_hidden() {
+                // Nobody may be there to read it.
+                let _ =
+                    writeln!(std::io::stderr(), "{step} {table} ({rows} of {of} rows are done)");
+            }
         }
-        self.0.set_position(rows);
-        self.0.set_message(format!("{step} {table}"));
+        self.bar.set_position(rows);
     }
 }
 

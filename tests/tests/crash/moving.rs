@@ -70,6 +70,7 @@ async fn what_is_moved_goes_on_and_nothing_is_lost() -> Result<()> {
     load.drain(&server).await?;
     let verdict = load.judge(&server).await?;
     verdict.ensure_sound()?;
+    ensure!(verdict.repeated() <= CREDIT, "{} repeats of one kill", verdict.repeated());
     println!("{} pairs, 0 lost, {} repeats", verdict.pairs, verdict.repeated());
     server.stop().await?;
     server.sandbox.stop().await;

@@ -4,6 +4,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
+use tokio_postgres::Row;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 
 use super::session::{Session, WRITE_LOCK, parameters};
@@ -24,6 +26,28 @@ impl Session {
     /// Takes the lock that every transaction takes that writes, for as long as this session stands.
     pub(in crate::store) fn keep_writers_off(&self) -> Result<()> {
         self.execute_batch(&format!("select pg_advisory_lock({WRITE_LOCK})"))
+    }
+
+    /// The rows of a statement until they have that many bytes, the one with which they do included.
+    /// The others are thrown away as they come.
+    pub(in crate::store) fn query_within(
+        &self,
+        text: usize,
+        values: &[Value<'_>],
+        bytes: usize,
+    ) -> Result<Vec<Row>> {
+        let statement = self.compiled(text, values, false)?;
+        self.ask(async {
+            let mut stream = pin!(self.client.query_raw(&statement, parameters(values)).await?);
+            let (mut rows, mut size) = (Vec::new(), 0);
+            while size < bytes
+                && let Some(row) = stream.try_next().await?
+            {
+                size += row.raw_size_bytes();
+                rows.push(row);
+            }
+            Ok(rows)
+        })
     }
 
     /// Inserts rows in one stream.

@@ -36,7 +36,7 @@ use self::hearing::Hearing;
 use self::open::{WriterSource, migrate};
 use self::target::Target;
 use crate::store::sql::{
-    Connection, Held, Listeners, Open, Parts, Readers, Source, SqlStore, Writer, admit,
+    Connection, Error, Held, Listeners, Open, Parts, Readers, Source, SqlStore, Writer, admit,
     resume_erasing,
 };
 
@@ -63,9 +63,10 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore
     let server = fastrand::u64(..);
     let mut source = WriterSource::new(Arc::clone(&target), server);
     let connection = source.open().map_err(|error| failed(&place, error.into()))?;
-    admit(&connection)
-        .map_err(|error| failed(&place, error.into()))?
-        .map_err(|source| OpenError::Moved { place: place.clone(), source })?;
+    admit(&connection).map_err(|error| match error {
+        Error::Moved(source) => OpenError::Moved { place: place.clone(), source },
+        other => failed(&place, other.into()),
+    })?;
     let listeners = Listeners::new(RwLock::new(Vec::new()));
     let mut held: Option<Held> = None;
     if options.serves {

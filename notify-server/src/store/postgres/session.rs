@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Row, SimpleQueryMessage};
 
 use super::failure::Failure;
 use super::settings::ANSWER_WAIT;
@@ -146,7 +146,7 @@ impl Session {
         })
     }
 
-    fn compiled(
+    pub(super) fn compiled(
         &self,
         text: usize,
         values: &[Value<'_>],
@@ -167,6 +167,22 @@ impl Session {
         self.begin(&format!(
             "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK})"
         ))
+    }
+
+    /// The same; whether the database has the mark of a move, asked in one go.
+    pub(in crate::store) fn begin_work(&self) -> Result<bool> {
+        self.state.set(State::Open);
+        let said = self.ask(self.client.simple_query(&format!(
+            "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK});
+             select no from moves"
+        )))?;
+        let is_mark = |said: &SimpleQueryMessage| match said {
+            SimpleQueryMessage::Row(row) => {
+                row.columns().first().is_some_and(|of| of.name() == "no")
+            }
+            _ => false,
+        };
+        Ok(said.iter().any(is_mark))
     }
 
     /// Begins a transaction that reads one state of the database.

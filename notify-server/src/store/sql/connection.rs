@@ -54,6 +54,17 @@ impl Connection {
         }
     }
 
+    /// The same; whether the database has the mark of a move.
+    pub(super) fn begin_work(&self) -> Result<bool> {
+        match self {
+            Self::Sqlite(connection) => {
+                run(connection, "begin immediate")?;
+                Ok(connection.prepare_cached("select no from moves")?.exists([])?)
+            }
+            Self::Postgres(session) => session.begin_work(),
+        }
+    }
+
     /// Begins a transaction that reads one state of the database.
     pub(in crate::store) fn begin_read(&self) -> Result<()> {
         match self {
@@ -215,6 +226,24 @@ impl Statement<'_> {
             }
             Self::Postgres(session, text) => {
                 let rest = session.query(*text, values)?.into_iter();
+                Ok(Rows::Postgres { rest, row: None })
+            }
+        })
+    }
+
+    /// Its rows until they have that many bytes, the one with which they do included; all of them
+    /// where the database finds each when it is asked for.
+    pub(in crate::store) fn query_within(
+        &mut self,
+        params: impl Params,
+        bytes: usize,
+    ) -> Result<Rows<'_>> {
+        params.with(|values| match self {
+            Self::Sqlite(statement, _) => {
+                Ok(Rows::Sqlite(statement.query(params_from_iter(values))?))
+            }
+            Self::Postgres(session, text) => {
+                let rest = session.query_within(*text, values, bytes)?.into_iter();
                 Ok(Rows::Postgres { rest, row: None })
             }
         })

@@ -2,6 +2,7 @@
 
 use rusqlite::ErrorCode;
 
+use super::moves::Moved;
 use super::value::Type;
 use crate::store::StoreError;
 use crate::store::postgres::Failure;
@@ -44,6 +45,9 @@ pub(in crate::store) enum Error {
     /// A column with a value that a CHECK of the table should have kept out.
     #[error("column {0} holds a {1:?} that has no meaning")]
     Unknown(usize, Type),
+    /// A move keeps the database from being used.
+    #[error(transparent)]
+    Moved(Moved),
     /// A statement rolled the whole transaction back, not only itself.
     #[error("a statement ended the transaction of its batch")]
     Ended,
@@ -65,7 +69,9 @@ impl Error {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
             ),
             Self::Postgres(failure) => failure.is_busy(),
-            Self::NoRow | Self::Column(_) | Self::Unknown(..) | Self::Ended => false,
+            Self::NoRow | Self::Column(_) | Self::Unknown(..) | Self::Moved(_) | Self::Ended => {
+                false
+            }
             #[cfg(any(test, feature = "testing"))]
             Self::Fault => false,
         }
@@ -93,7 +99,8 @@ impl Error {
                 )
             ),
             Self::Postgres(failure) => failure.may_pass(),
-            Self::Ended => true,
+            // Somebody has to stop this server, which sends and accepts nothing meanwhile.
+            Self::Ended | Self::Moved(_) => true,
             Self::NoRow | Self::Column(_) | Self::Unknown(..) => false,
             #[cfg(any(test, feature = "testing"))]
             Self::Fault => true,

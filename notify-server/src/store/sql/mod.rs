@@ -41,7 +41,7 @@ pub(in crate::store) use error::{Error, Result};
 pub use fault::Fault;
 pub(in crate::store) use held::Open;
 pub use moves::Moved;
-pub(in crate::store) use moves::{MoveMark, MoveState, admit, mark_move, move_mark};
+pub(in crate::store) use moves::{MoveMark, MoveState, admit, begin_work, mark_move, move_mark};
 #[cfg(test)]
 pub(in crate::store) use notification::PAGES_READ_MAX;
 pub use readers::READS_WAITING_MAX;

@@ -35,6 +35,9 @@ pub enum Moved {
          or empty this database"
     )]
     Arriving(String),
+    /// A move from it is under way.
+    #[error("this database is being moved to {0}: wait for the end of `notify-server move`")]
+    Leaving(String),
     /// It was moved away.
     #[error(
         "this database was moved to {0}, where everything goes on: serve that one; what waits here \
@@ -81,18 +84,31 @@ pub(in crate::store) fn mark_move(connection: &Connection, mark: Option<&MoveMar
     Ok(())
 }
 
-/// Whether a database may be used by a server or a subcommand. A move from it that is under way is
-/// given up by that: what it carried so far may change now.
-pub(in crate::store) fn admit(connection: &Connection) -> Result<std::result::Result<(), Moved>> {
-    let Some(mark) = move_mark(connection)? else { return Ok(Ok(())) };
-    match mark.state {
-        MoveState::Arriving => Ok(Err(Moved::Arriving(mark.place))),
-        MoveState::Left => Ok(Err(Moved::Left(mark.place))),
-        MoveState::Leaving => {
-            connection.begin_write()?;
-            mark_move(connection, None)?;
-            connection.commit()?;
-            Ok(Ok(()))
+/// Begins a transaction that writes, alone among all that do, unless a move keeps the database from it. A
+/// server that was cut off may learn only so that its database was moved away meanwhile.
+pub(in crate::store) fn begin_work(connection: &Connection) -> Result<()> {
+    let mark = if connection.begin_work()? { move_mark(connection)? } else { None };
+    let refused = match mark {
+        None => return Ok(()),
+        // A move that ended on its way: what it carried may change from now on.
+        Some(MoveMark { state: MoveState::Leaving, .. }) => return mark_move(connection, None),
+        Some(MoveMark { state: MoveState::Arriving, place, .. }) => Moved::Arriving(place),
+        Some(MoveMark { state: MoveState::Left, place, .. }) => Moved::Left(place),
+    };
+    connection.roll_back()?;
+    Err(Error::Moved(refused))
+}
+
+/// Whether a database may be used by a server or a subcommand.
+///
+/// # Errors
+/// [`Error::Moved`] when it may not.
+pub(in crate::store) fn admit(connection: &Connection) -> Result<()> {
+    let Some(mark) = move_mark(connection)? else { return Ok(()) };
+    match begin_work(connection) {
+        Err(error) if error.is_busy() && mark.state == MoveState::Leaving => {
+            Err(Error::Moved(Moved::Leaving(mark.place)))
         }
+        begun => begun.and_then(|()| connection.commit()),
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::connection::Connection;
 use super::error::{Error, Result as SqlResult, broken, unavailable};
 use super::fault::Faults;
+use super::moves::begin_work;
 use crate::failpoint::{self, Stage};
 use crate::store::patience::{gives_up_at, patiently};
 use crate::store::{Change, ChangeListener, StoreError};
@@ -354,14 +355,14 @@ fn begin<'k>(
     source: &mut dyn Source,
 ) -> SqlResult<&'k Connection> {
     if let Some(connection) = kept.take() {
-        match connection.begin_write() {
+        match begin_work(&connection) {
             Ok(()) => return Ok(kept.insert(connection)),
             Err(_) if connection.is_lost() => {}
             Err(error) => return Err(error),
         }
     }
     let connection = source.open()?;
-    connection.begin_write()?;
+    begin_work(&connection)?;
     Ok(kept.insert(connection))
 }
 

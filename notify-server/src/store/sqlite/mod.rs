@@ -51,9 +51,10 @@ impl SqliteStore {
         let mut file = WriterFile { path: path.to_owned(), open: open_writer, checkpoints };
         let connection =
             file.watched(opened.connection).map_err(|error| database_error(error.into()))?;
-        admit(&connection)
-            .map_err(|error| database_error(error.into()))?
-            .map_err(|source| OpenError::Moved { path: path.to_owned(), source })?;
+        admit(&connection).map_err(|error| match error {
+            sql::Error::Moved(source) => OpenError::Moved { path: path.to_owned(), source },
+            other => database_error(other.into()),
+        })?;
         if options.lock {
             resume_erasing(&connection).map_err(|error| database_error(error.into()))?;
         }

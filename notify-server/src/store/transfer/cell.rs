@@ -36,13 +36,14 @@ impl Cell {
         }
     }
 
-    /// Bytes that it takes in memory beside itself.
+    /// Bytes that it takes in memory.
     pub(super) fn size(&self) -> usize {
-        match self {
-            Self::Null | Self::Integer(_) => 0,
-            Self::Text(text) => text.len(),
-            Self::Blob(bytes) => bytes.len(),
-        }
+        size_of::<Self>()
+            + match self {
+                Self::Null | Self::Integer(_) => 0,
+                Self::Text(text) => text.len(),
+                Self::Blob(bytes) => bytes.len(),
+            }
     }
 }
 

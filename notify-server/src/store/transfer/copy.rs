@@ -7,16 +7,14 @@ use super::table::Table;
 use super::{Progress, Step, TableMoved, TransferError};
 use crate::failpoint::{self, Stage};
 
-/// Bytes of values that a chunk is to have.
+/// Bytes of values at which a chunk ends. Memory is bounded by these and one row more.
 const CHUNK_BYTES: usize = 4 * 1_024 * 1_024;
-/// Rows of the first chunk of a table, and at least of each.
+/// Rows that are asked for at first, and at least: few are thrown away where they are wide.
 const CHUNK_ROWS_MIN: usize = 50;
-/// Rows of a chunk at most. Memory is bounded by these and the largest row, which the API bounds.
+/// Rows of a chunk at most.
 const CHUNK_ROWS_MAX: usize = 10_000;
 /// Most that a chunk has more rows than the one before: rows differ.
 const CHUNK_GROWTH_MAX: usize = 4;
-/// What a value takes beside its bytes.
-const CELL_BYTES: usize = 24;
 
 type Watch<'w> = &'w mut dyn FnMut(Progress<'_>);
 
@@ -38,18 +36,15 @@ impl<'s> Walk<'s> {
         let limit = i64::try_from(self.rows).unwrap_or(i64::MAX);
         let chunk = self
             .side
-            .rows(self.table, self.after.as_deref(), limit)
+            .rows(self.table, self.after.as_deref(), (limit, CHUNK_BYTES))
             .map_err(self.side.failing(step, &self.table.name))?;
         if let Some(last) = chunk.last() {
             self.after = Some(last[..self.table.key].to_vec());
-            self.rows = next_rows(self.rows, chunk.len(), chunk.iter().map(|row| size(row)).sum());
+            let bytes = chunk.iter().flatten().map(Cell::size).sum();
+            self.rows = next_rows(self.rows, chunk.len(), bytes);
         }
         Ok(chunk)
     }
-}
-
-fn size(row: &[Cell]) -> usize {
-    row.iter().map(|cell| CELL_BYTES + cell.size()).sum()
 }
 
 /// How many rows the next chunk has, after one of so many rows and bytes.
@@ -84,7 +79,7 @@ pub(super) fn copy(
             failpoint::reach("move", Stage::Committed);
             copied += chunk.len() as u64;
         }
-        numbers::carry(source, target, table).map_err(&failed)?;
+        numbers::carry(source, target, table)?;
     }
     target.connection.analyze().map_err(target.failing(Step::Copying, "statistics"))?;
     Ok(copied)

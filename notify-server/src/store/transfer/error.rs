@@ -86,8 +86,8 @@ pub enum TransferError {
     },
     /// The two differ after all was copied.
     #[error(
-        "table {table} is not the same in both: {source_rows} rows here, {target_rows} there. The \
-         source stays the one in use; empty the target and begin again"
+        "table {table} is not the same in both: {source_rows} rows here, {target_rows} there. \
+         Empty the target and begin again (after `move --undo` where the source is refused)"
     )]
     Differs {
         /// Which table.

@@ -136,8 +136,9 @@ pub struct Transfer {
 /// between the two that did not end. Blocks; not to be called on a thread of a runtime.
 ///
 /// # Errors
-/// When something uses one of the two, the target is not empty, or a database fails. Then the source
-/// stays the one in use, and the same call goes on with what was done.
+/// When something uses one of the two, the target is not empty, or a database fails. Then the same call
+/// goes on with what was done. The source stays the one in use unless it failed while it ended: then
+/// neither can be served before that.
 pub fn transfer(
     from: &Place,
     to: &Place,
@@ -236,7 +237,7 @@ fn end(source: &Side, target: &Side, id: [u8; 16], at_ms: i64) -> Result<(), Tra
 /// Gives a database free again that was moved away, as it was then; where it was moved to.
 ///
 /// # Errors
-/// When something uses it, or it was not moved away.
+/// When something uses it. `None` where it was not moved away.
 pub fn undo(place: &Place) -> Result<Option<String>, TransferError> {
     if let Place::Sqlite(path) = place
         && !path.exists()

@@ -3,10 +3,11 @@
 
 use super::side::Side;
 use super::table::Table;
-use crate::store::sql::{Connection, OptionalExtension, Result, params};
+use super::{Step, TransferError};
+use crate::store::sql::{self, Connection, OptionalExtension, params};
 
 /// The last number that a table gave.
-fn last(side: &Side, table: &Table) -> Result<i64> {
+fn last(side: &Side, table: &Table) -> sql::Result<i64> {
     let connection = &side.connection;
     let found = match connection {
         Connection::Sqlite(_) => connection
@@ -29,36 +30,37 @@ fn sequence(table: &str) -> String {
 }
 
 /// Has a table of the target give the numbers after those of the source.
-pub(super) fn carry(source: &Side, target: &Side, table: &Table) -> Result<()> {
+pub(super) fn carry(source: &Side, target: &Side, table: &Table) -> Result<(), TransferError> {
     if !table.columns.iter().any(|column| column.name == "no") || table.key != 1 {
         return Ok(());
     }
+    let given = if table.is_numbered { last(source, table) } else { highest(source, table) };
+    let given = given.map_err(source.failing(Step::Copying, &table.name))?;
+    set(target, table, given).map_err(target.failing(Step::Copying, &table.name))
+}
+
+fn highest(side: &Side, table: &Table) -> sql::Result<i64> {
+    let text = format!("select coalesce(max(no), 0) from {}", table.name);
+    side.connection.prepare_cached(&text)?.query_row([], |row| row.get(0))
+}
+
+fn set(target: &Side, table: &Table, given: i64) -> sql::Result<()> {
     let connection = &target.connection;
     match connection {
         Connection::Sqlite(_) if !table.is_numbered => Ok(()),
         Connection::Sqlite(_) => target.durably(|| {
-            let seen = last(source, table)?;
             connection
                 .prepare_cached("delete from sqlite_sequence where name = ?1")?
                 .execute(params![table.name])?;
             connection
                 .prepare_cached("insert into sqlite_sequence (name, seq) values (?1, ?2)")?
-                .execute(params![table.name, seen])?;
+                .execute(params![table.name, given])?;
             Ok(())
         }),
+        Connection::Postgres(_) if given < 1 => Ok(()),
         Connection::Postgres(_) => {
-            let seen =
-                if table.is_numbered { last(source, table)? } else { highest(source, table)? };
-            if seen < 1 {
-                return Ok(());
-            }
             let set = format!("select setval('{}', ?1)", sequence(&table.name));
-            connection.prepare_cached(&set)?.exists(params![seen]).map(drop)
+            connection.prepare_cached(&set)?.exists(params![given]).map(drop)
         }
     }
-}
-
-fn highest(side: &Side, table: &Table) -> Result<i64> {
-    let text = format!("select coalesce(max(no), 0) from {}", table.name);
-    side.connection.prepare_cached(&text)?.query_row([], |row| row.get(0))
 }

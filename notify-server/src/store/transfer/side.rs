@@ -121,18 +121,26 @@ impl Side {
         cells(&row, table.key).map(Some)
     }
 
-    /// At most so many rows, after those of a key.
+    /// At most so many rows, after those of a key; fewer once they have that many bytes.
     pub(super) fn rows(
         &self,
         table: &Table,
         after: Option<&[Cell]>,
-        limit: i64,
+        (limit, bytes): (i64, usize),
     ) -> Result<Vec<Vec<Cell>>> {
         let mut statement = self.connection.prepare_cached(&table.select(after.is_some()))?;
         let mut given = after.map(|key| values(table, key)).unwrap_or_default();
         given.push(Value::Integer(limit));
-        let read = |row: &Row<'_>| cells(row, table.columns.len());
-        statement.query_map(&given[..], read)?.collect()
+        let mut found = statement.query_within(&given[..], bytes)?;
+        let (mut rows, mut size) = (Vec::new(), 0);
+        while size < bytes
+            && let Some(row) = found.next()?
+        {
+            let row = cells(&row, table.columns.len())?;
+            size += row.iter().map(Cell::size).sum::<usize>();
+            rows.push(row);
+        }
+        Ok(rows)
     }
 
     /// Writes rows, all or none, durably.

@@ -3,15 +3,21 @@
 use std::path::Path;
 use std::thread;
 
+use notify_core::AppId;
 use tempfile::TempDir;
 
 use super::side::Side;
 use super::table::Table;
-use super::{Place, PlaceError, Progress, Step, Transfer, TransferError, transfer, undo};
+use super::{
+    MoveMark, MoveState, Place, PlaceError, Progress, Step, Transfer, TransferError, agree, freeze,
+    transfer, undo,
+};
+use crate::store::contract::given;
 use crate::store::postgres::testing::{TestCluster, TestDatabase};
 use crate::store::postgres::{self, PostgresOptions, PostgresStore};
 use crate::store::sql::{Moved, params};
 use crate::store::sqlite::{self, SqliteOptions, SqliteStore};
+use crate::store::{AppStore, StoreError};
 
 const EVERYTHING: &str = include_str!("tests/everything.sql");
 const AT_MS: i64 = 1_780_000_123_456;
@@ -265,7 +271,7 @@ fn a_writer_in_the_source_is_refused() {
 }
 
 #[test]
-fn a_subcommand_waits_for_the_end_of_a_move() {
+fn a_file_that_is_being_moved_is_opened_by_nobody() {
     let home = Installation::new();
     let path = home.folder.path().join("notify.db");
     let mut refused = Vec::new();
@@ -276,7 +282,57 @@ fn a_subcommand_waits_for_the_end_of_a_move() {
         }
     };
     watched(&home.file(), &home.postgres(), watch).unwrap();
-    assert!(matches!(refused[..], [sqlite::OpenError::Database { .. }]), "{refused:?}");
+    let [sqlite::OpenError::Moved { source, .. }] = &refused[..] else { panic!("{refused:?}") };
+    assert_eq!(source, &Moved::Leaving(home.postgres().to_string()));
+}
+
+/// One that was stopped for so long that it counts as dead, or never said that it lives.
+#[test]
+fn who_had_it_open_writes_nothing_once_it_was_moved_away() {
+    let home = Installation::new();
+    moved(&home.file(), &home.postgres()).unwrap();
+    let options = PostgresOptions { serves: false, readers: 1 };
+    let asleep = PostgresStore::open(&home.database.url().parse().unwrap(), options).unwrap();
+    moved(&home.postgres(), &home.named("back.db")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let app = AppId(uuid::Uuid::now_v7());
+    let written = given::new_app("late");
+    let refused = runtime.block_on(asleep.create_app(app, written, None, given::NOW)).unwrap_err();
+    let StoreError::Unavailable(cause) = &refused else { panic!("{refused:?}") };
+    assert!(cause.to_string().contains("was moved to"), "{cause}");
+}
+
+/// What a subcommand that was quicker may have changed is not moved.
+#[test]
+fn a_source_without_its_mark_is_not_frozen() {
+    let home = Installation::new();
+    let work = || {
+        let (source, target) =
+            (Side::hold(&home.file()).unwrap(), Side::hold(&home.postgres()).unwrap());
+        let tables = Table::all(&source.connection).unwrap();
+        let id = agree(&source, &target, &tables, AT_MS).unwrap();
+        source.set_mark(None).unwrap();
+        let refused = freeze(&source, id).unwrap_err();
+        assert!(matches!(refused, TransferError::Written(_)), "{refused}");
+    };
+    thread::scope(|scope| scope.spawn(work).join()).unwrap();
+}
+
+#[test]
+fn between_leaving_and_arriving_neither_is_served_and_the_next_run_ends_it() {
+    let home = Installation::new();
+    ended(&home.file(), &home.postgres(), |now| now.step == Step::Comparing);
+    let work = || {
+        let source = Side::hold(&home.file()).unwrap();
+        let mark = source.mark().unwrap().unwrap();
+        source.set_mark(Some(&MoveMark { state: MoveState::Left, ..mark })).unwrap();
+    };
+    thread::scope(|scope| scope.spawn(work).join()).unwrap();
+    assert!(matches!(home.open_file(), Err(sqlite::OpenError::Moved { .. })));
+    assert!(matches!(home.open_postgres(), Err(postgres::OpenError::Moved { .. })));
+    assert_eq!(moved(&home.file(), &home.postgres()).unwrap().copied, 0);
+    assert!(matches!(home.open_file(), Err(sqlite::OpenError::Moved { .. })));
+    home.open_postgres().unwrap();
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use notify_core::Platform;
 
 use crate::failpoint::{self, Stage};
-use crate::store::sql::{Connection, OptionalExtension, params};
+use crate::store::sql::{Connection, OptionalExtension, begin_work, params};
 use crate::store::{AppNo, DeviceKey, SEQUENCE_MAX, StoreError};
 
 /// Most rows of one table that a step deletes.
@@ -22,7 +22,7 @@ pub(in crate::store) fn resume_erasing(connection: &Connection) -> Result<(), St
         let Some(app) = app else { return Ok(()) };
         let mut more = true;
         while more {
-            connection.begin_write()?;
+            begin_work(connection)?;
             more = step(connection, app)?;
             failpoint::reach("resume_erasing", Stage::Written);
             connection.commit()?;
