@@ -67,7 +67,8 @@ impl Postgres {
         let postmaster: u32 = file.lines().next().context("a process id")?.parse()?;
         let children =
             std::fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children"))?;
-        let mut used = Used { cpu_us: cpu_us_with_ended(postmaster)?, written: 0 };
+        let mut used =
+            Used { cpu_us: cpu_us_with_ended(postmaster)?, written: written(postmaster)? };
         for child in children.split_whitespace() {
             // One that ends meanwhile is counted with its parent the next time.
             let Ok(child) = child.parse() else { continue };

@@ -60,7 +60,7 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     };
     let seed = Seed::with(place, scale.devices_many).await?;
     let (file, moved) = (seed.copy(place)?, seed.copy(place)?);
-    let there = carry(place, moved.path(), &postgres.url(), None)?;
+    let there = move_installation(place, moved.path(), &postgres.url(), None)?;
     let on_file = Database { place, seed: &seed, folder: file.path(), postgres: None };
     let beside = Database { place, seed: &seed, folder: moved.path(), postgres: Some(&postgres) };
     let (mut sqlite, mut servers) = (Kind::default(), Kind::default());
@@ -77,24 +77,30 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
     }
     let back = place.folder()?;
     let to = format!("sqlite:{}", back.path().join("notify.db").display());
-    let back = carry(place, moved.path(), &to, Some(&postgres.url()))?;
+    let back = move_installation(place, moved.path(), &to, Some(&postgres.url()))?;
     section.lines = lines(scale, (&sqlite, &servers), (&there, &back));
     section.notes.push(
         "databases: CPU is that of the servers and of PostgreSQL together, which has the settings that \
          it comes with; sandbox and load generator share the cores with them; bytes are those that \
-         servers and PostgreSQL had written, a checkpoint at the end included"
+         servers and PostgreSQL had written: PostgreSQL's with a checkpoint before and after, \
+         SQLite's log and what was carried into the file by then"
             .to_owned(),
     );
     Ok(section)
 }
 
 /// Moves an installation; the rows, and how many a second with the comparison at the end.
-struct Carried {
+struct Moved {
     rows: u64,
     per_second: f64,
 }
 
-fn carry(place: &Place, data: &Path, to: &str, from: Option<&str>) -> anyhow::Result<Carried> {
+fn move_installation(
+    place: &Place,
+    data: &Path,
+    to: &str,
+    from: Option<&str>,
+) -> anyhow::Result<Moved> {
     say(&format!("moving {}", if from.is_some() { "back" } else { "to PostgreSQL" }));
     let mut command = Command::new(&place.server);
     command.arg("move").arg("--data-dir").arg(data).env("NOTIFY_MOVE_TO", to);
@@ -109,7 +115,7 @@ fn carry(place: &Place, data: &Path, to: &str, from: Option<&str>) -> anyhow::Re
     let line = said.lines().find(|line| line.contains("are the same in both"));
     let rows = line.and_then(|line| line.split(' ').next()).context("a line with the rows")?;
     let rows: u64 = rows.parse()?;
-    Ok(Carried { rows, per_second: rows as f64 / seconds })
+    Ok(Moved { rows, per_second: rows as f64 / seconds })
 }
 
 impl Database<'_> {
@@ -173,7 +179,7 @@ impl Database<'_> {
         let cpu_us = after.cpu_us - before.cpu_us;
         all.costs.0.push(Cost { count: devices, wall, cpu_us });
         all.commits.push(commits as f64 * 1_000.0 / devices as f64);
-        all.bytes.push((after.written - before.written) as f64 / devices as f64);
+        all.bytes.push(after.written.saturating_sub(before.written) as f64 / devices as f64);
         servers.into_iter().try_for_each(Server::stop)
     }
 }
@@ -189,7 +195,7 @@ async fn commits(servers: &[Server]) -> anyhow::Result<u64> {
 fn lines(
     scale: &Scale,
     (sqlite, postgres): (&Kind, &Kind),
-    (there, back): (&Carried, &Carried),
+    (there, back): (&Moved, &Moved),
 ) -> Vec<Line> {
     let rates = |one: &Costs, other: &Costs| median_ratio(&one.rates(), &other.rates());
     let rate = |costs: &Costs| {
@@ -204,8 +210,8 @@ fn lines(
             median(&out.bytes)
         )
     };
-    let moved = |carried: &Carried| {
-        format!("{} rows, {}/s", grouped(carried.rows as f64), grouped(carried.per_second))
+    let moved = |moved: &Moved| {
+        format!("{} rows, {}/s", grouped(moved.rows as f64), grouped(moved.per_second))
     };
     let accepts = [
         ("POST /v1/notifications, 600 B", &postgres.notify, &sqlite.notify),

@@ -35,8 +35,8 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
         Action::Backup { file } => backup::backup(&config, file).await,
         Action::ForgetCredentials => credentials::forget(&config).await,
         Action::Healthcheck { url } => healthcheck::check(&config, url).await,
-        Action::Move { to } => moving::carry(&config, to).await,
-        Action::UndoMove => moving::take_back(&config).await,
+        Action::Move { to } => moving::run(&config, to).await,
+        Action::UndoMove => moving::undo(&config).await,
         Action::Sandbox { listen } => sandbox::run(listen).await,
     }
 }

@@ -11,7 +11,9 @@ use super::print;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
 use crate::keys::hex;
-use crate::store::transfer::{Place, Progress, Step, Transfer, TransferError, transfer, undo};
+use crate::store::moving::{
+    MoveError, MoveReport, Place, Progress, Step, move_installation, undo_move,
+};
 
 /// Holds what `--to` takes, where other users of the machine cannot read it.
 const TO_VARIABLE: &str = "NOTIFY_MOVE_TO";
@@ -20,7 +22,7 @@ const BAR: &str = "{msg:30} {bar:30} {percent}% of {human_len} rows ({per_sec}, 
 const DIGEST_SHOWN: usize = 8;
 
 /// Carries everything to another database.
-pub(super) async fn carry(config: &Config, to: Option<String>) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<()> {
     let to = to.or_else(|| std::env::var(TO_VARIABLE).ok());
     let to = to.with_context(|| format!("--to or {TO_VARIABLE} says where to"))?;
     let to: Place = to.parse().context("--to")?;
@@ -29,7 +31,7 @@ pub(super) async fn carry(config: &Config, to: Option<String>) -> anyhow::Result
     let (told_from, told_to) = (from.to_string(), to.to_string());
     let moved = apart(move || {
         let mut bar = Bar::new();
-        let moved = transfer(&from, &to, at_ms, &mut |progress| bar.show(progress));
+        let moved = move_installation(&from, &to, at_ms, &mut |progress| bar.show(progress));
         bar.bar.finish_and_clear();
         moved
     })
@@ -41,10 +43,10 @@ pub(super) async fn carry(config: &Config, to: Option<String>) -> anyhow::Result
 }
 
 /// Gives the database of the settings free again.
-pub(super) async fn take_back(config: &Config) -> anyhow::Result<()> {
+pub(super) async fn undo(config: &Config) -> anyhow::Result<()> {
     let from = source(config);
     let place = from.to_string();
-    match apart(move || undo(&from)).await? {
+    match apart(move || undo_move(&from)).await? {
         Some(other) => print(&format!(
             "{place} can be served again, as it was when it was moved to {other}; do not serve both"
         )),
@@ -61,7 +63,7 @@ fn source(config: &Config) -> Place {
 
 /// On a thread without a runtime: connections bring their own.
 async fn apart<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
+    work: impl FnOnce() -> Result<T, MoveError> + Send + 'static,
 ) -> anyhow::Result<T> {
     let (done, waits) = tokio::sync::oneshot::channel();
     thread::Builder::new().name("move".to_owned()).spawn(move || done.send(work()))?;
@@ -109,7 +111,7 @@ impl Bar {
     }
 }
 
-fn report(moved: &Transfer, seconds: f64) -> anyhow::Result<()> {
+fn report(moved: &MoveReport, seconds: f64) -> anyhow::Result<()> {
     for table in &moved.tables {
         let digest = hex(&table.digest[..DIGEST_SHOWN]);
         print(&format!("{:>12} rows  sha256 {digest}…  {}", table.rows, table.name))?;

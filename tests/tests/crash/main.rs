@@ -1,5 +1,5 @@
 //! What happens to a server's process and to its disk, and what is left of its promises then: the
-//! rows T1, T1b, T2, T3, T13, T15, T20 and T23 of `docs/reliability.md`, each in its file.
+//! rows T1, T1b, T2, T3, T13, T15, T20, T23 and *move* of `docs/reliability.md`, each in its file.
 
 mod away;
 mod changes;

@@ -1,4 +1,4 @@
-//! Where a move of the whole installation stands (`transfer/`), and which databases nobody may serve
+//! Where a move of the whole installation stands (`moving/`), and which databases nobody may serve
 //! because of it.
 
 use super::value::params;

@@ -123,7 +123,7 @@ type Inline = (Work, Receiver<Box<dyn Job>>);
 pub(in crate::store) struct Writer {
     jobs: RwLock<Option<SyncSender<Box<dyn Job>>>>,
     thread: std::sync::Mutex<Option<JoinHandle<()>>>,
-    /// How many there were.
+    /// Transactions that were committed.
     pub(super) commits: Arc<AtomicU64>,
     faults: Arc<Faults>,
     /// What the thread would have, where there is none.

@@ -30,7 +30,7 @@ use crate::store::sql::{
 };
 pub use crate::store::sql::{READS_WAITING_MAX, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};
 
-/// Pages in the log after which a move has them carried into the file: what a chunk has, about.
+/// Pages in the log (8 MiB) after which a move has them carried into the file: about two of its chunks.
 const CHECKPOINT_PAGES: i64 = 2_000;
 
 /// Stores on a SQLite file.

@@ -2,7 +2,7 @@
 
 use super::cell::Cell;
 use super::table::Table;
-use super::{Place, Step, TransferError};
+use super::{MoveError, Place, Step};
 use crate::store::sql::{
     Connection, Error, Held, MoveMark, Params, Result, Row, Type, Value, mark_move, move_mark,
 };
@@ -12,6 +12,7 @@ use crate::store::{postgres, sqlite};
 pub(super) struct Side {
     /// For people.
     pub(super) place: String,
+    /// Never lost and opened again: with it go the locks that keep others off.
     pub(super) connection: Connection,
     /// Keeps servers off.
     _held: Option<Held>,
@@ -19,7 +20,7 @@ pub(super) struct Side {
 
 impl Side {
     /// Opens a database and keeps everybody else from writing to it.
-    pub(super) fn hold(place: &Place) -> std::result::Result<Self, TransferError> {
+    pub(super) fn hold(place: &Place) -> std::result::Result<Self, MoveError> {
         let name = place.to_string();
         match place {
             Place::Sqlite(path) => {
@@ -36,11 +37,11 @@ impl Side {
     }
 
     /// Of a database that several may use: with the lock of all that write, and no server alive.
-    fn keep_others_off(&self) -> std::result::Result<(), TransferError> {
+    fn keep_others_off(&self) -> std::result::Result<(), MoveError> {
         let failed = self.failing(Step::Opening, "servers");
         match self.connection.keep_writers_off() {
             Err(error) if error.is_busy() => {
-                return Err(TransferError::Written(self.place.clone()));
+                return Err(MoveError::Written(self.place.clone()));
             }
             held => held.map_err(&failed)?,
         }
@@ -48,18 +49,14 @@ impl Side {
         let alive = "select count(*) from servers where alive_until > ?1";
         let servers = self.number(alive, [now]).map_err(&failed)?;
         if servers > 0 {
-            return Err(TransferError::Served { place: self.place.clone(), servers });
+            return Err(MoveError::Served { place: self.place.clone(), servers });
         }
         Ok(())
     }
 
     /// What makes an error of this database one of the move.
-    pub(super) fn failing(
-        &self,
-        step: Step,
-        table: &str,
-    ) -> impl Fn(Error) -> TransferError + use<> {
-        TransferError::failing(&self.place, step, table)
+    pub(super) fn failing(&self, step: Step, table: &str) -> impl Fn(Error) -> MoveError + use<> {
+        MoveError::failing(&self.place, step, table)
     }
 
     fn number(&self, sql: &str, params: impl Params) -> Result<i64> {

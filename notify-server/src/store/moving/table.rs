@@ -19,7 +19,7 @@ pub(super) struct Table {
     pub(super) name: String,
     /// Those of the key first, in its order.
     pub(super) columns: Vec<Column>,
-    /// How many are of the key.
+    /// How many are of the key: one at least.
     pub(super) key: usize,
     /// Whether the numbers of its rows are never given twice.
     pub(super) is_numbered: bool,
@@ -58,14 +58,10 @@ impl Table {
         Ok(Self { name, columns, key, is_numbered })
     }
 
-    fn names(&self, columns: &[Column]) -> String {
-        columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
-    }
-
     /// What reads rows in the order of the key, after those of a key that is given first, when it
     /// is; how many comes last.
     pub(super) fn select(&self, is_after: bool) -> String {
-        let (all, key) = (self.names(&self.columns), self.names(&self.columns[..self.key]));
+        let (all, key) = (names(&self.columns), names(&self.columns[..self.key]));
         let name = &self.name;
         if !is_after {
             return format!("select {all} from {name} order by {key} limit ?1");
@@ -79,7 +75,7 @@ impl Table {
     pub(super) fn last_key(&self) -> String {
         let key = &self.columns[..self.key];
         let back: Vec<_> = key.iter().map(|column| format!("{} desc", column.name)).collect();
-        let (key, name, back) = (self.names(key), &self.name, back.join(", "));
+        let (key, name, back) = (names(key), &self.name, back.join(", "));
         format!("select {key} from {name} order by {back} limit 1")
     }
 
@@ -90,16 +86,20 @@ impl Table {
 
     /// What inserts a row.
     pub(super) fn insert(&self) -> String {
-        let all = self.names(&self.columns);
+        let all = names(&self.columns);
         format!("insert into {} ({all}) values ({})", self.name, numbered(1, self.columns.len()))
     }
 
     /// The table with its columns, as PostgreSQL's `copy` names it.
     pub(super) fn with_columns(&self) -> String {
-        format!("{} ({})", self.name, self.names(&self.columns))
+        format!("{} ({})", self.name, names(&self.columns))
     }
 }
 
 fn numbered(from: usize, count: usize) -> String {
     (from..from + count).map(|no| format!("?{no}")).collect::<Vec<_>>().join(", ")
+}
+
+fn names(columns: &[Column]) -> String {
+    columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -17,7 +17,7 @@ pub enum PlaceError {
 
 /// Why an installation was not moved. Places are named without user and password.
 #[derive(Debug, thiserror::Error)]
-pub enum TransferError {
+pub enum MoveError {
     /// Both are of one kind.
     #[error(
         "a move goes between SQLite and PostgreSQL; `notify-server backup` copies a file, and \
@@ -112,7 +112,7 @@ pub enum TransferError {
     },
 }
 
-impl TransferError {
+impl MoveError {
     /// What makes an error of a database one of the move.
     pub(super) fn failing(place: &str, step: Step, table: &str) -> impl Fn(Error) -> Self + use<> {
         let (place, table) = (place.to_owned(), table.to_owned());

@@ -4,7 +4,7 @@ use super::cell::{Cell, Digest};
 use super::numbers;
 use super::side::Side;
 use super::table::Table;
-use super::{Progress, Step, TableMoved, TransferError};
+use super::{MoveError, Progress, Step, TableMoved};
 use crate::failpoint::{self, Stage};
 
 /// Bytes of values at which a chunk ends. Memory is bounded by these and one row more.
@@ -32,7 +32,7 @@ impl<'s> Walk<'s> {
     }
 
     /// The next rows; none at the end.
-    fn next(&mut self, step: Step) -> Result<Vec<Vec<Cell>>, TransferError> {
+    fn next(&mut self, step: Step) -> Result<Vec<Vec<Cell>>, MoveError> {
         let limit = i64::try_from(self.rows).unwrap_or(i64::MAX);
         let chunk = self
             .side
@@ -59,7 +59,7 @@ pub(super) fn copy(
     target: &Side,
     tables: &[Table],
     watch: Watch<'_>,
-) -> Result<u64, TransferError> {
+) -> Result<u64, MoveError> {
     let (mut of, mut done) = (0, 0);
     for table in tables {
         of += source.count(table).map_err(source.failing(Step::Copying, &table.name))?;
@@ -91,7 +91,7 @@ pub(super) fn compare(
     target: &Side,
     tables: &[Table],
     watch: Watch<'_>,
-) -> Result<Vec<TableMoved>, TransferError> {
+) -> Result<Vec<TableMoved>, MoveError> {
     let (mut of, mut done) = (0, 0);
     for table in tables {
         of += source.count(table).map_err(source.failing(Step::Comparing, &table.name))?;
@@ -110,7 +110,7 @@ pub(super) fn compare(
         let (target_rows, same) = summed(target, table, &mut |there| show(rows + there))?;
         if (rows, digest) != (target_rows, same) {
             let table = table.name.clone();
-            return Err(TransferError::Differs { table, source_rows: rows, target_rows });
+            return Err(MoveError::Differs { table, source_rows: rows, target_rows });
         }
         done += rows;
         compared.push(TableMoved { name: table.name.clone(), rows, digest });
@@ -122,7 +122,7 @@ fn summed(
     side: &Side,
     table: &Table,
     show: &mut dyn FnMut(u64),
-) -> Result<(u64, [u8; 32]), TransferError> {
+) -> Result<(u64, [u8; 32]), MoveError> {
     let (mut rows, mut digest) = (0, Digest::new());
     let mut walk = Walk::new(side, table, None);
     loop {

@@ -9,8 +9,8 @@ use tempfile::TempDir;
 use super::side::Side;
 use super::table::Table;
 use super::{
-    MoveMark, MoveState, Place, PlaceError, Progress, Step, Transfer, TransferError, agree, freeze,
-    transfer, undo,
+    MoveError, MoveMark, MoveReport, MoveState, Place, PlaceError, Progress, Step, agree, freeze,
+    move_installation, undo_move,
 };
 use crate::store::contract::given;
 use crate::store::postgres::testing::{TestCluster, TestDatabase};
@@ -59,8 +59,8 @@ impl Installation {
     }
 }
 
-/// On a thread without a runtime, as `transfer` asks.
-fn moved(from: &Place, to: &Place) -> Result<Transfer, TransferError> {
+/// On a thread without a runtime, as a move asks.
+fn moved(from: &Place, to: &Place) -> Result<MoveReport, MoveError> {
     watched(from, to, |_| {})
 }
 
@@ -68,8 +68,8 @@ fn watched(
     from: &Place,
     to: &Place,
     mut watch: impl FnMut(Progress<'_>) + Send,
-) -> Result<Transfer, TransferError> {
-    let work = || transfer(from, to, AT_MS, &mut watch);
+) -> Result<MoveReport, MoveError> {
+    let work = || move_installation(from, to, AT_MS, &mut watch);
     thread::scope(|scope| scope.spawn(work).join()).unwrap()
 }
 
@@ -78,7 +78,7 @@ fn watched(
 fn ended(from: &Place, to: &Place, is_enough: fn(Progress<'_>) -> bool) {
     let work = || {
         let mut watch = |progress: Progress<'_>| assert!(!is_enough(progress), "enough");
-        transfer(from, to, AT_MS, &mut watch)
+        move_installation(from, to, AT_MS, &mut watch)
     };
     let broke_down = thread::scope(|scope| scope.spawn(work).join());
     assert!(broke_down.is_err(), "the move came to its end before");
@@ -125,6 +125,7 @@ fn both_have_the_same_tables_and_columns() {
         let (sqlite, postgres) =
             (Side::hold(&home.file()).unwrap(), Side::hold(&home.postgres()).unwrap());
         let described = |table: &Table| {
+            assert!(table.key > 0, "{} has no key to go by", table.name);
             let mut columns: Vec<_> = table
                 .columns
                 .iter()
@@ -188,13 +189,10 @@ fn who_was_moved_away_is_not_served_until_that_is_undone() {
     let refused = home.open_file().unwrap_err();
     let sqlite::OpenError::Moved { source, .. } = &refused else { panic!("{refused:?}") };
     assert_eq!(source, &Moved::Left(home.postgres().to_string()));
-    assert!(matches!(
-        moved(&home.file(), &home.postgres()),
-        Err(TransferError::AlreadyMoved { .. })
-    ));
-    assert_eq!(undo(&home.file()).unwrap(), Some(home.postgres().to_string()));
+    assert!(matches!(moved(&home.file(), &home.postgres()), Err(MoveError::AlreadyMoved { .. })));
+    assert_eq!(undo_move(&home.file()).unwrap(), Some(home.postgres().to_string()));
     home.open_file().unwrap();
-    assert_eq!(undo(&home.file()).unwrap(), None);
+    assert_eq!(undo_move(&home.file()).unwrap(), None);
 }
 
 #[test]
@@ -203,14 +201,14 @@ fn a_source_that_was_used_in_between_begins_anew() {
     ended(&home.file(), &home.postgres(), |now| now.table == "engagement");
     home.open_file().unwrap();
     let refused = moved(&home.file(), &home.postgres()).unwrap_err();
-    assert!(matches!(refused, TransferError::OtherMove { .. }), "{refused}");
+    assert!(matches!(refused, MoveError::OtherMove { .. }), "{refused}");
     // Another source neither.
     let other = Installation::new();
     let refused = moved(&other.file(), &home.postgres()).unwrap_err();
-    assert!(matches!(refused, TransferError::OtherMove { .. }), "{refused}");
+    assert!(matches!(refused, MoveError::OtherMove { .. }), "{refused}");
     // What holds a part is no source.
     let refused = moved(&home.postgres(), &home.named("new.db")).unwrap_err();
-    assert!(matches!(refused, TransferError::Unfinished { .. }), "{refused}");
+    assert!(matches!(refused, MoveError::Unfinished { .. }), "{refused}");
 }
 
 #[test]
@@ -220,7 +218,7 @@ fn rows_that_changed_behind_its_back_show() {
     home.database.execute("update feed_items set title = 'another'");
     let refused = moved(&home.file(), &home.postgres()).unwrap_err();
     assert!(
-        matches!(&refused, TransferError::Differs { table, source_rows: 1, target_rows: 1 }
+        matches!(&refused, MoveError::Differs { table, source_rows: 1, target_rows: 1 }
         if table == "feed_items"),
         "{refused}"
     );
@@ -233,13 +231,13 @@ fn a_source_that_is_served_and_a_target_that_is_used_are_refused() {
     let path = home.folder.path().join("notify.db");
     let server = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
     let refused = moved(&home.file(), &home.postgres()).unwrap_err();
-    assert!(matches!(refused, TransferError::Sqlite(sqlite::OpenError::InUse(_))), "{refused}");
+    assert!(matches!(refused, MoveError::Sqlite(sqlite::OpenError::InUse(_))), "{refused}");
     drop(server);
 
     home.open_postgres().unwrap();
     home.database.execute("insert into servers values (1, 9000000000000)");
     let refused = moved(&home.file(), &home.postgres()).unwrap_err();
-    assert!(matches!(refused, TransferError::Served { servers: 1, .. }), "{refused}");
+    assert!(matches!(refused, MoveError::Served { servers: 1, .. }), "{refused}");
     home.database.execute("delete from servers");
 
     home.database.execute(
@@ -247,13 +245,13 @@ fn a_source_that_is_served_and_a_target_that_is_used_are_refused() {
         values (decode(repeat('00', 16), 'hex'), decode(repeat('00', 32), 'hex'), '', 1)",
     );
     let refused = moved(&home.file(), &home.postgres()).unwrap_err();
-    assert!(matches!(&refused, TransferError::NotEmpty { table, .. } if table == "admin_keys"));
+    assert!(matches!(&refused, MoveError::NotEmpty { table, .. } if table == "admin_keys"));
     home.open_file().unwrap();
 
     let refused = moved(&home.named("none.db"), &home.postgres()).unwrap_err();
-    assert!(matches!(refused, TransferError::NoSource(_)), "{refused}");
+    assert!(matches!(refused, MoveError::NoSource(_)), "{refused}");
     let refused = moved(&home.file(), &home.named("copy.db")).unwrap_err();
-    assert!(matches!(refused, TransferError::SameKind), "{refused}");
+    assert!(matches!(refused, MoveError::SameKind), "{refused}");
 }
 
 #[test]
@@ -265,7 +263,7 @@ fn a_writer_in_the_source_is_refused() {
         let side = Side::hold(&written).unwrap();
         side.connection.begin_write().unwrap();
         let refused = moved(&written, &to).unwrap_err();
-        assert!(matches!(refused, TransferError::Written(_)), "{refused}");
+        assert!(matches!(refused, MoveError::Written(_)), "{refused}");
     };
     thread::scope(|scope| scope.spawn(held).join()).unwrap();
 }
@@ -313,7 +311,7 @@ fn a_source_without_its_mark_is_not_frozen() {
         let id = agree(&source, &target, &tables, AT_MS).unwrap();
         source.set_mark(None).unwrap();
         let refused = freeze(&source, id).unwrap_err();
-        assert!(matches!(refused, TransferError::Written(_)), "{refused}");
+        assert!(matches!(refused, MoveError::Written(_)), "{refused}");
     };
     thread::scope(|scope| scope.spawn(work).join()).unwrap();
 }

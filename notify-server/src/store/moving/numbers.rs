@@ -3,7 +3,7 @@
 
 use super::side::Side;
 use super::table::Table;
-use super::{Step, TransferError};
+use super::{MoveError, Step};
 use crate::store::sql::{self, Connection, OptionalExtension, params};
 
 /// The last number that a table gave.
@@ -30,7 +30,7 @@ fn sequence(table: &str) -> String {
 }
 
 /// Has a table of the target give the numbers after those of the source.
-pub(super) fn carry(source: &Side, target: &Side, table: &Table) -> Result<(), TransferError> {
+pub(super) fn carry(source: &Side, target: &Side, table: &Table) -> Result<(), MoveError> {
     if !table.columns.iter().any(|column| column.name == "no") || table.key != 1 {
         return Ok(());
     }

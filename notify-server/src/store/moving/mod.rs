@@ -19,7 +19,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use error::{PlaceError, TransferError};
+pub use error::{MoveError, PlaceError};
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -125,7 +125,7 @@ pub struct TableMoved {
 
 /// What a move did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transfer {
+pub struct MoveReport {
     /// Every table.
     pub tables: Vec<TableMoved>,
     /// Rows that this run copied; the others were there from the runs before.
@@ -139,18 +139,18 @@ pub struct Transfer {
 /// When something uses one of the two, the target is not empty, or a database fails. Then the same call
 /// goes on with what was done. The source stays the one in use unless it failed while it ended: then
 /// neither can be served before that.
-pub fn transfer(
+pub fn move_installation(
     from: &Place,
     to: &Place,
     at_ms: i64,
     watch: &mut dyn FnMut(Progress<'_>),
-) -> Result<Transfer, TransferError> {
+) -> Result<MoveReport, MoveError> {
     match (from, to) {
         (Place::Sqlite(path), Place::Postgres(_)) if !path.exists() => {
-            return Err(TransferError::NoSource(from.to_string()));
+            return Err(MoveError::NoSource(from.to_string()));
         }
         (Place::Sqlite(_), Place::Postgres(_)) | (Place::Postgres(_), Place::Sqlite(_)) => {}
-        _ => return Err(TransferError::SameKind),
+        _ => return Err(MoveError::SameKind),
     }
     let (source, target) = (Side::hold(from)?, Side::hold(to)?);
     let sqlite = match source.connection {
@@ -163,7 +163,7 @@ pub fn transfer(
     let copied = copy::copy(&source, &target, &tables, watch)?;
     let tables = copy::compare(&source, &target, &tables, watch)?;
     end(&source, &target, id, at_ms)?;
-    Ok(Transfer { tables, copied })
+    Ok(MoveReport { tables, copied })
 }
 
 /// Marks both sides, or finds them marked by a run of this move before; the id of the move.
@@ -172,21 +172,21 @@ fn agree(
     target: &Side,
     tables: &[Table],
     at_ms: i64,
-) -> Result<[u8; 16], TransferError> {
+) -> Result<[u8; 16], MoveError> {
     let here = source.mark().map_err(source.failing(Step::Opening, "moves"))?;
     let there = target.mark().map_err(target.failing(Step::Opening, "moves"))?;
     let arriving = there.filter(|mark| mark.state == MoveState::Arriving);
     let place = || source.place.clone();
     match (here, arriving) {
         (Some(MoveMark { state: MoveState::Arriving, place: other, .. }), _) => {
-            Err(TransferError::Unfinished { place: place(), other })
+            Err(MoveError::Unfinished { place: place(), other })
         }
         (Some(here), Some(there)) if here.id == there.id => Ok(here.id),
         (Some(MoveMark { state: MoveState::Left, place: other, .. }), _) => {
-            Err(TransferError::AlreadyMoved { place: place(), other })
+            Err(MoveError::AlreadyMoved { place: place(), other })
         }
         (_, Some(there)) => {
-            Err(TransferError::OtherMove { place: target.place.clone(), other: there.place })
+            Err(MoveError::OtherMove { place: target.place.clone(), other: there.place })
         }
         (_, None) => {
             refuse_rows(target, tables)?;
@@ -204,21 +204,21 @@ fn agree(
 }
 
 /// From here on nothing in the source changes; a subcommand that was quicker took the mark away.
-fn freeze(source: &Side, id: [u8; 16]) -> Result<(), TransferError> {
+fn freeze(source: &Side, id: [u8; 16]) -> Result<(), MoveError> {
     let failed = source.failing(Step::Opening, "moves");
     source.freeze().map_err(&failed)?;
     match source.mark().map_err(&failed)? {
         Some(mark) if mark.id == id => Ok(()),
-        _ => Err(TransferError::Written(source.place.clone())),
+        _ => Err(MoveError::Written(source.place.clone())),
     }
 }
 
-fn refuse_rows(target: &Side, tables: &[Table]) -> Result<(), TransferError> {
+fn refuse_rows(target: &Side, tables: &[Table]) -> Result<(), MoveError> {
     for table in tables {
         let rows = target.last_key(table).map_err(target.failing(Step::Opening, &table.name))?;
         if rows.is_some() {
             let (place, table) = (target.place.clone(), table.name.clone());
-            return Err(TransferError::NotEmpty { place, table });
+            return Err(MoveError::NotEmpty { place, table });
         }
     }
     Ok(())
@@ -226,7 +226,7 @@ fn refuse_rows(target: &Side, tables: &[Table]) -> Result<(), TransferError> {
 
 /// The source is left before the target is free: between the two nobody may serve either, and never
 /// both.
-fn end(source: &Side, target: &Side, id: [u8; 16], at_ms: i64) -> Result<(), TransferError> {
+fn end(source: &Side, target: &Side, id: [u8; 16], at_ms: i64) -> Result<(), MoveError> {
     let (state, place) = (MoveState::Left, target.place.clone());
     source
         .leave(&MoveMark { state, id, place, at: at_ms })
@@ -238,11 +238,11 @@ fn end(source: &Side, target: &Side, id: [u8; 16], at_ms: i64) -> Result<(), Tra
 ///
 /// # Errors
 /// When something uses it. `None` where it was not moved away.
-pub fn undo(place: &Place) -> Result<Option<String>, TransferError> {
+pub fn undo_move(place: &Place) -> Result<Option<String>, MoveError> {
     if let Place::Sqlite(path) = place
         && !path.exists()
     {
-        return Err(TransferError::NoSource(place.to_string()));
+        return Err(MoveError::NoSource(place.to_string()));
     }
     let side = Side::hold(place)?;
     let failed = side.failing(Step::Opening, "moves");
