@@ -96,6 +96,16 @@ impl Engine {
 
 #[cfg(test)]
 impl Engine {
+    /// Which process it is among those of one storage.
+    pub(super) fn epoch(&self) -> crate::store::Epoch {
+        self.shared.epoch
+    }
+
+    /// Whether it counts as alive at that instant.
+    pub(super) fn holds(&self, at: Timestamp) -> bool {
+        self.shared.standing.holds(at)
+    }
+
     /// Ends the engine where it stands, as a crash of the process does: nothing more is sent or
     /// committed by it once this returns.
     pub(super) async fn abort(mut self) {

@@ -90,6 +90,8 @@ pub(crate) struct Reading {
     pub(crate) read_at: Timestamp,
     /// Opened before the read: it tells what changed since.
     pub(crate) mark: Arc<Mark>,
+    /// The server's tenure when the page was surely its own.
+    pub(crate) tenure: u64,
 }
 
 /// One page at work. Dropped, it gives back every place that it holds.
@@ -97,6 +99,10 @@ pub(crate) struct PageRun {
     lane: Arc<Lane>,
     job: Arc<Job>,
     page: OpenPage,
+    /// The server's tenure when the page was surely its own (trap 5).
+    tenure: u64,
+    /// That of the checkpoint under way.
+    committing_in: u64,
     mark: Arc<Mark>,
     /// Devices that have not been sent to, eligible or not, since either may change.
     queue: VecDeque<AudienceDevice>,
@@ -139,7 +145,7 @@ impl PageRun {
         reading: Reading,
         done: &[DeviceKey],
     ) -> Self {
-        let Reading { devices, read_at, mark } = reading;
+        let Reading { devices, read_at, mark, tenure } = reading;
         let gone = job.gone(&devices, page.from, page.to);
         let queue: VecDeque<_> =
             devices.into_iter().filter(|device| done.binary_search(&device.key).is_err()).collect();
@@ -151,6 +157,8 @@ impl PageRun {
             lane,
             job,
             page,
+            tenure,
+            committing_in: tenure,
             mark,
             queue,
             parked: Parked::default(),
@@ -213,7 +221,10 @@ impl PageRun {
                     self.lane.retries_written(std::mem::take(&mut self.writing) as u64);
                     match committed {
                         Ok(_) if finishing => break PageEnd::Over,
-                        Ok(page) => self.page = page,
+                        Ok(page) => {
+                            self.page = page;
+                            self.tenure = self.committing_in;
+                        }
                         Err(_) => break PageEnd::Fenced,
                     }
                 }

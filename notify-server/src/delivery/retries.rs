@@ -37,13 +37,14 @@ pub(super) async fn run(
     lane: &Arc<Lane>,
     claimed: Vec<ClaimedRetry>,
     jobs: &[Arc<Job>],
-    (mark, hand): (Arc<Mark>, Arc<Hand>),
+    (mark, hand, tenure): (Arc<Mark>, Arc<Hand>, u64),
 ) {
     let mut work = Retries {
         lane: lane.clone(),
         jobs,
         mark,
         hand,
+        tenure,
         queue: claimed.into(),
         outcomes: Vec::new(),
         credits: 0,
@@ -82,6 +83,8 @@ struct Retries<'a> {
     jobs: &'a [Arc<Job>],
     mark: Arc<Mark>,
     hand: Arc<Hand>,
+    /// The server's tenure when they were claimed.
+    tenure: u64,
     queue: VecDeque<ClaimedRetry>,
     outcomes: Vec<RetryOutcome>,
     /// Credit that is owed until the outcomes are committed.

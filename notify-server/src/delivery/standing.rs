@@ -9,7 +9,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use notify_core::Timestamp;
 
@@ -21,6 +21,8 @@ use crate::store::{Heartbeat, Others};
 pub(crate) struct Standing {
     /// Until when it counts as alive, in unix milliseconds.
     alive_until: AtomicI64,
+    /// How often it counted as dead: what it held before may be others' since.
+    tenure: AtomicU64,
     /// Servers alive, this one included.
     servers: AtomicU32,
     /// Dispatches may be open that others made.
@@ -33,6 +35,7 @@ impl Standing {
     pub(crate) fn new(among_others: bool) -> Self {
         Self {
             alive_until: AtomicI64::new(if among_others { i64::MIN } else { i64::MAX }),
+            tenure: AtomicU64::new(0),
             servers: AtomicU32::new(1),
             unread_asked: AtomicBool::new(false),
             renewed: Changes::default(),
@@ -42,6 +45,12 @@ impl Standing {
     /// Whether something may be sent.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
         now.as_ms() < self.alive_until.load(Ordering::Acquire)
+    }
+
+    /// How often it counted as dead until now. What was surely this server's at one number is so as
+    /// long as that stands and [`Self::holds`]; alone it stays 0.
+    pub(crate) fn tenure(&self) -> u64 {
+        self.tenure.load(Ordering::Acquire)
     }
 
     /// Hears of every heartbeat that came through.
@@ -64,7 +73,12 @@ impl Standing {
         self.unread_asked.store(true, Ordering::Release);
     }
 
-    fn renew(&self, until: Timestamp, others: Others) {
+    /// A heartbeat came through; it is `now` at the latest.
+    fn renew(&self, until: Timestamp, others: Others, now: Timestamp) {
+        // Ahead of the new lease: who sees that sees this too.
+        if !self.holds(now) {
+            self.tenure.fetch_add(1, Ordering::AcqRel);
+        }
         self.servers.store(others.servers.max(1), Ordering::Release);
         self.alive_until.store(until.as_ms(), Ordering::Release);
         self.ask_for_unread();
@@ -81,7 +95,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
         match shared.store.heartbeat(beat).await {
             Ok(others) => {
                 let servers_before = shared.standing.servers();
-                shared.standing.renew(beat.lease_until, others);
+                shared.standing.renew(beat.lease_until, others, shared.clock.now());
                 shared.committed();
                 shared.news.ask();
                 if servers_before != shared.standing.servers() {

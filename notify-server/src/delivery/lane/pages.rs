@@ -17,7 +17,7 @@ impl LaneRun {
         }
         let from = job.cursor();
         let mark = shared.marks.open(from, job.dispatch.until);
-        let read_at = shared.clock.now();
+        let (read_at, tenure) = (shared.clock.now(), shared.standing.tenure());
         let slice = shared.store.read_slice(&job.dispatch, from, shared.config.page_rows).await?;
         let Slice { devices, to, end } = slice;
         mark.narrow(from, to);
@@ -60,7 +60,7 @@ impl LaneRun {
         // afterwards could be sent to but not counted.
         if claim.targeted > 0 {
             shared.page_opened(page.no);
-            let reading = Reading { devices, read_at, mark };
+            let reading = Reading { devices, read_at, mark, tenure };
             self.spawn_page(PageRun::fresh(self.lane.clone(), job.clone(), page, reading));
         }
         Ok(!end)
@@ -94,7 +94,8 @@ impl LaneRun {
         let mark = shared.marks.open(page.from, page.to);
         let read_at = shared.clock.now();
         let devices = shared.store.read_range(&job.dispatch, page.from, page.to).await?;
-        let reading = Reading { devices, read_at, mark };
+        // Among others it has to show first that the page is its own still: that was long ago.
+        let reading = Reading { devices, read_at, mark, tenure: 0 };
         let run = PageRun::resumed(self.lane.clone(), job, page, reading, &done);
         self.spawn_page(run);
         Ok(())

@@ -42,6 +42,7 @@ impl LaneRun {
         let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
         let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
         let mark = shared.marks.open(first, last);
+        let tenure = shared.standing.tenure();
         let in_hand = self.in_hand();
         let limit = shared.config.lane_retries_max - in_hand.len() as u32;
         let claim = RetryClaim {
@@ -60,13 +61,13 @@ impl LaneRun {
             return Ok(());
         }
         self.retries_due |= claimed.len() >= limit as usize;
-        self.spawn_retries(claimed, mark).await
+        self.spawn_retries(claimed, (mark, tenure)).await
     }
 
     async fn spawn_retries(
         &mut self,
         mut claimed: Vec<ClaimedRetry>,
-        mark: Arc<Mark>,
+        (mark, tenure): (Arc<Mark>, u64),
     ) -> Result<(), StoreError> {
         let keys = claimed.iter().map(|retry| retry.key);
         if let (Some(first), Some(last)) = (keys.clone().min(), keys.max()) {
@@ -84,7 +85,7 @@ impl LaneRun {
         let hand = Arc::new(Hand::new(claimed.iter().map(|retry| retry.no).collect()));
         let (lane, its) = (self.lane.clone(), hand.clone());
         let task = self.running.spawn(async move {
-            retries::run(&lane, claimed, &jobs, (mark, its)).await;
+            retries::run(&lane, claimed, &jobs, (mark, its, tenure)).await;
             Finished::Retries
         });
         self.hands.insert(task.id(), hand);

@@ -131,6 +131,8 @@ impl PageRun {
         let shared = self.lane.shared.clone();
         let now = shared.clock.now();
         self.tell_waiting();
+        // Ahead of the commit, which shows that the page is still this server's.
+        self.committing_in = shared.standing.tenure();
         let batch = std::mem::take(&mut self.batch);
         let waiting_targets =
             self.queue.iter().filter(|device| self.job.targets(device)).count() as u64;

@@ -1,6 +1,6 @@
 //! Starting devices of a page: what needs no stream is settled, the rest waits for its place.
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 
 use super::{Flights, Landed, Obstacle, PageRun};
@@ -32,6 +32,11 @@ impl PageRun {
                 };
             }
             if self.must_read_again(now) {
+                // On its way before anything is awaited: what was decided under a lease must not lie
+                // here until that is over (trap 5).
+                while let Some(Some(landed)) = flights.next().now_or_never() {
+                    self.land(landed);
+                }
                 if let Err(error) = self.read_again(now).await {
                     // Whatever was to be read is: what changed was taken note of already (trap 8).
                     self.must_read();
@@ -115,7 +120,8 @@ impl PageRun {
     pub(super) fn take_place(&mut self, now: Timestamp) -> Result<(), Obstacle> {
         let obstacle = if !self.lane.shared.standing.holds(now) {
             Some(Obstacle::Standing)
-        } else if now >= self.page.lease_until {
+        } else if now >= self.page.lease_until || self.tenure != self.lane.shared.standing.tenure()
+        {
             Some(Obstacle::Lease)
         } else {
             self.lane.has_retries_in_plenty().then_some(Obstacle::Retries)

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 
 use super::{Flights, Landed, Retries};
@@ -28,7 +28,13 @@ impl Retries<'_> {
         &mut self,
         flights: &mut Flights,
     ) -> Result<(), StoreError> {
-        while let Some(retry) = self.queue.front() {
+        loop {
+            // On its way before anything is awaited: what was decided under a lease must not lie here
+            // until that is over (trap 5).
+            while let Some(Some(landed)) = flights.next().now_or_never() {
+                self.land(landed);
+            }
+            let Some(retry) = self.queue.front() else { break };
             let job = self.job_of(retry);
             let version = self.lane.provider_version();
             let mode = job.mode(&self.lane).await?;
@@ -54,7 +60,9 @@ impl Retries<'_> {
                 continue;
             }
             let shared = &self.lane.shared;
-            if shared.stop.asked() || !shared.standing.holds(now) {
+            // What was claimed before it counted as dead may be others' by now.
+            let standing = &shared.standing;
+            if shared.stop.asked() || !standing.holds(now) || self.tenure != standing.tenure() {
                 self.postpone_all(now);
                 continue;
             }

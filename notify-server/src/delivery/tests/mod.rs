@@ -8,6 +8,7 @@ mod devices;
 mod guard;
 mod local;
 mod meanwhile;
+mod overlaps;
 mod poison;
 mod retrying;
 mod rig;

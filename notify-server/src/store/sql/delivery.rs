@@ -26,6 +26,8 @@ pub(super) use self::settle::{
 };
 pub(super) use self::slice::{Draw, device as one_device, range};
 use super::SqlStore;
+#[cfg(test)]
+use crate::store::sql;
 use crate::store::{
     Adopted, Adoption, AppNo, AudienceDevice, Checkpoint, ClaimedRetry, DeliveryStore, DeviceKey,
     DeviceOutcome, Dispatch, DispatchNo, Epoch, Heartbeat, OpenPage, Others, PageClaim, RetryClaim,
@@ -164,5 +166,33 @@ impl DeliveryStore for SqlStore {
         key: DeviceKey,
     ) -> Result<Option<DeviceOutcome>, StoreError> {
         self.read(move |connection| page::outcome(connection, dispatch, key)).await
+    }
+}
+
+#[cfg(test)]
+impl SqlStore {
+    /// Whether the delivery of a notification to an address is a process's: its retry where one is
+    /// claimed, and else its page.
+    pub(crate) async fn is_in_hand(
+        &self,
+        notification: String,
+        address: String,
+        epoch: Epoch,
+    ) -> Result<bool, StoreError> {
+        self.read(move |connection| {
+            let is_in_hand = connection
+                .prepare_cached(
+                    "select coalesce(
+                       (select r.epoch = ?3 from retries r where r.dispatch_no = d.no
+                        and r.device_key = v.key and r.outcome is null and r.epoch is not null),
+                       (select p.epoch = ?3 from pages p where p.dispatch_no = d.no
+                        and p.from_key < v.key and v.key <= p.to_key and p.finished = 0), 0)
+                     from notifications n join dispatches d on d.notification_no = n.no
+                     join devices v on v.app_no = n.app_no and v.address = ?2 where n.id = ?1",
+                )?
+                .query_row(sql::params![notification, address, epoch.0], |row| row.get(0))?;
+            Ok(is_in_hand)
+        })
+        .await
     }
 }

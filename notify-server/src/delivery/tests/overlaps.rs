@@ -1,0 +1,290 @@
+//! Two live servers never hold one lease (T15): at every attempt of several servers that are killed,
+//! stand still for longer than their lease and come back, the store is asked whose the delivery is.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
+
+use fastrand::Rng;
+use notify_core::{NotificationId, NotificationStatus, ProviderKind};
+use tokio::sync::{Notify, watch};
+
+use super::super::{Configured, Engine, ProviderSource, Surroundings};
+use super::rig::{FakeProvider, Rig, Told, delivered};
+use crate::clock::Clock;
+use crate::payload::{Outgoing, TooLarge};
+use crate::providers::{
+    Address, Answer, Certainty, Checked, Prepared, PreparedBody, Provider, SharedProvider,
+};
+use crate::store::sql::SqlStore;
+use crate::store::{AppNo, Epoch, StoreError};
+use crate::telemetry::DeliveryMetrics;
+
+const SERVERS: usize = 3;
+const DEVICES: usize = 30;
+/// Turns of the clock, with a notification each.
+const TURNS: usize = 60;
+/// Turns at the most until all is over: what fails is tried again for up to 15 minutes.
+const DRAIN_TURNS_MAX: usize = 2_000;
+/// Between two heartbeats.
+const BEAT: Duration = Duration::from_secs(3);
+/// Turns that a server stands still at the most; a lease is five.
+const STILL_MAX: usize = 10;
+/// Longest wait for a server to beat, or to stand still.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// What the servers did.
+#[derive(Default)]
+struct Record {
+    attempts: AtomicUsize,
+    /// Attempts at what was another's.
+    overlaps: Mutex<Vec<String>>,
+}
+
+/// Holds the thread of an engine, as a stop of its process does: between two polls of its tasks, so
+/// that whatever was decided is on its way.
+struct Brake {
+    asked: Notify,
+    is_on: Mutex<bool>,
+    released: Condvar,
+    stands: watch::Sender<bool>,
+}
+
+impl Brake {
+    fn new() -> Self {
+        let (asked, is_on, released) = (Notify::new(), Mutex::default(), Condvar::new());
+        Self { asked, is_on, released, stands: watch::Sender::new(false) }
+    }
+
+    fn pass(&self) {
+        let mut is_on = self.is_on.lock().unwrap();
+        while *is_on {
+            self.stands.send_replace(true);
+            is_on = self.released.wait(is_on).unwrap();
+        }
+        self.stands.send_replace(false);
+    }
+
+    fn set(&self, on: bool) {
+        *self.is_on.lock().unwrap() = on;
+        self.asked.notify_one();
+        self.released.notify_all();
+    }
+
+    async fn stood(&self) {
+        let mut stands = self.stands.subscribe();
+        let stood = stands.wait_for(|stands| *stands);
+        tokio::time::timeout(WAIT_MAX, stood).await.expect("it stops in time").unwrap();
+    }
+}
+
+/// A provider that looks whose each delivery is.
+struct Watched {
+    store: Arc<SqlStore>,
+    answers: Arc<FakeProvider>,
+    epoch: OnceLock<Epoch>,
+    record: Arc<Record>,
+    brake: Arc<Brake>,
+    /// Whether its thread can be stopped.
+    has_brake: AtomicBool,
+}
+
+#[async_trait::async_trait]
+impl Provider for Watched {
+    fn prepare(&self, message: &Outgoing<'_>) -> Result<Prepared, TooLarge> {
+        self.answers.prepare(message)
+    }
+
+    async fn attempt(&self, prepared: &Prepared, to: &Address) -> Answer {
+        if !self.has_brake.swap(true, Ordering::SeqCst) {
+            let brake = self.brake.clone();
+            tokio::spawn(async move {
+                loop {
+                    brake.asked.notified().await;
+                    brake.pass();
+                }
+            });
+        }
+        let PreparedBody::Whole(id) = &prepared.body else { panic!("the rig's body") };
+        let (id, token) = (String::from_utf8(id.to_vec()).unwrap(), to.text().to_owned());
+        while self.epoch.get().is_none() {
+            tokio::task::yield_now().await;
+        }
+        let epoch = *self.epoch.get().unwrap();
+        let is_its = self.store.is_in_hand(id.clone(), token.clone(), epoch).await.unwrap();
+        self.record.attempts.fetch_add(1, Ordering::SeqCst);
+        if !is_its {
+            self.record.overlaps.lock().unwrap().push(format!("{epoch:?}: {id} to {token}"));
+        }
+        self.answers.attempt(prepared, to).await
+    }
+
+    async fn check(&self) -> Checked {
+        self.answers.check().await
+    }
+
+    fn slots(&self) -> usize {
+        self.answers.slots()
+    }
+}
+
+/// The same provider whoever asks.
+struct Source(Arc<Watched>);
+
+#[async_trait::async_trait]
+impl ProviderSource for Source {
+    async fn provider(
+        &self,
+        _app: AppNo,
+        _provider: ProviderKind,
+    ) -> Result<Option<Configured>, StoreError> {
+        let provider: SharedProvider = self.0.clone();
+        Ok(Some(Configured { provider, rate_per_second: None }))
+    }
+}
+
+struct Server {
+    engine: Engine,
+    watched: Arc<Watched>,
+    /// Turns that it still stands.
+    still: usize,
+}
+
+struct World {
+    rig: Rig,
+    record: Arc<Record>,
+    rng: Rng,
+    /// Turns that somebody stood for longer than a lease.
+    relieved: usize,
+    kills: usize,
+}
+
+impl World {
+    fn start(&mut self) -> Server {
+        let answers = FakeProvider::new(4);
+        // Some are tried again, so that retries are held as well.
+        answers.script(|token, attempt| {
+            let fails = attempt % 2 == 1 && token.ends_with(['3', '7']);
+            let reason = "UNAVAILABLE".into();
+            let outcome = Certainty::Failed;
+            let failed = Answer::Retry { reason, after: None, outcome };
+            Told::Answer(if fails { failed } else { delivered() })
+        });
+        let watched = Arc::new(Watched {
+            store: self.rig.sqlite.clone(),
+            answers,
+            epoch: OnceLock::new(),
+            record: self.record.clone(),
+            brake: Arc::new(Brake::new()),
+            has_brake: AtomicBool::new(false),
+        });
+        let around = Surroundings {
+            store: self.rig.store.clone(),
+            providers: Arc::new(Source(watched.clone())),
+            clock: self.rig.clock.clone(),
+            public_url: "http://localhost".into(),
+            metrics: DeliveryMetrics::default(),
+        };
+        let mut config = self.rig.config.clone();
+        config.seed = Some(self.rng.u64(..));
+        let engine = Engine::start(around, config).unwrap();
+        watched.epoch.set(engine.epoch()).unwrap();
+        Server { engine, watched, still: 0 }
+    }
+
+    /// Turns the clock once everybody who goes has said so.
+    async fn turn(&mut self, servers: &[Server]) {
+        let now = self.rig.clock.now();
+        let lease_ms = self.rig.config.lease_ms;
+        for server in servers.iter().filter(|server| server.still == 0) {
+            let mut progress = server.engine.progress();
+            let beaten = async {
+                while !server.engine.holds(now.plus_ms(lease_ms - 1)) {
+                    progress.changed().await.expect("the engine lives");
+                }
+            };
+            tokio::time::timeout(WAIT_MAX, beaten).await.expect("a heartbeat in time");
+        }
+        self.rig.clock.advance(BEAT);
+    }
+
+    /// Stops the thread of a server, once it has sent something.
+    async fn brake(&mut self, server: &mut Server) {
+        if !server.watched.has_brake.load(Ordering::SeqCst) {
+            return;
+        }
+        server.watched.brake.set(true);
+        server.watched.brake.stood().await;
+        server.still = self.rng.usize(1..=STILL_MAX);
+    }
+
+    async fn kill(&mut self, server: Server) -> Server {
+        self.kills += 1;
+        server.engine.abort().await;
+        self.start()
+    }
+}
+
+#[tokio::test]
+async fn no_two_live_servers_hold_one_lease() {
+    let seed = fastrand::u64(..);
+    println!("overlaps: seed {seed}");
+    let mut rig = Rig::new(4).await;
+    rig.config.among_others = true;
+    rig.config.page_rows = 7;
+    rig.config.checkpoint_outcomes = 3;
+    rig.config.lane_devices_max = 14;
+    rig.devices(DEVICES).await;
+    let mut world =
+        World { rig, record: Arc::default(), rng: Rng::with_seed(seed), relieved: 0, kills: 0 };
+    let mut servers: Vec<_> = (0..SERVERS).map(|_| world.start()).collect();
+    let mut asked: Vec<NotificationId> = Vec::new();
+    for _ in 0..TURNS {
+        asked.push(world.rig.broadcast().await);
+        for server in servers.iter_mut().filter(|server| server.still > 0) {
+            server.still -= 1;
+            if server.still == 0 {
+                world.relieved += usize::from(!server.engine.holds(world.rig.clock.now()));
+                server.watched.brake.set(false);
+            }
+        }
+        let nth = world.rng.usize(..servers.len());
+        let goes = servers.iter().filter(|server| server.still == 0).count();
+        if servers[nth].still == 0 && goes > 1 {
+            match world.rng.u8(..4) {
+                0 | 1 => world.brake(&mut servers[nth]).await,
+                2 => {
+                    let server = world.kill(servers.swap_remove(nth)).await;
+                    servers.push(server);
+                }
+                _ => {}
+            }
+        }
+        world.turn(&servers).await;
+    }
+    for server in &mut servers {
+        server.still = 0;
+        server.watched.brake.set(false);
+    }
+    let mut open = asked;
+    for _ in 0..DRAIN_TURNS_MAX {
+        world.turn(&servers).await;
+        while let Some(id) = open.last()
+            && world.rig.read(id).await.status == NotificationStatus::Completed
+        {
+            open.pop();
+        }
+        if open.is_empty() {
+            break;
+        }
+    }
+    assert!(open.is_empty(), "seed {seed}: {} are not over", open.len());
+    let attempts = world.record.attempts.load(Ordering::SeqCst);
+    let overlaps = std::mem::take(&mut *world.record.overlaps.lock().unwrap());
+    println!("overlaps: {attempts} attempts, {} kills, {} relieved", world.kills, world.relieved);
+    assert!(overlaps.is_empty(), "seed {seed}: {overlaps:?}");
+    assert!(attempts >= TURNS * DEVICES && world.kills > 0 && world.relieved > 0, "seed {seed}");
+    for server in servers {
+        assert!(server.engine.stop(WAIT_MAX).await, "it stops in time");
+    }
+}
