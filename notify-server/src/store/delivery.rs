@@ -149,6 +149,7 @@ pub trait DeliveryStore {
 
     /// Takes at most `limit` due retries of one application and platform, the longest due first;
     /// until `lease_until` nobody else gets them. `in_hand` are left out.
+    /// With `after_lost` those come too that the same claimer got without hearing of it.
     async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError>;
 
     /// Commits what became of claimed retries. Those that this epoch does not hold any more, or

@@ -53,10 +53,13 @@ impl LaneRun {
             lease_until: now.plus_ms(shared.config.retry_lease_ms()),
             now,
             in_hand,
+            after_lost: self.claims_lost,
         };
         let claimed = shared.store.claim_retries(claim).await.inspect_err(|_| {
-            self.retries_due = true;
+            // It may have been committed all the same, where the answer alone was lost.
+            (self.retries_due, self.claims_lost) = (true, true);
         })?;
+        self.claims_lost = false;
         if claimed.is_empty() {
             return Ok(());
         }
@@ -92,15 +95,16 @@ impl LaneRun {
         Ok(())
     }
 
-    /// Gives claimed retries back untried; where storage fails for that as well, their claims run
-    /// out.
+    /// Gives claimed retries back untried; where storage fails for that as well, the next claim finds
+    /// them.
     async fn give_back(&mut self, claimed: &[ClaimedRetry]) {
         let shared = self.lane.shared.clone();
         let now = shared.clock.now();
         let later = RetryStep::Later { due_at: now };
         let outcomes = claimed.iter().map(|retry| RetryOutcome::of(retry.no, later.clone()));
         let settled = shared.store.settle_retries(shared.epoch, outcomes.collect(), now).await;
-        self.retries_due |= settled.is_ok();
+        self.retries_due = true;
+        self.claims_lost |= settled.is_err();
     }
 
     /// Counts the open retries where the number matters: at the start, and near the bound.

@@ -28,6 +28,8 @@ pub(crate) struct LaneRun {
     pub(super) retries_due: bool,
     /// Whether retries that are due wait for a change of the gate.
     pub(super) retries_wait: bool,
+    /// Retries may be claimed here of which nothing was heard: their claim failed, or giving them back.
+    pub(super) claims_lost: bool,
     pub(super) gate_changes: Heard,
     /// Whether it knows what stood before it.
     pub(super) begun: bool,
@@ -52,6 +54,7 @@ impl LaneRun {
             hands: HashMap::new(),
             retries_due: false,
             retries_wait: false,
+            claims_lost: false,
             begun: false,
         }
     }

@@ -294,5 +294,6 @@ pub fn retry_claim(app: AppNo) -> RetryClaim {
         lease_until: LEASE,
         now: NOW.plus_ms(2_000),
         in_hand: Vec::new(),
+        after_lost: false,
     }
 }

@@ -114,7 +114,7 @@ macro_rules! store_contract {
                 a_device_that_was_none_to_send_to_is_passed_over,
                 an_audience_is_counted_as_it_is_now;
             retries: a_retry_is_claimed_when_it_is_due_by_one,
-                a_claim_that_ran_out_is_claimed_again, a_claimer_leaves_what_it_has_in_hand, a_retry_that_is_settled_ends_the_dispatch,
+                a_claim_that_ran_out_is_claimed_again, a_claimer_leaves_what_it_has_in_hand, a_claim_whose_answer_was_lost_is_made_again, a_retry_that_is_settled_ends_the_dispatch,
                 a_retry_that_failed_again_waits_anew, a_retry_that_is_put_off_stays_as_it_was, an_erased_device_ends_its_retries,
                 a_settled_retry_is_left_as_it_is, lanes_are_those_with_something_due,
                 a_newer_notification_of_the_same_key_overtakes,

@@ -71,6 +71,22 @@ pub async fn a_claimer_leaves_what_it_has_in_hand(store: &dyn Store) {
     assert_eq!(store.claim_retries(all).await.unwrap(), first, "taken up where it broke off");
 }
 
+pub async fn a_claim_whose_answer_was_lost_is_made_again(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::retried(store, app, 3).await;
+    let one = RetryClaim { limit: 1, ..given::retry_claim(app) };
+    let heard = store.claim_retries(one.clone()).await.unwrap();
+    let lost = store.claim_retries(one).await.unwrap();
+    let other = RetryClaim { epoch: Epoch(12), limit: 1, ..given::retry_claim(app) };
+    let others = store.claim_retries(other).await.unwrap();
+    let in_hand = vec![heard[0].no];
+    let usual = RetryClaim { in_hand, ..given::retry_claim(app) };
+    assert_eq!(store.claim_retries(usual.clone()).await.unwrap(), []);
+    let again = RetryClaim { after_lost: true, ..usual };
+    assert_eq!(store.claim_retries(again).await.unwrap(), lost, "neither in hand nor another's");
+    assert_eq!((heard.len(), lost.len(), others.len()), (1, 1, 1));
+}
+
 pub async fn a_retry_that_is_settled_ends_the_dispatch(store: &dyn Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 2).await;

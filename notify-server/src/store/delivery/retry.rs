@@ -41,6 +41,9 @@ pub struct RetryClaim {
     pub now: Timestamp,
     /// Those that the claimer is at work on still: left out, however old their claim.
     pub in_hand: Vec<RetryNo>,
+    /// A claim failed in a way that leaves open whether it was committed: what the claimer has
+    /// claimed and not in hand is taken too, however young its claim.
+    pub after_lost: bool,
 }
 
 /// A retry that this process works on now.

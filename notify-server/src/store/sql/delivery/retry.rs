@@ -69,6 +69,9 @@ pub(super) fn open(
 
 /// Claims due retries of a lane.
 pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
+    if claim.after_lost {
+        free_lost(tx, claim)?;
+    }
     let mut claimed = Vec::new();
     for no in due(tx, claim)? {
         claimed.push(take(tx, claim, no)?);
@@ -83,6 +86,26 @@ pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRe
         retry.device = slice::device(tx, retry.key, tag.as_deref())?;
     }
     Ok(claimed)
+}
+
+/// Makes claimable again what the claimer got without hearing of it.
+fn free_lost(tx: &Connection, claim: &RetryClaim) -> Result<(), StoreError> {
+    let mut own = tx.prepare_cached(
+        "select no from retries indexed by retries_open
+         where app_no = ?1 and platform = ?2 and outcome is null and epoch = ?3",
+    )?;
+    let platform = platform_code(claim.platform);
+    let own =
+        own.query_map([claim.app.0, platform, claim.epoch.0], |row| row.get(0).map(RetryNo))?;
+    for no in own.collect::<Result<Vec<_>, _>>()? {
+        if !claim.in_hand.contains(&no) {
+            tx.prepare_cached(
+                "update retries set epoch = null, claimable_at = due_at where no = ?1",
+            )?
+            .execute([no.0])?;
+        }
+    }
+    Ok(())
 }
 
 /// The numbers of the retries to claim.
