@@ -158,7 +158,7 @@ fn moving() -> Command {
     let to = Arg::new("to")
         .long("to")
         .value_name("PLACE")
-        .help("postgres://user:password@host/database or sqlite:FILE, empty [env: NOTIFY_MOVE_TO]");
+        .help("postgres://user:password@host/database or sqlite:FILE; it must be empty [env: NOTIFY_MOVE_TO]");
     let undo = Arg::new("undo")
         .long("undo")
         .action(ArgAction::SetTrue)

@@ -94,6 +94,7 @@ impl Operations {
             token_ages: ages.into_iter().map(|(kind, age_ms)| (kind, seconds(age_ms))).collect(),
             busy: self.store.busy(),
             commits: self.store.commits(),
+            servers: self.engine.servers(),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::store::moving::{
 
 /// Holds what `--to` takes, where other users of the machine cannot read it.
 const TO_VARIABLE: &str = "NOTIFY_MOVE_TO";
-const BAR: &str = "{msg:30} {bar:30} {percent}% of {human_len} rows ({per_sec}, {eta} left)";
+const BAR: &str = "{msg:30} {bar:30} {percent}% of {human_len} rows ({eta} left)";
 /// Bytes of a digest that are shown.
 const DIGEST_SHOWN: usize = 8;
 
@@ -29,6 +29,11 @@ pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<(
     let from = source(config);
     let (began, at_ms) = (Instant::now(), SystemClock::start().now().as_ms());
     let (told_from, told_to) = (from.to_string(), to.to_string());
+    writeln!(
+        std::io::stderr(),
+        "moving {told_from} to {told_to}; ended early, the same command goes on"
+    )
+    .context("cannot write to standard error")?;
     let moved = apart(move || {
         let mut bar = Bar::new();
         let moved = move_installation(&from, &to, at_ms, &mut |progress| bar.show(progress));
@@ -57,7 +62,7 @@ pub(super) async fn undo(config: &Config) -> anyhow::Result<()> {
 fn source(config: &Config) -> Place {
     match &config.database_url {
         Some(url) => Place::Postgres(url.clone()),
-        None => Place::Sqlite(config.database()),
+        None => Place::file(&config.database()),
     }
 }
 
@@ -132,6 +137,7 @@ fn advice(config: &Config) -> String {
     let key = match (&config.master_key, &config.master_key_file) {
         (Some(_), _) => format!("the one in {MASTER_KEY_VARIABLE}"),
         (None, Some(file)) => file.display().to_string(),
+        (None, None) if config.database_url.is_some() => "the one that the old ones had".to_owned(),
         (None, None) => config.data_dir.join(MASTER_KEY_FILE).display().to_string(),
     };
     format!(

@@ -90,6 +90,8 @@ pub(crate) struct Shared {
     pub(crate) killed: Notify,
     rng: Mutex<fastrand::Rng>,
     storage_said_at: Mutex<Option<Instant>>,
+    /// Whether the last that was heard of storage is that it fails.
+    storage_failing: AtomicBool,
     /// Held for reading from the claim of a page until it is known to be open, and for writing
     /// while open pages are adopted: no page of this process is taken for one left behind.
     pub(crate) claims: RwLock<()>,
@@ -147,6 +149,7 @@ impl Shared {
             killed: Notify::new(),
             rng: Mutex::new(rng),
             storage_said_at: Mutex::default(),
+            storage_failing: AtomicBool::new(false),
             claims: RwLock::default(),
             jobs: Mutex::default(),
             cancellations: AtomicU64::new(0),
@@ -162,6 +165,9 @@ impl Shared {
     /// The engine committed something.
     pub(crate) fn committed(&self) {
         self.progress.send_modify(|commits| *commits += 1);
+        if self.storage_failing.swap(false, Ordering::AcqRel) {
+            tracing::info!("storage answers again: delivery goes on");
+        }
     }
 
     /// Something is due then: wakes the engine, unless it looks no later.
@@ -188,6 +194,7 @@ impl Shared {
             }
             is_said
         };
+        self.storage_failing.store(true, Ordering::Release);
         if !is_said {
             tracing::error!(cause = with_causes(error), "delivery waits for storage");
         }

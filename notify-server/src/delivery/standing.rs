@@ -98,10 +98,13 @@ pub(super) async fn keep(shared: Arc<Shared>) {
                 shared.standing.renew(beat.lease_until, others, shared.clock.now());
                 shared.committed();
                 shared.news.ask();
-                if servers_before != shared.standing.servers() {
+                let servers = shared.standing.servers();
+                if servers_before != servers {
+                    tracing::info!(servers, before = servers_before, "servers alive");
                     shared.paces_changed();
                 }
                 if others.left_behind {
+                    tracing::warn!("a server died: what it left is taken over");
                     shared.ask_for_adoption();
                 }
                 shared.wake.notify_one();

@@ -29,6 +29,11 @@ impl EngineView {
         self.shared.ended.cancelled().await;
     }
 
+    /// Servers alive on the same storage, this one included, as of the last heartbeat.
+    pub(crate) fn servers(&self) -> u32 {
+        self.shared.standing.servers()
+    }
+
     /// The lanes whose deliveries wait now, all or those behind one service, a lane each.
     pub(crate) fn pauses(&self) -> Vec<(ProviderKind, Pause)> {
         let now = self.shared.clock.now();

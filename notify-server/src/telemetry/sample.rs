@@ -64,6 +64,8 @@ pub(crate) struct Sample {
     pub(crate) busy: u64,
     /// Transactions that this server committed, since the start.
     pub(crate) commits: u64,
+    /// Servers alive on the same storage, this one included.
+    pub(crate) servers: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -95,6 +97,8 @@ pub(super) struct Gauges {
     token_ages: Family<Channel, Seconds>,
     busy: Counter,
     commits: Counter,
+    storage: Gauge,
+    servers: Gauge,
 }
 
 impl Gauges {
@@ -114,6 +118,10 @@ impl Gauges {
         registry.register("db_busy", help, self.busy.clone());
         let help = "Transactions committed by this server; one may hold many writes";
         registry.register("db_commits", help, self.commits.clone());
+        let help = "Whether storage answered this look: 0 when it did not";
+        registry.register("db_up", help, self.storage.clone());
+        let help = "Servers alive on this storage, this one included";
+        registry.register("servers", help, self.servers.clone());
     }
 
     pub(super) fn show(&self, sample: &Sample) {
@@ -130,6 +138,8 @@ impl Gauges {
                 self.connections.get_or_create(&InState { channel, state }).set(shown(count));
             }
         }
+        self.storage.set(i64::from(sample.queues.is_some()));
+        self.servers.set(i64::from(sample.servers));
         self.token_ages.clear();
         for (provider, age) in &sample.token_ages {
             self.token_ages.get_or_create(&Channel { channel: provider.as_str() }).set(*age);

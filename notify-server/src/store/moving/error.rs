@@ -35,8 +35,8 @@ pub enum MoveError {
     Postgres(#[from] postgres::OpenError),
     /// Servers work on it.
     #[error(
-        "{servers} servers work on {place}: stop them first (one that was killed counts for some 15 \
-         seconds)"
+        "{place} is served ({servers} alive): stop every server first (one that was killed counts for \
+         some 15 seconds)"
     )]
     Served {
         /// Which database.
@@ -48,7 +48,10 @@ pub enum MoveError {
     #[error("{0} is being written by somebody else: nothing may write to it during a move")]
     Written(String),
     /// There is something in the target.
-    #[error("{place} is not empty ({table} has rows): a move needs an empty database")]
+    #[error(
+        "{place} is not empty (there is {table}): a move needs an empty database. Old tables of ours, \
+         moved away or not, are dropped by hand first"
+    )]
     NotEmpty {
         /// Which database.
         place: String,
@@ -58,7 +61,8 @@ pub enum MoveError {
     /// The target holds a part of something else.
     #[error(
         "{place} holds part of a move from {other} that cannot go on: the source was used since, or \
-         is another one. Empty {place} and begin again"
+         is another one. Begin again with an empty one (drop schema public cascade; create schema public; or \
+         another file)"
     )]
     OtherMove {
         /// Which database.

@@ -54,7 +54,7 @@ impl FromStr for Place {
                 let path = Path::new(path.strip_prefix("//").unwrap_or(path));
                 let is_folder =
                     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
-                Ok(Self::Sqlite(if is_folder { path.join(FILE_NAME) } else { path.to_owned() }))
+                Ok(Self::file(&if is_folder { path.join(FILE_NAME) } else { path.to_owned() }))
             }
             None => match text.parse() {
                 Ok(url) => Ok(Self::Postgres(url)),
@@ -62,6 +62,14 @@ impl FromStr for Place {
                 Err(error) => Err(error.into()),
             },
         }
+    }
+}
+
+impl Place {
+    /// In a file, whose name says the same in every folder: marks name it.
+    #[must_use]
+    pub fn file(path: &Path) -> Self {
+        Self::Sqlite(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
     }
 }
 
@@ -146,13 +154,12 @@ pub fn move_installation(
     watch: &mut dyn FnMut(Progress<'_>),
 ) -> Result<MoveReport, MoveError> {
     match (from, to) {
-        (Place::Sqlite(path), Place::Postgres(_)) if !path.exists() => {
-            return Err(MoveError::NoSource(from.to_string()));
-        }
         (Place::Sqlite(_), Place::Postgres(_)) | (Place::Postgres(_), Place::Sqlite(_)) => {}
         _ => return Err(MoveError::SameKind),
     }
-    let (source, target) = (Side::hold(from)?, Side::hold(to)?);
+    let source = Side::source(from)?;
+    refuse_moved(&source, to)?;
+    let target = Side::target(to)?;
     let sqlite = match source.connection {
         Connection::Sqlite(_) => &source,
         Connection::Postgres(_) => &target,
@@ -203,6 +210,16 @@ fn agree(
     }
 }
 
+/// A source that went elsewhere is refused before anything is made in the target.
+fn refuse_moved(source: &Side, to: &Place) -> Result<(), MoveError> {
+    match source.mark().map_err(source.failing(Step::Opening, "moves"))? {
+        Some(MoveMark { state: MoveState::Left, place: other, .. }) if other != to.to_string() => {
+            Err(MoveError::AlreadyMoved { place: source.place.clone(), other })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// From here on nothing in the source changes; a subcommand that was quicker took the mark away.
 fn freeze(source: &Side, id: [u8; 16]) -> Result<(), MoveError> {
     let failed = source.failing(Step::Opening, "moves");
@@ -239,12 +256,7 @@ fn end(source: &Side, target: &Side, id: [u8; 16], at_ms: i64) -> Result<(), Mov
 /// # Errors
 /// When something uses it. `None` where it was not moved away.
 pub fn undo_move(place: &Place) -> Result<Option<String>, MoveError> {
-    if let Place::Sqlite(path) = place
-        && !path.exists()
-    {
-        return Err(MoveError::NoSource(place.to_string()));
-    }
-    let side = Side::hold(place)?;
+    let side = Side::source(place)?;
     let failed = side.failing(Step::Opening, "moves");
     let mark = side.mark().map_err(&failed)?.filter(|mark| mark.state == MoveState::Left);
     let Some(mark) = mark else { return Ok(None) };

@@ -3,6 +3,7 @@
 use super::cell::Cell;
 use super::table::Table;
 use super::{MoveError, Place, Step};
+use crate::store::postgres::Found;
 use crate::store::sql::{
     Connection, Error, Held, MoveMark, Params, Result, Row, Type, Value, mark_move, move_mark,
 };
@@ -19,6 +20,25 @@ pub(super) struct Side {
 }
 
 impl Side {
+    /// Opens the database from which things are moved, which has to be there.
+    pub(super) fn source(place: &Place) -> std::result::Result<Self, MoveError> {
+        let is_there = match place {
+            Place::Sqlite(path) => path.exists(),
+            Place::Postgres(url) => postgres::found(url)? == Found::Ours,
+        };
+        if is_there { Self::hold(place) } else { Err(MoveError::NoSource(place.to_string())) }
+    }
+
+    /// Opens the database to which they are moved, and makes its tables where there are none at all.
+    pub(super) fn target(place: &Place) -> std::result::Result<Self, MoveError> {
+        if let Place::Postgres(url) = place
+            && let Found::Others(table) = postgres::found(url)?
+        {
+            return Err(MoveError::NotEmpty { place: place.to_string(), table });
+        }
+        Self::hold(place)
+    }
+
     /// Opens a database and keeps everybody else from writing to it.
     pub(super) fn hold(place: &Place) -> std::result::Result<Self, MoveError> {
         let name = place.to_string();

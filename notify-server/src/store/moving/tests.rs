@@ -248,6 +248,13 @@ fn a_source_that_is_served_and_a_target_that_is_used_are_refused() {
     assert!(matches!(&refused, MoveError::NotEmpty { table, .. } if table == "admin_keys"));
     home.open_file().unwrap();
 
+    let strange = TestCluster::shared().database();
+    strange.execute("create table mine (no bigint)");
+    let strange: Place = strange.url().parse().unwrap();
+    let refused = moved(&home.file(), &strange).unwrap_err();
+    assert!(matches!(&refused, MoveError::NotEmpty { table, .. } if table == "mine"), "{refused}");
+    let refused = moved(&strange, &home.named("new.db")).unwrap_err();
+    assert!(matches!(refused, MoveError::NoSource(_)), "{refused}");
     let refused = moved(&home.named("none.db"), &home.postgres()).unwrap_err();
     assert!(matches!(refused, MoveError::NoSource(_)), "{refused}");
     let refused = moved(&home.file(), &home.named("copy.db")).unwrap_err();
@@ -338,7 +345,7 @@ fn places_are_read_and_shown_without_their_password() {
     for (text, expected) in [
         ("sqlite:/d/notify.db", Ok("/d/notify.db")),
         ("sqlite:///d/notify.db", Ok("/d/notify.db")),
-        ("sqlite:d/", Ok("d/notify.db")),
+        ("sqlite:/d/", Ok("/d/notify.db")),
         ("sqlite:", Err(PlaceError::Form)),
         ("d/notify.db", Err(PlaceError::Form)),
         ("mysql://u:p@h/d", Err(PlaceError::Form)),
@@ -348,6 +355,8 @@ fn places_are_read_and_shown_without_their_password() {
         let place = text.parse::<Place>().map(|place| place.to_string());
         assert_eq!(place.as_deref(), expected.as_ref().map(|text| *text), "{text}");
     }
+    let here = std::env::current_dir().unwrap().join("d/notify.db");
+    assert_eq!(Path::new(&"sqlite:d/notify.db".parse::<Place>().unwrap().to_string()), here);
     let folder = TempDir::new().unwrap();
     let place: Place = format!("sqlite:{}", folder.path().display()).parse().unwrap();
     assert_eq!(Path::new(&place.to_string()), folder.path().join("notify.db"));

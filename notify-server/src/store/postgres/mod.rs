@@ -24,6 +24,7 @@ mod url;
 mod value;
 
 pub(in crate::store) use failure::Failure;
+pub(in crate::store) use open::Found;
 pub use open::{OpenError, PostgresOptions, READERS_DEFAULT};
 pub(in crate::store) use report::report;
 pub(in crate::store) use session::Session;
@@ -83,6 +84,13 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore
     let readers = Readers::start(&reading, options.readers, Arc::clone(&busy))
         .map_err(|error| failed(&place, error.into()))?;
     Ok(SqlStore::new(Parts { writer, readers, listeners, busy, held }))
+}
+
+/// Looks what is in a database, and changes nothing. Blocks; not to be called on a thread of a runtime.
+pub(in crate::store) fn found(url: &DatabaseUrl) -> Result<Found, OpenError> {
+    let target = Target::of(url).map_err(OpenError::Certificates)?;
+    let looked = target.connect().and_then(|session| open::look(&session));
+    looked.map_err(|error| failed(&target.place, error.into()))
 }
 
 /// Connects for a move, which may take long over one statement. Blocks; not to be called on a thread

@@ -79,6 +79,35 @@ pub enum OpenError {
     },
 }
 
+/// What is in a database before its tables are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) enum Found {
+    /// Our tables, of any version.
+    Ours,
+    /// No table.
+    Nothing,
+    /// Tables of somebody else, such as this one.
+    Others(String),
+}
+
+/// Looks, and changes nothing.
+pub(super) fn look(session: &Session) -> sql::Result<Found> {
+    let is_there = "select 1 where to_regclass('refinery_schema_history') is not null";
+    if session.number(is_there)?.is_some() {
+        return Ok(Found::Ours);
+    }
+    let other = session.query(
+        session.text(
+            "select tablename::text from pg_tables where schemaname = current_schema() limit 1",
+        ),
+        &[],
+    )?;
+    match other.first() {
+        None => Ok(Found::Nothing),
+        Some(row) => Ok(Found::Others(sql::Row::Postgres(row).get(0)?)),
+    }
+}
+
 /// Brings the tables up to date.
 pub(super) fn migrate(target: &Target) -> Result<(), OpenError> {
     let database_error = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {

@@ -24,6 +24,11 @@ pub enum UrlError {
     /// It is not one of a PostgreSQL database.
     #[error("must be a url like postgres://user:password@host:5432/database")]
     Form,
+    /// A name or password with a letter that means something in urls.
+    #[error(
+        "has more than one `@`: in a name or password, `@` is written %40, `/` %2F, `#` %23, `?` %3F"
+    )]
+    Reserved,
     /// It names no database.
     #[error("must name a database, like postgres://user:password@host:5432/database")]
     NoDatabase,
@@ -95,6 +100,10 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
     let (base, query) = text.split_once('?').unwrap_or((text, ""));
     if !["postgres://", "postgresql://"].iter().any(|scheme| base.starts_with(scheme)) {
         return Err(UrlError::Form);
+    }
+    // Read further, a part of a password would count as the host, and be shown.
+    if base.matches('@').count() > 1 {
+        return Err(UrlError::Reserved);
     }
     let (mut mode, mut roots, mut rest) = (None, None, Vec::new());
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -216,6 +225,7 @@ mod tests {
             ("notify.db", UrlError::Form),
             ("mysql://u:geheim@db/n", UrlError::Form),
             ("postgres:geheim", UrlError::Form),
+            ("postgres://u:p@geheim/w#rd@db:5432/n", UrlError::Reserved),
             ("postgres://u:geheim@db", UrlError::NoDatabase),
             ("postgres://u:geheim@a:1,b:2,c/n?port=1,2", UrlError::Form),
             ("postgres://u:geheim@a:geheim,b/n", UrlError::Option),

@@ -7,6 +7,7 @@ use rusqlite::backup::{Backup, StepResult};
 
 use super::connection::open_reader;
 use super::open::{OpenError, private_file};
+use crate::store::sql::{self, MoveMark, MoveState, Moved, move_mark};
 
 /// Copies the database to a new file that only its owner may read. Blocks. What is committed while
 /// it copies is not in the copy, which is as the database was at its beginning.
@@ -15,12 +16,36 @@ use super::open::{OpenError, private_file};
 /// When either file cannot be used; what was written of the copy then is no database.
 pub fn backup(database: &Path, copy: &Path) -> Result<(), OpenError> {
     let file_error = |source| OpenError::File { path: copy.to_owned(), source };
+    refuse_moved(database)?;
     let target = private_file(copy).map_err(file_error)?;
     copy_pages(database, copy).map_err(|source| OpenError::Database {
         path: database.to_owned(),
         source: source.into(),
     })?;
     target.sync_all().map_err(file_error)
+}
+
+/// A copy of what was moved away would be kept as if it were the installation.
+fn refuse_moved(database: &Path) -> Result<(), OpenError> {
+    let failed = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
+        path: database.to_owned(),
+        source,
+    };
+    let source = open_reader(database).map_err(|error| failed(error.into()))?;
+    // Of an older version there is no mark.
+    let has_marks = source.table_exists(None, "moves").map_err(|error| failed(error.into()))?;
+    let mark = match has_marks {
+        true => {
+            move_mark(&sql::Connection::Sqlite(source)).map_err(|error| failed(error.into()))?
+        }
+        false => None,
+    };
+    match mark {
+        Some(MoveMark { state: MoveState::Left, place, .. }) => {
+            Err(OpenError::Moved { path: database.to_owned(), source: Moved::Left(place) })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn copy_pages(database: &Path, copy: &Path) -> rusqlite::Result<()> {

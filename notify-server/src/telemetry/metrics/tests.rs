@@ -28,6 +28,7 @@ fn sample() -> Sample {
         token_ages: vec![(ProviderKind::Apns, 61.5)],
         busy: 3,
         commits: 7,
+        servers: 2,
     }
 }
 
@@ -89,6 +90,8 @@ fn the_metrics_are_told_under_their_names() {
         "notify_tokens_disabled_total{channel=\"fcm\",reason=\"other\"} 0",
         "notify_db_busy_total 3",
         "notify_db_commits_total 7",
+        "notify_db_up 1",
+        "notify_servers 2",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
