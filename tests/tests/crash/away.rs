@@ -104,6 +104,7 @@ impl Served {
         load.drain(&server).await?;
         let verdict = load.judge(&server).await?;
         verdict.ensure_sound()?;
+        ensure!(verdict.repeated() == 0, "the process lived through it all: {verdict:?}");
         server.stop().await?;
         server.sandbox.stop().await;
         Ok(verdict)

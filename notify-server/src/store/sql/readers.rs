@@ -137,11 +137,14 @@ impl Readers {
         let busy = Arc::clone(&self.busy);
         let given_up_at = gives_up_at();
         self.send(Box::new(move |held| {
-            if given_up_at.is_some_and(|at| at <= Instant::now()) {
+            let is_given_up = || given_up_at.is_some_and(|at| at <= Instant::now());
+            if is_given_up() {
                 // Its request was answered without it.
                 return;
             }
             let result = match held.begin(is_one_statement) {
+                // Another connection may have taken all of its time.
+                Ok(_) if is_given_up() => Err(unavailable("nobody waits for it any more")),
                 Ok(connection) => catch_unwind(AssertUnwindSafe(|| work(connection)))
                     .unwrap_or_else(|_| Err(broken("a read panicked"))),
                 Err(error) => Err(error.into()),

@@ -304,6 +304,10 @@ impl Work {
         // One that is alone needs no savepoint, which would copy every page that it changes.
         let is_alone = batch.len() == 1;
         for job in &mut *batch {
+            // Waiting for the lock, or for another connection, may have taken all of its time.
+            if !job.is_awaited() {
+                continue;
+            }
             if !is_alone {
                 connection.save()?;
             }
