@@ -523,7 +523,10 @@ impl Rig {
                 let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
             }
         };
-        tokio::time::timeout(WAIT_MAX, turned).await.expect("as wanted in time")
+        match tokio::time::timeout(WAIT_MAX, turned).await {
+            Ok(record) => record,
+            Err(_) => panic!("not in time: {:?} {:?}", self.states(), self.read(id).await),
+        }
     }
 
     /// Turns the clock step by step until so many attempts arrived. Between two steps the engine has
