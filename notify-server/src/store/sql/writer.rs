@@ -94,6 +94,8 @@ where
             // Even a refusal may rest on what was lost with the batch.
             (Some(cause), _) => Err(unavailable(cause)),
             (None, Some(result)) => result,
+            // Its time was over before its turn; the caller's own clock may be a moment behind.
+            (None, None) if self.work.is_some() => Err(unavailable("nobody waits for it any more")),
             (None, None) => Err(broken("a write was committed without being run")),
         };
         // The caller may have gone away; the write stands all the same.
