@@ -85,6 +85,9 @@ pub(crate) fn make_device_secret() -> (String, [u8; 32]) {
     (text, hash)
 }
 
+/// Names a provider token: a digest of whose it is and of the key that signs it.
+pub type TokenName = [u8; 32];
+
 /// SHA-256.
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     digest::digest(&digest::SHA256, bytes)

@@ -11,8 +11,7 @@ use notify_core::{AppId, ProviderKind, WebhookId};
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
-use crate::keys::sha256;
-use crate::store::TokenName;
+use crate::keys::{TokenName, sha256};
 
 /// Length of a master key, in bytes.
 const MASTER_KEY_BYTES: usize = 32;

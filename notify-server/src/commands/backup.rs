@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 
-use crate::config::{Config, MASTER_KEY_FILE};
+use crate::config::Config;
 use crate::store::sqlite::backup as copy;
 
-use super::print;
+use super::{master_key_place, print};
 
 /// Copies the database to a new file.
 pub(super) async fn backup(config: &Config, file: PathBuf) -> anyhow::Result<()> {
@@ -23,11 +23,7 @@ pub(super) async fn backup(config: &Config, file: PathBuf) -> anyhow::Result<()>
     let copying = tokio::task::spawn_blocking(move || copy(&database, &target));
     copying.await.context("the copy was interrupted")?.context("the database was not copied")?;
     print(&format!("copied to {}", file.display()))?;
-    let master_key = match (&config.master_key, &config.master_key_file) {
-        (Some(_), _) => "the key in NOTIFY_MASTER_KEY".to_owned(),
-        (None, Some(file)) => file.display().to_string(),
-        (None, None) => config.data_dir.join(MASTER_KEY_FILE).display().to_string(),
-    };
+    let master_key = master_key_place(config);
     print(&format!(
         "keep the master key too, in another place: {master_key}; without it the copy's provider \
          credentials cannot be opened"

@@ -17,7 +17,7 @@ use anyhow::Context;
 
 use crate::app::open_store;
 use crate::cli::Action;
-use crate::config::Config;
+use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
 use crate::store::sql::SqlStore;
 use crate::telemetry::start_log;
 
@@ -52,6 +52,17 @@ async fn open_or_make(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
         writeln!(std::io::stderr(), "{line}").context("cannot write to standard error")?;
     }
     Ok(store)
+}
+
+/// Where the master key of an installation is, for people.
+fn master_key_place(config: &Config) -> String {
+    match (&config.master_key, &config.master_key_file) {
+        (Some(_), _) => format!("the key in {MASTER_KEY_VARIABLE}"),
+        (None, Some(file)) => file.display().to_string(),
+        // Beside a database that other machines can reach lies none.
+        (None, None) if config.database_url.is_some() => "the key that its servers had".to_owned(),
+        (None, None) => config.data_dir.join(MASTER_KEY_FILE).display().to_string(),
+    }
 }
 
 /// Writes a line on standard output. A reader that went away is no error.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::print;
+use super::{master_key_place, print};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
 use crate::keys::hex;
@@ -134,12 +134,7 @@ fn report(moved: &MoveReport, seconds: f64) -> anyhow::Result<()> {
 
 /// What the new place needs beside the rows.
 fn advice(config: &Config) -> String {
-    let key = match (&config.master_key, &config.master_key_file) {
-        (Some(_), _) => format!("the one in {MASTER_KEY_VARIABLE}"),
-        (None, Some(file)) => file.display().to_string(),
-        (None, None) if config.database_url.is_some() => "the one that the old ones had".to_owned(),
-        (None, None) => config.data_dir.join(MASTER_KEY_FILE).display().to_string(),
-    };
+    let key = master_key_place(config);
     format!(
         "its servers need the same master key ({key}): in {MASTER_KEY_VARIABLE}, --master-key-file, or \
          as {MASTER_KEY_FILE} beside a SQLite file"

@@ -4,8 +4,7 @@ use async_trait::async_trait;
 use notify_core::Timestamp;
 use secrecy::SecretString;
 
-/// Names a token: a digest of whose it is and of the key that signs it.
-pub(crate) type TokenName = [u8; 32];
+pub(crate) use crate::keys::TokenName;
 
 /// A token that one server signed.
 #[derive(Clone)]

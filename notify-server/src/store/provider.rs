@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use notify_core::{AppId, ProviderKind, Timestamp};
 
 use super::{AppNo, StoreError};
+pub use crate::keys::TokenName;
 
 /// A configured provider as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,9 +16,6 @@ pub struct ProviderRow {
     /// Last change; grows with each, so that it tells versions apart.
     pub updated_at: Timestamp,
 }
-
-/// Names a provider token: a digest of whose it is and of the key that signs it.
-pub type TokenName = [u8; 32];
 
 /// A provider token that one server signed for all, as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

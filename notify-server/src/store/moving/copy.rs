@@ -53,18 +53,20 @@ fn next_rows(asked: usize, rows: usize, bytes: usize) -> usize {
     fitting.min(asked * CHUNK_GROWTH_MAX).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX)
 }
 
-/// Copies what the target does not have yet, and has its tables number on; how many rows.
+/// Rows of all tables.
+pub(super) fn counted(side: &Side, tables: &[Table]) -> Result<u64, MoveError> {
+    let count = |table: &Table| side.count(table).map_err(side.failing(Step::Opening, &table.name));
+    tables.iter().map(count).sum()
+}
+
+/// Copies what the target does not have yet of so many rows, and has its tables number on; how many.
 pub(super) fn copy(
     source: &Side,
     target: &Side,
-    tables: &[Table],
+    (tables, of): (&[Table], u64),
     watch: Watch<'_>,
 ) -> Result<u64, MoveError> {
-    let (mut of, mut done) = (0, 0);
-    for table in tables {
-        of += source.count(table).map_err(source.failing(Step::Copying, &table.name))?;
-        done += target.count(table).map_err(target.failing(Step::Copying, &table.name))?;
-    }
+    let done = counted(target, tables)?;
     let mut copied = 0;
     for table in tables {
         let failed = target.failing(Step::Copying, &table.name);
@@ -89,13 +91,10 @@ pub(super) fn copy(
 pub(super) fn compare(
     source: &Side,
     target: &Side,
-    tables: &[Table],
+    (tables, of): (&[Table], u64),
     watch: Watch<'_>,
 ) -> Result<Vec<TableMoved>, MoveError> {
-    let (mut of, mut done) = (0, 0);
-    for table in tables {
-        of += source.count(table).map_err(source.failing(Step::Comparing, &table.name))?;
-    }
+    let mut done = 0;
     let mut compared = Vec::with_capacity(tables.len());
     for table in tables {
         let mut show = |rows| {

@@ -167,8 +167,9 @@ pub fn move_installation(
     let tables = Table::all(&sqlite.connection).map_err(sqlite.failing(Step::Opening, "tables"))?;
     let id = agree(&source, &target, &tables, at_ms)?;
     freeze(&source, id)?;
-    let copied = copy::copy(&source, &target, &tables, watch)?;
-    let tables = copy::compare(&source, &target, &tables, watch)?;
+    let of = copy::counted(&source, &tables)?;
+    let copied = copy::copy(&source, &target, (&tables, of), watch)?;
+    let tables = copy::compare(&source, &target, (&tables, of), watch)?;
     end(&source, &target, id, at_ms)?;
     Ok(MoveReport { tables, copied })
 }

@@ -90,10 +90,15 @@ pub(in crate::store) enum Found {
     Others(String),
 }
 
+/// Whether tables of ours were ever made.
+fn has_history(session: &Session) -> sql::Result<bool> {
+    let is_there = "select 1 where to_regclass('refinery_schema_history') is not null";
+    Ok(session.number(is_there)?.is_some())
+}
+
 /// Looks, and changes nothing.
 pub(super) fn look(session: &Session) -> sql::Result<Found> {
-    let is_there = "select 1 where to_regclass('refinery_schema_history') is not null";
-    if session.number(is_there)?.is_some() {
+    if has_history(session)? {
         return Ok(Found::Ours);
     }
     let other = session.query(
@@ -144,8 +149,7 @@ fn lock_and_look(session: &Session) -> sql::Result<(i64, i64)> {
         .map(|migration| i64::from(migration.version()))
         .max()
         .unwrap_or(0);
-    let is_there = "select 1 where to_regclass('refinery_schema_history') is not null";
-    if session.number(is_there)?.is_none() {
+    if !has_history(session)? {
         return Ok((0, known));
     }
     let found = session.number("select max(version)::bigint from refinery_schema_history")?;

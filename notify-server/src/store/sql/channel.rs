@@ -18,6 +18,10 @@ const HELD: i64 = 2;
 const FAILING: i64 = 3;
 const STOPPED: i64 = 4;
 
+/// What [`told_of`] reads.
+const TOLD: &str = "select no, app_no, platform, service, state, reason, until, told_by
+                    from channel_states";
+
 #[async_trait]
 impl ChannelStore for SqlStore {
     async fn tell_channel(&self, new: NewWord) -> Result<ChannelTold, StoreError> {
@@ -45,16 +49,14 @@ impl ChannelStore for SqlStore {
         limit: u32,
     ) -> Result<Vec<ChannelTold>, StoreError> {
         self.read(move |connection| {
-            let columns = "select no, app_no, platform, service, state, reason, until, told_by
-                           from channel_states where no > ?1";
             let told = match of {
                 None => connection
-                    .prepare_cached(&format!("{columns} order by no limit ?2"))?
+                    .prepare_cached(&format!("{TOLD} where no > ?1 order by no limit ?2"))?
                     .query_map(params![after, limit], told_of)?
                     .collect::<Result<Vec<_>, _>>()?,
                 Some((app, platform)) => connection
                     .prepare_cached(&format!(
-                        "{columns} and app_no = ?2 and platform = ?3 order by no limit ?4"
+                        "{TOLD} where no > ?1 and app_no = ?2 and platform = ?3 order by no limit ?4"
                     ))?
                     .query_map(params![after, app.0, platform_code(platform), limit], told_of)?
                     .collect::<Result<Vec<_>, _>>()?,
@@ -83,10 +85,7 @@ pub(super) fn released(
     platform: Platform,
 ) -> Result<(), StoreError> {
     let closed = tx
-        .prepare_cached(
-            "select no, app_no, platform, service, state, reason, until, told_by
-             from channel_states where app_no = ?1 and platform = ?2 and state <> ?3",
-        )?
+        .prepare_cached(&format!("{TOLD} where app_no = ?1 and platform = ?2 and state <> ?3"))?
         .query_map(params![app.0, platform_code(platform), OPEN], told_of)?
         .collect::<Result<Vec<_>, _>>()?;
     for told in closed {
@@ -153,10 +152,7 @@ fn latest(
     place: &ChannelPlace,
 ) -> Result<Option<ChannelTold>, StoreError> {
     let told = connection
-        .prepare_cached(
-            "select no, app_no, platform, service, state, reason, until, told_by
-             from channel_states where app_no = ?1 and platform = ?2 and service = ?3",
-        )?
+        .prepare_cached(&format!("{TOLD} where app_no = ?1 and platform = ?2 and service = ?3"))?
         .query_row(params![place.app.0, platform_code(place.platform), *place.service], told_of)
         .optional()?;
     Ok(told)
