@@ -3,7 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-step() { printf '\n== %s\n' "$*"; }
+# Each step tells when it began: the whole run has 30 minutes.
+step() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 
 # A C compiler builds SQLite and the cryptography; Debian calls the package build-essential.
 if ! command -v cc >/dev/null; then

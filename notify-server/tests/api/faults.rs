@@ -64,9 +64,10 @@ async fn a_disk_that_is_full_is_503_and_nothing_is_stored() {
     let server = TestServer::start().await;
     let caller = server.caller();
     caller.get("/v1/notifications").await.ok();
-    server.disk.fail(Fault::Commit(1));
+    server.disk.fail(Fault::EveryCommit);
     let answer = caller.post("/v1/notifications", &to_android()).await;
     answer.rejected(503, &["unavailable"]);
+    server.disk.mend();
     assert!(!answer.header("retry-after").is_empty());
     assert!(logged().contains(answer.header("x-request-id")), "the cause is logged");
     let listed = caller.get("/v1/notifications").await.ok();

@@ -77,8 +77,9 @@ async fn a_server_that_cannot_write_is_not_ready() {
     let server = TestServer::start().await;
     let anyone = server.anyone();
     anyone.get("/readyz").await.ok();
-    server.disk.fail(Fault::Commit(1));
+    server.disk.fail(Fault::EveryCommit);
     anyone.get("/readyz").await.rejected(503, &["storage cannot be read and written"]);
+    server.disk.mend();
     anyone.get("/readyz").await.ok();
 }
 

@@ -14,6 +14,8 @@ pub enum Fault {
     Transaction(u32),
     /// The n-th commit fails.
     Commit(u32),
+    /// Every commit fails, whoever asks for it, until the fault is lifted.
+    EveryCommit,
 }
 
 /// The fault that is set, if any.
@@ -30,11 +32,16 @@ impl Faults {
         *self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(fault);
     }
 
+    /// Lifts the fault that is set.
+    pub(super) fn lift(&self) {
+        *self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+    }
+
     /// Meets the fault of the n-th write.
     pub(super) fn at_write(&self, connection: &Connection) -> Result<()> {
         if self.count(|fault| match fault {
             Fault::Transaction(n) => Some(n),
-            Fault::Commit(_) => None,
+            Fault::Commit(_) | Fault::EveryCommit => None,
         }) {
             connection.execute_batch("rollback")?;
             return Err(Error::Fault);
@@ -46,9 +53,14 @@ impl Faults {
     pub(super) fn at_commit(&self) -> Result<()> {
         let met = self.count(|fault| match fault {
             Fault::Commit(n) => Some(n),
-            Fault::Transaction(_) => None,
+            Fault::Transaction(_) | Fault::EveryCommit => None,
         });
-        if met { Err(Error::Fault) } else { Ok(()) }
+        if met || self.is(Fault::EveryCommit) { Err(Error::Fault) } else { Ok(()) }
+    }
+
+    /// True while this fault is set.
+    fn is(&self, fault: Fault) -> bool {
+        *self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner) == Some(fault)
     }
 
     /// Counts the fault down; true when its turn has come.

@@ -70,6 +70,12 @@ impl SqlStore {
         self.writer.faults().set(fault);
     }
 
+    /// Lifts the fault that was set.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn mend(&self) {
+        self.writer.faults().lift();
+    }
+
     /// Reads on one snapshot, on a connection that can only read.
     pub(in crate::store) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where
