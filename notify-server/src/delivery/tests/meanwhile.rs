@@ -224,12 +224,12 @@ async fn storage_that_fails_now_and_then_is_waited_for() {
     let mut rig = Rig::new(8).await;
     rig.config.checkpoint_outcomes = 20;
     rig.devices(200).await;
-    let sqlite = rig.sqlite.clone();
+    let database = rig.database.clone();
     rig.provider.script(move |token, attempt| {
         if attempt == 1 && token.ends_with("50") {
-            sqlite.fail(Fault::Commit(1));
+            database.fail(Fault::Commit(1));
         } else if attempt == 1 && token.ends_with("00") {
-            sqlite.fail(Fault::Transaction(1));
+            database.fail(Fault::Transaction(1));
         }
         Told::Answer(delivered())
     });

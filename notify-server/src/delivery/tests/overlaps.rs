@@ -170,8 +170,9 @@ impl World {
             let failed = Answer::Retry { reason, after: None, outcome };
             Told::Answer(if fails { failed } else { delivered() })
         });
+        let store = self.rig.store_of_another();
         let watched = Arc::new(Watched {
-            store: self.rig.sqlite.clone(),
+            store: store.clone(),
             answers,
             epoch: OnceLock::new(),
             record: self.record.clone(),
@@ -179,7 +180,7 @@ impl World {
             has_brake: AtomicBool::new(false),
         });
         let around = Surroundings {
-            store: self.rig.store.clone(),
+            store,
             providers: Arc::new(Source(watched.clone())),
             clock: self.rig.clock.clone(),
             public_url: "http://localhost".into(),
@@ -227,9 +228,18 @@ impl World {
 
 #[tokio::test]
 async fn no_two_live_servers_hold_one_lease() {
+    nobody_overlaps(Rig::new(4).await).await;
+}
+
+/// Each server with connections of its own.
+#[tokio::test]
+async fn no_two_live_servers_of_a_postgresql_hold_one_lease() {
+    nobody_overlaps(Rig::on_postgres(4).await).await;
+}
+
+async fn nobody_overlaps(mut rig: Rig) {
     let seed = fastrand::u64(..);
     println!("overlaps: seed {seed}");
-    let mut rig = Rig::new(4).await;
     rig.config.among_others = true;
     rig.config.page_rows = 7;
     rig.config.checkpoint_outcomes = 3;

@@ -1,5 +1,5 @@
-//! The engine's test rig: a real SQLite store, a provider that does as it is told, a clock that
-//! stands still.
+//! The engine's test rig: a real store (SQLite, or PostgreSQL where a test wants it), a provider that
+//! does as it is told, a clock that stands still.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,6 +21,8 @@ use crate::payload::{Outgoing, TooLarge};
 use crate::providers::{
     Address, Answer, Checked, Prepared, PreparedBody, Provider, SharedProvider,
 };
+use crate::store::postgres::testing::{TestCluster, TestDatabase};
+use crate::store::postgres::{PostgresOptions, PostgresStore};
 use crate::store::sql::SqlStore;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{AppNo, NewNotification, ProviderRow, SharedStore, StoreError};
@@ -28,6 +30,7 @@ use crate::telemetry::DeliveryMetrics;
 
 /// Where the clock of every test begins.
 pub(super) const START: Timestamp = Timestamp(1_780_000_000_000);
+const FILE: &str = "notify.db";
 /// Longest time a test waits for an event before it counts as lost.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// How long the engine has between two turns of the clock, at most.
@@ -220,7 +223,7 @@ impl ProviderSource for FakeSource {
 /// A store, a clock, a provider, and as many engines one after another as a test wants.
 pub(super) struct Rig {
     pub(super) store: SharedStore,
-    pub(super) sqlite: Arc<SqlStore>,
+    pub(super) database: Arc<SqlStore>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) provider: Arc<FakeProvider>,
     pub(super) source: Arc<FakeSource>,
@@ -230,16 +233,43 @@ pub(super) struct Rig {
     engine: Option<Engine>,
     /// Other servers on the same storage.
     others: Vec<Engine>,
-    folder: tempfile::TempDir,
+    place: Place,
+}
+
+/// Where the rows are; they go with it.
+enum Place {
+    Folder(tempfile::TempDir),
+    Database(TestDatabase),
+}
+
+impl Place {
+    fn open(&self) -> Arc<SqlStore> {
+        match self {
+            Self::Folder(folder) => {
+                SqliteStore::open(&folder.path().join(FILE), SqliteOptions::default()).unwrap()
+            }
+            Self::Database(database) => {
+                let url = database.url().parse().unwrap();
+                PostgresStore::open(&url, PostgresOptions::default()).unwrap()
+            }
+        }
+    }
 }
 
 impl Rig {
     /// A rig with one application and `slots` streams on FCM.
     pub(super) async fn new(slots: usize) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("notify.db");
-        let sqlite = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
-        let store: SharedStore = sqlite.clone();
+        Self::at(Place::Folder(tempfile::tempdir().unwrap()), slots).await
+    }
+
+    /// The same on PostgreSQL.
+    pub(super) async fn on_postgres(slots: usize) -> Self {
+        Self::at(Place::Database(TestCluster::shared().database()), slots).await
+    }
+
+    async fn at(place: Place, slots: usize) -> Self {
+        let database = place.open();
+        let store: SharedStore = database.clone();
         let app_id = AppId(Uuid::now_v7());
         let new = NewApp { name: "Shop".into(), language: "en".into() };
         let app = store.create_app(app_id, new, None, START).await.unwrap();
@@ -248,7 +278,7 @@ impl Rig {
         let configured = HashMap::from([(ProviderKind::Fcm, shared)]);
         Self {
             store,
-            sqlite,
+            database,
             clock: ManualClock::at(START),
             provider,
             source: Arc::new(FakeSource {
@@ -261,7 +291,15 @@ impl Rig {
             config: EngineConfig { seed: Some(7), page_rows: 100, ..EngineConfig::default() },
             engine: None,
             others: Vec::new(),
-            folder,
+            place,
+        }
+    }
+
+    /// The store as one more server has it: a file is one process's, a database has many.
+    pub(super) fn store_of_another(&self) -> Arc<SqlStore> {
+        match self.place {
+            Place::Folder(_) => self.database.clone(),
+            Place::Database(_) => self.place.open(),
         }
     }
 
@@ -365,7 +403,10 @@ impl Rig {
 
     /// Runs a statement on the file of the store, beside it.
     pub(super) fn sabotage(&self, sql: &str) {
-        SqliteStore::sabotage(&self.folder.path().join("notify.db"), sql);
+        match &self.place {
+            Place::Folder(folder) => SqliteStore::sabotage(&folder.path().join(FILE), sql),
+            Place::Database(database) => database.execute(sql),
+        }
     }
 
     /// Stops another server in order.

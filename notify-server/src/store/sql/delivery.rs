@@ -180,18 +180,18 @@ impl SqlStore {
         epoch: Epoch,
     ) -> Result<bool, StoreError> {
         self.read(move |connection| {
-            let is_in_hand = connection
+            let holder: Option<i64> = connection
                 .prepare_cached(
                     "select coalesce(
-                       (select r.epoch = ?3 from retries r where r.dispatch_no = d.no
+                       (select r.epoch from retries r where r.dispatch_no = d.no
                         and r.device_key = v.key and r.outcome is null and r.epoch is not null),
-                       (select p.epoch = ?3 from pages p where p.dispatch_no = d.no
-                        and p.from_key < v.key and v.key <= p.to_key and p.finished = 0), 0)
+                       (select p.epoch from pages p where p.dispatch_no = d.no
+                        and p.from_key < v.key and v.key <= p.to_key and p.finished = 0))
                      from notifications n join dispatches d on d.notification_no = n.no
                      join devices v on v.app_no = n.app_no and v.address = ?2 where n.id = ?1",
                 )?
-                .query_row(sql::params![notification, address, epoch.0], |row| row.get(0))?;
-            Ok(is_in_hand)
+                .query_row(sql::params![notification, address], |row| row.get(0))?;
+            Ok(holder == Some(epoch.0))
         })
         .await
     }
