@@ -1,8 +1,8 @@
 //! Accepting notifications, reading them back, canceling (B17, B18, B20).
 
 use notify_core::{
-    CampaignId, CampaignRef, Counts, NotificationId, NotificationRecord, NotificationStatus,
-    Origin, Platform, Schedule, Timestamp,
+    CampaignId, CampaignRef, Counts, Event, EventType, NotificationId, NotificationRecord,
+    NotificationStatus, Origin, Platform, Schedule, Timestamp,
 };
 use uuid::Uuid;
 
@@ -81,6 +81,53 @@ pub async fn notifications_are_listed_newest_first(store: &dyn Store) {
     let rest = store.list_notifications(app, given::next_page(2, first.next)).await.unwrap();
     let listed: Vec<_> = first.rows.into_iter().chain(rest.rows).map(|row| row.id).collect();
     assert_eq!((listed, rest.next), (ids, None));
+}
+
+/// More than one statement asks for, of every kind: under way, over, reported, waiting.
+pub async fn a_listing_tells_what_each_would(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 4).await;
+    for nth in 0..70_u32 {
+        match nth % 4 {
+            0 => {
+                given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
+                store.start_due(NOW, 10).await.unwrap();
+            }
+            1 => {
+                let report = given::report(&format!("report-{nth}"));
+                store.record_report(app, report, None).await.unwrap();
+            }
+            _ => {
+                let dispatch = given::android_dispatch(store, app).await;
+                let (keys, page) = given::whole_page(store, &dispatch).await;
+                let settled = vec![
+                    given::sent(keys[0]),
+                    given::outcome(keys[1], Settled::Failed, Some("one")),
+                    given::outcome(keys[2], Settled::Failed, Some("two")),
+                    given::outcome(keys[3], Settled::Expired, None),
+                ];
+                let done = Checkpoint {
+                    settled: settled.into_iter().take(2 + (nth as usize / 4) % 3).collect(),
+                    finished: nth.is_multiple_of(3),
+                    ..given::checkpoint(page, 4)
+                };
+                store.checkpoint(done).await.unwrap();
+                let notification_id = dispatch.notification_id;
+                let kind = EventType::Opened;
+                let event = Event { kind, notification_id, device_id: given::id("d000"), at: None };
+                store.record_events(app, vec![event], NOW, None).await.unwrap();
+            }
+        }
+    }
+    let listed = store.list_notifications(app, given::page(100)).await.unwrap();
+    assert_eq!((listed.rows.len(), listed.next), (70, None));
+    let (mut failures, mut opened) = (0, 0);
+    for row in listed.rows {
+        failures += row.failures.len();
+        opened += row.engagement.opened;
+        assert_eq!(row, read(store, app, &row.id).await);
+    }
+    assert!(failures > 30 && opened > 30, "{failures} {opened}");
 }
 
 pub async fn a_page_of_large_requests_ends_early(store: &dyn Store) {

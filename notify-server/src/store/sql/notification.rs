@@ -6,6 +6,7 @@ mod deliveries;
 mod facts;
 mod reach;
 mod read;
+mod sums;
 
 use async_trait::async_trait;
 use notify_core::{

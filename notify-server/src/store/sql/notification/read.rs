@@ -1,23 +1,24 @@
-//! Reading notifications back with their counts (B20). What is still being sent is summed from its
-//! pages; what is done has its sums in its dispatches.
+//! Reading notifications back with their counts (B20).
+
+use std::cmp::Reverse;
 
 use notify_core::json::JsonObject;
 use notify_core::{
-    Counts, Engagement, FailureCount, NotificationId, NotificationRecord, NotificationStatus,
-    Origin, Platform, PlatformCounts, Timestamp,
+    Counts, NotificationId, NotificationRecord, NotificationStatus, Origin, PlatformCounts,
+    Timestamp,
 };
 
 use super::super::cursor::{Listing, rows_wanted};
 use super::super::error::broken;
 use super::super::row::{count_at, live_app, platforms_of, unknown_value};
-use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
-use crate::store::{AppNo, Page, PageRequest, StoreError, platform_of};
-
-/// Most kinds of failure that one answer lists.
-const FAILURES_LISTED_MAX: i64 = 100;
+use super::sums::{Sums, sums};
+use crate::store::sql::{
+    self, AT_ONCE, Connection, OptionalExtension, PLACES, Row, Type, at_once, params,
+};
+use crate::store::{AppNo, Page, PageRequest, StoreError};
 
 /// From so many bytes of requests on a page is full: a thousand of the largest would be a gigabyte.
-const PAGE_REQUEST_BYTES_MAX: usize = 4 * 1_048_576;
+const PAGE_REQUEST_BYTES_MAX: u64 = 4 * 1_048_576;
 
 /// Columns as [`read_row`] reads them.
 const NOTIFICATION: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
@@ -50,7 +51,8 @@ pub(super) fn notification(
         .query_row(params![app.0, id.as_str()], read_row)
         .optional()?
         .ok_or(StoreError::NotFound)?;
-    record(connection, found)
+    let its = sums(connection, &[found.no])?.remove(&found.no).unwrap_or_default();
+    record(found, its)
 }
 
 /// Lists notifications, newest first.
@@ -62,23 +64,50 @@ pub(super) fn list(
     live_app(connection, app)?;
     let listing = Listing { name: "notifications", of: app.0 };
     let before = listing.number(page)?.unwrap_or(i64::MAX);
-    let mut statement = connection.prepare_cached(&format!(
-        "select {NOTIFICATION} from notifications n where n.app_no = ?1 and n.no < ?2
-         order by n.no desc limit ?3"
-    ))?;
-    let (mut rows, mut request_bytes, mut limit) = (Vec::new(), 0, page.limit);
-    for found in statement.query_map([app.0, before, rows_wanted(page)], read_row)? {
-        let found = found?;
-        let is_full = request_bytes >= PAGE_REQUEST_BYTES_MAX;
-        request_bytes += found.request.len();
-        rows.push((found.no, record(connection, found)?));
-        if is_full {
-            // This one begins the next page.
-            limit = u32::try_from(rows.len() - 1).unwrap_or(limit);
-            break;
+    let (numbers, limit) = numbers_of(connection, app, (before, page))?;
+    let mut rows = Vec::with_capacity(numbers.len());
+    for some in numbers.chunks(AT_ONCE) {
+        let mut found = connection
+            .prepare_cached(&format!(
+                "select {NOTIFICATION} from notifications n where n.no in ({PLACES})"
+            ))?
+            .query_map(at_once(some), read_row)?
+            .collect::<sql::Result<Vec<_>>>()?;
+        found.sort_unstable_by_key(|found| Reverse(found.no));
+        let mut sums = sums(connection, some)?;
+        for found in found {
+            let its = sums.remove(&found.no).unwrap_or_default();
+            rows.push((found.no, record(found, its)?));
         }
     }
     Ok(listing.page(rows, &PageRequest { limit, cursor: None }))
+}
+
+/// The notifications of a page, one more when another page follows, and how many it shows: what they
+/// hold is not read before it is known that it fits.
+fn numbers_of(
+    connection: &Connection,
+    app: AppNo,
+    (before, page): (i64, &PageRequest),
+) -> Result<(Vec<i64>, u32), StoreError> {
+    let mut statement = connection.prepare_cached(
+        "select no, octet_length(request) from notifications where app_no = ?1 and no < ?2
+         order by no desc limit ?3",
+    )?;
+    let (mut numbers, mut request_bytes, mut limit) = (Vec::new(), 0, page.limit);
+    for row in statement.query_map([app.0, before, rows_wanted(page)], |row| {
+        Ok((row.get::<i64>(0)?, count_at(row, 1)?))
+    })? {
+        let (no, bytes) = row?;
+        numbers.push(no);
+        if request_bytes >= PAGE_REQUEST_BYTES_MAX {
+            // This one begins the next page.
+            limit = u32::try_from(numbers.len() - 1).unwrap_or(limit);
+            break;
+        }
+        request_bytes += bytes;
+    }
+    Ok((numbers, limit))
 }
 
 fn read_row(row: &Row<'_>) -> sql::Result<Found> {
@@ -101,12 +130,12 @@ fn read_row(row: &Row<'_>) -> sql::Result<Found> {
     })
 }
 
-fn record(connection: &Connection, found: Found) -> Result<NotificationRecord, StoreError> {
+fn record(found: Found, sums: Sums) -> Result<NotificationRecord, StoreError> {
     let mut by_platform: Vec<PlatformCounts> = platforms_of(found.platforms)
         .into_iter()
         .map(|platform| PlatformCounts { platform, counts: Counts::default() })
         .collect();
-    for (platform, counts) in dispatch_counts(connection, found.no)? {
+    for (platform, counts) in sums.dispatches {
         match by_platform.iter_mut().find(|row| row.platform == platform) {
             Some(row) => row.counts.add(&counts),
             None => by_platform.push(PlatformCounts { platform, counts }),
@@ -125,96 +154,7 @@ fn record(connection: &Connection, found: Found) -> Result<NotificationRecord, S
         request: JsonObject::new(&found.request)?,
         counts,
         by_platform,
-        failures: failures(connection, found.no)?,
-        engagement: engagement(connection, found.no)?,
+        failures: sums.failures,
+        engagement: sums.engagement,
     })
-}
-
-/// The counts of every dispatch that there is.
-fn dispatch_counts(
-    connection: &Connection,
-    notification: i64,
-) -> Result<Vec<(Platform, Counts)>, StoreError> {
-    const SUMS: &str = "targeted, sent, failed, unregistered, expired, canceled, excluded";
-    let dispatches = connection
-        .prepare_cached(&format!(
-            "select {SUMS}, platform, unknown, no, completed_at is not null from dispatches
-             where notification_no = ?1 order by platform"
-        ))?
-        .query_map([notification], |row| {
-            let counts = Counts { unknown: count_at(row, 8)?, ..counts_of(row)? };
-            let (no, done): (i64, bool) = (row.get(9)?, row.get(10)?);
-            Ok((platform_of(row.get(7)?), counts, (!done).then_some(no)))
-        })?
-        .collect::<Result<Vec<_>, _>>()?;
-    dispatches
-        .into_iter()
-        .map(|(platform, counts, open)| {
-            let Some(no) = open else { return Ok((platform, counts)) };
-            let sums = connection
-                .prepare_cached(
-                    "select coalesce(sum(targeted), 0), coalesce(sum(sent), 0),
-                     coalesce(sum(failed), 0), coalesce(sum(unregistered), 0),
-                     coalesce(sum(expired), 0), coalesce(sum(canceled), 0),
-                     coalesce(sum(excluded), 0) from pages where dispatch_no = ?1",
-                )?
-                .query_row([no], counts_of)?;
-            Ok((platform, Counts { unknown: counts.unknown, ..sums }))
-        })
-        .collect()
-}
-
-fn counts_of(row: &Row<'_>) -> sql::Result<Counts> {
-    let mut counts = Counts {
-        targeted: count_at(row, 0)?,
-        sent: count_at(row, 1)?,
-        failed: count_at(row, 2)?,
-        unregistered: count_at(row, 3)?,
-        expired: count_at(row, 4)?,
-        canceled: count_at(row, 5)?,
-        pending: 0,
-        unknown: 0,
-        excluded: count_at(row, 6)?,
-    };
-    let settled =
-        counts.sent + counts.failed + counts.unregistered + counts.expired + counts.canceled;
-    counts.pending = counts.targeted.saturating_sub(settled);
-    Ok(counts)
-}
-
-fn failures(connection: &Connection, notification: i64) -> Result<Vec<FailureCount>, StoreError> {
-    let rows = connection
-        .prepare_cached(
-            "select d.platform, f.reason, sum(f.count) from dispatches d
-             join failures f on f.dispatch_no = d.no where d.notification_no = ?1
-             group by d.platform, f.reason
-             order by sum(f.count) desc, d.platform, f.reason limit ?2",
-        )?
-        .query_map([notification, FAILURES_LISTED_MAX], |row| {
-            Ok(FailureCount {
-                platform: platform_of(row.get(0)?),
-                reason: row.get(1)?,
-                count: count_at(row, 2)?,
-            })
-        })?
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(rows)
-}
-
-fn engagement(connection: &Connection, notification: i64) -> Result<Engagement, StoreError> {
-    let engagement = connection
-        .prepare_cached(
-            "select received, opened, clicked, dismissed from engagement_counts
-             where notification_no = ?1",
-        )?
-        .query_row([notification], |row| {
-            Ok(Engagement {
-                received: count_at(row, 0)?,
-                opened: count_at(row, 1)?,
-                clicked: count_at(row, 2)?,
-                dismissed: count_at(row, 3)?,
-            })
-        })
-        .optional()?;
-    Ok(engagement.unwrap_or_default())
 }
