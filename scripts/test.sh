@@ -43,6 +43,8 @@ fi
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # Backtraces are for people; without them the tests' own messages stay readable.
 export RUST_BACKTRACE=0
+# Those that take long wait for leases and time limits, hardly for the processor.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 
 step "format"
 cargo fmt --all --check
@@ -56,29 +58,26 @@ cargo clippy --workspace --all-targets --all-features -- -D warnings
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --document-private-items
 
-step "binaries, which some tests start"
-cargo build --workspace --bins
+# Everything is built once, with one set of features: what one package alone is built with differs, and
+# costs minutes. Some tests start the binaries.
+step "build"
+cargo build --workspace --all-features --bins --tests
 
 step "tests"
 cargo test --workspace --all-features
 
-step "tests of the API on PostgreSQL"
-NOTIFY_TEST_BACKEND=postgres cargo test -p notify-server --all-features --test api
-
-step "end-to-end tests on PostgreSQL"
-NOTIFY_TEST_BACKEND=postgres cargo test -p notify-tests --all-features \
-  --test api_end_to_end --test delivery --test webhooks --test polls --test isolation
+step "tests on PostgreSQL"
+NOTIFY_TEST_BACKEND=postgres cargo test --workspace --all-features \
+  --test api --test api_end_to_end --test delivery --test webhooks --test polls --test isolation
 
 step "crash tests on PostgreSQL"
-# They wait for leases of the dead more than for the processor: many run at once.
-NOTIFY_TEST_BACKEND=postgres NOTIFY_CRASH_RUNS=5 cargo test -p notify-tests --all-features \
+NOTIFY_TEST_BACKEND=postgres NOTIFY_CRASH_RUNS=5 cargo test --workspace --all-features \
   --test crash -- --test-threads=6 points kills_at
 
 step "examples"
 for example in examples/src/bin/*.rs; do
   name=$(basename "$example" .rs)
   printf -- '-- %s\n' "$name"
-  # Built above; one package alone would be built anew, with other features.
   "${CARGO_TARGET_DIR:-target}/debug/$name"
 done
 
