@@ -93,14 +93,24 @@ fn mend_of(obstacle: &str) -> &'static str {
 /// What was accepted has to be on disk (B9).
 fn settings(storage: &StorageDiagnostics) -> Finding {
     let StorageDiagnostics { backend, journal_mode, synchronous, .. } = storage;
-    let detail = format!("{backend}, journal_mode {journal_mode}, synchronous {synchronous}");
-    let is_durable = matches!(synchronous.as_str(), "full" | "extra");
-    if backend != "sqlite" || (journal_mode == "wal" && is_durable) {
-        return Finding::good("storage", "", detail);
+    let is_durable = journal_mode == "wal" && matches!(synchronous.as_str(), "full" | "extra");
+    let (detail, mend) = if backend == "sqlite" {
+        let detail = format!("sqlite, journal_mode {journal_mode}, synchronous {synchronous}");
+        let mend = "the data folder lies on a file system without shared memory or locks (a \
+                    network share): move it to a local disk";
+        (detail, mend)
+    } else {
+        let synced = if is_durable { "is" } else { "may not be" };
+        let detail = format!("{backend}, what was committed {synced} on its disk");
+        let mend = "set fsync, full_page_writes and synchronous_commit to on in PostgreSQL: what \
+                    was accepted can be lost otherwise when its machine fails";
+        (detail, mend)
+    };
+    if is_durable {
+        Finding::good("storage", "", detail)
+    } else {
+        Finding::bad("storage", "", detail).mend(mend)
     }
-    let mend = "the data folder lies on a file system without shared memory or locks (a network \
-                share): move it to a local disk";
-    Finding::bad("storage", "", detail).mend(mend)
 }
 
 fn room(storage: &StorageDiagnostics) -> Option<Finding> {
@@ -147,10 +157,10 @@ mod tests {
 
     #[test]
     fn storage_is_well_that_waits_for_a_disk_with_room() {
-        let storage = |journal: &str, synchronous: &str, free_bytes: Option<u64>| {
+        let storage = |backend: &str, journal: &str, synchronous: &str, free_bytes: Option<u64>| {
             let (journal_mode, synchronous) = (journal.to_owned(), synchronous.to_owned());
             StorageDiagnostics {
-                backend: "sqlite".to_owned(),
+                backend: backend.to_owned(),
                 journal_mode,
                 synchronous,
                 database_bytes: 5 * MIB,
@@ -158,17 +168,34 @@ mod tests {
                 free_bytes,
             }
         };
-        for (journal, synchronous, ok) in [
-            ("wal", "full", true),
-            ("wal", "extra", true),
-            ("wal", "normal", false),
-            ("delete", "full", false),
+        for (backend, journal, synchronous, ok, detail) in [
+            ("sqlite", "wal", "full", true, "sqlite, journal_mode wal, synchronous full"),
+            ("sqlite", "wal", "extra", true, "sqlite, journal_mode wal, synchronous extra"),
+            ("sqlite", "wal", "normal", false, "sqlite, journal_mode wal, synchronous normal"),
+            ("sqlite", "delete", "full", false, "sqlite, journal_mode delete, synchronous full"),
+            ("postgres", "wal", "full", true, "postgres, what was committed is on its disk"),
+            (
+                "postgres",
+                "wal",
+                "off",
+                false,
+                "postgres, what was committed may not be on its disk",
+            ),
+            (
+                "postgres",
+                "wal without fsync",
+                "full",
+                false,
+                "postgres, what was committed may not be on its disk",
+            ),
         ] {
-            assert_eq!(settings(&storage(journal, synchronous, None)).is_ok(), ok, "{journal}");
+            let found = settings(&storage(backend, journal, synchronous, None));
+            assert_eq!((found.is_ok(), found.detail()), (ok, detail));
         }
-        assert!(room(&storage("wal", "full", None)).is_none(), "the system does not tell");
-        assert!(room(&storage("wal", "full", Some(FREE_BYTES_MIN))).unwrap().is_ok());
-        let full = room(&storage("wal", "full", Some(3 * MIB))).unwrap();
+        let room = |free_bytes| room(&storage("sqlite", "wal", "full", free_bytes));
+        assert!(room(None).is_none(), "the system does not tell");
+        assert!(room(Some(FREE_BYTES_MIN)).unwrap().is_ok());
+        let full = room(Some(3 * MIB)).unwrap();
         assert!(!full.is_ok());
         assert_eq!(full.detail(), "3 MiB free, the database has 6 MiB");
     }
