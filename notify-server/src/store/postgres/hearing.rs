@@ -76,14 +76,14 @@ impl Ear {
         let hearing = async {
             loop {
                 // Why it ended is of no use: the readers meet the same, and say it.
-                match tokio::time::timeout(ANSWER_WAIT, self.target.listener()).await {
-                    Ok(Ok(Connected::Plain(client, connection))) => {
+                match self.target.listener().await {
+                    Ok(Connected::Plain(client, connection)) => {
                         self.listen(client, connection).await;
                     }
-                    Ok(Ok(Connected::Tls(client, connection))) => {
+                    Ok(Connected::Tls(client, connection)) => {
                         self.listen(client, connection).await;
                     }
-                    Ok(Err(_)) | Err(_) => {}
+                    Err(_) => {}
                 }
                 tokio::time::sleep(AGAIN_AFTER).await;
             }

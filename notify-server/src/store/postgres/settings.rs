@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::session::Session;
 use crate::store::sql::Result;
 
-/// Longest wait for a connection to an address: short enough that of two hosts both are asked in one
-/// [`ANSWER_WAIT`].
+/// Longest wait for a connection to an address, of which a host's name may stand for several.
 pub(super) const CONNECT_WAIT: Duration = Duration::from_secs(2);
 /// Longest run of a statement.
 const STATEMENT_WAIT: Duration = Duration::from_secs(4);

@@ -3,6 +3,7 @@
 use std::io;
 
 use tokio::runtime::Builder;
+use tokio_postgres::config::{Host, LoadBalanceHosts};
 use tokio_postgres::tls::{MakeTlsConnect, NoTlsStream};
 use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -28,7 +29,11 @@ pub(super) enum Connected {
 
 /// A database that can be connected to.
 pub(super) struct Target {
-    config: Config,
+    /// One for each host, in the order of the url. Not all hosts in one: the client has no time limit
+    /// for one that takes the connection and says nothing, and never asks the next.
+    hosts: Vec<Config>,
+    /// Whether any of them may be the first.
+    in_any_order: bool,
     tls: Option<MakeRustlsConnect>,
     /// Host, port and name, for people.
     pub(super) place: String,
@@ -38,18 +43,23 @@ impl Target {
     /// Reads what the url names; nothing is connected to yet.
     pub(super) fn of(url: &DatabaseUrl) -> io::Result<Self> {
         let parsed = url.parsed();
-        let mut config = parsed.config;
-        config
+        let mut common = options_of(&parsed.config);
+        common
             .connect_timeout(CONNECT_WAIT)
             .tcp_user_timeout(TCP_WAIT)
             .keepalives(true)
             .keepalives_idle(KEEPALIVE_IDLE)
             .keepalives_interval(KEEPALIVE_INTERVAL)
             .keepalives_retries(KEEPALIVE_RETRIES);
-        if config.get_application_name().is_none() {
-            config.application_name("notify-server");
+        if common.get_application_name().is_none() {
+            common.application_name("notify-server");
         }
-        Ok(Self { config, tls: tls::connector(&parsed.tls)?, place: parsed.place })
+        Ok(Self {
+            hosts: each_host(&parsed.config, &common),
+            in_any_order: parsed.config.get_load_balance_hosts() == LoadBalanceHosts::Random,
+            tls: tls::connector(&parsed.tls)?,
+            place: parsed.place,
+        })
     }
 
     /// Connects, and sets the session up. Not to be called on a thread of a runtime.
@@ -58,18 +68,14 @@ impl Target {
             .enable_all()
             .build()
             .map_err(|error| Error::Postgres(Failure::Runtime(error)))?;
-        let connecting = async { tokio::time::timeout(ANSWER_WAIT, self.client()).await };
-        let client = match runtime.block_on(connecting) {
-            Ok(client) => client.map_err(|error| Error::Postgres(Failure::from(error)))?,
-            Err(_) => return Err(Error::Postgres(Failure::Late(ANSWER_WAIT))),
-        };
+        let client = runtime.block_on(self.client()).map_err(Error::Postgres)?;
         let session = Session::new(runtime, client);
         settle(&session)?;
         Ok(session)
     }
 
     /// The client, whose connection goes on beside it on the same runtime.
-    async fn client(&self) -> std::result::Result<Client, tokio_postgres::Error> {
+    async fn client(&self) -> std::result::Result<Client, Failure> {
         // How a connection ended is told to whoever asks something on it.
         match self.listener().await? {
             Connected::Tls(client, connection) => {
@@ -83,17 +89,84 @@ impl Target {
         }
     }
 
-    /// A client and its connection, for who hears what the database says unasked.
-    pub(super) async fn listener(&self) -> std::result::Result<Connected, tokio_postgres::Error> {
+    /// A client and its connection, for who hears what the database says unasked: of the first host
+    /// that can be used, each having its part of [`ANSWER_WAIT`].
+    pub(super) async fn listener(&self) -> std::result::Result<Connected, Failure> {
+        let mut hosts: Vec<_> = self.hosts.iter().collect();
+        if self.in_any_order {
+            fastrand::shuffle(&mut hosts);
+        }
+        let wait = ANSWER_WAIT / u32::try_from(hosts.len()).unwrap_or(u32::MAX);
+        let mut failed = Failure::Late(wait);
+        for host in hosts {
+            match tokio::time::timeout(wait, self.reach(host)).await {
+                Ok(Ok(connected)) => return Ok(connected),
+                Ok(Err(error)) => failed = error.into(),
+                Err(_) => failed = Failure::Late(wait),
+            }
+        }
+        Err(failed)
+    }
+
+    async fn reach(&self, host: &Config) -> std::result::Result<Connected, tokio_postgres::Error> {
         Ok(match &self.tls {
             Some(tls) => {
-                let (client, connection) = self.config.connect(tls.clone()).await?;
+                let (client, connection) = host.connect(tls.clone()).await?;
                 Connected::Tls(client, Box::new(connection))
             }
             None => {
-                let (client, connection) = self.config.connect(NoTls).await?;
+                let (client, connection) = host.connect(NoTls).await?;
                 Connected::Plain(client, Box::new(connection))
             }
         })
     }
+}
+
+/// What the url says of every host.
+fn options_of(config: &Config) -> Config {
+    let mut options = Config::new();
+    options
+        .ssl_mode(config.get_ssl_mode())
+        .ssl_negotiation(config.get_ssl_negotiation())
+        .target_session_attrs(config.get_target_session_attrs())
+        .channel_binding(config.get_channel_binding());
+    if let Some(user) = config.get_user() {
+        options.user(user);
+    }
+    if let Some(password) = config.get_password() {
+        options.password(password);
+    }
+    if let Some(name) = config.get_dbname() {
+        options.dbname(name);
+    }
+    if let Some(set) = config.get_options() {
+        options.options(set);
+    }
+    if let Some(name) = config.get_application_name() {
+        options.application_name(name);
+    }
+    options
+}
+
+fn each_host(config: &Config, common: &Config) -> Vec<Config> {
+    let (names, addresses) = (config.get_hosts(), config.get_hostaddrs());
+    let ports = config.get_ports();
+    (0..names.len().max(addresses.len()))
+        .map(|nth| {
+            let mut one = common.clone();
+            match names.get(nth) {
+                Some(Host::Tcp(name)) => one.host(name),
+                #[cfg(unix)]
+                Some(Host::Unix(folder)) => one.host_path(folder),
+                None => &mut one,
+            };
+            if let Some(address) = addresses.get(nth) {
+                one.hostaddr(*address);
+            }
+            if let Some(port) = ports.get(nth).or(ports.first()) {
+                one.port(*port);
+            }
+            one
+        })
+        .collect()
 }

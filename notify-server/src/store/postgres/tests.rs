@@ -325,3 +325,13 @@ async fn the_clock_of_the_database_is_told() {
     assert!(again >= now && again.ms_since(now) < 60_000);
     store.close().await;
 }
+
+/// A machine that is half gone takes connections still, and says nothing on them.
+#[tokio::test]
+async fn a_host_that_says_nothing_gives_way_to_the_next() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = Own::new();
+    let url = own.0.url().replacen('@', &format!("@{},", silent.local_addr().unwrap()), 1);
+    let store = PostgresStore::open(&url.parse().unwrap(), PostgresOptions::default()).unwrap();
+    given::app(&*store).await;
+}
