@@ -401,7 +401,7 @@ impl Rig {
         tokio::time::timeout(WAIT_MAX, waited).await.expect("told in time");
     }
 
-    /// Runs a statement on the file of the store, beside it.
+    /// Runs a statement beside the store, on a connection of its own.
     pub(super) fn sabotage(&self, sql: &str) {
         match &self.place {
             Place::Folder(folder) => SqliteStore::sabotage(&folder.path().join(FILE), sql),

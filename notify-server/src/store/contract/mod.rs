@@ -86,7 +86,9 @@ macro_rules! store_contract {
                 counts_are_those_of_the_devices_whatever_happened_to_them;
             notifications: a_notification_reads_back_as_it_was_accepted,
                 an_id_is_used_once_within_an_application, a_campaign_must_be_active,
-                a_report_is_listed_and_never_due, notifications_are_listed_newest_first, a_listing_tells_what_each_would,
+                a_report_is_listed_and_never_due, notifications_are_listed_newest_first,
+                a_listing_tells_what_each_would, a_listing_counts_every_dispatch,
+                the_most_frequent_failures_of_each_are_listed,
                 a_page_of_large_requests_ends_early,
                 one_that_has_not_begun_is_canceled_at_once, what_is_over_cannot_be_canceled,
                 a_canceled_dispatch_ends_its_retries_and_counts_the_rest;

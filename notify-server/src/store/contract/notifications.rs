@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::given::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
-use crate::store::{AppNo, Checkpoint, PageRequest, Settled, Store};
+use crate::store::{AppNo, Checkpoint, DeviceOutcome, PageRequest, Settled, Store};
 
 async fn read(store: &dyn Store, app: AppNo, id: &NotificationId) -> NotificationRecord {
     store.notification(app, id.clone()).await.unwrap()
@@ -128,6 +128,61 @@ pub async fn a_listing_tells_what_each_would(store: &dyn Store) {
         assert_eq!(row, read(store, app, &row.id).await);
     }
     assert!(failures > 30 && opened > 30, "{failures} {opened}");
+}
+
+/// More open dispatches than one statement asks for.
+pub async fn a_listing_counts_every_dispatch(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let platforms = [Platform::Android, Platform::Ios, Platform::Web];
+    for _ in 0..40 {
+        given::accepted(store, app, given::broadcast(&platforms)).await;
+        let (started, _) = store.start_due(NOW, 10).await.unwrap();
+        for no in started {
+            let dispatch = store.dispatch(no).await.unwrap();
+            if dispatch.platform == Platform::Android {
+                let (keys, page) = given::whole_page(store, &dispatch).await;
+                let settled = vec![given::sent(keys[0])];
+                let done = Checkpoint { settled, ..given::checkpoint(page, 2) };
+                store.checkpoint(done).await.unwrap();
+            }
+        }
+    }
+    let listed = store.list_notifications(app, given::page(100)).await.unwrap().rows;
+    let under_way = Counts { targeted: 2, sent: 1, pending: 1, ..Counts::default() };
+    for row in &listed {
+        let of = |nth: usize| (row.by_platform[nth].platform, row.by_platform[nth].counts);
+        assert_eq!((row.counts, of(0)), (under_way, (Platform::Android, under_way)));
+        assert_eq!(
+            [of(1), of(2)],
+            [Platform::Ios, Platform::Web].map(|on| (on, Counts::default()))
+        );
+    }
+    assert_eq!(listed.len(), 40);
+}
+
+pub async fn the_most_frequent_failures_of_each_are_listed(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 103).await;
+    for kinds in [101, 3] {
+        let dispatch = given::android_dispatch(store, app).await;
+        let (keys, page) = given::whole_page(store, &dispatch).await;
+        let settled = keys.iter().enumerate().map(|(nth, key)| DeviceOutcome {
+            reason: Some(format!("r{:03}", nth % kinds).into()),
+            ..given::outcome(*key, Settled::Failed, None)
+        });
+        let settled = settled.collect();
+        let done = Checkpoint { settled, finished: true, ..given::checkpoint(page, keys.len()) };
+        store.checkpoint(done).await.unwrap();
+    }
+    let listed = store.list_notifications(app, given::page(10)).await.unwrap().rows;
+    let failures = |nth: usize| -> Vec<_> {
+        listed[nth].failures.iter().map(|row| (row.reason.as_str(), row.count)).collect()
+    };
+    assert_eq!(failures(0), [("r000", 35), ("r001", 34), ("r002", 34)]);
+    let many = failures(1);
+    assert_eq!(many[..3], [("r000", 2), ("r001", 2), ("r002", 1)]);
+    assert_eq!((many.len(), many[99]), (100, ("r099", 1)), "the last one of 101 is left out");
 }
 
 pub async fn a_page_of_large_requests_ends_early(store: &dyn Store) {

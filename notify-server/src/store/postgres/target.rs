@@ -97,15 +97,19 @@ impl Target {
             fastrand::shuffle(&mut hosts);
         }
         let wait = ANSWER_WAIT / u32::try_from(hosts.len()).unwrap_or(u32::MAX);
-        let mut failed = Failure::Late(wait);
+        let mut told = Failure::Late(wait);
         for host in hosts {
-            match tokio::time::timeout(wait, self.reach(host)).await {
+            let failed = match tokio::time::timeout(wait, self.reach(host)).await {
                 Ok(Ok(connected)) => return Ok(connected),
-                Ok(Err(error)) => failed = error.into(),
-                Err(_) => failed = Failure::Late(wait),
+                Ok(Err(error)) => error.into(),
+                Err(_) => Failure::Late(wait),
+            };
+            // What one answered, such as that the password is wrong, tells more than another's silence.
+            if !matches!(told, Failure::Answered { .. }) {
+                told = failed;
             }
         }
-        Err(failed)
+        Err(told)
     }
 
     async fn reach(&self, host: &Config) -> std::result::Result<Connected, tokio_postgres::Error> {
@@ -129,7 +133,8 @@ fn options_of(config: &Config) -> Config {
         .ssl_mode(config.get_ssl_mode())
         .ssl_negotiation(config.get_ssl_negotiation())
         .target_session_attrs(config.get_target_session_attrs())
-        .channel_binding(config.get_channel_binding());
+        .channel_binding(config.get_channel_binding())
+        .load_balance_hosts(config.get_load_balance_hosts());
     if let Some(user) = config.get_user() {
         options.user(user);
     }

@@ -331,7 +331,11 @@ async fn the_clock_of_the_database_is_told() {
 async fn a_host_that_says_nothing_gives_way_to_the_next() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let own = Own::new();
-    let url = own.0.url().replacen('@', &format!("@{},", silent.local_addr().unwrap()), 1);
+    let (whole, place) = (own.0.url(), own.url().place());
+    let (answers, _) = place.split_once('/').unwrap();
+    let url = whole.replacen(answers, &format!("{},{answers}", silent.local_addr().unwrap()), 1);
+    assert_ne!(url, whole, "both are named");
     let store = PostgresStore::open(&url.parse().unwrap(), PostgresOptions::default()).unwrap();
     given::app(&*store).await;
+    store.close().await;
 }

@@ -139,10 +139,14 @@ fn parse(text: &str) -> Result<Parsed, UrlError> {
     Ok(Parsed { config, tls, place })
 }
 
-/// Hosts and ports for people; `None` where there are none, or not a port for each.
+/// Hosts and ports for people; `None` where there are none, or not a port or an address for each.
 fn hosts(config: &Config) -> Option<String> {
     let (hosts, ports) = (config.get_hosts(), config.get_ports());
-    if hosts.is_empty() || (ports.len() > 1 && ports.len() != hosts.len()) {
+    let addresses = config.get_hostaddrs().len();
+    if hosts.is_empty()
+        || (ports.len() > 1 && ports.len() != hosts.len())
+        || (addresses > 0 && addresses != hosts.len())
+    {
         return None;
     }
     let places = hosts.iter().enumerate().map(|(nth, host)| {
@@ -228,6 +232,7 @@ mod tests {
             ("postgres://u:p@geheim/w#rd@db:5432/n", UrlError::Reserved),
             ("postgres://u:geheim@db", UrlError::NoDatabase),
             ("postgres://u:geheim@a:1,b:2,c/n?port=1,2", UrlError::Form),
+            ("postgres://u:geheim@a,b/n?hostaddr=10.0.0.1", UrlError::Form),
             ("postgres://u:geheim@a:geheim,b/n", UrlError::Option),
             ("postgres://u:geheim@db/n?sslmode=allow", UrlError::SslMode),
             ("postgres://u:geheim@db/n?geheim=1", UrlError::Option),
