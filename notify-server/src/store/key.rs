@@ -1,10 +1,37 @@
-//! The integers that rows are known by inside; none of them is ever shown to a caller.
+//! The integers that rows are known by inside; none of them is ever shown to a caller. The application
+//! leads each of them, so that an engine which splits tables by ranges of their keys has the rows of an
+//! application together, in every table.
+//!
+//! ```text
+//! device     0 | application (20 bits) | platform (3 bits) | sequence (40 bits)
+//! any other  0 | application (20 bits) | count (43 bits)
+//! ```
+//!
+//! The count is the table's, over all applications: it grows with each row and is never given twice, so
+//! that it tells which of two rows is older, whoever owns them. Rows from before the application led have
+//! zeros in its place. `sql::Insert` gives a row its number; `numbers` in the schema of SQLite, and the
+//! sequences of PostgreSQL, hold the counts.
 
 use notify_core::Platform;
 
 /// Number of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AppNo(pub i64);
+
+impl AppNo {
+    /// What every key and number of its rows begins with.
+    #[must_use]
+    pub fn lead(self) -> i64 {
+        debug_assert!((0..=APPS_MAX).contains(&self.0));
+        self.0 << COUNT_BITS
+    }
+
+    /// The application that leads a key or number.
+    #[must_use]
+    pub fn leading(number: i64) -> Self {
+        Self(number >> COUNT_BITS)
+    }
+}
 
 /// Number of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,15 +54,15 @@ pub const APPS_MAX: i64 = (1 << APP_BITS) - 1;
 const APP_BITS: u32 = 20;
 const PLATFORM_BITS: u32 = 3;
 const SEQUENCE_BITS: u32 = 40;
+/// Bits of a key or number below its application's.
+pub const COUNT_BITS: u32 = PLATFORM_BITS + SEQUENCE_BITS;
+/// Last count of a table: a thousand rows a second for 278 years. The schema holds it.
+pub const COUNT_MAX: i64 = (1 << COUNT_BITS) - 1;
 /// Last sequence number of a device: a trillion registrations of new devices an application.
 pub const SEQUENCE_MAX: i64 = (1 << SEQUENCE_BITS) - 1;
 
 /// Key of a device: application, platform and sequence in one integer, in that order, so that the
 /// devices of one platform of one application lie together.
-///
-/// ```text
-/// 0 | application (20 bits) | platform (3 bits) | sequence (40 bits)
-/// ```
 ///
 /// The sequence is the application's: it grows with each device made and is never given twice. A
 /// device that changes its platform takes a new one.
@@ -46,12 +73,8 @@ impl DeviceKey {
     /// The key of that device. `sequence` is 1 or more; 0 gives the place before the first one.
     #[must_use]
     pub fn new(app: AppNo, platform: Platform, sequence: i64) -> Self {
-        debug_assert!((0..=APPS_MAX).contains(&app.0) && (0..=SEQUENCE_MAX).contains(&sequence));
-        Self(
-            (app.0 << (PLATFORM_BITS + SEQUENCE_BITS))
-                | (platform_code(platform) << SEQUENCE_BITS)
-                | sequence,
-        )
+        debug_assert!((0..=SEQUENCE_MAX).contains(&sequence));
+        Self(app.lead() | (platform_code(platform) << SEQUENCE_BITS) | sequence)
     }
 
     /// The place before the first device of a platform.
@@ -63,7 +86,7 @@ impl DeviceKey {
     /// The application's number.
     #[must_use]
     pub fn app(self) -> AppNo {
-        AppNo(self.0 >> (PLATFORM_BITS + SEQUENCE_BITS))
+        AppNo::leading(self.0)
     }
 
     /// The platform.
@@ -119,6 +142,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_number_gives_back_its_application() {
+        for app in [1, 77, APPS_MAX] {
+            for count in [1, 1_000_000, COUNT_MAX] {
+                let number = AppNo(app).lead() | count;
+                assert!(number > 0);
+                assert_eq!((AppNo::leading(number), number & COUNT_MAX), (AppNo(app), count));
+            }
+        }
+        assert_eq!(COUNT_MAX, 8_796_093_022_207, "as the migrations have it");
     }
 
     #[test]

@@ -20,6 +20,8 @@ mod facts;
 mod feed;
 mod inbound;
 mod key;
+#[cfg(test)]
+mod leading;
 pub mod moving;
 mod notification;
 mod once;

@@ -9,9 +9,7 @@ use super::devices::Entry;
 use super::notices::{Asked, Notice};
 use super::requests::Process;
 use super::world::{World, lock};
-use crate::store::{
-    DeliveryStore, DeviceKey, DeviceOutcome, Dispatch, DispatchNo, Settled, Source,
-};
+use crate::store::{DeliveryStore, DeviceKey, DeviceOutcome, Dispatch, Settled, Source};
 /// What holds when everything is over: each device that was left alone has an outcome, and the one
 /// that its push service knows of.
 pub(super) fn over(process: &Process) {
@@ -58,8 +56,8 @@ pub(super) fn over(process: &Process) {
 /// Every dispatch, by its notification.
 fn dispatches(process: &Process) -> BTreeMap<String, Vec<Dispatch>> {
     let mut dispatches = BTreeMap::<String, Vec<Dispatch>>::new();
-    let read = |no| process.store.peek(process.store.dispatch(DispatchNo(no))).ok();
-    for dispatch in (1..).map_while(read) {
+    for no in process.store.peek_dispatches() {
+        let Ok(dispatch) = process.store.peek(process.store.dispatch(no)) else { continue };
         let of = dispatches.entry(dispatch.notification_id.as_str().to_owned()).or_default();
         of.push(dispatch);
     }

@@ -26,6 +26,11 @@ fn word(app: AppNo, word: ChannelWord, known: i64) -> NewWord {
     NewWord { place: place(app, ""), word, by: EPOCH, known, at: NOW }
 }
 
+/// A word of a channel.
+pub(super) async fn one_of_each(store: &dyn Store, app: AppNo) {
+    store.tell_channel(word(app, held(), 0)).await.unwrap();
+}
+
 async fn all(store: &dyn Store) -> Vec<ChannelTold> {
     store.channels_told(None, 0, 100).await.unwrap()
 }

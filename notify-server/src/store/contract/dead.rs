@@ -3,7 +3,7 @@
 use notify_core::{DeviceDetails, Endpoint, IosEnv, Platform, Subscription, Timestamp};
 
 use super::given::{self, NOW, android, id};
-use crate::store::{Checkpoint, DeadAddress, DeviceKey, MovedAddress, Store, StoreError};
+use crate::store::{AppNo, Checkpoint, DeadAddress, DeviceKey, MovedAddress, Store, StoreError};
 
 pub(super) fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) -> DeadAddress {
     DeadAddress {
@@ -15,6 +15,14 @@ pub(super) fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) ->
         at: NOW,
         ambiguous: None,
     }
+}
+
+/// An address that looks dead, where it may be the credentials.
+pub(super) async fn one_of_each(store: &dyn Store, app: AppNo) {
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let dead = vec![DeadAddress { ambiguous: Some(0), ..report(keys[0], "token-d000", None) }];
+    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, keys.len()) }).await.unwrap();
 }
 
 /// A device that has another token by now is spared; B22: the same token stays dead.

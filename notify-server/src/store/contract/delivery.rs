@@ -32,6 +32,30 @@ pub async fn what_is_due_is_started_oldest_first_within_the_limit(store: &dyn St
     assert!(is_unknown(&store.dispatch(DispatchNo(9_999)).await));
 }
 
+/// Whatever the number of its application.
+pub async fn of_one_instant_what_was_accepted_first_goes_first(store: &dyn Store) {
+    let (first, second) = (given::app(store).await, given::app(store).await);
+    let due = NOW.plus_ms(100);
+    let mut ids = Vec::new();
+    for app in [second, first, second, first] {
+        let mut new = given::broadcast(&[Platform::Android]);
+        new.schedule = Schedule::At(due);
+        ids.push(given::accepted(store, app, new).await);
+    }
+    let mut made = Vec::new();
+    for more in [true, true, true, false] {
+        let (started, is_more) = store.start_due(due, 1).await.unwrap();
+        assert_eq!((started.len(), is_more), (1, more));
+        made.extend(started);
+    }
+    for (no, id) in made.iter().zip(&ids) {
+        assert_eq!(&store.dispatch(*no).await.unwrap().notification_id, id);
+    }
+    assert_eq!(store.unread_dispatches(10).await.unwrap(), made);
+    assert_eq!(store.unread_dispatches(1).await.unwrap(), made[..1]);
+    assert_eq!(store.adopt(given::adoption(given::EPOCH)).await.unwrap().dispatches, made);
+}
+
 /// By sequence, when it is due, not by time.
 pub async fn the_audience_is_fixed_when_a_notification_becomes_due(store: &dyn Store) {
     let app = given::app(store).await;

@@ -22,6 +22,15 @@ async fn made(store: &dyn Store, app: AppNo, url: &str) -> FeedId {
     given::now(store.create_feed(app, id, feed, NOW, None).await.unwrap()).id
 }
 
+/// Makes a feed that a campaign shows, with an item.
+pub(super) async fn one_of_each(store: &dyn Store, app: AppNo) {
+    let feed = made(store, app, "https://a.example/").await;
+    campaigns::made_with_feed(store, app, feed).await;
+    for claim in claimed(store, NOW).await {
+        finish(store, &claim, fetch(&["a"])).await;
+    }
+}
+
 pub async fn a_url_is_one_feed(store: &dyn Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let id = made(store, app, "https://a.example/").await;
@@ -184,6 +193,16 @@ pub async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &dyn Store)
     let again = claimed(store, NEXT).await;
     assert_eq!(again[0].validators.etag.as_deref(), Some("W/\"1\""));
     assert_eq!(again[0].ttl_minutes, Some(20));
+}
+
+pub async fn of_feeds_due_at_once_the_oldest_is_claimed_first(store: &dyn Store) {
+    let (first, second) = (given::app(store).await, given::app(store).await);
+    for (app, url) in [(second, "https://1.example/"), (first, "https://2.example/")] {
+        made(store, app, url).await;
+    }
+    for url in ["https://1.example/", "https://2.example/"] {
+        assert_eq!(store.claim_feeds(NOW, UNTIL, 1).await.unwrap()[0].url, url);
+    }
 }
 
 pub async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(store: &dyn Store) {

@@ -12,6 +12,7 @@ pub mod deliveries;
 pub mod delivery;
 pub mod devices;
 pub mod engagement;
+pub mod everything;
 pub mod feeds;
 pub mod given;
 pub mod idempotency;
@@ -93,6 +94,7 @@ macro_rules! store_contract {
                 one_that_has_not_begun_is_canceled_at_once, what_is_over_cannot_be_canceled,
                 a_canceled_dispatch_ends_its_retries_and_counts_the_rest;
             delivery: what_is_due_is_started_oldest_first_within_the_limit,
+                of_one_instant_what_was_accepted_first_goes_first,
                 the_audience_is_fixed_when_a_notification_becomes_due,
                 every_platform_of_the_target_has_its_dispatch,
                 named_ids_are_resolved_and_the_unknown_counted, a_slice_bounds_the_rows_it_reads,
@@ -141,6 +143,7 @@ macro_rules! store_contract {
                 a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again,
                 a_feed_in_use_is_not_deleted, feeds_are_listed_newest_first,
                 a_feed_is_due_when_it_is_made_and_claimed_by_one,
+                of_feeds_due_at_once_the_oldest_is_claimed_first,
                 a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing,
                 items_stay_while_a_feed_fails, the_same_items_again_change_nothing,
                 a_feed_moves_unless_its_new_url_is_taken, feeds_of_a_suspended_application_wait,
@@ -182,7 +185,7 @@ macro_rules! store_contract {
         $crate::store_contract! { @backend $backend,
             resuming: what_was_written_is_there_after_reopening,
                 an_adopted_page_knows_what_is_settled, a_claimed_retry_is_free_after_a_restart,
-                an_answer_is_replayed_after_reopening, a_held_registration_is_written_at_the_end,
+                an_answer_is_replayed_after_reopening, a_number_is_given_once, a_held_registration_is_written_at_the_end,
                 a_closed_store_refuses;
         }
     };

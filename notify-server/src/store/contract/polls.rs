@@ -27,6 +27,17 @@ async fn vote(
     Ok(())
 }
 
+/// Reports a poll that a device and a visitor of its page answer.
+pub(super) async fn one_of_each(store: &dyn Store, app: AppNo, device: &str) {
+    let draft = given::poll();
+    let report = NewReport { poll: Some(draft.clone()), ..given::report("poll") };
+    let id = report.report.id.clone();
+    store.record_report(app, report, None).await.unwrap();
+    vote(store, app, (&id, draft.answers[0]), Some(device)).await.unwrap();
+    let page = store.answer_public_poll(draft.public_id, draft.answers[1], visitor(1), NOW).await;
+    page.unwrap();
+}
+
 pub async fn a_poll_reads_back_with_its_answers_in_order(store: &dyn Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let (notification, draft) = poll(store, app).await;

@@ -2,8 +2,8 @@
 
 use notify_core::{Counts, NotificationStatus, Platform};
 
-use super::Backend;
 use super::given::{self, EPOCH, NOW, id};
+use super::{Backend, is_unknown, upkeep};
 use crate::store::{Adopted, Checkpoint, Done, Epoch, PageClaim, StoreError};
 
 const NEXT: Epoch = Epoch(12);
@@ -89,6 +89,22 @@ pub async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
     let store = backend.open().await;
     let done = store.register_device(app, device, NOW, Some(key)).await.unwrap();
     assert_eq!(done, Done::Before(r#"{"success":true}"#.to_owned()));
+}
+
+/// What events and streams name by number is gone for good.
+pub async fn a_number_is_given_once(backend: &dyn Backend) {
+    let store = backend.open().await;
+    let app = given::app(&*store).await;
+    let (_, gone) = upkeep::ended(&*store, app).await;
+    let (id, erased) = given::named_app(&*store, "Gone").await;
+    upkeep::delete_everything(&*store).await;
+    store.delete_app(id).await.unwrap();
+    assert!(is_unknown(&store.dispatch(gone.no).await));
+    store.close().await;
+    let store = backend.open().await;
+    let next = given::android_dispatch(&*store, app).await;
+    assert!(next.no > gone.no && next.notification > gone.notification, "{gone:?} {next:?}");
+    assert!(given::app(&*store).await > erased);
 }
 
 /// An unchanged registration is held back, and written when the store is closed.

@@ -40,8 +40,14 @@ async fn delete_all(store: &dyn Store, over: Over) -> (Deleted, u32) {
     }
 }
 
+/// Deletes all that has ended.
+pub(super) async fn delete_everything(store: &dyn Store) {
+    let over = Over { notifications_before: Some(LATER.plus_ms(999 * DAY_MS)), ..NOTHING };
+    assert!(delete_all(store, over).await.0.notifications > 0);
+}
+
 /// A notification to three devices: one got it, one failed, one got it at the second try.
-async fn ended(store: &dyn Store, app: AppNo) -> (NotificationId, Dispatch) {
+pub(super) async fn ended(store: &dyn Store, app: AppNo) -> (NotificationId, Dispatch) {
     given::devices(store, app, 3).await;
     let dispatch = given::android_dispatch(store, app).await;
     let (keys, page) = given::whole_page(store, &dispatch).await;

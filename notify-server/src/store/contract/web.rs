@@ -28,6 +28,12 @@ fn browser(endpoint: &str, keys: char, made: &str) -> NewBrowser {
     NewBrowser { subscription, known: None, made: id(made), secret: secret(made), tags: vec![] }
 }
 
+/// Lets a site in, and a browser of it subscribe.
+pub(super) async fn one_of_each(store: &dyn Store, (id, no): (notify_core::AppId, AppNo)) {
+    store.set_web_access(id, access("https://a.example")).await.unwrap();
+    subscribed(store, no, browser("1", 'k', "a")).await;
+}
+
 /// The secret of the device that was made with that id.
 fn secret(made: &str) -> [u8; 32] {
     [made.as_bytes()[0]; 32]

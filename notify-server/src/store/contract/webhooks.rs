@@ -69,6 +69,15 @@ async fn opened(store: &dyn Store, app: AppNo, device: &str, kind: EventType) {
     given::now(store.record_events(app, vec![event], NOW, None).await.unwrap());
 }
 
+/// Makes a webhook that is told of an event of a device.
+pub(super) async fn one_of_each(store: &dyn Store, app: AppNo, device: &str) {
+    webhook(store, app, &[WebhookEventType::EngagementOpened]).await;
+    opened(store, app, device, EventType::Opened).await;
+    for ready in store.webhook_work(NOW).await.unwrap().ready {
+        store.claim_messages(claim(ready, NOW, 10)).await.unwrap().unwrap();
+    }
+}
+
 pub async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &dyn Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let id = webhook(store, app, &[WebhookEventType::PollAnswered]).await;

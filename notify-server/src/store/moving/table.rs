@@ -4,7 +4,7 @@
 use crate::store::sql::{Connection, Error, Result, Type, params};
 
 /// Tables that are a database's own.
-const OWN: [&str; 4] = ["refinery_schema_history", "storage_checks", "servers", "moves"];
+const OWN: [&str; 5] = ["refinery_schema_history", "storage_checks", "servers", "moves", "numbers"];
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     /// How many are of the key: one at least.
     pub(super) key: usize,
-    /// Whether the numbers of its rows are never given twice.
+    /// Whether it gives its rows numbers, of which none is ever given twice.
     pub(super) is_numbered: bool,
 }
 
@@ -30,7 +30,7 @@ impl Table {
     /// table before its own.
     pub(super) fn all(sqlite: &Connection) -> Result<Vec<Self>> {
         let mut statement = sqlite.prepare_cached(
-            "select name, instr(lower(sql), 'autoincrement') > 0 from sqlite_schema
+            "select name, name in (select name from numbers) from sqlite_schema
               where type = 'table' and name not like 'sqlite%' order by rowid",
         )?;
         let named = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;

@@ -17,7 +17,7 @@ use crate::store::postgres::testing::{TestCluster, TestDatabase};
 use crate::store::postgres::{self, PostgresOptions, PostgresStore};
 use crate::store::sql::{Moved, params};
 use crate::store::sqlite::{self, SqliteOptions, SqliteStore};
-use crate::store::{AppStore, StoreError};
+use crate::store::{AppNo, AppStore, StoreError};
 
 const EVERYTHING: &str = include_str!("tests/everything.sql");
 const AT_MS: i64 = 1_780_000_123_456;
@@ -101,18 +101,24 @@ fn everything_goes_there_and_back_with_its_numbers() {
         let work = || {
             let side = Side::hold(&place).unwrap();
             side.set_mark(None).unwrap();
+            let app = AppNo(7);
             for (sql, expected) in [
-                ("insert into tags (app_no, name) values (1, ?1)", 41),
+                ("insert into tags (no, app_no, name) values (?1, 7, ?2)", 41),
                 (
-                    "insert into api_keys (app_no, id, hash, hint, created_at)
-                  select 1, id, hash, ?1, 1 from (select id, hash from admin_keys) a",
-                    10,
+                    "insert into campaigns (no, app_no, id, name, name_folded, status, is_default,
+                     created_at, template)
+                     values (?1, 7, (select id from apps where no = 7), ?2, '', 'active', 0, 1, '')",
+                    5,
                 ),
             ] {
-                let no =
-                    side.connection.prepare_cached(sql).unwrap().insert(params!["new"]).unwrap();
-                assert_eq!(no, Some(expected), "{sql} at {place}");
+                let mut insert = side.connection.prepare_insert(sql).unwrap();
+                let no = insert.row(app, params!["new"]).unwrap();
+                assert_eq!(no, Some(app.lead() | expected), "{sql} at {place}");
             }
+            let key = "insert into admin_keys (no, id, hash, hint, created_at)
+                values (?1, ?2, ?3, '', 1)";
+            let mut insert = side.connection.prepare_insert(key).unwrap();
+            assert_eq!(insert.counted(params![[7; 16], [7; 32]]).unwrap(), Some(2), "at {place}");
         };
         thread::scope(|scope| scope.spawn(work).join()).unwrap();
     }
@@ -241,8 +247,8 @@ fn a_source_that_is_served_and_a_target_that_is_used_are_refused() {
     home.database.execute("delete from servers");
 
     home.database.execute(
-        "insert into admin_keys (id, hash, hint, created_at)
-        values (decode(repeat('00', 16), 'hex'), decode(repeat('00', 32), 'hex'), '', 1)",
+        "insert into admin_keys (no, id, hash, hint, created_at)
+        values (1, decode(repeat('00', 16), 'hex'), decode(repeat('00', 32), 'hex'), '', 1)",
     );
     let refused = moved(&home.file(), &home.postgres()).unwrap_err();
     assert!(matches!(&refused, MoveError::NotEmpty { table, .. } if table == "admin_keys"));

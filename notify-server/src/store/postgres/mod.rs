@@ -28,6 +28,7 @@ pub(in crate::store) use open::Found;
 pub use open::{OpenError, PostgresOptions, READERS_DEFAULT};
 pub(in crate::store) use report::report;
 pub(in crate::store) use session::Session;
+pub(in crate::store) use statements::sequence;
 pub use url::{DatabaseUrl, UrlError};
 
 use std::sync::atomic::AtomicU64;
@@ -103,6 +104,12 @@ pub(in crate::store) fn connect(url: &DatabaseUrl) -> Result<Connection, OpenErr
         Ok(Connection::Postgres(Box::new(session)))
     });
     connecting.map_err(|error| failed(&target.place, error.into()))
+}
+
+/// Makes the tables as a version had them. Blocks; not to be called on a thread of a runtime.
+#[cfg(test)]
+pub(in crate::store) fn make_version(url: &DatabaseUrl, version: i32) {
+    open::make_version(&Target::of(url).unwrap(), version);
 }
 
 fn failed(place: &str, source: Box<dyn std::error::Error + Send + Sync>) -> OpenError {

@@ -134,6 +134,16 @@ pub(super) fn migrate(target: &Target) -> Result<(), OpenError> {
     Ok(())
 }
 
+/// Makes the tables as a version had them. Blocks; not to be called on a thread of a runtime.
+#[cfg(test)]
+pub(in crate::store) fn make_version(target: &Target, version: i32) {
+    let mut session = target.connect().unwrap();
+    let runner = migrations::migrations::runner();
+    let runner = runner.set_target(refinery::Target::Version(version));
+    let (runtime, client) = session.client();
+    runtime.block_on(runner.run_async(client)).unwrap();
+}
+
 /// Waits for whoever else migrates, and tells the version of the tables and the latest one. The lock
 /// goes with the session.
 fn lock_and_look(session: &Session) -> sql::Result<(i64, i64)> {

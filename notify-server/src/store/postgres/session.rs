@@ -134,7 +134,7 @@ impl Session {
         self.rows(text, values, false)
     }
 
-    /// The rows of an insert, each with its `no`.
+    /// The rows of an insert, each with its `no`: the first value leads it, a sequence gives the rest.
     pub(in crate::store) fn insert(&self, text: usize, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.rows(text, values, true)
     }

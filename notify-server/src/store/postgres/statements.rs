@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use tokio_postgres::Statement;
 use tokio_postgres::types::Type as PgType;
 
-use crate::store::sql::{Type, Value};
+use crate::store::sql::{Type, Value, table_of};
 
 /// The texts that a connection has seen.
 #[derive(Default)]
@@ -39,7 +39,8 @@ impl Statements {
         place
     }
 
-    /// The text compiled for these parameters; `numbers` of an insert gives the row's `no`.
+    /// The text compiled for these parameters; `numbers` where `$1` of an insert is to lead the number
+    /// that is drawn, and given back.
     pub(super) fn compiled(
         &self,
         text: usize,
@@ -60,9 +61,9 @@ impl Statements {
         values: &[Value<'_>],
         numbers: bool,
     ) -> (String, Vec<PgType>) {
-        let ending = if numbers { " returning no" } else { "" };
+        let sql = &self.texts[text].sql;
         let types = values.iter().map(|value| type_of(value.kind()));
-        (format!("{}{ending}", self.texts[text].sql), types.collect())
+        (if numbers { numbered(sql) } else { sql.clone() }, types.collect())
     }
 
     /// Keeps what was compiled.
@@ -109,6 +110,18 @@ fn translated(sql: &str) -> String {
     out
 }
 
+/// An insert that draws the number of its row and gives it back.
+fn numbered(sql: &str) -> String {
+    let sequence = sequence(table_of(sql));
+    let (columns, rest) = sql.split_once("values ($1,").expect("a number is the first value");
+    format!("{columns}values ($1 | nextval('{sequence}'),{rest} returning no")
+}
+
+/// The name that PostgreSQL gives the sequence of an identity column.
+pub(in crate::store) fn sequence(table: &str) -> String {
+    format!("{table}_no_seq")
+}
+
 /// Whether a comma stands before the parenthesis is closed that was opened just before.
 fn is_of_two(arguments: &str) -> bool {
     let mut depth = 0_u32;
@@ -149,11 +162,16 @@ mod tests {
     #[test]
     fn parameters_are_compiled_for_by_type() {
         let mut statements = Statements::default();
-        let text = statements.place("insert into t values (?1, ?2, ?3)");
-        assert_eq!(statements.place("insert into t values (?1, ?2, ?3)"), text);
+        let insert = "insert into t (no, a, b) values (?1, ?2, ?3) on conflict (a) do nothing";
+        let text = statements.place(insert);
+        assert_eq!(statements.place(insert), text);
         let values = [Value::Integer(1), Value::Null(Type::Text), Value::Blob(b"x")];
         let (sql, types) = statements.to_compile(text, &values, true);
-        assert_eq!(sql, "insert into t values ($1, $2, $3) returning no");
+        assert_eq!(
+            sql,
+            "insert into t (no, a, b) values ($1 | nextval('t_no_seq'), $2, $3) \
+             on conflict (a) do nothing returning no"
+        );
         assert_eq!(types, [PgType::INT8, PgType::TEXT, PgType::BYTEA]);
         assert!(statements.compiled(text, &values, true).is_none());
     }

@@ -193,19 +193,22 @@ fn insert(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), Stor
         clear_default(tx, app)?;
     }
     let no = tx
-        .prepare_cached(
-            "insert into campaigns (app_no, id, name, name_folded, status, is_default, created_at,
-         template) values (?1, ?2, ?3, ?4, 'active', ?5, ?6, ?7)",
+        .prepare_insert(
+            "insert into campaigns (no, app_no, id, name, name_folded, status, is_default,
+             created_at, template) values (?1, ?2, ?3, ?4, ?5, 'active', ?6, ?7, ?8)",
         )?
-        .insert(params![
-            app.0,
-            draft.id.0.as_bytes(),
-            template.name,
-            folded(&template.name),
-            template.is_default,
-            draft.at.as_ms(),
-            serde_json::to_string(&template)?,
-        ])?;
+        .row(
+            app,
+            params![
+                app.0,
+                draft.id.0.as_bytes(),
+                template.name,
+                folded(&template.name),
+                template.is_default,
+                draft.at.as_ms(),
+                serde_json::to_string(&template)?,
+            ],
+        )?;
     link_feeds(tx, inserted(no)?, &feeds)
 }
 

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use notify_core::{Platform, Timestamp};
 
 use super::SqlStore;
+use super::error::inserted;
 use super::row::unknown_value;
 use super::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
@@ -126,25 +127,23 @@ fn write(
         ChannelWord::Stopped => (STOPPED, None, None),
     };
     let no = tx
-        .prepare_cached(
-            "insert into channel_states (app_no, platform, service, state, reason, until, told_by, at)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) returning no",
+        .prepare_insert(
+            "insert into channel_states (no, app_no, platform, service, state, reason, until,
+             told_by, at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
-        .query_row(
-            params![
-                app.0,
-                platform_code(*platform),
-                **service,
-                state,
-                reason,
-                until.map(|until| until.as_ms()),
-                by.map(|by| by.0),
-                at.as_ms()
-            ],
-            |row| row.get(0),
-        )?;
+        // By the count alone: it tells which of all words is later, and the place is the key.
+        .counted(params![
+            app.0,
+            platform_code(*platform),
+            **service,
+            state,
+            reason,
+            until.map(|until| until.as_ms()),
+            by.map(|by| by.0),
+            at.as_ms()
+        ])?;
     tx.changed(Change::ChannelTold(*app, *platform));
-    Ok(no)
+    inserted(no)
 }
 
 fn latest(

@@ -19,9 +19,7 @@ impl Connection {
     /// A statement that is compiled once for this connection.
     pub(in crate::store) fn prepare_cached(&self, sql: &str) -> Result<Statement<'_>> {
         match self {
-            Self::Sqlite(connection) => {
-                Ok(Statement::Sqlite(connection.prepare_cached(sql)?, connection))
-            }
+            Self::Sqlite(connection) => Ok(Statement::Sqlite(connection.prepare_cached(sql)?)),
             Self::Postgres(session) => Ok(Statement::Postgres(session, session.text(sql))),
         }
     }
@@ -191,7 +189,7 @@ fn run(connection: &rusqlite::Connection, sql: &str) -> Result<()> {
 
 /// A statement that is compiled.
 pub(in crate::store) enum Statement<'c> {
-    Sqlite(rusqlite::CachedStatement<'c>, &'c rusqlite::Connection),
+    Sqlite(rusqlite::CachedStatement<'c>),
     Postgres(&'c Session, usize),
 }
 
@@ -199,31 +197,15 @@ impl Statement<'_> {
     /// Runs it; how many rows it changed.
     pub(in crate::store) fn execute(&mut self, params: impl Params) -> Result<usize> {
         params.with(|values| match self {
-            Self::Sqlite(statement, _) => Ok(statement.execute(params_from_iter(values))?),
+            Self::Sqlite(statement) => Ok(statement.execute(params_from_iter(values))?),
             Self::Postgres(session, text) => session.execute(*text, values),
-        })
-    }
-
-    /// Inserts a row into a table that numbers them; its `no`, or `None` when nothing was inserted.
-    pub(in crate::store) fn insert(&mut self, params: impl Params) -> Result<Option<i64>> {
-        params.with(|values| match self {
-            Self::Sqlite(statement, connection) => {
-                let inserted = statement.execute(params_from_iter(values))?;
-                Ok((inserted > 0).then(|| connection.last_insert_rowid()))
-            }
-            Self::Postgres(session, text) => {
-                let rows = session.insert(*text, values)?;
-                rows.first().map(|row| Row::Postgres(row).get(0)).transpose()
-            }
         })
     }
 
     /// Its rows, to be walked through.
     pub(in crate::store) fn query(&mut self, params: impl Params) -> Result<Rows<'_>> {
         params.with(|values| match self {
-            Self::Sqlite(statement, _) => {
-                Ok(Rows::Sqlite(statement.query(params_from_iter(values))?))
-            }
+            Self::Sqlite(statement) => Ok(Rows::Sqlite(statement.query(params_from_iter(values))?)),
             Self::Postgres(session, text) => {
                 let rest = session.query(*text, values)?.into_iter();
                 Ok(Rows::Postgres { rest, row: None })
@@ -239,9 +221,7 @@ impl Statement<'_> {
         bytes: usize,
     ) -> Result<Rows<'_>> {
         params.with(|values| match self {
-            Self::Sqlite(statement, _) => {
-                Ok(Rows::Sqlite(statement.query(params_from_iter(values))?))
-            }
+            Self::Sqlite(statement) => Ok(Rows::Sqlite(statement.query(params_from_iter(values))?)),
             Self::Postgres(session, text) => {
                 let rest = session.query_within(*text, values, bytes)?.into_iter();
                 Ok(Rows::Postgres { rest, row: None })

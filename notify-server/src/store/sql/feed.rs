@@ -129,11 +129,11 @@ pub(super) fn make(
         return Err(StoreError::refused(path, &what));
     }
     let no = tx
-        .prepare_cached(
-            "insert into feeds (app_no, id, url, name, created_at, next_fetch_at)
-         values (?1, ?2, ?3, ?4, ?5, ?5)",
+        .prepare_insert(
+            "insert into feeds (no, app_no, id, url, name, created_at, next_fetch_at)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
         )?
-        .insert(params![app.0, id.0.as_bytes(), feed.url, feed.name, at.as_ms()])?;
+        .row(app, params![app.0, id.0.as_bytes(), feed.url, feed.name, at.as_ms()])?;
     Ok((inserted(no)?, id))
 }
 

@@ -4,7 +4,9 @@
 
 use futures_util::FutureExt;
 
+use super::insert::count_of;
 use super::{SqlStore, row};
+use crate::store::DispatchNo;
 
 impl SqlStore {
     /// Tells nobody of changes any more: listeners hold the store that holds them.
@@ -62,5 +64,19 @@ impl SqlStore {
                 .query_row([], |row| row::count_at(row, 0))?)
         }));
         sent.expect("the file is readable")
+    }
+
+    /// Every dispatch, those that were made first before the others.
+    ///
+    /// # Panics
+    /// When the file cannot be read.
+    pub fn peek_dispatches(&self) -> Vec<DispatchNo> {
+        let all = self.peek(self.read(|connection| {
+            Ok(connection
+                .prepare_cached(concat!("select no from dispatches order by ", count_of!("no")))?
+                .query_map([], |row| row.get(0).map(DispatchNo))?
+                .collect::<Result<Vec<_>, _>>()?)
+        }));
+        all.expect("the file is readable")
     }
 }

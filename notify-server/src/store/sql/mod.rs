@@ -19,6 +19,7 @@ mod held;
 mod inbound;
 #[cfg(any(test, feature = "testing"))]
 mod inline;
+mod insert;
 mod many;
 mod moves;
 mod notification;
@@ -41,6 +42,7 @@ pub(in crate::store) use error::{Error, Result};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::Fault;
 pub(in crate::store) use held::Open;
+pub(in crate::store) use insert::{count_of, table_of};
 pub(in crate::store) use many::{AT_ONCE, PLACES, at_once};
 pub use moves::Moved;
 pub(in crate::store) use moves::{MoveMark, MoveState, admit, begin_work, mark_move, move_mark};

@@ -216,20 +216,23 @@ fn create(
         return Err(StoreError::refused("url", &what));
     }
     let cursor = event::last(tx, app)?;
-    tx.prepare_cached(
-        "insert into webhooks (app_no, id, url, description, events, enabled, sealed, cursor,
-         created_at, updated_at) values (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?8)",
+    tx.prepare_insert(
+        "insert into webhooks (no, app_no, id, url, description, events, enabled, sealed, cursor,
+         created_at, updated_at) values (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?9, ?9)",
     )?
-    .execute(params![
-        app.0,
-        secret.id.0.as_bytes(),
-        webhook.url,
-        webhook.description,
-        EventTypes::of(&webhook.events).0,
-        secret.sealed,
-        cursor,
-        at.as_ms(),
-    ])?;
+    .row(
+        app,
+        params![
+            app.0,
+            secret.id.0.as_bytes(),
+            webhook.url,
+            webhook.description,
+            EventTypes::of(&webhook.events).0,
+            secret.sealed,
+            cursor,
+            at.as_ms(),
+        ],
+    )?;
     event::note_wanted(tx, app)
 }
 

@@ -11,6 +11,8 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(in crate::store) use self::open::make_version;
 pub use backup::backup;
 pub use open::{OpenError, READERS_DEFAULT, SqliteOptions};
 pub(in crate::store) use report::report;

@@ -119,6 +119,15 @@ pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenEr
     Ok(Opened { connection, lock })
 }
 
+/// Makes the tables as a version had them.
+#[cfg(test)]
+pub(in crate::store) fn make_version(path: &Path, version: i32) -> Connection {
+    let mut connection = open_writer(path).unwrap();
+    let target = refinery::Target::Version(version);
+    migrations::migrations::runner().set_target(target).run(&mut connection).unwrap();
+    connection
+}
+
 /// Takes the lock that only one server has. It ends with the process, however that ends; the system
 /// may still be ending one that was killed when the next one starts, so that a lock that is held is
 /// tried for a moment before that counts as another server.

@@ -1,10 +1,11 @@
 -- Rows in every table that is moved, with what is hard to carry: nulls, empty texts and bytes, other
--- scripts, both ends of an integer, U+0000, more rows than a first chunk has.
+-- scripts, both ends of an integer, U+0000, more rows than a first chunk has, numbers from before the
+-- application led them and from after.
 insert into apps (no, id, name, language, status, created_at, device_sequence) values
     (1, randomblob(16), 'Shop', 'en', 'active', 1, 600), (7, randomblob(16), 'Läden 🛍', 'de', 'suspended', 2, 0);
 insert into api_keys (no, app_no, id, hash, hint, name, created_at, last_used_at) values
     (3, 1, randomblob(16), randomblob(32), 'nk_…', null, 1, 5), (9, 7, randomblob(16), randomblob(32), '', 'x', 1, null);
-insert into admin_keys (id, hash, hint, created_at) values (randomblob(16), randomblob(32), 'na_…', 1);
+insert into admin_keys (no, id, hash, hint, created_at) values (1, randomblob(16), randomblob(32), 'na_…', 1);
 insert into providers values (1, 'apns', x'00ff', 1), (1, 'fcm', x'', 2);
 with recursive n(i) as (select 1 union all select i + 1 from n where i < 600)
 insert into devices (key, app_no, device_id, address, address_hash, ios_env, push_disabled,
@@ -16,7 +17,7 @@ insert into device_seen select key, 9223372036854775807 from devices where key %
 insert into purge_guards values (1, 0, 1, 21, zeroblob(168), 9), (1, 1, 0, 0, x'', null);
 insert into device_counts values (1, 400000, 0, 1, 600), (1, 400000, 0, 0, 0);
 insert into device_zones values (1, 0, -720, 3), (1, 0, 840, 4);
-insert into tags values (1, 1, 'news', 2, 1), (12, 1, 'Ünï', 0, 0);
+insert into tags values (1, 1, 'news', 2, 1), ((1 << 43) + 12, 1, 'Ünï', 0, 0);
 insert into device_tags select 1, key, key % 2 from devices limit 120;
 insert into campaigns values (4, 1, randomblob(16), 'Spring', 'spring', 'active', 1, 5, '{"a":"\u0000"}');
 insert into feeds (no, app_no, id, url, name, status, items, last_error, created_at, etag, items_digest) values
@@ -27,8 +28,9 @@ insert into notifications (no, app_no, id, origin, status, created_at, request, 
     (1, 1, 'n-1', 'created', 'sending', 1, '{"text":"Hello"}', 3, 0, 60), (2, 1, 'N-1', 'reported', 'reported', 1, '{}', 0, 1, 0);
 insert into dispatches (no, notification_no, platform, zone, due_at, named, cursor, until) values
     (5, 1, 0, 32767, 1, null, 0, 9), (6, 1, 1, -720, 1, zeroblob(4000), 1, 1);
-insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, targeted, excluded) values (8, 5, 1, 9, -5, 1, 3, 0);
-insert into outcomes values (8, 0, 1, randomblob(900)), (8, 1, 1, x'');
+insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, targeted, excluded) values
+    (8, 5, 1, 9, -5, 1, 3, 0), ((1 << 43) + 9, 5, 9, 10, -5, 1, 3, 0);
+insert into outcomes values (8, 0, 1, randomblob(900)), (8, 1, 1, x''), ((1 << 43) + 9, 0, 1, x'01');
 insert into retries (no, dispatch_no, page_no, app_no, platform, device_key, attempts, first_attempt_at, due_at,
     claimable_at, unknown_outcomes) values (3, 5, 8, 1, 0, 8796093022209, 1, 1, 2, 2, 0);
 insert into failures values (5, 'unregistered', 2), (5, 'Z', 1), (5, 'a', 1);
@@ -51,6 +53,9 @@ insert into device_secrets values (8796093022209, randomblob(32));
 insert into provider_tokens values (randomblob(32), randomblob(90), 1, -7, 3), (zeroblob(32), x'', 1, 0, null);
 insert into channel_states (no, app_no, platform, service, state, reason, until, told_by, at) values
     (4, 1, 0, '', 2, 'PERMISSION_DENIED', 9, -5, 1), (6, 1, 2, 'https://push.example', 0, null, null, null, 1);
--- Rows that are gone: their numbers are not given again.
-insert into tags values (40, 1, 'gone', 0, 0);
-delete from tags where no = 40;
+-- The counts of the numbers above, and of rows that are gone: none is given again.
+update numbers set last = 40 where name = 'tags';
+update numbers set last = 12 where name <> 'tags';
+update numbers set last = 7 where name = 'apps';
+update numbers set last = 4 where name = 'campaigns';
+update numbers set last = 1 where name = 'admin_keys';

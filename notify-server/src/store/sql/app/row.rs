@@ -40,35 +40,32 @@ pub(super) fn insert_app(
     at: Timestamp,
 ) -> Result<AppNo, StoreError> {
     let no = tx
-        .prepare_cached(
-            "insert into apps (id, name, language, status, created_at)
-         values (?1, ?2, ?3, 'active', ?4)",
+        .prepare_insert(
+            "insert into apps (no, id, name, language, status, created_at)
+             values (?1, ?2, ?3, ?4, 'active', ?5)",
         )?
-        .insert(params![id.0.as_bytes(), app.name, app.language, at.as_ms()])?;
+        .counted(params![id.0.as_bytes(), app.name, app.language, at.as_ms()])?;
     inserted(no).map(AppNo)
 }
 
 pub(super) fn insert_key(tx: &WriteTx<'_>, app: AppNo, key: &NewKey) -> Result<(), StoreError> {
-    tx.prepare_cached(
-        "insert into api_keys (app_no, id, hash, hint, name, created_at)
-         values (?1, ?2, ?3, ?4, ?5, ?6)",
+    tx.prepare_insert(
+        "insert into api_keys (no, app_no, id, hash, hint, name, created_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
-    .execute(params![
-        app.0,
-        key.id.0.as_bytes(),
-        key.hash,
-        key.hint,
-        key.name,
-        key.created_at.as_ms()
-    ])?;
+    .row(
+        app,
+        params![app.0, key.id.0.as_bytes(), key.hash, key.hint, key.name, key.created_at.as_ms()],
+    )?;
     Ok(())
 }
 
 pub(super) fn insert_admin_key(tx: &WriteTx<'_>, key: &NewKey) -> Result<(), StoreError> {
-    tx.prepare_cached(
-        "insert into admin_keys (id, hash, hint, name, created_at) values (?1, ?2, ?3, ?4, ?5)",
+    tx.prepare_insert(
+        "insert into admin_keys (no, id, hash, hint, name, created_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6)",
     )?
-    .execute(params![
+    .counted(params![
         key.id.0.as_bytes(),
         key.hash,
         key.hint,

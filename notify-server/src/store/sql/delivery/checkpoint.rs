@@ -146,24 +146,27 @@ fn insert_retries(
     page: &OpenPage,
     retries: &[NewRetry],
 ) -> Result<(), StoreError> {
-    let mut insert = tx.prepare_cached(
-        "insert into retries (dispatch_no, page_no, app_no, platform, device_key, attempts,
+    let mut insert = tx.prepare_insert(
+        "insert into retries (no, dispatch_no, page_no, app_no, platform, device_key, attempts,
          first_attempt_at, due_at, claimable_at, unknown_outcomes, reason)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)",
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11)",
     )?;
     for retry in retries {
-        insert.execute(params![
-            page.dispatch.0,
-            page.no.0,
-            retry.key.app().0,
-            platform_code(retry.key.platform()),
-            retry.key.0,
-            retry.attempts,
-            retry.first_attempt_at.as_ms(),
-            retry.due_at.as_ms(),
-            retry.unknown_outcomes,
-            retry.reason,
-        ])?;
+        insert.row(
+            retry.key.app(),
+            params![
+                page.dispatch.0,
+                page.no.0,
+                retry.key.app().0,
+                platform_code(retry.key.platform()),
+                retry.key.0,
+                retry.attempts,
+                retry.first_attempt_at.as_ms(),
+                retry.due_at.as_ms(),
+                retry.unknown_outcomes,
+                retry.reason,
+            ],
+        )?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use notify_core::{AnswerId, AppId, NotificationId, Timestamp};
 
 use super::super::row::{unknown_value, uuid_at};
 use super::start::keys_of;
-use crate::store::sql::{self, Connection, OptionalExtension, Row, Type};
+use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, count_of};
 use crate::store::{
     AppNo, DeviceKey, Dispatch, DispatchNo, NotificationNo, Scan, Source, StoreError, Zone,
     platform_of,
@@ -45,7 +45,11 @@ pub(super) fn scan(connection: &Connection, no: DispatchNo) -> Result<Option<Sca
 /// Those whose keys are not all claimed, the oldest first.
 pub(super) fn unread(connection: &Connection, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
     let unread = connection
-        .prepare_cached("select no from dispatches where scan_done = 0 order by no limit ?1")?
+        .prepare_cached(concat!(
+            "select no from dispatches where scan_done = 0 order by ",
+            count_of!("no"),
+            " limit ?1"
+        ))?
         .query_map([limit], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
     Ok(unread)

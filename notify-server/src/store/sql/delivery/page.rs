@@ -10,7 +10,7 @@ use super::super::row::{count, unknown_value};
 use super::super::writer::WriteTx;
 use super::outcomes;
 use super::settle::{self, Moved};
-use crate::store::sql::{self, Connection, OptionalExtension, Type, params};
+use crate::store::sql::{self, Connection, OptionalExtension, Type, count_of, params};
 use crate::store::{
     Adopted, Adoption, DeviceKey, DeviceOutcome, DispatchNo, OpenPage, PageClaim, PageNo, Settled,
     StoreError,
@@ -48,7 +48,10 @@ pub(super) fn adopt(tx: &Connection, adoption: Adoption) -> Result<Adopted, Stor
     )?
     .execute([epoch.0, alive_at])?;
     let dispatches = tx
-        .prepare_cached("select no from dispatches where scan_done = 0 order by no")?
+        .prepare_cached(concat!(
+            "select no from dispatches where scan_done = 0 order by ",
+            count_of!("no")
+        ))?
         .query_map([], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Adopted { pages, dispatches })
@@ -66,20 +69,24 @@ pub(super) fn open(tx: &mut WriteTx<'_>, claim: &PageClaim) -> Result<OpenPage, 
         return Err(StoreError::Fenced);
     }
     let finished = claim.targeted == 0;
-    let no = tx.prepare_cached(
-        "insert into pages (dispatch_no, from_key, to_key, epoch, lease_until, finished, targeted,
-         excluded) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    )?
-    .insert(params![
-        claim.dispatch.0,
-        claim.from.0,
-        claim.to.0,
-        claim.epoch.0,
-        claim.lease_until.as_ms(),
-        finished,
-        count(claim.targeted),
-        count(claim.excluded),
-    ])?;
+    let no = tx
+        .prepare_insert(
+            "insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, finished,
+             targeted, excluded) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .row(
+            claim.to.app(),
+            params![
+                claim.dispatch.0,
+                claim.from.0,
+                claim.to.0,
+                claim.epoch.0,
+                claim.lease_until.as_ms(),
+                finished,
+                count(claim.targeted),
+                count(claim.excluded),
+            ],
+        )?;
     let no = PageNo(inserted(no)?);
     let by = Moved { pages: i64::from(!finished), retries: 0, scan_done: claim.end };
     settle::moved(tx, claim.dispatch, by, claim.at)?;

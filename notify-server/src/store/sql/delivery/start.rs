@@ -10,7 +10,7 @@ use super::super::row::platforms_of;
 use super::super::writer::WriteTx;
 use super::settle::{self, Moved};
 use super::zones;
-use crate::store::sql::{Connection, OptionalExtension, params};
+use crate::store::sql::{Connection, OptionalExtension, count_of, params};
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zone, platform_code};
 
 /// A notification that is due.
@@ -44,7 +44,8 @@ impl Part {
     }
 }
 
-/// Starts what is due, oldest first; the dispatches made and whether more is due.
+/// Starts what is due, oldest first, and of one instant what was accepted first; the dispatches made and
+/// whether more is due.
 pub(super) fn due(
     tx: &mut WriteTx<'_>,
     now: Timestamp,
@@ -52,13 +53,15 @@ pub(super) fn due(
 ) -> Result<(Vec<DispatchNo>, bool), StoreError> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut due = tx
-        .prepare_cached(
+        .prepare_cached(concat!(
             "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
              coalesce(n.audience_until, a.device_sequence), n.due_at
              from notifications n indexed by notifications_due cross join apps a
              where n.status in ('scheduled', 'queued') and n.due_at <= ?1
-             and a.no = n.app_no and a.status <> 'erasing' order by n.due_at limit ?2",
-        )?
+             and a.no = n.app_no and a.status <> 'erasing' order by n.due_at, ",
+            count_of!("n.no"),
+            " limit ?2"
+        ))?
         .query_map(
             params![now.as_ms(), i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1)],
             |row| {
@@ -170,20 +173,24 @@ pub(super) fn insert(
     let keys = part.named.as_ref();
     let keys =
         keys.map(|keys| keys.iter().flat_map(|key| key.0.to_be_bytes()).collect::<Vec<u8>>());
-    let no = tx.prepare_cached(
-        "insert into dispatches (notification_no, platform, named, cursor, until, unknown, zone,
-         due_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    )?
-    .insert(params![
-        due.no.0,
-        platform_code(part.platform),
-        keys,
-        DeviceKey::before_first(due.app, part.platform).0,
-        DeviceKey::new(due.app, part.platform, due.audience).0,
-        part.unknown,
-        zone.code(),
-        due_at.as_ms(),
-    ])?;
+    let no = tx
+        .prepare_insert(
+            "insert into dispatches (no, notification_no, platform, named, cursor, until, unknown,
+             zone, due_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .row(
+            due.app,
+            params![
+                due.no.0,
+                platform_code(part.platform),
+                keys,
+                DeviceKey::before_first(due.app, part.platform).0,
+                DeviceKey::new(due.app, part.platform, due.audience).0,
+                part.unknown,
+                zone.code(),
+                due_at.as_ms(),
+            ],
+        )?;
     Ok(DispatchNo(inserted(no)?))
 }
 

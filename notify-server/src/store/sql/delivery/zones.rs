@@ -10,7 +10,7 @@ use super::super::row::platforms_of;
 use super::super::writer::WriteTx;
 use super::settle;
 use super::start::{self, Due, Part};
-use crate::store::sql::{Connection, OptionalExtension, params};
+use crate::store::sql::{Connection, OptionalExtension, count_of, params};
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zone, platform_of};
 
 /// How often zones are looked at while some are to come, in milliseconds: devices may come in, or
@@ -42,14 +42,16 @@ pub(super) fn due(
     dispatches: &mut Vec<DispatchNo>,
 ) -> Result<bool, StoreError> {
     let mut found = tx
-        .prepare_cached(
+        .prepare_cached(concat!(
             "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
              a.device_sequence, n.status = 'sending', n.local_time, n.created_at,
              n.open_dispatches
              from notifications n indexed by notifications_zones cross join apps a
              where n.next_zone_at <= ?1 and a.no = n.app_no and a.status <> 'erasing'
-             order by n.next_zone_at limit ?2",
-        )?
+             order by n.next_zone_at, ",
+            count_of!("n.no"),
+            " limit ?2"
+        ))?
         .query_map(params![now.as_ms(), i64::try_from(limit + 1).unwrap_or(i64::MAX)], |row| {
             Ok(Local {
                 due: Due {

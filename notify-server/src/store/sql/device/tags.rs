@@ -30,8 +30,8 @@ fn set_one(tx: &Connection, app: AppNo, key: DeviceKey, tag: &Tag) -> Result<(),
     let no = match tag_no(tx, app, &tag.name)? {
         Some(no) => no,
         None => inserted(
-            tx.prepare_cached("insert into tags (app_no, name) values (?1, ?2)")?
-                .insert(params![app.0, tag.name])?,
+            tx.prepare_insert("insert into tags (no, app_no, name) values (?1, ?2, ?3)")?
+                .row(app, params![app.0, tag.name])?,
         )?,
     };
     let before = value(tx, no, key)?;

@@ -2,7 +2,7 @@
 
 use notify_core::Timestamp;
 
-use crate::store::sql::{self, Connection, OptionalExtension, Row, params};
+use crate::store::sql::{self, Connection, OptionalExtension, Row, count_of, params};
 use crate::store::{
     AppNo, FeedClaim, FeedFetch, FeedItemRow, FeedItems, FeedNo, Moved, StoreError, Validators,
 };
@@ -27,13 +27,15 @@ pub(super) fn claim(
     limit: usize,
 ) -> Result<Vec<FeedClaim>, StoreError> {
     let claims = tx
-        .prepare_cached(
+        .prepare_cached(concat!(
             "select f.no, f.claims + 1, f.url, f.etag, f.last_modified, f.ttl_minutes, f.failures,
              f.moved_to, f.moved_times
              from feeds f indexed by feeds_due join apps a on a.no = f.app_no
              where f.next_fetch_at <= ?1 and a.status = 'active'
-             order by f.next_fetch_at, f.no limit ?2",
-        )?
+             order by f.next_fetch_at, ",
+            count_of!("f.no"),
+            " limit ?2"
+        ))?
         .query_map(params![now.as_ms(), i64::try_from(limit).unwrap_or(i64::MAX)], claim_of)?
         .collect::<Result<Vec<_>, _>>()?;
     for claim in &claims {

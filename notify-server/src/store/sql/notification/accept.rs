@@ -131,32 +131,35 @@ fn insert(tx: &WriteTx<'_>, app: AppNo, row: &Row<'_>) -> Result<NotificationNo,
         }
     }
     let no = tx
-        .prepare_cached(
-            "insert into notifications (app_no, id, origin, status, created_at, due_at, local_time,
-             request, platforms, names_devices, tag, ttl_seconds, campaign_id, audience_until,
-             collapse_key, next_zone_at)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+        .prepare_insert(
+            "insert into notifications (no, app_no, id, origin, status, created_at, due_at,
+             local_time, request, platforms, names_devices, tag, ttl_seconds, campaign_id,
+             audience_until, collapse_key, next_zone_at)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
              on conflict (app_no, id) do nothing",
         )?
-        .insert(params![
-            app.0,
-            row.id.as_str(),
-            row.origin.as_str(),
-            row.status.as_str(),
-            row.at.as_ms(),
-            row.due_at.map(Timestamp::as_ms),
-            row.local_time,
-            row.request,
-            row.platforms,
-            row.names_devices,
-            row.tag,
-            row.ttl_seconds,
-            campaign.as_ref().map(|id| id.0.as_bytes()),
-            row.audience_until,
-            row.collapse_key,
-            // Looked at as soon as it is accepted: some zones may be due.
-            row.local_time.map(|_| row.at.as_ms()),
-        ])?;
+        .row(
+            app,
+            params![
+                app.0,
+                row.id.as_str(),
+                row.origin.as_str(),
+                row.status.as_str(),
+                row.at.as_ms(),
+                row.due_at.map(Timestamp::as_ms),
+                row.local_time,
+                row.request,
+                row.platforms,
+                row.names_devices,
+                row.tag,
+                row.ttl_seconds,
+                campaign.as_ref().map(|id| id.0.as_bytes()),
+                row.audience_until,
+                row.collapse_key,
+                // Looked at as soon as it is accepted: some zones may be due.
+                row.local_time.map(|_| row.at.as_ms()),
+            ],
+        )?;
     no.map(NotificationNo).ok_or_else(|| StoreError::refused("id", ID_IN_USE))
 }
 

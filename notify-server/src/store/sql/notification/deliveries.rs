@@ -13,7 +13,8 @@ use super::super::row::{live_app, unknown_value};
 use super::accept::number_of;
 use crate::store::sql::{Connection, OptionalExtension, Type, params};
 use crate::store::{
-    AppNo, DeviceKey, DispatchNo, NotificationNo, Page, PageNo, PageRequest, Settled, StoreError,
+    AppNo, COUNT_BITS, COUNT_MAX, DeviceKey, DispatchNo, NotificationNo, Page, PageNo, PageRequest,
+    Settled, StoreError,
 };
 
 /// Most pages whose counters one request looks at.
@@ -67,27 +68,24 @@ struct Place {
     key: i64,
 }
 
-/// Bits of a key that are not its application's.
-const KEY_BITS: u32 = 43;
-
 impl Place {
     fn of(number: i64) -> Self {
         Self {
-            dispatch: usize::try_from(number >> KEY_BITS).unwrap_or(usize::MAX),
-            key: number & ((1 << KEY_BITS) - 1),
+            dispatch: usize::try_from(number >> COUNT_BITS).unwrap_or(usize::MAX),
+            key: number & COUNT_MAX,
         }
     }
 
     fn number(self) -> i64 {
-        i64::try_from(self.dispatch).unwrap_or_default() << KEY_BITS | self.key
+        i64::try_from(self.dispatch).unwrap_or_default() << COUNT_BITS | self.key
     }
 
     fn at(self, key: DeviceKey) -> Self {
-        Self { key: key.0 & ((1 << KEY_BITS) - 1), ..self }
+        Self { key: key.0 & COUNT_MAX, ..self }
     }
 
     fn key_of(self, app: AppNo) -> DeviceKey {
-        DeviceKey(app.0 << KEY_BITS | self.key)
+        DeviceKey(app.lead() | self.key)
     }
 }
 

@@ -4,7 +4,7 @@
 use notify_core::{Platform, Timestamp};
 
 use super::super::row::{count_at, platforms_of};
-use crate::store::sql::{Connection, params};
+use crate::store::sql::{Connection, count_of, params};
 use crate::store::{QUEUE_ROWS_MAX, Queue, StoreError, platform_of};
 
 pub(super) fn read(connection: &Connection, now: Timestamp) -> Result<Vec<Queue>, StoreError> {
@@ -57,12 +57,13 @@ fn not_started(
 
 /// Dispatches whose audience is not read to its end, the oldest first.
 fn not_scanned(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
-    let mut oldest = connection.prepare_cached(
+    let mut oldest = connection.prepare_cached(concat!(
         "select d.platform, min(n.due_at) from
          (select platform, notification_no from dispatches indexed by dispatches_unread
-          where scan_done = 0 order by no limit ?1) d
-         join notifications n on n.no = d.notification_no group by d.platform",
-    )?;
+          where scan_done = 0 order by ",
+        count_of!("no"),
+        " limit ?1) d join notifications n on n.no = d.notification_no group by d.platform"
+    ))?;
     let mut rows = oldest.query([QUEUE_ROWS_MAX])?;
     while let Some(row) = rows.next()? {
         queues.due(platform_of(row.get(0)?), row.get(1)?);
@@ -72,14 +73,15 @@ fn not_scanned(connection: &Connection, queues: &mut Queues) -> Result<(), Store
 
 /// Pages that are worked on: what is targeted and has neither outcome nor retry.
 fn sending(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
-    let mut pages = connection.prepare_cached(
+    let mut pages = connection.prepare_cached(concat!(
         "select d.platform, sum(p.waiting), min(n.due_at) from
          (select dispatch_no, targeted - sent - failed - unregistered - expired - canceled
           - retrying as waiting from pages indexed by pages_open where finished = 0
-          order by no limit ?1) p
-         join dispatches d on d.no = p.dispatch_no
-         join notifications n on n.no = d.notification_no group by d.platform",
-    )?;
+          order by ",
+        count_of!("no"),
+        " limit ?1) p join dispatches d on d.no = p.dispatch_no
+         join notifications n on n.no = d.notification_no group by d.platform"
+    ))?;
     let mut rows = pages.query([QUEUE_ROWS_MAX])?;
     while let Some(row) = rows.next()? {
         let platform = platform_of(row.get(0)?);

@@ -5,7 +5,7 @@ use notify_core::{AppId, Timestamp, WebhookId, WebhookMessageId};
 use super::super::event::{COLUMNS, Subject, tell};
 use super::super::row::uuid_at;
 use super::disable;
-use crate::store::sql::{Connection, OptionalExtension, params};
+use crate::store::sql::{Connection, OptionalExtension, count_of, params};
 use crate::store::{
     AppNo, AttemptOutcome, ClaimedMessage, ClaimedWebhook, MESSAGE_ERASED, MESSAGES_PENDING_MAX,
     MessageNo, MessageStep, StoreError, WEBHOOK_FAILING, WEBHOOK_GONE, WebhookClaim, WebhookNo,
@@ -17,7 +17,7 @@ const EVENTS_LOOKED_AT_MAX: i64 = 1_000;
 
 /// What there is to do. Reads three places of an index for each enabled webhook, however much waits.
 pub(super) fn work(connection: &Connection, now: Timestamp) -> Result<WebhookWork, StoreError> {
-    let mut webhooks = connection.prepare_cached(
+    let mut webhooks = connection.prepare_cached(concat!(
         "select w.no,
          (select min(m.claimable_at) from webhook_messages m indexed by webhook_messages_pending
           where m.webhook_no = w.no and m.state = 0),
@@ -25,8 +25,9 @@ pub(super) fn work(connection: &Connection, now: Timestamp) -> Result<WebhookWor
           and not exists (select 1 from webhook_messages m indexed by webhook_messages_pending
            where m.webhook_no = w.no and m.state = 0 limit 1 offset ?1)
          from webhooks w join apps a on a.no = w.app_no
-         where w.enabled = 1 and a.status = 'active'",
-    )?;
+         where w.enabled = 1 and a.status = 'active' order by ",
+        count_of!("w.no")
+    ))?;
     let mut rows = webhooks.query([MESSAGES_PENDING_MAX - 1])?;
     let mut work = WebhookWork::default();
     while let Some(row) = rows.next()? {
@@ -134,7 +135,7 @@ fn make(tx: &Connection, claim: &WebhookClaim, target: &Target) -> Result<(), St
     for (no, event) in &events {
         if target.events & (1 << event.kind) != 0 {
             let Some(id) = ids.next() else { break };
-            insert(tx, claim, *id, event)?;
+            insert(tx, (target.app, claim), *id, event)?;
         }
         cursor = *no;
     }
@@ -147,25 +148,28 @@ fn make(tx: &Connection, claim: &WebhookClaim, target: &Target) -> Result<(), St
 
 fn insert(
     tx: &Connection,
-    claim: &WebhookClaim,
+    (app, claim): (AppNo, &WebhookClaim),
     id: WebhookMessageId,
     event: &Subject,
 ) -> Result<(), StoreError> {
-    tx.prepare_cached(
-        "insert into webhook_messages (webhook_no, id, type, at, notification_no, device_key,
+    tx.prepare_insert(
+        "insert into webhook_messages (no, webhook_no, id, type, at, notification_no, device_key,
          detail, started_at, due_at, claimable_at, created_at)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?8, ?8)",
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?9, ?9)",
     )?
-    .execute(params![
-        claim.webhook.0,
-        id.0.as_bytes(),
-        event.kind,
-        event.at.as_ms(),
-        event.notification.map(|no| no.0),
-        event.device.map(|key| key.0),
-        event.detail,
-        claim.now.as_ms(),
-    ])?;
+    .row(
+        app,
+        params![
+            claim.webhook.0,
+            id.0.as_bytes(),
+            event.kind,
+            event.at.as_ms(),
+            event.notification.map(|no| no.0),
+            event.device.map(|key| key.0),
+            event.detail,
+            claim.now.as_ms(),
+        ],
+    )?;
     Ok(())
 }
 

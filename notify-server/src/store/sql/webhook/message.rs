@@ -64,17 +64,20 @@ pub(super) fn test(
 ) -> Result<(), StoreError> {
     let webhook = number_of(tx, app, id)?;
     is_open(tx, webhook.0)?;
-    tx.prepare_cached(
-        "insert into webhook_messages (webhook_no, id, type, at, detail, started_at, due_at,
-         claimable_at, created_at) values (?1, ?2, ?3, ?4, ?5, ?4, ?4, ?4, ?4)",
+    tx.prepare_insert(
+        "insert into webhook_messages (no, webhook_no, id, type, at, detail, started_at, due_at,
+         claimable_at, created_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?5, ?5, ?5, ?5)",
     )?
-    .execute(params![
-        webhook.0,
-        message.id.0.as_bytes(),
-        event_type_code(WebhookEventType::WebhookTest),
-        at.as_ms(),
-        id.to_string(),
-    ])?;
+    .row(
+        app,
+        params![
+            webhook.0,
+            message.id.0.as_bytes(),
+            event_type_code(WebhookEventType::WebhookTest),
+            at.as_ms(),
+            id.to_string(),
+        ],
+    )?;
     tx.changed(Change::EventsDue(app));
     Ok(())
 }

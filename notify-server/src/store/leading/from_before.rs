@@ -1,0 +1,108 @@
+//! Rows from before the application led their numbers: they keep them, and what is made next comes after
+//! them.
+
+use std::thread;
+
+use notify_core::{NotificationStatus, Platform, Schedule};
+
+use super::*;
+use crate::store::contract::given::{self, EPOCH, LEASE, NOW};
+use crate::store::{
+    ChannelPlace, ChannelWord, Checkpoint, DispatchNo, NewWord, NotificationNo, PageNo,
+};
+
+/// The last version without.
+const VERSION: i32 = 9;
+const SHOP: AppNo = AppNo(1);
+const DUE: i64 = NOW.as_ms() + 100;
+
+/// Two applications, a notification that is sent, one that is scheduled, a word of a channel, and a tag
+/// that is gone. `bytes` writes sixteen.
+fn before(bytes: impl Fn(&str) -> String) -> String {
+    let (now, lease) = (NOW.as_ms(), LEASE.as_ms());
+    let [a, b] = ["0a", "0b"].map(|byte| bytes(&byte.repeat(16)));
+    let notification = "insert into notifications (app_no, id, origin, status, created_at, due_at,
+        request, platforms, names_devices, ttl_seconds, audience_until, open_dispatches, started_at)";
+    let lead = SHOP.lead();
+    format!(
+        "insert into apps (id, name, language, status, created_at, device_sequence) values
+            ({a}, 'Shop', 'en', 'active', 1, 1), ({b}, 'Other', 'en', 'active', 1, 0);
+        insert into devices (key, app_no, device_id, address, address_hash, push_disabled,
+            utc_offset_minutes, details, created_at, registered_at) values
+            ({lead} + 1, 1, 'd000', 'token-d000', 7, 0, 0, '{{}}', 1, 1);
+        {notification} values (1, 'sent', 'created', 'sending', {now}, {now}, '{{}}', 1, 0, 600, 1, 1, {now});
+        {notification} values (1, 'due', 'created', 'scheduled', {now}, {DUE}, '{{}}', 1, 0, 600, null, 0, null);
+        insert into dispatches (notification_no, platform, zone, due_at, cursor, until, scan_done,
+            open_pages) values (1, 0, 32767, {now}, {lead} + 1, {lead} + 1, 1, 1);
+        insert into pages (dispatch_no, from_key, to_key, epoch, lease_until, targeted, excluded)
+            values (1, {lead}, {lead} + 1, {epoch}, {lease}, 1, 0);
+        insert into channel_states (app_no, platform, service, state, at) values (1, 0, '', 4, 1);
+        insert into tags (app_no, name) values (1, 'gone'), (2, 'gone');
+        delete from tags;",
+        epoch = EPOCH.0
+    )
+}
+
+#[test]
+fn rows_from_before_keep_their_numbers_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify.db");
+    let old = sqlite::make_version(&path, VERSION);
+    old.execute_batch(&before(|hex| format!("x'{hex}'"))).unwrap();
+    drop(old);
+    let store = || SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    run(async { goes_on(&*store()).await });
+    let (connection, _lock) = sqlite::hold(&path).unwrap();
+    tags_count_on(&connection);
+}
+
+#[test]
+fn rows_from_before_keep_their_numbers_in_postgres() {
+    let database = TestCluster::shared().database();
+    let url: DatabaseUrl = database.url().parse().unwrap();
+    thread::scope(|scope| scope.spawn(|| postgres::make_version(&url, VERSION)).join()).unwrap();
+    database.execute(&before(|hex| format!("'\\x{hex}'")));
+    let store = || PostgresStore::open(&url, PostgresOptions::default()).unwrap();
+    run(async { goes_on(&*store()).await });
+    let look = || tags_count_on(&postgres::connect(&url).unwrap());
+    thread::scope(|scope| scope.spawn(look).join()).unwrap();
+}
+
+async fn goes_on(store: &dyn Store) {
+    let mut later = given::broadcast(&[Platform::Android]);
+    later.schedule = Schedule::At(notify_core::Timestamp(DUE));
+    let later = given::accepted(store, SHOP, later).await;
+    let listed = store.list_notifications(SHOP, given::page(10)).await.unwrap().rows;
+    let listed: Vec<_> = listed.iter().map(|one| one.id.as_str()).collect();
+    assert_eq!(listed, [later.as_str(), "due", "sent"], "the newest first");
+
+    // What was under way comes to its end.
+    let adopted = store.adopt(given::adoption(EPOCH)).await.unwrap();
+    let [page] = adopted.pages[..] else { panic!("{adopted:?}") };
+    assert_eq!((page.no, page.dispatch), (PageNo(1), DispatchNo(1)));
+    let settled = vec![given::sent(page.to)];
+    let last = Checkpoint { settled, finished: true, ..given::checkpoint(page, 1) };
+    store.checkpoint(last).await.unwrap();
+    let sent = notify_core::NotificationId::new("sent").unwrap();
+    let sent = store.notification(SHOP, sent).await.unwrap();
+    assert_eq!(sent.status, NotificationStatus::Completed);
+
+    // Of one instant the one from before is older.
+    let (started, _) = store.start_due(notify_core::Timestamp(DUE), 10).await.unwrap();
+    assert_eq!(started, [2, 3].map(|count| DispatchNo(SHOP.lead() | count)));
+    let of = |no| async move { store.dispatch(no).await.unwrap().notification };
+    assert_eq!(of(started[0]).await, NotificationNo(2));
+    assert_eq!(of(started[1]).await, NotificationNo(SHOP.lead() | 3));
+
+    let word = ChannelWord::Open;
+    let place = ChannelPlace { app: SHOP, platform: Platform::Android, service: "".into() };
+    let next = NewWord { place, word, by: EPOCH, known: 1, at: NOW };
+    assert_eq!(store.tell_channel(next).await.unwrap().no, 2);
+    given::tagged(store, SHOP, "d000", "new", true).await;
+    assert_eq!(given::app(store).await, AppNo(3));
+    store.close().await;
+}
+
+fn tags_count_on(connection: &Connection) {
+    assert_eq!(numbers(connection, "select no from tags"), [SHOP.lead() | 3]);
+}

@@ -1,0 +1,34 @@
+-- The application leads the numbers of rows, and so every key that begins with one (store/key.rs): 20
+-- bits above a count of 43, which is the sequence of the table's identity and goes on where the numbers
+-- from before end. Inserts give the number (store/sql/insert.rs).
+alter sequence tags_no_seq maxvalue 8796093022207;
+alter sequence campaigns_no_seq maxvalue 8796093022207;
+alter sequence feeds_no_seq maxvalue 8796093022207;
+alter sequence notifications_no_seq maxvalue 8796093022207;
+alter sequence dispatches_no_seq maxvalue 8796093022207;
+alter sequence pages_no_seq maxvalue 8796093022207;
+alter sequence retries_no_seq maxvalue 8796093022207;
+alter sequence api_keys_no_seq maxvalue 8796093022207;
+alter sequence webhooks_no_seq maxvalue 8796093022207;
+alter sequence webhook_messages_no_seq maxvalue 8796093022207;
+
+-- What is oldest first over all applications goes by the count alone. A new number is larger than every
+-- one from before, whose application's place is 0.
+drop index notifications_due;
+create index notifications_due on notifications (due_at, (no & 8796093022207))
+    where status in ('scheduled', 'queued');
+drop index notifications_zones;
+create index notifications_zones on notifications (next_zone_at, (no & 8796093022207))
+    where next_zone_at is not null;
+drop index dispatches_unread;
+create index dispatches_unread on dispatches ((no & 8796093022207)) where scan_done = 0;
+drop index pages_open;
+create index pages_open on pages ((no & 8796093022207)) where finished = 0;
+drop index feeds_due;
+create index feeds_due on feeds (next_fetch_at, (no & 8796093022207)) where next_fetch_at is not null;
+
+-- Of one place there is one word: the place is the key. The number still tells which word is later, over
+-- all applications.
+alter table channel_states drop constraint channel_states_pkey;
+alter table channel_states add primary key using index channel_states_place;
+alter table channel_states add unique (no);
