@@ -332,7 +332,9 @@ fn feed_worker(
 }
 
 async fn write_used_keys(keyring: Arc<Keyring>, stopping: CancellationToken) {
-    let mut due = tokio::time::interval(KEYS_WRITTEN_EVERY);
+    // Not at once: there is nothing to write yet.
+    let first = Instant::now() + KEYS_WRITTEN_EVERY;
+    let mut due = tokio::time::interval_at(first, KEYS_WRITTEN_EVERY);
     loop {
         tokio::select! {
             () = stopping.cancelled() => return,
