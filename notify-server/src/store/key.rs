@@ -56,7 +56,8 @@ const PLATFORM_BITS: u32 = 3;
 const SEQUENCE_BITS: u32 = 40;
 /// Bits of a key or number below its application's.
 pub const COUNT_BITS: u32 = PLATFORM_BITS + SEQUENCE_BITS;
-/// Last count of a table: a thousand rows a second for 278 years. The schema holds it.
+/// Last count of a table: a thousand rows a second for 278 years. The schema refuses a later one, and
+/// an application whose number has more than its bits.
 pub const COUNT_MAX: i64 = (1 << COUNT_BITS) - 1;
 /// Last sequence number of a device: a trillion registrations of new devices an application.
 pub const SEQUENCE_MAX: i64 = (1 << SEQUENCE_BITS) - 1;

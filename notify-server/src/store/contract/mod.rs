@@ -171,6 +171,7 @@ macro_rules! store_contract {
                 queues_tell_what_waits, the_newest_ios_devices_tell_how_they_were_registered,
                 storage_waits_for_the_disk;
             webhooks: a_webhook_reads_back_as_it_was_made_and_changed,
+                the_oldest_webhook_is_served_first,
                 an_application_has_so_many_webhooks, nothing_is_kept_where_nobody_listens,
                 what_happens_is_told_with_what_it_is_about, an_end_is_told_by_what_it_came_to,
                 a_dead_device_is_told_once, an_erased_device_is_in_no_message,
@@ -185,7 +186,8 @@ macro_rules! store_contract {
         $crate::store_contract! { @backend $backend,
             resuming: what_was_written_is_there_after_reopening,
                 an_adopted_page_knows_what_is_settled, a_claimed_retry_is_free_after_a_restart,
-                an_answer_is_replayed_after_reopening, a_number_is_given_once, a_held_registration_is_written_at_the_end,
+                an_answer_is_replayed_after_reopening, a_number_is_given_once,
+                a_held_registration_is_written_at_the_end,
                 a_closed_store_refuses;
         }
     };

@@ -78,6 +78,19 @@ pub(super) async fn one_of_each(store: &dyn Store, app: AppNo, device: &str) {
     }
 }
 
+/// Whatever their applications.
+pub async fn the_oldest_webhook_is_served_first(store: &dyn Store) {
+    let (first, second) = (given::app(store).await, given::app(store).await);
+    for app in [second, first] {
+        given::devices(store, app, 1).await;
+        webhook(store, app, &[WebhookEventType::EngagementOpened]).await;
+        opened(store, app, "d000", EventType::Opened).await;
+    }
+    let ready = store.webhook_work(NOW).await.unwrap().ready;
+    let apps: Vec<_> = ready.iter().map(|webhook| AppNo::leading(webhook.0)).collect();
+    assert_eq!(apps, [second, first]);
+}
+
 pub async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &dyn Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let id = webhook(store, app, &[WebhookEventType::PollAnswered]).await;

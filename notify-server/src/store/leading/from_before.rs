@@ -8,7 +8,8 @@ use notify_core::{NotificationStatus, Platform, Schedule};
 use super::*;
 use crate::store::contract::given::{self, EPOCH, LEASE, NOW};
 use crate::store::{
-    ChannelPlace, ChannelWord, Checkpoint, DispatchNo, NewWord, NotificationNo, PageNo,
+    ChannelPlace, ChannelTold, ChannelWord, Checkpoint, DispatchNo, Epoch, NewWord, NotificationNo,
+    PageNo,
 };
 
 /// The last version without.
@@ -36,7 +37,8 @@ fn before(bytes: impl Fn(&str) -> String) -> String {
             open_pages) values (1, 0, 32767, {now}, {lead} + 1, {lead} + 1, 1, 1);
         insert into pages (dispatch_no, from_key, to_key, epoch, lease_until, targeted, excluded)
             values (1, {lead}, {lead} + 1, {epoch}, {lease}, 1, 0);
-        insert into channel_states (app_no, platform, service, state, at) values (1, 0, '', 4, 1);
+        insert into channel_states (app_no, platform, service, state, reason, until, told_by, at) values
+            (1, 0, 'https://push.example', 2, 'refused', 3, 5, 7);
         insert into tags (app_no, name) values (1, 'gone'), (2, 'gone');
         delete from tags;",
         epoch = EPOCH.0
@@ -94,8 +96,12 @@ async fn goes_on(store: &dyn Store) {
     assert_eq!(of(started[0]).await, NotificationNo(2));
     assert_eq!(of(started[1]).await, NotificationNo(SHOP.lead() | 3));
 
+    let service = "https://push.example".into();
+    let place = ChannelPlace { app: SHOP, platform: Platform::Android, service };
+    let word = ChannelWord::Held { reason: "refused".into(), probe_at: notify_core::Timestamp(3) };
+    let told = ChannelTold { no: 1, place: place.clone(), word, by: Some(Epoch(5)) };
+    assert_eq!(store.channels_told(None, 0, 10).await.unwrap(), [told]);
     let word = ChannelWord::Open;
-    let place = ChannelPlace { app: SHOP, platform: Platform::Android, service: "".into() };
     let next = NewWord { place, word, by: EPOCH, known: 1, at: NOW };
     assert_eq!(store.tell_channel(next).await.unwrap().no, 2);
     given::tagged(store, SHOP, "d000", "new", true).await;

@@ -35,7 +35,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 
 use self::hearing::Hearing;
-use self::open::{WriterSource, migrate};
+use self::open::{OLDER_WAIT, WriterSource, migrate};
 use self::target::Target;
 use crate::store::sql::{
     Connection, Error, Held, Listeners, Open, Parts, Readers, Source, SqlStore, Writer, admit,
@@ -61,7 +61,7 @@ impl PostgresStore {
 fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore>, OpenError> {
     let target = Arc::new(Target::of(url).map_err(OpenError::Certificates)?);
     let place = target.place.clone();
-    migrate(&target)?;
+    migrate(&target, OLDER_WAIT)?;
     let server = fastrand::u64(..);
     let mut source = WriterSource::new(Arc::clone(&target), server);
     let connection = source.open().map_err(|error| failed(&place, error.into()))?;
@@ -98,7 +98,7 @@ pub(in crate::store) fn found(url: &DatabaseUrl) -> Result<Found, OpenError> {
 /// of a runtime.
 pub(in crate::store) fn connect(url: &DatabaseUrl) -> Result<Connection, OpenError> {
     let target = Target::of(url).map_err(OpenError::Certificates)?;
-    migrate(&target)?;
+    migrate(&target, OLDER_WAIT)?;
     let connecting = target.connect().and_then(|session| {
         session.be_patient()?;
         Ok(Connection::Postgres(Box::new(session)))

@@ -2,7 +2,8 @@
 //! a newer one wrote them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::hearing::CHANNEL;
 use super::notice;
@@ -20,6 +21,12 @@ mod migrations {
 const MIGRATION_LOCK: i64 = 0x6e6f_7469_6679_0002;
 /// Longest wait for a migration, another server's before it included.
 const MIGRATION_WAIT: Duration = Duration::from_secs(3_600);
+
+/// Longest wait for servers of an older version to be gone: one that was killed counts as alive until
+/// the end of its lease, which is 15 s.
+pub(super) const OLDER_WAIT: Duration = Duration::from_secs(20);
+/// How often they are looked at.
+const OLDER_LOOKED_AT: Duration = Duration::from_millis(250);
 
 /// Reader connections unless told otherwise.
 pub const READERS_DEFAULT: usize = 4;
@@ -55,6 +62,17 @@ pub enum OpenError {
         found: i64,
         /// Latest version that this server knows.
         known: i64,
+    },
+    /// Servers that know its tables as they are would go on with them while they change.
+    #[error(
+        "{place} is served by {servers} notify-server of an older version: stop them before this one \
+         brings the tables up to date"
+    )]
+    OlderServe {
+        /// Host, port and name.
+        place: String,
+        /// How many.
+        servers: i64,
     },
     /// A move keeps it from being used.
     #[error("{place} cannot be used")]
@@ -113,8 +131,8 @@ pub(super) fn look(session: &Session) -> sql::Result<Found> {
     }
 }
 
-/// Brings the tables up to date.
-pub(super) fn migrate(target: &Target) -> Result<(), OpenError> {
+/// Brings the tables up to date, once no server of an older version lives; waits so long for that.
+pub(super) fn migrate(target: &Target, older_wait: Duration) -> Result<(), OpenError> {
     let database_error = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
         place: target.place.clone(),
         source,
@@ -127,11 +145,35 @@ pub(super) fn migrate(target: &Target) -> Result<(), OpenError> {
     if found == known {
         return Ok(());
     }
+    let servers =
+        await_older(&session, older_wait).map_err(|error| database_error(error.into()))?;
+    if servers > 0 {
+        return Err(OpenError::OlderServe { place: target.place.clone(), servers });
+    }
     let (runtime, client) = session.client();
     runtime
         .block_on(migrations::migrations::runner().run_async(client))
         .map_err(|error| database_error(error.into()))?;
     Ok(())
+}
+
+/// Waits for the servers that live, which are of the version of the tables, since none opens tables of
+/// another; how many there are in the end.
+fn await_older(session: &Session, wait: Duration) -> sql::Result<i64> {
+    // There was no such table in the first versions, nor more than one server.
+    if session.number("select 1 where to_regclass('servers') is not null")?.is_none() {
+        return Ok(0);
+    }
+    let began = Instant::now();
+    loop {
+        let alive = "select count(*) from servers
+            where alive_until > (extract(epoch from clock_timestamp()) * 1000)::bigint";
+        let servers = session.number(alive)?.unwrap_or(0);
+        if servers == 0 || began.elapsed() >= wait {
+            return Ok(servers);
+        }
+        thread::sleep(OLDER_LOOKED_AT);
+    }
 }
 
 /// Makes the tables as a version had them. Blocks; not to be called on a thread of a runtime.

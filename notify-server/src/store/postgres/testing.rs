@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::DatabaseUrl;
 use super::session::Session;
 use super::target::Target;
-use crate::store::sql::Row;
+use crate::store::sql::{FromColumn, Row};
 
 /// Names a server to use in place of an own one: the url of a database whose user may make others.
 pub const URL_VARIABLE: &str = "NOTIFY_TEST_POSTGRES_URL";
@@ -155,10 +155,20 @@ impl TestDatabase {
     /// # Panics
     /// When it fails.
     pub fn numbers(&self, sql: &str) -> Vec<i64> {
+        self.first_column(sql)
+    }
+
+    /// The texts that a query gives, one a row.
+    #[cfg(test)]
+    pub(super) fn texts(&self, sql: &str) -> Vec<String> {
+        self.first_column(sql)
+    }
+
+    fn first_column<T: FromColumn + Send>(&self, sql: &str) -> Vec<T> {
         on_session(&self.url(), |session| {
             let rows = session.query(session.text(sql), &[]).expect("the query is right");
-            let number = |row| Row::Postgres(row).get(0).expect("it gives numbers");
-            rows.iter().map(number).collect()
+            let value = |row| Row::Postgres(row).get(0).expect("it gives what is asked for");
+            rows.iter().map(value).collect()
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The contract on PostgreSQL, and what PostgreSQL alone promises.
 
+mod tables;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -56,7 +56,7 @@ impl SqlStore {
     /// How many deliveries are recorded as sent.
     ///
     /// # Panics
-    /// When the file cannot be read.
+    /// When the database cannot be read.
     pub fn peek_sent(&self) -> u64 {
         let sent = self.peek(self.read(|connection| {
             Ok(connection
@@ -69,7 +69,7 @@ impl SqlStore {
     /// Every dispatch, those that were made first before the others.
     ///
     /// # Panics
-    /// When the file cannot be read.
+    /// When the database cannot be read.
     pub fn peek_dispatches(&self) -> Vec<DispatchNo> {
         let all = self.peek(self.read(|connection| {
             Ok(connection

@@ -86,6 +86,6 @@ impl Insert<'_> {
 
 /// The table that a text inserts into.
 pub(in crate::store) fn table_of(insert: &str) -> &str {
-    let after = insert.strip_prefix("insert into ").unwrap_or_default();
-    after.split(' ').next().unwrap_or_default()
+    let after = insert.strip_prefix("insert into ").expect("an insert begins with its table");
+    after.split(' ').next().unwrap_or(after)
 }

@@ -12,8 +12,8 @@ use super::outcomes;
 use super::settle::{self, Moved};
 use crate::store::sql::{self, Connection, OptionalExtension, Type, count_of, params};
 use crate::store::{
-    Adopted, Adoption, DeviceKey, DeviceOutcome, DispatchNo, OpenPage, PageClaim, PageNo, Settled,
-    StoreError,
+    Adopted, Adoption, COUNT_MAX, DeviceKey, DeviceOutcome, DispatchNo, OpenPage, PageClaim,
+    PageNo, Settled, StoreError,
 };
 
 /// Takes over the open pages, and frees the retries that other processes had claimed.
@@ -40,7 +40,7 @@ pub(super) fn adopt(tx: &Connection, adoption: Adoption) -> Result<Adopted, Stor
             })
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    pages.sort_unstable_by_key(|page| page.no);
+    pages.sort_unstable_by_key(|page| page.no.0 & COUNT_MAX);
     tx.prepare_cached(
         "update retries set epoch = null, claimable_at = due_at
          where epoch is not null and epoch <> ?1

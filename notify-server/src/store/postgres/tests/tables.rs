@@ -1,0 +1,71 @@
+//! What holds for the tables of PostgreSQL alone: how they are brought up to date, and what the planner
+//! makes of them.
+
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+
+use super::super::target::Target;
+use super::super::{make_version, migrate};
+use super::*;
+
+/// The rows of an application lie together: the planner, which takes them to be mixed with those of the
+/// others, must not walk past everybody else's to find them.
+#[tokio::test]
+async fn what_an_application_asks_for_costs_nothing_of_the_others() {
+    let own = Own::new();
+    let store = own.open();
+    for name in ["a", "b"] {
+        given::named_app(&*store, name).await;
+    }
+    store.close().await;
+    let rows = "from apps a cross join generate_series(1, 4000) n";
+    own.0.execute(&format!(
+        "insert into notifications (no, app_no, id, origin, status, created_at, request, platforms,
+           names_devices, ttl_seconds)
+         select a.no << 43 | n, a.no, n::text, 'created', 'completed', n, '{{}}', 1, n % 2, 0 {rows};
+         insert into feeds (no, app_no, id, url, name, created_at)
+         select a.no << 43 | n, a.no, decode(lpad(to_hex(n), 32, '0'), 'hex'), 'https://', '', n {rows};
+         insert into webhooks (no, app_no, id, url, events, enabled, sealed, cursor, created_at, updated_at)
+         select a.no << 43 | n, a.no, decode(lpad(to_hex(n), 32, '0'), 'hex'), 'https://', 1, 1, '', 0, n, n
+         {rows};
+         analyze"
+    ));
+    let newest = format!("no < {} order by no desc limit 51", i64::MAX);
+    for (table, of, index) in [
+        ("notifications", format!("app_no = 1 and {newest}"), "notifications_by_app"),
+        ("notifications", "app_no = 2 order by no limit 1".to_owned(), "notifications_by_app"),
+        (
+            "notifications",
+            "app_no = 2 and names_devices = 1 and no > 0 order by no limit 100".to_owned(),
+            "notifications_naming",
+        ),
+        ("feeds", format!("app_no = 1 and {newest}"), "feeds_by_app"),
+        ("webhooks", "app_no = 2 and no > 0 order by no limit 51".to_owned(), "webhooks_by_app"),
+    ] {
+        let plan = own.0.texts(&format!("explain select no from {table} where {of}")).join("\n");
+        assert!(plan.contains(index), "{table} where {of}:\n{plan}");
+    }
+}
+
+/// They would number what comes later as if it had come before.
+#[tokio::test]
+async fn tables_stay_as_they_are_while_a_server_of_before_lives() {
+    let own = Own::new();
+    let url = own.url();
+    let migrate = move || {
+        let target = Target::of(&url).unwrap();
+        migrate(&target, Duration::ZERO)
+    };
+    let before = own.url();
+    spawn_blocking(move || make_version(&before, 9)).await.unwrap();
+    let beat = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
+    own.0.execute(&format!("insert into servers values (7, {beat} + 3600000), (8, {beat} - 1)"));
+    let refused = spawn_blocking(migrate.clone()).await.unwrap().unwrap_err();
+    assert!(matches!(refused, OpenError::OlderServe { servers: 1, .. }), "{refused:?}");
+    let version = "select max(version)::bigint from refinery_schema_history";
+    assert_eq!(own.0.numbers(version), [9]);
+    own.0.execute("delete from servers where epoch = 7");
+    spawn_blocking(migrate).await.unwrap().unwrap();
+    assert!(own.0.numbers(version)[0] > 9);
+}
