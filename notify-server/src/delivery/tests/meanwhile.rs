@@ -241,6 +241,29 @@ async fn storage_that_fails_now_and_then_is_waited_for() {
     rig.stop().await;
 }
 
+/// Nothing of what is on its way then is sent again.
+#[tokio::test]
+async fn a_checkpoint_whose_answer_is_lost_keeps_its_page() {
+    let mut rig = Rig::new(50).await;
+    rig.config.checkpoint_outcomes = 20;
+    rig.devices(90).await;
+    let database = rig.database.clone();
+    rig.provider.script(move |token, _| {
+        if token.ends_with("50") {
+            database.fail(Fault::Answer(1));
+        }
+        if token.ends_with('1') { Told::Held(delivered()) } else { Told::Answer(delivered()) }
+    });
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.until(&id, |record| record.counts.sent == 81).await;
+    rig.provider.release();
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
+    assert_eq!((record.counts.targeted, record.counts.sent), (90, 90));
+    assert_eq!(rig.provider.journal().len(), 90, "each once");
+    rig.stop().await;
+}
+
 /// A clock that jumps by more than a lease ends no page's work.
 #[tokio::test]
 async fn a_day_that_passes_during_a_page_loses_nothing() {

@@ -103,6 +103,7 @@ macro_rules! store_contract {
                 a_page_without_anybody_to_send_to_is_finished_at_once,
                 a_checkpoint_counts_and_the_last_one_ends_everything,
                 a_checkpoint_that_lost_its_page_stores_nothing,
+                a_checkpoint_that_was_stored_is_stored_once,
                 outcomes_stay_with_their_devices, failures_are_counted_by_reason,
                 a_tag_removed_meanwhile_shifts_nothing;
             dead: a_dead_address_disables_the_device_that_still_has_it,

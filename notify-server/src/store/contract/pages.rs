@@ -114,6 +114,45 @@ pub async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &dyn Store) {
     store.checkpoint(with(adopted.pages[0], keys[1])).await.unwrap();
 }
 
+/// Its answer was lost: it is asked for again, whole.
+pub async fn a_checkpoint_that_was_stored_is_stored_once(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 4).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let first = Checkpoint {
+        settled: vec![given::sent(keys[0])],
+        retries: vec![given::retry(keys[1])],
+        ..given::checkpoint(page, 4)
+    };
+    let next = store.checkpoint(first.clone()).await.unwrap();
+    assert_eq!(store.checkpoint(first.clone()).await.unwrap(), next);
+    let empty = given::checkpoint(next, 4);
+    let next = store.checkpoint(empty.clone()).await.unwrap();
+    assert_eq!(store.checkpoint(empty).await.unwrap(), next);
+    let last = Checkpoint {
+        settled: vec![given::sent(keys[2])],
+        retries: vec![given::retry(keys[3])],
+        finished: true,
+        ..given::checkpoint(next, 4)
+    };
+    let over = store.checkpoint(last.clone()).await.unwrap();
+    for other in [
+        Checkpoint { settled: vec![given::sent(keys[3])], ..last.clone() },
+        Checkpoint { settled: vec![], ..last.clone() },
+        Checkpoint { retries: vec![given::retry(keys[0])], ..last.clone() },
+        Checkpoint { finished: false, ..last.clone() },
+        Checkpoint { targeted: 3, ..last.clone() },
+        first,
+    ] {
+        assert!(matches!(store.checkpoint(other).await, Err(StoreError::Fenced)));
+    }
+    assert_eq!(store.checkpoint(last).await.unwrap(), over);
+    let record = store.notification(app, dispatch.notification_id).await.unwrap();
+    assert_eq!(record.counts, Counts { targeted: 4, sent: 2, pending: 2, ..Counts::default() });
+    assert_eq!(store.open_retries(app, Platform::Android).await.unwrap(), 2);
+}
+
 /// By sequence, whoever is erased meanwhile.
 pub async fn outcomes_stay_with_their_devices(store: &dyn Store) {
     let app = given::app(store).await;

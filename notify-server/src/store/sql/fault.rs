@@ -14,6 +14,8 @@ pub enum Fault {
     Transaction(u32),
     /// The n-th commit fails.
     Commit(u32),
+    /// The n-th commit is done, and its answer lost on the way.
+    Answer(u32),
     /// Every commit fails, whoever asks for it, until the fault is lifted.
     EveryCommit,
 }
@@ -41,7 +43,7 @@ impl Faults {
     pub(super) fn at_write(&self, connection: &Connection) -> Result<()> {
         if self.count(|fault| match fault {
             Fault::Transaction(n) => Some(n),
-            Fault::Commit(_) | Fault::EveryCommit => None,
+            Fault::Commit(_) | Fault::Answer(_) | Fault::EveryCommit => None,
         }) {
             connection.execute_batch("rollback")?;
             return Err(Error::Fault);
@@ -53,9 +55,18 @@ impl Faults {
     pub(super) fn at_commit(&self) -> Result<()> {
         let met = self.count(|fault| match fault {
             Fault::Commit(n) => Some(n),
-            Fault::Transaction(_) | Fault::EveryCommit => None,
+            Fault::Transaction(_) | Fault::Answer(_) | Fault::EveryCommit => None,
         });
         if met || self.is(Fault::EveryCommit) { Err(Error::Fault) } else { Ok(()) }
+    }
+
+    /// Loses the answer of the n-th commit.
+    pub(super) fn at_answer(&self) -> Result<()> {
+        let met = self.count(|fault| match fault {
+            Fault::Answer(n) => Some(n),
+            Fault::Transaction(_) | Fault::Commit(_) | Fault::EveryCommit => None,
+        });
+        if met { Err(Error::Fault) } else { Ok(()) }
     }
 
     /// True while this fault is set.
@@ -85,6 +96,11 @@ impl Faults {
 
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "nothing to meet here")]
     pub(super) fn at_commit(&self) -> Result<()> {
+        Ok(())
+    }
+
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "nothing to meet here")]
+    pub(super) fn at_answer(&self) -> Result<()> {
         Ok(())
     }
 }

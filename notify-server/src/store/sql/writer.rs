@@ -337,6 +337,7 @@ impl Work {
         connection.commit()?;
         self.commits.fetch_add(1, Ordering::Relaxed);
         reached(batch, Stage::Committed);
+        self.faults.at_answer()?;
         Ok(changes)
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn commit(
             retries,
         ])?;
     if held == 0 {
-        return finished_when_opened(tx, checkpoint);
+        return stored_before(tx, checkpoint);
     }
     if !checkpoint.settled.is_empty() {
         tx.prepare_cached(
@@ -83,22 +83,60 @@ pub(super) fn commit(
     })
 }
 
-/// A page without anybody to send to was finished when it was opened; finishing it again is no
-/// error. Everything else has lost the page.
-fn finished_when_opened(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage, StoreError> {
+/// What became of a page that a checkpoint did not find as it left it. A checkpoint that was stored,
+/// and its answer lost on the way, is no error: what its page has in flight would be sent again. Nor is
+/// finishing again what was finished when it was opened, without anybody to send to. Everything else has
+/// lost the page.
+fn stored_before(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage, StoreError> {
     let page = checkpoint.page;
-    let nothing = checkpoint.settled.is_empty()
-        && checkpoint.retries.is_empty()
-        && checkpoint.targeted == 0
-        && checkpoint.finished;
-    let same = tx
+    let found: Option<i64> = tx
         .prepare_cached(
-            "select 1 from pages where no = ?1 and epoch = ?2 and checkpoint_no = ?3
-             and finished = 1 and targeted = 0",
+            "select checkpoint_no from pages where no = ?1 and epoch = ?2 and targeted = ?3
+             and excluded = ?4 and finished = ?5",
         )?
-        .query_row([page.no.0, page.epoch.0, page.checkpoint_no], |_| Ok(()))
+        .query_row(
+            params![
+                page.no.0,
+                page.epoch.0,
+                count(checkpoint.targeted),
+                count(checkpoint.excluded),
+                checkpoint.finished
+            ],
+            |row| row.get(0),
+        )
         .optional()?;
-    if nothing && same.is_some() { Ok(page) } else { Err(StoreError::Fenced) }
+    let is_empty = checkpoint.settled.is_empty() && checkpoint.retries.is_empty();
+    match found {
+        Some(no) if no == page.checkpoint_no + 1 && has_stored(tx, checkpoint)? => {
+            Ok(OpenPage { checkpoint_no: no, lease_until: checkpoint.lease_until, ..page })
+        }
+        Some(no) if no == page.checkpoint_no && is_empty && checkpoint.targeted == 0 => Ok(page),
+        _ => Err(StoreError::Fenced),
+    }
+}
+
+/// Whether the outcomes and retries of a checkpoint are those that are stored under its number.
+fn has_stored(tx: &Connection, checkpoint: &Checkpoint) -> Result<bool, StoreError> {
+    let page = checkpoint.page;
+    let entries: Option<Vec<u8>> = tx
+        .prepare_cached("select entries from outcomes where page_no = ?1 and chunk_no = ?2")?
+        .query_row(params![page.no.0, page.checkpoint_no], |row| row.get(0))
+        .optional()?;
+    let expected = (!checkpoint.settled.is_empty())
+        .then(|| outcomes::write(page.from, &checkpoint.settled))
+        .transpose()?;
+    if entries != expected {
+        return Ok(false);
+    }
+    let mut retry = tx.prepare_cached(
+        "select 1 from retries where dispatch_no = ?1 and device_key = ?2 and page_no = ?3",
+    )?;
+    for NewRetry { key, .. } in &checkpoint.retries {
+        if !retry.exists([page.dispatch.0, key.0, page.no.0])? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// How many of each outcome, by its code.
