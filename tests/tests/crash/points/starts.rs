@@ -122,12 +122,19 @@ async fn a_fetch_that_ends_anywhere_is_done_again() -> Result<()> {
     for operation in ["claim_feeds", "finish_feed"] {
         for stage in STAGES {
             let name = format!("{operation} {stage}");
-            server.start_again_as(&dying(folder.path(), operation, stage, 1)).await?;
-            // Nobody listens there. The answer may be lost with the process.
-            let url = format!("http://127.0.0.1:1/{operation}/{stage}");
-            let body = json!({"url": url, "name": "f"}).to_string();
-            let _ = server.caller()?.send(&Method::POST, "/v1/feeds", body).await;
-            ensure_aborted(server.ended(CREDIT).await.with_context(|| name.clone())?)?;
+            let dies = dying(folder.path(), operation, stage, 1);
+            // The feed that the one before left may be fetched before it listens.
+            let status = match server.begin_again_as(&dies, CREDIT).await? {
+                Some(status) => status,
+                None => {
+                    // Nobody listens there. The answer may be lost with the process.
+                    let url = format!("http://127.0.0.1:1/{operation}/{stage}");
+                    let body = json!({"url": url, "name": "f"}).to_string();
+                    let _ = server.caller()?.send(&Method::POST, "/v1/feeds", body).await;
+                    server.ended(CREDIT).await.with_context(|| name.clone())?
+                }
+            };
+            ensure_aborted(status).with_context(|| name.clone())?;
             // Claims run out by the clock; here they have.
             let written = "update feeds set next_fetch_at = 0 where status = 'pending'";
             Kept::of(folder.path())?.change(written)?;
