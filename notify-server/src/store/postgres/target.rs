@@ -154,16 +154,15 @@ fn options_of(config: &Config) -> Config {
 }
 
 fn each_host(config: &Config, common: &Config) -> Vec<Config> {
-    let (names, addresses) = (config.get_hosts(), config.get_hostaddrs());
-    let ports = config.get_ports();
-    (0..names.len().max(addresses.len()))
-        .map(|nth| {
+    let (addresses, ports) = (config.get_hostaddrs(), config.get_ports());
+    let hosts = config.get_hosts().iter().enumerate();
+    hosts
+        .map(|(nth, host)| {
             let mut one = common.clone();
-            match names.get(nth) {
-                Some(Host::Tcp(name)) => one.host(name),
+            match host {
+                Host::Tcp(name) => one.host(name),
                 #[cfg(unix)]
-                Some(Host::Unix(folder)) => one.host_path(folder),
-                None => &mut one,
+                Host::Unix(folder) => one.host_path(folder),
             };
             if let Some(address) = addresses.get(nth) {
                 one.hostaddr(*address);

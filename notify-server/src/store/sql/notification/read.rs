@@ -65,6 +65,7 @@ pub(super) fn list(
     let listing = Listing { name: "notifications", of: app.0 };
     let before = listing.number(page)?.unwrap_or(i64::MAX);
     let (numbers, limit) = numbers_of(connection, app, (before, page))?;
+    let mut sums = sums(connection, &numbers)?;
     let mut rows = Vec::with_capacity(numbers.len());
     for some in numbers.chunks(AT_ONCE) {
         let mut found = connection
@@ -74,7 +75,6 @@ pub(super) fn list(
             .query_map(at_once(some), read_row)?
             .collect::<sql::Result<Vec<_>>>()?;
         found.sort_unstable_by_key(|found| Reverse(found.no));
-        let mut sums = sums(connection, some)?;
         for found in found {
             let its = sums.remove(&found.no).unwrap_or_default();
             rows.push((found.no, record(found, its)?));
