@@ -11,16 +11,14 @@ use std::time::Duration;
 
 use notify_tests::WAIT_MAX;
 
-/// Devices of the largest audience, unless told otherwise.
-const DEVICES_DEFAULT: u64 = 40_000;
 /// Deliveries for which the longest wait of a test is granted once.
 const DEVICES_A_WAIT: u64 = 10_000;
 
-/// Devices of the largest audience, and whether that was asked for.
-fn devices() -> (u64, bool) {
+/// Devices of the largest audience, `default` unless told otherwise, and whether that was asked for.
+fn devices(default: u64) -> (u64, bool) {
     let told = std::env::var("NOTIFY_SCALE_DEVICES").ok();
     let told = told.map(|text| text.parse().expect("NOTIFY_SCALE_DEVICES is a number"));
-    (told.unwrap_or(DEVICES_DEFAULT), told.is_some())
+    (told.unwrap_or(default), told.is_some())
 }
 
 /// Longest wait for so many deliveries.

@@ -13,6 +13,8 @@ use crate::audience::phones;
 use crate::stage::Stage;
 use crate::{devices, within};
 
+/// Devices of the large one, unless told otherwise.
+const LARGE: u64 = 40_000;
 /// Small applications, each with one device.
 const SMALL: usize = 4;
 /// Fewest rounds in which each of them sends once.
@@ -32,7 +34,7 @@ struct Round {
 
 #[tokio::test]
 async fn small_applications_do_not_wait_for_a_large_one() -> Result<()> {
-    let (devices, is_asked) = devices();
+    let (devices, is_asked) = devices(LARGE);
     let stage = Stage::with(phones, devices).await?;
     let sandbox = start_sandbox().await?;
     let small = small_applications(&stage, &sandbox).await?;
