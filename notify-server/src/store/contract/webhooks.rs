@@ -1,4 +1,4 @@
-//! Webhooks, their messages, and the log of events behind them.
+//! Webhooks, and what their messages tell.
 
 use notify_core::{
     Event, EventType, NewWebhook, NotificationId, NotificationStatus, Platform, PollVote,
@@ -10,37 +10,45 @@ use uuid::Uuid;
 use super::given::{self, NOW, id};
 use super::{is_unknown, refusal};
 use crate::store::{
-    AppNo, AttemptOutcome, Checkpoint, ClaimedMessage, ClaimedWebhook, DeadAddress, EVENTS_KEPT_MS,
-    EventTypes, MESSAGES_PENDING_MAX, MessageMade, MessageStep, ReadFrom, STREAM_WANTED_MS,
-    SealedSecret, Settled, Store, Visitor, WEBHOOKS_MAX, WebhookClaim, WebhookNo,
+    AppNo, AttemptOutcome, Checkpoint, ClaimedMessage, ClaimedWebhook, DeadAddress, EventTypes,
+    MessageStep, ReadFrom, SealedSecret, Settled, Store, Visitor, WEBHOOKS_MAX, WebhookClaim,
+    WebhookNo,
 };
 
-const CLAIM: i64 = 77;
+pub(super) const CLAIM: i64 = 77;
 const URL: &str = "https://hook.example/x";
 
-fn message_id() -> WebhookMessageId {
+pub(super) fn message_id() -> WebhookMessageId {
     WebhookMessageId(Uuid::now_v7())
 }
 
-async fn webhook(store: &dyn Store, app: AppNo, events: &[WebhookEventType]) -> WebhookId {
+pub(super) async fn webhook(
+    store: &dyn Store,
+    app: AppNo,
+    events: &[WebhookEventType],
+) -> WebhookId {
     let secret = SealedSecret { id: WebhookId(Uuid::now_v7()), sealed: vec![1] };
     let new = NewWebhook { url: URL.to_owned(), events: events.to_vec(), description: None };
     given::now(store.create_webhook(app, new, secret, NOW, None).await.unwrap()).id
 }
 
 /// Claims of the only webhook that has something to do.
-async fn claimed(store: &dyn Store, now: Timestamp, limit: u32) -> ClaimedWebhook {
+pub(super) async fn claimed(store: &dyn Store, now: Timestamp, limit: u32) -> ClaimedWebhook {
     let ready = store.webhook_work(now).await.unwrap().ready;
     let [only] = ready[..] else { panic!("one webhook has something to do: {ready:?}") };
     store.claim_messages(claim(only, now, limit)).await.unwrap().unwrap()
 }
 
-fn claim(webhook: WebhookNo, now: Timestamp, limit: u32) -> WebhookClaim {
+pub(super) fn claim(webhook: WebhookNo, now: Timestamp, limit: u32) -> WebhookClaim {
     let ids = std::iter::repeat_with(message_id).take(100).collect();
     WebhookClaim { webhook, now, lease_until: now.plus_ms(40_000), claim: CLAIM, limit, ids }
 }
 
-fn outcome(webhook: WebhookNo, message: &ClaimedMessage, step: MessageStep) -> AttemptOutcome {
+pub(super) fn outcome(
+    webhook: WebhookNo,
+    message: &ClaimedMessage,
+    step: MessageStep,
+) -> AttemptOutcome {
     AttemptOutcome {
         webhook,
         message: message.no,
@@ -57,7 +65,7 @@ fn outcome(webhook: WebhookNo, message: &ClaimedMessage, step: MessageStep) -> A
 }
 
 /// A notification, reported, and a device; an event about both.
-async fn opened(store: &dyn Store, app: AppNo, device: &str, kind: EventType) {
+pub(super) async fn opened(store: &dyn Store, app: AppNo, device: &str, kind: EventType) {
     let report = given::report("n-1");
     let _ = store.record_report(app, report, None).await;
     let event = Event {
@@ -276,183 +284,4 @@ pub async fn an_erased_device_is_in_no_message(store: &dyn Store) {
     let page = store.list_webhook_attempts(app, hook, given::page(10)).await.unwrap();
     let erased = page.rows.iter().find(|attempt| attempt.outcome == WebhookOutcome::Failed);
     assert_eq!(erased.unwrap().reason.as_deref(), Some("erased"));
-}
-
-pub async fn a_message_is_tried_by_one_until_it_is_over(store: &dyn Store) {
-    let app = given::app(store).await;
-    let hook = webhook(store, app, &[]).await;
-    given::devices(store, app, 1).await;
-    opened(store, app, "d000", EventType::Opened).await;
-    let no = store.webhook_work(NOW).await.unwrap().ready[0];
-    let first = store.claim_messages(claim(no, NOW, 5)).await.unwrap().unwrap().messages;
-    let again = store.claim_messages(claim(no, NOW.plus_ms(1), 5)).await.unwrap().unwrap();
-    assert_eq!((first.len(), again.messages.len()), (1, 0), "claimed by one");
-    let work = store.webhook_work(NOW.plus_ms(1)).await.unwrap();
-    assert_eq!((work.ready.len(), work.next_at), (0, Some(NOW.plus_ms(40_000))));
-    // A start gives back what the process before it had.
-    store.release_messages().await.unwrap();
-    let first = store.claim_messages(claim(no, NOW, 5)).await.unwrap().unwrap().messages;
-    assert_eq!(first.len(), 1);
-    // Whose lease ran out has lost it, to who claims it then.
-    let late = NOW.plus_ms(40_000);
-    let other = WebhookClaim { claim: CLAIM + 1, ..claim(no, late, 5) };
-    let taken = store.claim_messages(other).await.unwrap().unwrap().messages;
-    assert_eq!(taken[0].id, first[0].id, "the same webhook-id");
-    store.settle_message(outcome(no, &first[0], MessageStep::Delivered)).await.unwrap();
-    let read = async || store.webhook_attempt(app, hook, first[0].id).await.unwrap();
-    assert_eq!(read().await.outcome, WebhookOutcome::Pending, "the lost claim stored nothing");
-    let due_at = late.plus_ms(5_000);
-    let failed = AttemptOutcome {
-        claim: CLAIM + 1,
-        ..outcome(no, &first[0], MessageStep::Again { due_at })
-    };
-    store.settle_message(failed).await.unwrap();
-    let attempt = read().await;
-    assert_eq!((attempt.attempts, attempt.status), (1, Some(500)));
-    assert_eq!((attempt.next_attempt_at, attempt.latency_ms), (Some(due_at), Some(12)));
-    assert_eq!(store.webhook(app, hook, NOW).await.unwrap().failing_since, Some(NOW));
-    let messages = claimed(store, due_at, 5).await.messages;
-    assert_eq!(messages[0].attempts, 1);
-    store.settle_message(outcome(no, &messages[0], MessageStep::Delivered)).await.unwrap();
-    let attempt = read().await;
-    assert_eq!((attempt.outcome, attempt.attempts), (WebhookOutcome::Delivered, 2));
-    assert_eq!(store.webhook(app, hook, NOW).await.unwrap().failing_since, None);
-    // Redelivered, it begins anew.
-    let which = (hook, first[0].id);
-    given::now(store.redeliver_message(app, which, NOW, None).await.unwrap());
-    let broken = refusal(store.redeliver_message(app, which, NOW, None).await);
-    assert_eq!(broken, "attempt_id: is still to be tried");
-    assert_eq!(claimed(store, NOW, 5).await.messages[0].attempts, 0);
-}
-
-pub async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &dyn Store) {
-    let app = given::app(store).await;
-    let hook = webhook(store, app, &[]).await;
-    given::devices(store, app, 6).await;
-    for device in 0..6 {
-        opened(store, app, &format!("d00{device}"), EventType::Opened).await;
-    }
-    let no = store.webhook_work(NOW).await.unwrap().ready[0];
-    let messages = claimed(store, NOW, 6).await.messages;
-    let failed = |place: usize, at: Timestamp| AttemptOutcome {
-        at,
-        failing_before: at.plus_ms(-1_000),
-        ..outcome(no, &messages[place], MessageStep::Failed)
-    };
-    let late = NOW.plus_ms(1_000);
-    assert_eq!(store.settle_message(failed(0, NOW)).await.unwrap(), None);
-    // A success in between, which the attempts under way know nothing of, is the end of failing.
-    store.settle_message(outcome(no, &messages[1], MessageStep::Delivered)).await.unwrap();
-    assert_eq!(store.settle_message(failed(2, late)).await.unwrap(), None);
-    let read = async || store.webhook(app, hook, NOW).await.unwrap();
-    assert_eq!(read().await.failing_since, Some(late));
-    // Another url has not failed, and is not gone because the one before is.
-    let url = Some("https://hook.example/other".to_owned());
-    let change = WebhookChange { url: url.clone(), ..WebhookChange::default() };
-    store.change_webhook(app, hook, change, late).await.unwrap();
-    let later = late.plus_ms(5_000);
-    let gone = AttemptOutcome { is_gone: true, ..failed(3, later) };
-    assert_eq!(store.settle_message(gone).await.unwrap(), None);
-    let now = read().await;
-    assert_eq!((now.enabled, now.failing_since), (true, None));
-    let at_url = |outcome| AttemptOutcome { url: url.clone().unwrap(), ..outcome };
-    assert_eq!(store.settle_message(at_url(failed(4, late))).await.unwrap(), None);
-    let failing = store.settle_message(at_url(failed(5, later))).await.unwrap();
-    assert_eq!((failing, read().await.enabled), (Some("failing"), false));
-}
-
-pub async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &dyn Store) {
-    let app = given::app(store).await;
-    let hook = webhook(store, app, &[]).await;
-    given::devices(store, app, 2).await;
-    opened(store, app, "d000", EventType::Opened).await;
-    let no = store.webhook_work(NOW).await.unwrap().ready[0];
-    let messages = claimed(store, NOW, 5).await.messages;
-    let gone = AttemptOutcome { is_gone: true, ..outcome(no, &messages[0], MessageStep::Failed) };
-    assert_eq!(store.settle_message(gone).await.unwrap(), Some("gone"));
-    let read = async || store.webhook(app, hook, NOW).await.unwrap();
-    let disabled = read().await;
-    assert_eq!((disabled.enabled, disabled.disabled_reason.as_deref()), (false, Some("gone")));
-    // What happens meanwhile is not told later.
-    opened(store, app, "d000", EventType::Clicked).await;
-    let broken =
-        refusal(store.test_webhook(app, hook, MessageMade { id: message_id() }, NOW, None).await);
-    assert_eq!(broken, "id: names a webhook that is disabled");
-    let change = WebhookChange { enabled: Some(true), ..WebhookChange::default() };
-    store.change_webhook(app, hook, change, NOW).await.unwrap();
-    let enabled = read().await;
-    assert_eq!((enabled.enabled, enabled.disabled_reason), (true, None));
-    assert!(store.webhook_work(NOW).await.unwrap().ready.is_empty());
-    let made = MessageMade { id: message_id() };
-    given::now(store.test_webhook(app, hook, made, NOW, None).await.unwrap());
-    let messages = claimed(store, NOW, 5).await.messages;
-    assert!(matches!(messages[0].data, WebhookData::WebhookTest(_)), "{messages:?}");
-}
-
-pub async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: &dyn Store) {
-    let app = given::app(store).await;
-    let hook = webhook(store, app, &[]).await;
-    let _ = store.record_report(app, given::report("n-1"), None).await;
-    let count = usize::try_from(MESSAGES_PENDING_MAX).unwrap() + 100;
-    given::devices(store, app, count).await;
-    let event = |n: usize| Event {
-        kind: EventType::Opened,
-        notification_id: NotificationId::new("n-1").unwrap(),
-        device_id: id(&format!("d{n:03}")),
-        at: None,
-    };
-    let all: Vec<Event> = (0..count).map(event).collect();
-    for part in all.chunks(500) {
-        store.record_events(app, part.to_vec(), NOW, None).await.unwrap();
-    }
-    let no = store.webhook_work(NOW).await.unwrap().ready[0];
-    for _ in 0..12 {
-        store.claim_messages(claim(no, NOW, 0)).await.unwrap();
-    }
-    let pending = store.webhook(app, hook, NOW).await.unwrap().pending;
-    assert_eq!(pending, MESSAGES_PENDING_MAX.unsigned_abs());
-    // The rest waits in the log, and is dropped and counted when that is over.
-    let later = NOW.plus_ms(EVENTS_KEPT_MS + 1);
-    let mut dropped = 0;
-    loop {
-        let trimmed = store.trim_events(later).await.unwrap();
-        dropped += trimmed.dropped;
-        if !trimmed.more {
-            break;
-        }
-    }
-    assert_eq!(dropped, 100);
-    assert_eq!(store.webhook(app, hook, NOW).await.unwrap().dropped, 100);
-}
-
-pub async fn a_stream_goes_on_where_it_was_and_says_where_it_cannot(store: &dyn Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
-    let until = NOW.plus_ms(STREAM_WANTED_MS);
-    store.want_events(app, until, NOW).await.unwrap();
-    let read = async |from| store.read_events(app, from, EventTypes::EVERY).await.unwrap();
-    let start = read(ReadFrom::End).await;
-    assert!(start.events.is_empty() && !start.reset);
-    for device in ["d000", "d001", "d002"] {
-        opened(store, app, device, EventType::Opened).await;
-    }
-    let all = read(ReadFrom::After(start.cursor.clone())).await;
-    assert_eq!((all.events.len(), all.reset, all.more), (3, false, false));
-    let rest = read(ReadFrom::After(all.events[0].cursor.clone())).await;
-    assert_eq!(rest.events, all.events[1..]);
-    assert_eq!(rest.cursor, all.cursor);
-    let clicked = EventTypes::of(&[WebhookEventType::EngagementClicked]);
-    let none =
-        store.read_events(app, ReadFrom::After(start.cursor.clone()), clicked).await.unwrap();
-    assert_eq!((none.events.len(), &none.cursor), (0, &all.cursor), "passed over");
-    let broken =
-        refusal(store.read_events(app, ReadFrom::After("x".into()), EventTypes::EVERY).await);
-    assert!(broken.starts_with("cursor: "), "{broken}");
-    // Nobody read for too long: what was not kept is not passed over in silence.
-    let later = until.plus_ms(1);
-    store.want_events(app, later.plus_ms(STREAM_WANTED_MS), later).await.unwrap();
-    assert!(read(ReadFrom::After(all.cursor.clone())).await.reset);
-    store.trim_events(later).await.unwrap();
-    let old = read(ReadFrom::After(start.cursor)).await;
-    assert!(old.reset && old.events.is_empty());
 }

@@ -20,6 +20,15 @@ pub enum Fault {
     EveryCommit,
 }
 
+/// Where a fault is met.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Write,
+    Commit,
+    Answer,
+}
+
 /// The fault that is set, if any.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
@@ -41,49 +50,40 @@ impl Faults {
 
     /// Meets the fault of the n-th write.
     pub(super) fn at_write(&self, connection: &Connection) -> Result<()> {
-        if self.count(|fault| match fault {
-            Fault::Transaction(n) => Some(n),
-            Fault::Commit(_) | Fault::Answer(_) | Fault::EveryCommit => None,
-        }) {
+        let met = self.meet(Place::Write);
+        if met.is_err() {
             connection.execute_batch("rollback")?;
-            return Err(Error::Fault);
         }
-        Ok(())
+        met
     }
 
     /// Meets the fault of the n-th commit.
     pub(super) fn at_commit(&self) -> Result<()> {
-        let met = self.count(|fault| match fault {
-            Fault::Commit(n) => Some(n),
-            Fault::Transaction(_) | Fault::Answer(_) | Fault::EveryCommit => None,
-        });
-        if met || self.is(Fault::EveryCommit) { Err(Error::Fault) } else { Ok(()) }
+        self.meet(Place::Commit)
     }
 
     /// Loses the answer of the n-th commit.
     pub(super) fn at_answer(&self) -> Result<()> {
-        let met = self.count(|fault| match fault {
-            Fault::Answer(n) => Some(n),
-            Fault::Transaction(_) | Fault::Commit(_) | Fault::EveryCommit => None,
-        });
-        if met { Err(Error::Fault) } else { Ok(()) }
+        self.meet(Place::Answer)
     }
 
-    /// True while this fault is set.
-    fn is(&self, fault: Fault) -> bool {
-        *self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner) == Some(fault)
-    }
-
-    /// Counts the fault down; true when its turn has come.
-    fn count(&self, of: impl Fn(&mut Fault) -> Option<&mut u32>) -> bool {
+    /// Counts the fault of this place down, and meets it when its turn has come.
+    fn meet(&self, place: Place) -> Result<()> {
         let mut set = self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Some(left) = set.as_mut().and_then(of) else { return false };
+        let Some(fault) = set.as_mut() else { return Ok(()) };
+        let left = match (fault, place) {
+            (Fault::EveryCommit, Place::Commit) => return Err(Error::Fault),
+            (Fault::Transaction(left), Place::Write)
+            | (Fault::Commit(left), Place::Commit)
+            | (Fault::Answer(left), Place::Answer) => left,
+            _ => return Ok(()),
+        };
         *left = left.saturating_sub(1);
         if *left > 0 {
-            return false;
+            return Ok(());
         }
         *set = None;
-        true
+        Err(Error::Fault)
     }
 }
 
