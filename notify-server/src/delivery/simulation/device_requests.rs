@@ -13,6 +13,7 @@ use crate::store::{AppNo, DeviceStore};
 /// Registers a device, or subscribes it.
 pub(super) async fn register(process: Process, app: AppNo, name: String, mut wanted: State) {
     let at = process.clock.now();
+    let _asking = process.asks();
     let what = format!("register {} {name} {} {:?}", app.0, wanted.platform, wanted.token);
     let (change, moves) = {
         let mut world = lock(&process.world);
@@ -79,6 +80,7 @@ pub(super) async fn register(process: Process, app: AppNo, name: String, mut wan
 
 /// Erases a device.
 pub(super) async fn erase(process: Process, app: AppNo, name: String) {
+    let _asking = process.asks();
     let what = format!("erase {} {name}", app.0);
     let Some(change) = begin(&process, &what, app, &name, |_| None) else { return };
     let id = DeviceId::new(&name).expect("names are ids");
@@ -95,6 +97,7 @@ pub(super) async fn erase(process: Process, app: AppNo, name: String) {
 
 /// Gives a device the tag or takes it away; `None` removes it.
 pub(super) async fn tag(process: Process, app: AppNo, name: String, value: Option<bool>) {
+    let _asking = process.asks();
     let what = format!("tag {} {name} {value:?}", app.0);
     let change = begin(&process, &what, app, &name, |before| Some(State { tag: value, ..before }));
     let Some(change) = change else { return };

@@ -1,5 +1,5 @@
-//! The disk: when reads and writes of the store happen, which of them share a commit, and which
-//! commits fail.
+//! The disk: when reads and writes of the store happen, which of them share a commit, which
+//! commits fail, and which are done without anybody being told.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,12 +48,25 @@ pub(super) async fn write(store: Arc<SqlStore>, world: SharedWorld) {
                 (world.rng.u64(0..=pause_ms), world.rng.usize(1..=WRITES_AT_ONCE))
             };
             pause(pause_ms).await;
-            if lock(&world).disk_is_full() {
+            let (is_full, loses_answer) = {
+                let mut world = lock(&world);
+                (world.disk_is_full(), world.loses_answer())
+            };
+            if is_full {
                 store.fail(Fault::Commit(1));
+            } else if loses_answer {
+                store.fail(Fault::Answer(1));
             }
             let writes = store.commit_waiting(most);
             if writes == 0 {
+                if loses_answer {
+                    // Another commit may have callers.
+                    store.mend();
+                }
                 break;
+            }
+            if loses_answer {
+                lock(&world).note("disk: the answer is lost");
             }
             lock(&world).committed(writes, store.peek_sent());
         }

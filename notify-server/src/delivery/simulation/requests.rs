@@ -41,7 +41,22 @@ pub(super) struct Wish {
     pub(super) due_in_ms: Option<i64>,
 }
 
+/// A request under way.
+pub(super) struct Asking(SharedWorld);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        lock(&self.0).requests -= 1;
+    }
+}
+
 impl Process {
+    /// A request is under way until what this answers is dropped.
+    pub(super) fn asks(&self) -> Asking {
+        lock(&self.world).requests += 1;
+        Asking(self.world.clone())
+    }
+
     /// Takes note of an answer; whether the request was done.
     pub(super) fn answered<T>(&self, what: &str, answer: Result<T, StoreError>) -> bool {
         let mut world = lock(&self.world);
@@ -91,6 +106,7 @@ impl Process {
 
 /// Asks for a notification.
 pub(super) async fn notify(process: Process, app: AppNo, wish: Wish) {
+    let _asking = process.asks();
     let at = process.clock.now();
     let send_at = wish.due_in_ms.map(|ms| at.plus_ms(ms));
     let names = |platform| wish.names.as_ref().and_then(|names| names.get(&platform)).cloned();
@@ -154,6 +170,7 @@ pub(super) async fn notify_in_vain(process: Process, app: AppNo, wish: Wish, aft
 
 /// Cancels a notification.
 pub(super) async fn cancel(process: Process, id: String) {
+    let _asking = process.asks();
     let what = format!("cancel {id}");
     let (app, notification) = {
         let mut world = lock(&process.world);
@@ -178,6 +195,7 @@ pub(super) async fn cancel(process: Process, id: String) {
 
 /// Configures a provider, with a rate of 0 for none, or removes it.
 pub(super) async fn configure(process: Process, app: AppNo, kind: ProviderKind, rate: Option<u8>) {
+    let _asking = process.asks();
     let what = format!("configure {} {}: {rate:?}", app.0, kind.as_str());
     let app_id = {
         let mut world = lock(&process.world);

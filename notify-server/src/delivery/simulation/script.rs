@@ -100,6 +100,7 @@ impl Script {
             86..89 => {
                 let mut world = lock(&process.world);
                 world.disk.is_slow = self.rng.u8(0..3) == 0;
+                world.disk.loses_answers = self.rng.u8(0..3) == 0;
                 let full_ms = if self.rng.bool() { self.rng.i64(1..FULL_MS_MAX) } else { 0 };
                 world.disk.full_until = Some(world.now().plus_ms(full_ms));
                 let disk = format!("{:?}", world.disk);

@@ -67,6 +67,9 @@ pub(super) struct Disk {
     pub(super) is_slow: bool,
     /// Until when every commit fails.
     pub(super) full_until: Option<Timestamp>,
+    /// Whether answers of commits may be lost, of those in which no caller has a part: a caller
+    /// would have to ask again to know what it did.
+    pub(super) loses_answers: bool,
 }
 
 /// Everything outside the engine and its store.
@@ -90,6 +93,8 @@ pub(super) struct World {
     pub(super) lost_devices: Vec<(AppNo, String, u64)>,
     pub(super) deaths: BTreeMap<(AppNo, Platform), Vec<Death>>,
     pub(super) disk: Disk,
+    /// Requests of callers under way.
+    pub(super) requests: u32,
     pub(super) credit: u64,
     pub(super) in_flight: u64,
     pub(super) taken: u64,
@@ -131,6 +136,7 @@ impl World {
             lost_devices: Vec::new(),
             deaths: BTreeMap::new(),
             disk: Disk::default(),
+            requests: 0,
             credit: 0,
             in_flight: 0,
             taken: 0,
@@ -151,6 +157,11 @@ impl World {
 
     pub(super) fn disk_is_full(&self) -> bool {
         self.disk.full_until.is_some_and(|until| self.now() < until)
+    }
+
+    /// Whether the answer of the next commit is lost; of one in four, where that may be.
+    pub(super) fn loses_answer(&mut self) -> bool {
+        self.disk.loses_answers && self.requests == 0 && self.rng.u8(0..4) == 0
     }
 
     /// The process is over, and its clock with it.
