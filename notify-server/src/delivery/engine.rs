@@ -96,6 +96,11 @@ impl Engine {
 
 #[cfg(test)]
 impl Engine {
+    /// How many dispatches are in hand and not known to be canceled.
+    pub(super) fn in_hand(&self) -> usize {
+        self.shared.dispatches_in_hand().len()
+    }
+
     /// Which process it is among those of one storage.
     pub(super) fn epoch(&self) -> crate::store::Epoch {
         self.shared.epoch
@@ -190,7 +195,11 @@ impl EngineRun {
             return Err(error);
         }
         if self.shared.standing.take_unread_asked() {
-            self.take_unread().await.inspect_err(|_| self.shared.standing.ask_for_unread())?;
+            let heard = async {
+                self.take_unread().await?;
+                self.hear_of_cancellations().await
+            };
+            heard.await.inspect_err(|_| self.shared.standing.ask_for_unread())?;
         }
         // One instant for the whole look: what becomes due in the middle of it is seen as next.
         let now = self.shared.clock.now();
@@ -244,6 +253,20 @@ impl EngineRun {
         let unread = self.shared.store.unread_dispatches(UNREAD_MAX).await?;
         let known: HashSet<_> = self.backlog.iter().copied().collect();
         self.backlog.extend(unread.into_iter().filter(|no| !known.contains(no)));
+        Ok(())
+    }
+
+    /// Learns what was canceled without a word coming here: from another server, while it could not
+    /// be heard, or by a commit whose answer was lost.
+    async fn hear_of_cancellations(&self) -> Result<(), StoreError> {
+        let in_hand = self.shared.dispatches_in_hand();
+        if in_hand.is_empty() {
+            return Ok(());
+        }
+        let canceled = self.shared.store.canceled_among(in_hand).await?;
+        if !canceled.is_empty() {
+            self.shared.cancel(|job| canceled.contains(&job.dispatch.no));
+        }
         Ok(())
     }
 

@@ -222,6 +222,28 @@ impl Shared {
         jobs.push(Arc::downgrade(job));
     }
 
+    /// What is in hand and not known to be canceled.
+    pub(crate) fn dispatches_in_hand(&self) -> Vec<DispatchNo> {
+        let jobs = self.jobs.lock().expect("no holder of the jobs panics");
+        let in_hand = jobs.iter().filter_map(Weak::upgrade).filter(|job| !job.canceled());
+        let distinct: HashSet<_> = in_hand.map(|job| job.dispatch.no).collect();
+        distinct.into_iter().collect()
+    }
+
+    /// What is left of these is not sent.
+    pub(crate) fn cancel(&self, is_canceled: impl Fn(&Job) -> bool) {
+        // Ahead of the look at the jobs: see Job::read.
+        self.cancellations.fetch_add(1, Ordering::AcqRel);
+        let jobs = self.jobs.lock().expect("no holder of the jobs panics");
+        jobs.iter().filter_map(Weak::upgrade).filter(|job| is_canceled(job)).for_each(|job| {
+            job.cancel();
+        });
+        drop(jobs);
+        for lane in self.lanes.lock().expect("no holder panics").values() {
+            lane.gate.nudge();
+        }
+    }
+
     /// How many cancellations there were.
     pub(crate) fn cancellations(&self) -> u64 {
         self.cancellations.load(Ordering::Acquire)
@@ -277,18 +299,7 @@ impl ChangeListener for Shared {
             Change::NotificationDue | Change::NotificationScheduled => self.wake.notify_one(),
             Change::DeviceChanged(key) => self.marks.device_changed(key),
             Change::NotificationCanceled(notification) => {
-                // Ahead of the look at the jobs: see Job::read.
-                self.cancellations.fetch_add(1, Ordering::AcqRel);
-                let jobs = self.jobs.lock().expect("no holder of the jobs panics");
-                for job in jobs.iter().filter_map(Weak::upgrade) {
-                    if job.dispatch.notification == notification {
-                        job.cancel();
-                    }
-                }
-                drop(jobs);
-                for lane in self.lanes.lock().expect("no holder panics").values() {
-                    lane.gate.nudge();
-                }
+                self.cancel(|job| job.dispatch.notification == notification);
                 self.wake.notify_one();
             }
             Change::ProviderChanged(..)

@@ -89,6 +89,12 @@ pub trait DeliveryStore {
     /// Dispatches whose keys are not all claimed, the oldest first, at most `limit`.
     async fn unread_dispatches(&self, limit: u32) -> Result<Vec<DispatchNo>, StoreError>;
 
+    /// Which of these dispatches are canceled.
+    async fn canceled_among(
+        &self,
+        dispatches: Vec<DispatchNo>,
+    ) -> Result<Vec<DispatchNo>, StoreError>;
+
     /// Makes dispatches of at most `limit` notifications that are due, oldest due first: resolves
     /// named ids (and counts the unknown), fixes the audience of those that were scheduled, and
     /// ends at once those whose audience is empty of platforms. Answers the new dispatches, and

@@ -7,7 +7,9 @@ use notify_core::{
 };
 
 use super::rig::{FakeProvider, Rig, Told, delivered};
+use crate::clock::Clock;
 use crate::providers::Answer;
+use crate::store::StoreError;
 use crate::store::sqlite::Fault;
 
 fn refused() -> Answer {
@@ -261,6 +263,27 @@ async fn a_checkpoint_whose_answer_is_lost_keeps_its_page() {
     let record = rig.until(&id, |record| record.status == NotificationStatus::Completed).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (90, 90));
     assert_eq!(rig.provider.journal().len(), 90, "each once");
+    rig.stop().await;
+}
+
+/// B20. Nobody was told: another server whose word does not come here leaves the same behind.
+#[tokio::test]
+async fn a_cancellation_that_is_not_heard_of_counts_from_the_next_heartbeat() {
+    let mut rig = Rig::new(4).await;
+    rig.config.among_others = true;
+    rig.devices(40).await;
+    rig.provider.script(|_, _| Told::Held(delivered()));
+    rig.start();
+    let id = rig.broadcast().await;
+    rig.provider.arrived(4).await;
+    rig.database.fail(Fault::Answer(1));
+    let lost = rig.store.cancel_notification(rig.app, id.clone(), rig.clock.now()).await;
+    assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
+    rig.clock.advance(Duration::from_secs(3));
+    rig.until_known_to_be_canceled().await;
+    rig.provider.release();
+    let record = rig.until(&id, |record| record.status == NotificationStatus::Canceled).await;
+    assert_eq!((record.counts.sent, rig.provider.journal().len()), (4, 4));
     rig.stop().await;
 }
 

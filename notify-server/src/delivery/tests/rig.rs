@@ -543,6 +543,18 @@ impl Rig {
         }
     }
 
+    /// Returns once the engine knows of everything in its hands that it is canceled.
+    pub(super) async fn until_known_to_be_canceled(&self) {
+        let engine = self.engine.as_ref().expect("the engine runs");
+        let waited = async {
+            while engine.in_hand() > 0 {
+                let mut progress = self.progress();
+                let _ = tokio::time::timeout(TURN_WAIT, progress.changed()).await;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, waited).await.expect("it learns of it in time");
+    }
+
     /// Turns the clock step by step until a notification reads back as wanted: for waits that begin
     /// with an answer, of which a test does not see when it is taken in.
     pub(super) async fn turning(

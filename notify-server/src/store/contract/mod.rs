@@ -127,7 +127,7 @@ macro_rules! store_contract {
                 a_retry_of_what_was_canceled_meanwhile_ends;
             servers: servers_are_counted_while_they_live, a_page_is_its_servers_while_that_lives,
                 retries_of_a_server_that_left_are_free_at_once,
-                a_scan_is_seen_by_all_until_it_is_done;
+                a_scan_is_seen_by_all_until_it_is_done, canceled_dispatches_are_told_from_others;
             channels: every_word_reads_back_as_it_was_told,
                 who_does_not_know_the_latest_word_learns_it,
                 one_of_many_that_tell_at_once_is_heard,

@@ -3,6 +3,7 @@
 use notify_core::Timestamp;
 
 use super::given::{self, EPOCH, LEASE, NOW};
+use crate::store::sql::AT_ONCE;
 use crate::store::{Adopted, Adoption, Epoch, Heartbeat, Others, Scan, Store, StoreError};
 
 const OTHER: Epoch = Epoch(12);
@@ -91,4 +92,25 @@ pub async fn a_scan_is_seen_by_all_until_it_is_done(store: &dyn Store) {
     store.open_page(rest).await.unwrap();
     assert_eq!(store.scan(dispatch.no).await.unwrap(), None);
     assert_eq!(store.unread_dispatches(10).await.unwrap(), []);
+}
+
+pub async fn canceled_dispatches_are_told_from_others(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 1).await;
+    let mut all = Vec::new();
+    // More than one statement asks for.
+    for _ in 0..=AT_ONCE {
+        all.push(given::android_dispatch(store, app).await);
+    }
+    let numbers: Vec<_> = all.iter().map(|dispatch| dispatch.no).collect();
+    assert_eq!(store.canceled_among(numbers.clone()).await.unwrap(), []);
+    assert_eq!(store.canceled_among(Vec::new()).await.unwrap(), []);
+    for dispatch in [&all[3], &all[AT_ONCE]] {
+        let id = dispatch.notification_id.clone();
+        store.cancel_notification(app, id, NOW).await.unwrap();
+    }
+    let canceled = store.canceled_among(numbers.clone()).await.unwrap();
+    assert_eq!(canceled, [numbers[3], numbers[AT_ONCE]]);
+    let others = numbers[..3].to_vec();
+    assert_eq!(store.canceled_among(others).await.unwrap(), [], "of those that were asked for");
 }

@@ -52,6 +52,13 @@ impl DeliveryStore for SqlStore {
         self.read(move |connection| dispatch::unread(connection, limit)).await
     }
 
+    async fn canceled_among(
+        &self,
+        dispatches: Vec<DispatchNo>,
+    ) -> Result<Vec<DispatchNo>, StoreError> {
+        self.read(move |connection| dispatch::canceled_among(connection, &dispatches)).await
+    }
+
     async fn start_due(
         &self,
         now: Timestamp,

@@ -4,7 +4,9 @@ use notify_core::{AnswerId, AppId, NotificationId, Timestamp};
 
 use super::super::row::{unknown_value, uuid_at};
 use super::start::keys_of;
-use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, count_of};
+use crate::store::sql::{
+    self, AT_ONCE, Connection, OptionalExtension, PLACES, Row, Type, at_once, count_of,
+};
 use crate::store::{
     AppNo, DeviceKey, Dispatch, DispatchNo, NotificationNo, Scan, Source, StoreError, Zone,
     platform_of,
@@ -53,6 +55,24 @@ pub(super) fn unread(connection: &Connection, limit: u32) -> Result<Vec<Dispatch
         .query_map([limit], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
     Ok(unread)
+}
+
+pub(super) fn canceled_among(
+    connection: &Connection,
+    dispatches: &[DispatchNo],
+) -> Result<Vec<DispatchNo>, StoreError> {
+    let numbers: Vec<i64> = dispatches.iter().map(|dispatch| dispatch.0).collect();
+    let mut canceled = Vec::new();
+    for numbers in numbers.chunks(AT_ONCE) {
+        let found = connection
+            .prepare_cached(&format!(
+                "select no from dispatches where is_canceled = 1 and no in ({PLACES})"
+            ))?
+            .query_map(at_once(numbers), |row| row.get(0).map(DispatchNo))?
+            .collect::<Result<Vec<_>, _>>()?;
+        canceled.extend(found);
+    }
+    Ok(canceled)
 }
 
 fn poll_answers(connection: &Connection, poll: NotificationNo) -> sql::Result<Vec<AnswerId>> {
