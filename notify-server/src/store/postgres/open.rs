@@ -226,12 +226,10 @@ impl Source for WriterSource {
         Ok(Connection::Postgres(Box::new(self.target.connect()?)))
     }
 
-    fn after_commit(&mut self, connection: &Connection, changes: &[Change]) {
-        let Some(text) = notice::text(self.server, changes) else { return };
-        if let Connection::Postgres(session) = connection {
-            // Outside the transaction: a commit that tells waits for every other one that does. Where
-            // it fails the connection is lost, and the others look for themselves.
-            let _ = session.execute_batch(&format!("select pg_notify('{CHANNEL}', '{text}')"));
-        }
+    fn after_commit(&mut self, connection: &Connection, changes: &[Change]) -> bool {
+        let Some(text) = notice::text(self.server, changes) else { return true };
+        let Connection::Postgres(session) = connection else { return true };
+        // Outside the transaction: a commit that tells waits for every other one that does.
+        session.execute_batch(&format!("select pg_notify('{CHANNEL}', '{text}')")).is_ok()
     }
 }

@@ -318,6 +318,27 @@ async fn servers_of_one_database_hear_of_each_others_commits() {
     one.close().await;
 }
 
+/// Its changes are lost with its answer; whoever asked does not know either.
+#[tokio::test]
+async fn a_commit_whose_answer_was_lost_is_told_of_by_the_next() {
+    use crate::store::{AppStore, Change};
+    let own = Own::new();
+    let (one, other) = (own.open(), own.open());
+    let (id, _) = given::named_app(&*one, "Shop").await;
+    let (here, there) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
+    one.subscribe(here.clone());
+    other.subscribe(there.clone());
+    one.fail(Fault::Answer(1));
+    let lost = one.delete_app(id).await;
+    assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
+    assert_eq!(*here.0.lock().unwrap(), [], "nobody knows");
+    given::named_app(&*one, "Another").await;
+    here.hears(|change| *change == Change::Everything).await;
+    there.hears(|change| *change == Change::Everything).await;
+    other.close().await;
+    one.close().await;
+}
+
 #[tokio::test]
 async fn the_clock_of_the_database_is_told() {
     let own = Own::new();

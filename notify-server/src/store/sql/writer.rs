@@ -113,8 +113,11 @@ pub(in crate::store) trait Source: Send + 'static {
     /// Opens a connection, in place of one that was lost.
     fn open(&mut self) -> SqlResult<Connection>;
 
-    /// Called after each commit, when everybody is answered, with what the commit changed.
-    fn after_commit(&mut self, _: &Connection, _: &[Change]) {}
+    /// Called after each commit, when everybody is answered, with what the commit changed; whether
+    /// whoever else is to hear of that was told.
+    fn after_commit(&mut self, _: &Connection, _: &[Change]) -> bool {
+        true
+    }
 }
 
 /// The writer without a thread, and what waits for it.
@@ -247,6 +250,10 @@ struct Work {
     source: Box<dyn Source>,
     /// `None` after a lost batch, until the next one opens it again.
     connection: Option<Connection>,
+    /// Whether something may be stored that not everybody was told of: the answer to a commit was not
+    /// that it is done, or telling failed. The next commit says that anything may have changed; it comes
+    /// after the other, since both hold the same lock.
+    untold: bool,
     listeners: Listeners,
     busy: Arc<AtomicU64>,
     commits: Arc<AtomicU64>,
@@ -260,7 +267,7 @@ impl Work {
         (listeners, busy): (Listeners, Arc<AtomicU64>),
     ) -> Self {
         let (connection, commits, faults) = (Some(connection), Arc::default(), Arc::default());
-        Self { source, connection, listeners, busy, commits, faults }
+        Self { source, connection, untold: false, listeners, busy, commits, faults }
     }
 
     fn run(&mut self, waiting: &Receiver<Box<dyn Job>>) {
@@ -282,11 +289,14 @@ impl Work {
             return;
         }
         match self.attempt(&mut batch) {
-            Ok(changes) => {
+            Ok(mut changes) => {
+                if std::mem::take(&mut self.untold) {
+                    changes.push(Change::Everything);
+                }
                 tell(&self.listeners, &changes);
                 batch.into_iter().for_each(|job| job.answer(None));
                 if let Some(connection) = &self.connection {
-                    self.source.after_commit(connection, &changes);
+                    self.untold = !self.source.after_commit(connection, &changes);
                 }
             }
             Err(cause) => {
@@ -334,10 +344,12 @@ impl Work {
         }
         reached(batch, Stage::Written);
         self.faults.at_commit()?;
+        let untold = std::mem::replace(&mut self.untold, true);
         connection.commit()?;
         self.commits.fetch_add(1, Ordering::Relaxed);
         reached(batch, Stage::Committed);
         self.faults.at_answer()?;
+        self.untold = untold;
         Ok(changes)
     }
 }

@@ -117,9 +117,10 @@ impl Source for WriterFile {
         Ok(self.watched(opened)?)
     }
 
-    fn after_commit(&mut self, connection: &Connection, _: &[Change]) {
+    fn after_commit(&mut self, connection: &Connection, _: &[Change]) -> bool {
         if let Connection::Sqlite(connection) = connection {
             self.checkpoints.after_commit(connection);
         }
+        true
     }
 }
