@@ -52,15 +52,16 @@ cargo fmt --all --check
 step "files that run Notify"
 ./scripts/lint-deploy.sh
 
-# Everything is built once, with one set of features: what one package alone is built with differs, and
+# What is run is built once, with one set of features: what one package alone is built with differs, and
 # costs minutes. Some tests start the binaries.
 step "build"
 cargo build --workspace --all-features --bins --tests
 
 # They take what the tests leave of the processor, which wait more than they compute; in a folder of
-# their own, since cargo builds one thing at a time in one. What they found is told at the end.
+# their own, since cargo builds one thing at a time in one.
 lints() {
   renice -n 19 "$BASHPID" >/dev/null
+  ionice -c 3 -p "$BASHPID" || true
   export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints"
   cargo clippy --workspace --all-targets --all-features -- -D warnings
   export RUSTDOCFLAGS="-D warnings"
@@ -70,18 +71,23 @@ step "lints and documentation, beside the tests"
 found=$(mktemp)
 set -m # a group of its own, which ends as one
 lints >"$found" 2>&1 &
-lints=$!
+lints_pid=$!
 set +m
-trap 'kill -- "-$lints" 2>/dev/null || true; rm -f "$found"' EXIT
+trap 'kill -- "-$lints_pid" 2>/dev/null || true; rm -f "$found"' EXIT
+lints_end() { wait "$lints_pid" || { cat "$found"; exit 1; }; }
+# Nobody waits for the end of the tests to hear of what was found at their beginning.
+look_at_lints() { kill -0 "$lints_pid" 2>/dev/null || lints_end; }
 
 step "tests"
 cargo test --workspace --all-features
 
+look_at_lints
 step "tests on PostgreSQL"
 # Two at once: a request has 4 seconds for its storage here too.
 NOTIFY_TEST_BACKEND=postgres RUST_TEST_THREADS=2 cargo test --workspace --all-features \
   --test api --test api_end_to_end --test delivery --test webhooks --test polls --test isolation
 
+look_at_lints
 step "crash tests on PostgreSQL"
 NOTIFY_TEST_BACKEND=postgres NOTIFY_CRASH_RUNS=5 cargo test --workspace --all-features \
   --test crash -- --test-threads=6 points kills_at
@@ -94,7 +100,7 @@ for example in examples/src/bin/*.rs; do
 done
 
 step "what the lints found"
-wait "$lints" || { cat "$found"; exit 1; }
-tail -n 1 "$found"
+lints_end
+echo nothing
 
 step "all passed"

@@ -264,6 +264,7 @@ impl EngineRun {
             return Ok(());
         }
         let canceled = self.shared.store.canceled_among(in_hand).await?;
+        let canceled: HashSet<_> = canceled.into_iter().collect();
         if !canceled.is_empty() {
             self.shared.cancel(|job| canceled.contains(&job.dispatch.no));
         }

@@ -1,5 +1,5 @@
 //! Many devices: what one fan-out to all of them costs, and what others of the same server notice
-//! of it. A build for tests takes some ten thousand; `NOTIFY_SCALE_DEVICES=1000000` takes as many
+//! of it. A build for tests takes up to 120,000; `NOTIFY_SCALE_DEVICES=1000000` takes as many
 //! as the figures of the product are given for.
 
 mod audience;

@@ -12,8 +12,8 @@ use crate::clock::Clock;
 use crate::store::{AppNo, DeviceStore};
 /// Registers a device, or subscribes it.
 pub(super) async fn register(process: Process, app: AppNo, name: String, mut wanted: State) {
-    let at = process.clock.now();
     let _asking = process.asks();
+    let at = process.clock.now();
     let what = format!("register {} {name} {} {:?}", app.0, wanted.platform, wanted.token);
     let (change, moves) = {
         let mut world = lock(&process.world);

@@ -55,18 +55,16 @@ pub(super) async fn write(store: Arc<SqlStore>, world: SharedWorld) {
             if is_full {
                 store.fail(Fault::Commit(1));
             } else if loses_answer {
+                lock(&world).note("disk: an answer may be lost");
                 store.fail(Fault::Answer(1));
             }
             let writes = store.commit_waiting(most);
-            if writes == 0 {
-                if loses_answer {
-                    // Another commit may have callers.
-                    store.mend();
-                }
-                break;
-            }
             if loses_answer {
-                lock(&world).note("disk: the answer is lost");
+                // Where none was asked for: another commit may have callers.
+                store.mend();
+            }
+            if writes == 0 {
+                break;
             }
             lock(&world).committed(writes, store.peek_sent());
         }

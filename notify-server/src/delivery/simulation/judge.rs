@@ -47,9 +47,12 @@ impl World {
         if notice.expires_at().is_some_and(|expires_at| now >= expires_at) {
             wrong.push("after it expired");
         }
+        // After a lost answer providers are read anew, and what looked dead to the one of before is
+        // asked about again.
         if let Some(reached) = notice.reached.get(&(*platform, token.clone()))
             && notice.expires_at().is_none()
             && self.crashes == 0
+            && !(reached.dead && self.has_lost_answers)
             && reached.tries
                 > self.devices.taken_since((*app, *platform, token), notice.asked, false)
         {

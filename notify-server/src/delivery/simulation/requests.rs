@@ -2,7 +2,7 @@
 //! when it is answered.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use notify_core::{
@@ -46,7 +46,8 @@ pub(super) struct Asking(SharedWorld);
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        lock(&self.0).requests -= 1;
+        // Not a second panic where the first one held the world.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).requests -= 1;
     }
 }
 

@@ -93,6 +93,8 @@ pub(super) struct World {
     pub(super) lost_devices: Vec<(AppNo, String, u64)>,
     pub(super) deaths: BTreeMap<(AppNo, Platform), Vec<Death>>,
     pub(super) disk: Disk,
+    /// Whether the answer of a commit was lost at any time.
+    pub(super) has_lost_answers: bool,
     /// Requests of callers under way.
     pub(super) requests: u32,
     pub(super) credit: u64,
@@ -136,6 +138,7 @@ impl World {
             lost_devices: Vec::new(),
             deaths: BTreeMap::new(),
             disk: Disk::default(),
+            has_lost_answers: false,
             requests: 0,
             credit: 0,
             in_flight: 0,
@@ -161,7 +164,9 @@ impl World {
 
     /// Whether the answer of the next commit is lost; of one in four, where that may be.
     pub(super) fn loses_answer(&mut self) -> bool {
-        self.disk.loses_answers && self.requests == 0 && self.rng.u8(0..4) == 0
+        let loses = self.disk.loses_answers && self.requests == 0 && self.rng.u8(0..4) == 0;
+        self.has_lost_answers |= loses;
+        loses
     }
 
     /// The process is over, and its clock with it.

@@ -76,7 +76,10 @@ impl Faults {
             (Fault::Transaction(left), Place::Write)
             | (Fault::Commit(left), Place::Commit)
             | (Fault::Answer(left), Place::Answer) => left,
-            _ => return Ok(()),
+            (
+                Fault::Transaction(_) | Fault::Commit(_) | Fault::Answer(_) | Fault::EveryCommit,
+                Place::Write | Place::Commit | Place::Answer,
+            ) => return Ok(()),
         };
         *left = left.saturating_sub(1);
         if *left > 0 {
