@@ -53,7 +53,9 @@ pub(in crate::store) use readers::Readers;
 pub(in crate::store) use rows::Row;
 pub use store::SqlStore;
 pub(in crate::store) use store::{Held, Parts};
-pub(in crate::store) use value::{ColumnRef, FromColumn, Params, Type, Value, params, value};
+#[cfg(any(test, feature = "testing"))]
+pub(in crate::store) use value::FromColumn;
+pub(in crate::store) use value::{ColumnRef, Params, Type, Value, params, value};
 #[cfg(test)]
 pub(in crate::store) use writer::WriteTx;
 pub(in crate::store) use writer::{Listeners, Source, Writer, tell};
