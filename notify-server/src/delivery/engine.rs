@@ -194,12 +194,8 @@ impl EngineRun {
             self.shared.adoption_asked.store(true, Ordering::Release);
             return Err(error);
         }
-        if self.shared.standing.take_unread_asked() {
-            let heard = async {
-                self.take_unread().await?;
-                self.hear_of_cancellations().await
-            };
-            heard.await.inspect_err(|_| self.shared.standing.ask_for_unread())?;
+        if self.shared.standing.take_catch_up_asked() {
+            self.catch_up().await.inspect_err(|_| self.shared.standing.ask_to_catch_up())?;
         }
         // One instant for the whole look: what becomes due in the middle of it is seen as next.
         let now = self.shared.clock.now();
@@ -246,6 +242,12 @@ impl EngineRun {
         }
         self.backlog = adopted.dispatches.into();
         Ok(())
+    }
+
+    /// Looks up what others did, heard of or not.
+    async fn catch_up(&mut self) -> Result<(), StoreError> {
+        self.take_unread().await?;
+        self.hear_of_cancellations().await
     }
 
     /// Takes on dispatches that other servers made: each of them opens pages of all.

@@ -308,7 +308,7 @@ impl ChangeListener for Shared {
             | Change::Everything => {
                 if change == Change::Everything {
                     self.news.ask();
-                    self.standing.ask_for_unread();
+                    self.standing.ask_to_catch_up();
                     self.wake.notify_one();
                 }
                 for lane in self.lanes.lock().expect("no holder panics").values() {

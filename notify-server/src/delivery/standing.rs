@@ -25,8 +25,8 @@ pub(crate) struct Standing {
     tenure: AtomicU64,
     /// Servers alive, this one included.
     servers: AtomicU32,
-    /// Dispatches may be open that others made.
-    unread_asked: AtomicBool,
+    /// Others may have made dispatches, or canceled what is in hand here.
+    catch_up_asked: AtomicBool,
     renewed: Changes,
 }
 
@@ -37,7 +37,7 @@ impl Standing {
             alive_until: AtomicI64::new(if among_others { i64::MIN } else { i64::MAX }),
             tenure: AtomicU64::new(0),
             servers: AtomicU32::new(1),
-            unread_asked: AtomicBool::new(false),
+            catch_up_asked: AtomicBool::new(false),
             renewed: Changes::default(),
         }
     }
@@ -63,14 +63,14 @@ impl Standing {
         self.servers.load(Ordering::Acquire)
     }
 
-    /// Whether dispatches of others are to be looked up; asked once.
-    pub(crate) fn take_unread_asked(&self) -> bool {
-        self.unread_asked.swap(false, Ordering::AcqRel)
+    /// Whether what others did is to be looked up; asked once.
+    pub(crate) fn take_catch_up_asked(&self) -> bool {
+        self.catch_up_asked.swap(false, Ordering::AcqRel)
     }
 
-    /// Has them looked up.
-    pub(crate) fn ask_for_unread(&self) {
-        self.unread_asked.store(true, Ordering::Release);
+    /// Has it looked up.
+    pub(crate) fn ask_to_catch_up(&self) {
+        self.catch_up_asked.store(true, Ordering::Release);
     }
 
     /// A heartbeat came through; it is `now` at the latest.
@@ -81,7 +81,7 @@ impl Standing {
         }
         self.servers.store(others.servers.max(1), Ordering::Release);
         self.alive_until.store(until.as_ms(), Ordering::Release);
-        self.ask_for_unread();
+        self.ask_to_catch_up();
         self.renewed.tell();
     }
 }

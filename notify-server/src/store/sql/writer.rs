@@ -289,14 +289,11 @@ impl Work {
             return;
         }
         match self.attempt(&mut batch) {
-            Ok(mut changes) => {
-                if std::mem::take(&mut self.untold) {
-                    changes.push(Change::Everything);
-                }
+            Ok(changes) => {
                 tell(&self.listeners, &changes);
                 batch.into_iter().for_each(|job| job.answer(None));
                 if let Some(connection) = &self.connection {
-                    self.untold = !self.source.after_commit(connection, &changes);
+                    self.untold |= !self.source.after_commit(connection, &changes);
                 }
             }
             Err(cause) => {
@@ -344,12 +341,14 @@ impl Work {
         }
         reached(batch, Stage::Written);
         self.faults.at_commit()?;
-        let untold = std::mem::replace(&mut self.untold, true);
+        if std::mem::replace(&mut self.untold, true) {
+            changes.push(Change::Everything);
+        }
         connection.commit()?;
         self.commits.fetch_add(1, Ordering::Relaxed);
         reached(batch, Stage::Committed);
         self.faults.at_answer()?;
-        self.untold = untold;
+        self.untold = false;
         Ok(changes)
     }
 }
