@@ -35,7 +35,7 @@ use crate::providers::Providers;
 use crate::retention::{self, Keep};
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, RetentionMetrics};
 use crate::webhooks::{self, Webhooks};
 
 /// How often the last use of keys is written.
@@ -101,6 +101,7 @@ impl App {
         let config = Arc::new(config);
         let outbound = Outbound::new(config.allow_private_networks);
         let metrics = Arc::new(Metrics::default());
+        let retention = (Keep::of(&config), metrics.retention());
         let providers = stored_providers(&store, &master_key, (&clock, &outbound));
         let around = Surroundings {
             store: store.clone(),
@@ -143,7 +144,7 @@ impl App {
         let keyring = Keyring::new(&store);
         let front = Arc::new(Front::new(api, keyring.clone(), stopping.clone()));
         let serving = serving(front, limits(&config), tls, stopping);
-        let tasks = tasks(listener, &serving, &keyring, feeds, Keep::of(&config));
+        let tasks = tasks(listener, &serving, &keyring, feeds, retention);
         let grace = config.shutdown_grace.0;
         Ok(Self {
             address,
@@ -306,14 +307,14 @@ fn tasks(
     serving: &Arc<Serving>,
     keyring: &Arc<Keyring>,
     feeds: FeedWorker,
-    keep: Keep,
+    (keep, metrics): (Keep, RetentionMetrics),
 ) -> Vec<JoinHandle<()>> {
     let (store, clock) = (feeds.store.clone(), feeds.clock.clone());
     vec![
         tokio::spawn(api::serve(listener, serving.clone())),
         tokio::spawn(worker::run(feeds, serving.stopping.clone())),
         tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
-        tokio::spawn(retention::run(store, clock, keep, serving.stopping.clone())),
+        tokio::spawn(retention::run(store, clock, keep, metrics, serving.stopping.clone())),
     ]
 }
 

@@ -31,8 +31,20 @@ pub(crate) enum ChannelState {
     Stopped,
 }
 
+/// How deliveries to one push service, or one host of APNs, stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServiceState {
+    /// Its name; empty for all those that are not told apart.
+    pub(crate) service: Box<str>,
+    /// How they stand.
+    pub(crate) state: ChannelState,
+}
+
 /// Tells how deliveries stand.
 pub(crate) trait Channels: Send + Sync {
     /// How those of one application on one platform stand in this process.
     fn state(&self, app: AppNo, platform: Platform) -> ChannelState;
+
+    /// The push services, or hosts, of the platform to which nothing goes out now, by name.
+    fn closed_services(&self, app: AppNo, platform: Platform) -> Vec<ServiceState>;
 }

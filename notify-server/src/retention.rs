@@ -10,6 +10,7 @@ use crate::causes::with_causes;
 use crate::clock::SharedClock;
 use crate::config::Config;
 use crate::store::{Deleted, Over, REPLAY_KEPT_MS, SharedStore, StoreError};
+use crate::telemetry::RetentionMetrics;
 
 /// How often something is looked for that is over, in milliseconds.
 const LOOK_EVERY_MS: i64 = 3_600_000;
@@ -25,6 +26,7 @@ pub(crate) struct Keep {
     notifications_days: u32,
     outcomes_days: u32,
     events_days: u32,
+    anonymous_devices_days: u32,
 }
 
 impl Keep {
@@ -33,6 +35,7 @@ impl Keep {
             notifications_days: config.keep_notifications_days,
             outcomes_days: config.keep_outcomes_days,
             events_days: config.keep_events_days,
+            anonymous_devices_days: config.keep_anonymous_devices_days,
         }
     }
 
@@ -43,6 +46,8 @@ impl Keep {
             outcomes_before: before(self.outcomes_days),
             events_before: before(self.events_days),
             notifications_before: before(self.notifications_days),
+            anonymous_before: before(self.anonymous_devices_days),
+            at: now,
         }
     }
 }
@@ -53,6 +58,7 @@ pub(crate) async fn run(
     store: SharedStore,
     clock: SharedClock,
     keep: Keep,
+    metrics: RetentionMetrics,
     stopping: CancellationToken,
 ) {
     loop {
@@ -60,6 +66,7 @@ pub(crate) async fn run(
         let now = clock.now();
         let next_ms = match delete_all(&store, keep.over_at(now), &stopping).await {
             Ok(deleted) => {
+                metrics.anonymous_devices_removed(deleted.anonymous_devices);
                 tell(deleted);
                 LOOK_EVERY_MS
             }
@@ -90,6 +97,7 @@ async fn delete_all(
         sum.outcomes += step.outcomes;
         sum.events += step.events;
         sum.notifications += step.notifications;
+        sum.anonymous_devices += step.anonymous_devices;
         if !step.more {
             return Ok(sum);
         }
@@ -101,9 +109,16 @@ async fn delete_all(
 }
 
 fn tell(deleted: Deleted) {
-    let Deleted { answers, outcomes, events, notifications, more: _ } = deleted;
-    if outcomes + events + notifications > 0 {
-        tracing::info!(answers, outcomes, events, notifications, "deleted what is over");
+    let Deleted { answers, outcomes, events, notifications, anonymous_devices, more: _ } = deleted;
+    if outcomes + events + notifications + anonymous_devices > 0 {
+        tracing::info!(
+            answers,
+            outcomes,
+            events,
+            notifications,
+            anonymous_devices,
+            "deleted expired data"
+        );
     }
 }
 
@@ -114,12 +129,19 @@ mod tests {
     #[test]
     fn days_count_back_from_now_and_none_is_for_ever() {
         let now = Timestamp(1_780_000_000_000);
-        let keep = Keep { notifications_days: 90, outcomes_days: 1, events_days: 0 };
+        let keep = Keep {
+            notifications_days: 90,
+            outcomes_days: 1,
+            events_days: 0,
+            anonymous_devices_days: 7,
+        };
         let expected = Over {
             answers_before: Timestamp(1_779_913_600_000),
             outcomes_before: Some(Timestamp(1_779_913_600_000)),
             events_before: None,
             notifications_before: Some(Timestamp(1_772_224_000_000)),
+            anonymous_before: Some(Timestamp(1_779_395_200_000)),
+            at: now,
         };
         assert_eq!(keep.over_at(now), expected);
     }

@@ -135,6 +135,10 @@ fn channel(channel: &Value) -> String {
     if !channel["until"].is_null() {
         text.push_str(&format!(" until {}", shown(channel.get("until"), Kind::Time)));
     }
+    let services = channel["services"].as_array().into_iter().flatten();
+    for service in services {
+        text.push_str(&format!("\n{} {}", plain(service.get("service")), self::channel(service)));
+    }
     text
 }
 

@@ -63,6 +63,25 @@ pub struct ChannelView {
     pub reason: Option<String>,
     /// When it is over, or the next one is tried as a probe; null where no instant is known.
     pub until: Option<Timestamp>,
+    /// Push services, or hosts of APNs, to which alone nothing goes out, by name; empty where there is
+    /// none. The other services of the provider are not affected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServiceView>,
+}
+
+/// How deliveries to one push service, or one host of APNs, stand, and until when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ServiceView {
+    /// Origin of the push service, or environment of APNs. `other` are all those beyond the number of
+    /// services that are told apart.
+    pub service: String,
+    /// Why they wait.
+    pub state: ChannelWord,
+    /// The service's word where they are held; null while a probe is out.
+    pub reason: Option<String>,
+    /// When it is over, or the next one is tried as a probe; null where no instant is known.
+    pub until: Option<Timestamp>,
 }
 
 /// Answer of `GET /admin/v1/diagnostics`.

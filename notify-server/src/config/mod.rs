@@ -92,6 +92,9 @@ pub struct Config {
     pub keep_outcomes_days: u32,
     /// Days that events device by device are kept after it; 0 is for ever.
     pub keep_events_days: u32,
+    /// Days that a browser that subscribed without an API key is kept before it has taken a message,
+    /// counted from its last visit; 0 is for ever.
+    pub keep_anonymous_devices_days: u32,
     /// File of the master key; `master.key` in the data folder by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master_key_file: Option<PathBuf>,
@@ -135,6 +138,7 @@ impl Default for Config {
             keep_notifications_days: 90,
             keep_outcomes_days: 30,
             keep_events_days: 90,
+            keep_anonymous_devices_days: 7,
             master_key_file: None,
             log: "info".to_owned(),
             log_format: LogFormat::Text,

@@ -119,6 +119,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "DAYS",
         "How long is kept what each device did; the counts stay; 0 is for ever",
     ),
+    count(
+        "keep-anonymous-devices-days",
+        "DAYS",
+        "How long a browser that subscribed without an API key is kept before it has taken a message, \
+         counted from its last visit; 0 is for ever",
+    ),
     text("master-key-file", "FILE", "Master key file; master.key in the data folder by default"),
     text("log", "FILTER", "What is logged, such as info or notify_server=debug"),
     text("log-format", "text|json", "Form of the log, which goes to standard error"),

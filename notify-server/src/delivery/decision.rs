@@ -63,9 +63,11 @@ pub struct Attempted {
     pub first_attempt_at: Timestamp,
     /// Earlier attempts with an unknown outcome.
     pub unknown_outcomes: u16,
-    /// How often in a row the service behind the address refused our credentials, this answer
-    /// included.
+    /// How often in a row the service behind the address refused our credentials at addresses that
+    /// took a message before, this answer included; 0 where this address never took one.
     pub service_refusals: u16,
+    /// Whether the same credentials got a message through at the same service since the first attempt.
+    pub gets_through: bool,
     /// When the notification expires; `None`: one try only (B19).
     pub expires_at: Option<Timestamp>,
     /// Now.
@@ -139,7 +141,8 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
             Next::End { settled: Settled::Failed, reason: Some(reason) }
         }
         Answer::Config { reason } => Next::Hold { reason, scope: Scope::Provider },
-        // One alone may be a subscription made with another key, in numbers they are ours (B40).
+        // One alone may be a subscription made with another key. Many in a row, of addresses that took
+        // messages before, are about our key or our clock (B40).
         Answer::ServiceRefused { reason }
             if past.service_refusals >= policy.service_refusals_max =>
         {
@@ -158,13 +161,22 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
             retry(reason, after, unknown_outcomes, past, policy)
         }
         Answer::Moved { to } => moved(to, past, policy),
+        // The key gets through, and this address still refuses it: the address is at fault.
+        Answer::ServiceRefused { reason } if is_last(past, policy) && past.gets_through => {
+            Next::Disable { reason, since: None }
+        }
         Answer::Unknown { reason } | Answer::ServiceRefused { reason } => {
-            if past.attempts_before.saturating_add(1) >= policy.unknown_attempts_max {
+            if is_last(past, policy) {
                 return Next::End { settled: Settled::Failed, reason: Some(reason) };
             }
             retry(reason, None, past.unknown_outcomes, past, policy)
         }
     }
+}
+
+/// Whether this was the last attempt that may end in an answer that says nothing known.
+fn is_last(past: &Attempted, policy: &RetryPolicy) -> bool {
+    past.attempts_before.saturating_add(1) >= policy.unknown_attempts_max
 }
 
 /// Whether a repeat carries an identity by which the platform shows it once (B36).

@@ -142,6 +142,49 @@ impl Gate {
         self.look(&self.lock(), now).0
     }
 
+    /// When the next delivery that is admitted goes out as a probe; `None`: it goes as usual.
+    pub(crate) fn probe_due_at(&self) -> Option<Timestamp> {
+        match *self.lock() {
+            GateState::Held { probe_at: due_at, .. }
+            | GateState::Failing { probe_at: due_at }
+            | GateState::Probing { until: due_at, .. } => Some(due_at),
+            GateState::Open
+            | GateState::Paused { .. }
+            | GateState::Doubted
+            | GateState::Stopped => None,
+        }
+    }
+
+    /// A probe of the credentials went to an address that is no evidence of them, and was refused: the
+    /// provider stays held.
+    pub(crate) fn probe_refused(&self, reason: &Reason, now: Timestamp) {
+        let probe_at = now.plus_ms(self.probe_every_ms);
+        self.change(|state| {
+            matches!(state, GateState::Probing { credentials: true, .. })
+                .then(|| GateState::Held { reason: reason.clone(), probe_at })
+        });
+    }
+
+    /// The provider answered something that shows that it is up, and nothing about our credentials: one
+    /// that was out of reach is open, and one that is probed waits for the next probe.
+    pub(crate) fn reached(&self, now: Timestamp) {
+        self.failures_in_a_row.store(0, Ordering::Release);
+        self.change(|state| match state {
+            GateState::Probing { credentials: true, .. } => {
+                Some(GateState::Probing { until: now, credentials: true })
+            }
+            GateState::Probing { credentials: false, .. } | GateState::Failing { .. } => {
+                self.pauses_in_a_row.store(0, Ordering::Release);
+                Some(GateState::Open)
+            }
+            GateState::Open
+            | GateState::Doubted
+            | GateState::Paused { .. }
+            | GateState::Held { .. }
+            | GateState::Stopped => None,
+        });
+    }
+
     fn look(&self, state: &GateState, now: Timestamp) -> (Admission, Option<GateState>) {
         let probe = |credentials| {
             let until = now.plus_ms(self.probe_every_ms);

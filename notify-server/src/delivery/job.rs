@@ -12,7 +12,7 @@ use notify_core::{
 };
 
 use self::render::Rendered;
-use super::lane::{Lane, Service};
+use super::lane::{Candidate, Lane, Service};
 use super::shared::Shared;
 use crate::providers::{Address, SharedProvider, service_of};
 use crate::store::{
@@ -178,18 +178,28 @@ impl Job {
             Platform::Ios => device.ios_env.as_str().into(),
             Platform::Android | Platform::FbMessenger | Platform::ChatApp => return None,
         };
-        Some(lane.services.of(&name))
+        Some(lane.services.of(&name, device.trust))
     }
 
     /// How many streams the service behind a device takes; `None` where that is the provider's.
-    pub(crate) fn service_slots(
-        &self,
-        provider: &SharedProvider,
-        device: &AudienceDevice,
-    ) -> Option<usize> {
+    fn service_slots(&self, provider: &SharedProvider, device: &AudienceDevice) -> Option<usize> {
         match self.dispatch.platform {
             Platform::Web => provider.service_slots(device.address.as_deref()?),
             Platform::Android | Platform::Ios | Platform::FbMessenger | Platform::ChatApp => None,
+        }
+    }
+
+    /// A device as the service behind it sees it.
+    pub(crate) fn candidate(
+        &self,
+        lane: &Lane,
+        provider: &SharedProvider,
+        device: &AudienceDevice,
+    ) -> Candidate {
+        Candidate {
+            trust: device.trust,
+            service_slots: self.service_slots(provider, device),
+            lane_slots: lane.slots_max(),
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) use hand::Hand;
 pub(crate) use hearing::Received;
 pub(crate) use purge::Death;
 pub(crate) use run::LaneRun;
-pub(crate) use services::{InService, Service};
+pub(crate) use services::{Candidate, InService, Service};
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

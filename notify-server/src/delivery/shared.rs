@@ -20,7 +20,7 @@ use super::slots::Slots;
 use super::standing::Standing;
 use super::stop::StopSign;
 use crate::causes::with_causes;
-use crate::channel::{ChannelState, Channels};
+use crate::channel::{ChannelState, Channels, ServiceState};
 use crate::clock::SharedClock;
 use crate::providers::SharedProvider;
 use crate::store::{
@@ -244,6 +244,10 @@ impl Shared {
         }
     }
 
+    fn lane_of(&self, app: AppNo, platform: Platform) -> Option<Arc<Lane>> {
+        self.lanes.lock().expect("no holder panics").get(&(app, platform)).cloned()
+    }
+
     /// How many cancellations there were.
     pub(crate) fn cancellations(&self) -> u64 {
         self.cancellations.load(Ordering::Acquire)
@@ -271,25 +275,37 @@ impl Shared {
 
 impl Channels for Shared {
     fn state(&self, app: AppNo, platform: Platform) -> ChannelState {
-        let lane = self.lanes.lock().expect("no holder panics").get(&(app, platform)).cloned();
         let now = self.clock.now();
-        match lane.map(|lane| lane.gate.state()) {
-            Some(GateState::Paused { until }) if now < until => ChannelState::Throttled { until },
-            Some(GateState::Held { reason, probe_at }) => {
-                ChannelState::Held { reason: Some(reason.into_owned()), probe_at }
-            }
-            Some(GateState::Probing { until, credentials: true }) => {
-                ChannelState::Held { reason: None, probe_at: until }
-            }
-            Some(
-                GateState::Failing { probe_at }
-                | GateState::Probing { until: probe_at, credentials: false },
-            ) => ChannelState::Unreachable { probe_at },
-            Some(GateState::Stopped) => ChannelState::Stopped,
-            Some(GateState::Paused { .. } | GateState::Open | GateState::Doubted) | None => {
-                ChannelState::Open
-            }
+        self.lane_of(app, platform)
+            .map_or(ChannelState::Open, |lane| channel_state(lane.gate.state(), now))
+    }
+
+    fn closed_services(&self, app: AppNo, platform: Platform) -> Vec<ServiceState> {
+        let now = self.clock.now();
+        let states = self.lane_of(app, platform).map(|lane| lane.services.states());
+        let states = states.into_iter().flatten();
+        states
+            .map(|(service, state)| ServiceState { service, state: channel_state(state, now) })
+            .filter(|service| service.state != ChannelState::Open)
+            .collect()
+    }
+}
+
+fn channel_state(state: GateState, now: Timestamp) -> ChannelState {
+    match state {
+        GateState::Paused { until } if now < until => ChannelState::Throttled { until },
+        GateState::Held { reason, probe_at } => {
+            ChannelState::Held { reason: Some(reason.into_owned()), probe_at }
         }
+        GateState::Probing { until, credentials: true } => {
+            ChannelState::Held { reason: None, probe_at: until }
+        }
+        GateState::Failing { probe_at }
+        | GateState::Probing { until: probe_at, credentials: false } => {
+            ChannelState::Unreachable { probe_at }
+        }
+        GateState::Stopped => ChannelState::Stopped,
+        GateState::Paused { .. } | GateState::Open | GateState::Doubted => ChannelState::Open,
     }
 }
 

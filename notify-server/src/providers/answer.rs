@@ -50,9 +50,9 @@ pub enum Answer {
         /// The provider's word.
         reason: Reason,
     },
-    /// The push service of this address refuses our credentials for it. One alone may be a
-    /// subscription made with another key; many in a row are our key or our clock, and hold this
-    /// service alone (B40).
+    /// The push service refuses this address: it may belong to another key, or be made up, or our key
+    /// or clock may be wrong. Many in a row, of addresses that took messages before, are about us and
+    /// hold this service alone (B40).
     ServiceRefused {
         /// The provider's word.
         reason: Reason,

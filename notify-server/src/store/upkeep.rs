@@ -50,6 +50,11 @@ pub struct Over {
     pub events_before: Option<Timestamp>,
     /// Notifications that ended before, with all that hangs on them; their ids are free again.
     pub notifications_before: Option<Timestamp>,
+    /// Devices that a browser registered without an API key, that took no message yet and were last
+    /// seen before.
+    pub anonymous_before: Option<Timestamp>,
+    /// Now.
+    pub at: Timestamp,
 }
 
 /// What one step of [`UpkeepStore::delete_over`] deleted.
@@ -63,6 +68,8 @@ pub struct Deleted {
     pub events: u64,
     /// Notifications that are gone now.
     pub notifications: u64,
+    /// Anonymous devices that are gone now.
+    pub anonymous_devices: u64,
     /// Whether there is more.
     pub more: bool,
 }

@@ -13,6 +13,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::delivery::DeliveryMetrics;
 use super::exposition::Form;
 use super::feeds::FeedMetrics;
+use super::retention::RetentionMetrics;
 use super::sample::{Gauges, Sample};
 use super::webhooks::WebhookMetrics;
 
@@ -44,6 +45,7 @@ pub(crate) struct Metrics {
     delivery: DeliveryMetrics,
     webhooks: WebhookMetrics,
     feeds: FeedMetrics,
+    retention: RetentionMetrics,
     gauges: Gauges,
 }
 
@@ -68,10 +70,22 @@ impl Default for Metrics {
         webhooks.register(&mut registry);
         let feeds = FeedMetrics::default();
         feeds.register(&mut registry);
+        let retention = RetentionMetrics::default();
+        retention.register(&mut registry);
         let gauges = Gauges::default();
         gauges.register(&mut registry);
         let registry = Mutex::new(registry);
-        Self { registry, requests, durations, accepted, delivery, webhooks, feeds, gauges }
+        Self {
+            registry,
+            requests,
+            durations,
+            accepted,
+            delivery,
+            webhooks,
+            feeds,
+            retention,
+            gauges,
+        }
     }
 }
 
@@ -92,6 +106,12 @@ impl Metrics {
     #[must_use]
     pub(crate) fn feeds(&self) -> FeedMetrics {
         self.feeds.clone()
+    }
+
+    /// What retention counts.
+    #[must_use]
+    pub(crate) fn retention(&self) -> RetentionMetrics {
+        self.retention.clone()
     }
 
     /// Everything, with what was just looked up.

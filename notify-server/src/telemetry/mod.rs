@@ -9,6 +9,7 @@ mod log;
 mod masked;
 mod metrics;
 mod reason;
+mod retention;
 mod sample;
 mod webhooks;
 
@@ -18,5 +19,6 @@ pub(crate) use feeds::{FeedMetrics, FeedResult};
 pub(crate) use log::start_log;
 pub(crate) use masked::masked;
 pub(crate) use metrics::Metrics;
+pub(crate) use retention::RetentionMetrics;
 pub(crate) use sample::{Pause, QueueSample, Sample};
 pub(crate) use webhooks::WebhookMetrics;

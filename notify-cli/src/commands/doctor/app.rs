@@ -29,6 +29,7 @@ pub(super) async fn look(notify: &Client, app: &App, report: &mut Report) {
     }
     for told in &diagnostics.channels {
         report.add(channel::standing(&app.name, told));
+        report.extend(channel::services(&app.name, told));
     }
     for provider in &providers {
         look_at_provider(notify, app, (provider, &diagnostics), report).await;

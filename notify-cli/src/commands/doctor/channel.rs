@@ -1,6 +1,8 @@
 //! Whether deliveries go out: good credentials do not let go what is stopped or held.
 
-use notify_client::notify_core::{App, AppStatus, ChannelDiagnostics, ChannelWord, Timestamp};
+use notify_client::notify_core::{
+    App, AppStatus, ChannelDiagnostics, ChannelWord, ServiceView, Timestamp,
+};
 
 use super::{mend, report::Finding};
 
@@ -67,6 +69,44 @@ pub(super) fn standing(app: &str, told: &ChannelDiagnostics) -> Finding {
     }
 }
 
+/// The push services of a provider that get nothing while the others do.
+pub(super) fn services(app: &str, diagnosed: &ChannelDiagnostics) -> Vec<Finding> {
+    let provider = diagnosed.provider;
+    let about = format!("{app} {provider}");
+    let finding = |service: &ServiceView| {
+        let name = &service.service;
+        let until = service.until.map(time);
+        let until = until.as_deref().unwrap_or("an unknown time");
+        let resume = format!("`notify providers resume {provider} --app '{app}'`");
+        match service.state {
+            ChannelWord::Held => {
+                let reason = service.reason.as_deref().unwrap_or("a probe is in flight");
+                let detail = format!(
+                    "{name} refuses the server's credentials ({reason}): its deliveries are held; \
+                     next probe at {until}"
+                );
+                let remedy = format!("{}; then {resume}", mend::of_credentials(provider));
+                Finding::bad("service", &about, detail).mend(remedy)
+            }
+            ChannelWord::Throttled => {
+                let detail =
+                    format!("{name} asked to slow down: its deliveries wait until {until}");
+                Finding::warning("service", &about, detail)
+                    .mend("nothing to do; if it stays so, set a smaller rate_per_second")
+            }
+            ChannelWord::Unreachable | ChannelWord::Stopped | ChannelWord::Open => {
+                let detail = format!(
+                    "{name} cannot be reached, or every request fails: its deliveries wait; next \
+                     probe at {until}"
+                );
+                Finding::warning("service", &about, detail)
+                    .mend("they resume on their own; if not, check that the server reaches it")
+            }
+        }
+    };
+    diagnosed.channel.services.iter().map(finding).collect()
+}
+
 fn time(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(at.as_ms())
         .map_or_else(|_| at.to_string(), |at| format!("{at:.0}"))
@@ -83,6 +123,7 @@ mod tests {
             state,
             reason: reason.map(str::to_owned),
             until: Some(Timestamp(1_767_323_045_678)),
+            services: vec![],
         };
         let provider = ProviderKind::Apns;
         let told = ChannelDiagnostics { provider, configured, devices: 12, channel };
@@ -90,6 +131,47 @@ mod tests {
         let detail = finding.detail().to_owned();
         assert_eq!(finding.mended().is_some(), state != ChannelWord::Open || !configured);
         (finding.is_ok(), detail)
+    }
+
+    #[test]
+    fn a_service_that_gets_nothing_has_a_finding_of_its_own() {
+        let until = Some(Timestamp(1_767_323_045_678));
+        let service = |state, reason: Option<&str>| ServiceView {
+            service: "https://push.example".to_owned(),
+            state,
+            reason: reason.map(str::to_owned),
+            until,
+        };
+        let services = vec![
+            service(ChannelWord::Held, Some("http_403")),
+            service(ChannelWord::Throttled, None),
+            service(ChannelWord::Unreachable, None),
+        ];
+        let channel = ChannelView { state: ChannelWord::Open, reason: None, until: None, services };
+        let provider = ProviderKind::WebPush;
+        let diagnosed = ChannelDiagnostics { provider, configured: true, devices: 12, channel };
+        let findings = super::services("Shop", &diagnosed);
+        let shown: Vec<_> =
+            findings.iter().map(|finding| (finding.is_ok(), finding.detail().to_owned())).collect();
+        let (name, at) = ("https://push.example", "2026-01-02T03:04:05Z");
+        let expected = [
+            (
+                false,
+                format!(
+                    "{name} refuses the server's credentials (http_403): its deliveries are held; \
+                     next probe at {at}"
+                ),
+            ),
+            (true, format!("warning: {name} asked to slow down: its deliveries wait until {at}")),
+            (
+                true,
+                format!(
+                    "warning: {name} cannot be reached, or every request fails: its deliveries \
+                     wait; next probe at {at}"
+                ),
+            ),
+        ];
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -62,8 +62,8 @@ impl Report {
     }
 
     /// Adds what was found, if something was.
-    pub(super) fn extend(&mut self, finding: Option<Finding>) {
-        self.checks.extend(finding);
+    pub(super) fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        self.checks.extend(findings);
     }
 
     pub(super) fn failed(&self) -> usize {

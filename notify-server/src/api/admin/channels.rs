@@ -1,10 +1,13 @@
 //! How deliveries through the providers of an application stand, for administrators.
 
-use notify_core::{ChannelView, ChannelWord, Platform};
+use notify_core::{ChannelView, ChannelWord, Platform, ServiceView, Timestamp};
 
 use crate::api::Api;
-use crate::channel::ChannelState;
+use crate::channel::{ChannelState, ServiceState};
 use crate::store::{AppNo, StoreError};
+
+/// Name of the services that are not told apart.
+const OTHER_SERVICES: &str = "other";
 
 /// How deliveries of an application on a platform stand. What the guard stopped before the server
 /// started is known to the engine once it has something to deliver there, to the store at once.
@@ -19,25 +22,34 @@ pub(super) async fn standing(
         }
         state => state,
     };
-    Ok(shown(state))
+    let services = api.channels.closed_services(app, platform);
+    Ok(view(state, services))
 }
 
-fn shown(state: ChannelState) -> ChannelView {
-    let view = |state, reason, until| ChannelView { state, reason, until };
+fn view(state: ChannelState, services: Vec<ServiceState>) -> ChannelView {
+    let (state, reason, until) = parts(state);
+    let services = services.into_iter().map(service).collect();
+    ChannelView { state, reason, until, services }
+}
+
+fn service(closed: ServiceState) -> ServiceView {
+    let (state, reason, until) = parts(closed.state);
+    let service = if closed.service.is_empty() { OTHER_SERVICES } else { &*closed.service };
+    ServiceView { service: service.to_owned(), state, reason, until }
+}
+
+fn parts(state: ChannelState) -> (ChannelWord, Option<String>, Option<Timestamp>) {
     match state {
-        ChannelState::Open => view(ChannelWord::Open, None, None),
-        ChannelState::Throttled { until } => view(ChannelWord::Throttled, None, Some(until)),
-        ChannelState::Unreachable { probe_at } => {
-            view(ChannelWord::Unreachable, None, Some(probe_at))
-        }
-        ChannelState::Held { reason, probe_at } => view(ChannelWord::Held, reason, Some(probe_at)),
-        ChannelState::Stopped => view(ChannelWord::Stopped, None, None),
+        ChannelState::Open => (ChannelWord::Open, None, None),
+        ChannelState::Throttled { until } => (ChannelWord::Throttled, None, Some(until)),
+        ChannelState::Unreachable { probe_at } => (ChannelWord::Unreachable, None, Some(probe_at)),
+        ChannelState::Held { reason, probe_at } => (ChannelWord::Held, reason, Some(probe_at)),
+        ChannelState::Stopped => (ChannelWord::Stopped, None, None),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use notify_core::Timestamp;
     use serde_json::json;
 
     use super::*;
@@ -57,8 +69,24 @@ mod tests {
             (held(None), "held", json!(null), json!(9_000)),
             (ChannelState::Stopped, "stopped", json!(null), json!(null)),
         ] {
-            let told = serde_json::to_value(shown(state)).unwrap();
+            let told = serde_json::to_value(view(state, vec![])).unwrap();
             assert_eq!(told, json!({"state": word, "reason": reason, "until": until}));
         }
+    }
+
+    #[test]
+    fn closed_services_are_listed_beside_an_open_channel() {
+        let until = Timestamp(9_000);
+        let held = ChannelState::Held { reason: Some("http_403".to_owned()), probe_at: until };
+        let services = vec![
+            ServiceState { service: "".into(), state: ChannelState::Throttled { until } },
+            ServiceState { service: "https://a.example".into(), state: held },
+        ];
+        let shown = serde_json::to_value(view(ChannelState::Open, services)).unwrap();
+        let expected = json!({"state": "open", "reason": null, "until": null, "services": [
+            {"service": "other", "state": "throttled", "reason": null, "until": 9_000},
+            {"service": "https://a.example", "state": "held", "reason": "http_403", "until": 9_000},
+        ]});
+        assert_eq!(shown, expected);
     }
 }

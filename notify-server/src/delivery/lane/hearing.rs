@@ -1,6 +1,6 @@
 //! What answers say of the provider as a whole, or of the service behind an address.
 
-use notify_core::{IosEnv, Timestamp};
+use notify_core::{IosEnv, Platform, Timestamp};
 
 use super::Lane;
 use super::purge::Death;
@@ -8,7 +8,7 @@ use super::services::Service;
 use crate::delivery::decision::{Attempted, Next, decide};
 use crate::delivery::gate::Refusal;
 use crate::providers::{Answer, Certainty, Reason, Scope};
-use crate::store::DeviceKey;
+use crate::store::{AddressTrust, DeviceKey};
 
 /// What was learned from one answer beside its delivery.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,6 +36,8 @@ pub(crate) struct Received<'a> {
     /// What lies behind the address.
     pub(crate) service: Option<&'a Service>,
     pub(crate) env: IosEnv,
+    /// What the answer says about our credentials.
+    pub(crate) trust: AddressTrust,
     /// Version of the provider that was asked.
     pub(crate) version: u64,
 }
@@ -44,12 +46,61 @@ impl Lane {
     /// Takes note of an answer, and decides what comes of its delivery: what it has been through is
     /// told by `past`, to which the service's refusals are added.
     pub(crate) fn judge(&self, received: Received<'_>, past: Attempted) -> (Next, Learned) {
-        let Received { answer, key, service, env, version } = received;
+        let Received { answer, key, service, env, trust, version } = received;
         let answer = self.narrowed(answer, key, version);
-        let learned = self.learn(&answer, (service, env), version, past.now);
-        let past = Attempted { service_refusals: learned.service_refusals, ..past };
+        let answer = match service {
+            Some(service) if version == self.provider_version() => {
+                self.attributed(answer, service, trust, past.now)
+            }
+            Some(_) | None => answer,
+        };
+        let learned = self.learn(&answer, (service, env, trust), version, past.now);
+        let past = Attempted {
+            service_refusals: learned.service_refusals,
+            gets_through: service.is_some_and(|service| {
+                service.gets_through(trust, past.first_attempt_at, past.now)
+            }),
+            ..past
+        };
         let next = decide(answer, &past, &self.shared.config.retry);
         (self.doubted(next, &past, service, version), learned)
+    }
+
+    /// An answer with the scope that its address can vouch for. What anybody could have registered
+    /// neither counts for the guard nor slows its service down for long.
+    fn attributed(
+        &self,
+        answer: Answer,
+        service: &Service,
+        trust: AddressTrust,
+        now: Timestamp,
+    ) -> Answer {
+        match (answer, trust) {
+            (
+                Answer::TokenDead { reason, ambiguous: true, since },
+                AddressTrust::Anonymous | AddressTrust::Unverified,
+            ) if self.platform == Platform::Web => {
+                if service.believes_death() {
+                    Answer::TokenDead { reason, ambiguous: false, since }
+                } else {
+                    Answer::ServiceRefused { reason }
+                }
+            }
+            (
+                Answer::Throttle { reason, after, scope: Scope::Service },
+                AddressTrust::Unverified,
+            ) => {
+                if !service.works(now) {
+                    let policy = &self.shared.config.retry;
+                    let pause_ms = after.map_or(policy.throttle_ms, |after| {
+                        i64::try_from(after.as_millis()).unwrap_or(i64::MAX)
+                    });
+                    service.gate.pause(now.plus_ms(pause_ms.min(policy.throttle_ms)));
+                }
+                Answer::Throttle { reason, after, scope: Scope::Address }
+            }
+            (answer, _) => answer,
+        }
     }
 
     /// An answer as it is meant: one that asks an address to slow down which was asked before, while
@@ -85,7 +136,7 @@ impl Lane {
     fn learn(
         &self,
         answer: &Answer,
-        (service, env): (Option<&Service>, IosEnv),
+        (service, env, trust): (Option<&Service>, IosEnv, AddressTrust),
         version: u64,
         now: Timestamp,
     ) -> Learned {
@@ -102,19 +153,30 @@ impl Lane {
         match answer {
             // The decision about it holds the gate.
             Answer::Config { .. } => {}
-            Answer::ServiceRefused { .. } => {
-                learned.service_refusals = service.map_or(0, Service::refused);
-            }
+            Answer::ServiceRefused { reason } => match service {
+                Some(service) if trust.is_verified() => {
+                    learned.service_refusals = service.refused();
+                }
+                Some(service) => service.gate.probe_refused(reason, now),
+                None => {}
+            },
             Answer::Retry { outcome, reason, .. } => self.failed(*outcome, reason, service, now),
-            Answer::Delivered { .. }
-            | Answer::TokenDead { .. }
+            Answer::Delivered { .. } => {
+                if let Some(service) = service {
+                    service.delivered(now);
+                }
+                self.gate.answered();
+            }
+            Answer::TokenDead { .. }
             | Answer::Throttle { .. }
             | Answer::Moved { .. }
             | Answer::BadMessage { .. }
             | Answer::Policy { .. }
             | Answer::Unknown { .. } => {
-                if let Some(service) = service {
-                    service.answered();
+                match service {
+                    Some(service) if trust.is_verified() => service.answered(),
+                    Some(service) => service.gate.reached(now),
+                    None => {}
                 }
                 self.gate.answered();
             }
@@ -161,6 +223,11 @@ impl Lane {
         service: Option<&Service>,
         now: Timestamp,
     ) {
+        if outcome == Certainty::Unknown
+            && let Some(service) = service
+        {
+            service.timed_out();
+        }
         let gate = service.map_or(&self.gate, |service| &service.gate);
         if gate.failed(outcome, now) {
             tracing::warn!(

@@ -3,19 +3,35 @@
 //! no others (B40).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use notify_core::{Platform, Timestamp};
 
 use crate::delivery::gate::{Admission, Gate, GateState, Others};
 use crate::delivery::news::News;
-use crate::store::AppNo;
+use crate::store::{AddressTrust, AppNo};
 use crate::telemetry::Pause;
 
 /// Most services that a lane tells apart: subscriptions name them, and anybody may subscribe.
 /// Further ones share one gate.
 const SERVICES_MAX: usize = 64;
+/// The same for services behind an address that took a message before, so that strangers who name many
+/// services leave room for these.
+const VERIFIED_SERVICES_MAX: usize = 2 * SERVICES_MAX;
+/// How long the probe of a service waits for an address that took a message before, in milliseconds.
+const UNVERIFIED_PROBES_AFTER_MS: i64 = 5_000;
+/// Most deaths in a row at one service, of addresses that are no evidence, that are believed while
+/// nothing gets through there: beyond it the service itself may be at fault.
+const DEATHS_IN_A_ROW_MAX: u32 = 20;
+/// How long after a message got through a service counts as working, in milliseconds.
+const WORKS_FOR_MS: i64 = 60_000;
+/// How long after a message got through a refusal of an address that never took one counts as the
+/// address's own fault, in milliseconds.
+const GETS_THROUGH_FOR_MS: i64 = 300_000;
+/// Part of a lane's streams that services together may use that have not taken a message lately: those
+/// that accept connections and never answer leave the others theirs.
+const UNTESTED_STREAMS_PART: usize = 4;
 
 /// The services behind a lane.
 pub(crate) struct Services {
@@ -23,23 +39,44 @@ pub(crate) struct Services {
     probe_every_ms: i64,
     /// The other servers, where there may be some.
     among: Option<(Arc<News>, (AppNo, Platform))>,
+    /// Streams in flight at services that were untested when the stream began.
+    untested: Arc<AtomicUsize>,
 }
 
 /// One of them.
 pub(crate) struct Service {
     pub(crate) gate: Gate,
     in_flight: AtomicUsize,
+    /// Refusals of our credentials in a row, at addresses that took messages before.
     refusals_in_a_row: AtomicU16,
+    /// Deaths in a row of addresses that are no evidence.
+    deaths_in_a_row: AtomicU32,
+    /// When a message last got through, in unix milliseconds; `i64::MIN`: not since the provider changed.
+    delivered_at: AtomicI64,
+    /// Whether it took a message, and timed out on none since.
+    is_tested: AtomicBool,
+    untested: Arc<AtomicUsize>,
+}
+
+/// A device that waits for a stream of a service.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate {
+    /// What its answer will say about the credentials.
+    pub(crate) trust: AddressTrust,
+    /// How many streams the service takes; `None`: the lane alone limits them.
+    pub(crate) service_slots: Option<usize>,
+    /// How many streams the lane has.
+    pub(crate) lane_slots: usize,
 }
 
 impl Services {
     pub(crate) fn new(probe_every_ms: i64, among: Option<(Arc<News>, (AppNo, Platform))>) -> Self {
-        Self { known: Mutex::default(), probe_every_ms, among }
+        Self { known: Mutex::default(), probe_every_ms, among, untested: Arc::default() }
     }
 
     /// The service of that name, unless it has to share one with others.
     pub(super) fn known(&self, name: &str) -> Option<Arc<Service>> {
-        let service = self.of(name);
+        let service = self.of(name, AddressTrust::Unverified);
         let known = self.known.lock().expect("no holder of the services panics");
         known.contains_key(name).then_some(service)
     }
@@ -51,8 +88,8 @@ impl Services {
         named.map(|(name, service)| (name.clone(), service.clone())).collect()
     }
 
-    /// The service of that name.
-    pub(crate) fn of(&self, name: &str) -> Arc<Service> {
+    /// The service of that name, behind an address of that trust.
+    pub(crate) fn of(&self, name: &str, trust: AddressTrust) -> Arc<Service> {
         let mut known = self.known.lock().expect("no holder of the services panics");
         if let Some(service) = known.get(name) {
             return service.clone();
@@ -61,7 +98,8 @@ impl Services {
             // Anybody may name one: those of which nothing is to be remembered make room.
             known.retain(|_, service| Arc::strong_count(service) > 1 || service.is_remembered());
         }
-        let name = if known.len() < SERVICES_MAX { name } else { "" };
+        let most = if trust.is_verified() { VERIFIED_SERVICES_MAX } else { SERVICES_MAX };
+        let name = if known.len() < most { name } else { "" };
         let service = known.entry(name.into()).or_insert_with(|| {
             // What several share is nobody's word about one of them.
             let among = self.among.clone().filter(|_| !name.is_empty());
@@ -70,6 +108,10 @@ impl Services {
                 gate: Gate::new(self.probe_every_ms, others),
                 in_flight: AtomicUsize::new(0),
                 refusals_in_a_row: AtomicU16::new(0),
+                deaths_in_a_row: AtomicU32::new(0),
+                delivered_at: AtomicI64::new(i64::MIN),
+                is_tested: AtomicBool::new(false),
+                untested: self.untested.clone(),
             })
         });
         service.clone()
@@ -87,7 +129,18 @@ impl Services {
         for service in self.known.lock().expect("no holder of the services panics").values() {
             service.gate.open();
             service.refusals_in_a_row.store(0, Ordering::Release);
+            service.deaths_in_a_row.store(0, Ordering::Release);
+            service.delivered_at.store(i64::MIN, Ordering::Release);
         }
+    }
+
+    /// The services, by name, with the state of their circuit breakers.
+    pub(crate) fn states(&self) -> Vec<(Box<str>, GateState)> {
+        let known = self.known.lock().expect("no holder of the services panics");
+        let mut states: Vec<_> =
+            known.iter().map(|(name, service)| (name.clone(), service.gate.state())).collect();
+        states.sort_by(|(one, _), (other, _)| one.cmp(other));
+        states
     }
 }
 
@@ -103,42 +156,120 @@ impl Service {
     /// When that is known; not when all its streams are in use: one that ends has others looked for.
     pub(crate) fn room(
         &self,
-        slots: Option<usize>,
+        candidate: Candidate,
         now: Timestamp,
     ) -> Result<usize, Option<Timestamp>> {
         if let Admission::Wait(until) = self.gate.peek(now) {
             return Err(Some(until));
         }
+        if !candidate.trust.is_verified()
+            && let Some(due_at) = self.gate.probe_due_at()
+        {
+            let own_turn = due_at.plus_ms(UNVERIFIED_PROBES_AFTER_MS);
+            if now < own_turn {
+                return Err(Some(own_turn));
+            }
+        }
         let in_flight = self.in_flight.load(Ordering::Acquire);
-        match slots.unwrap_or(usize::MAX).saturating_sub(in_flight) {
+        if candidate.service_slots.is_some() && !self.is_tested.load(Ordering::Acquire) {
+            let most = (candidate.lane_slots / UNTESTED_STREAMS_PART).max(1);
+            let untested = self.untested.load(Ordering::Acquire);
+            // One stream is always there to find out how a service is.
+            if untested >= most && in_flight > 0 {
+                return Err(None);
+            }
+        }
+        match candidate.service_slots.unwrap_or(usize::MAX).saturating_sub(in_flight) {
             0 => Err(None),
             room => Ok(room),
         }
     }
 
-    /// It refused our credentials: how often in a row now.
+    /// Whether the next delivery that it takes is a probe.
+    pub(crate) fn is_probe_next(&self) -> bool {
+        self.gate.probe_due_at().is_some()
+    }
+
+    /// It refused our credentials at an address that took a message before: how often in a row now.
     pub(crate) fn refused(&self) -> u16 {
         let more = |refusals: u16| Some(refusals.saturating_add(1));
         let before = self.refusals_in_a_row.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
         before.unwrap_or_default().saturating_add(1)
     }
 
-    /// It said something else.
+    /// It said that an address is dead that is no evidence. Answers whether that is believed: so many in
+    /// a row while nothing gets through may be the service's own fault.
+    pub(crate) fn believes_death(&self) -> bool {
+        self.deaths_in_a_row.fetch_add(1, Ordering::AcqRel) < DEATHS_IN_A_ROW_MAX
+    }
+
+    /// It took a message.
+    pub(crate) fn delivered(&self, now: Timestamp) {
+        self.delivered_at.store(now.as_ms(), Ordering::Release);
+        self.is_tested.store(true, Ordering::Release);
+        self.deaths_in_a_row.store(0, Ordering::Release);
+        self.answered();
+    }
+
+    /// It said something else that shows that it takes our credentials.
     pub(crate) fn answered(&self) {
         self.refusals_in_a_row.store(0, Ordering::Release);
         self.gate.answered();
     }
+
+    /// It did not answer in time, or broke off.
+    pub(crate) fn timed_out(&self) {
+        self.is_tested.store(false, Ordering::Release);
+    }
+
+    /// Whether our credentials get through while it refuses a delivery that was first tried then. Of an
+    /// address that never took a message it is enough that one got through shortly before, and that
+    /// nothing speaks against the credentials since.
+    pub(crate) fn gets_through(
+        &self,
+        trust: AddressTrust,
+        first_attempt_at: Timestamp,
+        now: Timestamp,
+    ) -> bool {
+        match trust {
+            AddressTrust::Unverified => {
+                let since = first_attempt_at.min(now.plus_ms(-GETS_THROUGH_FOR_MS));
+                self.refusals_in_a_row.load(Ordering::Acquire) == 0 && self.delivered_since(since)
+            }
+            AddressTrust::Verified | AddressTrust::Anonymous => {
+                self.delivered_since(first_attempt_at)
+            }
+        }
+    }
+
+    /// Whether a message got through since that instant.
+    fn delivered_since(&self, since: Timestamp) -> bool {
+        self.delivered_at.load(Ordering::Acquire) >= since.as_ms()
+    }
+
+    /// Whether a message got through lately.
+    pub(crate) fn works(&self, now: Timestamp) -> bool {
+        self.delivered_since(now.plus_ms(-WORKS_FOR_MS))
+    }
 }
 
 /// One delivery under way through a service: counted there until this goes.
-pub(crate) struct InService(Arc<Service>);
+pub(crate) struct InService {
+    service: Arc<Service>,
+    /// Whether the service was untested when the delivery began.
+    is_test: bool,
+}
 
 impl InService {
     pub(crate) fn start(service: Arc<Service>, now: Timestamp) -> Self {
         // Looked at just before, on the same thread: this may be the probe.
         let _ = service.gate.admit(now);
         service.in_flight.fetch_add(1, Ordering::AcqRel);
-        Self(service)
+        let is_test = !service.is_tested.load(Ordering::Acquire);
+        if is_test {
+            service.untested.fetch_add(1, Ordering::AcqRel);
+        }
+        Self { service, is_test }
     }
 }
 
@@ -146,12 +277,15 @@ impl std::ops::Deref for InService {
     type Target = Service;
 
     fn deref(&self) -> &Service {
-        &self.0
+        &self.service
     }
 }
 
 impl Drop for InService {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.service.in_flight.fetch_sub(1, Ordering::AcqRel);
+        if self.is_test {
+            self.service.untested.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::providers::Reason;
 use crate::store::{
     Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, MovedAddress, NewRetry, OpenPage, Settled,
+    VerifiedAddress,
 };
 
 /// Outcomes that wait for a checkpoint.
@@ -17,6 +18,7 @@ pub(super) struct Batch {
     retries: Vec<NewRetry>,
     dead: Vec<DeadAddress>,
     moved: Vec<MovedAddress>,
+    verified: Vec<VerifiedAddress>,
     credits: usize,
     since: Option<Instant>,
     forced: bool,
@@ -50,6 +52,11 @@ impl Batch {
 
     pub(super) fn move_to(&mut self, moved: MovedAddress) {
         self.moved.push(moved);
+    }
+
+    /// The address of a delivery that was sent took its first message.
+    pub(super) fn verify(&mut self, verified: VerifiedAddress) {
+        self.verified.push(verified);
     }
 
     /// The delivery just added holds its credit until it is committed (trap 4).
@@ -97,6 +104,7 @@ impl Batch {
             retries: self.retries,
             dead: self.dead,
             moved: self.moved,
+            verified: self.verified,
             targeted: 0,
             excluded: 0,
             at: page.lease_until,

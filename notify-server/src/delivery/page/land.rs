@@ -11,7 +11,7 @@ use crate::providers::Reason;
 use crate::reasons;
 use crate::store::{
     AudienceDevice, Checkpoint, DeadAddress, DeviceOutcome, MovedAddress, NewRetry, OpenPage,
-    Settled, StoreError,
+    Settled, StoreError, VerifiedAddress,
 };
 
 impl PageRun {
@@ -29,19 +29,25 @@ impl PageRun {
             first_attempt_at: now,
             unknown_outcomes: 0,
             service_refusals: 0,
+            gets_through: false,
             expires_at: self.job.expires_at,
             now,
             jitter: shared.jitter(),
         };
         let key = device.key;
         let message_id = shared.config.kept_message_id(&answer);
-        let received = Received { answer, key, service, env: device.ios_env, version };
+        let (env, trust) = (device.ios_env, device.trust);
+        let received = Received { answer, key, service, env, trust, version };
         let (next, learned) = self.lane.judge(received, past);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
             self.mark.not_sent(self.job.dispatch.no, key);
         }
         match next {
             Next::End { settled, reason } => {
+                if settled == Settled::Sent && !trust.is_verified() {
+                    let address = device.address.expect("a device that was sent to has an address");
+                    self.batch.verify(VerifiedAddress { key, address });
+                }
                 self.batch.end(DeviceOutcome { key, settled, reason, attempts: 1, message_id });
             }
             Next::Disable { .. } if learned.death == Some(Death::Doubted) => {

@@ -58,6 +58,11 @@ impl Parked {
         let mut taken = Vec::new();
         self.until = None;
         for (service, devices) in &mut self.by_service {
+            if service.is_probe_next()
+                && let Some(place) = devices.iter().position(|device| device.trust.is_verified())
+            {
+                devices.swap(0, place);
+            }
             let Some(first) = devices.front() else { continue };
             match room(service, first) {
                 Ok(room) => taken.extend(devices.drain(..room.min(devices.len()))),
@@ -85,8 +90,8 @@ impl PageRun {
         let Mode::Send { provider, .. } = mode else { return false };
         let Some(device) = self.queue.front() else { return false };
         let Some(service) = self.job.service_of(&self.lane, device) else { return false };
-        let slots = self.job.service_slots(provider, device);
-        let Err(until) = service.room(slots, now) else { return false };
+        let candidate = self.job.candidate(&self.lane, provider, device);
+        let Err(until) = service.room(candidate, now) else { return false };
         if let Some(device) = self.queue.pop_front() {
             self.lane.parked_more(1);
             self.parked.push(&service, device, until);
@@ -106,9 +111,9 @@ impl PageRun {
             Some(Mode::Send { provider, .. }) if !ends => Some(provider.clone()),
             Some(Mode::Send { .. } | Mode::Count { .. }) | None => None,
         };
-        let job = self.job.clone();
+        let (job, lane) = (self.job.clone(), self.lane.clone());
         let taken = self.parked.take(|service, device| match &provider {
-            Some(provider) => service.room(job.service_slots(provider, device), now),
+            Some(provider) => service.room(job.candidate(&lane, provider, device), now),
             None => Ok(usize::MAX),
         });
         if taken.is_empty() {

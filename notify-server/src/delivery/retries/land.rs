@@ -8,7 +8,10 @@ use crate::delivery::decision::{Attempted, Next};
 use crate::delivery::lane::{Death, Received};
 use crate::providers::Reason;
 use crate::reasons;
-use crate::store::{ClaimedRetry, DeadAddress, MovedAddress, RetryOutcome, RetryStep, Settled};
+use crate::store::{
+    AddressTrust, ClaimedRetry, DeadAddress, MovedAddress, RetryOutcome, RetryStep, Settled,
+    VerifiedAddress,
+};
 
 impl Retries<'_> {
     /// Takes in one answer.
@@ -20,27 +23,31 @@ impl Retries<'_> {
         self.lane.stream_ended();
         let service = service.as_deref();
         let env = retry.device.as_ref().map_or_else(IosEnv::default, |device| device.ios_env);
+        let trust = retry.device.as_ref().map_or_else(AddressTrust::default, |device| device.trust);
         let past = Attempted {
             platform: self.lane.platform,
             attempts_before: retry.attempts,
             first_attempt_at: retry.first_attempt_at,
             unknown_outcomes: retry.unknown_outcomes,
             service_refusals: 0,
+            gets_through: false,
             expires_at: job.expires_at,
             now,
             jitter: shared.jitter(),
         };
         let message_id = shared.config.kept_message_id(&answer);
         let made = retry.attempts.saturating_add(1);
-        let received = Received { answer, key: retry.key, service, env, version };
+        let received = Received { answer, key: retry.key, service, env, trust, version };
         let (next, learned) = self.lane.judge(received, past);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
             self.mark.not_sent(retry.dispatch, retry.key);
         }
         let outcome = match next {
             Next::End { settled, reason } => {
+                let verified = (settled == Settled::Sent && !trust.is_verified())
+                    .then(|| VerifiedAddress { key: retry.key, address: address_of(&retry) });
                 let step = RetryStep::Settled { settled, reason, attempts: made, message_id };
-                RetryOutcome::of(retry.no, step)
+                RetryOutcome { verified, ..RetryOutcome::of(retry.no, step) }
             }
             Next::Disable { .. } if learned.death == Some(Death::Doubted) => {
                 let step = RetryStep::Later { due_at: now };

@@ -128,7 +128,7 @@ impl Retries<'_> {
             return None;
         };
         let service = job.service_of(&self.lane, device)?;
-        let until = service.room(job.service_slots(provider, device), now).err()?;
+        let until = service.room(job.candidate(&self.lane, provider, device), now).err()?;
         Some(match until {
             None => now.plus_ms(SERVICE_FULL_MS),
             Some(until) if service.gate.awaits_word(now) => {

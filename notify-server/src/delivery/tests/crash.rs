@@ -130,6 +130,7 @@ async fn a_fenced_checkpoint_changes_nothing_and_its_page_goes_on_elsewhere() {
         retries: Vec::new(),
         dead: Vec::new(),
         moved: Vec::new(),
+        verified: Vec::new(),
         targeted: 4,
         excluded: 0,
         at: START,

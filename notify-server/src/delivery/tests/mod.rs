@@ -15,6 +15,7 @@ mod rig;
 mod servers;
 mod services;
 mod storm;
+mod strangers;
 mod trouble;
 mod turns;
 

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::super::{Configured, Engine, EngineConfig, ProviderSource, Surroundings};
-use crate::channel::ChannelState;
+use crate::channel::{ChannelState, ServiceState};
 use crate::clock::ManualClock;
 use crate::payload::{Outgoing, TooLarge};
 use crate::providers::{
@@ -363,6 +363,17 @@ impl Rig {
             metrics: DeliveryMetrics::default(),
         };
         self.others.push(Engine::start(around, self.config.clone()).unwrap());
+    }
+
+    /// Push services to which nothing goes out, by name.
+    pub(super) fn closed_services(&self) -> Vec<ServiceState> {
+        let engine = self.engine.as_ref().expect("the engine runs");
+        engine.channels().closed_services(self.app, Platform::Web)
+    }
+
+    /// Counts every address as one that took a message before.
+    pub(super) fn verify_addresses(&self) {
+        self.sabotage("delete from unverified_addresses");
     }
 
     /// Ends another server where it stands.

@@ -8,7 +8,7 @@ use notify_core::{CreateNotification, NotificationId, NotificationStatus, Provid
 use super::rig::{FakeProvider, Rig, Told, delivered};
 use crate::providers::{Answer, Scope};
 
-/// Ten browsers at each of two push services, by turns.
+/// Ten browsers that took messages before at each of two push services, by turns.
 async fn rig(slots: usize) -> (Rig, Arc<FakeProvider>) {
     let rig = Rig::new(1).await;
     for number in 0..10 {
@@ -17,6 +17,7 @@ async fn rig(slots: usize) -> (Rig, Arc<FakeProvider>) {
             rig.browser(&format!("{service}{number}"), &endpoint).await;
         }
     }
+    rig.verify_addresses();
     let provider = FakeProvider::new(slots);
     rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
     (rig, provider)
@@ -63,7 +64,7 @@ async fn a_push_service_that_refuses_is_held_and_the_other_goes_on() {
 /// Trap 3: slots are per push service, so that a silent one does not bar the other.
 #[tokio::test]
 async fn a_silent_push_service_uses_its_own_streams_alone() {
-    let (mut rig, provider) = rig(6).await;
+    let (mut rig, provider) = rig(8).await;
     provider.limit_services(2);
     provider.script(|endpoint, _| match at_a(endpoint) {
         true => Told::Held(delivered()),

@@ -73,7 +73,7 @@ async fn under_way(store: &dyn Store, app: AppNo) -> Dispatch {
         attempts: 2,
         message_id: Some("id-5".into()),
     };
-    let through = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None };
+    let through = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None, verified: None };
     store.settle_retries(EPOCH, vec![through], NOW.plus_ms(9)).await.unwrap();
     let second = Checkpoint {
         retries: vec![given::retry(keys[2])],

@@ -126,8 +126,13 @@ pub async fn a_day_counts_what_was_recorded_on_it(store: &dyn Store) {
     let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
     let step =
         RetryStep::Settled { settled: Settled::Sent, reason: None, attempts: 2, message_id: None };
-    let outcome =
-        || RetryOutcome { no: claimed[0].no, step: step.clone(), dead: None, moved: None };
+    let outcome = || RetryOutcome {
+        no: claimed[0].no,
+        step: step.clone(),
+        dead: None,
+        moved: None,
+        verified: None,
+    };
     // Twice: the second finds it settled.
     for days in [1, 2] {
         let at = NOW.plus_ms(days * DAY_MS);
@@ -173,6 +178,8 @@ pub async fn what_a_day_counted_outlives_what_it_counted(store: &dyn Store) {
         outcomes_before: Some(later),
         events_before: Some(later),
         notifications_before: Some(later),
+        anonymous_before: None,
+        at: NOW,
     };
     while store.delete_over(over).await.unwrap().more {}
     store.delete_device(app, id("d000"), later).await.unwrap();

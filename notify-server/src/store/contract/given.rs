@@ -244,6 +244,7 @@ pub fn checkpoint(page: OpenPage, targeted: usize) -> Checkpoint {
         retries: Vec::new(),
         dead: Vec::new(),
         moved: Vec::new(),
+        verified: Vec::new(),
         targeted: targeted as u64,
         excluded: 0,
         at: NOW,

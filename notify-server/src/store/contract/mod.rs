@@ -183,7 +183,9 @@ macro_rules! store_contract {
                 what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted,
                 a_stream_goes_on_where_it_was_and_says_where_it_cannot;
             web: access_is_kept_until_it_is_cleared, a_browser_is_the_device_whose_secret_it_shows,
-                an_address_alone_proves_nothing, a_secret_goes_with_its_device;
+                an_address_alone_proves_nothing, a_secret_goes_with_its_device,
+                a_web_address_is_verified_by_the_first_message_it_takes,
+                anonymous_devices_expire_before_their_first_message;
         }
         $crate::store_contract! { @backend $backend,
             resuming: what_was_written_is_there_after_reopening,

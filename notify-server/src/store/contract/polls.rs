@@ -168,6 +168,8 @@ pub async fn the_page_goes_with_its_application_and_its_notification(store: &dyn
         outcomes_before: None,
         events_before: None,
         notifications_before: Some(NOW.plus_ms(1)),
+        anonymous_before: None,
+        at: NOW,
     };
     while store.delete_over(over).await.unwrap().more {}
     assert!(is_unknown(&store.public_poll(page, None).await));

@@ -8,7 +8,7 @@ use crate::store::{AppNo, Checkpoint, Epoch, RetryClaim, RetryOutcome, RetryStep
 fn settled(no: crate::store::RetryNo, settled: Settled) -> RetryOutcome {
     let step =
         RetryStep::Settled { settled, reason: Some("said".into()), attempts: 2, message_id: None };
-    RetryOutcome { no, step, dead: None, moved: None }
+    RetryOutcome { no, step, dead: None, moved: None, verified: None }
 }
 
 async fn open(store: &dyn Store, app: AppNo) -> u64 {
@@ -116,7 +116,7 @@ pub async fn a_retry_that_failed_again_waits_anew(store: &dyn Store) {
     let due_at = NOW.plus_ms(10_000);
     let step =
         RetryStep::Again { attempts: 2, due_at, reason: "later".into(), unknown_outcomes: 1 };
-    let again = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None };
+    let again = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None, verified: None };
     store.settle_retries(EPOCH, vec![again], NOW).await.unwrap();
     assert_eq!(store.next_retry_due().await.unwrap(), Some(due_at));
     assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap(), []);
@@ -136,6 +136,7 @@ pub async fn a_retry_that_is_put_off_stays_as_it_was(store: &dyn Store) {
         step: RetryStep::Later { due_at },
         dead: None,
         moved: None,
+        verified: None,
     };
     store.settle_retries(EPOCH, vec![later], NOW).await.unwrap();
     assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap(), []);

@@ -22,6 +22,8 @@ const NOTHING: Over = Over {
     outcomes_before: None,
     events_before: None,
     notifications_before: None,
+    anonymous_before: None,
+    at: NOW,
 };
 
 /// Deletes until nothing is left; the sum, and how many steps it took.
@@ -62,7 +64,7 @@ pub(super) async fn ended(store: &dyn Store, app: AppNo) -> (NotificationId, Dis
     let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
     let step =
         RetryStep::Settled { settled: Settled::Sent, reason: None, attempts: 2, message_id: None };
-    let outcome = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None };
+    let outcome = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None, verified: None };
     store.settle_retries(given::EPOCH, vec![outcome], NOW.plus_ms(2_000)).await.unwrap();
     (dispatch.notification_id.clone(), dispatch)
 }
@@ -107,6 +109,8 @@ pub async fn what_has_not_ended_or_not_long_ago_stays(store: &dyn Store) {
         outcomes_before: Some(before),
         events_before: Some(before),
         notifications_before: Some(before),
+        anonymous_before: None,
+        at: NOW,
     };
     let ended_at = read(store, app, &done).await.completed_at.unwrap();
     let (deleted, _) = delete_all(store, all(ended_at)).await;

@@ -1,13 +1,16 @@
 //! Browsers that act without a key.
 
 use notify_core::{
-    AppChange, AppStatus, DeviceDetails, Endpoint, Platform, Subscription, WebAccess,
+    AppChange, AppStatus, DeviceDetails, Endpoint, Platform, Subscription, Timestamp, WebAccess,
     WebSubscription,
 };
 
 use super::given::{self, NOW, id};
 use super::is_unknown;
-use crate::store::{AppNo, NewBrowser, Store, SubscribedBrowser};
+use crate::store::{
+    AddressTrust, AppNo, AudienceDevice, Checkpoint, Dispatch, NewBrowser, Over, Store,
+    SubscribedBrowser, VerifiedAddress,
+};
 
 fn access(origin: &str) -> WebAccess {
     WebAccess { allowed_origins: vec![origin.to_owned()], ..WebAccess::default() }
@@ -113,4 +116,107 @@ pub async fn a_secret_goes_with_its_device(store: &dyn Store) {
     subscribed(store, app, browser("2", 'k', "p")).await;
     given::registered(store, app, given::android("p")).await;
     assert!(!store.opens_device(app, id("p"), secret("p")).await.unwrap());
+}
+
+/// A subscription of a backend, with an API key.
+async fn subscribed_by_backend(store: &dyn Store, app: AppNo, endpoint: &str, device: &str) {
+    let NewBrowser { mut subscription, .. } = browser(endpoint, 'k', device);
+    subscription.device_id = Some(id(device));
+    store.subscribe_device(app, subscription, id(device), NOW, None).await.unwrap();
+}
+
+/// The trust of the application's browsers, in the order of their keys.
+async fn trust(store: &dyn Store, app: AppNo) -> Vec<AddressTrust> {
+    audience(store, app).await.1.iter().map(|device| device.trust).collect()
+}
+
+async fn audience(store: &dyn Store, app: AppNo) -> (Dispatch, Vec<AudienceDevice>) {
+    let dispatch = given::dispatch(store, app, given::broadcast(&[Platform::Web])).await;
+    let slice = store.read_slice(&dispatch, dispatch.cursor, 100).await.unwrap();
+    (dispatch, slice.devices)
+}
+
+/// Has devices take a message, at the addresses given, in the page of a new notification.
+async fn verify(store: &dyn Store, app: AppNo, addresses: &[(usize, &str)]) {
+    let (dispatch, devices) = audience(store, app).await;
+    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let verified = addresses
+        .iter()
+        .map(|(nth, endpoint)| VerifiedAddress {
+            key: devices[*nth].key,
+            address: format!("https://push.example/{endpoint}").into(),
+        })
+        .collect();
+    let settled = keys.iter().map(|key| given::sent(*key)).collect();
+    let done =
+        Checkpoint { settled, verified, finished: true, ..given::checkpoint(page, keys.len()) };
+    store.checkpoint(done).await.unwrap();
+}
+
+pub async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &dyn Store) {
+    use AddressTrust::{Anonymous, Unverified, Verified};
+    let app = given::app(store).await;
+    subscribed(store, app, browser("1", 'k', "a")).await;
+    subscribed_by_backend(store, app, "2", "b").await;
+    subscribed_by_backend(store, app, "3", "c").await;
+    assert_eq!(trust(store, app).await, [Unverified; 3]);
+    // The third has another address by the time the message to its first one is recorded.
+    subscribed_by_backend(store, app, "4", "c").await;
+    verify(store, app, &[(0, "1"), (1, "2"), (2, "3")]).await;
+    assert_eq!(trust(store, app).await, [Anonymous, Verified, Unverified]);
+    // Registering again changes nothing, another address does.
+    subscribed(store, app, browser("1", 'k', "a")).await;
+    subscribed_by_backend(store, app, "2", "b").await;
+    assert_eq!(trust(store, app).await, [Anonymous, Verified, Unverified]);
+    subscribed_by_backend(store, app, "5", "b").await;
+    assert_eq!(trust(store, app).await, [Anonymous, Unverified, Unverified]);
+    // A device of another platform is always verified.
+    given::registered(store, app, given::android("p")).await;
+    let dispatch = given::android_dispatch(store, app).await;
+    let slice = store.read_slice(&dispatch, dispatch.cursor, 100).await.unwrap();
+    assert_eq!(slice.devices[0].trust, Verified);
+}
+
+pub async fn anonymous_devices_expire_before_their_first_message(store: &dyn Store) {
+    const DAY_MS: i64 = 86_400_000;
+    let app = given::app(store).await;
+    for (endpoint, device) in [("1", "a"), ("2", "b"), ("3", "c")] {
+        subscribed(store, app, browser(endpoint, 'k', device)).await;
+    }
+    subscribed_by_backend(store, app, "4", "d").await;
+    verify(store, app, &[(1, "2")]).await;
+    // The third is seen again a day later.
+    let later = NOW.plus_ms(DAY_MS);
+    store.subscribe_browser(app, browser("3", 'k', "x"), later).await.unwrap();
+    let over = |before| Over {
+        answers_before: Timestamp(0),
+        outcomes_before: None,
+        events_before: None,
+        notifications_before: None,
+        anonymous_before: before,
+        at: later,
+    };
+    for (before, removed, left) in [
+        (None, 0, &["a", "b", "c", "d"][..]),
+        (Some(NOW), 0, &["a", "b", "c", "d"]),
+        (Some(NOW.plus_ms(1)), 1, &["b", "c", "d"]),
+        (Some(later.plus_ms(1)), 1, &["b", "d"]),
+        (Some(later.plus_ms(DAY_MS)), 0, &["b", "d"]),
+    ] {
+        let mut sum = 0;
+        loop {
+            let deleted = store.delete_over(over(before)).await.unwrap();
+            sum += deleted.anonymous_devices;
+            if !deleted.more {
+                break;
+            }
+        }
+        assert_eq!(sum, removed, "{before:?}");
+        for device in ["a", "b", "c", "d"] {
+            let found = store.device(app, id(device)).await;
+            assert_eq!(!is_unknown(&found), left.contains(&device), "{device} {before:?}");
+        }
+    }
+    let counts = store.count_devices(app, None, later, later).await.unwrap();
+    assert_eq!((counts[0].enabled, counts[0].disabled), (2, 0));
 }

@@ -126,6 +126,31 @@ pub struct AudienceDevice {
     pub zone_changed: bool,
     /// When the person last wrote to us, on platforms where that opens a window for messages.
     pub last_inbound_at: Option<Timestamp>,
+    /// What its answers say about the application's credentials.
+    pub trust: AddressTrust,
+}
+
+/// How far the answers to an address say something about the application's credentials. Anybody can
+/// register a Web Push address: a page's visitor without an API key, or through the application's
+/// backend. Addresses of other platforms are always [`AddressTrust::Verified`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AddressTrust {
+    /// It took a message before, and came with an API key.
+    #[default]
+    Verified,
+    /// It took a message before, and a browser registered it without an API key. Whoever did that can
+    /// also let it die.
+    Anonymous,
+    /// It has not taken a message yet: it may be made up, or belong to another VAPID key.
+    Unverified,
+}
+
+impl AddressTrust {
+    /// Whether it took a message before.
+    #[must_use]
+    pub fn is_verified(self) -> bool {
+        self != Self::Unverified
+    }
 }
 
 /// The keys of a browser's push subscription (RFC 8291), as they were registered.

@@ -69,6 +69,22 @@ pub struct DeadAddress {
     pub ambiguous: Option<u32>,
 }
 
+/// An address that took its first message.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VerifiedAddress {
+    /// The device.
+    pub key: DeviceKey,
+    /// The address that was sent to: a device that has another one now stays unverified.
+    pub address: Box<str>,
+}
+
+impl std::fmt::Debug for VerifiedAddress {
+    /// Never shows the address.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VerifiedAddress").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
 /// A provider's report that an address is another one now.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MovedAddress {
@@ -109,6 +125,8 @@ pub struct Checkpoint {
     pub dead: Vec<DeadAddress>,
     /// Addresses to replace.
     pub moved: Vec<MovedAddress>,
+    /// Addresses that took their first message.
+    pub verified: Vec<VerifiedAddress>,
     /// Devices known now to be targeted on this page, settled and retried ones included.
     pub targeted: u64,
     /// Named devices of this page that were left out (B20).

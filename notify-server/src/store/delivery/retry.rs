@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use notify_core::{Platform, Timestamp};
 
-use super::{AudienceDevice, DeadAddress, Epoch, MovedAddress};
+use super::{AudienceDevice, DeadAddress, Epoch, MovedAddress, VerifiedAddress};
 use crate::store::{AppNo, DeviceKey, DispatchNo, RetryNo, Settled};
 
 /// A delivery that is to be tried again.
@@ -108,13 +108,15 @@ pub struct RetryOutcome {
     pub dead: Option<DeadAddress>,
     /// The address to replace.
     pub moved: Option<MovedAddress>,
+    /// The address, when it took its first message.
+    pub verified: Option<VerifiedAddress>,
 }
 
 impl RetryOutcome {
     /// One of which nothing else was learned.
     #[must_use]
     pub fn of(no: RetryNo, step: RetryStep) -> Self {
-        Self { no, step, dead: None, moved: None }
+        Self { no, step, dead: None, moved: None, verified: None }
     }
 
     /// When it is tried next, unless it is over.

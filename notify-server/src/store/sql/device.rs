@@ -12,6 +12,7 @@ mod row;
 mod scrub;
 mod seen;
 mod tags;
+pub(super) mod verification;
 
 use std::sync::Arc;
 

@@ -61,7 +61,7 @@ fn the_metrics_are_told_under_their_names() {
     };
     delivery.retried(
         ProviderKind::Fcm,
-        &[RetryOutcome { no: RetryNo(1), step, dead: None, moved: None }],
+        &[RetryOutcome { no: RetryNo(1), step, dead: None, moved: None, verified: None }],
     );
     metrics.encode(&sample(), Form::Prometheus);
     let text = metrics.encode(&sample(), Form::Prometheus);

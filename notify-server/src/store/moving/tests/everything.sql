@@ -50,6 +50,7 @@ insert into webhook_messages (no, webhook_no, id, type, at, started_at, due_at, 
     (11, 2, randomblob(16), 0, 1, 1, 1, 1, 1);
 insert into web_access values (1, '{"allowed_origins":[]}');
 insert into device_secrets values (8796093022209, randomblob(32));
+insert into unverified_addresses values (8796093022209, 5, 1), (8796093022210, -1, 0);
 insert into provider_tokens values (randomblob(32), randomblob(90), 1, -7, 3), (zeroblob(32), x'', 1, 0, null);
 insert into channel_states (no, app_no, platform, service, state, reason, until, told_by, at) values
     (4, 1, 0, '', 2, 'PERMISSION_DENIED', 9, -5, 1), (6, 1, 2, 'https://push.example', 0, null, null, null, 1);

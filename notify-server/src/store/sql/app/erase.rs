@@ -189,6 +189,7 @@ fn erase_devices(tx: &Connection, app: AppNo, platform: Platform) -> Result<bool
             "delete from device_tags where device_key = ?1",
             "delete from device_seen where key = ?1",
             "delete from device_secrets where device_key = ?1",
+            "delete from unverified_addresses where device_key = ?1",
             "delete from devices where key = ?1",
         ] {
             tx.prepare_cached(sql)?.execute([key])?;

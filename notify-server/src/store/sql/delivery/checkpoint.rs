@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::super::day::{self, Tally};
-use super::super::device::{Seen, replace_moved};
+use super::super::device::{Seen, replace_moved, verification};
 use super::super::row::count;
 use super::super::writer::WriteTx;
 use super::settle::{self, Moved};
@@ -67,6 +67,7 @@ pub(super) fn commit(
     for report in &checkpoint.moved {
         replace_moved(tx, report)?;
     }
+    verification::verify(tx, &checkpoint.verified)?;
     dead::disable(tx, seen, checkpoint.dead.iter())?;
     if retries > 0 || checkpoint.finished {
         let by = Moved { pages: -i64::from(checkpoint.finished), retries, scan_done: false };

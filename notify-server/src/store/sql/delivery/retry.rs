@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use notify_core::{Platform, Timestamp};
 
 use super::super::day::{self, Tally};
-use super::super::device::{Seen, replace_moved};
+use super::super::device::{Seen, replace_moved, verification};
 use super::super::row::count_at;
 use super::super::writer::WriteTx;
 use super::settle::{self, Moved};
@@ -176,6 +176,7 @@ pub(super) fn settle(
     for report in outcomes.iter().filter_map(|outcome| outcome.moved.as_ref()) {
         replace_moved(tx, report)?;
     }
+    verification::verify(tx, outcomes.iter().filter_map(|outcome| outcome.verified.as_ref()))?;
     dead::disable(tx, seen, outcomes.iter().filter_map(|outcome| outcome.dead.as_ref()))?;
     let mut ended = Ended::default();
     for outcome in outcomes {

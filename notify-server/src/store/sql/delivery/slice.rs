@@ -6,15 +6,20 @@ use notify_core::Timestamp;
 use super::super::row::{env_of, unknown_value};
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
 use crate::store::{
-    AppNo, AudienceDevice, DeviceKey, Dispatch, Slice, Source, StoreError, WebKeys, Zone,
+    AddressTrust, AppNo, AudienceDevice, DeviceKey, Dispatch, Slice, Source, StoreError, WebKeys,
+    Zone,
 };
 
 /// Columns as [`device_of`] reads them.
 const AUDIENCE: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.dead_at is null, \
     d.moved_from, d.moved_at, d.p256dh, d.auth, d.last_inbound_at, d.utc_offset_minutes, \
-    d.zone_changed_at";
+    d.zone_changed_at, \
+    case when d.p256dh is null then false \
+    else exists (select 1 from unverified_addresses u where u.device_key = d.key) end, \
+    case when d.p256dh is null then false \
+    else exists (select 1 from device_secrets s where s.device_key = d.key) end";
 /// How many columns these are.
-const AUDIENCE_COLUMNS: usize = 11;
+const AUDIENCE_COLUMNS: usize = 13;
 
 /// What the devices of a dispatch are drawn from, and how far.
 pub(crate) struct Draw {
@@ -189,6 +194,11 @@ fn device_of(row: &Row<'_>) -> sql::Result<AudienceDevice> {
         web_keys: web_keys(row)?,
         zone_changed: false,
         last_inbound_at: row.get::<Option<i64>>(8)?.map(Timestamp),
+        trust: match (row.get(11)?, row.get(12)?) {
+            (true, _) => AddressTrust::Unverified,
+            (false, true) => AddressTrust::Anonymous,
+            (false, false) => AddressTrust::Verified,
+        },
     })
 }
 

@@ -5,7 +5,7 @@ use notify_core::{DeviceId, Timestamp};
 use super::super::error::broken;
 use super::super::writer::WriteTx;
 use super::row::{Wanted, by_id, key_by_id};
-use super::{Seen, address, register, tags};
+use super::{Seen, address, register, tags, verification};
 use crate::store::sql::{Connection, params};
 use crate::store::{AppNo, NewBrowser, StoreError, SubscribedBrowser};
 
@@ -30,6 +30,7 @@ pub(in crate::store::sql) fn subscribe(
         Some(id) => Some(id),
         None => same_browser(tx, app, &wanted)?,
     };
+    let is_new = proved.is_none();
     if let Some(id) = proved {
         wanted.device_id = id;
     }
@@ -44,6 +45,9 @@ pub(in crate::store::sql) fn subscribe(
              on conflict (device_key) do update set hash = excluded.hash",
         )?
         .execute(params![key.0, browser.secret])?;
+        if is_new {
+            verification::set_anonymous(tx, key)?;
+        }
     }
     if !browser.tags.is_empty() {
         tags::set(tx, app, &wanted.device_id, &browser.tags)?;

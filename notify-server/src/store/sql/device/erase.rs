@@ -6,7 +6,7 @@ use super::super::delivery::cancel_retries_of_device;
 use super::super::row::live_app;
 use super::super::writer::WriteTx;
 use super::counts::{self, State};
-use super::row::by_id;
+use super::row::{DeviceRow, by_id};
 use super::tags;
 use crate::store::{AppNo, Change, DeviceKey, StoreError};
 
@@ -18,21 +18,28 @@ pub(super) fn device(
     at: Timestamp,
 ) -> Result<DeviceKey, StoreError> {
     live_app(tx, app)?;
-    let row = by_id(tx, app, id)?.ok_or(StoreError::NotFound)?;
+    let found = by_id(tx, app, id)?.ok_or(StoreError::NotFound)?;
+    row(tx, &found, at)?;
+    Ok(found.key)
+}
+
+/// Erases a device that was just read.
+pub(super) fn row(tx: &mut WriteTx<'_>, row: &DeviceRow, at: Timestamp) -> Result<(), StoreError> {
     let key = row.key;
     cancel_retries_of_device(tx, key, at)?;
     tags::remove_all(tx, key)?;
-    counts::changed(tx, Some(State::of_row(&row)), None)?;
+    counts::changed(tx, Some(State::of_row(row)), None)?;
     for sql in [
         // What it did with notifications was counted there and stays counted.
         "delete from engagement where device_key = ?1",
         "delete from poll_votes where device_key = ?1",
         "delete from device_seen where key = ?1",
         "delete from device_secrets where device_key = ?1",
+        "delete from unverified_addresses where device_key = ?1",
         "delete from devices where key = ?1",
     ] {
         tx.prepare_cached(sql)?.execute([key.0])?;
     }
     tx.changed(Change::DeviceChanged(key));
-    Ok(key)
+    Ok(())
 }

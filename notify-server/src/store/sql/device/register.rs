@@ -9,6 +9,7 @@ use super::super::writer::WriteTx;
 use super::address::{self, Sought, Taken};
 use super::counts::{self, State};
 use super::row::{DeviceRow, Wanted, by_id};
+use super::verification;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{
     AppNo, Change, DeviceKey, REGISTRATION_WRITTEN_EVERY_MS, SEQUENCE_MAX, StoreError,
@@ -127,7 +128,7 @@ fn insert(
         created_at.as_ms(),
         at.as_ms(),
     ])?;
-    Ok(())
+    verification::start(tx, key, at)
 }
 
 /// Replaces the fields of a device of the same platform.
@@ -146,6 +147,7 @@ fn replace(
     if moved {
         let taken = address::take(tx, key.app(), Sought::of(wanted), (key, at))?;
         address::write(tx, key, Sought::of(wanted), taken.as_ref())?;
+        verification::start(tx, key, at)?;
     }
     // Apart from what most registrations change: naming an indexed column writes its index.
     if row.fields.push_disabled != fields.push_disabled {
@@ -194,6 +196,7 @@ fn change_platform(
         "delete from devices where key = ?1",
         "delete from device_seen where key = ?1",
         "delete from device_secrets where device_key = ?1",
+        "delete from unverified_addresses where device_key = ?1",
     ] {
         tx.prepare_cached(sql)?.execute([row.key.0])?;
     }
@@ -225,5 +228,5 @@ pub(super) fn write_seen(tx: &Connection, key: DeviceKey, at: Timestamp) -> Resu
          set registered_at = max(device_seen.registered_at, excluded.registered_at)",
     )?
     .execute([key.0, at.as_ms()])?;
-    Ok(())
+    verification::refresh(tx, key, at)
 }

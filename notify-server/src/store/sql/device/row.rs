@@ -98,6 +98,18 @@ pub(super) fn by_id(
     Ok(row)
 }
 
+/// Reads a device by its key.
+pub(super) fn by_key(
+    connection: &Connection,
+    key: DeviceKey,
+) -> Result<Option<DeviceRow>, StoreError> {
+    let row = connection
+        .prepare_cached(&format!("select {DEVICE} from {DEVICES} where d.key = ?1"))?
+        .query_row([key.0], DeviceRow::read)
+        .optional()?;
+    Ok(row)
+}
+
 /// The key of a device.
 pub(crate) fn key_by_id(
     connection: &Connection,

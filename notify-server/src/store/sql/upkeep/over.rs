@@ -3,16 +3,20 @@
 //! still there.
 
 use super::super::app::{erase_notification, erase_pages};
+use super::super::device::verification;
 use super::super::once;
+use super::super::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension};
 use crate::store::{Deleted, Over, RETENTION_ROWS_MAX, StoreError};
 
 /// Bits of `notifications.kept`: outcomes device by device, and events device by device.
 const OUTCOMES: i64 = 1;
 pub(crate) const EVENTS: i64 = 2;
+/// Rows that erasing an anonymous device takes, about: its own, its secret, its counts.
+const ROWS_OF_A_DEVICE: u64 = 8;
 
 /// Deletes some of what is over.
-pub(super) fn step(tx: &Connection, over: &Over) -> Result<Deleted, StoreError> {
+pub(super) fn step(tx: &mut WriteTx<'_>, over: &Over) -> Result<Deleted, StoreError> {
     let answers = once::delete_over(tx, over.answers_before, RETENTION_ROWS_MAX)?;
     let mut deleted =
         Deleted { answers, more: answers >= RETENTION_ROWS_MAX, ..Deleted::default() };
@@ -26,7 +30,11 @@ pub(super) fn step(tx: &Connection, over: &Over) -> Result<Deleted, StoreError> 
 }
 
 /// Takes one notification a step further; how many rows that came to, or `None`: nothing is over.
-fn next(tx: &Connection, over: &Over, deleted: &mut Deleted) -> Result<Option<u64>, StoreError> {
+fn next(
+    tx: &mut WriteTx<'_>,
+    over: &Over,
+    deleted: &mut Deleted,
+) -> Result<Option<u64>, StoreError> {
     if let Some(before) = over.notifications_before
         && let Some(no) = oldest(tx, &[0, OUTCOMES, EVENTS, OUTCOMES | EVENTS], before.as_ms())?
     {
@@ -53,6 +61,12 @@ fn next(tx: &Connection, over: &Over, deleted: &mut Deleted) -> Result<Option<u6
             deleted.events += 1;
         }
         return Ok(Some(rows + 1));
+    }
+    if let Some(before) = over.anonymous_before
+        && verification::remove_expired(tx, before, over.at)?
+    {
+        deleted.anonymous_devices += 1;
+        return Ok(Some(ROWS_OF_A_DEVICE));
     }
     Ok(None)
 }

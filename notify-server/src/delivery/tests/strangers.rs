@@ -1,0 +1,253 @@
+//! Web Push addresses that anybody may have registered: invented ones, ones that belong to another VAPID
+//! key, and push services of their own. They cost the application's other devices their share of time
+//! and nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify_core::{CreateNotification, NotificationId, NotificationRecord, NotificationStatus};
+use notify_core::{Platform, ProviderKind};
+
+use super::rig::{FakeProvider, Rig, Told, delivered};
+use crate::channel::ChannelState;
+use crate::clock::Clock;
+use crate::providers::{Answer, Certainty, Scope};
+
+const GOOD: usize = 40;
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Browsers of the application at one push service that took messages before, with strangers' addresses
+/// that never did before and after them.
+async fn rig(strangers: usize, endpoint: impl Fn(usize) -> String) -> (Rig, Arc<FakeProvider>) {
+    let rig = Rig::new(1).await;
+    for number in 0..GOOD / 2 {
+        rig.browser(&format!("good-{number}"), &good(number)).await;
+    }
+    rig.verify_addresses();
+    for number in 0..strangers {
+        rig.browser(&format!("stranger-{number}"), &endpoint(number)).await;
+    }
+    let provider = FakeProvider::new(100);
+    rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
+    (rig, provider)
+}
+
+/// The other half of the application's browsers, registered after the strangers.
+async fn more_good(rig: &Rig) {
+    rig.sabotage("update unverified_addresses set since = 0");
+    for number in GOOD / 2..GOOD {
+        rig.browser(&format!("good-{number}"), &good(number)).await;
+    }
+    rig.sabotage("delete from unverified_addresses where since > 0");
+}
+
+fn good(number: usize) -> String {
+    format!("https://push.example/good/{number}")
+}
+
+fn invented(number: usize) -> String {
+    format!("https://push.example/invented/{number}")
+}
+
+fn is_good(endpoint: &str) -> bool {
+    endpoint.starts_with("https://push.example/good/")
+}
+
+/// Good addresses take the message, the others answer that.
+fn script(provider: &FakeProvider, answer: impl Fn(usize) -> Answer + Send + Sync + 'static) {
+    provider.script(move |endpoint, attempt| {
+        Told::Answer(if is_good(endpoint) { delivered() } else { answer(attempt) })
+    });
+}
+
+async fn broadcast(rig: &Rig) -> NotificationId {
+    rig.accept(CreateNotification {
+        text: Some("Hello".into()),
+        platforms: Some(vec!["web".into()]),
+        ..CreateNotification::default()
+    })
+    .await
+}
+
+fn is_completed(record: &NotificationRecord) -> bool {
+    record.status == NotificationStatus::Completed
+}
+
+async fn completed(rig: &Rig, id: &NotificationId) -> NotificationRecord {
+    rig.turning(id, Duration::from_secs(1), is_completed).await
+}
+
+async fn is_stopped(rig: &Rig) -> bool {
+    rig.store.purge_stopped(rig.app, Platform::Web).await.unwrap()
+}
+
+fn dead() -> Answer {
+    Answer::TokenDead { reason: "http_404".into(), ambiguous: true, since: None }
+}
+
+fn refused() -> Answer {
+    Answer::ServiceRefused { reason: "http_403".into() }
+}
+
+#[tokio::test]
+async fn invented_addresses_do_not_trip_the_guard() {
+    let (mut rig, provider) = rig(120, invented).await;
+    more_good(&rig).await;
+    script(&provider, |_| dead());
+    rig.start();
+    let first = broadcast(&rig).await;
+    let record = completed(&rig, &first).await;
+    assert_eq!((record.counts.sent, record.counts.unregistered), (GOOD as u64, 120));
+    assert!(!is_stopped(&rig).await);
+    let second = broadcast(&rig).await;
+    let record = completed(&rig, &second).await;
+    assert_eq!((record.counts.targeted, record.counts.sent), (GOOD as u64, GOOD as u64));
+    rig.stop().await;
+}
+
+/// What took messages before and came with an API key is evidence.
+#[tokio::test]
+async fn addresses_that_took_messages_still_trip_the_guard() {
+    let (mut rig, provider) = rig(0, invented).await;
+    more_good(&rig).await;
+    provider.script(|_, _| Told::Answer(dead()));
+    rig.start();
+    let id = broadcast(&rig).await;
+    rig.until(&id, |record| record.counts.unregistered == 21).await;
+    assert!(is_stopped(&rig).await);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn addresses_of_another_key_hold_nothing_and_end_as_unregistered() {
+    let (mut rig, provider) = rig(160, invented).await;
+    more_good(&rig).await;
+    script(&provider, |_| refused());
+    rig.start();
+    let first = broadcast(&rig).await;
+    // Before the clock moves: nothing waits behind the strangers.
+    rig.until(&first, |record| record.counts.sent == GOOD as u64).await;
+    assert_eq!(rig.closed_services(), []);
+    // The second one gets through while the strangers of the first are tried again.
+    let second = broadcast(&rig).await;
+    rig.until(&second, |record| record.counts.sent == GOOD as u64).await;
+    let record = rig.turning(&second, Duration::from_secs(1), is_completed).await;
+    assert_eq!(record.counts.sent, GOOD as u64);
+    let first = completed(&rig, &first).await;
+    assert_eq!((first.counts.sent, first.counts.unregistered), (GOOD as u64, 160));
+    let tries = provider.journal().iter().filter(|endpoint| !is_good(endpoint)).count();
+    assert!(tries <= 2 * 160 * 5, "five tries a notification at most, not {tries}");
+    let third = broadcast(&rig).await;
+    assert_eq!(completed(&rig, &third).await.counts.targeted, GOOD as u64);
+    rig.stop().await;
+}
+
+/// Nothing shows that the address is at fault, or that the key is: the device stays.
+#[tokio::test]
+async fn a_refused_address_stays_where_nothing_gets_through() {
+    for (answer, unregistered) in [(refused as fn() -> Answer, 0), (dead, 20)] {
+        let mut rig = Rig::new(1).await;
+        for number in 0..30 {
+            rig.browser(&format!("stranger-{number}"), &invented(number)).await;
+        }
+        let provider = FakeProvider::new(1);
+        rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
+        provider.script(move |_, _| Told::Answer(answer()));
+        rig.start();
+        let id = broadcast(&rig).await;
+        let record = completed(&rig, &id).await;
+        assert_eq!(record.counts.unregistered, unregistered, "{record:?}");
+        assert_eq!(record.counts.failed, 30 - unregistered);
+        assert_eq!(rig.closed_services(), []);
+        rig.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_probe_goes_to_an_address_that_took_a_message_before() {
+    let mut rig = Rig::new(1).await;
+    for number in 0..20 {
+        rig.browser(&format!("stranger-{number}"), &invented(number)).await;
+    }
+    more_good(&rig).await;
+    let provider = FakeProvider::new(1);
+    rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
+    provider.script(|_, _| Told::Answer(refused()));
+    rig.start();
+    let id = broadcast(&rig).await;
+    while rig.closed_services().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let closed = rig.closed_services();
+    assert_eq!(&*closed[0].service, "https://push.example");
+    assert!(matches!(closed[0].state, ChannelState::Held { .. }), "{closed:?}");
+    script(&provider, |_| refused());
+    let (sent, started) = (GOOD as u64 / 2, rig.clock.now());
+    rig.turning(&id, Duration::from_secs(5), |record| record.counts.sent == sent).await;
+    let waited_ms = rig.clock.now().ms_since(started);
+    assert!(waited_ms <= 130_000, "two probes at most, not {waited_ms} ms");
+    assert_eq!(rig.closed_services(), []);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_stranger_that_is_throttled_for_a_day_waits_alone() {
+    let (mut rig, provider) = rig(60, invented).await;
+    more_good(&rig).await;
+    let throttled = || Answer::Throttle {
+        reason: "http_429".into(),
+        after: Some(24 * HOUR),
+        scope: Scope::Service,
+    };
+    script(&provider, move |_| throttled());
+    rig.start();
+    let id = broadcast(&rig).await;
+    let sent = |record: &NotificationRecord| record.counts.sent == GOOD as u64;
+    let started = rig.clock.now();
+    rig.turning(&id, Duration::from_secs(1), sent).await;
+    let waited_ms = rig.clock.now().ms_since(started);
+    assert!(waited_ms <= 120_000, "{waited_ms} ms");
+    assert_eq!(rig.closed_services(), []);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn strangers_that_fail_cost_the_others_a_moment() {
+    let (mut rig, provider) = rig(100, invented).await;
+    more_good(&rig).await;
+    script(&provider, |_| Answer::Retry {
+        reason: "http_500".into(),
+        after: None,
+        outcome: Certainty::Failed,
+    });
+    provider.offer(1);
+    rig.start();
+    let id = broadcast(&rig).await;
+    let sent = |record: &NotificationRecord| record.counts.sent == GOOD as u64;
+    let started = rig.clock.now();
+    rig.turning(&id, Duration::from_secs(1), sent).await;
+    let waited_ms = rig.clock.now().ms_since(started);
+    assert!(waited_ms <= 30_000, "{waited_ms} ms");
+    rig.stop().await;
+}
+
+/// Each stranger names a push service of its own that takes the connection and never answers.
+#[tokio::test]
+async fn a_thousand_silent_services_leave_the_others_their_streams() {
+    let silent = |number: usize| format!("https://silent-{number}.example/push");
+    let (mut rig, provider) = rig(1_000, silent).await;
+    more_good(&rig).await;
+    provider.limit_services(100);
+    provider.script(|endpoint, _| match is_good(endpoint) {
+        true => Told::Answer(delivered()),
+        false => Told::Held(delivered()),
+    });
+    rig.start();
+    let id = broadcast(&rig).await;
+    rig.until(&id, |record| record.counts.sent == GOOD as u64).await;
+    let held = provider.journal().iter().filter(|endpoint| !is_good(endpoint)).count();
+    assert!(held <= 95, "{held} of 100 streams");
+    provider.release();
+    completed(&rig, &id).await;
+    rig.stop().await;
+}
