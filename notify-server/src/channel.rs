@@ -1,6 +1,8 @@
 //! How deliveries of an application through a provider stand now: what the API may know of the
 //! engine, which it does not see.
 
+use std::borrow::Cow;
+
 use notify_core::{Platform, Timestamp};
 
 use crate::store::AppNo;
@@ -47,4 +49,19 @@ pub(crate) trait Channels: Send + Sync {
 
     /// The push services, or hosts, of the platform to which nothing goes out now, by name.
     fn closed_services(&self, app: AppNo, platform: Platform) -> Vec<ServiceState>;
+}
+
+/// The push service behind a subscription: scheme, host and port of its endpoint, however they are
+/// written there.
+pub(crate) fn service_of(endpoint: &str) -> Cow<'_, str> {
+    let host = endpoint.find("://").map_or(0, |at| at + 3);
+    let end = endpoint[host..].find(['/', '?', '#']).map_or(endpoint.len(), |at| host + at);
+    let written = &endpoint[..end];
+    // Browsers write it in small letters, with a port only where it is not the scheme's.
+    let is_plain = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b':');
+    let has_own_port = written.ends_with(":443") || written.ends_with(":80");
+    if written.bytes().skip(host).all(is_plain) && !has_own_port {
+        return written.into();
+    }
+    url::Url::parse(written).map_or(written.into(), |url| url.origin().ascii_serialization().into())
 }

@@ -14,7 +14,8 @@ use notify_core::{
 use self::render::Rendered;
 use super::lane::{Candidate, Lane, Service};
 use super::shared::Shared;
-use crate::providers::{Address, SharedProvider, service_of};
+use crate::channel::service_of;
+use crate::providers::{Address, SharedProvider};
 use crate::store::{
     AudienceDevice, DeviceKey, Dispatch, DispatchNo, Settled, Source, StoreError, Zone,
 };

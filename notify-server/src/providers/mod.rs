@@ -26,7 +26,6 @@ pub use answer::Answer;
 pub(crate) use answer::{Certainty, Reason, Scope};
 pub use check::Checked;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -66,21 +65,6 @@ pub enum Address {
         /// Chat id.
         chat: Box<str>,
     },
-}
-
-/// The push service behind a subscription: scheme, host and port of its endpoint, however they are
-/// written there.
-pub(crate) fn service_of(endpoint: &str) -> Cow<'_, str> {
-    let host = endpoint.find("://").map_or(0, |at| at + 3);
-    let end = endpoint[host..].find(['/', '?', '#']).map_or(endpoint.len(), |at| host + at);
-    let written = &endpoint[..end];
-    // Browsers write it in small letters, with a port only where it is not the scheme's.
-    let is_plain = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b':');
-    let has_own_port = written.ends_with(":443") || written.ends_with(":80");
-    if written.bytes().skip(host).all(is_plain) && !has_own_port {
-        return written.into();
-    }
-    url::Url::parse(written).map_or(written.into(), |url| url.origin().ascii_serialization().into())
 }
 
 impl Address {

@@ -53,6 +53,8 @@ pub struct DeviceFacts {
     pub dead: Option<(String, Timestamp)>,
     /// Whether it has an address.
     pub has_address: bool,
+    /// The push service of its address, by origin; `None` on other platforms.
+    pub service: Option<String>,
     /// Since when it has the address of another device, if it took one over.
     pub moved_at: Option<Timestamp>,
     /// First registration.

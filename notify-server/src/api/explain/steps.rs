@@ -15,6 +15,8 @@ use crate::store::{DeliveryFacts, Progress};
 pub(super) struct Channel {
     pub(super) is_configured: bool,
     pub(super) state: ChannelState,
+    /// The push service that the state is about; `None`: the provider as a whole.
+    pub(super) service: Option<String>,
 }
 
 /// Explains, in order.

@@ -8,9 +8,9 @@ use http::Uri;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
+use crate::channel::service_of;
 use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
-use crate::providers::service_of;
 use crate::providers::transport::{
     ADDRESS_NOT_ALLOWED, Http1, Pools, STREAMS_ASSUMED, Sender, Trust,
 };

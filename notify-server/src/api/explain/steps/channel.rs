@@ -12,16 +12,20 @@ impl Telling<'_> {
             let detail = format!("{kind} is not configured now");
             return self.add(None, StepWord::ProviderNotConfigured, detail);
         }
+        let (name, scope) = match &self.channel.service {
+            Some(service) => (service.clone(), "everything for this push service"),
+            None => (kind.to_string(), "everything"),
+        };
         match &self.channel.state {
             ChannelState::Open => {}
             ChannelState::Throttled { until } => {
                 let until = time(*until);
-                let detail = format!("{kind} asked to slow down: everything waits until {until}");
+                let detail = format!("{name} asked to slow down: {scope} waits until {until}");
                 self.add(None, StepWord::Paused, detail);
             }
             ChannelState::Unreachable { probe_at } => {
                 let detail = format!(
-                    "{kind} cannot be reached, or fails whatever it is asked: everything waits; \
+                    "{name} cannot be reached, or fails whatever it is asked: {scope} waits; \
                      next probe at {}",
                     time(*probe_at)
                 );
@@ -31,7 +35,7 @@ impl Telling<'_> {
                 let reason =
                     reason.as_deref().map_or_else(String::new, |word| format!(" ({word})"));
                 let detail = format!(
-                    "{kind} refuses the server's credentials{reason}: everything is held; next \
+                    "{name} refuses the server's credentials{reason}: {scope} is held; next \
                      probe at {}",
                     time(*probe_at)
                 );

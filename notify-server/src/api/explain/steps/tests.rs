@@ -34,6 +34,7 @@ fn facts(progress: Progress) -> DeliveryFacts {
             push_disabled: false,
             dead: None,
             has_address: true,
+            service: None,
             moved_at: None,
             created_at: Timestamp(500),
             utc_offset_minutes: 0,
@@ -82,7 +83,7 @@ fn told(facts: &DeliveryFacts, channel: &Channel) -> (ExplainedOutcome, String) 
 }
 
 fn open() -> Channel {
-    Channel { is_configured: true, state: ChannelState::Open }
+    Channel { is_configured: true, state: ChannelState::Open, service: None }
 }
 
 const BEGUN: &str = "accepted@1000 started@2000 targeted@2000";
@@ -242,7 +243,7 @@ fn every_way_a_device_fares_is_told_in_order() {
 
 /// Channels that hold everything back, and the word for each.
 fn closed_channels() -> [(Channel, &'static str); 5] {
-    let channel = |is_configured, state| Channel { is_configured, state };
+    let channel = |is_configured, state| Channel { is_configured, state, service: None };
     let held = ChannelState::Held { reason: Some("InvalidProviderToken".into()), probe_at: NEXT };
     [
         (channel(false, ChannelState::Open), "provider_not_configured"),
@@ -251,6 +252,20 @@ fn closed_channels() -> [(Channel, &'static str); 5] {
         (channel(true, ChannelState::Unreachable { probe_at: NEXT }), "paused"),
         (channel(true, ChannelState::Stopped), "paused"),
     ]
+}
+
+/// A browser waits for its push service while the rest of the provider goes on.
+#[test]
+fn a_step_names_the_push_service_that_is_held() {
+    let name = "https://push.example";
+    let held = ChannelState::Held { reason: Some("http_403".into()), probe_at: NEXT };
+    let channel = Channel { is_configured: true, state: held, service: Some(name.to_owned()) };
+    let (_, steps) = explain(&facts(Progress::Ahead), &channel);
+    let step = steps.last().unwrap();
+    assert_eq!(step.what, StepWord::CredentialsRefused);
+    let expected = "https://push.example refuses the server's credentials (http_403): everything \
+                    for this push service is held; next probe at 1970-01-01T00:00:09Z";
+    assert_eq!(step.detail, expected);
 }
 
 #[test]
@@ -320,7 +335,7 @@ fn details_of_what_is_over() -> [Detail; 5] {
 
 fn details_of_what_is_to_come() -> [Detail; 5] {
     use StepWord::{NextAttempt, Paused, Scheduled};
-    let channel = |state| Channel { is_configured: true, state };
+    let channel = |state| Channel { is_configured: true, state, service: None };
     let held = channel(ChannelState::Held { reason: None, probe_at: LATER });
     let throttled = || channel(ChannelState::Throttled { until: LATER });
     let local = |facts: DeliveryFacts| {

@@ -1,10 +1,11 @@
 //! Reading what is known of one device and one notification (B38).
 
-use notify_core::{DeviceId, NotificationId, NotificationStatus, Timestamp};
+use notify_core::{DeviceId, NotificationId, NotificationStatus, Platform, Timestamp};
 
 use super::super::delivery::{covering, read_dispatch, settled_of};
 use super::super::device::Named;
 use super::super::row::{live_app, platforms_of, unknown_value};
+use crate::channel::service_of;
 use crate::store::sql::{Connection, OptionalExtension, Type, params};
 use crate::store::{
     AppNo, DeliveryFacts, DeviceFacts, DeviceKey, Dispatch, DispatchNo, NotificationFacts,
@@ -115,19 +116,23 @@ fn device_of(
 ) -> Result<(DeviceKey, DeviceFacts), StoreError> {
     connection
         .prepare_cached(
-            "select key, push_disabled, dead_reason, dead_at, address is not null, moved_at,
+            "select key, push_disabled, dead_reason, dead_at, address, moved_at,
              created_at, utc_offset_minutes from devices where app_no = ?1 and device_id = ?2",
         )?
         .query_row(params![app.0, id.as_str()], |row| {
             let key = DeviceKey(row.get(0)?);
             let dead_at = row.get::<Option<i64>>(3)?.map(Timestamp);
+            let address: Option<String> = row.get(4)?;
             let facts = DeviceFacts {
                 platform: key.platform(),
                 is_named: false,
                 has_tag: false,
                 push_disabled: row.get(1)?,
                 dead: row.get::<Option<String>>(2)?.zip(dead_at),
-                has_address: row.get(4)?,
+                has_address: address.is_some(),
+                service: address
+                    .filter(|_| key.platform() == Platform::Web)
+                    .map(|endpoint| service_of(&endpoint).into_owned()),
                 moved_at: row.get::<Option<i64>>(5)?.map(Timestamp),
                 created_at: Timestamp(row.get(6)?),
                 utc_offset_minutes: row.get(7)?,
