@@ -28,6 +28,8 @@ pub(super) struct Reached {
     pub(super) taken: u64,
     /// Whether it called the address dead.
     pub(super) dead: bool,
+    /// Whether it refused the address, which may be the address's own fault.
+    pub(super) refused: bool,
 }
 
 /// A notification.

@@ -128,7 +128,7 @@ fn wrong(
                 || reason == "provider_not_configured"
                     && world.was_missing.contains(&(notice.app, platform.provider()))
         }
-        Settled::Unregistered => reached.dead,
+        Settled::Unregistered => reached.dead || reached.refused,
         Settled::Expired => notice.ttl.is_some() || notice.replaces && reason == "overtaken",
         Settled::Canceled => notice.canceled != Asked::No,
     };

@@ -50,7 +50,7 @@ pub(super) struct Attempt {
     pub(super) env: IosEnv,
 }
 
-/// A push service called an address dead.
+/// A push service called an address dead, or refused it.
 #[derive(Debug, Clone)]
 pub(super) struct Death {
     /// The devices that had the address when the attempt was made.
@@ -207,9 +207,13 @@ impl World {
                 notice.taken += 1;
                 self.taken += 1;
             }
-            Answer::TokenDead { since, .. } => {
+            Answer::TokenDead { since, reason, .. } => {
                 reached.tries += 1;
                 reached.dead = true;
+                // Many in a row while nothing gets through are not believed.
+                if *platform == Platform::Web {
+                    notice.reasons.insert(reason.to_string());
+                }
                 let spared = |name: &String| {
                     let entry = self.devices.entry(*app, name);
                     entry.is_some_and(|entry| {
@@ -236,9 +240,14 @@ impl World {
                     }
                 }
             }
-            Answer::Throttle { reason, .. }
-            | Answer::Config { reason }
-            | Answer::ServiceRefused { reason } => {
+            Answer::ServiceRefused { reason } => {
+                reached.refused = true;
+                notice.reasons.insert(reason.to_string());
+                let (names, token) = (names.to_vec(), token.clone());
+                let death = Death { counts: true, names, token, env: *env };
+                self.deaths.entry((*app, *platform)).or_default().push(death);
+            }
+            Answer::Throttle { reason, .. } | Answer::Config { reason } => {
                 notice.reasons.insert(reason.to_string());
             }
             Answer::Retry { reason, .. }
