@@ -10,8 +10,6 @@ use url::Url;
 pub(super) const TITLE_CHARS_MAX: usize = 300;
 /// Most bytes of a url that is kept; browsers and stores of images take no longer ones either.
 pub(super) const URL_BYTES_MAX: usize = 2_048;
-/// Most images of a text that are looked at for one with an address of the web.
-const IMAGES_MAX: usize = 32;
 /// Longest name of an entity, `&CounterClockwiseContourIntegral;`.
 const ENTITY_BYTES_MAX: usize = 33;
 
@@ -50,6 +48,26 @@ pub(super) fn line(html: &str) -> Option<String> {
         chars += space + length;
     }
     (!line.is_empty()).then_some(line)
+}
+
+/// The tags of a piece of HTML, in order, without comments and what scripts and styles hold.
+pub(super) fn tags(html: &str) -> impl Iterator<Item = &str> {
+    let mut rest = html;
+    std::iter::from_fn(move || {
+        loop {
+            rest = &rest[rest.find('<')?..];
+            let Some(length) = tag_length(rest) else {
+                rest = &rest[1..];
+                continue;
+            };
+            let (tag, after) = rest.split_at(length);
+            let hidden = ["script", "style"].into_iter().find(|name| is_tag(tag, name));
+            rest = hidden.map_or(after, |name| &after[end_of(after, name)..]);
+            if !tag.starts_with("<!--") {
+                return Some(tag);
+            }
+        }
+    })
 }
 
 /// A text without what looks like a tag or a comment; a bare `<` stays. What scripts and styles
@@ -158,53 +176,14 @@ pub(super) fn push_entity(name: &str, text: &mut String) -> bool {
     known.is_some()
 }
 
-/// An address of the web, made absolute.
+/// An address of the web, made absolute. One that begins with `www.` lacks its scheme.
 pub(super) fn web_url(base: &Url, text: &str) -> Option<String> {
     let text = text.trim();
     if text.is_empty() || text.len() > URL_BYTES_MAX {
         return None;
     }
-    let url = base.join(text).ok()?;
+    let is_host = text.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("www."));
+    let url = if is_host { base.join(&format!("//{text}")) } else { base.join(text) }.ok()?;
     let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
     (is_web && url.as_str().len() <= URL_BYTES_MAX).then(|| url.into())
-}
-
-/// The first image of a piece of HTML that has an address of the web.
-pub(super) fn first_image(html: &str, base: &Url) -> Option<String> {
-    let mut rest = html;
-    for _ in 0..IMAGES_MAX {
-        let open = rest.match_indices('<').map(|(at, _)| at).find(|at| is_tag(&rest[*at..], "img"));
-        rest = &rest[open?..];
-        let tag = &rest[..tag_length(rest)?];
-        if let Some(url) = source(tag).and_then(|source| web_url(base, &decoded(source))) {
-            return Some(url);
-        }
-        rest = &rest[tag.len()..];
-    }
-    None
-}
-
-/// The value of `src` in a tag.
-fn source(tag: &str) -> Option<&str> {
-    let mut rest = tag["<img".len()..].trim_end_matches('>');
-    loop {
-        rest = rest.trim_start_matches(|one: char| one.is_ascii_whitespace() || one == '/');
-        let name_end = rest.find(|one: char| one.is_ascii_whitespace() || one == '=');
-        let (name, after) = rest.split_at(name_end?);
-        let Some(value) = after.trim_start().strip_prefix('=') else {
-            rest = after;
-            continue;
-        };
-        let value = value.trim_start();
-        let quote = value.chars().next().filter(|first| matches!(first, '"' | '\''));
-        let (value, after) = match quote {
-            Some(quote) => value[1..].split_once(quote).unwrap_or((&value[1..], "")),
-            None => value
-                .split_at(value.find(|one: char| one.is_ascii_whitespace()).unwrap_or(value.len())),
-        };
-        if name.eq_ignore_ascii_case("src") {
-            return Some(value);
-        }
-        rest = after;
-    }
 }
