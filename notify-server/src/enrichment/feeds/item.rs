@@ -172,7 +172,7 @@ impl Draft {
                 self.url.offer(UrlRank::Link, || web_url(document.base(), &text));
             }
             (Ns::Rss | Ns::Atom, "guid" | "id") => {
-                let is_link = element.attribute("isPermaLink");
+                let is_link = element.attribute("ispermalink");
                 let is_link = is_link.is_none_or(|value| !value.eq_ignore_ascii_case("false"));
                 let text = document.text()?.text;
                 if is_link {

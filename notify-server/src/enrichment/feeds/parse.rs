@@ -80,7 +80,9 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<ParsedFeed, ParseError> {
     // A guess is as good as the feed that it gives.
     let mut feed = match parsed {
         Ok(feed) if decoded.is_guess && feed.items.is_empty() => return Err(ParseError::Charset),
-        Err(ParseError::NotAFeed) if decoded.is_guess => return Err(ParseError::Charset),
+        Err(ParseError::NotAFeed | ParseError::NotWellFormed) if decoded.is_guess => {
+            return Err(ParseError::Charset);
+        }
         parsed => parsed?,
     };
     feed.is_charset_guess = decoded.is_guess;

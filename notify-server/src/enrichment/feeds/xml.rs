@@ -35,13 +35,14 @@ pub(super) struct Element {
     pub(super) ns: Ns,
     /// Without its prefix, in lower case: feeds write `pubdate` and `PubDate` too.
     pub(super) name: String,
+    /// By their names in lower case.
     attributes: Vec<(String, String)>,
 }
 
 impl Element {
-    /// The value of an attribute.
+    /// The value of an attribute, by its name in lower case.
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
-        let found = self.attributes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let found = self.attributes.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.trim())
     }
 }
@@ -64,7 +65,7 @@ pub(super) struct Text {
 
 /// An element that is open.
 struct Open {
-    /// With its prefix.
+    /// With its prefix, in lower case.
     name: String,
     namespaces: usize,
     base: Option<Url>,
@@ -151,7 +152,7 @@ impl<'a> Document<'a> {
                     continue;
                 }
                 Event::End(end) => {
-                    self.ends_due = self.matching_ends(end.name().into_inner());
+                    self.ends_due = self.matching_ends(end.name().into_inner())?;
                     continue;
                 }
                 Event::Text(text) => Piece::Text(own_text(text.into_inner())?),
@@ -206,27 +207,34 @@ impl<'a> Document<'a> {
     fn implied_ends(&mut self, name: &[u8]) -> usize {
         let local = name.rsplit(|byte| *byte == b':').next().unwrap_or_default();
         let is_item = local.eq_ignore_ascii_case(b"item") || local.eq_ignore_ascii_case(b"entry");
-        let is_within = self.open.last().is_some_and(|open| open.name.as_bytes() == name);
+        let is_within =
+            self.open.last().is_some_and(|open| open.name.as_bytes().eq_ignore_ascii_case(name));
         self.has_mismatch |= is_item && is_within;
         usize::from(is_item && is_within)
     }
 
-    /// How many elements a closing tag ends.
-    fn matching_ends(&mut self, name: &[u8]) -> usize {
+    /// How many elements a closing tag ends. One without an element counts as one, so that all that is
+    /// open is looked through only so often.
+    fn matching_ends(&mut self, name: &[u8]) -> Result<usize, ParseError> {
         let is_named = |open: &Open| open.name.as_bytes().eq_ignore_ascii_case(name);
         let ends = self.open.iter().rev().position(is_named).map_or(0, |above| above + 1);
-        self.has_mismatch |= ends != 1;
-        ends
+        if ends != 1 {
+            self.has_mismatch = true;
+            self.count_element()?;
+        }
+        Ok(ends)
+    }
+
+    fn count_element(&mut self) -> Result<(), ParseError> {
+        self.elements += 1;
+        if self.elements > ELEMENTS_MAX { Err(ParseError::TooMany("elements")) } else { Ok(()) }
     }
 
     fn open(&mut self, start: &BytesStart<'_>) -> Result<Element, ParseError> {
-        self.elements += 1;
         if self.open.len() == DEPTH_MAX {
             return Err(ParseError::TooDeep);
         }
-        if self.elements > ELEMENTS_MAX {
-            return Err(ParseError::TooMany("elements"));
-        }
+        self.count_element()?;
         let attributes = attributes(start)?;
         let outer_namespaces = self.scope.len();
         for (name, value) in &attributes {
@@ -239,10 +247,9 @@ impl<'a> Document<'a> {
         }
         let base = attributes.iter().find(|(name, _)| name == "xml:base");
         let base = base.and_then(|(_, base)| base_of(self.base(), base.trim()));
-        let full_name = part(start.name().into_inner())?.to_owned();
+        let full_name = part(start.name().into_inner())?.to_ascii_lowercase();
         let (prefix, name) = full_name.split_once(':').unwrap_or(("", &full_name));
-        let element =
-            Element { ns: self.resolve(prefix), name: name.to_ascii_lowercase(), attributes };
+        let element = Element { ns: self.resolve(prefix), name: name.to_owned(), attributes };
         self.open.push(Open { name: full_name, namespaces: outer_namespaces, base });
         Ok(element)
     }
@@ -291,10 +298,10 @@ fn attributes(start: &BytesStart<'_>) -> Result<Vec<(String, String)>, ParseErro
             return Err(ParseError::TooMany("attributes of one element"));
         }
         let Ok(attribute) = attribute else { continue };
-        let name = part(attribute.key.into_inner())?;
-        if is_read(name) {
+        let name = part(attribute.key.into_inner())?.to_ascii_lowercase();
+        if is_read(&name) {
             let value = decoded(part(&attribute.value)?).into_owned();
-            attributes.push((name.to_owned(), value));
+            attributes.push((name, value));
         }
     }
     Ok(attributes)
@@ -314,13 +321,11 @@ fn is_read(name: &str) -> bool {
             | "samplingrate"
             | "rdf:about"
             | "rdf:resource"
+            | "ispermalink"
             | "xml:base"
             | "xmlns"
     );
-    of_feeds
-        || is_picture_attribute(name)
-        || name.starts_with("xmlns:")
-        || name.eq_ignore_ascii_case("isPermaLink")
+    of_feeds || is_picture_attribute(name) || name.starts_with("xmlns:")
 }
 
 /// What a reference stands for: a character, or an entity of HTML, which feeds use though XML does

@@ -21,6 +21,10 @@ fn what_is_exaggerated_is_refused_and_the_bound_itself_is_not() {
         let inside = format!("{}{}", "<x>".repeat(count), "</x>".repeat(count));
         format!("<rss><channel>{inside}</channel></rss>")
     };
+    let stray_ends = |count| {
+        let item = "<item><title>T</title><link>/1</link></item>";
+        format!("<rss><channel>{item}{}</channel></rss>", "</x>".repeat(count))
+    };
     let elements = |count| format!("<rss><channel>{}</channel></rss>", "<x/>".repeat(count));
     let items = |count| rss(&"<item><title>T</title><link>/1</link></item>".repeat(count));
     let json_items =
@@ -33,6 +37,9 @@ fn what_is_exaggerated_is_refused_and_the_bound_itself_is_not() {
         (namespaces(NAMESPACES_MAX - 4), Some(ParseError::TooMany("namespaces"))),
         (nested(DEPTH_MAX - 2), None),
         (nested(DEPTH_MAX - 1), Some(ParseError::TooDeep)),
+        // A closing tag without an element counts as one.
+        (stray_ends(ELEMENTS_MAX - 5), None),
+        (stray_ends(ELEMENTS_MAX - 4), Some(ParseError::TooMany("elements"))),
         (elements(ELEMENTS_MAX - 2), None),
         (elements(ELEMENTS_MAX - 1), Some(ParseError::TooMany("elements"))),
         (items(ITEMS_READ_MAX), None),
