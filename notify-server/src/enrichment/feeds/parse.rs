@@ -4,6 +4,7 @@ use url::Url;
 
 use super::charset;
 use super::item::Draft;
+use super::text::escape_stray_brackets;
 use super::{json, rss};
 use crate::store::FeedItemRow;
 
@@ -102,13 +103,14 @@ fn start(text: &str) -> usize {
 }
 
 fn parse_xml(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
-    let mut document = super::xml::Document::new(text, url);
+    let text = escape_stray_brackets(text);
+    let mut document = super::xml::Document::new(&text, url);
     loop {
         match document.next()?.ok_or(ParseError::NotAFeed)? {
             super::xml::Piece::Start(root) => {
                 return match root.name.as_str() {
                     // RSS 1.1 begins with its channel.
-                    "rss" | "rdf" | "feed" | "channel" => rss::parse(document),
+                    "rss" | "rdf" | "feed" | "channel" => rss::parse(document, &root.name),
                     _ => Err(ParseError::NotAFeed),
                 };
             }

@@ -7,11 +7,11 @@ use super::namespace::Ns;
 use super::parse::ParsedFeed;
 use super::xml::{Document, Piece};
 
-/// Reads a feed whose root was just opened. One that breaks off is read as far as its items are
-/// complete.
-pub(super) fn parse(mut document: Document<'_>) -> Result<ParsedFeed, ParseError> {
+/// Reads a feed whose root, of that name, was just opened. One that breaks off is read as far as its
+/// items are complete.
+pub(super) fn parse(mut document: Document<'_>, root: &str) -> Result<ParsedFeed, ParseError> {
     let mut feed = ParsedFeed::default();
-    document.adopt_unknown();
+    document.adopt_default(root != "feed");
     match items(&mut document, &mut feed) {
         Ok(()) => feed.is_broken = document.has_mismatch(),
         Err(ParseError::NotWellFormed) => feed.is_broken = true,

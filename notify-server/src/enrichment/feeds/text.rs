@@ -13,6 +13,39 @@ pub(super) const URL_BYTES_MAX: usize = 2_048;
 /// Longest name of an entity, `&CounterClockwiseContourIntegral;`.
 const ENTITY_BYTES_MAX: usize = 33;
 
+const CDATA_START: &str = "<![CDATA[";
+const CDATA_END: &str = "]]>";
+
+/// XML in which each `<` that starts no markup is escaped, as in `1 < 2`: feeds that are put together
+/// by hand have some.
+pub(super) fn escape_stray_brackets(xml: &str) -> Cow<'_, str> {
+    let (mut escaped, mut copied, mut at) = (String::new(), 0, 0);
+    while let Some(found) = xml[at..].find('<') {
+        at += found;
+        let rest = &xml[at..];
+        let end = [("<!--", "-->"), (CDATA_START, CDATA_END)]
+            .iter()
+            .find(|(start, _)| rest.starts_with(start))
+            .map(|(_, end)| rest.find(end).map_or(rest.len(), |end| end + 1));
+        let next = rest[1..].chars().next();
+        let is_markup = next.is_some_and(|next| {
+            next.is_alphabetic() || matches!(next, '/' | '!' | '?' | '_' | ':')
+        });
+        // The end of the text may be where it breaks off.
+        if !is_markup && next.is_some() {
+            escaped.push_str(&xml[copied..at]);
+            escaped.push_str("&lt;");
+            copied = at + 1;
+        }
+        at += end.unwrap_or(1);
+    }
+    if copied == 0 {
+        return Cow::Borrowed(xml);
+    }
+    escaped.push_str(&xml[copied..]);
+    Cow::Owned(escaped)
+}
+
 /// Plain text as HTML: it may hold what only looks like markup.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
@@ -21,7 +54,12 @@ pub(super) fn escaped(text: &str) -> String {
 /// A line of text: tags taken out, entities decoded, white space as one space, not too long. `None`
 /// when nothing is left.
 pub(super) fn line(html: &str) -> Option<String> {
-    let without_tags = without_tags(html);
+    // Some escape the section with its text.
+    let html = match html.contains(CDATA_START) {
+        true => Cow::Owned(html.replace(CDATA_START, "").replace(CDATA_END, "")),
+        false => Cow::Borrowed(html),
+    };
+    let without_tags = without_tags(&html);
     let decoded = decoded(&without_tags);
     let mut line = String::new();
     let mut chars = 0;

@@ -253,25 +253,27 @@ impl Loose {
     /// The day, of what is left.
     fn date(&self) -> Option<Date> {
         let numbers: Vec<_> = (0..self.tokens.len()).filter_map(|at| self.number(at)).collect();
-        // Of several names the first is that of a weekday: `mar.` is Tuesday, too, in some languages.
         let months = (0..self.tokens.len()).filter_map(|at| self.word(at).and_then(month));
-        if let Some(month) = months.last() {
-            return of_named_month(month, &numbers);
-        }
+        // Of several names the first is that of a weekday: `mar.` is Tuesday, too, in some languages.
+        // Three numbers need none.
+        self.of_numbers(&numbers).or_else(|| of_named_month(months.last()?, &numbers))
+    }
+
+    fn of_numbers(&self, numbers: &[(i64, usize)]) -> Option<Date> {
         match numbers[..] {
             [(year, 4), (month, 1 | 2), (day, 1 | 2), ..] => day_of(year, month, day),
             [(first, 1 | 2), (second, 1 | 2), (year, digits @ (2 | 4)), ..] => {
-                self.of_numbers(first, second, (year, digits))
+                self.with_year_last(first, second, (year, digits))
             }
             // ISO 8601 leaves out what is not known.
-            [(year, 4), (month, 2)] if self.time.is_none() => day_of(year, month, 1),
+            [(year, 4), (month, 2)] if self.tokens.len() == 3 => day_of(year, month, 1),
             [(year, 4)] if self.tokens.len() == 1 => day_of(year, 1, 1),
             _ => None,
         }
     }
 
     /// Three numbers with the year last: Europe puts the day first, the USA the month.
-    fn of_numbers(&self, first: i64, second: i64, year: (i64, usize)) -> Option<Date> {
+    fn with_year_last(&self, first: i64, second: i64, year: (i64, usize)) -> Option<Date> {
         let between = self.tokens.iter().filter_map(|token| match token {
             Token::Sign(sign @ ('.' | '-' | '/')) => Some(*sign),
             _ => None,

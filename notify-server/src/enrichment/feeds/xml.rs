@@ -29,6 +29,11 @@ pub(super) const ELEMENTS_MAX: usize = 250_000;
 /// Most bytes of one element's text that are kept; the rest is passed over.
 pub(super) const TEXT_BYTES_MAX: usize = 64 * 1_024;
 
+/// Elements that do not stand right within one of their name.
+const ENDED_BY_THEIR_LIKE: [&str; 4] = ["item", "entry", "p", "li"];
+/// Elements of HTML without a closing tag, as far as no feed has others of that name.
+const HTML_VOID: [&str; 5] = ["br", "hr", "img", "input", "wbr"];
+
 /// The start of an element.
 #[derive(Debug)]
 pub(super) struct Element {
@@ -124,11 +129,11 @@ impl<'a> Document<'a> {
         self.open.iter().rev().find_map(|open| open.base.as_ref()).unwrap_or(&self.feed_url)
     }
 
-    /// Reads elements of a vocabulary that is not known as those of RSS: the root of a feed that was
-    /// just opened is in it.
-    pub(super) fn adopt_unknown(&mut self) {
+    /// Takes the default namespace for that of a feed whose root was just opened: some RSS names
+    /// Atom's there, or one of its own.
+    pub(super) fn adopt_default(&mut self, is_rss: bool) {
         for (prefix, ns) in &mut self.scope {
-            if prefix.is_empty() && *ns == Ns::Other {
+            if prefix.is_empty() && (is_rss || *ns == Ns::Other) {
                 *ns = Ns::Rss;
             }
         }
@@ -203,14 +208,16 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// How many elements a start ends: an item right within an item stands after one without its end.
+    /// How many elements a start ends, whose closing tags are missing: an item ends the item that it
+    /// stands right within, and what HTML never closes holds nothing.
     fn implied_ends(&mut self, name: &[u8]) -> usize {
-        let local = name.rsplit(|byte| *byte == b':').next().unwrap_or_default();
-        let is_item = local.eq_ignore_ascii_case(b"item") || local.eq_ignore_ascii_case(b"entry");
-        let is_within =
-            self.open.last().is_some_and(|open| open.name.as_bytes().eq_ignore_ascii_case(name));
-        self.has_mismatch |= is_item && is_within;
-        usize::from(is_item && is_within)
+        let Some(within) = self.open.last().map(|open| open.name.as_str()) else { return 0 };
+        let local = within.rsplit(':').next().unwrap_or_default();
+        let is_same = within.as_bytes().eq_ignore_ascii_case(name);
+        let is_ended = is_same && ENDED_BY_THEIR_LIKE.contains(&local);
+        let is_missing = is_ended || HTML_VOID.contains(&within);
+        self.has_mismatch |= is_missing;
+        usize::from(is_missing)
     }
 
     /// How many elements a closing tag ends. One without an element counts as one, so that all that is

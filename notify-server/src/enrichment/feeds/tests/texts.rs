@@ -18,7 +18,9 @@ fn titles_lose_their_markup_and_their_entities() {
         // XML does not know these, feeds use them.
         ("caf&eacute;&nbsp;&hellip;", Some("café …")),
         ("AT&T &unknown; &;", Some("AT&T &unknown; &;")),
-        ("1 < 2", None),
+        ("1 < 2", Some("1 < 2")),
+        ("I <3 it <- so", Some("I <3 it <- so")),
+        ("&lt;![CDATA[Escaped &lt;b&gt;twice&lt;/b&gt;]]&gt;", Some("Escaped twice")),
         ("<![CDATA[1 < 2 > 0]]>", Some("1 < 2 > 0")),
         ("<![CDATA[it's <i title='a>b'>his</i> isn't it]]>", Some("it's his isn't it")),
         ("<![CDATA[<p>One</p><p>Two</p>]]>", Some("One Two")),
