@@ -4,7 +4,9 @@
 use jiff::tz::Offset;
 
 /// Months by the start of their names, in lower case.
-const MONTHS: [(&str, i8); 112] = [
+const MONTHS: [(&str, i8); 114] = [
+    // Before `mar`: November in Finnish.
+    ("marras", 11),
     // English, and what others share with it.
     ("jan", 1),
     ("feb", 2),
@@ -29,6 +31,7 @@ const MONTHS: [(&str, i8); 112] = [
     ("mei", 5),
     ("maj", 5),
     ("agu", 8),
+    ("avg", 8),
     ("okt", 10),
     ("dez", 12),
     ("des", 12),
