@@ -13,6 +13,9 @@ pub(super) const URL_BYTES_MAX: usize = 2_048;
 /// Longest name of an entity, `&CounterClockwiseContourIntegral;`.
 const ENTITY_BYTES_MAX: usize = 33;
 
+/// Elements of HTML that stand within a word.
+pub(super) const INLINE: [&str; 13] =
+    ["a", "span", "b", "i", "em", "strong", "u", "s", "small", "sub", "sup", "code", "wbr"];
 const CDATA_START: &str = "<![CDATA[";
 const CDATA_END: &str = "]]>";
 
@@ -125,7 +128,9 @@ fn without_tags(html: &str) -> Cow<'_, str> {
             continue;
         };
         // Words of two paragraphs are not one word.
-        text.push(' ');
+        if !INLINE.into_iter().any(|name| is_tag_of(rest, name)) {
+            text.push(' ');
+        }
         let hidden = ["script", "style"].into_iter().find(|name| is_tag(rest, name));
         rest = &rest[length..];
         if let Some(name) = hidden {
@@ -160,6 +165,12 @@ fn tag_length(text: &str) -> Option<usize> {
     }
     // To the end, so that no text is looked through twice.
     Some(text.len())
+}
+
+/// Whether a text begins with an opening or a closing tag of that name.
+fn is_tag_of(text: &str, name: &str) -> bool {
+    let closing = text.strip_prefix("</").is_some_and(|_| is_tag(&text[1..], name));
+    closing || is_tag(text, name)
 }
 
 fn is_tag(text: &str, name: &str) -> bool {

@@ -16,7 +16,7 @@ use url::Url;
 use super::ParseError;
 use super::html::{PictureSearch, is_picture_attribute};
 use super::namespace::{self, Ns};
-use super::text::{URL_BYTES_MAX, decoded, push_entity};
+use super::text::{INLINE, URL_BYTES_MAX, decoded, push_entity};
 
 /// Most elements within each other.
 pub(super) const DEPTH_MAX: usize = 64;
@@ -189,7 +189,9 @@ impl<'a> Document<'a> {
                 Piece::Start(element) => {
                     search.look_at(&element.name, |name| element.attribute(name), self.base());
                     // Words of two paragraphs are not one word.
-                    push_within(&mut text, " ");
+                    if !INLINE.contains(&element.name.as_str()) {
+                        push_within(&mut text, " ");
+                    }
                 }
                 Piece::End if self.depth() == outside => {
                     return Ok(Text { text, picture: search.first() });

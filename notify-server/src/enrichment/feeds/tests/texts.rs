@@ -24,6 +24,7 @@ fn titles_lose_their_markup_and_their_entities() {
         ("<![CDATA[1 < 2 > 0]]>", Some("1 < 2 > 0")),
         ("<![CDATA[it's <i title='a>b'>his</i> isn't it]]>", Some("it's his isn't it")),
         ("<![CDATA[<p>One</p><p>Two</p>]]>", Some("One Two")),
+        ("<![CDATA[#<span>one</span>, <A HREF='/'>tw</A>o<br>three]]>", Some("#one, two three")),
         ("<![CDATA[A<script>alert('<b>')</script>B]]>", Some("A B")),
         ("<![CDATA[A<!-- <b> hidden -->B]]>", Some("A B")),
         ("<![CDATA[A<b unclosed]]>", Some("A")),
