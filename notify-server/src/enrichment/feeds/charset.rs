@@ -161,7 +161,7 @@ fn wide(bytes: &[u8], units: Units) -> Decoded<'_> {
 
 /// UTF-32, which browsers do not read, so that neither does their library.
 fn utf_32(bytes: &[u8], order: Order) -> (Cow<'_, str>, bool) {
-    let mut is_broken = bytes.len() % 4 != 0;
+    let mut is_broken = !bytes.len().is_multiple_of(4);
     let mut text = String::with_capacity(bytes.len() / 4);
     for unit in bytes.chunks_exact(4) {
         let unit = [unit[0], unit[1], unit[2], unit[3]];

@@ -51,7 +51,7 @@ pub(super) enum TitleRank {
 /// Where an address stands, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum UrlRank {
-    /// What a link of FeedBurner redirects to.
+    /// What a link of `FeedBurner` redirects to.
     Original,
     Link,
     /// A page, by its media type.

@@ -172,12 +172,12 @@ pub(super) fn parse(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
     }
     let mut parsed = ParsedFeed { beyond: feed.items.beyond, ..ParsedFeed::default() };
     for item in feed.items.kept {
-        parsed.add(draft(item, url))?;
+        parsed.add(draft(&item, url))?;
     }
     Ok(parsed)
 }
 
-fn draft(item: Item, base: &Url) -> Draft {
+fn draft(item: &Item, base: &Url) -> Draft {
     let mut draft = Draft::default();
     // All but one of them are plain text by the format.
     let plain = |text: &Text| line(&escaped(&text.0));

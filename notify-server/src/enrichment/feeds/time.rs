@@ -164,11 +164,11 @@ impl Loose {
     }
 
     fn take_half(&mut self) {
-        let halves = self.tokens.iter().enumerate().filter_map(|(at, token)| match token {
+        let mut halves = self.tokens.iter().enumerate().filter_map(|(at, token)| match token {
             Token::Word(word) => half(word).map(|half| (at, half)),
             Token::Number { .. } | Token::Sign(_) => None,
         });
-        if let Some((at, half)) = halves.last() {
+        if let Some((at, half)) = halves.next_back() {
             self.tokens[at] = Token::Sign(' ');
             self.half = Some(half);
         }
@@ -253,10 +253,10 @@ impl Loose {
     /// The day, of what is left.
     fn date(&self) -> Option<Date> {
         let numbers: Vec<_> = (0..self.tokens.len()).filter_map(|at| self.number(at)).collect();
-        let months = (0..self.tokens.len()).filter_map(|at| self.word(at).and_then(month));
+        let mut months = (0..self.tokens.len()).filter_map(|at| self.word(at).and_then(month));
         // Of several names the first is that of a weekday: `mar.` is Tuesday, too, in some languages.
         // Three numbers need none.
-        self.of_numbers(&numbers).or_else(|| of_named_month(months.last()?, &numbers))
+        self.of_numbers(&numbers).or_else(|| of_named_month(months.next_back()?, &numbers))
     }
 
     fn of_numbers(&self, numbers: &[(i64, usize)]) -> Option<Date> {

@@ -13,6 +13,8 @@ use crate::enrichment::feeds::{Source, parse};
 
 /// Fewest feeds of the corpus.
 const FEEDS_MIN: usize = 60;
+/// Bytes between two cuts; odd, so that cuts fall within characters too.
+const CUT_STEP: usize = 37;
 const EXPECTED: &str = ".expected.json";
 
 /// What is to be read of a feed.
@@ -107,4 +109,20 @@ fn every_feed_of_the_corpus_is_read_as_expected() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_feed_that_is_cut_anywhere_gives_items_of_the_whole_or_an_error() {
+    for (name, pair) in pairs() {
+        let expected: Expected =
+            serde_json::from_slice(&fs::read(pair.expected.unwrap()).unwrap()).unwrap();
+        let bytes = fs::read(pair.feed.unwrap()).unwrap();
+        for end in (0..bytes.len()).step_by(CUT_STEP) {
+            let found = read(&bytes[..end], expected.charset.clone());
+            // A guess at fewer bytes may be another one.
+            let is_guess = found.is_charset_guess || expected.is_charset_guess;
+            let is_of_whole = found.items.iter().all(|item| expected.items.contains(item));
+            assert!(is_of_whole || is_guess, "{name}, cut at {end}: {found:?}");
+        }
+    }
 }

@@ -128,6 +128,13 @@ fn a_place_of_rss_counts_where_it_holds_a_picture() {
         ("<image><url>https://i.example/1</url><link>https://i.example/</link></image>", Some("1")),
         ("<image> https://i.example/1 </image>", Some("1")),
         ("<source url='https://i.example/1'>x</source>", None),
+    ];
+    check_items(&cases);
+}
+
+#[test]
+fn a_text_of_rss_counts_with_its_first_picture() {
+    let cases = [
         // The first address of the web in the text.
         (
             r#"<content:encoded>&lt;img src="data:image/gif;base64,R0"&gt;
@@ -149,6 +156,11 @@ fn a_place_of_rss_counts_where_it_holds_a_picture() {
             Some("1"),
         ),
     ];
+    check_items(&cases);
+}
+
+/// Items of RSS with what stands in them, and their thumbnails; one letter is a path on `i.example`.
+fn check_items(cases: &[(&str, Option<&str>)]) {
     for (inside, expected) in cases {
         let expected = expected.map(|name| match name.len() {
             1 => format!("https://i.example/{name}"),
