@@ -58,7 +58,7 @@ pub(crate) enum ParseError {
     /// Its text is not in the charset that it names, or in none that is known.
     #[error("is not in the charset that it names")]
     Charset,
-    /// It declares a document type, which is how entities get in.
+    /// Its document type has declarations, which is how entities get in.
     #[error("has a document type, which feeds do not need")]
     DocumentType,
     /// Its elements lie too deep in each other.

@@ -97,7 +97,7 @@ impl<'a> Document<'a> {
         let config = reader.config_mut();
         config.expand_empty_elements = true;
         config.trim_markup_names_in_closing_tags = true;
-        // Feeds are full of addresses whose `&` nobody wrote as `&amp;`.
+        // Feeds are full of addresses with a bare `&`.
         config.allow_dangling_amp = true;
         // Matched here.
         config.check_end_names = false;
