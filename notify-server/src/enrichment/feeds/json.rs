@@ -52,7 +52,7 @@ struct Attachment {
     mime_type: Text,
 }
 
-/// A text, empty where something else stands: one wrong field makes no feed unreadable.
+/// A text or a number, empty where something else stands: one wrong field makes no feed unreadable.
 #[derive(Default)]
 struct Text(String);
 
@@ -79,16 +79,16 @@ impl<'de> Deserialize<'de> for Text {
                 Ok(Text::default())
             }
 
-            fn visit_u64<E>(self, _: u64) -> Result<Text, E> {
-                Ok(Text::default())
+            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
             }
 
-            fn visit_i64<E>(self, _: i64) -> Result<Text, E> {
-                Ok(Text::default())
+            fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
             }
 
-            fn visit_f64<E>(self, _: f64) -> Result<Text, E> {
-                Ok(Text::default())
+            fn visit_f64<E>(self, number: f64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
             }
 
             fn visit_unit<E>(self) -> Result<Text, E> {

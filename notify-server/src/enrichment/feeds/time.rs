@@ -14,6 +14,8 @@ const DATE_BYTES_MAX: usize = 128;
 /// Years of two digits below this are of this century (RFC 2822 section 4.3).
 const TWO_DIGITS_PIVOT: i64 = 50;
 
+/// Words of `45 minutes ago` and the like, without the `s` of many.
+const RELATIVE: [&str; 6] = ["second", "minute", "hour", "day", "week", "month"];
 const RFC_822: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 
 /// A time, if it is one.
@@ -80,6 +82,9 @@ impl Loose {
     fn read(mut self) -> Option<jiff::Timestamp> {
         if let Some(time) = self.epoch() {
             return Some(time);
+        }
+        if self.is_relative() {
+            return None;
         }
         self.split_compact()?;
         self.take_half();
@@ -163,15 +168,26 @@ impl Loose {
         Some(())
     }
 
+    /// Takes the half of the day out: a word behind the time, or before it in Asia. Another `am` is a
+    /// preposition, as in German.
     fn take_half(&mut self) {
-        let mut halves = self.tokens.iter().enumerate().filter_map(|(at, token)| match token {
-            Token::Word(word) => half(word).map(|half| (at, half)),
-            Token::Number { .. } | Token::Sign(_) => None,
-        });
-        if let Some((at, half)) = halves.next_back() {
-            self.tokens[at] = Token::Sign(' ');
-            self.half = Some(half);
+        let is_gap = |token: &&Token| matches!(token, Token::Sign(sign) if sign.is_whitespace());
+        for at in (0..self.tokens.len()).rev() {
+            let Some(half) = self.word(at).and_then(half) else { continue };
+            let before = self.tokens[..at].iter().rev().find(|token| !is_gap(token));
+            let is_behind = matches!(before, Some(Token::Number { .. }));
+            if is_behind || self.word(at).is_some_and(|word| !word.is_ascii()) {
+                self.tokens[at] = Token::Sign(' ');
+                self.half = Some(half);
+                return;
+            }
         }
+    }
+
+    /// Whether it tells how long ago something was, which a feed that is kept makes false.
+    fn is_relative(&self) -> bool {
+        let words = (0..self.tokens.len()).filter_map(|at| self.word(at));
+        words.into_iter().any(|word| RELATIVE.contains(&word.trim_end_matches('s')))
     }
 
     /// Takes the time out, and gives where it was; `None` where it is none.

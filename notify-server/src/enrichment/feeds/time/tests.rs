@@ -94,6 +94,7 @@ fn dates_of_iso_8601_with_the_usual_mistakes_are_read() {
 fn dates_of_other_languages_are_read_where_they_have_one_meaning() {
     check(&[
         ("Sa, 16 Dez 2023 14:33:00 +0100", "2023-12-16T13:33:00Z"),
+        ("am 16. Dezember 2023 um 12:05", "2023-12-16T12:05:00Z"),
         ("16. März 2023, 14:33 Uhr", "2023-03-16T14:33:00Z"),
         ("mar., 19 déc. 2023 14:33:00 +0100", "2023-12-19T13:33:00Z"),
         ("16 août 2023 14h33", "2023-08-16T14:33:00Z"),
@@ -128,6 +129,8 @@ fn what_is_no_date_stands_for_none() {
         ("16 Dec", ""),
         ("14:33", ""),
         ("12345", ""),
+        ("45 minutes ago", ""),
+        ("1 day 3 hours ago", ""),
         ("99999999999999999999999999", ""),
         ("0000-00-00 00:00:00", ""),
         ("-", ""),
