@@ -19,7 +19,7 @@ const MEMORY_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Feeds, and what is said of them.
-const HOSTILE: [(&str, &str); 16] = [
+const HOSTILE: [(&str, &str); 21] = [
     ("/laughs", "has a document type, which feeds do not need"),
     ("/external", "has a document type, which feeds do not need"),
     ("/attributes", "has too many attributes of one element"),
@@ -30,6 +30,11 @@ const HOSTILE: [(&str, &str); 16] = [
     ("/json-items", "has too many items"),
     ("/texts", "has too many items"),
     ("/bases", "has too many items"),
+    ("/ends", "has too many elements"),
+    ("/unclosed", "has too many items"),
+    ("/pictures", "has too many items"),
+    ("/sets", "has too many items"),
+    ("/garbage", "is not in the charset that it names"),
     ("/large", "is larger than 5 MiB"),
     ("/bomb", "is larger than 5 MiB"),
     ("/endless", "is larger than 5 MiB"),
@@ -78,6 +83,37 @@ fn said(path: &str) -> Said {
             "x".repeat(4 * 1_024 * 1_024),
             "<item><link>b</link></item>".repeat(20_001),
         )),
+        // Each is looked for among all that is open.
+        "/ends" => in_rss(&format!("{}{}", "<x>".repeat(60), "</y>".repeat(1_000_000))),
+        "/unclosed" => in_rss(&"<item><title>T</title><link>/1</link>".repeat(100_000)),
+        // Every text as long as it may be, all of images that are none.
+        "/pictures" => in_rss(&format!(
+            "{}{}",
+            format!(
+                "<item><description>{}</description><a>{}</a></item>",
+                "&lt;img src=x data-src='".repeat(2_600),
+                "<img src='' srcset='' class='emoji' style='display:none'/>".repeat(300),
+            )
+            .repeat(50),
+            "<item/>".repeat(20_001),
+        )),
+        "/sets" => in_rss(&format!(
+            "{}{}",
+            format!(
+                "<item><description>&lt;img srcset='{}'></description></item>",
+                "data:,x 1w, ".repeat(5_000)
+            )
+            .repeat(70),
+            "<item/>".repeat(20_001),
+        )),
+        // What is guessed at, in the longest way.
+        "/garbage" => {
+            let head = "200 OK\r\ncontent-type: text/xml; charset=utf-8".to_owned();
+            let bytes =
+                (0..5_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8 | 0x80);
+            let body = [b"<rss><channel><title>".to_vec(), bytes.collect()].concat();
+            (head, body, Then::Ends)
+        }
         "/large" => whole(" ".repeat(100 * 1_024 * 1_024)),
         "/bomb" => ("200 OK\r\ncontent-encoding: gzip".to_owned(), bomb(), Then::Ends),
         "/endless" => ("200 OK".to_owned(), b"<rss>".to_vec(), Then::Endless),

@@ -3,19 +3,22 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use url::Url;
 
-use super::parse::{Draft, ITEMS_MAX, ITEMS_READ_MAX, ParseError, ParsedFeed};
-use super::text::{escaped, web_url};
-use super::thumbnail::is_image;
+use super::html::first_picture;
+use super::item::{Draft, TimeRank, TitleRank, UrlRank};
+use super::parse::{ITEMS_MAX, ITEMS_READ_MAX, ParseError, ParsedFeed};
+use super::picture::{Claim, Likeness};
+use super::text::{escaped, line, web_url};
+use super::thumbnail::Place;
 use super::time;
 
 /// Most attachments of an item that are looked at.
 const ATTACHMENTS_MAX: usize = 32;
-/// What the version of every JSON feed begins with.
-const VERSION: &str = "https://jsonfeed.org/version/";
+/// What the version of every JSON feed begins with, without its scheme.
+const VERSION: &str = "//jsonfeed.org/version/";
 
 #[derive(Deserialize)]
 struct Feed {
@@ -25,25 +28,86 @@ struct Feed {
     items: First<Item, ITEMS_MAX>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Item {
-    url: Option<String>,
-    external_url: Option<String>,
-    title: Option<String>,
-    summary: Option<String>,
-    content_text: Option<String>,
-    image: Option<String>,
-    banner_image: Option<String>,
-    date_published: Option<String>,
-    date_modified: Option<String>,
-    #[serde(default)]
+    id: Text,
+    url: Text,
+    external_url: Text,
+    title: Text,
+    summary: Text,
+    content_text: Text,
+    content_html: Text,
+    image: Text,
+    banner_image: Text,
+    date_published: Text,
+    date_modified: Text,
     attachments: First<Attachment, ATTACHMENTS_MAX>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Attachment {
-    url: Option<String>,
-    mime_type: Option<String>,
+    url: Text,
+    mime_type: Text,
+}
+
+/// A text or a number, empty where something else stands: one wrong field makes no feed unreadable.
+#[derive(Default)]
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Anything;
+
+        impl<'de> Visitor<'de> for Anything {
+            type Value = Text;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+                Ok(Text(text.to_owned()))
+            }
+
+            fn visit_string<E>(self, text: String) -> Result<Text, E> {
+                Ok(Text(text))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Text, E> {
+                Ok(Text::default())
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Text, E> {
+                Ok(Text::default())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Text, A::Error> {
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Text::default())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Text::default())
+            }
+        }
+
+        deserializer.deserialize_any(Anything)
+    }
 }
 
 /// The first of a list; the others are counted.
@@ -69,6 +133,10 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for First<T, M
                 f.write_str("a list")
             }
 
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(First::default())
+            }
+
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut first = First::default();
                 while first.kept.len() < MAX {
@@ -82,7 +150,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for First<T, M
             }
         }
 
-        deserializer.deserialize_seq(List(PhantomData))
+        deserializer.deserialize_any(List(PhantomData))
     }
 }
 
@@ -94,7 +162,9 @@ pub(super) fn parse(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
         | serde_json::error::Category::Eof
         | serde_json::error::Category::Io => ParseError::NotWellFormed,
     })?;
-    if !feed.version.starts_with(VERSION) {
+    let version = feed.version.trim();
+    let version = version.strip_prefix("https:").or(version.strip_prefix("http:"));
+    if !version.is_some_and(|version| version.replacen("//www.", "//", 1).starts_with(VERSION)) {
         return Err(ParseError::NotAFeed);
     }
     if feed.items.beyond > ITEMS_READ_MAX {
@@ -102,27 +172,34 @@ pub(super) fn parse(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
     }
     let mut parsed = ParsedFeed { beyond: feed.items.beyond, ..ParsedFeed::default() };
     for item in feed.items.kept {
-        parsed.add(draft(item, url))?;
+        parsed.add(draft(&item, url))?;
     }
     Ok(parsed)
 }
 
-fn draft(item: Item, base: &Url) -> Draft {
-    let web = |text: Option<String>| text.and_then(|text| web_url(base, &text));
-    // All of them are plain text by the format; the first that says something counts.
-    let plain = |text: Option<String>| text.map(|text| escaped(&text));
-    let summary = item.summary.filter(|text| !text.trim().is_empty()).or(item.content_text);
-    let mut draft = Draft {
-        titles: [plain(item.title), plain(summary)],
-        urls: [web(item.url), web(item.external_url)],
-        times: [item.date_published, item.date_modified]
-            .map(|text| text.and_then(|text| time::read(&text))),
-        ..Draft::default()
-    };
+fn draft(item: &Item, base: &Url) -> Draft {
+    let mut draft = Draft::default();
+    // All but one of them are plain text by the format.
+    let plain = |text: &Text| line(&escaped(&text.0));
+    draft.title.offer(TitleRank::Title, || plain(&item.title));
+    draft.title.offer(TitleRank::Summary, || plain(&item.summary));
+    draft.title.offer(TitleRank::Content, || {
+        plain(&item.content_text).or_else(|| line(&item.content_html.0))
+    });
+    let web = |text: &Text| web_url(base, &text.0);
+    draft.url.offer(UrlRank::Link, || web(&item.url).or_else(|| web(&item.external_url)));
+    draft.add_id(base, &item.id.0);
+    draft.time.offer(TimeRank::Published, || time::read(&item.date_published.0));
+    draft.time.offer(TimeRank::Updated, || time::read(&item.date_modified.0));
     let pictures = &mut draft.pictures;
-    pictures.thumbnail = web(item.image).or(web(item.banner_image));
-    let mut images =
-        item.attachments.kept.into_iter().filter(|one| is_image(one.mime_type.as_deref()));
-    pictures.enclosure = images.find_map(|one| web(one.url));
+    pictures.offer(Place::Thumbnail, || web(&item.image).or_else(|| web(&item.banner_image)));
+    pictures.offer(Place::Enclosure, || {
+        item.attachments.kept.iter().find_map(|attachment| {
+            let url = web(&attachment.url)?;
+            let claim = Claim { kind: Some(&attachment.mime_type.0), ..Claim::default() };
+            (claim.likeness(&url) == Likeness::Picture).then_some(url)
+        })
+    });
+    pictures.offer(Place::Content, || first_picture(&item.content_html.0, base));
     draft
 }

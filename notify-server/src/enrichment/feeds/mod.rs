@@ -8,6 +8,7 @@
 //! told in words that give nothing away of who was asked.
 
 mod charset;
+mod labels;
 mod schedule;
 
 mod fetch;
@@ -16,11 +17,16 @@ mod turns;
 pub(crate) mod worker;
 
 mod parse;
+
+mod html;
+mod picture;
 mod text;
 
+mod namespace;
 mod xml;
 
-mod atom;
+mod date_words;
+mod item;
 mod json;
 mod rss;
 mod thumbnail;

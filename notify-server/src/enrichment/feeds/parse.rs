@@ -1,12 +1,11 @@
 //! What a feed says, whichever of the formats it is in.
 
-use notify_core::Timestamp;
 use url::Url;
 
 use super::charset;
-use super::text::line;
-use super::thumbnail::Pictures;
-use super::{atom, json, rss};
+use super::item::Draft;
+use super::text::escape_stray_brackets;
+use super::{json, rss};
 use crate::store::FeedItemRow;
 
 /// Most bytes of a feed, decompressed.
@@ -15,6 +14,9 @@ pub(crate) const FEED_BYTES_MAX: usize = 5 * 1_024 * 1_024;
 pub(super) const ITEMS_MAX: usize = 500;
 /// Most items of a feed at all: no feed, but an archive or an attack.
 pub(super) const ITEMS_READ_MAX: usize = 20_000;
+
+/// Most bytes before the XML declaration that are passed over.
+const PRINTED_BYTES_MAX: usize = 1_024;
 
 /// A feed as it was fetched.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +40,10 @@ pub(crate) struct ParsedFeed {
     pub(crate) left_out: usize,
     /// Items beyond the first 500.
     pub(crate) beyond: usize,
+    /// It breaks off, or its tags do not match: what could be read is here.
+    pub(crate) is_broken: bool,
+    /// Its charset is a guess, or some bytes stand for no character.
+    pub(crate) is_charset_guess: bool,
 }
 
 /// Why a feed cannot be read. The texts tell nothing of what it holds.
@@ -52,7 +58,7 @@ pub(crate) enum ParseError {
     /// Its text is not in the charset that it names, or in none that is known.
     #[error("is not in the charset that it names")]
     Charset,
-    /// It declares a document type, which is how entities get in.
+    /// Its document type has declarations, which is how entities get in.
     #[error("has a document type, which feeds do not need")]
     DocumentType,
     /// Its elements lie too deep in each other.
@@ -65,26 +71,46 @@ pub(crate) enum ParseError {
 
 /// Reads a feed. Blocks for as long as 5 MiB take; every bound is one of counting.
 pub(crate) fn parse(source: &Source<'_>) -> Result<ParsedFeed, ParseError> {
-    let text = charset::decode(source.bytes, source.charset)?;
-    let start = text.trim_start();
-    let mut feed = match start.chars().next() {
-        Some('{') => json::parse(start, source.url)?,
-        // Some servers put empty lines before the declaration, where XML has none.
-        Some('<') => parse_xml(start, source.url)?,
-        _ => return Err(ParseError::NotAFeed),
+    let decoded = charset::decode(source.bytes, source.charset)?;
+    let text = &decoded.text[start(&decoded.text)..];
+    let parsed = match text.chars().next() {
+        Some('{') => json::parse(text, source.url),
+        Some('<') => parse_xml(text, source.url),
+        _ => Err(ParseError::NotAFeed),
     };
+    // A guess is as good as the feed that it gives.
+    let mut feed = match parsed {
+        Ok(feed) if decoded.is_guess && feed.items.is_empty() => return Err(ParseError::Charset),
+        Err(ParseError::NotAFeed | ParseError::NotWellFormed) if decoded.is_guess => {
+            return Err(ParseError::Charset);
+        }
+        parsed => parsed?,
+    };
+    feed.is_charset_guess = decoded.is_guess;
     feed.items.sort_by_key(|item| std::cmp::Reverse(item.published_at));
     Ok(feed)
 }
 
+/// Where a document starts: behind empty lines, marks of byte order and control characters, and
+/// behind what a server's program printed before the declaration, where there is one.
+fn start(text: &str) -> usize {
+    let is_blank = |one: char| one.is_whitespace() || one.is_control() || one == '\u{feff}';
+    let blank = text.len() - text.trim_start_matches(is_blank).len();
+    let near = &text[blank..text.floor_char_boundary(blank + PRINTED_BYTES_MAX)];
+    let is_json = near.starts_with('{');
+    let declaration = near.find("<?xml ").filter(|_| !is_json);
+    blank + declaration.unwrap_or(0)
+}
+
 fn parse_xml(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
-    let mut document = super::xml::Document::new(text, url);
+    let text = escape_stray_brackets(text);
+    let mut document = super::xml::Document::new(&text, url);
     loop {
         match document.next()?.ok_or(ParseError::NotAFeed)? {
             super::xml::Piece::Start(root) => {
                 return match root.name.as_str() {
-                    "rss" | "RDF" => rss::parse(document),
-                    "feed" => atom::parse(document),
+                    // RSS 1.1 begins with its channel.
+                    "rss" | "rdf" | "feed" | "channel" => rss::parse(document, &root.name),
                     _ => Err(ParseError::NotAFeed),
                 };
             }
@@ -93,17 +119,8 @@ fn parse_xml(text: &str, url: &Url) -> Result<ParsedFeed, ParseError> {
     }
 }
 
-/// An item while it is read.
-#[derive(Debug, Default)]
-pub(super) struct Draft {
-    pub(super) titles: [Option<String>; 2],
-    pub(super) urls: [Option<String>; 2],
-    pub(super) times: [Option<Timestamp>; 2],
-    pub(super) pictures: Pictures,
-}
-
 impl ParsedFeed {
-    /// Takes an item in: the first of its titles, addresses and times that there is counts.
+    /// Takes an item in.
     pub(super) fn add(&mut self, draft: Draft) -> Result<(), ParseError> {
         if self.items.len() + self.left_out + self.beyond >= ITEMS_READ_MAX {
             return Err(ParseError::TooMany("items"));
@@ -112,12 +129,9 @@ impl ParsedFeed {
             self.beyond += 1;
             return Ok(());
         }
-        let title = draft.titles.into_iter().flatten().find_map(|title| line(&title));
-        let url = draft.urls.into_iter().flatten().next();
-        let published_at = draft.times.into_iter().flatten().next();
-        match (title, url) {
+        match (draft.title.best(), draft.url.best()) {
             (Some(title), Some(url)) => {
-                let image_url = draft.pictures.best();
+                let (image_url, published_at) = (draft.pictures.best(), draft.time.best());
                 self.items.push(FeedItemRow { title, url, image_url, published_at });
             }
             _ => self.left_out += 1,

@@ -153,6 +153,12 @@ fn shown(head: &Head, feed: ParsedFeed) -> FeedCheck {
     if count == 0 {
         problems.push("holds no item that could be shown".to_owned());
     }
+    if feed.is_broken {
+        problems.push("is not well-formed; what could be read is shown".to_owned());
+    }
+    if feed.is_charset_guess {
+        problems.push("is not in the charset that it names; one that fits is taken".to_owned());
+    }
     if feed.left_out > 0 {
         problems.push(format!("{} items have no title or no link and are left out", feed.left_out));
     }

@@ -1,5 +1,6 @@
 //! Feeds of every format, every place of a thumbnail, and what feeds do to whoever reads them.
 
+mod corpus;
 mod fetching;
 mod formats;
 mod hostile;

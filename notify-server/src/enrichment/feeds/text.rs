@@ -10,10 +10,44 @@ use url::Url;
 pub(super) const TITLE_CHARS_MAX: usize = 300;
 /// Most bytes of a url that is kept; browsers and stores of images take no longer ones either.
 pub(super) const URL_BYTES_MAX: usize = 2_048;
-/// Most images of a text that are looked at for one with an address of the web.
-const IMAGES_MAX: usize = 32;
 /// Longest name of an entity, `&CounterClockwiseContourIntegral;`.
 const ENTITY_BYTES_MAX: usize = 33;
+
+/// Elements of HTML that stand within a word.
+pub(super) const INLINE: [&str; 13] =
+    ["a", "span", "b", "i", "em", "strong", "u", "s", "small", "sub", "sup", "code", "wbr"];
+const CDATA_START: &str = "<![CDATA[";
+const CDATA_END: &str = "]]>";
+
+/// XML in which each `<` that starts no markup is escaped, as in `1 < 2`: feeds that are put together
+/// by hand have some.
+pub(super) fn escape_stray_brackets(xml: &str) -> Cow<'_, str> {
+    let (mut escaped, mut copied, mut at) = (String::new(), 0, 0);
+    while let Some(found) = xml[at..].find('<') {
+        at += found;
+        let rest = &xml[at..];
+        let end = [("<!--", "-->"), (CDATA_START, CDATA_END)]
+            .iter()
+            .find(|(start, _)| rest.starts_with(start))
+            .map(|(_, end)| rest.find(end).map_or(rest.len(), |end| end + 1));
+        let next = rest[1..].chars().next();
+        let is_markup = next.is_some_and(|next| {
+            next.is_alphabetic() || matches!(next, '/' | '!' | '?' | '_' | ':')
+        });
+        // The end of the text may be where it breaks off.
+        if !is_markup && next.is_some() {
+            escaped.push_str(&xml[copied..at]);
+            escaped.push_str("&lt;");
+            copied = at + 1;
+        }
+        at += end.unwrap_or(1);
+    }
+    if copied == 0 {
+        return Cow::Borrowed(xml);
+    }
+    escaped.push_str(&xml[copied..]);
+    Cow::Owned(escaped)
+}
 
 /// Plain text as HTML: it may hold what only looks like markup.
 pub(super) fn escaped(text: &str) -> String {
@@ -23,7 +57,12 @@ pub(super) fn escaped(text: &str) -> String {
 /// A line of text: tags taken out, entities decoded, white space as one space, not too long. `None`
 /// when nothing is left.
 pub(super) fn line(html: &str) -> Option<String> {
-    let without_tags = without_tags(html);
+    // Some escape the section with its text.
+    let html = match html.contains(CDATA_START) {
+        true => Cow::Owned(html.replace(CDATA_START, "").replace(CDATA_END, "")),
+        false => Cow::Borrowed(html),
+    };
+    let without_tags = without_tags(&html);
     let decoded = decoded(&without_tags);
     let mut line = String::new();
     let mut chars = 0;
@@ -52,6 +91,26 @@ pub(super) fn line(html: &str) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
+/// The tags of a piece of HTML, in order, without comments and what scripts and styles hold.
+pub(super) fn tags(html: &str) -> impl Iterator<Item = &str> {
+    let mut rest = html;
+    std::iter::from_fn(move || {
+        loop {
+            rest = &rest[rest.find('<')?..];
+            let Some(length) = tag_length(rest) else {
+                rest = &rest[1..];
+                continue;
+            };
+            let (tag, after) = rest.split_at(length);
+            let hidden = ["script", "style"].into_iter().find(|name| is_tag(tag, name));
+            rest = hidden.map_or(after, |name| &after[end_of(after, name)..]);
+            if !tag.starts_with("<!--") {
+                return Some(tag);
+            }
+        }
+    })
+}
+
 /// A text without what looks like a tag or a comment; a bare `<` stays. What scripts and styles
 /// hold goes with them.
 fn without_tags(html: &str) -> Cow<'_, str> {
@@ -69,7 +128,9 @@ fn without_tags(html: &str) -> Cow<'_, str> {
             continue;
         };
         // Words of two paragraphs are not one word.
-        text.push(' ');
+        if !INLINE.into_iter().any(|name| is_tag_of(rest, name)) {
+            text.push(' ');
+        }
         let hidden = ["script", "style"].into_iter().find(|name| is_tag(rest, name));
         rest = &rest[length..];
         if let Some(name) = hidden {
@@ -104,6 +165,12 @@ fn tag_length(text: &str) -> Option<usize> {
     }
     // To the end, so that no text is looked through twice.
     Some(text.len())
+}
+
+/// Whether a text begins with an opening or a closing tag of that name.
+fn is_tag_of(text: &str, name: &str) -> bool {
+    let closing = text.strip_prefix("</").is_some_and(|_| is_tag(&text[1..], name));
+    closing || is_tag(text, name)
 }
 
 fn is_tag(text: &str, name: &str) -> bool {
@@ -158,53 +225,14 @@ pub(super) fn push_entity(name: &str, text: &mut String) -> bool {
     known.is_some()
 }
 
-/// An address of the web, made absolute.
+/// An address of the web, made absolute. One that begins with `www.` lacks its scheme.
 pub(super) fn web_url(base: &Url, text: &str) -> Option<String> {
     let text = text.trim();
     if text.is_empty() || text.len() > URL_BYTES_MAX {
         return None;
     }
-    let url = base.join(text).ok()?;
+    let is_host = text.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("www."));
+    let url = if is_host { base.join(&format!("//{text}")) } else { base.join(text) }.ok()?;
     let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
     (is_web && url.as_str().len() <= URL_BYTES_MAX).then(|| url.into())
-}
-
-/// The first image of a piece of HTML that has an address of the web.
-pub(super) fn first_image(html: &str, base: &Url) -> Option<String> {
-    let mut rest = html;
-    for _ in 0..IMAGES_MAX {
-        let open = rest.match_indices('<').map(|(at, _)| at).find(|at| is_tag(&rest[*at..], "img"));
-        rest = &rest[open?..];
-        let tag = &rest[..tag_length(rest)?];
-        if let Some(url) = source(tag).and_then(|source| web_url(base, &decoded(source))) {
-            return Some(url);
-        }
-        rest = &rest[tag.len()..];
-    }
-    None
-}
-
-/// The value of `src` in a tag.
-fn source(tag: &str) -> Option<&str> {
-    let mut rest = tag["<img".len()..].trim_end_matches('>');
-    loop {
-        rest = rest.trim_start_matches(|one: char| one.is_ascii_whitespace() || one == '/');
-        let name_end = rest.find(|one: char| one.is_ascii_whitespace() || one == '=');
-        let (name, after) = rest.split_at(name_end?);
-        let Some(value) = after.trim_start().strip_prefix('=') else {
-            rest = after;
-            continue;
-        };
-        let value = value.trim_start();
-        let quote = value.chars().next().filter(|first| matches!(first, '"' | '\''));
-        let (value, after) = match quote {
-            Some(quote) => value[1..].split_once(quote).unwrap_or((&value[1..], "")),
-            None => value
-                .split_at(value.find(|one: char| one.is_ascii_whitespace()).unwrap_or(value.len())),
-        };
-        if name.eq_ignore_ascii_case("src") {
-            return Some(value);
-        }
-        rest = after;
-    }
 }

@@ -1,7 +1,11 @@
 //! XML as far as feeds need it, read piece by piece and bounded in everything that a document can
-//! exaggerate: depth, attributes of an element, namespaces in scope, elements. No document type, so
-//! no entity of its own and nothing that is fetched (RUSTSEC-2026-0194 and -0195 are about what is
-//! counted here: attributes and namespaces).
+//! exaggerate: depth, attributes of an element, namespaces in scope, elements. A document type is
+//! passed over, and refused when it declares anything, so that there is no entity of its own and
+//! nothing that is fetched (RUSTSEC-2026-0194 and -0195 are about what is counted here: attributes and
+//! namespaces).
+//!
+//! Tags that do not match are matched as browsers do: a closing tag closes all that is open within its
+//! element, one without an element is passed over.
 
 use std::borrow::Cow;
 
@@ -10,7 +14,9 @@ use quick_xml::events::{BytesStart, Event};
 use url::Url;
 
 use super::ParseError;
-use super::text::{URL_BYTES_MAX, decoded, push_entity};
+use super::html::{PictureSearch, is_picture_attribute};
+use super::namespace::{self, Ns};
+use super::text::{INLINE, URL_BYTES_MAX, decoded, push_entity};
 
 /// Most elements within each other.
 pub(super) const DEPTH_MAX: usize = 64;
@@ -23,30 +29,23 @@ pub(super) const ELEMENTS_MAX: usize = 250_000;
 /// Most bytes of one element's text that are kept; the rest is passed over.
 pub(super) const TEXT_BYTES_MAX: usize = 64 * 1_024;
 
-/// A namespace that feeds use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ns {
-    /// None, or one of the names that RSS goes by.
-    Rss,
-    Atom,
-    Media,
-    Itunes,
-    Content,
-    DublinCore,
-    Other,
-}
+/// Elements that do not stand right within one of their name.
+const ENDED_BY_THEIR_LIKE: [&str; 4] = ["item", "entry", "p", "li"];
+/// Elements of HTML without a closing tag, as far as no feed has others of that name.
+const HTML_VOID: [&str; 5] = ["br", "hr", "img", "input", "wbr"];
 
 /// The start of an element.
 #[derive(Debug)]
 pub(super) struct Element {
     pub(super) ns: Ns,
-    /// Without its prefix.
+    /// Without its prefix, in lower case: feeds write `pubdate` and `PubDate` too.
     pub(super) name: String,
+    /// By their names in lower case.
     attributes: Vec<(String, String)>,
 }
 
 impl Element {
-    /// The value of an attribute.
+    /// The value of an attribute, by its name in lower case.
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.trim())
@@ -60,15 +59,36 @@ pub(super) enum Piece<'a> {
     Text(Cow<'a, str>),
 }
 
+/// The text of an element.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    /// Its own text and that of elements within.
+    pub(super) text: String,
+    /// The first picture among the elements within, as XHTML has them.
+    pub(super) picture: Option<String>,
+}
+
+/// An element that is open.
+struct Open {
+    /// With its prefix, in lower case.
+    name: String,
+    namespaces: usize,
+    base: Option<Url>,
+}
+
 /// A document that is read.
 pub(super) struct Document<'a> {
     reader: Reader<&'a [u8]>,
-    depth: usize,
+    open: Vec<Open>,
+    /// Ends that are due before the next piece is read.
+    ends_due: usize,
+    /// A start that waits for these ends.
+    start_due: Option<BytesStart<'a>>,
     elements: usize,
-    /// Prefixes in scope with the depth of who declared them.
-    scope: Vec<(usize, String, Ns)>,
-    bases: Vec<(usize, Url)>,
+    /// Prefixes in scope, those of outer elements first.
+    scope: Vec<(String, Ns)>,
     feed_url: Url,
+    has_mismatch: bool,
 }
 
 impl<'a> Document<'a> {
@@ -77,59 +97,105 @@ impl<'a> Document<'a> {
         let config = reader.config_mut();
         config.expand_empty_elements = true;
         config.trim_markup_names_in_closing_tags = true;
-        // Feeds are full of addresses whose `&` nobody wrote as `&amp;`.
+        // Feeds are full of addresses with a bare `&`.
         config.allow_dangling_amp = true;
-        let feed_url = feed_url.clone();
-        Self { reader, depth: 0, elements: 0, scope: Vec::new(), bases: Vec::new(), feed_url }
+        // Matched here.
+        config.check_end_names = false;
+        config.allow_unmatched_ends = true;
+        Self {
+            reader,
+            open: Vec::new(),
+            ends_due: 0,
+            start_due: None,
+            elements: 0,
+            scope: Vec::new(),
+            feed_url: feed_url.clone(),
+            has_mismatch: false,
+        }
     }
 
     /// How many elements are open.
     pub(super) fn depth(&self) -> usize {
-        self.depth
+        self.open.len()
+    }
+
+    /// Whether a closing tag so far did not match.
+    pub(super) fn has_mismatch(&self) -> bool {
+        self.has_mismatch
     }
 
     /// What relative addresses are relative to here.
     pub(super) fn base(&self) -> &Url {
-        self.bases.last().map_or(&self.feed_url, |(_, base)| base)
+        self.open.iter().rev().find_map(|open| open.base.as_ref()).unwrap_or(&self.feed_url)
+    }
+
+    /// Takes the default namespace for that of a feed whose root was just opened: some RSS names
+    /// Atom's there, or one of its own.
+    pub(super) fn adopt_default(&mut self, is_rss: bool) {
+        for (prefix, ns) in &mut self.scope {
+            if prefix.is_empty() && (is_rss || *ns == Ns::Other) {
+                *ns = Ns::Rss;
+            }
+        }
     }
 
     /// The next piece; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Piece<'a>>, ParseError> {
         loop {
+            if self.ends_due > 0 {
+                self.ends_due -= 1;
+                self.close();
+                return Ok(Some(Piece::End));
+            }
+            if let Some(start) = self.start_due.take() {
+                return Ok(Some(Piece::Start(self.open(&start)?)));
+            }
             let piece = match self.reader.read_event().map_err(|_| ParseError::NotWellFormed)? {
-                Event::Start(start) => Piece::Start(self.open(&start)?),
-                Event::End(_) => {
-                    self.close();
-                    Piece::End
+                Event::Start(start) => {
+                    self.ends_due = self.implied_ends(start.name().into_inner());
+                    self.start_due = Some(start);
+                    continue;
+                }
+                Event::End(end) => {
+                    self.ends_due = self.matching_ends(end.name().into_inner())?;
+                    continue;
                 }
                 Event::Text(text) => Piece::Text(own_text(text.into_inner())?),
                 Event::CData(text) => Piece::Text(own_text(text.into_inner())?),
                 Event::GeneralRef(name) => Piece::Text(Cow::Owned(entity(&name)?)),
-                Event::DocType(_) => return Err(ParseError::DocumentType),
-                Event::Eof if self.depth > 0 => return Err(ParseError::NotWellFormed),
+                Event::DocType(kind) if declares(part(&kind)?) => {
+                    return Err(ParseError::DocumentType);
+                }
+                Event::Eof if !self.open.is_empty() => return Err(ParseError::NotWellFormed),
                 Event::Eof => return Ok(None),
-                Event::Empty(_) | Event::Comment(_) | Event::Decl(_) | Event::PI(_) => continue,
+                Event::Empty(_)
+                | Event::Comment(_)
+                | Event::Decl(_)
+                | Event::PI(_)
+                | Event::DocType(_) => continue,
             };
             return Ok(Some(piece));
         }
     }
 
-    /// The text of the element that was just opened, up to its end: its own and that of elements
-    /// within. `image` is given the `src` of images within, as XHTML has them.
-    pub(super) fn text(&mut self, mut image: impl FnMut(&Url, &str)) -> Result<String, ParseError> {
-        let outside = self.depth - 1;
+    /// The text of the element that was just opened, up to its end.
+    pub(super) fn text(&mut self) -> Result<Text, ParseError> {
+        let outside = self.depth() - 1;
         let mut text = String::new();
+        let mut search = PictureSearch::default();
         loop {
             match self.next()?.ok_or(ParseError::NotWellFormed)? {
                 Piece::Text(more) => push_within(&mut text, &more),
-                Piece::Start(element) if element.name.eq_ignore_ascii_case("img") => {
-                    if let Some(source) = element.attribute("src") {
-                        image(self.base(), source);
+                Piece::Start(element) => {
+                    search.look_at(&element.name, |name| element.attribute(name), self.base());
+                    // Words of two paragraphs are not one word.
+                    if !INLINE.contains(&element.name.as_str()) {
+                        push_within(&mut text, " ");
                     }
                 }
-                // Words of two paragraphs are not one word.
-                Piece::Start(_) => push_within(&mut text, " "),
-                Piece::End if self.depth == outside => return Ok(text),
+                Piece::End if self.depth() == outside => {
+                    return Ok(Text { text, picture: search.first() });
+                }
                 Piece::End => {}
             }
         }
@@ -137,67 +203,91 @@ impl<'a> Document<'a> {
 
     /// Passes over the element that was just opened.
     pub(super) fn skip(&mut self) -> Result<(), ParseError> {
-        let outside = self.depth - 1;
-        while self.depth > outside {
+        let outside = self.depth() - 1;
+        while self.depth() > outside {
             self.next()?.ok_or(ParseError::NotWellFormed)?;
         }
         Ok(())
     }
 
-    fn open(&mut self, start: &BytesStart<'_>) -> Result<Element, ParseError> {
-        self.depth += 1;
+    /// How many elements a start ends, whose closing tags are missing: an item ends the item that it
+    /// stands right within, and what HTML never closes holds nothing.
+    fn implied_ends(&mut self, name: &[u8]) -> usize {
+        let Some(within) = self.open.last().map(|open| open.name.as_str()) else { return 0 };
+        let local = within.rsplit(':').next().unwrap_or_default();
+        let is_same = within.as_bytes().eq_ignore_ascii_case(name);
+        let is_ended = is_same && ENDED_BY_THEIR_LIKE.contains(&local);
+        let is_missing = is_ended || HTML_VOID.contains(&within);
+        self.has_mismatch |= is_missing;
+        usize::from(is_missing)
+    }
+
+    /// How many elements a closing tag ends. One without an element counts as one, so that all that is
+    /// open is looked through only so often.
+    fn matching_ends(&mut self, name: &[u8]) -> Result<usize, ParseError> {
+        let is_named = |open: &Open| open.name.as_bytes().eq_ignore_ascii_case(name);
+        let ends = self.open.iter().rev().position(is_named).map_or(0, |above| above + 1);
+        if ends != 1 {
+            self.has_mismatch = true;
+            self.count_element()?;
+        }
+        Ok(ends)
+    }
+
+    fn count_element(&mut self) -> Result<(), ParseError> {
         self.elements += 1;
-        if self.depth > DEPTH_MAX {
+        if self.elements > ELEMENTS_MAX { Err(ParseError::TooMany("elements")) } else { Ok(()) }
+    }
+
+    fn open(&mut self, start: &BytesStart<'_>) -> Result<Element, ParseError> {
+        if self.open.len() == DEPTH_MAX {
             return Err(ParseError::TooDeep);
         }
-        if self.elements > ELEMENTS_MAX {
-            return Err(ParseError::TooMany("elements"));
-        }
+        self.count_element()?;
         let attributes = attributes(start)?;
+        let outer_namespaces = self.scope.len();
         for (name, value) in &attributes {
             let Some(prefix) = name.strip_prefix("xmlns") else { continue };
             let prefix = prefix.strip_prefix(':').unwrap_or(prefix);
-            self.scope.push((self.depth, prefix.to_owned(), namespace(value)));
+            self.scope.push((prefix.to_owned(), namespace::declared(prefix, value)));
         }
         if self.scope.len() > NAMESPACES_MAX {
             return Err(ParseError::TooMany("namespaces"));
         }
-        if let Some((_, base)) = attributes.iter().find(|(name, _)| name == "xml:base")
-            && let Some(base) = base_of(self.base(), base.trim())
-        {
-            self.bases.push((self.depth, base));
-        }
-        let name = part(start.name().into_inner())?;
-        let (prefix, name) = name.split_once(':').unwrap_or(("", name));
-        Ok(Element { ns: self.resolve(prefix), name: name.to_owned(), attributes })
+        let base = attributes.iter().find(|(name, _)| name == "xml:base");
+        let base = base.and_then(|(_, base)| base_of(self.base(), base.trim()));
+        let full_name = part(start.name().into_inner())?.to_ascii_lowercase();
+        let (prefix, name) = full_name.split_once(':').unwrap_or(("", &full_name));
+        let element = Element { ns: self.resolve(prefix), name: name.to_owned(), attributes };
+        self.open.push(Open { name: full_name, namespaces: outer_namespaces, base });
+        Ok(element)
     }
 
     fn close(&mut self) {
-        while self.scope.last().is_some_and(|(depth, ..)| *depth >= self.depth) {
-            self.scope.pop();
+        if let Some(closed) = self.open.pop() {
+            self.scope.truncate(closed.namespaces);
         }
-        while self.bases.last().is_some_and(|(depth, _)| *depth >= self.depth) {
-            self.bases.pop();
-        }
-        self.depth = self.depth.saturating_sub(1);
     }
 
-    /// A prefix that nobody declared means what it means everywhere.
+    /// A prefix without a declaration means what it means everywhere.
     fn resolve(&self, prefix: &str) -> Ns {
-        let declared = self.scope.iter().rev().find(|(_, known, _)| known == prefix);
-        declared.map_or_else(
-            || match prefix {
-                "" | "rss" => Ns::Rss,
-                "atom" => Ns::Atom,
-                "media" => Ns::Media,
-                "itunes" => Ns::Itunes,
-                "content" => Ns::Content,
-                "dc" => Ns::DublinCore,
-                _ => Ns::Other,
-            },
-            |(.., ns)| *ns,
-        )
+        let declared = self.scope.iter().rev().find(|(known, _)| known == prefix);
+        declared.map_or_else(|| namespace::by_prefix(prefix), |(_, ns)| *ns)
     }
+}
+
+/// Whether a document type has an internal subset, where entities are declared: a bracket outside of
+/// the quotes of its identifiers.
+fn declares(document_type: &str) -> bool {
+    let mut quote = None;
+    document_type.bytes().any(|byte| {
+        match (quote, byte) {
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), byte) if open == byte => quote = None,
+            _ => {}
+        }
+        quote.is_none() && byte == b'['
+    })
 }
 
 /// A base within another. One longer than urls may be is none: every relative address copies it.
@@ -206,49 +296,49 @@ fn base_of(outer: &Url, text: &str) -> Option<Url> {
     (base.as_str().len() <= URL_BYTES_MAX).then_some(base)
 }
 
-/// The attributes that feeds are read by; the others are counted, and read no further.
+/// The attributes that feeds are read by; the others are counted, and read no further. Those without
+/// a value or without quotes are as valid as HTML has them.
 fn attributes(start: &BytesStart<'_>) -> Result<Vec<(String, String)>, ParseError> {
-    const READ: [&str; 9] =
-        ["url", "type", "medium", "width", "href", "rel", "src", "isPermaLink", "xml:base"];
     let mut attributes = Vec::new();
     // Without the check for doubles, which looks at all the others for each.
-    let mut all = start.attributes();
+    let mut all = start.html_attributes();
     for (count, attribute) in all.with_checks(false).enumerate() {
         if count == ATTRIBUTES_MAX {
             return Err(ParseError::TooMany("attributes of one element"));
         }
-        let attribute = attribute.map_err(|_| ParseError::NotWellFormed)?;
-        let name = part(attribute.key.into_inner())?;
-        if READ.contains(&name) || name == "xmlns" || name.starts_with("xmlns:") {
+        let Ok(attribute) = attribute else { continue };
+        let name = part(attribute.key.into_inner())?.to_ascii_lowercase();
+        if is_read(&name) {
             let value = decoded(part(&attribute.value)?).into_owned();
-            attributes.push((name.to_owned(), value));
+            attributes.push((name, value));
         }
     }
     Ok(attributes)
 }
 
-/// The namespace of a name, however that is written: with or without `s` or a slash at its end.
-fn namespace(name: &str) -> Ns {
-    let name = name.trim().to_ascii_lowercase();
-    let name = name.strip_prefix("https:").or(name.strip_prefix("http:")).unwrap_or(&name);
-    match name.trim_end_matches('/') {
-        ""
-        | "//purl.org/rss/1.0"
-        | "//backend.userland.com/rss2"
-        | "//blogs.law.harvard.edu/tech/rss"
-        | "//www.rssboard.org/rss-specification"
-        | "//cyber.law.harvard.edu/rss" => Ns::Rss,
-        "//www.w3.org/2005/atom" | "//purl.org/atom/ns#" => Ns::Atom,
-        "//search.yahoo.com/mrss" => Ns::Media,
-        "//www.itunes.com/dtds/podcast-1.0.dtd" => Ns::Itunes,
-        "//purl.org/rss/1.0/modules/content" => Ns::Content,
-        "//purl.org/dc/elements/1.1" | "//purl.org/dc/terms" => Ns::DublinCore,
-        _ => Ns::Other,
-    }
+fn is_read(name: &str) -> bool {
+    let of_feeds = matches!(
+        name,
+        "url"
+            | "type"
+            | "medium"
+            | "href"
+            | "rel"
+            | "duration"
+            | "bitrate"
+            | "framerate"
+            | "samplingrate"
+            | "rdf:about"
+            | "rdf:resource"
+            | "ispermalink"
+            | "xml:base"
+            | "xmlns"
+    );
+    of_feeds || is_picture_attribute(name) || name.starts_with("xmlns:")
 }
 
 /// What a reference stands for: a character, or an entity of HTML, which feeds use though XML does
-/// not know it. None other, as there is no document type.
+/// not know it. None other, as no document type declares any.
 fn entity(name: &[u8]) -> Result<String, ParseError> {
     let name = part(name)?;
     let mut text = String::new();

@@ -253,6 +253,12 @@ async fn what_an_answer_is_decides_what_is_said_and_nothing_of_it_is_repeated() 
         gzip.write_all(body).unwrap();
         answer("200 OK\ncontent-encoding: gzip", &gzip.finish().unwrap())
     };
+    let whole = rss_item("");
+    let cut_off = format!("HTTP/1.1 200 OK\r\ncontent-length: 9000\r\n\r\n{whole}").into_bytes();
+    let mut gzipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzipped.write_all(whole.as_bytes()).unwrap();
+    let gzipped = gzipped.finish().unwrap();
+    let cut_off_gzip = answer("200 OK\ncontent-encoding: gzip", &gzipped[..gzipped.len() - 20]);
     let large = [b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), vec![b' '; 6 * 1_024 * 1_024]];
     let cases = [
         (answer("404 Secret", b"secret"), status(404, None)),
@@ -267,6 +273,9 @@ async fn what_an_answer_is_decides_what_is_said_and_nothing_of_it_is_repeated() 
         (answer("200 OK\ncontent-encoding: gzip", b"secret"), FetchError::Compression),
         // A gzip bomb: 64 MiB of nothing in 64 KiB.
         (gzip(&vec![b' '; 64 * 1_024 * 1_024]), FetchError::TooLarge),
+        // A transfer that breaks off is none, however many items came.
+        (cut_off, FetchError::Unreachable),
+        (cut_off_gzip, FetchError::Compression),
         (large.concat(), FetchError::TooLarge),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n<rss>...".to_vec(), FetchError::Unreachable),
         (b"HTTP/1.1 200 OK\r\nsecret...".to_vec(), FetchError::Unreachable),

@@ -21,6 +21,10 @@ fn what_is_exaggerated_is_refused_and_the_bound_itself_is_not() {
         let inside = format!("{}{}", "<x>".repeat(count), "</x>".repeat(count));
         format!("<rss><channel>{inside}</channel></rss>")
     };
+    let stray_ends = |count| {
+        let item = "<item><title>T</title><link>/1</link></item>";
+        format!("<rss><channel>{item}{}</channel></rss>", "</x>".repeat(count))
+    };
     let elements = |count| format!("<rss><channel>{}</channel></rss>", "<x/>".repeat(count));
     let items = |count| rss(&"<item><title>T</title><link>/1</link></item>".repeat(count));
     let json_items =
@@ -33,6 +37,9 @@ fn what_is_exaggerated_is_refused_and_the_bound_itself_is_not() {
         (namespaces(NAMESPACES_MAX - 4), Some(ParseError::TooMany("namespaces"))),
         (nested(DEPTH_MAX - 2), None),
         (nested(DEPTH_MAX - 1), Some(ParseError::TooDeep)),
+        // A closing tag without an element counts as one.
+        (stray_ends(ELEMENTS_MAX - 5), None),
+        (stray_ends(ELEMENTS_MAX - 4), Some(ParseError::TooMany("elements"))),
         (elements(ELEMENTS_MAX - 2), None),
         (elements(ELEMENTS_MAX - 1), Some(ParseError::TooMany("elements"))),
         (items(ITEMS_READ_MAX), None),
@@ -59,20 +66,33 @@ fn the_first_items_are_kept_and_the_others_counted() {
 }
 
 #[test]
-fn a_document_type_is_refused_whatever_it_holds() {
+fn a_document_type_that_declares_is_refused_and_every_other_is_passed_over() {
     let laughs =
         many(10, |n| format!("<!ENTITY lol{} \"{}\">", n + 1, format!("&lol{n};").repeat(10)));
-    let types = [
-        "<!DOCTYPE rss>".to_owned(),
-        r#"<!DOCTYPE rss PUBLIC "-//Netscape//DTD RSS 0.91//EN" "http://127.0.0.1/rss.dtd">"#
-            .to_owned(),
+    let feed = |kind: &str| {
+        format!(
+            "{kind}<rss><channel><item><title>A &x; &lol9;</title><link>/1</link></item></channel></rss>"
+        )
+    };
+    let declaring = [
         r#"<!DOCTYPE rss [<!ENTITY x SYSTEM "file:///etc/passwd">]>"#.to_owned(),
         format!("<!DOCTYPE rss [<!ENTITY lol0 \"lol\">{laughs}]>"),
+        "<!DOCTYPE rss SYSTEM 'http://127.0.0.1/[.dtd' [<!ENTITY % x SYSTEM 'a'>%x;]>".to_owned(),
+        "<!DOCTYPE rss []>".to_owned(),
     ];
-    for kind in types {
-        let feed =
-            format!("{kind}<rss><channel><item><title>&x;&lol9;</title></item></channel></rss>");
-        assert_eq!(read(&feed), Err(ParseError::DocumentType), "{kind}");
+    for kind in declaring {
+        assert_eq!(read(&feed(&kind)), Err(ParseError::DocumentType), "{kind}");
+    }
+    let harmless = [
+        "<!DOCTYPE rss>",
+        "<!doctype rss>",
+        r#"<!DOCTYPE rss PUBLIC "-//Netscape//DTD RSS 0.91//EN" "http://127.0.0.1/rss.dtd">"#,
+        "<!DOCTYPE rss SYSTEM 'http://127.0.0.1/[.dtd'>",
+    ];
+    for kind in harmless {
+        let items = read(&feed(kind)).unwrap().items;
+        // No entity of its own is known.
+        assert_eq!(items[0].title, "A &x; &lol9;", "{kind}");
     }
 }
 

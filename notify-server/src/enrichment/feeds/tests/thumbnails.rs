@@ -91,9 +91,31 @@ fn a_place_of_rss_counts_where_it_holds_a_picture() {
         ),
         // No pictures.
         (r#"<media:content url="https://i.example/v" medium="video"/>"#, None),
-        (r#"<media:content url="https://i.example/v"/>"#, None),
+        (r#"<media:content url="https://i.example/v" duration="60"/>"#, None),
+        (r#"<media:content url="https://i.example/v.mp4"/>"#, None),
         (r#"<enclosure url="https://i.example/a.mp3" type="audio/mpeg"/>"#, None),
-        (r#"<enclosure url="https://i.example/a.jpg"/>"#, None),
+        (r#"<enclosure url="https://i.example/v"/>"#, None),
+        // By the extension, where there is no type.
+        (r#"<media:content url="/a.JPG?w=140"/>"#, Some("https://news.example/a.JPG?w=140")),
+        (r#"<enclosure url="/a.jpg"/>"#, Some("https://news.example/a.jpg")),
+        // Nothing contradicts; anything that is a picture for sure comes first.
+        (r#"<media:content url="https://i.example/v"/>"#, Some("v")),
+        (
+            r#"<media:content url="https://i.example/v"/>
+               <description>&lt;img src='https://i.example/1'></description>"#,
+            Some("1"),
+        ),
+        // The face of the author.
+        (
+            r#"<media:content url="https://gravatar.com/avatar/0" medium="image"/>
+               <media:content url="https://i.example/1" medium="image"/>"#,
+            Some("1"),
+        ),
+        (
+            r#"<media:thumbnail url="https://i.example/face" width="30" height="30"/>
+               <content:encoded>&lt;img src='https://i.example/1'></content:encoded>"#,
+            Some("1"),
+        ),
         (r#"<media:thumbnail url="data:image/png;base64,AAAA"/>"#, None),
         (r#"<media:thumbnail url="javascript:alert(1)"/>"#, None),
         // One that is none leaves the place to the next.
@@ -102,19 +124,43 @@ fn a_place_of_rss_counts_where_it_holds_a_picture() {
             Some("https://news.example/1"),
         ),
         (r#"<media:thumbnail url="//i.example/1"/>"#, Some("1")),
-        // The picture of the channel, and those of other elements, are not the item's.
-        ("<image><url>https://i.example/1</url></image>", None),
+        // As channels have it, and as text.
+        ("<image><url>https://i.example/1</url><link>https://i.example/</link></image>", Some("1")),
+        ("<image> https://i.example/1 </image>", Some("1")),
+        ("<source url='https://i.example/1'>x</source>", None),
+    ];
+    check_items(&cases);
+}
+
+#[test]
+fn a_text_of_rss_counts_with_its_first_picture() {
+    let cases = [
         // The first address of the web in the text.
         (
             r#"<content:encoded>&lt;img src="data:image/gif;base64,R0"&gt;
                &lt;IMG class=x SRC=/a?b=1&amp;amp;c=2&gt;</content:encoded>"#,
             Some("https://news.example/a?b=1&c=2"),
         ),
-        ("<content:encoded>&lt;image src='/1'>&lt;img data-src='/2'></content:encoded>", None),
+        ("<content:encoded>&lt;image src='/1'></content:encoded>", None),
+        (
+            "<content:encoded>&lt;img data-src='/2'></content:encoded>",
+            Some("https://news.example/2"),
+        ),
         ("<content:encoded>&lt;img src='/1</content:encoded>", Some("https://news.example/1")),
-        // Only the full text is looked at.
-        ("<description>&lt;img src='https://i.example/1'></description>", None),
+        // The description counts behind the full text.
+        ("<description>&lt;img src='https://i.example/1'></description>", Some("1")),
+        ("<description><p><img src='https://i.example/1'/></p></description>", Some("1")),
+        (
+            "<description>&lt;img src='https://i.example/2'></description>
+             <content:encoded>&lt;img src='https://i.example/1'></content:encoded>",
+            Some("1"),
+        ),
     ];
+    check_items(&cases);
+}
+
+/// Items of RSS with what stands in them, and their thumbnails; one letter is a path on `i.example`.
+fn check_items(cases: &[(&str, Option<&str>)]) {
     for (inside, expected) in cases {
         let expected = expected.map(|name| match name.len() {
             1 => format!("https://i.example/{name}"),
