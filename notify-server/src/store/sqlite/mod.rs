@@ -5,15 +5,20 @@ mod backup;
 mod checkpoint;
 mod connection;
 #[cfg(any(test, feature = "testing"))]
+mod earlier;
+#[cfg(any(test, feature = "testing"))]
 mod inline;
+mod migrate;
 mod open;
 mod report;
 #[cfg(test)]
 mod tests;
 
 #[cfg(test)]
-pub(in crate::store) use self::open::make_version;
+pub(in crate::store) use self::migrate::make_version;
 pub use backup::backup;
+#[cfg(any(test, feature = "testing"))]
+pub use earlier::{latest_version, make_earlier, make_unrecorded};
 pub use open::{OpenError, READERS_DEFAULT, SqliteOptions};
 pub(in crate::store) use report::report;
 
