@@ -1,13 +1,14 @@
 //! Deleting what is over, so that a server that runs for years keeps what it was told to keep and
 //! no more: notifications, outcomes device by device, events, answers kept for replay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use notify_core::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::causes::with_causes;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
 use crate::store::{Deleted, Over, REPLAY_KEPT_MS, SharedStore, StoreError};
 
@@ -51,17 +52,18 @@ impl Keep {
 /// was left undone is over still at the next look, of this process or another one.
 pub(crate) async fn run(
     store: SharedStore,
-    clock: SharedClock,
+    (clock, trusted): (SharedClock, Arc<TrustedClock>),
     keep: Keep,
     stopping: CancellationToken,
 ) {
     loop {
         // The next look counts from this one's instant: what became over meanwhile is not missed.
         let now = clock.now();
-        let next_ms = match delete_all(&store, keep.over_at(now), &stopping).await {
+        let next_ms = match look(&store, &trusted, keep, &stopping).await {
             Ok(deleted) => {
                 tell(deleted);
-                LOOK_EVERY_MS
+                // A confirmation is to take effect soon.
+                if trusted.leap().is_zero() { LOOK_EVERY_MS } else { LOOK_AGAIN_MS }
             }
             Err(error) => {
                 tracing::warn!(
@@ -76,6 +78,20 @@ pub(crate) async fn run(
             () = clock.sleep_until(now.plus_ms(next_ms)) => {}
         }
     }
+}
+
+/// Deletes what is over by the trusted time, after that is on disk: a leap outlives a restart.
+async fn look(
+    store: &SharedStore,
+    trusted: &TrustedClock,
+    keep: Keep,
+    stopping: &CancellationToken,
+) -> Result<Deleted, StoreError> {
+    if store.keep_clock(trusted.mark()).await? {
+        trusted.confirm();
+        store.keep_clock(trusted.mark()).await?;
+    }
+    delete_all(store, keep.over_at(trusted.now()), stopping).await
 }
 
 async fn delete_all(

@@ -139,6 +139,7 @@ fn schema(connection: &Connection) -> rusqlite::Result<Schema> {
 /// When the file cannot be written.
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::store) fn make_version(path: &Path, version: i32) -> Connection {
+    drop(super::open::private_file(path).expect("the folder takes files"));
     let mut connection = super::connection::open_writer(path).expect("the file opens");
     let made = runner().set_target(Target::Version(version)).run(&mut connection);
     made.expect("the migrations are right");
