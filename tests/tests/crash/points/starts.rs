@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use http::Method;
 use notify_tests::{Caller, Kept, Launch, Survivor};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{STAGES, dying, ensure_aborted};
 use crate::{CREDIT, launch};
