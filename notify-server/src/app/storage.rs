@@ -104,6 +104,7 @@ pub(super) async fn found(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Store;
 
     #[tokio::test]
     async fn a_folder_that_lost_its_database_is_refused_and_nothing_is_made_in_it() {
