@@ -21,21 +21,21 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api, Front, Keyring, Limits, Serving};
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
 use crate::delivery::{Engine, EngineConfig, Surroundings};
 use crate::enrichment::Answers;
 use crate::enrichment::feeds::FeedReader;
 use crate::enrichment::feeds::worker::{self, FeedWorker};
-use crate::operations::Operations;
+use crate::operations::{Operations, Readiness};
 use crate::outbound::Outbound;
 use crate::provider_source::StoredProviders;
 use crate::provider_tokens::StoredTokens;
 use crate::providers::Providers;
-use crate::retention::{self, Keep};
+use crate::retention::{Keep, Retention};
 use crate::secrets::MasterKey;
-use crate::store::SharedStore;
-use crate::telemetry::{Metrics, RetentionMetrics};
+use crate::store::{SharedStore, StoreError};
+use crate::telemetry::Metrics;
 use crate::webhooks::{self, Webhooks};
 
 /// How often the last use of keys is written.
@@ -49,7 +49,7 @@ pub struct App {
     pub address: SocketAddr,
     /// `http://` or `https://` and the address.
     pub origin: String,
-    /// The keys, when this was the first start.
+    /// The keys, when this was the first start, or those of the first start were not shown.
     pub first_keys: Option<FirstKeys>,
     /// Storage.
     pub store: SharedStore,
@@ -99,9 +99,16 @@ impl App {
         let address = listener.local_addr().map_err(failed)?;
         let origin = api::origin(address, tls.is_some());
         let config = Arc::new(config);
+        let trusted = Arc::new(TrustedClock::start(clock.clone(), store.clock_mark().await?));
         let outbound = Outbound::new(config.allow_private_networks);
         let metrics = Arc::new(Metrics::default());
-        let retention = (Keep::of(&config), metrics.retention());
+        let retention = Retention {
+            store: store.clone(),
+            clock: clock.clone(),
+            trusted: trusted.clone(),
+            keep: Keep::of(&config),
+            metrics: metrics.retention(),
+        };
         let providers = stored_providers(&store, &master_key, (&clock, &outbound));
         let around = Surroundings {
             store: store.clone(),
@@ -115,18 +122,22 @@ impl App {
         let operations = Operations {
             store: store.clone(),
             clock: clock.clone(),
+            trusted: trusted.clone(),
             engine: engine.view(),
             providers,
             metrics: metrics.clone(),
+            readiness: Readiness::new(store.clone(), clock.clone()),
             last_sample: tokio::sync::Mutex::default(),
         };
         let stopping = CancellationToken::new();
         let its = (&outbound, &master_key, &*metrics);
-        let (webhooks, view) = Webhooks::start(webhooks_around(&config, &store, &clock, its));
+        let (webhooks, view) =
+            Webhooks::start(webhooks_around(&config, &store, (&clock, &trusted), its));
         let feeds = feed_worker(&store, &clock, its);
         let api = Arc::new(Api {
             store: store.clone(),
             clock: clock.clone(),
+            trusted: trusted.clone(),
             master_key,
             outbound,
             provider_changes: tokio::sync::Mutex::default(),
@@ -144,7 +155,7 @@ impl App {
         let keyring = Keyring::new(&store);
         let front = Arc::new(Front::new(api, keyring.clone(), stopping.clone()));
         let serving = serving(front, limits(&config), tls, stopping);
-        let tasks = tasks(listener, &serving, &keyring, feeds, retention);
+        let tasks = tasks(listener, (&serving, &keyring), feeds, retention);
         let grace = config.shutdown_grace.0;
         Ok(Self {
             address,
@@ -164,6 +175,14 @@ impl App {
     /// delivered any more, and a new start takes up what is open.
     pub async fn engine_ended(&self) {
         self.engine.view().ended().await;
+    }
+
+    /// Notes that the keys of the first start were shown: no later start shows others.
+    ///
+    /// # Errors
+    /// When storage cannot be written. The next start then shows keys of its own.
+    pub async fn keys_shown(&self) -> Result<(), StoreError> {
+        self.store.keys_shown().await
     }
 
     /// Stops: no new connections, 503 for new requests, what is in flight ends, storage is closed.
@@ -272,12 +291,13 @@ fn limits(config: &Config) -> Limits {
 fn webhooks_around(
     config: &Config,
     store: &SharedStore,
-    clock: &SharedClock,
+    (clock, trusted): (&SharedClock, &Arc<TrustedClock>),
     (outbound, master_key, metrics): (&Outbound, &Arc<MasterKey>, &Metrics),
 ) -> webhooks::Around {
     webhooks::Around {
         store: store.clone(),
         clock: clock.clone(),
+        trusted: trusted.clone(),
         outbound: outbound.clone(),
         master_key: master_key.clone(),
         metrics: metrics.webhooks(),
@@ -304,17 +324,15 @@ fn serving(
 
 fn tasks(
     listener: TcpListener,
-    serving: &Arc<Serving>,
-    keyring: &Arc<Keyring>,
+    (serving, keyring): (&Arc<Serving>, &Arc<Keyring>),
     feeds: FeedWorker,
-    (keep, metrics): (Keep, RetentionMetrics),
+    retention: Retention,
 ) -> Vec<JoinHandle<()>> {
-    let (store, clock) = (feeds.store.clone(), feeds.clock.clone());
     vec![
         tokio::spawn(api::serve(listener, serving.clone())),
         tokio::spawn(worker::run(feeds, serving.stopping.clone())),
         tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
-        tokio::spawn(retention::run(store, clock, keep, metrics, serving.stopping.clone())),
+        tokio::spawn(retention.run(serving.stopping.clone())),
     ]
 }
 

@@ -33,6 +33,8 @@ pub enum Action {
     },
     /// Give up the provider credentials of a lost master key.
     ForgetCredentials,
+    /// Trust the clock after a leap.
+    ConfirmClock,
     /// Ask a server whether it is ready.
     Healthcheck {
         /// Where, when it is not the server of these settings.
@@ -69,6 +71,9 @@ fn show_what_concerns(command: &mut Command) {
     let of_database = ["data-dir", "master-key-file", "log", "log-format", "config"];
     let shown: &[&str] = match command.get_name() {
         "backup" | "forget-credentials" => &of_database,
+        "confirm-clock" => {
+            &["data-dir", "database-url", "master-key-file", "log", "log-format", "config"]
+        }
         "move" => &["data-dir", "database-url", "master-key-file", "log", "log-format", "config"],
         "app" | "admin-key" => &["data-dir", "log", "log-format", "config"],
         "healthcheck" => &["listen", "tls-cert", "tls-key", "log", "log-format", "config"],
@@ -148,6 +153,9 @@ fn whole() -> Command {
                         .help("Another address to ask, such as http://10.0.0.7:8080/healthz"),
                 ),
         )
+        .subcommand(Command::new("confirm-clock").about(
+            "Has retention trust the clock again after a leap of more than a day; beside servers or not",
+        ))
         .subcommand(moving())
         .subcommand(Command::new("sandbox").about(
             "Runs fake providers (--listen ADDR, else 127.0.0.1:8081, whatever NOTIFY_LISTEN says)",
@@ -185,6 +193,7 @@ pub fn action(matches: &ArgMatches) -> Action {
             Action::Backup { file: file.clone() }
         }
         Some(("forget-credentials", _)) => Action::ForgetCredentials,
+        Some(("confirm-clock", _)) => Action::ConfirmClock,
         Some(("healthcheck", check)) => {
             Action::Healthcheck { url: check.get_one::<Url>("url").cloned() }
         }

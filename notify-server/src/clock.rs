@@ -2,8 +2,11 @@
 
 mod anchor;
 mod system;
+mod trusted;
 
 pub use system::SystemClock;
+pub use trusted::ClockMark;
+pub(crate) use trusted::{LEAP_MS, TrustedClock};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -33,6 +36,12 @@ pub trait Clock: Send + Sync + 'static {
         self.now()
     }
 
+    /// Milliseconds by a clock that nobody sets, from a moment of its own: how much time passed between
+    /// two looks.
+    fn elapsed_ms(&self) -> i64 {
+        self.now().as_ms()
+    }
+
     /// Both at once.
     fn read(&self) -> Reading {
         Reading { now: self.now(), wall: self.wall() }
@@ -50,6 +59,8 @@ pub type SharedClock = Arc<dyn Clock>;
 pub struct ManualClock {
     now_ms: AtomicI64,
     wall_ahead_ms: AtomicI64,
+    /// How far it leapt, in which no time passed.
+    leapt_ms: AtomicI64,
     turned: watch::Sender<i64>,
 }
 
@@ -60,6 +71,7 @@ impl ManualClock {
         Arc::new(Self {
             now_ms: AtomicI64::new(now.0),
             wall_ahead_ms: AtomicI64::new(0),
+            leapt_ms: AtomicI64::new(0),
             turned: watch::Sender::new(now.0),
         })
     }
@@ -67,6 +79,13 @@ impl ManualClock {
     /// Sets the wall clock so many milliseconds ahead of this one from now on; below 0 behind it.
     pub fn set_wall_ahead(&self, ms: i64) {
         self.wall_ahead_ms.store(ms, Ordering::SeqCst);
+    }
+
+    /// Turns the clock forward in no time, as a wall clock that is set and followed.
+    pub fn leap(&self, by: Duration) {
+        let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        self.leapt_ms.fetch_add(by_ms, Ordering::SeqCst);
+        self.advance(by);
     }
 
     /// Turns the clock forward and wakes whoever waited for that.
@@ -81,6 +100,10 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.now_ms.load(Ordering::SeqCst))
+    }
+
+    fn elapsed_ms(&self) -> i64 {
+        self.now().as_ms() - self.leapt_ms.load(Ordering::SeqCst)
     }
 
     fn wall(&self) -> Timestamp {

@@ -1,14 +1,17 @@
 //! What an operator looks at and tries: whether the server works, what waits, whether a provider
 //! takes its credentials. It stands between the API and the parts that the API does not know.
 
+mod readiness;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use notify_core::{AppId, ProviderKind};
 use tokio::time::{Instant, timeout};
 
+pub(crate) use self::readiness::Readiness;
 use crate::causes::with_causes;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, TrustedClock};
 use crate::delivery::EngineView;
 use crate::provider_source::StoredProviders;
 use crate::providers::Checked;
@@ -26,21 +29,18 @@ const CHECK_WAIT: Duration = Duration::from_secs(25);
 pub(crate) struct Operations {
     pub(crate) store: SharedStore,
     pub(crate) clock: SharedClock,
+    pub(crate) trusted: Arc<TrustedClock>,
     pub(crate) engine: EngineView,
     pub(crate) providers: Arc<StoredProviders>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) readiness: Readiness,
     pub(crate) last_sample: tokio::sync::Mutex<Option<(Instant, Arc<Sample>)>>,
 }
 
 impl Operations {
     /// What keeps the server from its work, a line each; none when it is ready.
     pub(crate) async fn obstacles(&self) -> Vec<String> {
-        let mut obstacles = Vec::new();
-        // With the patience of the request: a disk that hangs must not hang the probe.
-        if let Err(error) = self.store.check().await {
-            tracing::warn!(cause = with_causes(&error), "storage cannot be read and written");
-            obstacles.push("storage cannot be read and written".to_owned());
-        }
+        let mut obstacles: Vec<String> = self.readiness.obstacle().await.into_iter().collect();
         if !self.engine.is_running() {
             obstacles.push("the delivery engine has ended".to_owned());
         }
@@ -95,6 +95,7 @@ impl Operations {
             busy: self.store.busy(),
             commits: self.store.commits(),
             servers: self.engine.servers(),
+            clock_leap_seconds: self.trusted.leap().as_secs_f64(),
         }
     }
 

@@ -1,13 +1,14 @@
 //! Deleting what is over, so that a server that runs for years keeps what it was told to keep and
 //! no more: notifications, outcomes device by device, events, answers kept for replay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use notify_core::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::causes::with_causes;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
 use crate::store::{Deleted, Over, REPLAY_KEPT_MS, SharedStore, StoreError};
 use crate::telemetry::RetentionMetrics;
@@ -52,37 +53,59 @@ impl Keep {
     }
 }
 
-/// Deletes what is over, at once and then every hour, until `stopping`. It remembers nothing: what
-/// was left undone is over still at the next look, of this process or another one.
-pub(crate) async fn run(
-    store: SharedStore,
-    clock: SharedClock,
-    keep: Keep,
-    metrics: RetentionMetrics,
-    stopping: CancellationToken,
-) {
-    loop {
-        // The next look counts from this one's instant: what became over meanwhile is not missed.
-        let now = clock.now();
-        let next_ms = match delete_all(&store, keep.over_at(now), &stopping).await {
-            Ok(deleted) => {
-                metrics.anonymous_devices_removed(deleted.anonymous_devices);
-                tell(deleted);
-                LOOK_EVERY_MS
+/// Deletes expired data.
+pub(crate) struct Retention {
+    pub(crate) store: SharedStore,
+    pub(crate) clock: SharedClock,
+    pub(crate) trusted: Arc<TrustedClock>,
+    pub(crate) keep: Keep,
+    pub(crate) metrics: RetentionMetrics,
+}
+
+impl Retention {
+    /// Deletes expired data at once and then every hour, until `stopping`. It keeps no state: the next
+    /// run, of this process or another one, finds what is left.
+    pub(crate) async fn run(self, stopping: CancellationToken) {
+        let Self { store, clock, trusted, keep, metrics } = self;
+        loop {
+            // The next run counts from this one's instant, so that nothing that expires meanwhile is
+            // missed.
+            let now = clock.now();
+            let next_ms = match look(&store, &trusted, keep, &stopping).await {
+                Ok(deleted) => {
+                    metrics.anonymous_devices_removed(deleted.anonymous_devices);
+                    tell(deleted);
+                    // A confirmation is to take effect soon.
+                    if trusted.leap().is_zero() { LOOK_EVERY_MS } else { LOOK_AGAIN_MS }
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        cause = with_causes(&error),
+                        "expired data was not deleted; the server tries again"
+                    );
+                    LOOK_AGAIN_MS
+                }
+            };
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                () = clock.sleep_until(now.plus_ms(next_ms)) => {}
             }
-            Err(error) => {
-                tracing::warn!(
-                    cause = with_causes(&error),
-                    "what is over was not deleted; it is tried again"
-                );
-                LOOK_AGAIN_MS
-            }
-        };
-        tokio::select! {
-            () = stopping.cancelled() => return,
-            () = clock.sleep_until(now.plus_ms(next_ms)) => {}
         }
     }
+}
+
+/// Deletes what is over by the trusted time, after that is on disk: a leap outlives a restart.
+async fn look(
+    store: &SharedStore,
+    trusted: &TrustedClock,
+    keep: Keep,
+    stopping: &CancellationToken,
+) -> Result<Deleted, StoreError> {
+    if store.keep_clock(trusted.mark()).await? {
+        trusted.confirm();
+        store.keep_clock(trusted.mark()).await?;
+    }
+    delete_all(store, keep.over_at(trusted.now()), stopping).await
 }
 
 async fn delete_all(

@@ -169,6 +169,30 @@ impl Launch {
         Ok(Ok(ServerProcess { origin, api_key, admin_key, child }))
     }
 
+    /// Starts the built binary, and kills it as soon as it listens, if it has not ended by then. Answers
+    /// its admin key, when it printed one, and whether it listened.
+    ///
+    /// # Errors
+    /// When it does neither in time.
+    pub async fn killed_when_listening(&self) -> Result<(Option<String>, bool)> {
+        let mut child = self.spawn(Stdio::inherit())?;
+        let stdout = child.stdout.take().context("stdout is piped")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let reading = async {
+            let (mut admin_key, mut listened) = (None, false);
+            while !listened && let Some(line) = lines.next_line().await? {
+                listened = line.starts_with("listening on ");
+                admin_key = line.strip_prefix("admin key: ").map(str::to_owned).or(admin_key);
+            }
+            anyhow::Ok((admin_key, listened))
+        };
+        let printed = tokio::time::timeout(WAIT_MAX, reading).await.context("not in time")??;
+        // One that was killed already cannot be killed again.
+        let _ = child.start_kill();
+        child.wait().await?;
+        Ok(printed)
+    }
+
     /// Starts the built binary and kills it (SIGKILL) after that time, wherever its start is then.
     ///
     /// # Errors

@@ -75,6 +75,17 @@ impl TightDisk {
         FILL_STEPS.into_iter().try_for_each(|step| fill(&mut filler, step))
     }
 
+    /// Fills it but for so many bytes.
+    ///
+    /// # Errors
+    /// As [`TightDisk::fill`].
+    pub fn fill_but(&self, bytes: u64) -> Result<()> {
+        self.fill()?;
+        let filler = OpenOptions::new().write(true).open(self.path("filler")?)?;
+        let length = filler.metadata()?.len();
+        Ok(filler.set_len(length.saturating_sub(bytes))?)
+    }
+
     /// Gives the space back.
     ///
     /// # Errors

@@ -167,7 +167,7 @@ impl Ctx {
             path: once_path(self.exchange.uri.path()),
             key: key.as_str().to_owned(),
             digest: sha256(self.body()),
-            at: self.at(),
+            at: self.api().trusted.now(),
         }))
     }
 

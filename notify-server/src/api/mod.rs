@@ -58,7 +58,7 @@ pub(crate) use serve::{Limits, Serving, origin, serve};
 pub(crate) use stream::Streams;
 
 use crate::channel::Channels;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
 use crate::enrichment::Answers;
 use crate::enrichment::feeds::FeedChecks;
@@ -75,6 +75,8 @@ pub(crate) struct Api {
     pub(crate) store: SharedStore,
     /// Time.
     pub(crate) clock: SharedClock,
+    /// Time by which records are over.
+    pub(crate) trusted: Arc<TrustedClock>,
     /// Seals provider configurations.
     pub(crate) master_key: Arc<MasterKey>,
     /// What addresses that callers give may be.

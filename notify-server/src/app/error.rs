@@ -24,6 +24,20 @@ pub enum AppError {
     /// Something else has the name of the data folder.
     #[error("{} is not a folder: --data-dir takes the folder of the database", .0.display())]
     NoFolder(PathBuf),
+    /// The folder held a database, which is gone.
+    #[error(
+        "{} held an installation, since {} is there, but {} is missing: mount its volume or restore \
+         the last backup. For a new installation, give --data-dir an empty folder",
+        folder.display(), evidence.display(), database.display()
+    )]
+    NoDatabase {
+        /// The folder.
+        folder: PathBuf,
+        /// What is missing.
+        database: PathBuf,
+        /// What is there.
+        evidence: PathBuf,
+    },
     /// The database cannot be opened.
     #[error("cannot open the database")]
     Open(#[from] OpenError),

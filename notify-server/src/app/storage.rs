@@ -1,5 +1,6 @@
 //! The database and what it needs: made at the first start, opened at each.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use notify_core::{AppId, LANGUAGE_DEFAULT, NewApp};
@@ -39,12 +40,35 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<SqlStore>, 
         });
         return Ok(opening.await.map_err(|_| AppError::Interrupted)??);
     }
-    make_data_dir(config)?;
     let path = config.database();
+    refuse_without_database(config, &path)?;
+    make_data_dir(config)?;
     let opening = tokio::task::spawn_blocking(move || {
         SqliteStore::open(&path, SqliteOptions { lock: serves, readers })
     });
     Ok(opening.await.map_err(|_| AppError::Interrupted)??)
+}
+
+/// Refuses a folder that held a database which is gone: a new one in its place would look as if nothing
+/// had ever been there. Both files are made after the database and never before; the lock of the server
+/// and the master key may come first.
+fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError> {
+    let endings = ["migrate.lock", "wal"].into_iter().zip(['.', '-']);
+    let mut beside = endings.map(|(ending, mark)| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!("{mark}{ending}"));
+        PathBuf::from(name)
+    });
+    // In this order: another process may be making the first one now.
+    let evidence = beside.find(|file| file.exists());
+    match evidence {
+        Some(evidence) if !path.exists() => Err(AppError::NoDatabase {
+            folder: config.data_dir.clone(),
+            database: path.to_owned(),
+            evidence,
+        }),
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn make_data_dir(config: &Config) -> Result<(), AppError> {
@@ -60,7 +84,8 @@ fn make_data_dir(config: &Config) -> Result<(), AppError> {
 }
 
 /// Makes the first application and its keys when the database is empty: the last step of a start
-/// that can fail, since the keys are shown this once.
+/// that can fail, since the keys are shown this once. A start that ended before it showed them is made
+/// good by keys of this one.
 pub(super) async fn found(
     store: &SharedStore,
     clock: &SharedClock,
@@ -70,6 +95,31 @@ pub(super) async fn found(
     let admin_key = make_key(KeyKind::Admin, None, at);
     let app = NewApp { name: FIRST_APP.to_owned(), language: LANGUAGE_DEFAULT.to_owned() };
     let id = AppId(Uuid::now_v7());
-    let is_first = store.found(id, app, api_key.stored, admin_key.stored).await?;
-    Ok(is_first.then_some(FirstKeys { api_key: api_key.secret, admin_key: admin_key.secret }))
+    let (api, admin) = (api_key.stored.clone(), admin_key.stored.clone());
+    let is_new = store.found(id, app, api, admin).await?
+        || store.replace_unshown_keys(api_key.stored, admin_key.stored).await?;
+    Ok(is_new.then_some(FirstKeys { api_key: api_key.secret, admin_key: admin_key.secret }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+
+    #[tokio::test]
+    async fn a_folder_that_lost_its_database_is_refused_and_nothing_is_made_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: folder.path().to_owned(), ..Config::default() };
+        // What a first start leaves that ends before it has made the database.
+        std::fs::write(folder.path().join("notify.db.lock"), "").unwrap();
+        std::fs::write(folder.path().join("master.key"), "a key of one's own").unwrap();
+        open_store(&config, true).await.unwrap().close().await;
+        std::fs::remove_file(config.database()).unwrap();
+        for serves in [true, false] {
+            let error = open_store(&config, serves).await.unwrap_err();
+            assert!(matches!(error, AppError::NoDatabase { .. }), "{error:?}");
+            assert!(error.to_string().contains("restore the last backup"), "{error}");
+            assert!(!config.database().exists());
+        }
+    }
 }

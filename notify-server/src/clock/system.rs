@@ -54,11 +54,16 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let mut anchor = self.anchor.lock().expect("nothing panics under this lock");
         // Read under the lock, so that readings come in their order.
-        let elapsed_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX / 4);
+        let elapsed_ms = self.elapsed_ms();
         let (now_ms, news) =
             anchor.read(elapsed_ms, wall_ms() + self.ahead_ms.load(Ordering::Relaxed));
         drop(anchor);
         match news {
+            Some(News::Jumped(ms)) if ms < 0 => tracing::warn!(
+                jump_ms = ms,
+                "the wall clock is behind the server's time, which does not go back: it passes more \
+                 slowly until they agree. Restart the server to have it follow at once"
+            ),
             Some(News::Jumped(ms)) => tracing::warn!(
                 jump_ms = ms,
                 "the wall clock jumped; it is followed once it has been steady for a minute"
@@ -71,6 +76,10 @@ impl Clock for SystemClock {
 
     fn wall(&self) -> Timestamp {
         Timestamp(wall_ms())
+    }
+
+    fn elapsed_ms(&self) -> i64 {
+        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX / 4)
     }
 
     async fn sleep_until(&self, until: Timestamp) {

@@ -31,7 +31,6 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
         let made = store.create_app(id, app.clone(), Some(api_key.stored), now).await;
         made.context("the application was not made")?;
     }
-    store.close().await;
     let mut answer = Map::new();
     answer.insert("id".into(), id.to_string().into());
     answer.insert("name".into(), app.name.into());
@@ -39,7 +38,13 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
     if is_first {
         answer.insert("admin_key".into(), reveal(&admin_key.secret).into());
     }
-    show(answer, json)
+    show(answer, json)?;
+    if is_first {
+        // A process that ends before leaves it to the first start of a server to show keys.
+        store.keys_shown().await.context("the first start of a server shows other keys")?;
+    }
+    store.close().await;
+    Ok(())
 }
 
 /// Makes an admin key.

@@ -2,6 +2,7 @@
 //! standard error.
 
 mod backup;
+mod clock;
 mod credentials;
 mod healthcheck;
 mod keys;
@@ -33,6 +34,7 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
         Action::CreateAdminKey { json } => keys::create_admin_key(&config, json).await,
         Action::OpenApi => print(&crate::openapi_json()),
         Action::Backup { file } => backup::backup(&config, file).await,
+        Action::ConfirmClock => clock::confirm(&config).await,
         Action::ForgetCredentials => credentials::forget(&config).await,
         Action::Healthcheck { url } => healthcheck::check(&config, url).await,
         Action::Move { to } => moving::run(&config, to).await,

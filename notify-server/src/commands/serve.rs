@@ -1,6 +1,7 @@
 //! `notify-server serve`.
 
 use crate::app::App;
+use crate::causes::with_causes;
 use crate::config::Config;
 use crate::keys::reveal;
 use crate::store::postgres::DatabaseUrl;
@@ -29,6 +30,10 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
         print(&format!("admin key: {}", reveal(&keys.admin_key)))?;
         // On standard error: scripts read the lines of standard output.
         tracing::warn!("keep the api key and the admin key: they are shown this once");
+        if let Err(error) = app.keys_shown().await {
+            let cause = with_causes(&error);
+            tracing::warn!(cause, "the next start shows other keys; these stay valid");
+        }
     }
     print(&format!("listening on {}", app.origin))?;
     until_the_end(app, stop).await

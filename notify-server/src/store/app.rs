@@ -44,6 +44,18 @@ pub trait AppStore {
         admin_key: NewKey,
     ) -> Result<bool, StoreError>;
 
+    /// Adds keys to the first application, when those of [`AppStore::found`] were not shown: the process
+    /// may have ended before. Answers whether it did. Keys from before stay valid, since it is not known
+    /// whether they were read.
+    async fn replace_unshown_keys(
+        &self,
+        api_key: NewKey,
+        admin_key: NewKey,
+    ) -> Result<bool, StoreError>;
+
+    /// The keys of [`AppStore::found`] were shown: no start makes others.
+    async fn keys_shown(&self) -> Result<(), StoreError>;
+
     /// Makes an application, with an API key when one is given.
     async fn create_app(
         &self,

@@ -15,11 +15,12 @@ use super::sqlite::{self, SqliteOptions, SqliteStore};
 use super::{AppNo, COUNT_MAX, Store};
 
 /// Tables without rows of applications, and why.
-const OF_NO_APP: [(&str, &str); 9] = [
+const OF_NO_APP: [(&str, &str); 10] = [
     ("apps", "the applications themselves, found by id before a number is known"),
     ("admin_keys", "those who administer all of them"),
     ("servers", "who works on the database"),
     ("moves", "where a move of the whole installation stands"),
+    ("installation", "one row, what an installation remembers of itself"),
     ("storage_checks", "one row, written to see whether storage writes"),
     ("provider_tokens", "signed once for a team and key, which applications may share"),
     ("numbers", "the counts of SQLite's tables, over all applications"),

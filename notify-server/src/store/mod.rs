@@ -93,6 +93,12 @@ pub trait Store:
     /// When it cannot.
     async fn check(&self) -> Result<(), StoreError>;
 
+    /// Whether the files of the storage are those that were opened. Looks at each call.
+    ///
+    /// # Errors
+    /// When one was deleted or replaced: writes fail from then on.
+    fn in_place(&self) -> Result<(), sql::Gone>;
+
     /// What the clock of the storage says, where several servers share it; `None` where they do not.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use notify_core::{AppId, Platform, Timestamp};
 
 use super::StoreError;
+use crate::clock::ClockMark;
 
 /// Most rows of each kind that [`UpkeepStore::queue`] reads. A queue beyond it is told as this long:
 /// the figure is for an alarm, and must not cost more the worse things are.
@@ -112,6 +113,16 @@ pub trait UpkeepStore {
     /// Deletes some of what is over: one transaction, about [`RETENTION_ROWS_MAX`] rows. Repeated
     /// until nothing is left; whatever stops it in between, the next one goes on.
     async fn delete_over(&self, over: Over) -> Result<Deleted, StoreError>;
+
+    /// What was kept of the clock; `None` before the first time, and after a confirmation.
+    async fn clock_mark(&self) -> Result<Option<ClockMark>, StoreError>;
+
+    /// Keeps what is trusted of the clock. Answers whether a leap that the mark doubts was confirmed
+    /// meanwhile, by an operator or through another server; nothing is kept then.
+    async fn keep_clock(&self, mark: ClockMark) -> Result<bool, StoreError>;
+
+    /// Has the servers of this storage trust their clock; false when none doubts it.
+    async fn confirm_clock(&self) -> Result<bool, StoreError>;
 
     /// How storage is set up.
     async fn storage(&self) -> Result<StorageReport, StoreError>;

@@ -66,6 +66,8 @@ pub(crate) struct Sample {
     pub(crate) commits: u64,
     /// Servers alive on the same storage, this one included.
     pub(crate) servers: u32,
+    /// How far the clock is ahead by a leap that is not confirmed, in seconds.
+    pub(crate) clock_leap_seconds: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -99,6 +101,7 @@ pub(super) struct Gauges {
     commits: Counter,
     storage: Gauge,
     servers: Gauge,
+    clock_leap: Seconds,
 }
 
 impl Gauges {
@@ -122,6 +125,8 @@ impl Gauges {
         registry.register("db_up", help, self.storage.clone());
         let help = "Servers alive on this storage, this one included";
         registry.register("servers", help, self.servers.clone());
+        let help = "How far the clock is ahead by a leap that is not confirmed";
+        registry.register_with_unit("clock_leap", help, unit(), self.clock_leap.clone());
     }
 
     pub(super) fn show(&self, sample: &Sample) {
@@ -140,6 +145,7 @@ impl Gauges {
         }
         self.storage.set(i64::from(sample.queues.is_some()));
         self.servers.set(i64::from(sample.servers));
+        self.clock_leap.set(sample.clock_leap_seconds);
         self.token_ages.clear();
         for (provider, age) in &sample.token_ages {
             self.token_ages.get_or_create(&Channel { channel: provider.as_str() }).set(*age);

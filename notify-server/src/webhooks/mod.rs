@@ -33,7 +33,7 @@ use self::happened::Happened;
 pub(crate) use self::secret::{make_secret, open_secret};
 use self::trim::Trimmer;
 use crate::changes::Changes;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, TrustedClock};
 use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, SharedStore, StoreError};
@@ -46,6 +46,7 @@ const TEST_WAIT: Duration = Duration::from_secs(25);
 pub(crate) struct Around {
     pub(crate) store: SharedStore,
     pub(crate) clock: SharedClock,
+    pub(crate) trusted: Arc<TrustedClock>,
     pub(crate) outbound: Outbound,
     pub(crate) master_key: Arc<MasterKey>,
     pub(crate) metrics: WebhookMetrics,
@@ -81,7 +82,8 @@ impl Webhooks {
         let attempts = Attempts::new(&around);
         let (store, clock, metrics) =
             (around.store.clone(), around.clock.clone(), around.metrics.clone());
-        tasks.spawn(Trimmer { store, clock, metrics }.run(stopping.clone()));
+        let trusted = around.trusted.clone();
+        tasks.spawn(Trimmer { store, clock, trusted, metrics }.run(stopping.clone()));
         let engine = Engine::new(around, attempts, (settled, happened), tasks.clone());
         tasks.spawn(engine.run(stopping.clone()));
         (Self { stopping, tasks }, view)

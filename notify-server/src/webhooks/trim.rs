@@ -1,12 +1,13 @@
 //! Deletes what is over of the log of events and of messages, a step at a time, beside the engine: no
 //! attempt waits for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::causes::with_causes;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, TrustedClock};
 use crate::store::SharedStore;
 use crate::telemetry::WebhookMetrics;
 
@@ -20,6 +21,7 @@ const TRIM_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Trimmer {
     pub(super) store: SharedStore,
     pub(super) clock: SharedClock,
+    pub(super) trusted: Arc<TrustedClock>,
     pub(super) metrics: WebhookMetrics,
 }
 
@@ -43,7 +45,7 @@ impl Trimmer {
 
     /// One step; whether there is more.
     async fn step(&self) -> bool {
-        match self.store.trim_events(self.clock.now()).await {
+        match self.store.trim_events(self.trusted.now()).await {
             Ok(trimmed) => {
                 self.metrics.dropped(trimmed.dropped);
                 if trimmed.dropped > 0 {

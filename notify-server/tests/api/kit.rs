@@ -120,6 +120,7 @@ impl TestServer {
         let keys = app.first_keys.as_ref().unwrap();
         let api_key = keys.api_key.expose_secret().to_owned();
         let admin_key = keys.admin_key.expose_secret().to_owned();
+        app.keys_shown().await.unwrap();
         Self { app, disk, clock, folder, api_key, admin_key, config, database }
     }
 

@@ -3,11 +3,18 @@
 
 use std::time::Duration;
 
+use notify_core::Timestamp;
 use serde_json::{Value, json};
 
-use crate::kit::{Answer, NOW, PATIENCE, TestServer, android, to_android};
+use notify_server::store::UpkeepStore;
+
+use crate::kit::{Answer, NOW, PATIENCE, TestServer, android, logged, to_android};
 
 const DAY: Duration = Duration::from_secs(86_400);
+/// How long the result of a readiness check is used.
+const RESULT_KEPT: Duration = Duration::from_secs(1);
+/// A clock that is set wrong.
+const LEAP: Duration = Duration::from_secs(20 * 365 * 86_400);
 
 /// The value of a series, in full.
 fn series(metrics: &str, name: &str) -> Option<f64> {
@@ -78,9 +85,68 @@ async fn a_server_that_cannot_write_is_not_ready() {
     let anyone = server.anyone();
     anyone.get("/readyz").await.ok();
     server.disk.fail(Fault::EveryCommit);
+    server.clock.advance(RESULT_KEPT);
     anyone.get("/readyz").await.rejected(503, &["storage cannot be read and written"]);
     server.disk.mend();
+    server.clock.advance(RESULT_KEPT);
     anyone.get("/readyz").await.ok();
+}
+
+/// How many checks were written to the file.
+fn checks(server: &TestServer) -> i64 {
+    let file = rusqlite::Connection::open(server.folder.path().join("notify.db")).unwrap();
+    file.query_row("select count from storage_checks", [], |row| row.get(0)).unwrap()
+}
+
+/// Nobody needs a key for it, so that it must not cost a commit each time.
+#[tokio::test]
+async fn who_asks_for_readiness_within_a_second_shares_one_check() {
+    let server = TestServer::start_on_file().await;
+    let anyone = server.anyone();
+    let asked = async || {
+        let before = checks(&server);
+        let asking = (0..200).map(|_| anyone.get("/readyz"));
+        for answer in futures_util::future::join_all(asking).await {
+            answer.ok();
+        }
+        checks(&server) - before
+    };
+    assert_eq!(asked().await, 1);
+    server.clock.advance(RESULT_KEPT - Duration::from_millis(1));
+    assert_eq!(asked().await, 0);
+    server.clock.advance(Duration::from_millis(1));
+    assert_eq!(asked().await, 1);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_database_that_is_gone_is_not_ready_and_takes_nothing() {
+    let server = TestServer::start_on_file().await;
+    let (anyone, caller) = (server.anyone(), server.caller());
+    let file = server.folder.path().join("notify.db");
+    let other = server.folder.path().join("other.db");
+    let gone = ["a file of the database was deleted or replaced"];
+    anyone.get("/readyz").await.ok();
+    std::fs::rename(&file, &other).unwrap();
+    server.clock.advance(RESULT_KEPT);
+    for _ in 0..3 {
+        anyone.get("/readyz").await.rejected(503, &gone);
+        server.clock.advance(RESULT_KEPT);
+    }
+    caller.post("/v1/devices", &android("a")).await.rejected(503, &["unavailable"]);
+    assert!(!file.exists(), "no other is made in its place");
+    let told = format!("{} was deleted or replaced while the server runs", file.display());
+    let lines = logged().lines().filter(|line| line.contains(&told)).count();
+    assert!((1..=2).contains(&lines), "readiness is logged once, the request once: {lines}");
+    // A copy in its place is another file.
+    std::fs::copy(&other, &file).unwrap();
+    server.clock.advance(RESULT_KEPT);
+    anyone.get("/readyz").await.rejected(503, &gone);
+    caller.post("/v1/devices", &android("a")).await.rejected(503, &["unavailable"]);
+    std::fs::rename(&other, &file).unwrap();
+    server.clock.advance(RESULT_KEPT);
+    anyone.get("/readyz").await.ok();
+    caller.post("/v1/devices", &android("a")).await.ok();
 }
 
 #[tokio::test]
@@ -165,4 +231,61 @@ async fn what_is_over_is_deleted_by_the_clock() {
     caller.get("/v1/devices/a").await.ok();
     let statistics = caller.get("/v1/statistics/devices").await.ok();
     assert_eq!(statistics["total"], 1, "{statistics}");
+}
+
+/// Waits until retention has looked under this clock, and whether that is in doubt then.
+async fn looked(server: &TestServer, trusted_since: Timestamp) -> bool {
+    let looking = async {
+        loop {
+            let mark = server.disk.clock_mark().await.unwrap();
+            if let Some(mark) = mark.filter(|mark| mark.trusted_at >= trusted_since) {
+                return mark.in_doubt;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, looking).await.expect("retention looks")
+}
+
+#[tokio::test]
+async fn a_leap_of_the_clock_deletes_nothing_before_it_is_confirmed() {
+    let server = TestServer::start_with(|config| {
+        config.keep_notifications_days = 10;
+        config.keep_outcomes_days = 1;
+    })
+    .await;
+    let caller = server.caller();
+    let key = caller.post_once("/v1/notifications", "k", &to_android()).await.id();
+    let path = format!("/v1/notifications/{key}");
+    until(&server, &path, |answer| answer.json()["status"] == "completed").await;
+    assert!(!looked(&server, NOW).await);
+    let hour = Duration::from_secs(3_600);
+    server.clock.leap(LEAP);
+    server.clock.advance(hour);
+    assert!(looked(&server, NOW.plus_ms(3_600_000)).await);
+    caller.get(&path).await.ok();
+    let again = caller.post_once("/v1/notifications", "k", &to_android()).await;
+    assert_eq!((again.id(), again.header("idempotency-replayed")), (key.clone(), "true"));
+    let leap = "notify_clock_leap_seconds";
+    let metrics = server.anyone().get("/metrics").await.text;
+    assert_eq!(series(&metrics, leap), Some(LEAP.as_secs_f64()));
+    server.anyone().get("/readyz").await.ok();
+
+    // It outlives a restart.
+    let server = server.restarted().await;
+    server.clock.advance(hour);
+    assert!(looked(&server, NOW.plus_ms(3_600_000)).await);
+    let caller = server.caller();
+    caller.get(&path).await.ok();
+
+    assert!(server.disk.confirm_clock().await.unwrap());
+    assert!(!server.disk.confirm_clock().await.unwrap(), "once is enough");
+    server.clock.advance(hour);
+    until(&server, &path, |answer| answer.status == 404).await;
+    assert!(!looked(&server, NOW.plus_ms(3_600_000)).await);
+    // What is over for another reason is deleted as before.
+    let id = caller.post("/v1/notifications", &to_android()).await.id();
+    let path = format!("/v1/notifications/{id}");
+    until(&server, &path, |answer| answer.json()["status"] == "completed").await;
+    server.clock.advance(11 * DAY);
+    until(&server, &path, |answer| answer.status == 404).await;
 }

@@ -97,6 +97,7 @@ async fn a_database_that_is_gone_is_503_until_it_is_back() {
     assert!(logged().contains(answer.header("x-request-id")), "the cause is logged");
     server.anyone().get("/readyz").await.rejected(503, &["storage cannot be read and written"]);
     cluster.execute(&format!("alter database {name} with allow_connections true"));
+    server.clock.advance(std::time::Duration::from_secs(1));
     server.anyone().get("/readyz").await.ok();
     caller.post("/v1/notifications", &to_android()).await.id();
     assert!(server.app.stop().await);

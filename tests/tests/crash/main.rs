@@ -8,6 +8,7 @@ mod disk;
 mod kills;
 mod large;
 mod load;
+mod migrations;
 mod moving;
 mod outages;
 mod points;

@@ -24,6 +24,26 @@ pub async fn the_first_application_is_made_once(store: &dyn Store) {
     assert_eq!(store.open_with_key([3; 32]).await.unwrap(), None);
 }
 
+pub async fn keys_that_were_not_shown_are_added_to(store: &dyn Store) {
+    let replaced = store.replace_unshown_keys(given::key(5), given::key(6)).await;
+    assert!(!replaced.unwrap(), "there is no application yet");
+    let id = AppId(Uuid::now_v7());
+    let [first, second] = [(1, 2), (3, 4)].map(|(api, admin)| (given::key(api), given::key(admin)));
+    let app = given::new_app("default");
+    store.found(id, app, first.0.clone(), first.1.clone()).await.unwrap();
+    let replaced = store.replace_unshown_keys(second.0.clone(), second.1.clone()).await;
+    assert!(replaced.unwrap());
+    for (api, admin) in [first, second] {
+        let access = store.open_with_key(api.hash).await.unwrap().unwrap();
+        assert_eq!((access.app.id, access.key), (id, api.id));
+        assert_eq!(store.admin_key(admin.hash).await.unwrap(), Some(admin.id));
+    }
+    store.keys_shown().await.unwrap();
+    let replaced = store.replace_unshown_keys(given::key(5), given::key(6)).await;
+    assert!(!replaced.unwrap(), "they were shown");
+    assert_eq!(store.open_with_key(given::key(5).hash).await.unwrap(), None);
+}
+
 pub async fn an_application_reads_back_as_it_was_made(store: &dyn Store) {
     let (id, no) = given::named_app(store, "Laden").await;
     let (read_no, app) = store.app(id).await.unwrap();

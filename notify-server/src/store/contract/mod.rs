@@ -60,7 +60,8 @@ pub(crate) fn is_unknown<T>(result: &Result<T, StoreError>) -> bool {
 macro_rules! store_contract {
     ($backend:expr) => {
         $crate::store_contract! { @store $backend,
-            apps: the_first_application_is_made_once, an_application_reads_back_as_it_was_made,
+            apps: the_first_application_is_made_once, keys_that_were_not_shown_are_added_to,
+                an_application_reads_back_as_it_was_made,
                 a_change_leaves_what_it_does_not_name, applications_are_listed_oldest_first_in_pages,
                 a_key_opens_its_application_until_it_is_revoked, keys_of_another_application_stay,
                 admin_keys_open_no_application, the_last_use_of_a_key_never_goes_back,
@@ -171,7 +172,7 @@ macro_rules! store_contract {
                 a_notification_goes_with_all_that_hangs_on_it, events_go_and_do_not_count_again,
                 answers_go_though_nobody_asks_again, a_step_of_deleting_is_bounded,
                 queues_tell_what_waits, the_newest_ios_devices_tell_how_they_were_registered,
-                storage_waits_for_the_disk;
+                storage_waits_for_the_disk, a_doubt_of_the_clock_is_kept_until_it_is_confirmed;
             webhooks: a_webhook_reads_back_as_it_was_made_and_changed,
                 the_oldest_webhook_is_served_first,
                 an_application_has_so_many_webhooks, nothing_is_kept_where_nobody_listens,

@@ -7,6 +7,7 @@ use notify_core::{
 
 use super::given::{self, NOW, id};
 use super::{is_unknown, refusal};
+use crate::clock::ClockMark;
 use crate::store::{
     AppNo, Checkpoint, Deleted, Dispatch, NewReport, Over, Queue, REPLAY_KEPT_MS, RetryOutcome,
     RetryStep, Settled, Store,
@@ -271,4 +272,22 @@ pub async fn storage_waits_for_the_disk(store: &dyn Store) {
     assert!(report.database_bytes > 0);
     assert_eq!(report.synchronous, "full", "B9");
     assert_eq!(store.busy(), 0);
+}
+
+pub async fn a_doubt_of_the_clock_is_kept_until_it_is_confirmed(store: &dyn Store) {
+    assert_eq!(store.clock_mark().await.unwrap(), None);
+    assert!(!store.confirm_clock().await.unwrap(), "nobody doubts it");
+    let mark = |in_doubt| ClockMark { trusted_at: NOW, in_doubt };
+    for mark in [mark(false), mark(true)] {
+        assert!(!store.keep_clock(mark).await.unwrap());
+        assert_eq!(store.clock_mark().await.unwrap(), Some(mark));
+    }
+    assert!(store.confirm_clock().await.unwrap());
+    assert!(store.keep_clock(mark(true)).await.unwrap(), "it was confirmed");
+    assert_eq!(store.clock_mark().await.unwrap(), None);
+    // One server took the confirmation over; so does the next one.
+    let confirmed = ClockMark { trusted_at: NOW.plus_ms(2 * DAY_MS), in_doubt: false };
+    assert!(!store.keep_clock(confirmed).await.unwrap());
+    assert!(store.keep_clock(mark(true)).await.unwrap());
+    assert_eq!(store.clock_mark().await.unwrap(), Some(confirmed));
 }

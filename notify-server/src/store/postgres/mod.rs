@@ -84,7 +84,7 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore
     let reading: Open = Arc::new(move || Ok(Connection::Postgres(Box::new(target.connect()?))));
     let readers = Readers::start(&reading, options.readers, Arc::clone(&busy))
         .map_err(|error| failed(&place, error.into()))?;
-    Ok(SqlStore::new(Parts { writer, readers, listeners, busy, held }))
+    Ok(SqlStore::new(Parts { writer, readers, listeners, busy, held, in_place: None }))
 }
 
 /// Looks what is in a database, and changes nothing. Blocks; not to be called on a thread of a runtime.

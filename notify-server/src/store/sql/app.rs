@@ -34,7 +34,43 @@ impl AppStore for SqlStore {
             let no = insert_app(tx, id, &app, api_key.created_at)?;
             insert_key(tx, no, &api_key)?;
             insert_admin_key(tx, &admin_key)?;
+            tx.prepare_cached(
+                "insert into installation (no, keys_shown) values (1, 0)
+                 on conflict (no) do update set keys_shown = 0",
+            )?
+            .execute([])?;
             Ok(true)
+        })
+        .await
+    }
+
+    async fn replace_unshown_keys(
+        &self,
+        api_key: NewKey,
+        admin_key: NewKey,
+    ) -> Result<bool, StoreError> {
+        self.write(move |tx| {
+            let first: Option<i64> = tx
+                .prepare_cached(
+                    "select no from apps where status <> 'erasing'
+                     and exists (select 1 from installation where keys_shown = 0)
+                     order by no limit 1",
+                )?
+                .query_row([], |row| row.get(0))
+                .optional()?;
+            let Some(first) = first else { return Ok(false) };
+            insert_key(tx, AppNo(first), &api_key)?;
+            insert_admin_key(tx, &admin_key)?;
+            Ok(true)
+        })
+        .await
+    }
+
+    async fn keys_shown(&self) -> Result<(), StoreError> {
+        self.write(|tx| {
+            tx.prepare_cached("update installation set keys_shown = 1 where keys_shown = 0")?
+                .execute([])?;
+            Ok(())
         })
         .await
     }

@@ -27,6 +27,14 @@ pub(in crate::store) fn unavailable(what: impl Into<String>) -> StoreError {
     StoreError::Unavailable(Box::new(Broken(what.into())))
 }
 
+/// A file of the database is not in its place any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{} was deleted or replaced while the server runs, and nothing is written: put the file back, or \
+     stop the server and restore a backup", .0.display()
+)]
+pub struct Gone(pub(in crate::store) std::path::PathBuf);
+
 /// What a database answered with an error, or answered wrongly.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::store) enum Error {
@@ -48,6 +56,9 @@ pub(in crate::store) enum Error {
     /// A move keeps the database from being used.
     #[error(transparent)]
     Moved(Moved),
+    /// A file of the database is not in its place any more.
+    #[error(transparent)]
+    Gone(#[from] Gone),
     /// A statement rolled the whole transaction back, not only itself.
     #[error("a statement ended the transaction of its batch")]
     Ended,
@@ -69,9 +80,12 @@ impl Error {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
             ),
             Self::Postgres(failure) => failure.is_busy(),
-            Self::NoRow | Self::Column(_) | Self::Unknown(..) | Self::Moved(_) | Self::Ended => {
-                false
-            }
+            Self::NoRow
+            | Self::Column(_)
+            | Self::Unknown(..)
+            | Self::Moved(_)
+            | Self::Gone(_)
+            | Self::Ended => false,
             #[cfg(any(test, feature = "testing"))]
             Self::Fault => false,
         }
@@ -100,7 +114,7 @@ impl Error {
             ),
             Self::Postgres(failure) => failure.may_pass(),
             // Somebody has to stop this server, which sends and accepts nothing meanwhile.
-            Self::Ended | Self::Moved(_) => true,
+            Self::Ended | Self::Moved(_) | Self::Gone(_) => true,
             Self::NoRow | Self::Column(_) | Self::Unknown(..) => false,
             #[cfg(any(test, feature = "testing"))]
             Self::Fault => true,

@@ -38,6 +38,7 @@ mod writer;
 
 pub(in crate::store) use app::resume_erasing;
 pub(in crate::store) use connection::{Connection, OptionalExtension};
+pub use error::Gone;
 pub(in crate::store) use error::{Error, Result};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::Fault;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::connection::Connection;
 use super::device::{Lately, Seen};
+use super::error::Gone;
 #[cfg(any(test, feature = "testing"))]
 use super::fault::Fault;
 use super::once;
@@ -25,7 +26,12 @@ pub(in crate::store) struct Parts {
     pub(in crate::store) busy: Arc<AtomicU64>,
     /// What a server has beside that while the store is open: the lock of its file, or its ear.
     pub(in crate::store) held: Option<Held>,
+    /// Whether its files are in their places, where it has files.
+    pub(in crate::store) in_place: Option<InPlace>,
 }
+
+/// Whether the files of an open database are still in their places.
+pub(in crate::store) type InPlace = Box<dyn Fn() -> Result<(), Gone> + Send + Sync>;
 
 /// Something that is let go of when the store is closed.
 pub(in crate::store) type Held = Box<dyn std::any::Any + Send>;
@@ -41,6 +47,7 @@ pub struct SqlStore {
     /// How often another process held the database for too long.
     pub(super) busy: Arc<AtomicU64>,
     held: Mutex<Option<Held>>,
+    in_place: Option<InPlace>,
 }
 
 impl std::fmt::Debug for SqlStore {
@@ -61,6 +68,7 @@ impl SqlStore {
             listeners: parts.listeners,
             busy: parts.busy,
             held: Mutex::new(parts.held),
+            in_place: parts.in_place,
         })
     }
 
@@ -124,6 +132,10 @@ impl Store for SqlStore {
             Ok(())
         })
         .await
+    }
+
+    fn in_place(&self) -> Result<(), Gone> {
+        self.in_place.as_ref().map_or(Ok(()), |in_place| in_place())
     }
 
     async fn time(&self) -> Result<Option<Timestamp>, StoreError> {

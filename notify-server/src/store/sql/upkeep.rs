@@ -1,5 +1,6 @@
 //! What the operation of a server asks: queues, retention, the state of the file.
 
+mod clock;
 mod over;
 mod queue;
 
@@ -13,6 +14,7 @@ use notify_core::{AppId, IosEnv, Platform, Timestamp};
 use super::SqlStore;
 use super::app::app_no;
 use super::row::{count_at, env_code};
+use crate::clock::ClockMark;
 use crate::store::sql::{Connection, params};
 use crate::store::{
     AppNo, DEVICES_SAMPLED_MAX, Deleted, DeviceKey, IosDevices, Over, Queue, SEQUENCE_MAX,
@@ -31,6 +33,18 @@ impl UpkeepStore for SqlStore {
 
     async fn delete_over(&self, over: Over) -> Result<Deleted, StoreError> {
         self.write(move |tx| over::step(tx, &over)).await
+    }
+
+    async fn clock_mark(&self) -> Result<Option<ClockMark>, StoreError> {
+        self.read(|connection| clock::mark(connection)).await
+    }
+
+    async fn keep_clock(&self, mark: ClockMark) -> Result<bool, StoreError> {
+        self.write(move |tx| clock::keep(tx, mark)).await
+    }
+
+    async fn confirm_clock(&self) -> Result<bool, StoreError> {
+        self.write(|tx| clock::confirm(tx)).await
     }
 
     async fn storage(&self) -> Result<StorageReport, StoreError> {

@@ -113,6 +113,11 @@ pub(in crate::store) trait Source: Send + 'static {
     /// Opens a connection, in place of one that was lost.
     fn open(&mut self) -> SqlResult<Connection>;
 
+    /// Fails when what is committed now would be lost. Called before each commit.
+    fn check(&self) -> SqlResult<()> {
+        Ok(())
+    }
+
     /// Called after each commit, when everybody is answered, with what the commit changed; whether
     /// whoever else is to hear of that was told.
     fn after_commit(&mut self, _: &Connection, _: &[Change]) -> bool {
@@ -340,6 +345,7 @@ impl Work {
             }
         }
         reached(batch, Stage::Written);
+        self.source.check()?;
         self.faults.at_commit()?;
         if std::mem::replace(&mut self.untold, true) {
             changes.push(Change::Everything);

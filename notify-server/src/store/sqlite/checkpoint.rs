@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
 use super::connection::open_writer;
+use super::place::Places;
 
 /// Pages of the log from which it is carried over.
 const CHECKPOINT_PAGES: i32 = 16_000;
@@ -29,16 +30,16 @@ pub(super) struct Checkpoints {
 
 impl Checkpoints {
     /// Starts the thread.
-    pub(super) fn start(path: &Path) -> std::io::Result<Self> {
+    pub(super) fn start(path: &Path, places: &Places) -> std::io::Result<Self> {
         let (wake, woken) = sync_channel::<()>(1);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let path = path.to_owned();
+        let (path, places) = (path.to_owned(), places.clone());
         let thread =
             std::thread::Builder::new().name("store-checkpoint".to_owned()).spawn(move || {
                 let mut connection = None;
                 while woken.recv().is_ok() && !stopped.load(Ordering::SeqCst) {
-                    if connection.is_none() {
+                    if connection.is_none() && places.check().is_ok() {
                         connection = open_writer(&path).ok();
                     }
                     if let Some(open) = &connection

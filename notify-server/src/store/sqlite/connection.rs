@@ -17,13 +17,12 @@ const READER_CACHE_KIB: i64 = 2 * 1_024;
 const STATEMENTS_KEPT: usize = 512;
 
 /// The connection that writes. Every commit is on disk when it returns (B9). Checkpoints are run
-/// by hand (`checkpoint.rs`), off the way of a commit.
+/// by hand (`checkpoint.rs`), off the way of a commit. The file is there: a connection that replaces a
+/// lost one must not make another.
 pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(
         path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "page_size", 4_096)?;

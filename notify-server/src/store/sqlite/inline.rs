@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, RwLock};
 
 use super::checkpoint::Checkpoints;
+use super::place::Places;
 use super::{OpenError, SqliteOptions, SqliteStore, WriterFile, connection, open, reading};
 use crate::store::sql::{Held, Listeners, Parts, Readers, SqlStore, Writer, resume_erasing};
 
@@ -19,8 +20,10 @@ impl SqliteStore {
         };
         let opened = open::open(path, SqliteOptions::default())?;
         connection::unsynced(&opened.connection).map_err(|error| database_error(error.into()))?;
+        let places = Places::of(path);
         let mut file = WriterFile {
             path: path.to_owned(),
+            places: places.clone(),
             open: connection::open_unsynced_writer,
             checkpoints: Checkpoints::inline(),
         };
@@ -29,8 +32,8 @@ impl SqliteStore {
         resume_erasing(&connection).map_err(|error| database_error(error.into()))?;
         let listeners = Listeners::new(RwLock::new(Vec::new()));
         let writer = Writer::inline(Box::new(file), connection, Arc::clone(&listeners));
-        let readers =
-            Readers::inline(reading(path)).map_err(|error| database_error(error.into()))?;
+        let readers = Readers::inline(reading(path, places.clone()))
+            .map_err(|error| database_error(error.into()))?;
         let busy = Arc::default();
         Ok(SqlStore::new(Parts {
             writer,
@@ -38,6 +41,7 @@ impl SqliteStore {
             listeners,
             busy,
             held: opened.lock.map(|lock| Box::new(lock) as Held),
+            in_place: Some(Box::new(move || places.check())),
         }))
     }
 

@@ -5,15 +5,21 @@ mod backup;
 mod checkpoint;
 mod connection;
 #[cfg(any(test, feature = "testing"))]
+mod earlier;
+#[cfg(any(test, feature = "testing"))]
 mod inline;
+mod migrate;
 mod open;
+mod place;
 mod report;
 #[cfg(test)]
 mod tests;
 
 #[cfg(test)]
-pub(in crate::store) use self::open::make_version;
+pub(in crate::store) use self::migrate::make_version;
 pub use backup::backup;
+#[cfg(any(test, feature = "testing"))]
+pub use earlier::{latest_version, make_earlier, make_unrecorded};
 pub use open::{OpenError, READERS_DEFAULT, SqliteOptions};
 pub(in crate::store) use report::report;
 
@@ -23,6 +29,7 @@ use std::sync::{Arc, RwLock};
 
 use self::checkpoint::Checkpoints;
 use self::connection::{open_reader, open_writer};
+use self::place::Places;
 use crate::store::Change;
 #[cfg(any(test, feature = "testing"))]
 pub use crate::store::sql::Fault;
@@ -49,8 +56,15 @@ impl SqliteStore {
             OpenError::Database { path: path.to_owned(), source }
         };
         let opened = open::open(path, options)?;
-        let checkpoints = Checkpoints::start(path).map_err(|error| database_error(error.into()))?;
-        let mut file = WriterFile { path: path.to_owned(), open: open_writer, checkpoints };
+        let places = Places::of(path);
+        let checkpoints =
+            Checkpoints::start(path, &places).map_err(|error| database_error(error.into()))?;
+        let mut file = WriterFile {
+            path: path.to_owned(),
+            open: open_writer,
+            checkpoints,
+            places: places.clone(),
+        };
         let connection =
             file.watched(opened.connection).map_err(|error| database_error(error.into()))?;
         admit(&connection).map_err(|error| match error {
@@ -65,14 +79,16 @@ impl SqliteStore {
         let told = (Arc::clone(&listeners), Arc::clone(&busy));
         let writer = Writer::start(Box::new(file), connection, told)
             .map_err(|error| database_error(error.into()))?;
-        let readers = Readers::start(&reading(path), options.readers, Arc::clone(&busy))
-            .map_err(|error| database_error(error.into()))?;
+        let readers =
+            Readers::start(&reading(path, places.clone()), options.readers, Arc::clone(&busy))
+                .map_err(|error| database_error(error.into()))?;
         Ok(SqlStore::new(Parts {
             writer,
             readers,
             listeners,
             busy,
             held: opened.lock.map(|lock| Box::new(lock) as Held),
+            in_place: Some(Box::new(move || places.check())),
         }))
     }
 }
@@ -90,9 +106,12 @@ pub(in crate::store) fn hold(path: &Path) -> Result<(Connection, Option<Held>), 
 }
 
 /// Opens connections that can only read.
-fn reading(path: &Path) -> Open {
+fn reading(path: &Path, places: Places) -> Open {
     let path = path.to_owned();
-    Arc::new(move || Ok(Connection::Sqlite(open_reader(&path)?)))
+    Arc::new(move || {
+        places.check()?;
+        Ok(Connection::Sqlite(open_reader(&path)?))
+    })
 }
 
 /// The file, as the writer has it.
@@ -101,6 +120,7 @@ struct WriterFile {
     /// Opens a connection in place of one that was lost.
     open: fn(&Path) -> rusqlite::Result<rusqlite::Connection>,
     checkpoints: Checkpoints,
+    places: Places,
 }
 
 impl WriterFile {
@@ -113,8 +133,13 @@ impl WriterFile {
 
 impl Source for WriterFile {
     fn open(&mut self) -> sql::Result<Connection> {
+        self.places.check()?;
         let opened = (self.open)(&self.path)?;
         Ok(self.watched(opened)?)
+    }
+
+    fn check(&self) -> sql::Result<()> {
+        Ok(self.places.check()?)
     }
 
     fn after_commit(&mut self, connection: &Connection, _: &[Change]) -> bool {

@@ -5,15 +5,11 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::connection::open_writer;
+use super::migrate::migrate;
 use crate::store::sql::Moved;
-
-mod migrations {
-    #![allow(missing_docs, unreachable_pub, reason = "generated")]
-    refinery::embed_migrations!("src/store/sqlite/migrations");
-}
 
 /// Longest wait for the lock of a server that is ending.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
@@ -60,6 +56,39 @@ pub enum OpenError {
         found: i64,
         /// Latest version that this server knows.
         known: i64,
+    },
+    /// Its tables could not be brought up to date.
+    #[error(
+        "{} could not be brought from schema {found} to {known}; it is as it was, and the next start \
+         tries again", path.display()
+    )]
+    Migration {
+        /// The file.
+        path: PathBuf,
+        /// Version of its tables.
+        found: i32,
+        /// Latest version that this server knows.
+        known: i32,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Its tables are not those that the record of its migrations names.
+    #[error(
+        "{} could not be brought from schema {found} to {known}: its record says schema {found}, and \
+         its tables are others. It is as it was. Stop every server on it, keep a copy of the folder, \
+         and restore notify.db from the last backup", path.display()
+    )]
+    OtherTables {
+        /// The file.
+        path: PathBuf,
+        /// Version of its tables, by the record.
+        found: i32,
+        /// Latest version that this server knows.
+        known: i32,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A move keeps it from being used.
     #[error("{} cannot be used", path.display())]
@@ -112,20 +141,8 @@ pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenEr
         source,
     };
     let mut connection = open_writer(path).map_err(|error| database_error(error.into()))?;
-    refuse_newer(path, &connection)?;
-    migrations::migrations::runner()
-        .run(&mut connection)
-        .map_err(|error| database_error(error.into()))?;
+    migrate(path, &mut connection)?;
     Ok(Opened { connection, lock })
-}
-
-/// Makes the tables as a version had them.
-#[cfg(test)]
-pub(in crate::store) fn make_version(path: &Path, version: i32) -> Connection {
-    let mut connection = open_writer(path).unwrap();
-    let target = refinery::Target::Version(version);
-    migrations::migrations::runner().set_target(target).run(&mut connection).unwrap();
-    connection
 }
 
 /// Takes the lock that only one server has. It ends with the process, however that ends; the system
@@ -145,41 +162,6 @@ fn lock_server(path: &Path) -> Result<File, OpenError> {
             Err(TryLockError::Error(error)) => return Err(file_error(error)),
         }
     }
-}
-
-fn refuse_newer(path: &Path, connection: &Connection) -> Result<(), OpenError> {
-    let known = migrations::migrations::runner()
-        .get_migrations()
-        .iter()
-        .map(|migration| i64::from(migration.version()))
-        .max()
-        .unwrap_or(0);
-    let found = applied_version(connection)
-        .map_err(|source| OpenError::Database { path: path.to_owned(), source: source.into() })?;
-    if found > known {
-        return Err(OpenError::Newer { path: path.to_owned(), found, known });
-    }
-    Ok(())
-}
-
-/// Version of the tables; 0 for a new file.
-fn applied_version(connection: &Connection) -> rusqlite::Result<i64> {
-    let exists = connection
-        .query_row(
-            "select 1 from sqlite_schema where type = 'table' and name = 'refinery_schema_history'",
-            [],
-            |_| Ok(()),
-        )
-        .optional()?
-        .is_some();
-    if !exists {
-        return Ok(0);
-    }
-    connection.query_row(
-        "select coalesce(max(version), 0) from refinery_schema_history",
-        [],
-        |row| row.get(0),
-    )
 }
 
 /// `notify.db` and `lock` make `notify.db.lock`.

@@ -29,6 +29,7 @@ fn sample() -> Sample {
         busy: 3,
         commits: 7,
         servers: 2,
+        clock_leap_seconds: 90_000.5,
     }
 }
 

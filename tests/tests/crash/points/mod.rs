@@ -34,6 +34,12 @@ fn dying(data_dir: &Path, what: &str, stage: &str, hit: u32) -> Launch {
     launch(data_dir).program("dying-server").variable("NOTIFY_DIES_AT", &point)
 }
 
+/// Has a first start end before it makes its application: the tables and the master key are there.
+pub(crate) async fn killed_at_founding(data_dir: &Path) -> Result<()> {
+    let (status, _) = dying(data_dir, "found", STAGES[0], 1).on_file().answered().await?;
+    ensure_aborted(status)
+}
+
 /// Checks that a process ended at its failpoint, and not of something else.
 fn ensure_aborted(status: ExitStatus) -> Result<()> {
     ensure!(status.signal() == Some(ABORTED), "it ended with {status}");

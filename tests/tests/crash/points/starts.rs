@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use http::Method;
 use notify_tests::{Caller, Kept, Launch, Survivor};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{STAGES, dying, ensure_aborted};
 use crate::{CREDIT, launch};
@@ -12,9 +12,13 @@ use crate::{CREDIT, launch};
 pub(super) fn operations() -> Vec<&'static str> {
     vec![
         "found",
+        "replace_unshown_keys",
+        "keys_shown",
         "add_admin_key",
         "touch_keys",
         "write_part",
+        "keep_clock",
+        "confirm_clock",
         "delete_over",
         "resume_erasing",
         "claim_feeds",
@@ -27,22 +31,46 @@ fn admin_key_create(launch: &Launch) -> Launch {
 }
 
 #[tokio::test]
-async fn a_first_start_that_ends_is_made_good() -> Result<()> {
-    for (stage, is_founded) in STAGES.into_iter().zip([false, true]) {
-        let folder = tempfile::tempdir()?;
-        let (status, _) = dying(folder.path(), "found", stage, 1).answered().await?;
-        ensure_aborted(status).with_context(|| format!("found {stage}"))?;
-        let server = launch(folder.path()).start().await?;
-        // Keys are shown once; whoever lost them so makes another.
-        assert_eq!(server.admin_key.is_none(), is_founded, "{stage}");
-        let (status, said) = admin_key_create(&launch(folder.path())).answered().await?;
-        ensure!(status.success(), "{status}");
-        let made: Value = serde_json::from_str(&said)?;
-        let key = made["admin_key"].as_str().context("a key")?;
-        let apps = Caller::admin(&server.origin, key)?.get("/admin/v1/apps").await?;
-        assert_eq!(apps["apps"].as_array().map(Vec::len), Some(1), "{stage}: {apps}");
-        server.kill().await?;
+async fn a_first_start_that_ends_before_its_keys_are_shown_leaves_it_to_the_next() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for operation in ["found", "replace_unshown_keys"] {
+        for stage in STAGES {
+            let (status, said) = dying(folder.path(), operation, stage, 1).answered().await?;
+            ensure_aborted(status).with_context(|| format!("{operation} {stage}"))?;
+            assert_eq!(said, "", "{operation} {stage}");
+        }
     }
+    let mut shown = Vec::new();
+    for stage in STAGES {
+        let (status, said) = dying(folder.path(), "keys_shown", stage, 1).answered().await?;
+        ensure_aborted(status).with_context(|| format!("keys_shown {stage}"))?;
+        let key = said.lines().find_map(|line| line.strip_prefix("admin key: "));
+        shown.push(key.with_context(|| format!("{stage}: {said}"))?.to_owned());
+    }
+    let server = launch(folder.path()).start().await?;
+    assert_eq!(server.admin_key, None, "they were shown");
+    for key in shown {
+        let apps = Caller::admin(&server.origin, &key)?.get("/admin/v1/apps").await?;
+        assert_eq!(apps["apps"].as_array().map(Vec::len), Some(1), "{apps}");
+    }
+    server.kill().await
+}
+
+#[tokio::test]
+async fn a_confirmation_of_the_clock_is_kept_or_not() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    launch(folder.path()).start().await?.kill().await?;
+    let doubts = || Kept::of(folder.path())?.number("select clock_in_doubt from installation");
+    Kept::of(folder.path())?.change("update installation set clock_in_doubt = 1")?;
+    for (stage, left) in STAGES.into_iter().zip([1, 0]) {
+        let command = dying(folder.path(), "confirm_clock", stage, 1).argument("confirm-clock");
+        let (status, said) = command.answered().await?;
+        ensure_aborted(status).with_context(|| format!("confirm_clock {stage}"))?;
+        assert_eq!((doubts()?, said.as_str()), (left, ""), "{stage}");
+    }
+    let (status, said) = launch(folder.path()).argument("confirm-clock").answered().await?;
+    ensure!(status.success(), "{status}");
+    assert!(said.contains("there is nothing to confirm"), "{said}");
     Ok(())
 }
 
@@ -93,10 +121,12 @@ async fn starts_that_end_go_on_with_what_is_over_and_what_is_erased() -> Result<
     let made = admin(&server)?.post("/admin/v1/apps", &json!({"name": "gone"})).await?;
     let path = format!("/admin/v1/apps/{}", made["id"].as_str().context("an id")?);
     server.kill(CREDIT).await?;
-    for stage in STAGES {
-        let dying = dying(folder.path(), "delete_over", stage, 1);
-        ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
-            .with_context(|| format!("delete_over {stage}"))?;
+    for operation in ["keep_clock", "delete_over"] {
+        for stage in STAGES {
+            let dying = dying(folder.path(), operation, stage, 1);
+            ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
+                .with_context(|| format!("{operation} {stage}"))?;
+        }
     }
     server.start_again_as(&dying(folder.path(), "delete_app", "committed", 1)).await?;
     ensure!(admin(&server)?.send(&Method::DELETE, &path, "").await.is_err(), "it ended");

@@ -60,3 +60,4 @@ update numbers set last = 12 where name <> 'tags';
 update numbers set last = 7 where name = 'apps';
 update numbers set last = 4 where name = 'campaigns';
 update numbers set last = 1 where name = 'admin_keys';
+insert into installation values (1, 0, 1780000000000, 1);

@@ -69,3 +69,26 @@ async fn tables_stay_as_they_are_while_a_server_of_before_lives() {
     spawn_blocking(migrate).await.unwrap().unwrap();
     assert!(own.0.numbers(version)[0] > 9);
 }
+
+#[tokio::test]
+async fn a_migration_without_its_record_is_not_committed() {
+    let own = Own::new();
+    let url = own.url();
+    let migrate = move || migrate(&Target::of(&url).unwrap(), Duration::ZERO);
+    let before = own.url();
+    spawn_blocking(move || make_version(&before, 7)).await.unwrap();
+    own.0.execute(
+        "create function refuse() returns trigger language plpgsql
+           as 'begin raise exception ''on purpose''; end';
+         create trigger refuse before insert on refinery_schema_history
+           for each row execute function refuse()",
+    );
+    let refused = spawn_blocking(migrate.clone()).await.unwrap().unwrap_err();
+    assert!(matches!(refused, OpenError::Database { .. }), "{refused:?}");
+    let made =
+        "select count(*) from pg_tables where tablename in ('provider_tokens', 'channel_states')";
+    assert_eq!(own.0.numbers(made), [0]);
+    own.0.execute("drop trigger refuse on refinery_schema_history");
+    spawn_blocking(migrate).await.unwrap().unwrap();
+    assert_eq!(own.0.numbers(made), [2]);
+}

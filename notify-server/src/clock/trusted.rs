@@ -1,0 +1,199 @@
+//! The time by which rows are deleted for their age. It follows the server's time, but not over a leap:
+//! a clock that is set wrong for a minute must not delete the history. Whether a leap is right is for an
+//! operator to say (`notify-server confirm-clock`).
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use notify_core::Timestamp;
+
+use super::SharedClock;
+
+/// More than this beyond the time that passed is a leap, in milliseconds: a day.
+pub(crate) const LEAP_MS: i64 = 86_400_000;
+/// Longest time that a server may have stood still, in milliseconds: 30 days. A start after more than
+/// that looks like a clock that is wrong.
+const STOPPED_MAX_MS: i64 = 30 * 86_400_000;
+
+/// What the store keeps of it over a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockMark {
+    /// The latest time that is trusted.
+    pub trusted_at: Timestamp,
+    /// Whether the clock was further ahead than time can have passed.
+    pub in_doubt: bool,
+}
+
+/// The clock with a judgement of its leaps.
+pub(crate) struct TrustedClock {
+    clock: SharedClock,
+    trust: Mutex<Trust>,
+}
+
+/// What is trusted, by the last look at the clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Trust {
+    /// The latest time that is trusted.
+    trusted_ms: i64,
+    /// The monotonic clock then.
+    elapsed_ms: i64,
+    /// How far the clock is ahead of it by a leap; 0 when it is trusted.
+    ahead_ms: i64,
+}
+
+impl Trust {
+    fn start(mark: Option<ClockMark>, elapsed_ms: i64, now_ms: i64) -> Self {
+        let trusted_ms = match mark {
+            None => now_ms,
+            Some(mark) => {
+                let most_ms = if mark.in_doubt { LEAP_MS } else { STOPPED_MAX_MS };
+                let is_leap = now_ms.saturating_sub(mark.trusted_at.as_ms()) > most_ms;
+                if is_leap { mark.trusted_at.as_ms() } else { mark.trusted_at.as_ms().max(now_ms) }
+            }
+        };
+        let mut trust = Self { trusted_ms, elapsed_ms, ahead_ms: 0 };
+        trust.read(elapsed_ms, now_ms);
+        trust
+    }
+
+    /// The trusted time at this reading of both clocks.
+    fn read(&mut self, elapsed_ms: i64, now_ms: i64) -> i64 {
+        let passed_ms = (elapsed_ms - self.elapsed_ms).max(0);
+        self.elapsed_ms = self.elapsed_ms.max(elapsed_ms);
+        let expected_ms = self.trusted_ms + passed_ms;
+        let ahead_ms = now_ms - expected_ms;
+        if ahead_ms > LEAP_MS {
+            (self.trusted_ms, self.ahead_ms) = (expected_ms, ahead_ms);
+            return expected_ms;
+        }
+        // Under a clock that was set back nothing is trusted that was not before.
+        (self.trusted_ms, self.ahead_ms) = (self.trusted_ms.max(now_ms), 0);
+        now_ms
+    }
+}
+
+impl TrustedClock {
+    /// Goes on from what the store kept.
+    pub(crate) fn start(clock: SharedClock, mark: Option<ClockMark>) -> Self {
+        let trust = Trust::start(mark, clock.elapsed_ms(), clock.now().as_ms());
+        warn_of(0, trust.ahead_ms);
+        Self { clock, trust: Mutex::new(trust) }
+    }
+
+    /// The time by which rows are deleted. It may go back with the server's after a leap.
+    pub(crate) fn now(&self) -> Timestamp {
+        let mut trust = self.trust.lock().expect("nothing panics under this lock");
+        let before_ms = trust.ahead_ms;
+        let now = trust.read(self.clock.elapsed_ms(), self.clock.now().as_ms());
+        let after_ms = trust.ahead_ms;
+        drop(trust);
+        warn_of(before_ms, after_ms);
+        Timestamp(now)
+    }
+
+    /// How far the server's time is ahead by a leap that is not confirmed; zero as a rule.
+    pub(crate) fn leap(&self) -> Duration {
+        self.now();
+        let trust = self.trust.lock().expect("nothing panics under this lock");
+        Duration::from_millis(u64::try_from(trust.ahead_ms).unwrap_or(0))
+    }
+
+    /// What the store is to keep.
+    pub(crate) fn mark(&self) -> ClockMark {
+        self.now();
+        let trust = self.trust.lock().expect("nothing panics under this lock");
+        ClockMark { trusted_at: Timestamp(trust.trusted_ms), in_doubt: trust.ahead_ms > 0 }
+    }
+
+    /// Trusts the server's time as it is.
+    pub(crate) fn confirm(&self) {
+        let mut trust = self.trust.lock().expect("nothing panics under this lock");
+        *trust = Trust::start(None, self.clock.elapsed_ms(), self.clock.now().as_ms());
+        drop(trust);
+        tracing::info!("the clock was confirmed: rows are deleted by it again");
+    }
+}
+
+/// Once for each leap, and once when it is over.
+fn warn_of(before_ms: i64, after_ms: i64) {
+    if before_ms == 0 && after_ms > 0 {
+        tracing::warn!(
+            leap_ms = after_ms,
+            "the clock is further ahead than time can have passed: nothing is deleted for it. If it is \
+             right, run `notify-server confirm-clock`; if it is wrong, set it and restart the server"
+        );
+    } else if before_ms > 0 && after_ms == 0 {
+        tracing::info!("the clock is trusted again");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+
+    const NOW: i64 = 1_780_000_000_000;
+    const HOUR: i64 = 3_600_000;
+    const YEAR: i64 = 365 * LEAP_MS;
+
+    #[test]
+    fn time_that_passed_is_trusted_and_a_leap_is_not() {
+        let mut trust = Trust::start(None, 0, NOW);
+        for (elapsed, now, trusted, ahead) in [
+            (HOUR, HOUR, HOUR, 0),
+            // Less than a day: the machine may have slept.
+            (2 * HOUR, 22 * HOUR, 22 * HOUR, 0),
+            (3 * HOUR, 23 * HOUR + YEAR, 23 * HOUR, YEAR),
+            (4 * HOUR, 24 * HOUR + YEAR, 24 * HOUR, YEAR),
+            // Set back.
+            (5 * HOUR, 25 * HOUR, 25 * HOUR, 0),
+            (6 * HOUR, 26 * HOUR, 26 * HOUR, 0),
+            // A month that passed in one look.
+            (6 * HOUR + 30 * LEAP_MS, 26 * HOUR + 30 * LEAP_MS, 26 * HOUR + 30 * LEAP_MS, 0),
+        ] {
+            assert_eq!(trust.read(elapsed, NOW + now), NOW + trusted, "at {elapsed}");
+            assert_eq!(trust.ahead_ms, ahead, "at {elapsed}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_far_behind_may_come_back_to_what_was_trusted() {
+        let mut trust = Trust::start(None, 0, NOW);
+        assert_eq!(trust.read(HOUR, NOW - 20 * YEAR), NOW - 20 * YEAR);
+        assert_eq!(trust.read(2 * HOUR, NOW + 2 * HOUR), NOW + 2 * HOUR);
+        assert_eq!(trust.ahead_ms, 0);
+    }
+
+    #[test]
+    fn a_start_goes_on_from_what_was_kept() {
+        let day = LEAP_MS;
+        for (in_doubt, stopped, is_leap) in [
+            (false, day, false),
+            (false, 30 * day, false),
+            (false, 30 * day + 1, true),
+            (true, day, false),
+            (true, day + 1, true),
+            (true, -day, false),
+        ] {
+            let mark = ClockMark { trusted_at: Timestamp(NOW), in_doubt };
+            let trust = Trust::start(Some(mark), 5, NOW + stopped);
+            let ahead = if is_leap { stopped } else { 0 };
+            assert_eq!(trust.ahead_ms, ahead, "{in_doubt}, {stopped}");
+        }
+    }
+
+    #[test]
+    fn what_is_confirmed_is_trusted() {
+        let clock = ManualClock::at(Timestamp(NOW));
+        let trusted = TrustedClock::start(clock.clone(), None);
+        clock.leap(Duration::from_secs(20 * 365 * 86_400));
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(trusted.now(), Timestamp(NOW + 1_000));
+        assert_eq!(trusted.leap(), Duration::from_secs(20 * 365 * 86_400));
+        let mark = ClockMark { trusted_at: Timestamp(NOW + 1_000), in_doubt: true };
+        assert_eq!(trusted.mark(), mark);
+        trusted.confirm();
+        assert_eq!(trusted.now(), Timestamp(NOW + 20 * YEAR + 1_000));
+        assert_eq!(trusted.leap(), Duration::ZERO);
+    }
+}

@@ -1,0 +1,68 @@
+//! Files as earlier versions left them, with rows in every table: what an upgrade has to keep.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::migrate::{latest, make_version, sql_of};
+
+/// Rows of the tables that each version added, from version 1.
+const ROWS: [&str; 12] = [
+    include_str!("earlier/V0001.sql"),
+    include_str!("earlier/V0002.sql"),
+    include_str!("earlier/V0003.sql"),
+    include_str!("earlier/V0004.sql"),
+    include_str!("earlier/V0005.sql"),
+    include_str!("earlier/V0006.sql"),
+    include_str!("earlier/V0007.sql"),
+    include_str!("earlier/V0008.sql"),
+    include_str!("earlier/V0009.sql"),
+    include_str!("earlier/V0010.sql"),
+    // What it remembers is written by a server that runs.
+    "",
+    include_str!("earlier/V0012.sql"),
+];
+
+/// The latest version, of which there is always a server.
+#[must_use]
+pub fn latest_version() -> i32 {
+    latest()
+}
+
+/// Makes a file as a version left it. The rows of each version are written before the next one changes
+/// the tables.
+///
+/// # Panics
+/// When the file cannot be written, or a version has no rows here.
+pub fn make_earlier(path: &Path, version: i32) {
+    assert_eq!(
+        ROWS.len(),
+        usize::try_from(latest()).unwrap_or(0),
+        "each version has its rows here"
+    );
+    let mut connection = make_version(path, 0);
+    for (version, rows) in (1..=version).zip(ROWS) {
+        drop(connection);
+        connection = make_version(path, version);
+        connection.execute_batch(rows).expect("the rows are those of their version");
+    }
+    closed(connection);
+}
+
+/// Makes a file whose last migration was committed without its record: so far came a process of a server
+/// before schema 11 that was ended between the two.
+///
+/// # Panics
+/// As [`make_earlier`].
+pub fn make_unrecorded(path: &Path, version: i32) {
+    make_earlier(path, version - 1);
+    let connection = make_version(path, version - 1);
+    let whole = format!("begin immediate; {} ; commit;", sql_of(version));
+    connection.execute_batch(&whole).expect("the migrations are right");
+    closed(connection);
+}
+
+/// Closes the last connection, so that the file has everything.
+fn closed(connection: Connection) {
+    connection.close().expect("nothing holds the connection");
+}

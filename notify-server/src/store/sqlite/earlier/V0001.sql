@@ -1,0 +1,43 @@
+-- Rows in every table of version 1.
+insert into apps (no, id, name, language, status, created_at, device_sequence) values
+    (1, randomblob(16), 'Shop', 'en', 'active', 1, 400), (7, randomblob(16), 'Läden 🛍', 'de', 'suspended', 2, 0);
+insert into api_keys (no, app_no, id, hash, hint, name, created_at, last_used_at) values
+    (3, 1, randomblob(16), randomblob(32), 'nk_…', null, 1, 5);
+insert into admin_keys (no, id, hash, hint, created_at) values (1, randomblob(16), randomblob(32), 'na_…', 1);
+insert into providers values (1, 'apns', x'00ff', 1), (1, 'fcm', x'', 2);
+with recursive n(i) as (select 1 union all select i + 1 from n where i < 400)
+insert into devices (key, app_no, device_id, address, address_hash, ios_env, push_disabled,
+    utc_offset_minutes, details, created_at, registered_at)
+select (1 << 43) + i, 1, 'd' || i, case when i % 5 = 0 then null else 'token-' || i end,
+    case when i % 5 = 0 then null else i * i end, i % 2, 0, 60, '{"model":"m"}', i, i from n;
+insert into device_seen select key, 9 from devices where key % 3 = 0;
+insert into purge_guards values (1, 0, 1, 21, zeroblob(168), 9);
+insert into device_counts values (1, 400000, 0, 1, 400);
+insert into device_zones values (1, 0, 60, 400);
+insert into tags (no, app_no, name, holders, devices) values (1, 1, 'news', 120, 60), (2, 1, 'gone', 0, 0);
+delete from tags where name = 'gone';
+insert into device_tags select 1, key, key % 2 from devices limit 120;
+insert into campaigns values (4, 1, randomblob(16), 'Spring', 'spring', 'active', 1, 5, '{"a":1}');
+insert into feeds (no, app_no, id, url, name, status, items, created_at) values
+    (2, 1, randomblob(16), 'https://example.com/feed', 'Feed', 'ok', 1, 1);
+insert into campaign_feeds values (4, 2);
+insert into notifications (no, app_no, id, origin, status, created_at, due_at, request, platforms,
+    names_devices, ttl_seconds) values
+    (1, 1, 'n-1', 'created', 'sending', 1, 1, '{"text":"Hello"}', 3, 0, 60),
+    (2, 1, 'n-2', 'created', 'scheduled', 1, 4000000000000, '{"text":"Later"}', 3, 0, 60),
+    (3, 1, 'n-3', 'reported', 'reported', 1, null, '{}', 0, 1, 0);
+insert into dispatches (no, notification_no, platform, zone, due_at, named, cursor, until) values
+    (5, 1, 0, 32767, 1, null, 0, 9), (6, 1, 1, 60, 1, zeroblob(4000), 1, 1);
+insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, targeted, excluded) values
+    (8, 5, 1, 9, -5, 1, 3, 0);
+insert into outcomes values (8, 0, 1, randomblob(900)), (8, 1, 1, x'');
+insert into retries (no, dispatch_no, page_no, app_no, platform, device_key, attempts, first_attempt_at,
+    due_at, claimable_at, unknown_outcomes) values (3, 5, 8, 1, 0, (1 << 43) + 1, 1, 1, 2, 2, 0);
+insert into failures values (5, 'unregistered', 2);
+insert into polls values (1, randomblob(16), 'Tea?', 1, null, 'en', 1);
+insert into poll_answers values (1, 0, randomblob(16), 'Yes', null, 2);
+insert into poll_votes values (1, (1 << 43) + 1), (1, (1 << 43) + 2);
+insert into engagement values (1, (1 << 43) + 1, 0, 1);
+insert into engagement_counts values (1, 1, 0, 0, 1);
+insert into idempotency values (1, '/v1/notifications', 'k', randomblob(32), '{}', 1);
+update storage_checks set count = 12;

@@ -1,0 +1,1 @@
+insert into servers values (-5, 3);

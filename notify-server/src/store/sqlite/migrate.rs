@@ -1,0 +1,161 @@
+//! Bringing the tables of a file up to date. All migrations that are missing and their records are one
+//! transaction: whatever ends the process meanwhile, the file is as the earlier version left it, or as
+//! this one needs it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use refinery::{Runner, Target};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::OpenError;
+
+mod migrations {
+    #![allow(missing_docs, unreachable_pub, reason = "generated")]
+    refinery::embed_migrations!("src/store/sqlite/migrations");
+}
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Tables by their columns, indexes by their definition.
+type Schema = BTreeMap<(String, String), String>;
+
+/// Brings the tables up to date.
+///
+/// # Errors
+/// When a newer server wrote them, or they cannot be changed. The file is as it was then.
+pub(super) fn migrate(
+    path: &Path,
+    connection: &mut Connection,
+) -> std::result::Result<(), OpenError> {
+    let database_error = |source| OpenError::Database { path: path.to_owned(), source };
+    let known = latest();
+    let recorded = recorded_version(connection).map_err(|error| database_error(error.into()))?;
+    if i64::from(recorded) > i64::from(known) {
+        return Err(OpenError::Newer {
+            path: path.to_owned(),
+            found: recorded.into(),
+            known: known.into(),
+        });
+    }
+    let found = if recorded < known {
+        record_what_is_applied(connection, recorded).map_err(database_error)?
+    } else {
+        recorded
+    };
+    let Err(source) = runner().run(connection) else { return Ok(()) };
+    let path = path.to_owned();
+    // A question that fails too has the same cause as the migration.
+    Err(if is_of_version(connection, found).unwrap_or(true) {
+        OpenError::Migration { path, found, known, source: source.into() }
+    } else {
+        OpenError::OtherTables { path, found, known, source: source.into() }
+    })
+}
+
+/// Runs what is missing, and records it, in one transaction.
+fn runner() -> Runner {
+    migrations::migrations::runner().set_grouped(true)
+}
+
+/// The latest version that this server knows.
+pub(super) fn latest() -> i32 {
+    let versions = runner().get_migrations().iter().map(refinery::Migration::version).max();
+    versions.unwrap_or(0)
+}
+
+/// Version of the tables by their record; 0 for a new file.
+fn recorded_version(connection: &Connection) -> rusqlite::Result<i32> {
+    let exists = connection
+        .query_row(
+            "select 1 from sqlite_schema where type = 'table' and name = 'refinery_schema_history'",
+            [],
+            |_| Ok(()),
+        )
+        .optional()?
+        .is_some();
+    if !exists {
+        return Ok(0);
+    }
+    connection.query_row(
+        "select coalesce(max(version), 0) from refinery_schema_history",
+        [],
+        |row| row.get(0),
+    )
+}
+
+/// Records a migration that is applied and not recorded; returns the version of the tables. Servers
+/// before schema 11 committed a migration and its record one after the other, so that a process which
+/// ended in between left such a file.
+fn record_what_is_applied(connection: &mut Connection, recorded: i32) -> Result<i32> {
+    let file = schema(connection)?;
+    let next = recorded + 1;
+    if file.is_empty() || !is_applied(&file, &schema_of(recorded)?, &schema_of(next)?) {
+        return Ok(recorded);
+    }
+    runner().set_target(Target::FakeVersion(next)).run(connection)?;
+    Ok(next)
+}
+
+/// Whether everything is in the file that a version changed. What somebody added does not matter.
+fn is_applied(file: &Schema, before: &Schema, after: &Schema) -> bool {
+    let mut changed =
+        after.iter().filter(|(name, shape)| before.get(name) != Some(shape)).peekable();
+    let mut dropped = before.keys().filter(|name| !after.contains_key(name));
+    changed.peek().is_some()
+        && changed.all(|(name, shape)| file.get(name) == Some(shape))
+        && dropped.all(|name| !file.contains_key(name))
+}
+
+/// Whether a file has all that a version has.
+fn is_of_version(connection: &Connection, version: i32) -> Result<bool> {
+    let file = schema(connection)?;
+    Ok(schema_of(version)?.iter().all(|(name, shape)| file.get(name) == Some(shape)))
+}
+
+/// The tables of a version.
+fn schema_of(version: i32) -> Result<Schema> {
+    let mut scratch = Connection::open_in_memory()?;
+    runner().set_target(Target::Version(version)).run(&mut scratch)?;
+    Ok(schema(&scratch)?)
+}
+
+fn schema(connection: &Connection) -> rusqlite::Result<Schema> {
+    let mut statement = connection.prepare(
+        "select type, name, case type when 'table' then
+             (select group_concat(name || ' ' || type || ' ' || \"notnull\" || ' ' || pk, ', ')
+                from pragma_table_info(s.name))
+             else coalesce(sql, '') end
+           from sqlite_schema s
+          where name not glob 'sqlite_*' and name <> 'refinery_schema_history'",
+    )?;
+    let objects = statement.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
+    objects.collect()
+}
+
+/// Makes the tables as a version had them.
+///
+/// # Panics
+/// When the file cannot be written.
+#[cfg(any(test, feature = "testing"))]
+pub(in crate::store) fn make_version(path: &Path, version: i32) -> Connection {
+    drop(super::open::private_file(path).expect("the folder takes files"));
+    let mut connection = super::connection::open_writer(path).expect("the file opens");
+    let made = runner().set_target(Target::Version(version)).run(&mut connection);
+    made.expect("the migrations are right");
+    connection
+}
+
+/// The statements of a migration.
+///
+/// # Panics
+/// When there is none of that version.
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn sql_of(version: i32) -> String {
+    let runner = runner();
+    let found = runner.get_migrations().iter().find(|migration| migration.version() == version);
+    found.and_then(refinery::Migration::sql).expect("there is such a version").to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! Whether the files of an open database are still in their places. A file that was deleted, replaced,
+//! or whose volume is gone takes writes as before, and nobody finds them again.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::store::sql::Gone;
+
+/// Device and inode of a file.
+type Identity = (u64, u64);
+
+/// The files of a database, as they were opened.
+#[derive(Debug, Clone)]
+pub(super) struct Places(Vec<(PathBuf, Identity)>);
+
+impl Places {
+    /// The database and its log. The log stays as long as a connection is open.
+    pub(super) fn of(path: &Path) -> Self {
+        let files = [path.to_owned(), log_of(path)];
+        Self(files.into_iter().filter_map(|file| Some((file.clone(), identity(&file)?))).collect())
+    }
+
+    /// Looks at each path: two calls of the system, and no file is opened.
+    pub(super) fn check(&self) -> Result<(), Gone> {
+        let is_gone = |file: &&(PathBuf, Identity)| identity(&file.0) != Some(file.1);
+        self.0.iter().find(is_gone).map_or(Ok(()), |(path, _)| Err(Gone(path.clone())))
+    }
+}
+
+/// The log of a database.
+fn log_of(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push("-wal");
+    name.into()
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// Elsewhere an open file cannot be deleted or replaced.
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<Identity> {
+    path.exists().then_some((0, 0))
+}
