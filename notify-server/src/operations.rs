@@ -8,6 +8,7 @@ use notify_core::{AppId, ProviderKind};
 use tokio::time::{Instant, timeout};
 
 use crate::causes::with_causes;
+use crate::certificates::Certificates;
 use crate::clock::SharedClock;
 use crate::delivery::EngineView;
 use crate::provider_source::StoredProviders;
@@ -29,6 +30,8 @@ pub(crate) struct Operations {
     pub(crate) engine: EngineView,
     pub(crate) providers: Arc<StoredProviders>,
     pub(crate) metrics: Arc<Metrics>,
+    /// `None`: the server has no TLS.
+    pub(crate) certificates: Option<Arc<Certificates>>,
     pub(crate) last_sample: tokio::sync::Mutex<Option<(Instant, Arc<Sample>)>>,
 }
 
@@ -95,6 +98,7 @@ impl Operations {
             busy: self.store.busy(),
             commits: self.store.commits(),
             servers: self.engine.servers(),
+            certificate_not_after: self.certificates.as_ref().and_then(|served| served.not_after()),
         }
     }
 
