@@ -72,8 +72,9 @@ async fn what_could_be_for_another_host_or_have_another_body_is_refused_and_ends
         // The one behind it is not answered: the connection is closed, which ends the exchange.
         let behind = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
         let answer = target.app.exchange(format!("{request}{behind}").as_bytes()).await?;
-        assert!(answer.starts_with("HTTP/1.1 400 "), "{request:?}: {answer}");
-        assert_eq!(answer.matches(ANSWER).count(), 1, "{request:?}: {answer}");
+        let status = answer.get("HTTP/1.1 ".len()..).unwrap_or_default();
+        assert!(status.starts_with("400 "), "{request:?}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.").count(), 1, "{request:?}: {answer}");
         assert!(answer.contains(&format!("{{\"errors\":[\"{said}")), "{request:?}: {answer}");
     }
     for request in [
