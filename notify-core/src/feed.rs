@@ -7,6 +7,7 @@ use crate::{
     json::{Body, Object},
     path::path,
     request::request,
+    rules::LISTED_NAME_CHARS_MAX,
     violations::Findings,
 };
 
@@ -169,6 +170,6 @@ fn read(object: &mut Object<'_, '_>) -> CreateFeed {
 
 fn check(request: CreateFeed, _now: Timestamp, findings: &mut Findings) -> Option<NewFeed> {
     let url = findings.required_http_url(&path("url"), request.url);
-    let name = findings.required(&path("name"), request.name);
+    let name = findings.required_up_to(&path("name"), request.name, LISTED_NAME_CHARS_MAX);
     Some(NewFeed { url, name })
 }

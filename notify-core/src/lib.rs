@@ -50,7 +50,7 @@ pub use platform::*;
 pub use poll::*;
 pub use query::NoQuery;
 pub use request::*;
-pub use rules::URL_CHARS_MAX;
+pub use rules::{LISTED_NAME_CHARS_MAX, TEXT_CHARS_MAX, URL_CHARS_MAX};
 pub use statistics::*;
 pub use tag::*;
 pub use time::*;

@@ -77,9 +77,19 @@ pub(crate) fn parse<D, V>(
     read: impl FnOnce(&mut Object<'_, '_>) -> D,
     check: impl FnOnce(D, Timestamp, &mut Findings) -> Option<V>,
 ) -> Result<V, Violations> {
+    parse_into(Findings::default(), body, (presence, now), read, check)
+}
+
+/// The same with findings of the caller's, which know what the rules are held against.
+pub(crate) fn parse_into<D, V>(
+    mut rules: Findings,
+    body: &[u8],
+    (presence, now): (Body, Timestamp),
+    read: impl FnOnce(&mut Object<'_, '_>) -> D,
+    check: impl FnOnce(D, Timestamp, &mut Findings) -> Option<V>,
+) -> Result<V, Violations> {
     let (draft, mut findings) = read_body(body, presence, read)?;
     let draft = draft.filter(|_| !findings.is_mistyped());
-    let mut rules = Findings::default();
     let valid = draft.and_then(|draft| check(draft, now, &mut rules));
     findings.merge(rules);
     findings.into_result(valid)

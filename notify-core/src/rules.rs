@@ -8,6 +8,10 @@ use crate::{TIMESTAMP_MS_MAX, Timestamp, path::Path, violations::Findings};
 
 /// Longest url, in characters (B11).
 pub const URL_CHARS_MAX: usize = 2_048;
+/// Longest text of a field that has no bound of its own, in characters; far above what is shown.
+pub const TEXT_CHARS_MAX: usize = 65_536;
+/// Longest name of a campaign or a feed, in characters: a listing shows a thousand of them.
+pub const LISTED_NAME_CHARS_MAX: usize = 1_024;
 /// Url schemes that run or embed what they carry; refused everywhere (B11).
 const SCHEMES_REFUSED: [&str; 2] = ["javascript", "data"];
 
@@ -17,11 +21,7 @@ pub(crate) const NUL_REFUSED: &str = "must not contain U+0000";
 impl Findings {
     /// An optional text: empty equals absent (B1).
     pub(crate) fn text(&mut self, path: &Path<'_>, text: Option<String>) -> Option<String> {
-        let text = text.filter(|text| !text.is_empty())?;
-        if text.contains('\0') {
-            self.broken(path, NUL_REFUSED);
-        }
-        Some(text)
+        self.text_up_to(path, text, TEXT_CHARS_MAX)
     }
 
     /// An optional text of bounded length.
@@ -31,8 +31,11 @@ impl Findings {
         text: Option<String>,
         chars_max: usize,
     ) -> Option<String> {
-        let text = self.text(path, text)?;
-        if text.chars().nth(chars_max).is_some() {
+        let text = text.filter(|text| !text.is_empty())?;
+        if text.contains('\0') {
+            self.broken(path, NUL_REFUSED);
+        }
+        if !self.was_accepted() && text.chars().nth(chars_max).is_some() {
             self.broken(path, format_args!("must be at most {chars_max} characters"));
         }
         Some(text)
@@ -40,10 +43,7 @@ impl Findings {
 
     /// A required text.
     pub(crate) fn required(&mut self, path: &Path<'_>, text: String) -> String {
-        if text.is_empty() {
-            self.broken(path, REQUIRED);
-        }
-        self.text(path, Some(text)).unwrap_or_default()
+        self.required_up_to(path, text, TEXT_CHARS_MAX)
     }
 
     /// A required text of bounded length.

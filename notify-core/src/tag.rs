@@ -16,6 +16,9 @@ pub const TAG_NAME_CHARS_MAX: usize = 255;
 /// Most tags that one request sets.
 pub const TAGS_PER_REQUEST_MAX: usize = 1_000;
 
+/// Most tags that a device may have.
+pub const TAGS_PER_DEVICE_MAX: u64 = 1_000;
+
 /// A tag of a device (spec 2.9).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api, Front, Keyring, Limits, Serving};
+use crate::certificates::{self, Certificates, TlsFiles};
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
 use crate::delivery::{Engine, EngineConfig, Surroundings};
@@ -55,6 +56,7 @@ pub struct App {
     pub store: SharedStore,
     serving: Arc<Serving>,
     keyring: Arc<Keyring>,
+    certificates: Option<Arc<Certificates>>,
     engine: Engine,
     webhooks: Webhooks,
     tasks: Vec<JoinHandle<()>>,
@@ -94,7 +96,8 @@ impl App {
         clock: SharedClock,
     ) -> Result<Self, AppError> {
         let master_key = Arc::new(master_key::master_key(&config, &store).await?);
-        let tls = tls_acceptor(&config)?;
+        let certificates = tls_files(&config).map(Certificates::read).transpose()?;
+        let tls = certificates.as_ref().map(Certificates::acceptor).transpose()?;
         let failed = |source| AppError::Listen { address: config.listen.clone(), source };
         let address = listener.local_addr().map_err(failed)?;
         let origin = api::origin(address, tls.is_some());
@@ -127,6 +130,7 @@ impl App {
             providers,
             metrics: metrics.clone(),
             readiness: Readiness::new(store.clone(), clock.clone()),
+            certificates: certificates.clone(),
             last_sample: tokio::sync::Mutex::default(),
         };
         let stopping = CancellationToken::new();
@@ -155,7 +159,11 @@ impl App {
         let keyring = Keyring::new(&store);
         let front = Arc::new(Front::new(api, keyring.clone(), stopping.clone()));
         let serving = serving(front, limits(&config), tls, stopping);
-        let tasks = tasks(listener, (&serving, &keyring), feeds, retention);
+        let mut tasks = tasks(listener, (&serving, &keyring), feeds, retention);
+        if let Some(certificates) = &certificates {
+            let stopping = serving.stopping.clone();
+            tasks.push(tokio::spawn(certificates::watch(certificates.clone(), clock, stopping)));
+        }
         let grace = config.shutdown_grace.0;
         Ok(Self {
             address,
@@ -164,6 +172,7 @@ impl App {
             store,
             serving,
             keyring,
+            certificates,
             engine,
             webhooks,
             tasks,
@@ -183,6 +192,14 @@ impl App {
     /// When storage cannot be written. The next start then shows keys of its own.
     pub async fn keys_shown(&self) -> Result<(), StoreError> {
         self.store.keys_shown().await
+    }
+
+    /// Has the TLS certificate read again; the rest of the settings is read at the start alone.
+    pub fn reload(&self) {
+        match &self.certificates {
+            Some(certificates) => certificates.reload(),
+            None => tracing::info!("nothing to reload: this server has no TLS certificate"),
+        }
     }
 
     /// Stops: no new connections, 503 for new requests, what is in flight ends, storage is closed.
@@ -226,9 +243,9 @@ pub async fn run(
     Ok(app.stop().await)
 }
 
-fn tls_acceptor(config: &Config) -> Result<Option<tokio_rustls::TlsAcceptor>, AppError> {
-    let pair = config.tls_cert.as_ref().zip(config.tls_key.as_ref());
-    Ok(pair.map(|(certificate, key)| api::tls_acceptor(certificate, key)).transpose()?)
+fn tls_files(config: &Config) -> Option<TlsFiles> {
+    let (certificate, key) = (config.tls_cert.clone()?, config.tls_key.clone()?);
+    Some(TlsFiles { certificate, key })
 }
 
 fn stored_providers(

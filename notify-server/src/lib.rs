@@ -3,6 +3,7 @@
 mod api;
 pub mod app;
 mod causes;
+mod certificates;
 mod changes;
 mod channel;
 pub mod cli;
@@ -16,6 +17,7 @@ mod keys;
 mod operations;
 mod outbound;
 pub mod payload;
+mod private_file;
 mod provider_config;
 mod provider_source;
 mod provider_tokens;
@@ -29,5 +31,6 @@ pub mod store;
 mod telemetry;
 mod webhooks;
 
-pub use api::{TlsError, openapi_json};
+pub use api::openapi_json;
 pub use causes::with_causes;
+pub use certificates::TlsError;

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 
 pub(crate) use self::readiness::Readiness;
 use crate::causes::with_causes;
+use crate::certificates::Certificates;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::delivery::EngineView;
 use crate::provider_source::StoredProviders;
@@ -34,6 +35,8 @@ pub(crate) struct Operations {
     pub(crate) providers: Arc<StoredProviders>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Readiness,
+    /// `None`: the server has no TLS.
+    pub(crate) certificates: Option<Arc<Certificates>>,
     pub(crate) last_sample: tokio::sync::Mutex<Option<(Instant, Arc<Sample>)>>,
 }
 
@@ -96,6 +99,7 @@ impl Operations {
             commits: self.store.commits(),
             servers: self.engine.servers(),
             clock_leap_seconds: self.trusted.leap().as_secs_f64(),
+            certificate_not_after: self.certificates.as_ref().and_then(|served| served.not_after()),
         }
     }
 

@@ -11,6 +11,8 @@ use crate::{AppId, KeyId, ProviderKind, Timestamp};
 
 /// Longest name of an application or key, in characters.
 pub const NAME_CHARS_MAX: usize = 255;
+/// Most API keys of an application: they are listed in one answer.
+pub const API_KEYS_MAX: u64 = 1_000;
 /// Language of an application that names none (B32).
 pub const LANGUAGE_DEFAULT: &str = "en";
 

@@ -7,7 +7,11 @@ use super::{
     TemplateSettings, check_feature, read,
 };
 use crate::{
-    Request, Timestamp, Violations, json::Body, path::path, request, rules::REQUIRED,
+    Request, Timestamp, Violations,
+    json::Body,
+    path::path,
+    request,
+    rules::{LISTED_NAME_CHARS_MAX, REQUIRED},
     violations::Findings,
 };
 
@@ -33,7 +37,7 @@ fn check(
     findings: &mut Findings,
 ) -> Option<CampaignTemplate> {
     let TemplateDraft { template, places } = draft;
-    let name = findings.required(&path("name"), template.name);
+    let name = findings.required_up_to(&path("name"), template.name, LISTED_NAME_CHARS_MAX);
     let layout_id = findings.word(
         &path("layout_id"),
         &template.layout_id,

@@ -5,7 +5,7 @@ use super::{
     CampaignFeatureData, CampaignLayout, ContentFeed, CustomFeed, ExternalContent, ExternalOrigin,
     FEEDS_MAX, FEEDS_MIN, FeatureData, FeedRef, TemplateFeed, check_button,
 };
-use crate::{path::Path, violations::Findings};
+use crate::{path::Path, rules::LISTED_NAME_CHARS_MAX, violations::Findings};
 
 /// `None` when a rule is broken.
 pub(super) fn check(
@@ -47,7 +47,7 @@ fn check_feed(at: &Path<'_>, feed: TemplateFeed, findings: &mut Findings) -> Opt
     let id = findings
         .optional_id(&id_path, feed.id.as_deref(), |id| id.parse().map_err(|_| "names no feed"));
     let url = findings.http_url(&at.field("url"), feed.url);
-    let name = findings.text(&at.field("name"), feed.name);
+    let name = findings.text_up_to(&at.field("name"), feed.name, LISTED_NAME_CHARS_MAX);
     match (feed.id.is_some(), url, name) {
         (true, None, _) => id.map(|id| FeedRef::Id { id }),
         (true, Some(_), _) => {

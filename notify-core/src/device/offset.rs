@@ -2,6 +2,9 @@
 
 use crate::{UTC_OFFSET_MINUTES_MAX, path::path, violations::Findings};
 
+/// Longest offset in minutes, in characters.
+const UTC_OFFSET_CHARS_MAX: usize = 8;
+
 /// Checks `timezone` and `utc_offset`; gives the minutes by the first that is set, else 0 (B19).
 pub(super) fn minutes(
     timezone: Option<&str>,
@@ -45,6 +48,10 @@ fn two_digits(tens: u8, ones: u8) -> Option<i32> {
 }
 
 fn by_utc_offset(text: &str) -> Option<i32> {
+    if text.len() > UTC_OFFSET_CHARS_MAX {
+        // Any number of zeros may stand before a number.
+        return None;
+    }
     let minutes: i32 = text.parse().ok()?;
     (-UTC_OFFSET_MINUTES_MAX..=UTC_OFFSET_MINUTES_MAX).contains(&minutes).then_some(minutes)
 }

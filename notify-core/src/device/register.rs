@@ -5,7 +5,7 @@ use super::{
     RegisterDevice, Registration, offset,
 };
 use crate::{
-    DeviceId, IosEnv, PageQuery, Platform, Query, Timestamp, Violations,
+    DeviceId, IosEnv, PageQuery, Platform, Query, TAG_NAME_CHARS_MAX, Timestamp, Violations,
     json::{Body, Object},
     path::path,
     query::Parameters,
@@ -130,6 +130,7 @@ impl Query for ListDevices {
         let platform =
             findings.optional_word(&path("platform"), word, &Platform::ALL, Platform::as_str);
         let tag = parameters.text("tag").map(str::to_owned);
+        let tag = parameters.findings.text_up_to(&path("tag"), tag, TAG_NAME_CHARS_MAX);
         parameters.finish(Some(Self { limit, cursor, platform, tag }))
     }
 }

@@ -4,9 +4,8 @@ use std::collections::HashSet;
 
 use super::{DEVICE_IDS_MAX, TAGS_MAX, Target};
 use crate::{
-    DeviceId, Platform,
+    DeviceId, Platform, TAG_NAME_CHARS_MAX,
     path::{Path, path},
-    rules::NUL_REFUSED,
     violations::Findings,
 };
 
@@ -78,9 +77,7 @@ pub(super) fn check_tags(tags: Option<&[String]>, findings: &mut Findings) -> Op
         if tag.is_empty() {
             findings.broken(&at.index(place), "must not be empty");
         }
-        if tag.contains('\0') {
-            findings.broken(&at.index(place), NUL_REFUSED);
-        }
+        findings.text_up_to(&at.index(place), Some(tag.clone()), TAG_NAME_CHARS_MAX);
     }
     tags.first().cloned()
 }

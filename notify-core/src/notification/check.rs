@@ -5,12 +5,27 @@ use super::{
     ReportNotification, audience, message, read, schedule,
 };
 use crate::{
-    NotificationId, RESERVED_NOTIFICATION_IDS, Timestamp, check_poll, json::Body, path::path,
-    request::request, violations::Findings,
+    NotificationId, RESERVED_NOTIFICATION_IDS, Timestamp, Violations, check_poll,
+    json::Body,
+    path::path,
+    request::{self, request},
+    violations::Findings,
 };
 
 request!(CreateNotification => Notification, Body::Required, read::create, create);
 request!(ReportNotification => Report, Body::Required, read::report, report);
+
+impl CreateNotification {
+    /// Reads a request that was accepted before. Its texts may be longer than new ones may be: it was
+    /// promised to be delivered.
+    ///
+    /// # Errors
+    /// Everything else that is wrong.
+    pub fn parse_accepted(body: &[u8], now: Timestamp) -> Result<Notification, Violations> {
+        let given = (Body::Required, now);
+        request::parse_into(Findings::of_accepted(), body, given, read::create, create)
+    }
+}
 
 fn create(
     request: CreateNotification,

@@ -20,6 +20,8 @@ pub const WEB_PUSH_SERVICES_MAX: usize = 50;
 pub const WEB_EVENTS_PER_REQUEST_MAX: usize = 50;
 /// Longest host of a push service, in characters (RFC 1035, section 3.1).
 const HOST_CHARS_MAX: usize = 253;
+/// Longest origin, in characters: `https://`, a host and a port.
+const ORIGIN_CHARS_MAX: usize = 8 + HOST_CHARS_MAX + 6;
 /// Longest device secret that is looked at, in characters; ours are shorter.
 const SECRET_CHARS_MAX: usize = 128;
 /// Hosts of the push services of Chrome, Firefox, Safari and Edge.

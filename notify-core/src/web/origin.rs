@@ -2,12 +2,15 @@
 
 use url::{Host, Origin, Url};
 
-use super::HOST_CHARS_MAX;
+use super::{HOST_CHARS_MAX, ORIGIN_CHARS_MAX};
 
 /// The origin as browsers write it in `Origin` (RFC 6454, section 6.2). Plain `http` is for this
 /// machine alone: nowhere else do browsers subscribe without TLS.
 pub(super) fn origin(text: &str) -> Result<String, &'static str> {
     const RULE: &str = "must be an origin, such as https://shop.example";
+    if text.chars().nth(ORIGIN_CHARS_MAX).is_some() {
+        return Err(RULE);
+    }
     if text == "*" || text == "null" {
         return Err("must be one origin: there is no wildcard");
     }

@@ -6,6 +6,7 @@ mod buttons;
 mod campaigns;
 mod devices;
 mod everywhere;
+mod lengths;
 mod messages;
 mod models;
 mod notifications;

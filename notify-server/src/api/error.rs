@@ -20,6 +20,9 @@ pub(crate) enum ApiError {
     /// Rules are broken.
     #[error("invalid request")]
     Invalid(Vec<String>),
+    /// The head breaks HTTP where two readers could take it in two ways; the connection ends.
+    #[error("{0}")]
+    NotHttp(&'static str),
     /// The API key is missing, malformed, unknown or revoked, or its application suspended. One
     /// text for all of them: an answer must not help to guess.
     #[error("missing or invalid API key")]
@@ -89,7 +92,7 @@ impl ApiError {
     /// The status of B4.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::Invalid(_) | Self::TooSlow => StatusCode::BAD_REQUEST,
+            Self::Invalid(_) | Self::NotHttp(_) | Self::TooSlow => StatusCode::BAD_REQUEST,
             Self::Unauthorized
             | Self::AdminUnauthorized
             | Self::HookUnauthorized
@@ -109,7 +112,8 @@ impl ApiError {
     pub(crate) fn into_response(self) -> http::Response<Bytes> {
         let status = self.status();
         let extra = self.extra_header();
-        let ends_connection = matches!(self, Self::TooSlow | Self::TooLarge { .. });
+        let ends_connection =
+            matches!(self, Self::NotHttp(_) | Self::TooSlow | Self::TooLarge { .. });
         let cause = self.cause();
         let mut response = http::Response::new(json_bytes(&ErrorBody { errors: self.errors() }));
         *response.status_mut() = status;
@@ -130,7 +134,8 @@ impl ApiError {
     fn errors(self) -> Vec<String> {
         match self {
             Self::Invalid(errors) => errors,
-            Self::Unauthorized
+            Self::NotHttp(_)
+            | Self::Unauthorized
             | Self::AdminUnauthorized
             | Self::HookUnauthorized
             | Self::PageUnauthorized
@@ -174,6 +179,7 @@ impl ApiError {
             Self::Unavailable(_) => Some((header::RETRY_AFTER, UNAVAILABLE_RETRY_SECONDS.into())),
             Self::Stopping => Some((header::RETRY_AFTER, STOPPING_RETRY_SECONDS.into())),
             Self::Invalid(_)
+            | Self::NotHttp(_)
             | Self::NotFound
             | Self::TooLarge { .. }
             | Self::TooSlow
@@ -186,6 +192,7 @@ impl ApiError {
         let source: &dyn std::error::Error = match self {
             Self::Unavailable(source) | Self::Internal(source) => source.as_ref(),
             Self::Invalid(_)
+            | Self::NotHttp(_)
             | Self::Unauthorized
             | Self::AdminUnauthorized
             | Self::HookUnauthorized

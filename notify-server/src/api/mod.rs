@@ -52,8 +52,6 @@ use std::sync::Arc;
 use url::Url;
 
 pub(crate) use front::{Front, Keyring};
-pub use serve::tls::TlsError;
-pub(crate) use serve::tls::acceptor as tls_acceptor;
 pub(crate) use serve::{Limits, Serving, origin, serve};
 pub(crate) use stream::Streams;
 

@@ -12,6 +12,11 @@ use crate::store::Done;
 
 /// The content type of every JSON answer (spec 1).
 pub(crate) const JSON_CONTENT_TYPE: &str = "application/json; charset=utf-8";
+/// `Cache-Control` of every answer that does not name another.
+pub(crate) const NO_STORE: &str = "no-store";
+/// `Cache-Control` of an answer with an `ETag`: the device that asked may keep it, and has to ask
+/// each time whether it still holds.
+const REVALIDATED: &str = "private, no-cache";
 /// Header of an answer that was given before (B8).
 const REPLAYED: header::HeaderName = header::HeaderName::from_static("idempotency-replayed");
 
@@ -58,6 +63,7 @@ impl<T: Serialize> Reply<T> {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON_CONTENT_TYPE));
         if let Some(etag) = self.etag {
             headers.insert(header::ETAG, etag);
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(REVALIDATED));
         }
         if self.replayed {
             headers.insert(REPLAYED, HeaderValue::from_static("true"));

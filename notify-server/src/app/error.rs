@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::api::TlsError;
+use crate::certificates::TlsError;
 use crate::config::MASTER_KEY_VARIABLE;
 use crate::secrets::MasterKeyError;
 use crate::store::StoreError;

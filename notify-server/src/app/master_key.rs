@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::AppError;
 use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
+use crate::private_file::warn_if_exposed;
 use crate::secrets::{MasterKey, MasterKeyError, SecretError};
 use crate::store::SharedStore;
 
@@ -43,6 +44,9 @@ pub(crate) fn existing_master_key(config: &Config) -> Result<Option<MasterKey>, 
         Some(key) => MasterKey::from_base64(key).map(Some),
         None => MasterKey::read(&file(config)),
     };
+    if config.master_key.is_none() && matches!(key, Ok(Some(_))) {
+        warn_if_exposed(&file(config));
+    }
     key.map_err(|source| failed(config, source))
 }
 

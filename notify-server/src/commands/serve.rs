@@ -11,6 +11,7 @@ use super::{print, signals};
 /// Serves until a signal.
 pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let stop = signals::first_signal()?;
+    let hangups = signals::Hangups::listen()?;
     let folder = std::path::absolute(&config.data_dir)?;
     let is_new = !config.database().exists();
     let place = config.database_url.as_ref().map(DatabaseUrl::place);
@@ -36,16 +37,24 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
         }
     }
     print(&format!("listening on {}", app.origin))?;
-    until_the_end(app, stop).await
+    until_the_end(app, stop, hangups).await
 }
 
 /// Serves until `stop`, or until there is nothing left that delivers. That is an error: what broke
 /// the engine may have left more behind than the engine, so that it is not started again here, and
 /// whoever runs the server sees a process that failed. The next one takes up what is open.
-async fn until_the_end(app: App, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let has_engine = tokio::select! {
-        () = stop => true,
-        () = app.engine_ended() => false,
+async fn until_the_end(
+    app: App,
+    stop: impl Future<Output = ()>,
+    mut hangups: signals::Hangups,
+) -> anyhow::Result<()> {
+    let mut stop = std::pin::pin!(stop);
+    let has_engine = loop {
+        tokio::select! {
+            () = &mut stop => break true,
+            () = app.engine_ended() => break false,
+            () = hangups.next() => app.reload(),
+        }
     };
     if !has_engine {
         tracing::error!("the delivery engine has ended: the server stops, to be started again");
@@ -103,11 +112,12 @@ mod tests {
         let accepted = http.post(&send).header("x-api-key", key).body(body).send().await.unwrap();
         assert_eq!(accepted.status(), 200, "what it accepted waits for the next start");
         app.engine_ended().await;
+        let hangups = signals::Hangups::listen().unwrap();
         let answer = http.get(&ready).send().await.unwrap();
         assert_eq!(answer.status(), 503);
         let body = answer.text().await.unwrap();
         assert_eq!(body, r#"{"errors":["the delivery engine has ended"]}"#);
-        let ended = until_the_end(app, std::future::pending()).await.unwrap_err();
+        let ended = until_the_end(app, std::future::pending(), hangups).await.unwrap_err();
         assert_eq!(ended.to_string(), "the delivery engine has ended");
     }
 }

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first asks to stop, the second stops.
+//! SIGTERM and SIGINT: the first asks to stop, the second stops. SIGHUP: reload.
 
 use anyhow::Context;
 
@@ -17,6 +17,36 @@ pub(super) fn first_signal() -> anyhow::Result<impl Future<Output = ()>> {
             std::process::exit(FORCED);
         });
     })
+}
+
+/// SIGHUP from now on, which no longer ends the process.
+pub(super) struct Hangups(#[cfg(unix)] tokio::signal::unix::Signal);
+
+impl Hangups {
+    #[cfg(unix)]
+    pub(super) fn listen() -> anyhow::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        signal(SignalKind::hangup()).map(Self).context("cannot listen for signals")
+    }
+
+    /// Returns with the next one.
+    #[cfg(unix)]
+    pub(super) async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending().await
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn listen() -> anyhow::Result<Self> {
+        Ok(Self())
+    }
+
+    /// There is none on this system.
+    #[cfg(not(unix))]
+    pub(super) async fn next(&mut self) {
+        std::future::pending().await
+    }
 }
 
 #[cfg(unix)]

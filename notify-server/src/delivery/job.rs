@@ -7,9 +7,7 @@ pub(crate) use render::Mode;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use notify_core::{
-    CreateNotification, Notification, Platform, Request, Timestamp, WebSubscription,
-};
+use notify_core::{CreateNotification, Notification, Platform, Timestamp, WebSubscription};
 
 use self::render::Rendered;
 use super::lane::{Candidate, Lane, Service};
@@ -48,7 +46,8 @@ impl Job {
     }
 
     fn new(dispatch: Dispatch, shared: &Shared) -> Arc<Self> {
-        let parsed = CreateNotification::parse(dispatch.request.as_bytes(), dispatch.due_at);
+        let parsed =
+            CreateNotification::parse_accepted(dispatch.request.as_bytes(), dispatch.due_at);
         let expires_at = (dispatch.ttl_seconds > 0)
             .then(|| dispatch.due_at.plus_ms(i64::from(dispatch.ttl_seconds) * 1_000));
         if parsed.is_err() {

@@ -50,7 +50,7 @@ impl Outbound {
 }
 
 /// Hosts that stand for this machine or its network, as a url can write them.
-pub(crate) const DISGUISES: [&str; 52] = [
+pub(crate) const DISGUISES: [&str; 58] = [
     "localhost",
     "LOCALHOST",
     "localhost.",
@@ -103,6 +103,12 @@ pub(crate) const DISGUISES: [&str; 52] = [
     "[fc00::1]",
     "[fec0::1]",
     "[ff02::1]",
+    "168.63.129.16",
+    "[::ffff:0:7f00:1]",
+    "[::ffff:0:127.0.0.1]",
+    "[64:ff9b:1::a00:1]",
+    "[2001:20::1]",
+    "[4000::1]",
 ];
 
 fn strict() -> Outbound {
@@ -183,6 +189,69 @@ fn a_range_is_blocked_from_its_first_address_to_its_last_and_mapped_too() {
     }
 }
 
+/// Ranges of the IANA registries of special-purpose addresses whose column "Globally Reachable" is not
+/// `True`, the reserved parts of the IPv6 address space, and services of clouds: first and last
+/// address.
+#[rustfmt::skip]
+const SPECIAL: [(&str, &str, &str); 41] = [
+    ("RFC 791, this network", "0.0.0.0", "0.255.255.255"),
+    ("RFC 1918, private", "10.0.0.0", "10.255.255.255"),
+    ("RFC 6598, shared", "100.64.0.0", "100.127.255.255"),
+    ("RFC 1122, loopback", "127.0.0.0", "127.255.255.255"),
+    ("RFC 3927, link-local", "169.254.0.0", "169.254.255.255"),
+    ("RFC 1918, private", "172.16.0.0", "172.31.255.255"),
+    ("RFC 6890, protocol assignments", "192.0.0.0", "192.0.0.255"),
+    ("RFC 5737, documentation", "192.0.2.0", "192.0.2.255"),
+    ("RFC 7526, 6to4 relays", "192.88.99.0", "192.88.99.255"),
+    ("RFC 1918, private", "192.168.0.0", "192.168.255.255"),
+    ("RFC 2544, benchmarks", "198.18.0.0", "198.19.255.255"),
+    ("RFC 5737, documentation", "198.51.100.0", "198.51.100.255"),
+    ("RFC 5737, documentation", "203.0.113.0", "203.0.113.255"),
+    ("RFC 1112, multicast and reserved", "224.0.0.0", "255.255.255.255"),
+    ("Azure, WireServer", "168.63.129.16", "168.63.129.16"),
+    ("AWS, Azure, Google, DigitalOcean: metadata", "169.254.169.254", "169.254.169.254"),
+    ("AWS, metadata of containers", "169.254.170.2", "169.254.170.2"),
+    ("Alibaba, metadata", "100.100.100.200", "100.100.100.200"),
+    ("Oracle, metadata", "192.0.0.192", "192.0.0.192"),
+    ("AWS, metadata", "fd00:ec2::254", "fd00:ec2::254"),
+    ("RFC 4291, unspecified and loopback", "::", "::1"),
+    ("RFC 4291, IPv4-compatible", "::127.0.0.1", "::255.255.255.255"),
+    ("RFC 7915, IPv4-translated", "::ffff:0:0:0", "::ffff:0:ffff:ffff"),
+    ("RFC 6052, NAT64", "64:ff9b::", "64:ff9b::ffff:ffff"),
+    ("RFC 8215, NAT64 of one network", "64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 6666, discard", "100::", "100::ffff:ffff:ffff:ffff"),
+    ("RFC 9780, dummy", "100:0:0:1::", "100:0:0:1:ffff:ffff:ffff:ffff"),
+    ("RFC 4291, unassigned", "100:0:0:2::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 2928, protocol assignments", "2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 4380, Teredo", "2001::1", "2001:0:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 5180, benchmarks", "2001:2::", "2001:2:0:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 4843, ORCHID", "2001:10::", "2001:1f:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 7343, ORCHIDv2", "2001:20::", "2001:2f:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 9374, drones", "2001:30::", "2001:3f:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 3849, documentation", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 3056, 6to4", "2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 9637, documentation", "3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 4291, unassigned", "4000::", "5eff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 9602, segment routing", "5f00::", "5f00:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 4193, unique local", "fc00::", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("RFC 4291, link-local to multicast", "fe80::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+];
+
+#[test]
+fn no_special_address_of_the_registries_is_public() {
+    for (what, first, last) in SPECIAL {
+        for text in [first, last] {
+            let address: IpAddr = text.parse().unwrap();
+            assert!(!is_public(address), "{what}: {address}");
+            let IpAddr::V4(inside) = address else { continue };
+            for form in ["::ffff:", "::ffff:0:", "::", "64:ff9b::", "64:ff9b:1::"] {
+                let carried: IpAddr = format!("{form}{inside}").parse().unwrap();
+                assert!(!is_public(carried), "{what}: {carried}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_lies_beside_the_ranges_is_public() {
     let rows = [
@@ -204,8 +273,17 @@ fn what_lies_beside_the_ranges_is_public() {
         "198.17.255.255",
         "198.20.0.0",
         "223.255.255.255",
+        "168.63.129.15",
+        "168.63.129.17",
+        "2000::",
+        "2001:200::",
+        "2001:db7:ffff:ffff:ffff:ffff:ffff:ffff",
+        "2001:db9::",
+        "2620:4f:8000::1",
         "2606:4700::1",
         "2a00:1450:4001::200e",
+        "3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+        "3fff:1000::",
         "2001:4860::8888",
         "2003::1",
         "::ffff:1.1.1.1",

@@ -20,7 +20,7 @@ mod web_push;
 
 pub(crate) use keeper::{KeeperError, KeptToken, SignedToken, TokenKeeper, TokenName};
 pub(crate) use registry::Providers;
-pub(crate) use transport::{ADDRESS_NOT_ALLOWED, Http1};
+pub(crate) use transport::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
 
 pub use answer::Answer;
 pub(crate) use answer::{Certainty, Reason, Scope};

@@ -1,8 +1,9 @@
 //! What is looked up when somebody asks: queues, pauses, connections, tokens.
 
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
-use notify_core::ProviderKind;
+use notify_core::{ProviderKind, Timestamp};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -68,6 +69,8 @@ pub(crate) struct Sample {
     pub(crate) servers: u32,
     /// How far the clock is ahead by a leap that is not confirmed, in seconds.
     pub(crate) clock_leap_seconds: f64,
+    /// When the TLS certificate expires, where there is one.
+    pub(crate) certificate_not_after: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -88,6 +91,8 @@ struct Paused {
 }
 
 type Seconds = Gauge<f64, AtomicU64>;
+/// The labels of what may be missing but has no kinds.
+type NoLabels = [(&'static str, &'static str); 0];
 
 /// The last sample, as series.
 #[derive(Debug, Default)]
@@ -102,6 +107,7 @@ pub(super) struct Gauges {
     storage: Gauge,
     servers: Gauge,
     clock_leap: Seconds,
+    certificate: Family<NoLabels, Seconds>,
 }
 
 impl Gauges {
@@ -127,6 +133,9 @@ impl Gauges {
         registry.register("servers", help, self.servers.clone());
         let help = "How far the clock is ahead by a leap that is not confirmed";
         registry.register_with_unit("clock_leap", help, unit(), self.clock_leap.clone());
+        let help = "When the TLS certificate expires, as a unix time; none without TLS";
+        let name = "tls_certificate_not_after";
+        registry.register_with_unit(name, help, unit(), self.certificate.clone());
     }
 
     pub(super) fn show(&self, sample: &Sample) {
@@ -149,6 +158,11 @@ impl Gauges {
         self.token_ages.clear();
         for (provider, age) in &sample.token_ages {
             self.token_ages.get_or_create(&Channel { channel: provider.as_str() }).set(*age);
+        }
+        self.certificate.clear();
+        if let Some(not_after) = sample.certificate_not_after {
+            let seconds = Duration::from_millis(u64::try_from(not_after.0).unwrap_or(0));
+            self.certificate.get_or_create(&[]).set(seconds.as_secs_f64());
         }
         for (counter, now) in [(&self.busy, sample.busy), (&self.commits, sample.commits)] {
             counter.inc_by(now.saturating_sub(counter.get()));

@@ -15,7 +15,7 @@ use super::schedule::{self, Failed};
 use super::{Around, body, signature};
 use crate::clock::SharedClock;
 use crate::outbound::{Outbound, retry_after};
-use crate::providers::{ADDRESS_NOT_ALLOWED, Http1};
+use crate::providers::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Http1};
 use crate::secrets::{MasterKey, SecretError};
 use crate::store::{ClaimedMessage, ClaimedWebhook, MessageStep, WEBHOOK_GONE};
 
@@ -106,11 +106,10 @@ impl Attempts {
         deadline: Instant,
     ) -> Result<(StatusCode, HeaderMap), Came> {
         self.http.post_for_head(url, headers, body, deadline).await.map_err(|failure| {
-            // Words of ours: what the peer or its name server said is not told. A name that leads
-            // inside is one that leads nowhere, so that nobody learns which names there are.
+            // Words of ours: what the peer or its name server said is not told.
             let reason = match failure.without_cause().reason.as_ref() {
                 "timeout" => "timeout",
-                "connect_failed" | ADDRESS_NOT_ALLOWED => "connect_failed",
+                CONNECT_FAILED => CONNECT_FAILED,
                 _ => "connection_cut",
             };
             Came::Nothing { reason, again: true }

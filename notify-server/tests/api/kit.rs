@@ -272,6 +272,7 @@ impl Answer {
     fn check(&self, is_page: bool) {
         assert!(!self.header("x-request-id").is_empty(), "every answer has its id: {self:?}");
         assert_eq!(self.header("x-content-type-options"), "nosniff");
+        assert!(!self.header("cache-control").is_empty(), "no cache decides by itself: {self:?}");
         if self.status >= 400 && is_page {
             assert_eq!(self.header("content-type"), "text/html; charset=utf-8");
         } else if self.status >= 400 && !self.text.is_empty() {

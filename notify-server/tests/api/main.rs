@@ -7,6 +7,7 @@ mod kit;
 
 mod admin;
 mod bodies;
+mod caching;
 mod campaigns;
 mod devices;
 mod faults;

@@ -1,6 +1,7 @@
 //! What bad input gets, on every route that takes a body: a clear list of errors, nothing stored,
 //! never a 5xx, and a server that goes on.
 
+mod largest;
 mod mutation;
 mod target;
 mod wire;

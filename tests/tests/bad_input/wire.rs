@@ -37,6 +37,60 @@ async fn what_could_hide_a_request_behind_another_ends_the_connection() -> Resul
     target.server.kill().await
 }
 
+/// What proxies and servers could take for requests to different hosts, or for different bodies, with
+/// what is said of it (RFC 9112 sections 3.2 and 6.1).
+const AMBIGUOUS: [(&str, &str); 12] = [
+    ("GET /healthz HTTP/1.1\r\n\r\n", "host: is required"),
+    ("GET /healthz HTTP/1.1\r\nx-host: a\r\n\r\n", "host: is required"),
+    ("GET http://a/healthz HTTP/1.1\r\n\r\n", "host: is required"),
+    ("GET /healthz HTTP/1.1\r\nhost: a\r\nhost: a\r\n\r\n", "host: must be given once"),
+    ("GET /healthz HTTP/1.1\r\nhost: a\r\nHost: b\r\n\r\n", "host: must be given once"),
+    ("GET /healthz HTTP/1.0\r\nhost: a\r\nhost: b\r\n\r\n", "host: must be given once"),
+    ("GET /healthz HTTP/1.1\r\nhost: a/b\r\n\r\n", "host: is not a host"),
+    ("GET /healthz HTTP/1.1\r\nhost: a, b\r\n\r\n", "host: is not a host"),
+    (
+        "POST /v1/devices HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        "transfer-encoding: must be chunked alone",
+    ),
+    (
+        "POST /v1/devices HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        "transfer-encoding: must be chunked alone",
+    ),
+    (
+        "POST /v1/devices HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        "transfer-encoding: must be chunked alone",
+    ),
+    ("GET /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding: identity\r\n\r\n", ""),
+];
+
+#[tokio::test]
+async fn what_could_be_for_another_host_or_have_another_body_is_refused_and_ends_the_connection()
+-> Result<()> {
+    let target = Target::start().await?;
+    let before = target.stored().await?;
+    for (request, said) in AMBIGUOUS {
+        // The one behind it is not answered: the connection is closed, which ends the exchange.
+        let behind = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+        let answer = target.app.exchange(format!("{request}{behind}").as_bytes()).await?;
+        let status = answer.get("HTTP/1.1 ".len()..).unwrap_or_default();
+        assert!(status.starts_with("400 "), "{request:?}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.").count(), 1, "{request:?}: {answer}");
+        assert!(answer.contains(&format!("{{\"errors\":[\"{said}")), "{request:?}: {answer}");
+    }
+    for request in [
+        "GET /healthz HTTP/1.0\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nhost:\r\nconnection: close\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nhost: [::1]:8080\r\nconnection: close\r\n\r\n",
+        "GET http://a/healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
+    ] {
+        let answer = target.app.exchange(request.as_bytes()).await?;
+        let is_ok = answer.starts_with("HTTP/1.1 200 ") || answer.starts_with("HTTP/1.0 200 ");
+        assert!(is_ok, "{request:?}: {answer}");
+    }
+    assert_eq!(target.stored().await?, before, "nothing is done");
+    target.server.kill().await
+}
+
 /// Bodies that are nearly right, with the statuses that they may get, and how they are told to be
 /// read.
 #[tokio::test]

@@ -4,6 +4,7 @@
 mod answer;
 mod body;
 mod client;
+mod head;
 mod keyring;
 mod limits;
 mod page;
@@ -22,16 +23,19 @@ use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use answer::AnswerBody;
+pub(crate) use head::{HEADER_BYTES_MAX, HEADERS_MAX};
 pub(crate) use keyring::Keyring;
 pub(crate) use page::Page;
 
-use self::client::client_address;
+use self::client::ClientAddresses;
+use self::head::{check_bounds, check_message};
 use self::limits::{KeyRate, PageRate, Throttle, VoteRate};
 use self::request_id::RequestId;
 use super::Api;
 use super::ctx::{Caller, Exchange};
 use super::error::{ApiError, Cause};
 use super::poll_page;
+use super::reply::NO_STORE;
 use super::routes::routes;
 use super::stream::Rest;
 use super::table::{Found, Row, Table};
@@ -40,12 +44,6 @@ use crate::config::Config;
 use crate::keys::{KeyKind, key_hash};
 use crate::store::with_patience;
 
-/// Longest path and query, in bytes.
-pub(crate) const URI_BYTES_MAX: usize = 8_192;
-/// Largest header block, in bytes, counted as HTTP/1 writes it.
-pub(crate) const HEADER_BYTES_MAX: usize = 16_384;
-/// Most header fields.
-pub(crate) const HEADERS_MAX: usize = 100;
 /// Longest time that one request waits for storage, all its questions together; then it is 503 (T15:
 /// within 5 s, whatever happens to a database).
 const STORAGE_WAIT: Duration = Duration::from_secs(4);
@@ -59,6 +57,7 @@ pub(crate) struct Front {
     api: Arc<Api>,
     table: Table,
     keyring: Arc<Keyring>,
+    clients: ClientAddresses,
     throttle: Throttle,
     key_rate: KeyRate,
     vote_rate: VoteRate,
@@ -74,8 +73,9 @@ impl Front {
         let vote_rate = VoteRate::new(config.poll_votes_per_minute);
         let page_rate =
             PageRate::new(config.web_requests_per_minute, config.web_subscriptions_per_minute);
+        let clients = ClientAddresses::new(config.trusted_proxies.clone());
         let table = Table::new(&routes());
-        Self { table, keyring, throttle, key_rate, vote_rate, page_rate, stopping, api }
+        Self { table, keyring, clients, throttle, key_rate, vote_rate, page_rate, stopping, api }
     }
 
     /// Answers a request, whatever it is. `peer` is who holds the connection.
@@ -119,7 +119,7 @@ impl Front {
         found: &Found<'_>,
         peer: std::net::IpAddr,
     ) -> Response<Bytes> {
-        let client = client_address(request.headers(), peer, &self.api.config.trusted_proxies);
+        let client = self.clients.of(request.headers(), peer);
         let is_for_pages = is_under(request.uri().path(), page::AREA);
         let person = Person::of(&request);
         let mut response = match self.enter(&request, client).await {
@@ -191,6 +191,7 @@ impl Front {
         request: &Request<Incoming>,
         client: std::net::IpAddr,
     ) -> Result<Caller, ApiError> {
+        check_message(request)?;
         let path = request.uri().path();
         if self.stopping.is_cancelled() && path != "/healthz" {
             return Err(ApiError::Stopping);
@@ -206,7 +207,7 @@ impl Front {
         caller: Caller,
         client: std::net::IpAddr,
     ) -> Result<(Exchange, &'t Row), ApiError> {
-        check_head(&request)?;
+        check_bounds(&request)?;
         let row = found.row()?;
         let is_vote =
             request.method() == Method::POST && is_under(request.uri().path(), poll_page::AREA);
@@ -322,27 +323,6 @@ impl Person {
     }
 }
 
-/// Refuses heads over the limits. The parser's own limits lie above these, so that an answer in
-/// our form can be given.
-fn check_head(request: &Request<Incoming>) -> Result<(), ApiError> {
-    let uri = request.uri();
-    let uri_bytes = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
-    if uri_bytes > URI_BYTES_MAX {
-        let what = format!("must be at most {URI_BYTES_MAX} bytes");
-        return Err(ApiError::invalid("url", &what));
-    }
-    let headers = request.headers();
-    // Name, colon, space, value, end of line.
-    let bytes: usize =
-        headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-    if bytes > HEADER_BYTES_MAX || headers.len() > HEADERS_MAX {
-        let what =
-            format!("must be at most {HEADERS_MAX} fields and {HEADER_BYTES_MAX} bytes together");
-        return Err(ApiError::invalid("headers", &what));
-    }
-    Ok(())
-}
-
 /// The value of a header that stands there once and is visible ASCII.
 fn only<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
@@ -370,6 +350,9 @@ fn finish(method: &Method, mut response: Response<Bytes>) -> Response<AnswerBody
     let headers = response.headers_mut();
     let policy = HeaderValue::from_static("nosniff");
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, policy);
+    // The key is no `Authorization`, so that RFC 9111 section 3.5 keeps no shared cache from
+    // storing an answer. What may be kept says so itself.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static(NO_STORE));
     if *method != Method::HEAD || response.status() == StatusCode::NOT_MODIFIED {
         return match rest.and_then(|rest| rest.take()) {
             Some(pieces) => response.map(|_| AnswerBody::pieces(pieces)),

@@ -8,7 +8,6 @@
 mod activity;
 mod connection;
 mod stream;
-pub(crate) mod tls;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

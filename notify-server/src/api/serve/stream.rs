@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use uuid::Uuid;
 
 use super::activity::Activity;
-use crate::api::reply::JSON_CONTENT_TYPE;
+use crate::api::reply::{JSON_CONTENT_TYPE, NO_STORE};
 
 /// The stream.
 pub(super) struct Watched<S> {
@@ -114,7 +114,7 @@ fn instead_of(answer: &[u8], activity: &Activity) -> Option<Instead> {
     let (id, body) = (Uuid::now_v7(), format!("{{\"errors\":[\"{what}\"]}}"));
     let bytes = format!(
         "{status_line}\r\ncontent-type: {JSON_CONTENT_TYPE}\r\nx-request-id: {id}\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+         cache-control: {NO_STORE}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
     Some(Instead { bytes: bytes.into_bytes(), written: 0 })

@@ -13,7 +13,9 @@ use crate::providers::{Answer, Certainty, Reason};
 /// Longest cause kept in a reason, in characters.
 const CAUSE_CHARS_MAX: usize = 96;
 
-/// The reason of an address that nothing is sent to.
+/// The reason of a connection that is not made.
+pub(crate) const CONNECT_FAILED: &str = "connect_failed";
+/// The reason of a url that names an address that nothing is sent to.
 pub(crate) const ADDRESS_NOT_ALLOWED: &str = "address_not_allowed";
 
 /// A request without an answer.
@@ -25,13 +27,11 @@ pub(crate) struct Failure {
     pub(crate) outcome: Certainty,
     /// Whether the server speaks no HTTP/2, so that HTTP/1.1 may be tried.
     pub(crate) is_http1_only: bool,
-    /// Whether the address is one that nothing is sent to, so that another try is of no use.
-    pub(crate) is_not_allowed: bool,
 }
 
 impl Failure {
     fn new(reason: Reason, outcome: Certainty) -> Self {
-        Self { reason, outcome, is_http1_only: false, is_not_allowed: false }
+        Self { reason, outcome, is_http1_only: false }
     }
 
     /// Nothing was sent.
@@ -61,11 +61,6 @@ impl Failure {
     /// The server negotiated HTTP/1.1.
     pub(crate) fn http1_only() -> Self {
         Self { is_http1_only: true, ..Self::unsent("no_http2") }
-    }
-
-    /// Nothing was sent, since nothing may be sent there.
-    pub(crate) fn not_allowed() -> Self {
-        Self { is_not_allowed: true, ..Self::unsent(ADDRESS_NOT_ALLOWED) }
     }
 
     /// It was sent and nothing came back.
@@ -102,17 +97,16 @@ impl Failure {
 impl From<&Unreachable> for Failure {
     fn from(unreachable: &Unreachable) -> Self {
         match unreachable {
-            Unreachable::Unresolved(cause) => Self::unsent_because("connect_failed", cause),
-            Unreachable::NotAllowed => Self::not_allowed(),
+            Unreachable::Unresolved(cause) => Self::unsent_because(CONNECT_FAILED, cause),
+            // As a name that does not resolve: an API key must not learn by addresses that it invents
+            // which names a resolver behind the server knows.
+            Unreachable::NotAllowed => Self::unsent(CONNECT_FAILED),
         }
     }
 }
 
 impl From<Failure> for Answer {
     fn from(failure: Failure) -> Self {
-        if failure.is_not_allowed {
-            return Self::BadMessage { reason: failure.reason };
-        }
         Self::Retry { reason: failure.reason, after: None, outcome: failure.outcome }
     }
 }

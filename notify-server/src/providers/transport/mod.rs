@@ -15,7 +15,7 @@ mod tests;
 mod tls;
 
 pub(crate) use dial::Protocols;
-pub(crate) use failure::{ADDRESS_NOT_ALLOWED, Failure};
+pub(crate) use failure::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Failure};
 pub(crate) use http1::Http1;
 pub(crate) use pool::{Pool, Pools};
 pub(crate) use reply::Reply;

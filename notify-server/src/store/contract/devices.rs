@@ -1,8 +1,8 @@
 //! Devices (B21 to B23, B25).
 
 use notify_core::{
-    DeviceDetails, DisabledReason, Endpoint, IosEnv, Platform, Subscription, Timestamp,
-    WebSubscription,
+    DeviceDetails, DisabledReason, Endpoint, IosEnv, Platform, Subscription, TAG_NAME_CHARS_MAX,
+    TAGS_PER_DEVICE_MAX, Timestamp, WebSubscription,
 };
 
 use super::given::{self, NOW, android, id, ios, registration};
@@ -149,6 +149,38 @@ pub async fn devices_are_listed_in_pages_by_platform_and_tag(store: &dyn Store) 
     assert_eq!(list(None, Some("vip")).await, ["d000", "d002", "phone"]);
     assert_eq!(list(Some(Platform::Android), Some("vip")).await, ["d000", "d002"]);
     assert_eq!(list(None, Some("unheard")).await, Vec::<String>::new());
+}
+
+/// With the most and the longest tags, each character of which takes six bytes of JSON.
+pub async fn a_page_of_devices_ends_by_its_bytes_and_the_next_goes_on(store: &dyn Store) {
+    const DEVICES: usize = 6;
+    const PAGE_BYTES_MAX: usize = 8 * 1_048_576;
+    let app = given::app(store).await;
+    given::devices(store, app, DEVICES).await;
+    for device in 0..DEVICES {
+        let tags = (0..TAGS_PER_DEVICE_MAX).map(|number| {
+            let name = "\u{1}".repeat(TAG_NAME_CHARS_MAX - 4);
+            given::tag(&format!("{name}{number:04}"), true)
+        });
+        let id = id(&format!("d{device:03}"));
+        store.set_tags(app, id, tags.collect(), None).await.unwrap();
+    }
+    for tag in [None, Some(format!("{}0000", "\u{1}".repeat(TAG_NAME_CHARS_MAX - 4)))] {
+        let filter = DeviceFilter { platform: None, tag };
+        let (mut ids, mut pages) = (Vec::new(), 0);
+        let mut page = given::page(1_000);
+        loop {
+            let read = store.list_devices(app, filter.clone(), page).await.unwrap();
+            let bytes = serde_json::to_vec(&read.rows).unwrap().len();
+            assert!(bytes <= PAGE_BYTES_MAX, "{bytes}");
+            ids.extend(read.rows.into_iter().map(|device| device.device_id.to_string()));
+            pages += 1;
+            let Some(cursor) = read.next else { break };
+            page = given::next_page(1_000, Some(cursor));
+        }
+        assert_eq!(ids, ["d000", "d001", "d002", "d003", "d004", "d005"], "each once, in order");
+        assert!(pages > 1, "one page would hold 9 MB");
+    }
 }
 
 pub async fn a_cursor_of_another_listing_is_refused(store: &dyn Store) {

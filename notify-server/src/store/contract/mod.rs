@@ -77,12 +77,14 @@ macro_rules! store_contract {
                 a_token_belongs_to_one_device_whatever_its_platform,
                 a_change_of_platform_keeps_tags_and_creation, devices_of_others_are_unknown,
                 devices_are_listed_in_pages_by_platform_and_tag,
+                a_page_of_devices_ends_by_its_bytes_and_the_next_goes_on,
                 a_cursor_of_another_listing_is_refused,
                 a_subscription_keeps_its_id_or_moves_to_the_one_given,
                 an_id_of_another_platform_is_refused_for_a_subscription,
                 an_erased_device_is_gone_with_its_tags, an_erase_takes_the_id_out_of_stored_requests,
                 an_id_is_never_given_twice;
-            tags: setting_tags_leaves_the_others, a_tag_is_removed_once,
+            tags: setting_tags_leaves_the_others, a_device_has_so_many_tags_and_no_more,
+                a_tag_is_removed_once,
                 tags_are_listed_by_name_with_their_devices, tags_of_others_are_unknown;
             statistics: devices_are_counted_by_platform_and_state,
                 a_period_counts_its_edges_to_the_millisecond, a_change_of_state_moves_the_count,

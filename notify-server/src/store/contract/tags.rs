@@ -1,8 +1,10 @@
 //! Tags (B24).
 
+use notify_core::{TAGS_PER_DEVICE_MAX, Tag};
+
 use super::given::{self, id, tag};
 use super::is_unknown;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 pub async fn setting_tags_leaves_the_others(store: &dyn Store) {
     let app = given::app(store).await;
@@ -14,6 +16,39 @@ pub async fn setting_tags_leaves_the_others(store: &dyn Store) {
     let tags = store.device(app, device).await.unwrap().tags;
     assert_eq!(tags, [tag("news", true), tag("vip", false)]);
     assert!(is_unknown(&store.set_tags(app, id("nobody"), vec![], None).await));
+}
+
+/// Also when requests come at the same time, which together are over the bound.
+pub async fn a_device_has_so_many_tags_and_no_more(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let most = usize::try_from(TAGS_PER_DEVICE_MAX).unwrap();
+    let some = |from: usize, count: usize| -> Vec<Tag> {
+        (from..from + count).map(|number| tag(&format!("t{number:04}"), true)).collect()
+    };
+    let set = |tags: Vec<Tag>| store.set_tags(app, id("d000"), tags, None);
+    let (a, b, c) = tokio::join!(
+        set(some(0, most / 2)),
+        set(some(most / 2, most / 2)),
+        set(some(most, most / 2))
+    );
+    let outcomes = [a, b, c];
+    let refused: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+    assert_eq!(refused.len(), 1, "one of three is over: {refused:?}");
+    let Some(StoreError::Refused(what)) = refused.into_iter().next() else { panic!("refused") };
+    assert_eq!(what.as_slice(), ["tags: must leave the device at most 1000 tags"]);
+    let tags = || async { store.device(app, id("d000")).await.unwrap().tags };
+    let full = tags().await;
+    assert_eq!(full.len(), most, "nothing of what was refused is there");
+    let refused = set(vec![tag("one more", false)]).await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))));
+    // What it has may change, and what it loses makes room.
+    set(vec![tag(&full[0].name, false)]).await.unwrap();
+    store.remove_tag(app, id("d000"), full[0].name.clone()).await.unwrap();
+    set(vec![tag("one more", false)]).await.unwrap();
+    assert_eq!(tags().await.len(), most);
+    // The bound is each device's own.
+    store.set_tags(app, id("d001"), some(0, most), None).await.unwrap();
 }
 
 pub async fn a_tag_is_removed_once(store: &dyn Store) {

@@ -4,14 +4,14 @@ mod erase;
 mod row;
 
 use async_trait::async_trait;
-use notify_core::{App, AppChange, AppId, Key, KeyId, NewApp, Timestamp};
+use notify_core::{API_KEYS_MAX, App, AppChange, AppId, Key, KeyId, NewApp, Timestamp};
 
 pub(in crate::store) use self::erase::resume_erasing;
 pub(super) use self::erase::{erase_notification, erase_pages};
 use self::row::{APP, app_of, insert_admin_key, insert_app, insert_key, key_of};
 use super::SqlStore;
 use super::cursor::{Listing, rows_wanted};
-use super::row::uuid_at;
+use super::row::{count_at, uuid_at};
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{AppAccess, AppNo, AppStore, Change, NewKey, Page, PageRequest, StoreError};
 
@@ -159,6 +159,13 @@ impl AppStore for SqlStore {
     async fn add_key(&self, app: AppId, key: NewKey) -> Result<(), StoreError> {
         self.write(move |tx| {
             let no = app_no(tx, app)?;
+            let keys = tx
+                .prepare_cached("select count(*) from api_keys where app_no = ?1")?
+                .query_row([no.0], |row| count_at(row, 0))?;
+            if keys >= API_KEYS_MAX {
+                let what = format!("an application has at most {API_KEYS_MAX}: revoke one first");
+                return Err(StoreError::refused("keys", &what));
+            }
             insert_key(tx, no, &key)
         })
         .await

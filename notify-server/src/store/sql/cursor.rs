@@ -4,9 +4,12 @@
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
 
 use crate::store::{Page, PageRequest, StoreError};
 
+/// From so many bytes of JSON on a page is full, and the next row begins the next one.
+const PAGE_JSON_BYTES_MAX: u64 = 4 * 1_048_576;
 /// Bytes of the check.
 const CHECK_BYTES: usize = 6;
 
@@ -74,6 +77,60 @@ impl Listing {
         let next = more(&mut rows, page).map(|place| self.write(place.as_bytes()));
         Page { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
     }
+}
+
+/// The rows of a page as they are read, until it is full by their number or by their bytes.
+pub(super) struct Filling<T> {
+    rows: Vec<(i64, T)>,
+    json_bytes: u64,
+    limit: u32,
+    is_full: bool,
+}
+
+impl<T: Serialize> Filling<T> {
+    pub(super) fn new(page: &PageRequest) -> Self {
+        Self { rows: Vec::new(), json_bytes: 0, limit: page.limit, is_full: false }
+    }
+
+    /// How many more rows the page can use: one more than it shows.
+    pub(super) fn wanted(&self) -> i64 {
+        if self.is_full {
+            return 0;
+        }
+        i64::from(self.limit) + 1 - i64::try_from(self.rows.len()).unwrap_or(i64::MAX)
+    }
+
+    /// Adds the next row. One that comes after the page is full begins the next page.
+    pub(super) fn add(&mut self, place: i64, row: T) -> Result<(), StoreError> {
+        if self.json_bytes >= PAGE_JSON_BYTES_MAX {
+            self.limit = u32::try_from(self.rows.len()).unwrap_or(self.limit).min(self.limit);
+            self.is_full = true;
+        }
+        self.json_bytes += json_bytes(&row)?;
+        self.rows.push((place, row));
+        Ok(())
+    }
+
+    pub(super) fn page(self, listing: Listing) -> Page<T> {
+        listing.page(self.rows, &PageRequest { limit: self.limit, cursor: None })
+    }
+}
+
+/// How long a row is as JSON, without writing it anywhere.
+fn json_bytes(row: &impl Serialize) -> Result<u64, StoreError> {
+    struct Counter(u64);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    serde_json::to_writer(&mut counter, row)?;
+    Ok(counter.0)
 }
 
 /// How many rows to read for a page: one more than it shows.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use notify_core::{Feed, FeedCreated, FeedId, FeedStatus, NewFeed, Timestamp};
 
 use super::SqlStore;
-use super::cursor::{Listing, rows_wanted};
+use super::cursor::{Filling, Listing, rows_wanted};
 use super::error::inserted;
 use super::row::{count_at, live_app, unknown_value, uuid_at};
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
@@ -50,7 +50,13 @@ impl FeedStore for SqlStore {
                 )?
                 .query_map([app.0, before, rows_wanted(&page)], feed_of)?
                 .collect::<Result<Vec<_>, _>>()?;
-            Ok(listing.page(rows, &page))
+            let mut filling = Filling::new(&page);
+            for (no, feed) in rows {
+                if filling.wanted() > 0 {
+                    filling.add(no, feed)?;
+                }
+            }
+            Ok(filling.page(listing))
         })
         .await
     }

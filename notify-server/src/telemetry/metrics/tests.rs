@@ -1,6 +1,6 @@
 //! Names, labels and bounds of the metrics.
 
-use notify_core::{Platform, ProviderKind};
+use notify_core::{Platform, ProviderKind, Timestamp};
 
 use super::*;
 use crate::store::{AppNo, DeviceKey, DeviceOutcome, RetryNo, RetryOutcome, RetryStep, Settled};
@@ -30,6 +30,7 @@ fn sample() -> Sample {
         commits: 7,
         servers: 2,
         clock_leap_seconds: 90_000.5,
+        certificate_not_after: Some(Timestamp(1_795_219_200_000)),
     }
 }
 
@@ -93,12 +94,22 @@ fn the_metrics_are_told_under_their_names() {
         "notify_db_commits_total 7",
         "notify_db_up 1",
         "notify_servers 2",
+        "notify_tls_certificate_not_after_seconds{} 1795219200.0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
     assert!(text.contains("notify_build_info{version="));
     let open_metrics = metrics.encode(&sample(), Form::OpenMetrics);
     assert!(open_metrics.ends_with("# EOF\n"));
+}
+
+#[test]
+fn without_tls_there_is_no_end_of_a_certificate() {
+    let metrics = Metrics::default();
+    metrics.encode(&sample(), Form::Prometheus);
+    let without = Sample { certificate_not_after: None, ..sample() };
+    let text = metrics.encode(&without, Form::Prometheus);
+    assert!(!text.contains("\nnotify_tls_certificate_not_after_seconds"), "{text}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::payload::Outgoing;
 use crate::provider_config::{BaseUrl, ProviderConfig};
 use crate::providers::transport::{Failure, Http1, Pools, http2_post};
 use crate::providers::web_push::{Services, VapidTokens, WebPush};
-use crate::providers::{Address, Answer, Prepared, Provider};
+use crate::providers::{Address, Answer, Certainty, Prepared, Provider};
 use crate::sandbox::Browser;
 
 /// Plays a public address.
@@ -184,9 +184,20 @@ impl Fixture {
         self.provider.attempt(&self.prepared, &address).await
     }
 
+    /// A url that names an address inside ends the delivery: there is nothing to try again.
     async fn is_refused(&self, endpoint: &str) {
         let answer = self.attempt(endpoint).await;
-        assert_eq!(answer, not_allowed(), "{endpoint}");
+        let expected = Answer::BadMessage { reason: "address_not_allowed".into() };
+        assert_eq!(answer, expected, "{endpoint}");
+    }
+
+    /// A name that leads inside is tried again, like one that leads nowhere.
+    async fn is_as_unknown(&self, endpoint: &str) {
+        let nowhere = self.attempt("https://nobody.com/").await;
+        assert_eq!(self.attempt(endpoint).await, nowhere, "{endpoint}");
+        let reason = "connect_failed".into();
+        let outcome = Certainty::NotProcessed;
+        assert_eq!(nowhere, Answer::Retry { reason, after: None, outcome });
     }
 
     async fn canaries_are_silent(&self) {
@@ -194,11 +205,6 @@ impl Fixture {
             canary.is_silent().await;
         }
     }
-}
-
-/// Ends the delivery: there is nothing to try again.
-fn not_allowed() -> Answer {
-    Answer::BadMessage { reason: "address_not_allowed".into() }
 }
 
 #[tokio::test]
@@ -234,7 +240,7 @@ async fn no_name_reaches_inside_whatever_it_resolves_to() {
         let name = format!("inside-{number}.com");
         fixture.resolver.answers(&name, set);
         let endpoints = ["", "/a", "/b?c"].map(|path| format!("https://{name}{path}"));
-        join_all(endpoints.iter().map(|endpoint| fixture.is_refused(endpoint))).await;
+        join_all(endpoints.iter().map(|endpoint| fixture.is_as_unknown(endpoint))).await;
     }
     fixture.canaries_are_silent().await;
 }
@@ -264,7 +270,7 @@ async fn a_name_that_is_rebound_is_checked_at_every_connection() {
     let endpoint = format!("https://{CONTROL}/push");
     assert_eq!(fixture.attempt(&endpoint).await, Answer::Delivered { message_id: None });
     for _ in 0..20 {
-        fixture.is_refused(&endpoint).await;
+        fixture.is_as_unknown(&endpoint).await;
     }
     assert_eq!(fixture.control.requests(), 1);
     fixture.canaries_are_silent().await;
@@ -309,11 +315,11 @@ async fn the_connection_itself_is_guarded_whatever_let_the_url_pass() {
             let pool = pools.get_guarded(&base_url, None, &guard);
             let request = || http2_post("https://x/".parse().unwrap(), http::HeaderMap::new());
             let failure = pool.send(request, Bytes::new(), deadline).await.unwrap_err();
-            assert_eq!(failure, Failure::not_allowed(), "{host}");
+            assert_eq!(failure, Failure::unsent("connect_failed"), "{host}");
         }
         let url = format!("https://localhost:{port}/");
         let sent = client.post(&url, http::HeaderMap::new(), Bytes::new(), deadline).await;
-        assert_eq!(sent.unwrap_err(), Failure::not_allowed());
+        assert_eq!(sent.unwrap_err(), Failure::unsent("connect_failed"));
     }
     fixture.canaries_are_silent().await;
 }
@@ -324,7 +330,7 @@ async fn only_so_many_push_services_are_kept() {
     for number in 0..40 {
         let name = format!("service-{number}.com");
         fixture.resolver.answers(&name, &[fixture.canaries[0].address]);
-        fixture.is_refused(&format!("https://{name}/")).await;
+        fixture.is_as_unknown(&format!("https://{name}/")).await;
     }
     assert_eq!(fixture.services.kept(), 8);
     fixture.canaries_are_silent().await;

@@ -2,13 +2,16 @@
 
 use notify_core::{Device, DeviceId, DisabledReason, Platform, Tag, TagType, WebSubscription};
 
-use super::super::cursor::{Listing, rows_wanted};
+use super::super::cursor::{Filling, Listing};
 use super::super::error::broken;
 use super::super::row::live_app;
 use super::row::{DEVICE, DEVICES, DeviceRow, by_id};
 use super::seen::Seen;
 use crate::store::sql::{Connection, params};
 use crate::store::{AppNo, DeviceFilter, DeviceKey, Page, PageRequest, SEQUENCE_MAX, StoreError};
+
+/// Most devices that are read at once for a page, whose fields may be 100 KB each.
+const DEVICES_AT_ONCE: i64 = 64;
 
 /// Reads one device.
 pub(super) fn device(
@@ -39,7 +42,34 @@ pub(super) fn list(
     let begin = DeviceKey::before_first(app, first).0;
     let after = listing.number(page)?.map_or(begin, |place| place.max(begin));
     let last = DeviceKey::new(app, last, SEQUENCE_MAX).0;
-    let rows = match &filter.tag {
+    let mut place = after;
+    let mut filling = Filling::new(page);
+    // A few at a time: a page that is full by its bytes is known before the rest is read.
+    loop {
+        let wanted = filling.wanted().min(DEVICES_AT_ONCE);
+        let rows = rows(connection, app, filter.tag.as_deref(), [place, last, wanted])?;
+        let is_last = i64::try_from(rows.len()).unwrap_or(i64::MAX) < wanted;
+        for row in rows {
+            place = row.key.0;
+            filling.add(place, view(connection, seen, row)?)?;
+            if filling.wanted() <= 0 {
+                return Ok(filling.page(listing));
+            }
+        }
+        if is_last {
+            return Ok(filling.page(listing));
+        }
+    }
+}
+
+/// The devices of a range of keys, the first so many.
+fn rows(
+    connection: &Connection,
+    app: AppNo,
+    tag: Option<&str>,
+    [after, last, wanted]: [i64; 3],
+) -> Result<Vec<DeviceRow>, StoreError> {
+    let rows = match tag {
         None => {
             let sql = format!(
                 "select {DEVICE} from {DEVICES}
@@ -47,7 +77,7 @@ pub(super) fn list(
             );
             connection
                 .prepare_cached(&sql)?
-                .query_map([after, last, rows_wanted(page)], DeviceRow::read)?
+                .query_map([after, last, wanted], DeviceRow::read)?
                 .collect::<Result<Vec<_>, _>>()?
         }
         Some(tag) => {
@@ -59,15 +89,11 @@ pub(super) fn list(
             );
             connection
                 .prepare_cached(&sql)?
-                .query_map(params![after, last, rows_wanted(page), app.0, tag], DeviceRow::read)?
+                .query_map(params![after, last, wanted, app.0, tag], DeviceRow::read)?
                 .collect::<Result<Vec<_>, _>>()?
         }
     };
-    let rows = rows
-        .into_iter()
-        .map(|row| Ok((row.key.0, view(connection, seen, row)?)))
-        .collect::<Result<Vec<_>, StoreError>>()?;
-    Ok(listing.page(rows, page))
+    Ok(rows)
 }
 
 fn view(connection: &Connection, seen: &Seen, row: DeviceRow) -> Result<Device, StoreError> {

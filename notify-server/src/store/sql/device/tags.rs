@@ -1,6 +1,6 @@
 //! Tags of devices (B24). A tag is a row with counters while any device has it.
 
-use notify_core::{DeviceId, Tag, TagSummary, TagType};
+use notify_core::{DeviceId, TAGS_PER_DEVICE_MAX, Tag, TagSummary, TagType};
 
 use super::super::cursor::{Listing, rows_wanted};
 use super::super::error::inserted;
@@ -19,14 +19,28 @@ pub(super) fn set(
 ) -> Result<(), StoreError> {
     live_app(tx, app)?;
     let key = key_by_id(tx, app, id.as_str())?.ok_or(StoreError::NotFound)?;
+    let mut has_more = false;
     for tag in tags {
-        set_one(tx, app, key, tag)?;
+        has_more |= set_one(tx, app, key, tag)?;
+    }
+    // Counted within the transaction: of requests at the same time each sees the tags of those before.
+    if has_more && count(tx, key)? > TAGS_PER_DEVICE_MAX {
+        let what = format!("must leave the device at most {TAGS_PER_DEVICE_MAX} tags");
+        return Err(StoreError::refused("tags", &what));
     }
     tx.changed(Change::DeviceChanged(key));
     Ok(())
 }
 
-fn set_one(tx: &Connection, app: AppNo, key: DeviceKey, tag: &Tag) -> Result<(), StoreError> {
+fn count(tx: &Connection, key: DeviceKey) -> Result<u64, StoreError> {
+    let count = tx
+        .prepare_cached("select count(*) from device_tags where device_key = ?1")?
+        .query_row([key.0], |row| count_at(row, 0))?;
+    Ok(count)
+}
+
+/// Whether the device did not have the tag before.
+fn set_one(tx: &Connection, app: AppNo, key: DeviceKey, tag: &Tag) -> Result<bool, StoreError> {
     let no = match tag_no(tx, app, &tag.name)? {
         Some(no) => no,
         None => inserted(
@@ -36,7 +50,7 @@ fn set_one(tx: &Connection, app: AppNo, key: DeviceKey, tag: &Tag) -> Result<(),
     };
     let before = value(tx, no, key)?;
     if before == Some(tag.value) {
-        return Ok(());
+        return Ok(false);
     }
     tx.prepare_cached(
         "insert into device_tags (tag_no, device_key, value) values (?1, ?2, ?3)
@@ -49,7 +63,7 @@ fn set_one(tx: &Connection, app: AppNo, key: DeviceKey, tag: &Tag) -> Result<(),
         "update tags set holders = holders + ?2, devices = devices + ?3 where no = ?1",
     )?
     .execute([no, holders, devices])?;
-    Ok(())
+    Ok(before.is_none())
 }
 
 /// Removes a tag of a device.

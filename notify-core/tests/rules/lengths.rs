@@ -1,0 +1,173 @@
+//! Every text of every request has a bound; a request that was accepted before a bound came is read.
+
+use notify_core::{
+    CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook, ListDevices,
+    Query, RegisterDevice, ReportEvents, ReportNotification, Request, SetTags, SetWebAccess,
+    Subscribe, TAG_NAME_CHARS_MAX, TEXT_CHARS_MAX, Template,
+};
+use serde_json::{Value, json};
+
+use crate::support::{NOW, errors_of};
+
+/// Objects that are the caller's own (B1): the body's limit is theirs.
+const FREE: [&str; 4] = ["custom_json_value", "android_json", "ios_json", "data.data"];
+
+/// The texts of a body: where each is as a pointer, and as errors name it.
+fn texts(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::String(_) => found.push((pointer.to_owned(), path.to_owned())),
+        Value::Array(list) => {
+            for (index, one) in list.iter().enumerate() {
+                texts(one, &format!("{pointer}/{index}"), &format!("{path}[{index}]"), found);
+            }
+        }
+        Value::Object(object) => {
+            for (name, one) in object {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                if !FREE.iter().any(|free| path.ends_with(free)) {
+                    texts(one, &format!("{pointer}/{name}"), &path, found);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Checks that no text of a body may be longer than any bound; how many there are.
+fn bounded<R: Request>(base: &Value) -> usize {
+    assert_eq!(errors_of::<R>(&base.to_string()), [""; 0], "{base}");
+    let mut found = Vec::new();
+    texts(base, "", "", &mut found);
+    for (pointer, path) in &found {
+        let mut body = base.clone();
+        let text = body.pointer_mut(pointer).unwrap();
+        let beginning = text.as_str().unwrap().to_owned();
+        // A number stays one with zeros before it, a url with more of its path.
+        let more = if beginning.parse::<i64>().is_ok() { "0" } else { "a" };
+        let more = more.repeat(TEXT_CHARS_MAX + 1 - beginning.len());
+        let long = if more.starts_with('0') { more + &beginning } else { beginning + &more };
+        *text = Value::String(long);
+        let errors = errors_of::<R>(&body.to_string());
+        let is_named = errors.iter().any(|error| error.starts_with(&format!("{path}: ")));
+        assert!(is_named, "{path}: {errors:?}");
+        assert!(errors.iter().all(|error| error.len() < 1_024), "{path} is quoted");
+    }
+    found.len()
+}
+
+fn message() -> Value {
+    json!({
+        "text": "t", "platforms": ["ios"], "tags": ["vip"], "url": "a://b",
+        "image_url": "https://a.example/i.png", "campaign_id": "default",
+        "custom_json_key": "k", "custom_json_value": {"a": "b"},
+        "android_settings": {"title": "t", "sound": "s"},
+        "ios_settings": {"badge": 1, "sound": "s"},
+        "web_push_settings": {"actions": [{"title": "t", "icon": "https://a.example/i.png",
+            "action": "a", "url": "a://b"}]},
+        "social_messenger_settings": {"view_button": "v"},
+        "send_at_local": "2026-01-02T10:00", "priority": "high", "collapse_key": "c",
+    })
+}
+
+fn poll() -> Value {
+    json!({"text": "?", "layout_id": "poll_text_wide_image", "image_url": "https://a.example/i.png",
+        "answers": [{"text": "a", "image_url": "https://a.example/i.png"},
+            {"text": "b", "image_url": "https://a.example/i.png"}]})
+}
+
+fn button(data: Value) -> Value {
+    json!({"type": "action_button", "position": 1, "data": data})
+}
+
+fn template(features: &[Value]) -> Value {
+    json!({"name": "n", "layout_id": "content_with_two",
+        "strings": [{"name": "share_prefix", "translations": {"def": "d"}}],
+        "settings": {}, "features": features})
+}
+
+#[test]
+fn every_text_of_a_notification_has_a_bound() {
+    assert_eq!(bounded::<CreateNotification>(&message()), 18);
+    let devices = json!({"text": "t", "android_device_ids": ["a"], "ios_device_ids": ["b"]});
+    assert_eq!(bounded::<CreateNotification>(&devices), 3);
+    let report = json!({"id": "own", "platforms": ["ios"], "poll": poll()});
+    assert_eq!(bounded::<ReportNotification>(&report), 9);
+}
+
+#[test]
+fn every_text_of_a_campaign_and_a_feed_has_a_bound() {
+    let calendar = json!({"type": "cal", "start_date": 1, "end_date": 2, "description": "d",
+        "title": "t", "data": {"a": "b"}});
+    let custom = json!({"type": "custom", "title": "t", "icon": "i",
+        "icon_url": "https://a.example/i.png", "url": "a://b"});
+    let feed = json!({"type": "content_feed", "position": 1,
+        "data": {"feeds": [{"url": "https://a.example/f", "name": "n"}]}});
+    let widget = json!({"type": "external_content", "position": 1,
+        "data": {"type": "ob_sdk", "ob_widget_id": "w"}});
+    let article = json!({"url": "https://a.example", "title": "t",
+        "thumb_url": "https://a.example/i.png"});
+    let articles = json!({"type": "custom_feed", "position": 1,
+        "data": {"articles": [article, article]}});
+    for features in
+        [vec![button(calendar)], vec![button(custom)], vec![feed], vec![widget], vec![articles]]
+    {
+        assert!(bounded::<Template>(&template(&features)) >= 6);
+    }
+    assert_eq!(bounded::<CreateFeed>(&json!({"url": "https://a.example/f", "name": "n"})), 2);
+    assert_eq!(bounded::<CheckFeed>(&json!({"url": "https://a.example/f"})), 1);
+}
+
+#[test]
+fn every_text_of_a_device_has_a_bound() {
+    let device = json!({"device_id": "d", "platform": "ios", "sdk_type": "ios_push",
+        "android_id": "a", "push_token": "t", "ad_id": "a", "imei": "i", "sdk_version": "1",
+        "app_version": "1", "os_version": "1", "store_identifier": "s", "timezone": "GMT+01:00",
+        "country": "c", "utc_offset": "60", "language": "l", "device_description": "d",
+        "ios_env": "sandbox"});
+    assert_eq!(bounded::<RegisterDevice>(&device), 17);
+    let person = json!({"platform": "chatapp", "recipient_id": "1", "device_id": "d",
+        "language": "l", "timezone": "GMT", "utc_offset": "0"});
+    assert_eq!(bounded::<Subscribe>(&person), 6);
+    let tag = json!({"name": "n", "type": "bool", "value": true});
+    assert_eq!(bounded::<SetTags>(&json!({"tags": [tag]})), 2);
+}
+
+#[test]
+fn every_text_of_an_administrator_and_of_webhooks_has_a_bound() {
+    assert_eq!(bounded::<CreateApp>(&json!({"name": "n", "language": "de"})), 2);
+    assert_eq!(bounded::<CreateKey>(&json!({"name": "n"})), 1);
+    let access = json!({"allowed_origins": ["https://a.example"], "allowed_tags": ["t"],
+        "push_services": ["a.example"]});
+    assert_eq!(bounded::<SetWebAccess>(&access), 3);
+    let webhook = json!({"url": "https://a.example/h", "events": ["poll.answered"],
+        "description": "d"});
+    assert_eq!(bounded::<CreateWebhook>(&webhook), 3);
+    let event = json!({"type": "opened", "notification_id": "n", "device_id": "d", "at": 1});
+    assert_eq!(bounded::<ReportEvents>(&json!({"events": [event]})), 3);
+}
+
+#[test]
+fn a_tag_that_narrows_is_at_most_as_long_as_a_tag_of_a_device() {
+    let longest = "ä".repeat(TAG_NAME_CHARS_MAX);
+    let body = |tag: &str| json!({"text": "t", "platforms": ["ios"], "tags": [tag]}).to_string();
+    assert_eq!(errors_of::<CreateNotification>(&body(&longest)), [""; 0]);
+    let over = ["tags[0]: must be at most 255 characters"];
+    assert_eq!(errors_of::<CreateNotification>(&body(&format!("{longest}a"))), over);
+    let listed = |tag: String| ListDevices::parse(&[("tag".to_owned(), tag)], NOW);
+    assert!(listed(longest.clone()).is_ok());
+    let refused = listed(longest + "a").unwrap_err();
+    assert_eq!(refused.as_slice(), ["tag: must be at most 255 characters"]);
+}
+
+#[test]
+fn a_request_that_was_accepted_under_wider_bounds_is_still_read() {
+    let tag = "a".repeat(900_000);
+    let body = json!({"text": "t".repeat(70_000), "platforms": ["ios"], "tags": [tag]}).to_string();
+    assert_eq!(errors_of::<CreateNotification>(&body).len(), 2);
+    let read = CreateNotification::parse_accepted(body.as_bytes(), NOW).unwrap();
+    assert_eq!(read.audience.tag.as_deref(), Some(&*tag));
+    // Everything else is as strict as ever.
+    for broken in [r#"{"text":"t"}"#, r#"{"text":"","platforms":["ios"]}"#, "{"] {
+        assert!(CreateNotification::parse_accepted(broken.as_bytes(), NOW).is_err(), "{broken}");
+    }
+}
