@@ -28,6 +28,8 @@ mod poll;
 mod query;
 mod request;
 mod rules;
+#[cfg(feature = "openapi")]
+pub mod schema;
 mod statistics;
 mod tag;
 mod text;
@@ -49,7 +51,7 @@ pub use notification::*;
 pub use page::*;
 pub use platform::*;
 pub use poll::*;
-pub use query::NoQuery;
+pub use query::{NoQuery, Parameter, ParameterForm};
 pub use request::*;
 pub use rules::URL_CHARS_MAX;
 pub use statistics::*;
