@@ -34,7 +34,8 @@ if ! command -v firefox >/dev/null; then
   apt-get update -q && apt-get install -qy --no-install-recommends firefox-esr
 fi
 
-# The files that run Notify: systemd reads its unit, Python brings the other linters.
+# The files that run Notify: systemd reads its unit, Python brings the other linters and what tests the
+# API against its description.
 if ! command -v systemd-analyze >/dev/null || ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
   step "install systemd and python3-venv"
   apt-get update -q && apt-get install -qy --no-install-recommends systemd python3-venv
@@ -93,6 +94,10 @@ look_at_lints
 step "crash tests on PostgreSQL"
 NOTIFY_TEST_BACKEND=postgres NOTIFY_CRASH_RUNS=5 cargo test --workspace --all-features \
   --test crash -- --test-threads=6 points kills_at
+
+look_at_lints
+step "the API against its own description"
+./scripts/fuzz-api.sh
 
 step "examples"
 for example in examples/src/bin/*.rs; do

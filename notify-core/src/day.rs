@@ -2,7 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Query, Timestamp, Violations, path::path, query::Parameters, statistics::take_date};
+use crate::{
+    Parameter, Query, Timestamp, Violations,
+    path::path,
+    query::Parameters,
+    statistics::{PERIOD, take_date},
+};
 
 /// Most days of one answer: a leap year.
 pub const STATISTICS_DAYS_MAX: i64 = 366;
@@ -117,15 +122,12 @@ pub struct NotificationDay {
 
 impl Query for NotificationStatisticsQuery {
     type Valid = DayPeriod;
+    const PARAMETERS: &'static [Parameter] = &PERIOD;
 
     fn parse(parameters: &[(String, String)], now: Timestamp) -> Result<DayPeriod, Violations> {
-        let mut parameters = Parameters::new(parameters);
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let from = take_date(&mut parameters, "date_from");
-        let to = match parameters.text("date_to") {
-            Some("now") => None,
-            _ => take_date(&mut parameters, "date_to"),
-        };
-        let to = to.unwrap_or(now);
+        let to = take_date(&mut parameters, "date_to").unwrap_or(now);
         let (first, last) = (from.map(Day::of), Day::of(to));
         if from.is_some_and(|from| from > to) {
             parameters.findings.broken(&path("date_from"), "must not be after date_to");

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     CampaignButton, CampaignCustomFeed, CampaignExternalContent, CampaignFeature,
     CampaignFeatureData, CampaignId, CampaignLayout, CampaignSettings, CampaignTemplate,
-    FeatureKind, FeedRef, Query, Timestamp, Violations, WireFeature, query::Parameters,
+    FeatureKind, FeedRef, Parameter, ParameterForm, Query, Timestamp, Violations, WireFeature,
+    query::Parameters,
 };
 
 /// Answer of `GET /v1/enrichments/:campaign_id` (B31).
@@ -94,9 +95,13 @@ pub struct EnrichmentQuery {
 
 impl Query for EnrichmentQuery {
     type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new("notification_id", ParameterForm::Id, "The notification that is shown"),
+        Parameter::new("device_id", ParameterForm::Id, "The device that shows it"),
+    ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
-        let mut parameters = Parameters::new(parameters);
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let query = Self {
             notification_id: parameters.id("notification_id").map(str::to_owned),
             device_id: parameters.id("device_id").map(str::to_owned),

@@ -18,7 +18,6 @@ pub const EVENTS_PER_REQUEST_MAX: usize = 1_000;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportEvents {
     /// 1 to 1,000 events.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 1000))]
     pub events: Vec<ReportEvent>,
 }
 

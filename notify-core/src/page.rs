@@ -1,11 +1,19 @@
 //! Paging of listings (B10): page sizes, and cursors, which only the server can read.
 
-use crate::{Query, Timestamp, Violations, query::Parameters};
+use crate::{Parameter, ParameterForm, Query, Timestamp, Violations, query::Parameters};
 
 /// Page size of a listing when none is asked for (spec 8).
 pub const LIMIT_DEFAULT: u32 = 50;
 /// Largest page of a listing (B10).
 pub const LIMIT_MAX: u32 = 1_000;
+
+pub(crate) const LIMIT: Parameter = Parameter::new(
+    "limit",
+    ParameterForm::Whole { min: 1, max: LIMIT_MAX as u64, or: None },
+    "Page size; 50 when absent",
+);
+pub(crate) const CURSOR: Parameter =
+    Parameter::new("cursor", ParameterForm::Text, "The `next_cursor` of the page before");
 
 /// Query of a listing that pages with a cursor (B10).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,15 +32,16 @@ impl PageQuery {
 
 impl Query for PageQuery {
     type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[LIMIT, CURSOR];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
-        let mut parameters = Parameters::new(parameters);
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let page = Self::take(&mut parameters);
         parameters.finish(Some(page))
     }
 }
 
 pub(crate) fn take_limit(parameters: &mut Parameters<'_>) -> Option<u32> {
-    let limit = parameters.whole("limit", 1, u64::from(LIMIT_MAX));
+    let limit = parameters.whole("limit");
     limit.and_then(|limit| u32::try_from(limit).ok())
 }

@@ -1,6 +1,53 @@
-//! Reads the query of an endpoint: each parameter at most once, none that is not known (B1).
+//! Reads the query of an endpoint: each parameter at most once, none that is not known (B1). What a
+//! parameter may hold is declared once; the reader and the API's description both go by it.
 
 use crate::{Query, Timestamp, Violations, path::path, rules::NUL_REFUSED, violations::Findings};
+
+/// A query parameter of an endpoint.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means, for readers of the API's description.
+    pub about: &'static str,
+    /// What it may hold.
+    pub form: ParameterForm,
+}
+
+/// What a query parameter may hold. Empty equals absent (B1), but for ids.
+#[derive(Debug, Clone, Copy)]
+pub enum ParameterForm {
+    /// Any text.
+    Text,
+    /// An id, which must not be empty.
+    Id,
+    /// A whole number within both bounds, or the other word where there is one.
+    Whole {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+        /// A word that is allowed too.
+        or: Option<&'static str>,
+    },
+    /// One of these words.
+    Word(fn() -> Vec<&'static str>),
+    /// Some of these words, with commas between.
+    Words {
+        /// The words.
+        of: fn() -> Vec<&'static str>,
+        /// Most words of one list.
+        max: usize,
+    },
+}
+
+impl Parameter {
+    /// A parameter.
+    #[must_use]
+    pub const fn new(name: &'static str, form: ParameterForm, about: &'static str) -> Self {
+        Self { name, about, form }
+    }
+}
 
 /// The query of an endpoint that takes no parameters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -8,26 +55,31 @@ pub struct NoQuery;
 
 impl Query for NoQuery {
     type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
-        Parameters::new(parameters).finish(Some(Self))
+        Parameters::new(parameters, Self::PARAMETERS).finish(Some(Self))
     }
 }
 
-/// Parameters that are taken by name; what is left over is unknown.
+/// Parameters that are taken by name; what is not declared is unknown.
 pub(crate) struct Parameters<'q> {
     given: &'q [(String, String)],
-    known: Vec<&'static str>,
+    declared: &'static [Parameter],
     pub(crate) findings: Findings,
 }
 
 impl<'q> Parameters<'q> {
-    pub(crate) fn new(given: &'q [(String, String)]) -> Self {
-        Self { given, known: Vec::new(), findings: Findings::default() }
+    pub(crate) fn new(given: &'q [(String, String)], declared: &'static [Parameter]) -> Self {
+        Self { given, declared, findings: Findings::default() }
+    }
+
+    fn form(&self, name: &'static str) -> ParameterForm {
+        let declared = self.declared.iter().find(|parameter| parameter.name == name);
+        declared.expect("a query takes parameters that it declares").form
     }
 
     fn take(&mut self, name: &'static str) -> Option<&'q str> {
-        self.known.push(name);
         let mut values = self.given.iter().filter(|(given, _)| given == name);
         let (_, value) = values.next()?;
         if values.next().is_some() {
@@ -54,9 +106,12 @@ impl<'q> Parameters<'q> {
         Some(value)
     }
 
-    /// A whole number within `min` and `max`.
-    pub(crate) fn whole(&mut self, name: &'static str, min: u64, max: u64) -> Option<u64> {
-        let value = self.text(name)?;
+    /// A whole number within its bounds; absent where the other word stands.
+    pub(crate) fn whole(&mut self, name: &'static str) -> Option<u64> {
+        let ParameterForm::Whole { min, max, or } = self.form(name) else {
+            unreachable!("{name} is declared as a whole number")
+        };
+        let value = self.text(name).filter(|value| or != Some(*value))?;
         let is_whole = value.bytes().all(|byte| byte.is_ascii_digit());
         let number = is_whole.then(|| value.parse().unwrap_or(u64::MAX));
         let number = number.filter(|number| (min..=max).contains(number));
@@ -67,11 +122,12 @@ impl<'q> Parameters<'q> {
         number
     }
 
-    /// Notes the parameters that nobody asked for.
+    /// Notes the parameters that are not declared.
     pub(crate) fn finish<T>(mut self, valid: Option<T>) -> Result<T, Violations> {
+        let known: Vec<&str> = self.declared.iter().map(|parameter| parameter.name).collect();
         for (name, _) in self.given {
-            if !self.known.contains(&name.as_str()) {
-                self.findings.unknown(&path(name), "parameter", name, &self.known);
+            if !known.contains(&name.as_str()) {
+                self.findings.unknown(&path(name), "parameter", name, &known);
             }
         }
         self.findings.into_result(valid)

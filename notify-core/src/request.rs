@@ -1,7 +1,7 @@
 //! The way from bytes to a request model to its validated form.
 
 use crate::{
-    Timestamp, Violations,
+    Parameter, Timestamp, Violations,
     json::{Body, Object, read_body},
     violations::Findings,
 };
@@ -15,6 +15,9 @@ use crate::{
 pub trait Request: Sized {
     /// What is left after every rule held.
     type Valid;
+
+    /// Whether the endpoint needs a body; an empty one is an error then (B5).
+    const NEEDS_BODY: bool;
 
     /// Reads a body strictly (B1): JSON, types, known fields.
     ///
@@ -39,6 +42,9 @@ pub trait Request: Sized {
 pub trait Query: Sized {
     /// What is left after every rule held.
     type Valid;
+
+    /// Every parameter that there is.
+    const PARAMETERS: &'static [Parameter];
 
     /// Reads percent-decoded names and values.
     ///
@@ -100,6 +106,7 @@ macro_rules! request {
     ($model:ty => $valid:ty, $body:expr, $read:path, $check:path) => {
         impl crate::Request for $model {
             type Valid = $valid;
+            const NEEDS_BODY: bool = matches!($body, crate::json::Body::Required);
 
             fn from_json(body: &[u8]) -> Result<Self, crate::Violations> {
                 crate::request::from_json(body, $body, $read)

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::TIMESTAMP_MS_MAX;
-use crate::{Platform, Query, Timestamp, Violations, path::path, query::Parameters};
+use crate::{
+    Parameter, ParameterForm, Platform, Query, Timestamp, Violations, path::path, query::Parameters,
+};
 
 /// Query of `GET /v1/statistics/devices` (spec 4.5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,16 +63,28 @@ pub struct PlatformStatistics {
     pub disabled_percentage: f64,
 }
 
+/// Parameters of a period.
+pub(crate) const PERIOD: [Parameter; 2] = [
+    Parameter::new(
+        "date_from",
+        ParameterForm::Whole { min: 0, max: TIMESTAMP_MS_MAX.unsigned_abs(), or: None },
+        "Start of the period, unix ms; the beginning when absent",
+    ),
+    Parameter::new(
+        "date_to",
+        ParameterForm::Whole { min: 0, max: TIMESTAMP_MS_MAX.unsigned_abs(), or: Some("now") },
+        "End of the period, unix ms or `now`; `now` when absent",
+    ),
+];
+
 impl Query for DeviceStatisticsQuery {
     type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &PERIOD;
 
     fn parse(parameters: &[(String, String)], now: Timestamp) -> Result<Self, Violations> {
-        let mut parameters = Parameters::new(parameters);
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let date_from = take_date(&mut parameters, "date_from");
-        let date_to = match parameters.text("date_to") {
-            Some("now") => None,
-            _ => take_date(&mut parameters, "date_to"),
-        };
+        let date_to = take_date(&mut parameters, "date_to");
         if date_from.is_some_and(|from| from > date_to.unwrap_or(now)) {
             parameters.findings.broken(&path("date_from"), "must not be after date_to");
         }
@@ -79,7 +93,7 @@ impl Query for DeviceStatisticsQuery {
 }
 
 pub(crate) fn take_date(parameters: &mut Parameters<'_>, name: &'static str) -> Option<Timestamp> {
-    let ms = parameters.whole(name, 0, TIMESTAMP_MS_MAX.unsigned_abs())?;
+    let ms = parameters.whole(name)?;
     i64::try_from(ms).ok().map(Timestamp)
 }
 

@@ -3,8 +3,9 @@
 use clap::Args;
 use notify_client::{
     Streamed,
-    notify_core::{StreamQuery, WebhookEvent, WebhookEventType},
+    notify_core::{StreamQuery, WebhookEventType},
 };
+use serde_json::Value;
 
 use crate::{failure::Failure, output, session::Session};
 
@@ -41,7 +42,13 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
         let Some(shown) = shown else { return Ok(()) };
         match shown? {
             Streamed::Event { cursor, event } => {
-                session.out.line(&line(&cursor, &event, json))?;
+                let value = serde_json::to_value(&event)
+                    .expect("our models have string keys and finite numbers");
+                if json {
+                    session.out.json_line(&with_cursor(value, &cursor))?;
+                } else {
+                    session.out.line(&line(&value, event.data.kind(), &cursor))?;
+                }
             }
             Streamed::Reset => output::talk("events in between are not kept any more"),
             _ => {}
@@ -49,13 +56,12 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
     }
 }
 
-fn line(cursor: &str, event: &WebhookEvent, json: bool) -> String {
-    let mut value =
-        serde_json::to_value(event).expect("our models have string keys and finite numbers");
-    if json {
-        value["cursor"] = cursor.into();
-        return value.to_string();
-    }
-    let timestamp = value["timestamp"].as_str().unwrap_or_default();
-    format!("{timestamp}  {}  {}  {cursor}", event.data.kind(), value["data"])
+fn with_cursor(mut event: Value, cursor: &str) -> Value {
+    event["cursor"] = cursor.into();
+    event
+}
+
+fn line(event: &Value, kind: &str, cursor: &str) -> String {
+    let timestamp = event["timestamp"].as_str().unwrap_or_default();
+    format!("{timestamp}  {kind}  {}  {cursor}", event["data"])
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use notify_client::notify_core::{is_unprintable, joins};
 use serde_json::Value;
 
 /// How a column reads.
@@ -192,15 +193,35 @@ pub(crate) fn unguarded(text: &str) -> &str {
     }
 }
 
-/// A text without what would move the cursor or change colours: it may come from anyone.
+/// A text without what would move the cursor, change colours or hide how it reads: it may come from
+/// anyone.
 pub(crate) fn printable(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+/// The same where the lines of a text stay lines.
+pub(super) fn printable_lines(text: &str) -> String {
+    escaped(text, |character| character == '\n')
+}
+
+/// Escapes what is unprintable, but for what `is_kept` and joiners that belong to what they join.
+fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
+    const JOINERS: [char; 2] = ['\u{200c}', '\u{200d}'];
     let mut clean = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
+    let mut before = None;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let after = characters.peek().copied();
+        let is_joining = JOINERS.contains(&character)
+            && before.zip(after).is_some_and(|(before, after)| joins(before, after));
+        if !is_unprintable(character) || is_kept(character) || is_joining {
+            clean.push(character);
+        } else if character.is_ascii_control() {
             clean.extend(character.escape_default());
         } else {
-            clean.push(character);
+            clean.extend(character.escape_unicode());
         }
+        before = Some(character);
     }
     clean
 }
@@ -226,6 +247,32 @@ mod tests {
             assert_eq!(unguarded(harmless), harmless);
         }
         assert_eq!(exported(Some(&json!(-5))), "-5");
+    }
+
+    #[test]
+    fn what_steers_a_terminal_or_is_not_seen_is_escaped() {
+        for (text, shown) in [
+            ("plain, é, 漢字, 👍", "plain, é, 漢字, 👍"),
+            ("\u{1b}[2J\u{7}", "\\u{1b}[2J\\u{7}"),
+            ("\u{9b}2J", "\\u{9b}2J"),
+            ("a\r\tb\0", "a\\r\\tb\\u{0}"),
+            ("\u{202e}gpj.exe", "\\u{202e}gpj.exe"),
+            ("\u{2066}a\u{2069}", "\\u{2066}a\\u{2069}"),
+            ("a\u{200b}b\u{2060}\u{feff}", "a\\u{200b}b\\u{2060}\\u{feff}"),
+            ("\u{61c}\u{200e}\u{200f}", "\\u{61c}\\u{200e}\\u{200f}"),
+            ("\u{2028}\u{ad}\u{e0041}", "\\u{2028}\\u{ad}\\u{e0041}"),
+            // Joiners stay where they join: a family, Persian, Hindi.
+            ("👩\u{200d}👧", "👩\u{200d}👧"),
+            ("❤\u{fe0f}\u{200d}🔥", "❤\u{fe0f}\u{200d}🔥"),
+            ("می\u{200c}خواهم", "می\u{200c}خواهم"),
+            ("क\u{94d}\u{200d}ष", "क\u{94d}\u{200d}ष"),
+            // Elsewhere they make two texts look alike.
+            ("pay\u{200d}pal", "pay\\u{200d}pal"),
+            ("\u{200d}👧\u{200c}", "\\u{200d}👧\\u{200c}"),
+        ] {
+            assert_eq!(printable(text), shown, "{text:?}");
+        }
+        assert_eq!(printable_lines("a\nb\u{1b}"), "a\nb\\u{1b}");
     }
 
     #[test]

@@ -5,16 +5,18 @@ mod chart;
 mod rows;
 pub(crate) mod view;
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
-use notify_client::notify_core::Success;
+use notify_client::notify_core::{Success, printable_json};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
 pub(crate) use cell::{day, guarded, unguarded};
 pub(crate) use chart::Bar;
+use rows::RowsForm;
 pub(crate) use rows::{Rows, csv_writer};
 use view::View;
 
@@ -34,15 +36,19 @@ pub(crate) struct Output {
     format: Format,
     /// The form that was asked for, if one was.
     asked: Option<Format>,
+    /// Whether it goes to a terminal, which acts on control characters.
+    is_terminal: bool,
     out: Box<dyn Write>,
 }
 
 impl Output {
     /// Standard output, in the form asked for or the one that suits who reads it.
     pub(crate) fn stdout(format: Option<Format>) -> Self {
-        let suited = if io::stdout().is_terminal() { Format::Table } else { Format::Json };
-        let out = Box::new(io::BufWriter::new(anstream::stdout().lock()));
-        Self { format: format.unwrap_or(suited), asked: format, out }
+        let is_terminal = io::stdout().is_terminal();
+        let suited = if is_terminal { Format::Table } else { Format::Json };
+        // Nothing in between: to a file or a pipe every byte stays as it is.
+        let out = Box::new(io::BufWriter::new(io::stdout().lock()));
+        Self { format: format.unwrap_or(suited), asked: format, is_terminal, out }
     }
 
     /// Whether JSON was asked for, whoever reads it.
@@ -111,7 +117,8 @@ impl Output {
 
     /// Shows records one by one, however many there are.
     pub(crate) fn rows<'a>(&'a mut self, view: &'a View) -> Result<Rows<'a>, Failure> {
-        Rows::begin(&mut *self.out, self.format, view)
+        let form = RowsForm { format: self.format, is_terminal: self.is_terminal };
+        Rows::begin(&mut *self.out, form, view)
     }
 
     /// Shows that it is done.
@@ -134,13 +141,24 @@ impl Output {
     }
 
     fn json<T: Serialize>(&mut self, answer: &T) -> Result<(), Failure> {
-        serde_json::to_writer_pretty(&mut self.out, answer).map_err(io::Error::from)?;
-        Ok(writeln!(self.out)?)
+        let json = serde_json::to_string_pretty(answer).map_err(io::Error::from)?;
+        Ok(writeln!(self.out, "{}", json_for(&json, self.is_terminal))?)
+    }
+
+    /// Shows a line of JSON at once, for who follows along.
+    pub(crate) fn json_line(&mut self, line: &Value) -> Result<(), Failure> {
+        writeln!(self.out, "{}", json_for(&line.to_string(), self.is_terminal))?;
+        Ok(self.out.flush()?)
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
     }
+}
+
+/// JSON as it is, or for a terminal, which must show what it holds and not act on it.
+fn json_for(json: &str, is_terminal: bool) -> Cow<'_, str> {
+    if is_terminal { printable_json(json).into() } else { json.into() }
 }
 
 fn value<T: Serialize>(answer: &T) -> Value {

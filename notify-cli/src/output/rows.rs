@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::{
     Format,
-    cell::{Kind, exported, shown},
-    value,
+    cell::{Kind, exported, printable_lines, shown},
+    json_for, value,
     view::{Column, View},
 };
 use crate::failure::Failure;
@@ -32,28 +32,37 @@ pub(crate) struct Rows<'a> {
     to: To<'a>,
 }
 
+/// The form of rows, and where they go.
+#[derive(Clone, Copy)]
+pub(super) struct RowsForm {
+    pub(super) format: Format,
+    /// Whether they go to a terminal, which acts on control characters.
+    pub(super) is_terminal: bool,
+}
+
 enum To<'a> {
     Table { out: &'a mut dyn Write, rows: Vec<Vec<String>>, shown: bool },
-    Json { out: &'a mut dyn Write, any: bool },
-    Csv(Box<csv::Writer<&'a mut dyn Write>>),
+    Json { out: &'a mut dyn Write, any: bool, is_terminal: bool },
+    Csv { csv: Box<csv::Writer<&'a mut dyn Write>>, is_terminal: bool },
 }
 
 impl<'a> Rows<'a> {
     pub(super) fn begin(
         out: &'a mut dyn Write,
-        format: Format,
+        form: RowsForm,
         view: &'a View,
     ) -> Result<Self, Failure> {
+        let RowsForm { format, is_terminal } = form;
         let to = match format {
             Format::Table => To::Table { out, rows: Vec::new(), shown: false },
             Format::Json => {
                 write!(out, "[")?;
-                To::Json { out, any: false }
+                To::Json { out, any: false, is_terminal }
             }
             Format::Csv => {
                 let mut csv = csv_writer(out);
                 csv.write_record(view.export.iter().map(|column| column.name)).map_err(io)?;
-                To::Csv(Box::new(csv))
+                To::Csv { csv: Box::new(csv), is_terminal }
             }
         };
         Ok(Self { view, to })
@@ -61,10 +70,12 @@ impl<'a> Rows<'a> {
 
     /// Shows a record.
     pub(crate) fn push<T: Serialize>(&mut self, record: &T) -> Result<(), Failure> {
-        if let To::Json { out, any } = &mut self.to {
-            write!(out, "{}", if *any { ",\n" } else { "\n" })?;
+        if let To::Json { out, any, is_terminal } = &mut self.to {
+            let json = serde_json::to_string(record).map_err(io::Error::from)?;
+            let json = json_for(&json, *is_terminal);
+            write!(out, "{}{json}", if *any { ",\n" } else { "\n" })?;
             *any = true;
-            return Ok(serde_json::to_writer(&mut *out, record).map_err(io::Error::from)?);
+            return Ok(());
         }
         self.push_value(&value(record))
     }
@@ -72,9 +83,12 @@ impl<'a> Rows<'a> {
     pub(super) fn push_value(&mut self, record: &Value) -> Result<(), Failure> {
         match &mut self.to {
             To::Json { .. } => return self.push(record),
-            To::Csv(csv) => {
+            To::Csv { csv, is_terminal } => {
                 let cells = self.view.export.iter();
-                let cells = cells.map(|column| exported(record.pointer(column.pointer)));
+                let cells = cells.map(|column| {
+                    let cell = exported(record.pointer(column.pointer));
+                    if *is_terminal { printable_lines(&cell) } else { cell }
+                });
                 csv.write_record(cells).map_err(io)?;
             }
             To::Table { out, rows, shown: any } => {
@@ -93,8 +107,8 @@ impl<'a> Rows<'a> {
     /// Shows what is left.
     pub(crate) fn end(self) -> Result<(), Failure> {
         match self.to {
-            To::Json { out, any } => writeln!(out, "{}]", if any { "\n" } else { "" })?,
-            To::Csv(mut csv) => csv.flush()?,
+            To::Json { out, any, .. } => writeln!(out, "{}]", if any { "\n" } else { "" })?,
+            To::Csv { mut csv, .. } => csv.flush()?,
             To::Table { out, rows, shown } => {
                 if !rows.is_empty() || !shown {
                     writeln!(out, "{}", table(self.view, rows))?;

@@ -17,6 +17,7 @@ use crate::{
 
 impl Request for Template {
     type Valid = CampaignTemplate;
+    const NEEDS_BODY: bool = true;
 
     fn from_json(body: &[u8]) -> Result<Self, Violations> {
         request::from_json(body, Body::Required, read::template).map(|draft| draft.template)

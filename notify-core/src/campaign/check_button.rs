@@ -1,12 +1,9 @@
 //! Checks action buttons: what each type requires, and what every field holds (spec 2.5, B29).
 
-use super::{ButtonFields, ButtonKind, CampaignButton, TemplateButton};
+use super::{
+    ButtonFields, ButtonKind, CampaignButton, LATITUDE_MAX, LONGITUDE_MAX, TemplateButton,
+};
 use crate::{path::Path, violations::Findings};
-
-/// Farthest latitude from the equator, in degrees.
-const LATITUDE_MAX: f64 = 90.0;
-/// Farthest longitude from Greenwich, in degrees.
-const LONGITUDE_MAX: f64 = 180.0;
 
 pub(super) fn check(
     at: &Path<'_>,

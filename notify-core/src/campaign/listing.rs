@@ -2,7 +2,7 @@
 
 use super::{CampaignFilter, CampaignPage, CampaignStatus, ListCampaigns, SetCampaignStatus};
 use crate::{
-    LIMIT_DEFAULT, Query, Timestamp, Violations,
+    LIMIT, LIMIT_DEFAULT, Parameter, ParameterForm, Query, Timestamp, Violations,
     json::{Body, Object},
     path::path,
     query::Parameters,
@@ -31,10 +31,24 @@ const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
 
 impl Query for ListCampaigns {
     type Valid = CampaignPage;
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "offset",
+            ParameterForm::Whole { min: 0, max: OFFSET_MAX, or: None },
+            "Results to skip",
+        ),
+        LIMIT,
+        Parameter::new("name", ParameterForm::Text, "Part of the name, letter case ignored"),
+        Parameter::new(
+            "status",
+            ParameterForm::Word(|| CampaignFilter::ALL.map(CampaignFilter::as_str).into()),
+            "`active` when absent, `disabled` or `all`",
+        ),
+    ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<CampaignPage, Violations> {
-        let mut parameters = Parameters::new(parameters);
-        let offset = parameters.whole("offset", 0, OFFSET_MAX).unwrap_or(0);
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
+        let offset = parameters.whole("offset").unwrap_or(0);
         let limit = take_limit(&mut parameters).unwrap_or(LIMIT_DEFAULT);
         let name = parameters.text("name").map(str::to_owned);
         let word = parameters.text("status");

@@ -19,6 +19,10 @@ pub const CUSTOM_FEEDS_MAX: usize = 1;
 pub const FEEDS_MIN: usize = 1;
 /// Most feeds of a content feed.
 pub const FEEDS_MAX: usize = 100;
+/// Farthest latitude from the equator, in degrees (B29).
+pub const LATITUDE_MAX: f64 = 90.0;
+/// Farthest longitude from Greenwich, in degrees (B29).
+pub const LONGITUDE_MAX: f64 = 180.0;
 
 /// Template: the definition of a campaign (spec 2.2).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -88,7 +92,6 @@ pub struct Translations {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Feature {
     /// Position in the notification layout; starts at 1.
-    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub position: u32,
     /// `type` and `data`.
     #[serde(flatten)]

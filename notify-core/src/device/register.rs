@@ -5,7 +5,8 @@ use super::{
     RegisterDevice, Registration, offset,
 };
 use crate::{
-    DeviceId, IosEnv, PageQuery, Platform, Query, TAG_NAME_CHARS_MAX, Timestamp, Violations,
+    CURSOR, DeviceId, IosEnv, LIMIT, PageQuery, Parameter, ParameterForm, Platform, Query,
+    TAG_NAME_CHARS_MAX, Timestamp, Violations,
     json::{Body, Object},
     path::path,
     query::Parameters,
@@ -121,9 +122,19 @@ fn check_ios_env(
 
 impl Query for ListDevices {
     type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[
+        LIMIT,
+        CURSOR,
+        Parameter::new(
+            "platform",
+            ParameterForm::Word(|| Platform::ALL.map(Platform::as_str).into()),
+            "Only this platform",
+        ),
+        Parameter::new("tag", ParameterForm::Text, "Only devices that have this tag set to true"),
+    ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
-        let mut parameters = Parameters::new(parameters);
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
         let word = parameters.text("platform");
         let findings = &mut parameters.findings;

@@ -98,7 +98,8 @@ impl<'de> Deserialize<'de> for JsonObject {
 #[cfg(feature = "openapi")]
 impl utoipa::PartialSchema for JsonObject {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        utoipa::openapi::schema::Object::new().into()
+        use utoipa::openapi::schema::{AdditionalProperties, Object};
+        Object::builder().additional_properties(Some(AdditionalProperties::FreeForm(true))).into()
     }
 }
 

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    DeviceId, PageQuery, Platform, Query, Timestamp, Violations, path::path, query::Parameters,
+    CURSOR, DeviceId, LIMIT, PageQuery, Parameter, ParameterForm, Platform, Query, Timestamp,
+    Violations, path::path, query::Parameters,
 };
 
 /// What became of the delivery to one device (B20).
@@ -108,9 +109,18 @@ pub struct ListDeliveries {
 
 impl Query for ListDeliveries {
     type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[
+        LIMIT,
+        CURSOR,
+        Parameter::new(
+            "outcome",
+            ParameterForm::Word(|| DeliveryOutcome::ALL.map(DeliveryOutcome::as_str).into()),
+            "Only deliveries with this outcome",
+        ),
+    ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
-        let mut parameters = Parameters::new(parameters);
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let PageQuery { limit, cursor } = PageQuery::take(&mut parameters);
         let word = parameters.text("outcome");
         let outcome = parameters.findings.optional_word(

@@ -65,6 +65,7 @@ macro_rules! step_words {
         pub enum StepWord {$(
             $(#[$doc])*
             #[serde(rename = $word)]
+            #[cfg_attr(feature = "openapi", schema(rename = $word))]
             $name,
         )*}
 

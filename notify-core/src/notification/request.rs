@@ -36,11 +36,9 @@ pub struct CreateNotification {
     pub platforms: Option<Vec<String>>,
     /// Specific Android devices; at most 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
     pub android_device_ids: Option<Vec<String>>,
     /// Specific iOS devices; at most 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
     pub ios_device_ids: Option<Vec<String>>,
     /// Everything that a report has too.
     #[serde(flatten)]
@@ -53,7 +51,6 @@ pub struct CreateNotification {
     pub send_at_local: Option<String>,
     /// How long a delivery is worth trying, from the moment it is due.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(maximum = 2419200))]
     pub ttl_seconds: Option<u32>,
     /// `high` or `normal`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +58,6 @@ pub struct CreateNotification {
     pub priority: Option<String>,
     /// Notifications of one key replace each other on the device.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 64))]
     pub collapse_key: Option<String>,
 }
 
@@ -89,7 +85,6 @@ pub struct ReportNotification {
 pub struct NotificationContent {
     /// Only devices that have these tags set to true; one element.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_items = 1))]
     pub tags: Option<Vec<String>>,
     /// Deep link.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,7 +153,6 @@ pub struct IosSettings {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebPushSettings {
     /// 1 to 2 action buttons.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 2))]
     pub actions: Vec<WebPushAction>,
 }
 

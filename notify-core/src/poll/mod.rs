@@ -27,7 +27,6 @@ pub struct CreatePoll {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_url: Option<String>,
     /// Possible answers.
-    #[cfg_attr(feature = "openapi", schema(min_items = 2))]
     pub answers: Vec<CreateAnswer>,
 }
 

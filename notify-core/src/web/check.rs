@@ -2,9 +2,9 @@
 
 use super::origin::{origin, push_service};
 use super::{
-    BrowserSubscription, SECRET_CHARS_MAX, SetWebAccess, WEB_EVENTS_PER_REQUEST_MAX,
-    WEB_ORIGINS_MAX, WEB_PUSH_SERVICES_DEFAULT, WEB_PUSH_SERVICES_MAX, WEB_TAGS_MAX, WebAccess,
-    WebEvent, WebReport, WebReportEvent, WebSubscribe,
+    BrowserSubscription, SetWebAccess, WEB_EVENTS_PER_REQUEST_MAX, WEB_LANGUAGE_CHARS_MAX,
+    WEB_ORIGINS_MAX, WEB_PUSH_SERVICES_DEFAULT, WEB_PUSH_SERVICES_MAX, WEB_SECRET_CHARS_MAX,
+    WEB_TAGS_MAX, WebAccess, WebEvent, WebReport, WebReportEvent, WebSubscribe,
 };
 use crate::{
     DeviceId, EventType, NotificationId, Platform, Subscribe, TAG_NAME_CHARS_MAX, Timestamp,
@@ -96,7 +96,7 @@ fn check_browser(
     let id = path("device_id");
     let device = findings.optional_id(&id, request.device_id.as_deref(), DeviceId::new);
     let at = path("device_secret");
-    let secret = findings.text_up_to(&at, request.device_secret, SECRET_CHARS_MAX);
+    let secret = findings.text_up_to(&at, request.device_secret, WEB_SECRET_CHARS_MAX);
     if device.is_none() && secret.is_some() {
         findings.broken(&id, "is required with device_secret");
     }
@@ -104,6 +104,10 @@ fn check_browser(
         findings.broken(&at, "is required with device_id");
     }
     let tags = check_tags(request.tags, WEB_TAGS_MAX, findings);
+    // A stranger may call this, and administrators read what is kept of it.
+    if request.language.as_deref().is_some_and(|text| !text.is_empty() && !is_language(text)) {
+        findings.broken(&path("language"), "must be a language code, such as en or pt-BR");
+    }
     let subscribe = Subscribe {
         platform: Platform::Web.as_str().to_owned(),
         subscription: Some(request.subscription),
@@ -114,6 +118,12 @@ fn check_browser(
     };
     let subscription = check_subscription(subscribe, now, findings)?;
     Some(BrowserSubscription { subscription, known: device.zip(secret), tags })
+}
+
+/// Whether it has the form of a language tag (RFC 5646, section 2.1), as browsers give them.
+fn is_language(text: &str) -> bool {
+    let is_in_tag = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    text.len() <= WEB_LANGUAGE_CHARS_MAX && text.bytes().all(is_in_tag)
 }
 
 fn read_report(object: &mut Object<'_, '_>) -> WebReport {

@@ -18,12 +18,14 @@ pub const WEB_TAGS_MAX: usize = 50;
 pub const WEB_PUSH_SERVICES_MAX: usize = 50;
 /// Most events of one request of a browser.
 pub const WEB_EVENTS_PER_REQUEST_MAX: usize = 50;
+/// Longest language of a browser, in characters (RFC 5646, section 4.4.1).
+pub const WEB_LANGUAGE_CHARS_MAX: usize = 35;
 /// Longest host of a push service, in characters (RFC 1035, section 3.1).
-const HOST_CHARS_MAX: usize = 253;
+pub const HOST_CHARS_MAX: usize = 253;
 /// Longest origin, in characters: `https://`, a host and a port.
-const ORIGIN_CHARS_MAX: usize = 8 + HOST_CHARS_MAX + 6;
+pub const ORIGIN_CHARS_MAX: usize = 8 + HOST_CHARS_MAX + 6;
 /// Longest device secret that is looked at, in characters; ours are shorter.
-const SECRET_CHARS_MAX: usize = 128;
+pub const WEB_SECRET_CHARS_MAX: usize = 128;
 /// Hosts of the push services of Chrome, Firefox, Safari and Edge.
 pub const WEB_PUSH_SERVICES_DEFAULT: [&str; 5] = [
     "fcm.googleapis.com",
@@ -39,7 +41,6 @@ pub const WEB_PUSH_SERVICES_DEFAULT: [&str; 5] = [
 pub struct SetWebAccess {
     /// Origins of the pages that may subscribe: `https://` and a host, or `http://localhost` with a
     /// port. 1 to 50.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 50))]
     pub allowed_origins: Vec<String>,
     /// Names of tags that a browser may set on itself; none when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +115,7 @@ pub struct WebSubscribe {
     pub utc_offset: Option<String>,
     /// Tags of this browser; each must be among the application's `allowed_tags`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Tag>>))]
     pub tags: Vec<Tag>,
 }
 
@@ -143,7 +145,6 @@ pub struct WebSubscribed {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebReport {
     /// 1 to 50 events of this browser.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 50))]
     pub events: Vec<WebReportEvent>,
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::WebhookEventType;
 use crate::{
-    Query, Timestamp, Violations,
+    Parameter, ParameterForm, Query, Timestamp, Violations,
     json::{Body, Object},
     path::{Path, path},
     query::Parameters,
@@ -15,7 +15,7 @@ use crate::{
 /// Longest description of a webhook, in characters.
 pub const WEBHOOK_DESCRIPTION_CHARS_MAX: usize = 255;
 /// Most types that a request lists; there are fewer.
-const EVENTS_LISTED_MAX: usize = 32;
+pub const WEBHOOK_EVENTS_MAX: usize = 32;
 
 /// Body of `POST /v1/webhooks`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -24,7 +24,7 @@ pub struct CreateWebhook {
     /// Where messages go: `https`, at a public address.
     pub url: String,
     /// The types to be told of; every type, those of later versions included, when absent or empty.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<WebhookEventType>, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::SubscribableEventType>>))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
     /// What it is for.
@@ -52,7 +52,7 @@ pub struct UpdateWebhook {
     pub url: Option<String>,
     /// The types to be told of; empty is every type.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<WebhookEventType>>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<schema::SubscribableEventType>>))]
     pub events: Option<Vec<String>>,
     /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,9 +86,21 @@ pub struct StreamQuery {
 
 impl Query for StreamQuery {
     type Valid = Self;
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "cursor",
+            ParameterForm::Text,
+            "Goes on after the event with this id, as `Last-Event-ID` does",
+        ),
+        Parameter::new(
+            "types",
+            ParameterForm::Words { of: words, max: WEBHOOK_EVENTS_MAX },
+            "Only these types, with commas between",
+        ),
+    ];
 
     fn parse(parameters: &[(String, String)], _now: Timestamp) -> Result<Self, Violations> {
-        let mut parameters = Parameters::new(parameters);
+        let mut parameters = Parameters::new(parameters, Self::PARAMETERS);
         let cursor = parameters.text("cursor").map(str::to_owned);
         let words = parameters.text("types").unwrap_or_default();
         let words: Vec<String> =
@@ -104,7 +116,7 @@ request!(UpdateWebhook => WebhookChange, Body::Required, read_update, check_upda
 fn read_create(object: &mut Object<'_, '_>) -> CreateWebhook {
     CreateWebhook {
         url: object.required_string("url"),
-        events: object.strings("events", EVENTS_LISTED_MAX).unwrap_or_default(),
+        events: object.strings("events", WEBHOOK_EVENTS_MAX).unwrap_or_default(),
         description: object.string("description"),
     }
 }
@@ -123,7 +135,7 @@ fn check_create(
 fn read_update(object: &mut Object<'_, '_>) -> UpdateWebhook {
     UpdateWebhook {
         url: object.string("url"),
-        events: object.strings("events", EVENTS_LISTED_MAX),
+        events: object.strings("events", WEBHOOK_EVENTS_MAX),
         description: object.string("description"),
         enabled: object.flag("enabled"),
     }
@@ -140,16 +152,20 @@ fn check_update(
     Some(WebhookChange { url, events, description, enabled: request.enabled })
 }
 
+fn words() -> Vec<&'static str> {
+    WebhookEventType::ALL.map(WebhookEventType::as_str).into()
+}
+
 fn described(description: Option<String>, findings: &mut Findings) -> Option<String> {
     findings.text_up_to(&path("description"), description, WEBHOOK_DESCRIPTION_CHARS_MAX)
 }
 
 /// The types that these words name, each once, in the order of [`WebhookEventType::ALL`].
 fn check_events(at: &Path<'_>, words: &[String], findings: &mut Findings) -> Vec<WebhookEventType> {
-    findings.at_most(at, words.len(), EVENTS_LISTED_MAX, "types");
+    findings.at_most(at, words.len(), WEBHOOK_EVENTS_MAX, "types");
     let mut types: Vec<WebhookEventType> = words
         .iter()
-        .take(EVENTS_LISTED_MAX)
+        .take(WEBHOOK_EVENTS_MAX)
         .enumerate()
         .filter_map(|(place, word)| {
             let at = at.index(place);
@@ -159,6 +175,29 @@ fn check_events(at: &Path<'_>, words: &[String], findings: &mut Findings) -> Vec
     types.sort_unstable();
     types.dedup();
     types
+}
+
+/// The words that `events` may hold, for the API's description alone.
+#[cfg(feature = "openapi")]
+mod schema {
+    use utoipa::openapi::{Object, RefOr, Schema, Type};
+
+    use super::words;
+
+    /// Types that a webhook may be limited to: all but `webhook.test`.
+    pub(super) struct SubscribableEventType;
+
+    impl utoipa::PartialSchema for SubscribableEventType {
+        fn schema() -> RefOr<Schema> {
+            Object::builder()
+                .schema_type(Type::String)
+                .enum_values(Some(words()))
+                .description(Some("A type that a webhook may be limited to."))
+                .into()
+        }
+    }
+
+    impl utoipa::ToSchema for SubscribableEventType {}
 }
 
 #[cfg(test)]

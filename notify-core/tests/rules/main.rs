@@ -14,6 +14,8 @@ mod polls;
 mod properties;
 mod pure;
 mod queries;
+#[cfg(feature = "openapi")]
+mod schemas;
 mod small;
 mod support;
 mod urls;

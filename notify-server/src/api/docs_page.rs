@@ -31,11 +31,17 @@ const PAGE: &str = r#"<!doctype html>
 </html>
 "#;
 
+const START_NAME: &str = "start.js";
 const START: &str = "SwaggerUIBundle({ url: '/openapi.json', dom_id: '#swagger-ui', \
     deepLinking: true, validatorUrl: null });\n";
 
 /// What `/docs` needs of Swagger UI; the rest of it is not served.
 const FILES: [&str; 3] = ["swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"];
+
+/// The names of the files under `/docs`.
+pub(crate) fn files() -> Vec<&'static str> {
+    FILES.into_iter().chain([START_NAME]).collect()
+}
 
 static CONFIG: LazyLock<Arc<Config<'static>>> =
     LazyLock::new(|| Arc::new(Config::from("/openapi.json")));
@@ -48,7 +54,7 @@ pub(crate) async fn page(_: Ctx) -> http::Response<Bytes> {
 /// `GET /docs/{file}`.
 pub(crate) async fn file(ctx: Ctx) -> http::Response<Bytes> {
     match ctx.text("file") {
-        Ok("start.js") => {
+        Ok(START_NAME) => {
             served("text/javascript; charset=utf-8", Bytes::from_static(START.as_bytes()))
         }
         Ok(name) if FILES.contains(&name) => swagger(name),

@@ -1,11 +1,16 @@
 //! What a device shows beside a notification (B31).
 
 use http::header;
-use notify_core::{CampaignRef, DeviceId, Enrichment, EnrichmentQuery, NotificationId};
+use notify_core::{
+    CampaignRef, DeviceId, Enrichment, EnrichmentQuery, NotificationId, Parameter, Query,
+};
 
 use super::ctx::Ctx;
 use super::error::ApiError;
 use super::reply::Reply;
+
+/// What a browser may ask: its device stands in the path.
+pub(crate) const OF_BROWSERS: &[Parameter] = EnrichmentQuery::PARAMETERS.split_at(1).0;
 
 /// `GET /v1/enrichments/{campaign_id}`. What is named beside the campaign is looked up each time: a
 /// device is asked for once or twice, so that keeping the answer would be no gain.

@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
-use notify_core::{Query, Request};
+use notify_core::{Parameter, Query, Request};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 use warp::Filter;
 use warp::filters::BoxedFilter;
 
 use super::ctx::{Ctx, Exchange, Params, path_text};
 use super::error::ApiError;
-use super::openapi::Shape;
+use super::openapi::{Answer, Shape};
 use super::reply::{self, Reply};
 
 type Answering = Pin<Box<dyn Future<Output = http::Response<Bytes>> + Send>>;
@@ -48,12 +49,27 @@ pub(crate) struct Route {
     /// The rows that fix it, such as `spec 4.1, B12`; empty where none does.
     pub(crate) rows: &'static str,
     /// Query parameters.
-    pub(crate) query: &'static [(&'static str, &'static str)],
+    pub(crate) query: &'static [Parameter],
     /// Body, where one is read.
     pub(crate) request: Option<Shape>,
+    /// Whether it refuses an empty body.
+    pub(crate) needs_body: bool,
+    /// A body that it reads itself.
+    pub(crate) reads: Option<RawBody>,
     /// Answer; `None` where it is not JSON of a model.
     pub(crate) response: Option<Shape>,
+    /// Successes that are not JSON of a model.
+    pub(crate) answers: &'static [Answer],
     run: Run,
+}
+
+/// A body that is no JSON of a model.
+#[derive(Clone, Copy)]
+pub(crate) struct RawBody {
+    /// Its media type.
+    pub(crate) media_type: &'static str,
+    /// Its schema.
+    pub(crate) schema: fn() -> Value,
 }
 
 impl Route {
@@ -64,9 +80,21 @@ impl Route {
         self
     }
 
-    /// Names its query parameters.
-    pub(crate) fn query(mut self, query: &'static [(&'static str, &'static str)]) -> Self {
+    /// Names its query parameters, where it takes fewer than its query knows, or reads them itself.
+    pub(crate) fn query(mut self, query: &'static [Parameter]) -> Self {
         self.query = query;
+        self
+    }
+
+    /// Names the successes that are not JSON of a model.
+    pub(crate) fn answers(mut self, answers: &'static [Answer]) -> Self {
+        self.answers = answers;
+        self
+    }
+
+    /// Describes a body that it reads itself.
+    pub(crate) fn reads(mut self, media_type: &'static str, schema: fn() -> Value) -> Self {
+        self.reads = Some(RawBody { media_type, schema });
         self
     }
 
@@ -91,7 +119,10 @@ impl Route {
             rows: "",
             query: &[],
             request: None,
+            needs_body: false,
+            reads: None,
             response: None,
+            answers: &[],
             run,
         }
     }
@@ -190,6 +221,7 @@ fn without_body<Q: Asked, Res: Answered>(
         })
     });
     let mut route = Route::new(method, template, run);
+    route.query = Q::PARAMETERS;
     route.response = Some(Shape::of::<Res>());
     route
 }
@@ -228,6 +260,7 @@ fn reading_body<R: Body, Res: Answered>(
     });
     let mut route = Route::new(method, template, run);
     route.request = Some(Shape::of::<R>());
+    route.needs_body = R::NEEDS_BODY;
     route.response = Some(Shape::of::<Res>());
     route
 }

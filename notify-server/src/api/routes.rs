@@ -8,14 +8,15 @@ use notify_core::{
     EnrichmentQuery, EventsAccepted, Explanation, FeedCheck, FeedCreated, FeedList, KeyCreated,
     KeyList, ListCampaigns, ListDeliveries, ListDevices, NoBody, NoQuery, NotificationCreated,
     NotificationList, NotificationPreview, NotificationRecord, NotificationStatistics,
-    NotificationStatisticsQuery, PageQuery, Poll, ProviderChecked, ProviderList, ProviderView,
-    RegisterDevice, ReportEvents, ReportNotification, SetCampaignStatus, SetTags, SetWebAccess,
-    Subscribe, SubscriptionCreated, Success, TagList, Template, UpdateApp, UpdateWebhook,
-    WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook, WebhookAttempt,
-    WebhookAttemptList, WebhookCreated, WebhookList,
+    NotificationStatisticsQuery, PageQuery, Parameter, ParameterForm, Poll, ProviderChecked,
+    ProviderList, ProviderView, Query, RegisterDevice, ReportEvents, ReportNotification,
+    SetCampaignStatus, SetTags, SetWebAccess, StreamQuery, Subscribe, SubscriptionCreated, Success,
+    TagList, Template, UpdateApp, UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe,
+    WebSubscribed, Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList,
 };
 
 use super::admin::{apps, diagnostics, keys, providers, web as web_access};
+use super::openapi::Answer;
 use super::route::{Route, delete, get, hook, patch, post, post_anew, put, raw};
 use super::{
     campaigns, deliveries, devices, docs_page, enrichments, events, explain, feeds, hooks,
@@ -23,9 +24,23 @@ use super::{
     web, webhooks,
 };
 
-const LIMIT: (&str, &str) = ("limit", "Page size, 1 to 1,000; 50 by default");
-const CURSOR: (&str, &str) = ("cursor", "Where the page before ended");
-const PAGE: &[(&str, &str)] = &[LIMIT, CURSOR];
+/// What Meta sends to confirm a webhook.
+const CONFIRMATION: &[Parameter] = &[
+    Parameter::new("hub.mode", ParameterForm::Text, "`subscribe`"),
+    Parameter::new(
+        "hub.verify_token",
+        ParameterForm::Text,
+        "The `verify_token` of the provider `messenger`",
+    ),
+    Parameter::new("hub.challenge", ParameterForm::Text, "What is answered"),
+];
+const HTML: &[Answer] = &[Answer::ok(&["text/html"])];
+const JSON: &[Answer] = &[Answer::ok(&["application/json"])];
+const TEXT: &[Answer] = &[Answer::ok(&["text/plain"])];
+const METRICS: &[Answer] = &[Answer::ok(&["text/plain", "application/openmetrics-text"])];
+const PARTS: &[Answer] = &[Answer::ok(&["text/css", "text/javascript", "image/png"])];
+const EVENT_STREAM: &[Answer] = &[Answer::ok(&["text/event-stream"])];
+const SCRIPT: &[Answer] = &[Answer::ok(&["text/javascript"]), Answer::NOT_MODIFIED];
 
 /// Every route there is.
 pub(crate) fn routes() -> Vec<Route> {
@@ -45,8 +60,7 @@ fn sending() -> Vec<Route> {
         post::<CreateNotification, NotificationCreated>("/v1/notifications", notifications::create)
             .about("Create a notification", "spec 4.1, B12 to B17, B19"),
         get::<PageQuery, NotificationList>("/v1/notifications", notifications::list)
-            .about("List notifications, newest first", "B20")
-            .query(PAGE),
+            .about("List notifications, newest first", "B20"),
         post::<ReportNotification, NotificationCreated>(
             "/v1/notifications/notify",
             notifications::notify,
@@ -62,8 +76,7 @@ fn sending() -> Vec<Route> {
         delete::<NoQuery, Success>("/v1/notifications/{id}", notifications::cancel)
             .about("Cancel what has not been sent yet", "B20"),
         get::<ListDeliveries, DeliveryList>("/v1/notifications/{id}/deliveries", deliveries::list)
-            .about("List what became of it device by device", "B20")
-            .query(&[LIMIT, CURSOR, ("outcome", "Only deliveries with this outcome")]),
+            .about("List what became of it device by device", "B20"),
         get::<NoQuery, Explanation>("/v1/notifications/{id}/explain/{device_id}", explain::explain)
             .about("Tell why a device did or did not get it", "B38"),
         get::<NoQuery, Poll>("/v1/polls/{id}", polls::get)
@@ -79,14 +92,7 @@ fn audience() -> Vec<Route> {
     vec![
         post::<RegisterDevice, Success>("/v1/devices", devices::register)
             .about("Register or update a device", "spec 4.3, B21, B22"),
-        get::<ListDevices, DeviceList>("/v1/devices", devices::list)
-            .about("List devices", "B23")
-            .query(&[
-                LIMIT,
-                CURSOR,
-                ("platform", "Only this platform"),
-                ("tag", "Only devices that have this tag set to true"),
-            ]),
+        get::<ListDevices, DeviceList>("/v1/devices", devices::list).about("List devices", "B23"),
         get::<NoQuery, Device>("/v1/devices/{device_id}", devices::get)
             .about("Read a device", "B23"),
         delete::<NoQuery, Success>("/v1/devices/{device_id}", devices::delete)
@@ -97,25 +103,17 @@ fn audience() -> Vec<Route> {
             .about("Remove a tag of a device", "B24"),
         post::<Subscribe, SubscriptionCreated>("/v1/subscriptions", subscriptions::create)
             .about("Subscribe a browser, a Messenger person or a chat", "B25"),
-        get::<PageQuery, TagList>("/v1/tags", tags::list).about("List tags", "B24").query(PAGE),
+        get::<PageQuery, TagList>("/v1/tags", tags::list).about("List tags", "B24"),
         get::<DeviceStatisticsQuery, DeviceStatistics>(
             "/v1/statistics/devices",
             statistics::devices,
         )
-        .about("Count devices by platform and state", "spec 4.5, B26")
-        .query(&[
-            ("date_from", "Start of the period, unix ms; the beginning by default"),
-            ("date_to", "End of the period, unix ms or `now`; `now` by default"),
-        ]),
+        .about("Count devices by platform and state", "spec 4.5, B26"),
         get::<NotificationStatisticsQuery, NotificationStatistics>(
             "/v1/statistics/notifications",
             statistics::notifications,
         )
-        .about("Count what was sent and what devices did with it, by day (UTC)", "B33")
-        .query(&[
-            ("date_from", "Start of the period, unix ms; the beginning by default"),
-            ("date_to", "End of the period, unix ms or `now`; `now` by default"),
-        ]),
+        .about("Count what was sent and what devices did with it, by day (UTC)", "B33"),
     ]
 }
 
@@ -124,13 +122,7 @@ fn templates() -> Vec<Route> {
         post::<Template, CampaignCreated>("/v1/campaigns", campaigns::create)
             .about("Create a campaign", "spec 2.2, B27, B29"),
         get::<ListCampaigns, CampaignList>("/v1/campaigns", campaigns::list)
-            .about("View campaigns, newest first", "spec 4.4, B28")
-            .query(&[
-                ("offset", "Results to skip"),
-                LIMIT,
-                ("name", "Part of the name, letter case ignored"),
-                ("status", "`active` by default, `disabled` or `all`"),
-            ]),
+            .about("View campaigns, newest first", "spec 4.4, B28"),
         get::<NoQuery, CampaignRecord>("/v1/campaigns/{id}", campaigns::get)
             .about("Read a campaign with its template", "B27"),
         put::<Template, Success>("/v1/campaigns/{id}", campaigns::replace)
@@ -141,17 +133,13 @@ fn templates() -> Vec<Route> {
             .about("Delete a campaign that no notification names", "B27"),
         get::<EnrichmentQuery, Enrichment>("/v1/enrichments/{campaign_id}", enrichments::get)
             .about("What a device shows beside a notification", "B31")
-            .query(&[
-                ("notification_id", "The notification that is shown"),
-                ("device_id", "The device that shows it"),
-            ]),
+            .answers(&[Answer::NOT_MODIFIED]),
         post::<CreateFeed, FeedCreated>("/v1/feeds", feeds::create)
             .about("Create a feed, or find the one of that url", "B30"),
         post::<CheckFeed, FeedCheck>("/v1/feeds/check", feeds::check)
             .about("Show what would be taken from the feed of a url", "B30"),
         get::<PageQuery, FeedList>("/v1/feeds", feeds::list)
-            .about("View feeds, newest first", "spec 4.7, B30")
-            .query(PAGE),
+            .about("View feeds, newest first", "spec 4.7, B30"),
         delete::<NoQuery, Success>("/v1/feeds/{id}", feeds::delete)
             .about("Delete a feed that no campaign uses", "B30"),
     ]
@@ -162,8 +150,7 @@ fn administration() -> Vec<Route> {
         post::<CreateApp, AppCreated>("/admin/v1/apps", apps::create)
             .about("Create an application", ""),
         get::<PageQuery, AppList>("/admin/v1/apps", apps::list)
-            .about("List applications, oldest first", "")
-            .query(PAGE),
+            .about("List applications, oldest first", ""),
         get::<NoQuery, notify_core::App>("/admin/v1/apps/{id}", apps::get)
             .about("Read an application", ""),
         patch::<UpdateApp, Success>("/admin/v1/apps/{id}", apps::change)
@@ -228,23 +215,30 @@ fn browsers() -> Vec<Route> {
             web::enrichment,
         )
         .about("What this browser shows beside a notification", "B31")
-        .query(&[("notification_id", "The notification that is shown")]),
-        raw("/sdk/notify.js", sdk::page).about("The SDK for pages", ""),
-        raw("/sdk/notify-sw.js", sdk::worker).about("The SDK for service workers", ""),
+        .query(enrichments::OF_BROWSERS)
+        .answers(&[Answer::NOT_MODIFIED]),
+        raw("/sdk/notify.js", sdk::page).about("The SDK for pages", "").answers(SCRIPT),
+        raw("/sdk/notify-sw.js", sdk::worker)
+            .about("The SDK for service workers", "")
+            .answers(SCRIPT),
     ]
 }
 
 fn beside() -> Vec<Route> {
     vec![
-        raw("/healthz", probes::health).about("Whether the process lives", ""),
-        raw("/readyz", probes::ready).about("Whether it can serve", ""),
-        raw("/metrics", probes::metrics).about("Metrics in Prometheus text", ""),
-        raw("/openapi.json", probes::openapi).about("This document", ""),
-        raw("/docs", docs_page::page).about("Reference page", ""),
-        raw("/docs/{file}", docs_page::file).about("Part of the reference page", ""),
-        raw("/polls/{public_id}", poll_page::show).about("Page of a poll, for people", "B32"),
+        raw("/healthz", probes::health).about("Whether the process lives", "").answers(JSON),
+        raw("/readyz", probes::ready).about("Whether it can serve", "").answers(JSON),
+        raw("/metrics", probes::metrics).about("Metrics in Prometheus text", "").answers(METRICS),
+        raw("/openapi.json", probes::openapi).about("This document", "").answers(JSON),
+        raw("/docs", docs_page::page).about("Reference page", "").answers(HTML),
+        raw("/docs/{file}", docs_page::file).about("Part of the reference page", "").answers(PARTS),
+        raw("/polls/{public_id}", poll_page::show)
+            .about("Page of a poll, for people", "B32")
+            .answers(HTML),
         hook("/polls/{public_id}/votes", poll_page::vote)
-            .about("Form of the page of a poll", "B32"),
+            .about("Form of the page of a poll", "B32")
+            .reads("application/x-www-form-urlencoded", poll_page::form)
+            .answers(&[Answer::SEE_OTHER]),
     ]
 }
 
@@ -253,8 +247,7 @@ fn events_out() -> Vec<Route> {
         post_anew::<CreateWebhook, WebhookCreated>("/v1/webhooks", webhooks::create)
             .about("Create a webhook; its secret is shown this once", "spec 6"),
         get::<PageQuery, WebhookList>("/v1/webhooks", webhooks::list)
-            .about("List webhooks, oldest first", "spec 6")
-            .query(PAGE),
+            .about("List webhooks, oldest first", "spec 6"),
         get::<NoQuery, Webhook>("/v1/webhooks/{id}", webhooks::get)
             .about("Read a webhook", "spec 6"),
         patch::<UpdateWebhook, Success>("/v1/webhooks/{id}", webhooks::change)
@@ -266,8 +259,7 @@ fn events_out() -> Vec<Route> {
         post_anew::<NoBody, WebhookAttempt>("/v1/webhooks/{id}/test", webhooks::test)
             .about("Send an event that tests a webhook, and tell what came of it", "spec 6"),
         get::<PageQuery, WebhookAttemptList>("/v1/webhooks/{id}/attempts", webhooks::attempts)
-            .about("List what was sent to a webhook and what came of it, newest first", "spec 6")
-            .query(PAGE),
+            .about("List what was sent to a webhook and what came of it, newest first", "spec 6"),
         post::<NoBody, Success>(
             "/v1/webhooks/{id}/attempts/{attempt_id}/redeliver",
             webhooks::redeliver,
@@ -275,10 +267,8 @@ fn events_out() -> Vec<Route> {
         .about("Send once more what is over", "spec 6"),
         raw("/v1/events/stream", stream::stream)
             .about("Show what happens as it happens, as server-sent events", "spec 6")
-            .query(&[
-                ("cursor", "Goes on after the event with this id, as `Last-Event-ID` does"),
-                ("types", "Only these types, with commas between"),
-            ]),
+            .query(StreamQuery::PARAMETERS)
+            .answers(EVENT_STREAM),
     ]
 }
 
@@ -286,15 +276,16 @@ fn hooks_of_platforms() -> Vec<Route> {
     vec![
         raw("/hooks/messenger/{app_id}", hooks::messenger::verify)
             .about("Confirm the webhook to Meta", "")
-            .query(&[
-                ("hub.mode", "`subscribe`"),
-                ("hub.verify_token", "The `verify_token` of the provider `messenger`"),
-                ("hub.challenge", "What is answered"),
-            ]),
+            .query(CONFIRMATION)
+            .answers(TEXT),
         hook("/hooks/messenger/{app_id}", hooks::messenger::receive)
-            .about("Hear from Messenger what people did", "B25, B32"),
+            .about("Hear from Messenger what people did", "B25, B32")
+            .reads("application/json", hooks::any_call)
+            .answers(JSON),
         hook("/hooks/telegram/{app_id}", hooks::telegram::receive)
-            .about("Hear from Telegram what people did", "B25, B32, B40"),
+            .about("Hear from Telegram what people did", "B25, B32, B40")
+            .reads("application/json", hooks::any_call)
+            .answers(JSON),
     ]
 }
 

@@ -6,9 +6,13 @@ use serde_json::{Map, Value};
 use super::{BaseUrl, ExtraRoots, ProviderConfigError};
 
 /// Longest text of a configuration, in bytes: room for a bundle of certificates.
-const TEXT_BYTES_MAX: usize = 65_536;
+pub(super) const TEXT_BYTES_MAX: usize = 65_536;
 /// Highest `rate_per_second`.
-const RATE_PER_SECOND_MAX: u64 = 1_000_000;
+pub(super) const RATE_PER_SECOND_MAX: u64 = 1_000_000;
+/// Longest word of a configuration, in characters.
+pub(super) const WORD_CHARS_MAX: usize = 255;
+/// Longest secret of a configuration, in characters.
+pub(super) const SECRET_CHARS_MAX: usize = 4_096;
 /// How many letters may differ between an unknown field and the one that was meant.
 const TYPO_LETTERS_MAX: usize = 2;
 
@@ -72,7 +76,6 @@ impl<'a> Fields<'a> {
 
     /// A required text of letters, digits and `extra` characters: what goes into headers and paths.
     pub(super) fn required_word(&mut self, name: &'static str, extra: &str) -> Option<&'a str> {
-        const WORD_CHARS_MAX: usize = 255;
         let text = self.required_text(name)?;
         let allowed = |c: char| c.is_ascii_alphanumeric() || extra.contains(c);
         if text.len() <= WORD_CHARS_MAX && text.chars().all(allowed) {
@@ -89,7 +92,6 @@ impl<'a> Fields<'a> {
 
     /// A secret that goes into a header: visible ASCII of bounded length.
     pub(super) fn secret(&mut self, name: &'static str) -> Option<SecretString> {
-        const SECRET_CHARS_MAX: usize = 4_096;
         let text = self.text(name)?;
         if text.len() <= SECRET_CHARS_MAX && text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Some(text.into());

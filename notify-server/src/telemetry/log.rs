@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Stderr, Write};
 
+use notify_core::{is_unprintable, push_escape};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::LogFormat;
@@ -35,8 +36,8 @@ pub(crate) fn start_log(filter: &str, format: LogFormat) -> Result<(), LogError>
     .map_err(LogError::Begun)
 }
 
-/// Writes each event as one line: the control characters of its values are escaped, so that
-/// nobody can write lines of their own, or speak to the terminal of who reads them. The subscriber
+/// Writes each event as one line: the unprintable characters of its values are escaped, so that
+/// they can neither begin lines of their own nor steer the terminal of who reads them. The subscriber
 /// hands over an event at a time, with the end of its line.
 struct OneLine<W> {
     to: W,
@@ -50,20 +51,23 @@ impl<W: Write> Write for OneLine<W> {
             Some((b'\n', text)) => (text, &b"\n"[..]),
             Some(_) | None => (event, &b""[..]),
         };
-        if !text.iter().any(|byte| self.is_escaped(*byte)) {
+        let text = String::from_utf8_lossy(text);
+        if !text.chars().any(|character| self.is_escaped(character)) {
             self.to.write_all(event)?;
             return Ok(event.len());
         }
-        let mut line = Vec::with_capacity(event.len() + 16);
-        for byte in text {
-            match byte {
-                byte if !self.is_escaped(*byte) => line.push(*byte),
-                b'\n' => line.extend_from_slice(b"\\n"),
-                b'\r' => line.extend_from_slice(b"\\r"),
-                b'\t' => line.extend_from_slice(b"\\t"),
-                byte => line.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+        let mut line = String::with_capacity(event.len() + 16);
+        for character in text.chars() {
+            match character {
+                character if !self.is_escaped(character) => line.push(character),
+                '\n' => line.push_str("\\n"),
+                '\r' => line.push_str("\\r"),
+                '\t' => line.push_str("\\t"),
+                // The form of JSON, which is the other format.
+                character => push_escape(&mut line, character),
             }
         }
+        let mut line = line.into_bytes();
         line.extend_from_slice(end);
         self.to.write_all(&line)?;
         Ok(event.len())
@@ -75,9 +79,9 @@ impl<W: Write> Write for OneLine<W> {
 }
 
 impl<W> OneLine<W> {
-    fn is_escaped(&self, byte: u8) -> bool {
-        const ESCAPE: u8 = 0x1b;
-        byte.is_ascii_control() && !(byte == ESCAPE && self.colours)
+    fn is_escaped(&self, character: char) -> bool {
+        const ESCAPE: char = '\u{1b}';
+        is_unprintable(character) && !(character == ESCAPE && self.colours)
     }
 }
 
@@ -118,13 +122,24 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line_whatever_is_in_it() {
-        for value in ["a\nERROR forged", "a\r\nb", "\u{1b}[2Jgone", "a\0b\u{7f}\u{8}", "ü\tplain"]
-        {
+        for value in [
+            "a\nERROR forged",
+            "a\r\nb",
+            "\u{1b}[2Jgone",
+            "a\0b\u{7f}\u{8}",
+            "ü\tplain",
+            "\u{9b}2Jgone",
+            "\u{202e}desrever\u{2066}",
+            "in\u{200b}visible\u{e0041}",
+        ] {
             for format in [LogFormat::Text, LogFormat::Json] {
                 let line = logged(format, value);
                 let text = line.strip_suffix('\n').unwrap();
-                assert!(!text.chars().any(|c| c.is_ascii_control()), "{text:?}");
+                assert!(!text.chars().any(is_unprintable), "{text:?}");
             }
+            let event: serde_json::Value =
+                serde_json::from_str(&logged(LogFormat::Json, value)).unwrap();
+            assert_eq!(event["fields"]["reason"], value);
         }
         assert!(logged(LogFormat::Text, "a\nb").contains("it says a\\nb"));
     }

@@ -23,6 +23,7 @@ pub(crate) struct ProviderConfig(Bytes);
 
 impl Request for ProviderConfig {
     type Valid = Self;
+    const NEEDS_BODY: bool = true;
 
     fn from_json(body: &[u8]) -> Result<Self, Violations> {
         json::check(body).map(|text| Self(Bytes::copy_from_slice(text.as_bytes())))

@@ -22,6 +22,11 @@ use crate::store::{AppNo, Inbound, StoreError};
 /// Most acts of one write. Meta puts up to 1,000 events into one call.
 const ACTS_PER_WRITE_MAX: usize = 512;
 
+/// The schema of a call: the platform's own.
+pub(super) fn any_call() -> Value {
+    serde_json::json!({ "type": "object" })
+}
+
 /// The application that a webhook belongs to, and how its provider is configured.
 struct Hook {
     app: AppNo,

@@ -9,11 +9,13 @@ mod words;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use notify_core::AnswerId;
+use notify_core::schema::SERVER_ID;
+use serde_json::{Value, json};
 use url::Url;
 use uuid::Uuid;
 
 use self::render::Seen;
-use self::visitor::VisitorId;
+use self::visitor::{VISITOR_ID, VisitorId};
 use super::ctx::{Ctx, form_pairs};
 use super::error::ApiError;
 use super::polls;
@@ -40,6 +42,18 @@ pub(crate) async fn show(ctx: Ctx) -> http::Response<Bytes> {
 /// `POST /polls/{public_id}/votes`.
 pub(crate) async fn vote(ctx: Ctx) -> http::Response<Bytes> {
     count(&ctx).await.unwrap_or_else(|error| refusal(error, accept_language(ctx.headers())))
+}
+
+/// The schema of the form.
+pub(super) fn form() -> Value {
+    let id = json!({ "type": "string", "format": "uuid", "pattern": SERVER_ID });
+    let visitor = json!({ "type": "string", "pattern": VISITOR_ID });
+    json!({
+        "type": "object",
+        "required": ["answer"],
+        "properties": { "answer": id, "visitor": visitor },
+        "additionalProperties": false,
+    })
 }
 
 /// What is not answered here, as a page.

@@ -10,6 +10,8 @@ use crate::store::Visitor;
 
 /// Random bytes of an id.
 const ID_BYTES: usize = 16;
+/// The form of an id: that many bytes in base64url.
+pub(super) const VISITOR_ID: &str = "^[A-Za-z0-9_-]{21}[AQgw]$";
 const COOKIE: &str = "visitor";
 /// How long an answer is remembered by the browser: a year, in seconds.
 const COOKIE_SECONDS: u32 = 31_536_000;

@@ -1,0 +1,188 @@
+//! What the schemas of requests say beside the types of their models: the bounds and the patterns that
+//! validation holds, from the same constants. `tests/rules/schemas.rs` compares both at every bound.
+
+mod campaign;
+mod device;
+mod notification;
+mod patterns;
+
+use serde_json::{Value, json};
+
+pub use notification::IGNORED_BY_POLLS;
+pub use patterns::{CALLER_ID, CAMPAIGN_REF, IDEMPOTENCY_KEY, SERVER_ID};
+use patterns::{HTTP_URL, URI};
+
+use crate::{
+    CALLER_ID_CHARS_MAX, EVENTS_PER_REQUEST_MAX, HOST_CHARS_MAX, NAME_CHARS_MAX,
+    TAG_NAME_CHARS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX, URL_CHARS_MAX,
+    WEB_EVENTS_PER_REQUEST_MAX, WEB_ORIGINS_MAX, WEB_PUSH_SERVICES_MAX, WEB_TAGS_MAX,
+    WEBHOOK_DESCRIPTION_CHARS_MAX, WEBHOOK_EVENTS_MAX,
+};
+
+/// What the schema of a model says beside the types of its fields.
+pub struct ModelRules {
+    /// Name of the model.
+    pub model: &'static str,
+    /// Keywords of fields, by name; they replace those that the type gave.
+    pub fields: Vec<(&'static str, Value)>,
+    /// Keywords of the model itself: what its fields must be together.
+    pub together: Value,
+}
+
+impl ModelRules {
+    fn new(model: &'static str, fields: Vec<(&'static str, Value)>) -> Self {
+        Self { model, fields, together: json!({}) }
+    }
+
+    fn together(mut self, keywords: Value) -> Self {
+        self.together = keywords;
+        self
+    }
+}
+
+/// The rules of every model of a request.
+#[must_use]
+pub fn rules() -> Vec<ModelRules> {
+    let mut rules = notification::rules();
+    rules.extend(device::rules());
+    rules.extend(campaign::rules());
+    rules.extend(small());
+    rules.extend(browsers());
+    rules
+}
+
+fn small() -> Vec<ModelRules> {
+    vec![
+        ModelRules::new("Tag", vec![("name", required_up_to(TAG_NAME_CHARS_MAX))]),
+        ModelRules::new("SetTags", vec![("tags", at_most(TAGS_PER_REQUEST_MAX))]),
+        ModelRules::new("ReportEvents", vec![("events", counted(1, EVENTS_PER_REQUEST_MAX))]),
+        ModelRules::new(
+            "ReportEvent",
+            vec![("notification_id", id()), ("device_id", id()), ("at", instant())],
+        ),
+        ModelRules::new("CreateFeed", vec![("url", required_url()), ("name", required())]),
+        ModelRules::new("CheckFeed", vec![("url", required_url())]),
+        ModelRules::new(
+            "CreateWebhook",
+            vec![
+                ("url", required_url()),
+                ("events", at_most(WEBHOOK_EVENTS_MAX)),
+                ("description", up_to(WEBHOOK_DESCRIPTION_CHARS_MAX)),
+            ],
+        ),
+        ModelRules::new(
+            "UpdateWebhook",
+            vec![
+                ("url", url()),
+                ("events", at_most(WEBHOOK_EVENTS_MAX)),
+                ("description", up_to(WEBHOOK_DESCRIPTION_CHARS_MAX)),
+            ],
+        ),
+        ModelRules::new(
+            "CreateApp",
+            vec![("name", required_up_to(NAME_CHARS_MAX)), ("language", up_to(NAME_CHARS_MAX))],
+        ),
+        ModelRules::new(
+            "UpdateApp",
+            vec![
+                ("name", up_to(NAME_CHARS_MAX)),
+                ("language", up_to(NAME_CHARS_MAX)),
+                ("status", optional_word("AppStatus")),
+            ],
+        ),
+        ModelRules::new("CreateKey", vec![("name", up_to(NAME_CHARS_MAX))]),
+    ]
+}
+
+fn browsers() -> Vec<ModelRules> {
+    vec![
+        ModelRules::new(
+            "SetWebAccess",
+            vec![
+                (
+                    "allowed_origins",
+                    json!({ "minItems": 1, "maxItems": WEB_ORIGINS_MAX, "items": required() }),
+                ),
+                (
+                    "allowed_tags",
+                    json!({
+                        "maxItems": WEB_TAGS_MAX,
+                        "items": required_up_to(TAG_NAME_CHARS_MAX),
+                    }),
+                ),
+                (
+                    "push_services",
+                    json!({
+                        "maxItems": WEB_PUSH_SERVICES_MAX,
+                        // `*.` stands before the host of a whole domain.
+                        "items": required_up_to(HOST_CHARS_MAX + 2),
+                    }),
+                ),
+            ],
+        ),
+        ModelRules::new("WebReport", vec![("events", counted(1, WEB_EVENTS_PER_REQUEST_MAX))]),
+        ModelRules::new("WebReportEvent", vec![("notification_id", id()), ("at", instant())]),
+    ]
+}
+
+/// A text that is at most so long; empty equals absent (B1).
+fn up_to(chars_max: usize) -> Value {
+    json!({ "maxLength": chars_max })
+}
+
+/// A text that must not be empty.
+fn required() -> Value {
+    json!({ "minLength": 1 })
+}
+
+fn required_up_to(chars_max: usize) -> Value {
+    json!({ "minLength": 1, "maxLength": chars_max })
+}
+
+/// An id that a caller makes (B6).
+fn id() -> Value {
+    json!({ "minLength": 1, "maxLength": CALLER_ID_CHARS_MAX, "pattern": CALLER_ID })
+}
+
+/// What is fetched (B11); empty equals absent.
+fn url() -> Value {
+    json!({ "maxLength": URL_CHARS_MAX, "pattern": format!("^$|{HTTP_URL}") })
+}
+
+fn required_url() -> Value {
+    json!({ "minLength": 1, "maxLength": URL_CHARS_MAX, "pattern": HTTP_URL })
+}
+
+/// What a click opens (B11); empty equals absent.
+fn uri() -> Value {
+    json!({ "maxLength": URL_CHARS_MAX, "pattern": format!("^$|{URI}") })
+}
+
+/// An instant (B10).
+fn instant() -> Value {
+    json!({ "minimum": 0, "maximum": TIMESTAMP_MS_MAX })
+}
+
+fn at_most(items_max: usize) -> Value {
+    json!({ "maxItems": items_max })
+}
+
+fn counted(items_min: usize, items_max: usize) -> Value {
+    json!({ "minItems": items_min, "maxItems": items_max })
+}
+
+/// A word of a list; empty equals absent (B1).
+fn optional_word(list: &str) -> Value {
+    let list = format!("#/components/schemas/{list}");
+    json!({ "oneOf": [{ "type": "null" }, { "const": "" }, { "$ref": list }] })
+}
+
+/// A field that is left out: absent, null or, for a text, empty (B1).
+fn unset() -> Value {
+    json!({ "enum": [null, ""] })
+}
+
+/// A text that is given.
+fn given() -> Value {
+    json!({ "type": "string", "minLength": 1 })
+}

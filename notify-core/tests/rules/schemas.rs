@@ -1,0 +1,373 @@
+//! The bounds of the schemas are those that validation holds: what stands at a bound is accepted, what
+//! lies beyond it is refused.
+
+use notify_core::{
+    CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
+    DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns, ListDeliveries, ListDevices,
+    NotificationStatisticsQuery, PageQuery, ParameterForm, Query, RegisterDevice, ReportEvents,
+    ReportNotification, Request, SetTags, SetWebAccess, StreamQuery, Subscribe, Template,
+    UpdateApp, UpdateWebhook, WebReport, WebSubscribe, schema::rules,
+};
+use serde_json::{Value, json};
+
+use crate::support::NOW;
+
+/// A field of a request: where it stands in a body, and whose rule it has.
+struct Field {
+    at: &'static str,
+    model: &'static str,
+    name: &'static str,
+}
+
+const fn field(at: &'static str, model: &'static str, name: &'static str) -> Field {
+    Field { at, model, name }
+}
+
+fn rule(field: &Field) -> Value {
+    let model = rules().into_iter().find(|rules| rules.model == field.model);
+    let mut fields = model.expect("the model has rules").fields.into_iter();
+    fields.find(|(name, _)| *name == field.name).expect("the field has a rule").1
+}
+
+/// A text of that many characters that the field's pattern takes.
+fn text(rule: &Value, chars: usize) -> Value {
+    let is_url = rule["pattern"].as_str().is_some_and(|pattern| pattern.contains(':'));
+    let start = if is_url && chars > 20 { "https://a.example/" } else { "" };
+    format!("{start}{}", "a".repeat(chars - start.len())).into()
+}
+
+/// Values at the bounds of a rule, and whether each is within them.
+fn at_bounds(rule: &Value, element: &Value) -> Vec<(Value, bool)> {
+    let mut values = Vec::new();
+    let bound = |name: &str| rule.get(name).and_then(Value::as_u64);
+    let count = |name: &str| bound(name).and_then(|count| usize::try_from(count).ok());
+    let list = |length: usize| {
+        let numbered = |number: usize| match element {
+            Value::Object(_) if element.get("name").is_some() => {
+                let mut element = element.clone();
+                element["name"] = format!("name {number}").into();
+                element
+            }
+            other => other.clone(),
+        };
+        Value::Array((0..length).map(numbered).collect())
+    };
+    if let Some(max) = count("maxLength") {
+        values.push((text(rule, max), true));
+        values.push((text(rule, max + 1), false));
+    }
+    if count("minLength") == Some(1) {
+        values.push((json!(""), false));
+    }
+    if let Some(max) = bound("maximum") {
+        values.push((max.into(), true));
+        values.push(((max + 1).into(), false));
+    }
+    if let Some(min) = bound("minimum") {
+        values.push((min.into(), true));
+        if min > 0 {
+            values.push(((min - 1).into(), false));
+        }
+    }
+    if let Some(max) = count("maxItems") {
+        values.push((list(max), true));
+        values.push((list(max + 1), false));
+    }
+    if let Some(min) = count("minItems") {
+        values.push((list(min), true));
+        values.push((list(min - 1), false));
+    }
+    assert!(!values.is_empty(), "{rule} has no bound");
+    values
+}
+
+fn check<R: Request>(body: &Value, fields: &[Field]) {
+    let parse = |body: &Value| R::parse(body.to_string().as_bytes(), NOW).map(|_| ());
+    assert_eq!(parse(body), Ok(()), "{body}");
+    for field in fields {
+        let element = body.pointer(&format!("{}/0", field.at)).cloned().unwrap_or_default();
+        for (value, is_within) in at_bounds(&rule(field), &element) {
+            let mut body = body.clone();
+            *body.pointer_mut(field.at).expect("the body has the field") = value.clone();
+            let outcome = parse(&body);
+            let shown = value.to_string().chars().take(60).collect::<String>();
+            assert_eq!(outcome.is_ok(), is_within, "{} {shown}: {outcome:?}", field.at);
+        }
+    }
+}
+
+#[test]
+fn notifications_hold_the_bounds_of_their_schemas() {
+    let body = json!({"text": "a", "platforms": ["ios"], "tags": ["vip"], "url": "a:b",
+        "image_url": "https://a.example", "ttl_seconds": 1, "collapse_key": "k",
+        "ios_settings": {"badge": 1, "sound": "s"},
+        "web_push_settings": {"actions": [{"title": "t", "icon": "https://a.example", "url": "a:b"}]}});
+    check::<CreateNotification>(
+        &body,
+        &[
+            field("/tags", "CreateNotification", "tags"),
+            field("/url", "CreateNotification", "url"),
+            field("/image_url", "CreateNotification", "image_url"),
+            field("/ttl_seconds", "CreateNotification", "ttl_seconds"),
+            field("/collapse_key", "CreateNotification", "collapse_key"),
+            field("/ios_settings/badge", "IosSettings", "badge"),
+            field("/ios_settings/sound", "IosSettings", "sound"),
+            field("/web_push_settings/actions", "WebPushSettings", "actions"),
+            field("/web_push_settings/actions/0/title", "WebPushAction", "title"),
+            field("/web_push_settings/actions/0/icon", "WebPushAction", "icon"),
+            field("/web_push_settings/actions/0/url", "WebPushAction", "url"),
+        ],
+    );
+    let to_devices = json!({"text": "a", "android_device_ids": ["d"], "ios_device_ids": ["d"]});
+    check::<CreateNotification>(
+        &to_devices,
+        &[
+            field("/android_device_ids", "CreateNotification", "android_device_ids"),
+            field("/ios_device_ids", "CreateNotification", "ios_device_ids"),
+        ],
+    );
+    let poll = json!({"id": "n", "platforms": ["ios"], "poll": {"text": "q",
+        "layout_id": "poll_text_wide_image", "image_url": "https://a.example",
+        "answers": vec![json!({"text": "a", "image_url": "https://a.example"}); 2]}});
+    check::<ReportNotification>(
+        &poll,
+        &[
+            field("/id", "ReportNotification", "id"),
+            field("/poll/text", "CreatePoll", "text"),
+            field("/poll/image_url", "CreatePoll", "image_url"),
+            field("/poll/answers", "CreatePoll", "answers"),
+        ],
+    );
+}
+
+#[test]
+fn devices_hold_the_bounds_of_their_schemas() {
+    let body = json!({"device_id": "d", "platform": "ios", "sdk_type": "ios_push",
+        "push_token": "t", "language": "en", "country": "de", "device_description": "x"});
+    check::<RegisterDevice>(
+        &body,
+        &[
+            field("/device_id", "RegisterDevice", "device_id"),
+            field("/push_token", "RegisterDevice", "push_token"),
+            field("/language", "RegisterDevice", "language"),
+            field("/country", "RegisterDevice", "country"),
+            field("/device_description", "RegisterDevice", "device_description"),
+        ],
+    );
+    let chat = json!({"platform": "chatapp", "recipient_id": "1", "device_id": "d",
+        "language": "en"});
+    check::<Subscribe>(
+        &chat,
+        &[
+            field("/device_id", "Subscribe", "device_id"),
+            field("/language", "Subscribe", "language"),
+        ],
+    );
+    let tag = json!({"name": "vip", "type": "bool", "value": true});
+    check::<SetTags>(
+        &json!({"tags": [tag]}),
+        &[field("/tags", "SetTags", "tags"), field("/tags/0/name", "Tag", "name")],
+    );
+    let event = json!({"type": "opened", "notification_id": "n", "device_id": "d", "at": 1});
+    check::<ReportEvents>(
+        &json!({"events": [event]}),
+        &[
+            field("/events", "ReportEvents", "events"),
+            field("/events/0/notification_id", "ReportEvent", "notification_id"),
+            field("/events/0/device_id", "ReportEvent", "device_id"),
+            field("/events/0/at", "ReportEvent", "at"),
+        ],
+    );
+}
+
+#[test]
+fn browsers_hold_the_bounds_of_their_schemas() {
+    let point = format!("BA{}A", "A".repeat(84));
+    let body = json!({"subscription": {"endpoint": "https://a.example",
+            "keys": {"p256dh": point, "auth": "A".repeat(22)}},
+        "device_id": "d", "device_secret": "s", "language": "en",
+        "tags": [{"name": "vip", "type": "bool", "value": true}]});
+    check::<WebSubscribe>(
+        &body,
+        &[
+            field("/subscription/endpoint", "PushSubscription", "endpoint"),
+            field("/device_id", "WebSubscribe", "device_id"),
+            field("/device_secret", "WebSubscribe", "device_secret"),
+            field("/language", "WebSubscribe", "language"),
+            field("/tags", "WebSubscribe", "tags"),
+        ],
+    );
+    let event = json!({"type": "opened", "notification_id": "n", "at": 1});
+    check::<WebReport>(
+        &json!({"events": [event]}),
+        &[
+            field("/events", "WebReport", "events"),
+            field("/events/0/notification_id", "WebReportEvent", "notification_id"),
+            field("/events/0/at", "WebReportEvent", "at"),
+        ],
+    );
+    let access = json!({"allowed_origins": ["https://a.example"], "allowed_tags": ["vip"],
+        "push_services": ["push.example"]});
+    check::<SetWebAccess>(
+        &access,
+        &[
+            field("/allowed_origins", "SetWebAccess", "allowed_origins"),
+            field("/allowed_tags", "SetWebAccess", "allowed_tags"),
+            field("/push_services", "SetWebAccess", "push_services"),
+        ],
+    );
+}
+
+/// A stranger plants nothing in what administrators read: a browser's language is a language code.
+#[test]
+fn the_language_of_a_browser_is_a_language_code() {
+    let point = format!("BA{}A", "A".repeat(84));
+    let body = |language: &str| {
+        json!({"language": language, "subscription": {"endpoint": "https://a.example",
+            "keys": {"p256dh": point, "auth": "A".repeat(22)}}})
+    };
+    let refused = ["language: must be a language code, such as en or pt-BR".to_owned()];
+    for (language, is_taken) in [
+        ("", true),
+        ("de", true),
+        ("pt-BR", true),
+        ("zh_Hant_TW", true),
+        ("\u{1b}]0;planted\u{7}\u{1b}[2J", false),
+        ("e\nn", false),
+        ("\u{9b}2J", false),
+        ("\u{202e}ne", false),
+        ("en de", false),
+        (&"a".repeat(36), false),
+    ] {
+        let outcome = WebSubscribe::parse(body(language).to_string().as_bytes(), NOW);
+        let errors = outcome.err().map(|errors| errors.into_vec()).unwrap_or_default();
+        assert_eq!(errors, if is_taken { &[][..] } else { &refused[..] }, "{language:?}");
+    }
+}
+
+#[test]
+fn the_rest_holds_the_bounds_of_its_schemas() {
+    check::<CreateFeed>(
+        &json!({"url": "https://a.example", "name": "n"}),
+        &[field("/url", "CreateFeed", "url"), field("/name", "CreateFeed", "name")],
+    );
+    check::<CheckFeed>(&json!({"url": "https://a.example"}), &[field("/url", "CheckFeed", "url")]);
+    let webhook = json!({"url": "https://a.example", "events": ["poll.answered"],
+        "description": "d"});
+    check::<CreateWebhook>(
+        &webhook,
+        &[
+            field("/url", "CreateWebhook", "url"),
+            field("/events", "CreateWebhook", "events"),
+            field("/description", "CreateWebhook", "description"),
+        ],
+    );
+    check::<UpdateWebhook>(
+        &webhook,
+        &[
+            field("/url", "UpdateWebhook", "url"),
+            field("/events", "UpdateWebhook", "events"),
+            field("/description", "UpdateWebhook", "description"),
+        ],
+    );
+    let app = json!({"name": "n", "language": "en"});
+    check::<CreateApp>(
+        &app,
+        &[field("/name", "CreateApp", "name"), field("/language", "CreateApp", "language")],
+    );
+    check::<UpdateApp>(
+        &app,
+        &[field("/name", "UpdateApp", "name"), field("/language", "UpdateApp", "language")],
+    );
+    check::<CreateKey>(&json!({"name": "n"}), &[field("/name", "CreateKey", "name")]);
+    let article =
+        json!({"url": "https://a.example", "title": "t", "thumb_url": "https://a.example"});
+    let template = json!({"name": "n", "layout_id": "content_with_two", "settings": {},
+    "features": [
+        {"type": "custom_feed", "position": 1, "data": {"articles": [article, article]}},
+        {"type": "content_feed", "position": 1,
+            "data": {"feeds": [{"url": "https://a.example", "name": "n"}]}},
+        {"type": "action_button", "position": 1, "data": {"type": "url", "url": "a:b",
+            "start_date": 1, "icon_url": "https://a.example"}},
+    ]});
+    check::<Template>(
+        &template,
+        &[
+            field("/name", "Template", "name"),
+            field("/features/0/position", "Feature", "position"),
+            field("/features/0/data/articles/0/url", "Article", "url"),
+            field("/features/0/data/articles/0/title", "Article", "title"),
+            field("/features/0/data/articles/0/thumb_url", "Article", "thumb_url"),
+            field("/features/1/data/feeds/0/url", "TemplateFeed", "url"),
+            field("/features/2/data/url", "TemplateButton", "url"),
+            field("/features/2/data/start_date", "TemplateButton", "start_date"),
+            field("/features/2/data/icon_url", "TemplateButton", "icon_url"),
+        ],
+    );
+}
+
+fn check_query<Q: Query>() {
+    let parse = |name: &str, value: &str| {
+        Q::parse(&[(name.to_owned(), value.to_owned())], NOW).map(|_| ()).map_err(|errors| {
+            errors.into_vec().into_iter().filter(|line| line.starts_with(name)).collect::<Vec<_>>()
+        })
+    };
+    let is_taken = |name: &str, value: &str| {
+        // A period that ends before it begins, or is too long, is no bound of one parameter.
+        let of_period = ["date_from: must not be after", "date_from: must leave at most"];
+        parse(name, value).err().is_none_or(|lines| {
+            lines.iter().all(|line| of_period.iter().any(|rule| line.starts_with(rule)))
+        })
+    };
+    for parameter in Q::PARAMETERS {
+        let name = parameter.name;
+        let values: Vec<(String, bool)> = match parameter.form {
+            ParameterForm::Text => vec![(String::new(), true), ("x".into(), true)],
+            ParameterForm::Id => vec![(String::new(), false), ("x".into(), true)],
+            ParameterForm::Whole { min, max, or } => {
+                let mut values = vec![
+                    (min.to_string(), true),
+                    (max.to_string(), true),
+                    ((u128::from(max) + 1).to_string(), false),
+                    ("x".to_owned(), false),
+                    ("1.0".to_owned(), false),
+                    (String::new(), true),
+                ];
+                values.extend(min.checked_sub(1).map(|below| (below.to_string(), false)));
+                values.extend(or.map(|word| (word.to_owned(), true)));
+                values
+            }
+            ParameterForm::Word(words) => {
+                let mut values: Vec<_> =
+                    words().iter().map(|word| ((*word).to_owned(), true)).collect();
+                values.extend([("nonsense".to_owned(), false), (String::new(), true)]);
+                values
+            }
+            ParameterForm::Words { of, max } => {
+                let word = of()[0];
+                vec![
+                    (of().join(","), true),
+                    (vec![word; max].join(","), true),
+                    (vec![word; max + 1].join(","), false),
+                    ("nonsense".to_owned(), false),
+                ]
+            }
+        };
+        for (value, expected) in values {
+            let shown = value.chars().take(60).collect::<String>();
+            assert_eq!(is_taken(name, &value), expected, "{name}={shown}");
+        }
+    }
+}
+
+#[test]
+fn queries_hold_the_bounds_of_their_parameters() {
+    check_query::<PageQuery>();
+    check_query::<ListDevices>();
+    check_query::<ListDeliveries>();
+    check_query::<ListCampaigns>();
+    check_query::<EnrichmentQuery>();
+    check_query::<DeviceStatisticsQuery>();
+    check_query::<NotificationStatisticsQuery>();
+    check_query::<StreamQuery>();
+}

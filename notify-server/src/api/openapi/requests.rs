@@ -1,0 +1,288 @@
+//! Schemas of requests, as strict as the readers of `notify_core`: bounds and patterns, unknown fields
+//! refused, and what fields must be together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use notify_core::schema::{IGNORED_BY_POLLS, rules};
+use serde_json::{Map, Value, json};
+
+use crate::api::route::Route;
+
+const SCHEMAS: &str = "#/components/schemas/";
+/// What the name of a model gets where a request reads it more strictly than an answer shows it:
+/// answers may grow fields (B1).
+const INPUT: &str = "Input";
+
+/// Models that requests read under another name.
+pub(super) struct Renamed(BTreeMap<String, String>);
+
+impl Renamed {
+    /// Puts the other names in.
+    pub(super) fn apply(&self, part: &mut Value) {
+        match part {
+            Value::Object(members) => {
+                if let Some(Value::String(target)) = members.get_mut("$ref")
+                    && let Some(name) = target.strip_prefix(SCHEMAS)
+                    && let Some(other) = self.0.get(name)
+                {
+                    *target = format!("{SCHEMAS}{other}");
+                }
+                members.values_mut().for_each(|member| self.apply(member));
+            }
+            Value::Array(parts) => parts.iter_mut().for_each(|part| self.apply(part)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}
+
+/// Makes the schemas of requests strict.
+pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Route]) -> Renamed {
+    let roots = |of: fn(&Route) -> Option<super::Shape>| {
+        routes.iter().filter_map(of).map(super::Shape::reference).collect::<Vec<_>>()
+    };
+    let requests = roots(|route| route.request);
+    let answered = reached(schemas, &roots(|route| route.response));
+    for name in reached(schemas, &requests) {
+        let merged = merged(&schemas[&name], schemas);
+        schemas.insert(name, merged);
+    }
+    let read = reached(schemas, &requests);
+    let renamed = Renamed(
+        read.intersection(&answered)
+            .filter(|name| schemas[*name]["type"] == "object" && !is_free(&schemas[*name]))
+            .map(|name| (name.clone(), format!("{name}{INPUT}")))
+            .collect(),
+    );
+    for name in &read {
+        let input = renamed.0.get(name).unwrap_or(name).clone();
+        let mut schema = schemas[name].clone();
+        narrow(name, &mut schema);
+        renamed.apply(&mut schema);
+        close(&mut schema);
+        schemas.insert(input, schema);
+    }
+    for name in &read {
+        let input = renamed.0.get(name).unwrap_or(name);
+        if let Some(mut schema) = schemas.get(input).cloned() {
+            loosen_for_polls(&mut schema, schemas);
+            schemas.insert(input.clone(), schema);
+        }
+    }
+    // Those that were merged into others.
+    let used: BTreeSet<String> = &read | &answered;
+    schemas.retain(|name, _| used.contains(name) || name.ends_with(INPUT) || *name == *"ErrorBody");
+    renamed
+}
+
+/// Whether it is an object of the caller's own, free inside.
+fn is_free(schema: &Value) -> bool {
+    schema.get("additionalProperties") == Some(&json!(true))
+}
+
+/// The names of the schemas that these refer to, directly or not.
+fn reached(schemas: &Map<String, Value>, roots: &[Value]) -> BTreeSet<String> {
+    fn visit(part: &Value, schemas: &Map<String, Value>, found: &mut BTreeSet<String>) {
+        match part {
+            Value::Object(members) => {
+                if let Some(name) = name_of(part)
+                    && found.insert(name.to_owned())
+                {
+                    visit(&schemas[name], schemas, found);
+                }
+                members.values().for_each(|member| visit(member, schemas, found));
+            }
+            Value::Array(parts) => parts.iter().for_each(|part| visit(part, schemas, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    roots.iter().for_each(|root| visit(root, schemas, &mut found));
+    found
+}
+
+/// The name that a reference leads to.
+fn name_of(part: &Value) -> Option<&str> {
+    part.get("$ref")?.as_str()?.strip_prefix(SCHEMAS)
+}
+
+/// One object in place of a flattened one (`allOf`), whose parts could not each refuse the fields of
+/// the others; a tagged part gives one object for each of its variants.
+fn merged(schema: &Value, schemas: &Map<String, Value>) -> Value {
+    let Some(parts) = schema.get("allOf").and_then(Value::as_array) else { return schema.clone() };
+    let parts = parts.iter().map(|part| match name_of(part) {
+        Some(name) => merged(&schemas[name], schemas),
+        None => part.clone(),
+    });
+    let mut variants = vec![json!({ "type": "object", "properties": {}, "required": [] })];
+    for part in parts {
+        let choices = match part.get("oneOf").and_then(Value::as_array) {
+            Some(choices) => choices.clone(),
+            None => vec![part],
+        };
+        let combine = |variant: &Value| -> Vec<Value> {
+            choices.iter().map(|choice| joined(variant, choice)).collect()
+        };
+        variants = variants.iter().flat_map(combine).collect();
+    }
+    let mut whole = match <[Value; 1]>::try_from(variants) {
+        Ok([only]) => only,
+        Err(variants) => json!({ "oneOf": variants }),
+    };
+    if let Some(description) = schema.get("description") {
+        whole["description"] = description.clone();
+    }
+    whole
+}
+
+fn joined(one: &Value, other: &Value) -> Value {
+    let mut all = one.clone();
+    for (name, property) in other["properties"].as_object().into_iter().flatten() {
+        all["properties"][name] = property.clone();
+    }
+    let required = other["required"].as_array().into_iter().flatten().cloned();
+    if let Some(known) = all["required"].as_array_mut() {
+        known.extend(required);
+    }
+    all
+}
+
+/// Puts in what validation holds beside the types.
+fn narrow(model: &str, schema: &mut Value) {
+    for rules in rules().into_iter().filter(|rules| rules.model == model) {
+        for (field, keywords) in &rules.fields {
+            for object in objects(schema) {
+                put(&mut object["properties"][*field], keywords);
+            }
+        }
+        put(schema, &rules.together);
+    }
+}
+
+/// The object of a schema, or those of its variants.
+fn objects(schema: &mut Value) -> Vec<&mut Value> {
+    if schema.get("properties").is_some() {
+        return vec![schema];
+    }
+    let variants = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+    variants.into_iter().flatten().collect()
+}
+
+/// Sets keywords of a schema; those of elements are put beside what is known of them.
+fn put(schema: &mut Value, keywords: &Value) {
+    for (keyword, value) in keywords.as_object().into_iter().flatten() {
+        if keyword == "items"
+            && schema.get("items").is_some_and(|items| items.get("$ref").is_none())
+        {
+            put(&mut schema["items"], value);
+        } else if keyword == "oneOf" {
+            // What may be null has its description beside the reference.
+            let variants = schema["oneOf"].as_array().into_iter().flatten();
+            let described = variants.chain([&*schema]).find_map(|part| part.get("description"));
+            let description = described.cloned();
+            *schema = json!({ "oneOf": value });
+            if let Some(description) = description {
+                schema["description"] = description;
+            }
+        } else {
+            schema[keyword] = value.clone();
+        }
+    }
+}
+
+/// Refuses fields that are not known, at every depth but in the caller's own objects.
+fn close(schema: &mut Value) {
+    let kind = schema.get("type");
+    let is_object = kind.is_some_and(|kind| {
+        kind == "object" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("object")))
+    });
+    if is_object && schema.get("additionalProperties").is_none() {
+        schema["additionalProperties"] = json!(false);
+    }
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    properties.into_iter().flat_map(Map::values_mut).for_each(close);
+    let variants = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+    variants.into_iter().flatten().for_each(close);
+}
+
+/// With a poll most settings are ignored, and checked for their type alone (B14): their rules move to
+/// the message's branch.
+fn loosen_for_polls(schema: &mut Value, schemas: &Map<String, Value>) {
+    let Some(message) = message_branch(schema) else { return };
+    let mut strict = message["properties"].clone();
+    let mut branch_names = Vec::new();
+    for name in IGNORED_BY_POLLS {
+        let Some(property) = schema["properties"].get(name).cloned() else { continue };
+        let mut rule = property.clone();
+        if let Some(rule) = rule.as_object_mut() {
+            rule.remove("description");
+        }
+        if strict.get(name).is_none() {
+            strict[name] = rule;
+        }
+        branch_names.push(name);
+        schema["properties"][name] = types_alone(&property, schemas);
+    }
+    if let Some(message) = message_branch_mut(schema) {
+        message["properties"] = strict;
+    }
+}
+
+fn message_branch(schema: &Value) -> Option<&Value> {
+    let parts = schema.get("allOf")?.as_array()?;
+    let branches = parts.iter().filter_map(|part| part.get("anyOf")?.as_array()).flatten();
+    branches.into_iter().find(|branch| branch["title"] == "message")
+}
+
+fn message_branch_mut(schema: &mut Value) -> Option<&mut Value> {
+    let parts = schema.get_mut("allOf")?.as_array_mut()?;
+    let branches = parts.iter_mut().filter_map(|part| part.get_mut("anyOf")?.as_array_mut());
+    branches.flatten().find(|branch| branch["title"] == "message")
+}
+
+/// A schema without its bounds: the type of every field at every depth, and which fields there are.
+fn types_alone(schema: &Value, schemas: &Map<String, Value>) -> Value {
+    if let Some(name) = name_of(schema) {
+        return types_alone(&schemas[name], schemas);
+    }
+    if let Some(variants) = schema["oneOf"].as_array() {
+        let variants = variants.iter().map(|variant| types_alone(variant, schemas));
+        return described(json!({ "oneOf": variants.collect::<Vec<_>>() }), schema);
+    }
+    let mut bare = Map::new();
+    match &schema["type"] {
+        // With a poll any number will do.
+        kind if *kind == json!("integer") => drop(bare.insert("type".to_owned(), json!("number"))),
+        Value::Null => {}
+        kind => drop(bare.insert("type".to_owned(), kind.clone())),
+    }
+    if let Some(closed) = schema.get("additionalProperties") {
+        bare.insert("additionalProperties".to_owned(), closed.clone());
+    }
+    if let Some(properties) = schema["properties"].as_object().filter(|_| !is_free(schema)) {
+        let bare_of = |(name, property): (&String, &Value)| {
+            let mut property = types_alone(property, schemas);
+            nullable(&mut property);
+            (name.clone(), property)
+        };
+        let properties: Map<String, Value> = properties.iter().map(bare_of).collect();
+        bare.insert("properties".to_owned(), Value::Object(properties));
+    }
+    if let Some(items) = schema.get("items") {
+        bare.insert("items".to_owned(), types_alone(items, schemas));
+    }
+    described(Value::Object(bare), schema)
+}
+
+fn described(mut bare: Value, schema: &Value) -> Value {
+    if let Some(description) = schema.get("description") {
+        bare["description"] = description.clone();
+    }
+    bare
+}
+
+/// `null` equals leaving a field out (B1), the required ones included where nothing is required.
+fn nullable(schema: &mut Value) {
+    if let Some(kind) = schema.get("type").filter(|kind| kind.is_string()).cloned() {
+        schema["type"] = json!([kind, "null"]);
+    }
+}

@@ -1,0 +1,221 @@
+//! What the document says of requests, parameters and statuses.
+
+use super::*;
+
+#[test]
+fn users_are_not_sent_to_rows_that_they_cannot_read() {
+    for (text, told) in [
+        ("Where a notification stands (B20).", "Where a notification stands."),
+        ("`Feed` (spec 2.5): an `id`, or a `url` (B29).", "`Feed`: an `id`, or a `url`."),
+        ("What it may (spec 2.5, B29)", "What it may"),
+        ("Unix ms (UTC)", "Unix ms (UTC)"),
+        ("Bold (B) and (spec)", "Bold (B) and (spec)"),
+        ("open (B20", "open (B20"),
+    ] {
+        assert_eq!(without_rows(text), told);
+    }
+    let document = document(&crate::api::routes::routes());
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let text = document["components"].to_string();
+    assert!(text.contains("description") && !text.contains("(B") && !text.contains("(spec"));
+}
+
+fn whole() -> Value {
+    serde_json::from_str(&document(&crate::api::routes::routes())).unwrap()
+}
+
+/// Every operation: its method and path, and what the document says of it.
+fn operations(document: &Value) -> Vec<(String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let all = paths.iter().flat_map(|(path, item)| {
+        let methods = item.as_object().unwrap().iter();
+        methods.map(move |(method, operation)| (format!("{method} {path}"), operation))
+    });
+    all.collect()
+}
+
+/// Calls `see` with every object schema of requests, by its place.
+fn each_request_object(document: &Value, see: &mut impl FnMut(&str, &Value)) {
+    fn visit(place: &str, schema: &Value, document: &Value, see: &mut impl FnMut(&str, &Value)) {
+        if let Some(target) = schema["$ref"].as_str() {
+            let schema = document.pointer(&target[1..]).expect("the reference leads somewhere");
+            return visit(target, schema, document, see);
+        }
+        let kind = &schema["type"];
+        if kind == "object" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("object")))
+        {
+            see(place, schema);
+        }
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            visit(&format!("{place}.{name}"), property, document, see);
+        }
+        visit_elements(place, schema, document, see);
+    }
+    fn visit_elements(
+        place: &str,
+        schema: &Value,
+        document: &Value,
+        see: &mut impl FnMut(&str, &Value),
+    ) {
+        if let Some(items) = schema.get("items") {
+            visit(&format!("{place}[]"), items, document, see);
+        }
+        for variant in schema["oneOf"].as_array().into_iter().flatten() {
+            visit(place, variant, document, see);
+        }
+    }
+    for (name, operation) in operations(document) {
+        let schema = &operation["requestBody"]["content"][JSON]["schema"];
+        let is_of_platform = name.contains("/hooks/");
+        if !schema.is_null() && !is_of_platform {
+            visit(&name, schema, document, see);
+        }
+    }
+}
+
+#[test]
+fn requests_refuse_unknown_fields_at_every_depth() {
+    let document = whole();
+    let mut closed = 0;
+    each_request_object(&document, &mut |place, schema| {
+        let is_callers_own = place.ends_with("/JsonObject")
+            || ["custom_json_value", "android_json", "ios_json"]
+                .iter()
+                .any(|own| place.ends_with(own));
+        let expected = json!(is_callers_own);
+        assert_eq!(schema.get("additionalProperties"), Some(&expected), "{place}");
+        closed += usize::from(!is_callers_own);
+    });
+    assert!(closed > 30, "{closed}");
+}
+
+/// Answers may grow fields (B1): a model that a request reads too is read under another name.
+#[test]
+fn answers_may_grow_fields() {
+    let schemas = whole()["components"]["schemas"].clone();
+    assert_eq!(schemas["TagInput"]["additionalProperties"], false);
+    assert_eq!(schemas["Tag"].get("additionalProperties"), None);
+    assert_eq!(schemas["Device"].get("additionalProperties"), None);
+}
+
+#[test]
+fn every_rule_of_a_model_has_its_field() {
+    let schemas = whole()["components"]["schemas"].clone();
+    for rules in notify_core::schema::rules() {
+        let model = schemas.get(format!("{}Input", rules.model)).or(schemas.get(rules.model));
+        let model = model.unwrap_or_else(|| panic!("there is no model {}", rules.model));
+        let variants = model["oneOf"].as_array().cloned().unwrap_or_else(|| vec![model.clone()]);
+        for ((field, _), variant) in
+            rules.fields.iter().flat_map(|field| variants.iter().map(move |one| (field, one)))
+        {
+            // What the rule alone made has no type.
+            let property = &variant["properties"][*field];
+            let is_typed = ["type", "$ref", "oneOf"].iter().any(|key| property.get(key).is_some());
+            assert!(is_typed, "{}.{field}", rules.model);
+        }
+    }
+}
+
+#[test]
+fn a_webhook_cannot_be_limited_to_tests() {
+    let document = whole();
+    let schemas = &document["components"]["schemas"];
+    let offered = schemas["SubscribableEventType"]["enum"].as_array().unwrap();
+    assert!(!offered.contains(&json!("webhook.test")) && offered.len() == 6, "{offered:?}");
+    for model in ["CreateWebhook", "UpdateWebhook"] {
+        let items = &schemas[model]["properties"]["events"]["items"];
+        assert_eq!(items["$ref"], "#/components/schemas/SubscribableEventType");
+    }
+}
+
+#[test]
+fn every_query_parameter_has_its_type() {
+    let document = whole();
+    let parameter = |operation: &str, name: &str| {
+        let all = operations(&document);
+        let (_, operation) = all.iter().find(|(known, _)| known == operation).unwrap();
+        let mut parameters = operation["parameters"].as_array().unwrap().iter();
+        parameters.find(|parameter| parameter["name"] == name).unwrap()["schema"].clone()
+    };
+    for (operation, name, expected) in [
+        (
+            "get /v1/devices",
+            "limit",
+            json!({"type": "integer", "format": "int64", "minimum": 1, "maximum": 1000}),
+        ),
+        (
+            "get /v1/devices",
+            "platform",
+            json!({"type": "string",
+                "enum": ["android", "ios", "web", "fb-messenger", "chatapp"]}),
+        ),
+        (
+            "get /v1/campaigns",
+            "status",
+            json!({"type": "string", "enum": ["active", "disabled", "all"]}),
+        ),
+        (
+            "get /v1/statistics/devices",
+            "date_to",
+            json!({"oneOf": [
+                {"type": "integer", "format": "int64", "minimum": 0,
+                    "maximum": 253_402_300_799_999_i64},
+                {"const": "now"},
+            ]}),
+        ),
+    ] {
+        assert_eq!(parameter(operation, name), expected, "{operation} {name}");
+    }
+    let types = parameter("get /v1/events/stream", "types");
+    assert!(types["pattern"].as_str().unwrap().contains(r"poll\.answered"), "{types}");
+    let names = operations(&document).into_iter().find_map(|(name, operation)| {
+        name.starts_with("get /web/").then_some(operation)?;
+        let parameters = operation["parameters"].as_array()?.iter();
+        let query: Vec<_> =
+            parameters.filter(|one| one["in"] == "query").map(|one| one["name"].clone()).collect();
+        (!query.is_empty()).then_some(query)
+    });
+    assert_eq!(names, Some(vec![json!("notification_id")]));
+}
+
+#[test]
+fn every_operation_lists_its_statuses() {
+    let document = whole();
+    let all = operations(&document);
+    for (name, operation) in &all {
+        let statuses = operation["responses"].as_object().unwrap();
+        assert!(!statuses.contains_key("default"), "{name}");
+        assert!(statuses.keys().any(|status| status.starts_with(['2', '3'])), "{name}");
+        assert!(statuses.contains_key("400") && statuses.contains_key("500"), "{name}");
+    }
+    for (name, expected) in [
+        ("post /v1/notifications", "200 400 401 409 413 429 500 503"),
+        ("get /v1/notifications/{id}", "200 400 401 404 429 500 503"),
+        ("get /v1/polls/{id}", "200 400 401 429 500 503"),
+        ("get /v1/enrichments/{campaign_id}", "200 304 400 401 404 429 500 503"),
+        ("put /admin/v1/apps/{id}/web", "200 400 401 404 413 429 500 503"),
+        ("post /web/v1/{app_id}/devices", "200 400 401 413 429 500 503"),
+        ("get /docs/{file}", "200 400 404 500 503"),
+        ("post /hooks/telegram/{app_id}", "200 400 401 413 429 500 503"),
+        ("get /hooks/messenger/{app_id}", "200 400 401 429 500 503"),
+        ("get /polls/{public_id}", "200 400 404 500 503"),
+        ("post /polls/{public_id}/votes", "303 400 404 413 429 500 503"),
+        ("get /healthz", "200 400 500"),
+    ] {
+        let (_, operation) = all.iter().find(|(known, _)| known == name).unwrap();
+        let statuses: Vec<&str> =
+            operation["responses"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(statuses.join(" "), expected, "{name}");
+    }
+}
+
+/// With a poll most settings are ignored, so that their rules hold for messages alone (B14).
+#[test]
+fn the_rules_of_a_message_do_not_hold_for_a_poll() {
+    let document = whole();
+    let notification = &document["components"]["schemas"]["CreateNotification"];
+    let ignored = &notification["properties"]["web_push_settings"].to_string();
+    assert!(!ignored.contains("minItems") && ignored.contains("actions"), "{ignored}");
+    let message = notification["allOf"][2]["anyOf"][0]["properties"].to_string();
+    assert!(message.contains("#/components/schemas/WebPushSettings"), "{message}");
+}

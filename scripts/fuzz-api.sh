@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Sends generated requests, right and wrong ones, to a server and compares what it answers with what
+# /openapi.json says of it. Fails on any difference. `scripts/fuzz-api.toml` says what is left out and why.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Generated requests for each operation at most, beside those at every bound, and sequences of
+# requests: more take longer than they find.
+EXAMPLES_MAX=${FUZZ_EXAMPLES:-10}
+SEQUENCES_MAX=${FUZZ_SEQUENCES:-40}
+# The same requests in each run.
+SEED=${FUZZ_SEED:-1}
+
+server=${CARGO_TARGET_DIR:-target}/debug/notify-server
+tools=target/fuzz-api
+if ! cmp -s scripts/fuzz-requirements.txt "$tools/requirements.txt"; then
+  rm -rf "$tools"
+  python3 -m venv "$tools"
+  "$tools/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
+    -r scripts/fuzz-requirements.txt
+  cp scripts/fuzz-requirements.txt "$tools/requirements.txt"
+fi
+
+scratch=$(mktemp -d)
+server_pid=
+end() {
+  if [ -n "$server_pid" ]; then
+    kill "$server_pid" 2>/dev/null || true
+    wait "$server_pid" 2>/dev/null || true
+  fi
+  rm -rf "$scratch"
+}
+trap end EXIT
+
+member() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+settings=(--data-dir "$scratch/data" --log warn)
+"$server" app create fuzz --json "${settings[@]}" >"$scratch/app.json"
+api_key=$(member api_key <"$scratch/app.json")
+app=$(member id <"$scratch/app.json")
+admin_key=$("$server" admin-key create --json "${settings[@]}" | member admin_key)
+
+# One address sends everything: the limits on one address are not what is tested here.
+"$server" serve "${settings[@]}" --listen 127.0.0.1:0 --rate-limit 0 --auth-failures-per-minute 0 \
+  --poll-votes-per-minute 0 --web-requests-per-minute 0 --web-subscriptions-per-minute 0 \
+  >"$scratch/listening" 2>"$scratch/log" &
+server_pid=$!
+for _ in $(seq 300); do
+  if grep -q '^listening on ' "$scratch/listening"; then break; fi
+  kill -0 "$server_pid" || { cat "$scratch/log"; exit 1; }
+  sleep 0.1
+done
+url=$(sed -n 's/^listening on //p' "$scratch/listening")
+[ -n "$url" ] || { echo "the server did not begin to listen"; exit 1; }
+
+# Browsers may call from one origin.
+page=https://shop.example
+put() {
+  KEY=$admin_key python3 - "$url/admin/v1/apps/$app/$1" "$2" <<'PY'
+import os, sys, urllib.request
+headers = {"Authorization": "Bearer " + os.environ["KEY"]}
+request = urllib.request.Request(sys.argv[1], sys.argv[2].encode(), headers, method="PUT")
+urllib.request.urlopen(request).close()
+PY
+}
+put web "{\"allowed_origins\": [\"$page\"]}"
+put providers/webpush '{"subject": "mailto:push@notify-fuzz.com"}'
+sed "s/@APP@/$app/" scripts/fuzz-api.toml >"$scratch/fuzz-api.toml"
+
+failed=0
+run() {
+  echo "-- $1"
+  shift
+  "$tools/bin/schemathesis" --config-file "$scratch/fuzz-api.toml" run "$url/openapi.json" \
+    --seed "$SEED" --workers 2 --no-color --warnings off --continue-on-failure "$@" \
+    >"$scratch/found" 2>&1 || { cat "$scratch/found"; failed=1; }
+  # How many there were.
+  grep -A1 '^Test cases:' "$scratch/found" || true
+}
+each=(--phases coverage,fuzzing --max-examples "$EXAMPLES_MAX")
+run "/web/v1 from a page" -H "Origin: $page" --include-path-regex '^/web/v1/' "${each[@]}"
+run "what needs no key" --exclude-path-regex '^/(v1|admin/v1|web/v1)/' "${each[@]}"
+run "/v1 with an API key" -H "X-API-Key: $api_key" --include-path-regex '^/v1/' "${each[@]}"
+run "/v1 with an API key, in sequences" -H "X-API-Key: $api_key" --include-path-regex '^/v1/' \
+  --phases stateful --max-examples "$SEQUENCES_MAX"
+# Last: it may delete the application.
+run "/admin/v1 with an admin key" -H "Authorization: Bearer $admin_key" \
+  --include-path-regex '^/admin/v1/' "${each[@]}"
+
+# A server that ended by itself is a finding too.
+kill -0 "$server_pid" || { cat "$scratch/log"; failed=1; }
+exit "$failed"
