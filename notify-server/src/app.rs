@@ -149,7 +149,6 @@ impl App {
         let front = Arc::new(Front::new(api, keyring.clone(), stopping.clone()));
         let serving = serving(front, limits(&config), tls, stopping);
         let tasks = tasks(listener, (&serving, &keyring), feeds, (trusted, Keep::of(&config)));
-        let grace = config.shutdown_grace.0;
         Ok(Self {
             address,
             origin,
@@ -160,7 +159,7 @@ impl App {
             engine,
             webhooks,
             tasks,
-            grace,
+            grace: config.shutdown_grace.0,
         })
     }
 
