@@ -164,7 +164,6 @@ impl App {
             let stopping = serving.stopping.clone();
             tasks.push(tokio::spawn(certificates::watch(certificates.clone(), clock, stopping)));
         }
-        let grace = config.shutdown_grace.0;
         Ok(Self {
             address,
             origin,
@@ -176,7 +175,7 @@ impl App {
             engine,
             webhooks,
             tasks,
-            grace,
+            grace: config.shutdown_grace.0,
         })
     }
 

@@ -36,7 +36,7 @@ impl UpkeepStore for SqlStore {
     }
 
     async fn clock_mark(&self) -> Result<Option<ClockMark>, StoreError> {
-        self.read(|connection| clock::mark(connection)).await
+        self.read(clock::mark).await
     }
 
     async fn keep_clock(&self, mark: ClockMark) -> Result<bool, StoreError> {
