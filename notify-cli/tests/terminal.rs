@@ -1,5 +1,7 @@
 //! What strangers wrote cannot act on a terminal; to a pipe every byte stays as it was.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
+
 mod common;
 
 use std::process::Command;
