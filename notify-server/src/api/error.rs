@@ -65,6 +65,9 @@ pub(crate) enum ApiError {
         /// `Retry-After`, in seconds.
         retry_after_seconds: u64,
     },
+    /// The server holds as much as it may for this caller, or for all.
+    #[error("the server is busy")]
+    Busy,
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
@@ -100,7 +103,7 @@ impl ApiError {
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::KeyReused => StatusCode::CONFLICT,
             Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Self::Stopping | Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::Stopping | Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -141,6 +144,7 @@ impl ApiError {
             | Self::TooSlow
             | Self::KeyReused
             | Self::RateLimited { .. }
+            | Self::Busy
             | Self::Stopping
             | Self::Unavailable(_)
             | Self::Internal(_) => vec![self.to_string()],
@@ -171,7 +175,9 @@ impl ApiError {
             Self::RateLimited { retry_after_seconds } => {
                 Some((header::RETRY_AFTER, (*retry_after_seconds).into()))
             }
-            Self::Unavailable(_) => Some((header::RETRY_AFTER, UNAVAILABLE_RETRY_SECONDS.into())),
+            Self::Busy | Self::Unavailable(_) => {
+                Some((header::RETRY_AFTER, UNAVAILABLE_RETRY_SECONDS.into()))
+            }
             Self::Stopping => Some((header::RETRY_AFTER, STOPPING_RETRY_SECONDS.into())),
             Self::Invalid(_)
             | Self::NotFound
@@ -197,6 +203,7 @@ impl ApiError {
             | Self::TooSlow
             | Self::KeyReused
             | Self::RateLimited { .. }
+            | Self::Busy
             | Self::Stopping => return None,
         };
         Some(Cause(with_causes(source)))

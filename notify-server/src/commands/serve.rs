@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::config::Config;
+use crate::descriptors;
 use crate::keys::reveal;
 use crate::store::postgres::DatabaseUrl;
 
@@ -10,6 +11,7 @@ use super::{print, signals};
 /// Serves until a signal.
 pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let stop = signals::first_signal()?;
+    descriptors::raise_limit();
     let folder = std::path::absolute(&config.data_dir)?;
     let is_new = !config.database().exists();
     let place = config.database_url.as_ref().map(DatabaseUrl::place);
