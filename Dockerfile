@@ -17,6 +17,7 @@ ENV NOTIFY_LISTEN=0.0.0.0:8080 NOTIFY_DATA_DIR=/var/lib/notify
 USER 65532:65532
 VOLUME /var/lib/notify
 EXPOSE 8080
+# Open files: run it with --ulimit nofile=65536:65536 where the runtime's own limit is lower.
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=6s --start-period=30s --retries=3 \
     CMD ["/usr/bin/notify-server", "healthcheck"]

@@ -25,6 +25,7 @@ use crate::certificates::{self, Certificates, TlsFiles};
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
 use crate::delivery::{Engine, EngineConfig, Surroundings};
+use crate::descriptors;
 use crate::enrichment::Answers;
 use crate::enrichment::feeds::FeedReader;
 use crate::enrichment::feeds::worker::{self, FeedWorker};
@@ -294,11 +295,23 @@ fn is_public(address: IpAddr) -> bool {
 }
 
 fn limits(config: &Config) -> Limits {
+    let share = descriptors::share(config.max_connections, descriptors::limit());
+    if let Some(limit) = share.short_limit {
+        let (wanted, needed) =
+            (config.max_connections, descriptors::needed(config.max_connections));
+        tracing::warn!(
+            limit,
+            needed,
+            "the limit of open files is too low for --max-connections {wanted}: at most {} \
+             connections are served",
+            share.connections_max
+        );
+    }
     Limits {
         header_timeout: config.header_timeout.0,
         idle_timeout: config.idle_timeout.0,
         write_timeout: config.write_timeout.0,
-        connections_max: config.max_connections,
+        connections_max: share.connections_max,
         connections_per_address_max: config.max_connections_per_address,
         trusted_proxies: config.trusted_proxies.clone(),
     }

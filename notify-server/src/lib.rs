@@ -11,6 +11,7 @@ pub mod clock;
 pub mod commands;
 pub mod config;
 pub mod delivery;
+mod descriptors;
 mod enrichment;
 pub mod failpoint;
 mod keys;

@@ -13,7 +13,8 @@ use percent_encoding::percent_decode_str;
 
 use super::Api;
 use super::error::ApiError;
-use super::front::Page;
+use super::front::{BodyRoom, Page};
+use super::hooks::Hook;
 use crate::keys::{hex, sha256};
 use crate::store::{AppAccess, AppNo, Once, PageRequest};
 
@@ -31,6 +32,8 @@ pub(crate) enum Caller {
     Admin,
     /// A page in a browser, under `/web/v1`.
     Page(Arc<Page>),
+    /// A platform, under `/hooks`. What proves it may stand in the body.
+    Platform(Arc<Hook>),
     /// Anyone, elsewhere.
     Anyone,
 }
@@ -49,6 +52,8 @@ pub(crate) struct Exchange {
     pub(crate) headers: HeaderMap,
     /// The whole body.
     pub(crate) body: Bytes,
+    /// What the body takes of the bound of all bodies.
+    pub(crate) _room: Option<BodyRoom>,
     /// When it came in.
     pub(crate) at: Timestamp,
 }
@@ -82,7 +87,9 @@ impl Ctx {
     pub(crate) fn app_no(&self) -> AppNo {
         match &self.exchange.caller {
             Caller::Page(page) => page.web.no,
-            Caller::App(_) | Caller::Admin | Caller::Anyone => self.access().no,
+            Caller::App(_) | Caller::Admin | Caller::Platform(_) | Caller::Anyone => {
+                self.access().no
+            }
         }
     }
 
@@ -90,8 +97,18 @@ impl Ctx {
     pub(crate) fn page(&self) -> &Page {
         match &self.exchange.caller {
             Caller::Page(page) => page,
-            Caller::App(_) | Caller::Admin | Caller::Anyone => {
+            Caller::App(_) | Caller::Admin | Caller::Platform(_) | Caller::Anyone => {
                 unreachable!("the front lets nobody but pages in under /web/v1")
+            }
+        }
+    }
+
+    /// The webhook that is called.
+    pub(crate) fn hook(&self) -> &Hook {
+        match &self.exchange.caller {
+            Caller::Platform(hook) => hook,
+            Caller::App(_) | Caller::Admin | Caller::Page(_) | Caller::Anyone => {
+                unreachable!("the front lets nobody but platforms in under /hooks")
             }
         }
     }
@@ -174,7 +191,7 @@ impl Ctx {
     fn access(&self) -> &AppAccess {
         match &self.exchange.caller {
             Caller::App(access) => access,
-            Caller::Page(_) | Caller::Admin | Caller::Anyone => {
+            Caller::Page(_) | Caller::Admin | Caller::Platform(_) | Caller::Anyone => {
                 unreachable!("the front authenticates every path under /v1")
             }
         }

@@ -1,6 +1,7 @@
 //! The reference page: Swagger UI out of the binary, under a policy that lets it load nothing from
 //! elsewhere and run no inline script.
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
@@ -65,7 +66,12 @@ pub(crate) async fn file(ctx: Ctx) -> http::Response<Bytes> {
 fn swagger(name: &str) -> http::Response<Bytes> {
     match utoipa_swagger_ui::serve(name, CONFIG.clone()) {
         Ok(Some(file)) => {
-            let mut response = served(&file.content_type, file.bytes.into_owned().into());
+            // The files of the binary are not copied: hundreds may be on their way at once.
+            let bytes = match file.bytes {
+                Cow::Borrowed(bytes) => Bytes::from_static(bytes),
+                Cow::Owned(bytes) => bytes.into(),
+            };
+            let mut response = served(&file.content_type, bytes);
             let headers = response.headers_mut();
             if file.gzpipped {
                 headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -68,6 +68,9 @@ pub(crate) enum ApiError {
         /// `Retry-After`, in seconds.
         retry_after_seconds: u64,
     },
+    /// The server holds as much as it may for this caller, or for all.
+    #[error("the server is busy")]
+    Busy,
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
@@ -103,7 +106,7 @@ impl ApiError {
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::KeyReused => StatusCode::CONFLICT,
             Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Self::Stopping | Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::Stopping | Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -146,6 +149,7 @@ impl ApiError {
             | Self::TooSlow
             | Self::KeyReused
             | Self::RateLimited { .. }
+            | Self::Busy
             | Self::Stopping
             | Self::Unavailable(_)
             | Self::Internal(_) => vec![self.to_string()],
@@ -176,7 +180,9 @@ impl ApiError {
             Self::RateLimited { retry_after_seconds } => {
                 Some((header::RETRY_AFTER, (*retry_after_seconds).into()))
             }
-            Self::Unavailable(_) => Some((header::RETRY_AFTER, UNAVAILABLE_RETRY_SECONDS.into())),
+            Self::Busy | Self::Unavailable(_) => {
+                Some((header::RETRY_AFTER, UNAVAILABLE_RETRY_SECONDS.into()))
+            }
             Self::Stopping => Some((header::RETRY_AFTER, STOPPING_RETRY_SECONDS.into())),
             Self::Invalid(_)
             | Self::NotHttp(_)
@@ -204,6 +210,7 @@ impl ApiError {
             | Self::TooSlow
             | Self::KeyReused
             | Self::RateLimited { .. }
+            | Self::Busy
             | Self::Stopping => return None,
         };
         Some(Cause(with_causes(source)))

@@ -35,6 +35,7 @@ mod explain;
 mod feeds;
 mod hooks;
 mod notifications;
+mod pace;
 mod poll_page;
 mod polls;
 mod preview;

@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::causes::with_causes;
 use crate::config::Config;
+use crate::descriptors;
 use crate::keys::reveal;
 use crate::store::postgres::DatabaseUrl;
 
@@ -12,6 +13,7 @@ use super::{print, signals};
 pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     let stop = signals::first_signal()?;
     let hangups = signals::Hangups::listen()?;
+    descriptors::raise_limit();
     let folder = std::path::absolute(&config.data_dir)?;
     let is_new = !config.database().exists();
     let place = config.database_url.as_ref().map(DatabaseUrl::place);

@@ -85,12 +85,25 @@ pub(crate) const SETTINGS: &[Setting] = &[
     text(
         "body-timeout",
         "SPAN",
-        "Time for the body of a request, unless it comes at 1 KiB a second or faster",
+        "Time for the body of a request, and the window over which it has to come at 1 KiB a second",
     ),
     text("idle-timeout", "SPAN", "How long a kept connection may be without a request"),
-    text("write-timeout", "SPAN", "How long a client may leave its answer unread"),
-    count("max-connections", "N", "Most connections"),
-    count("max-connections-per-address", "N", "Most connections of one address; 0 is no limit"),
+    text(
+        "write-timeout",
+        "SPAN",
+        "How long a client may leave its answer or a ping unread, and the window over which it has to \
+         read 1 KiB a second",
+    ),
+    count(
+        "max-connections",
+        "N",
+        "Most connections, as far as the limit of open files leaves a reserve",
+    ),
+    count(
+        "max-connections-per-address",
+        "N",
+        "Most connections of one address, and half of all at the most; 0 is no limit",
+    ),
     text("shutdown-grace", "SPAN", "How long what is in flight may take to end after a signal"),
     count("reader-threads", "N", "Connections that read the database"),
     count(

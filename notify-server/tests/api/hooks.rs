@@ -1,5 +1,6 @@
 //! The webhooks of Messenger and the chat app over HTTP (B25, B32, B40).
 
+mod bodies;
 mod events;
 mod signatures;
 

@@ -25,4 +25,5 @@ mod slow;
 mod stop;
 mod table;
 mod tenancy;
+mod unread;
 mod web;

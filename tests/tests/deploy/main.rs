@@ -112,6 +112,26 @@ fn a_stop_is_given_longer_than_the_server_s_grace() {
     }
 }
 
+/// Open files beside the connections of clients.
+const FILES_RESERVE: usize = 1_024;
+
+#[test]
+fn the_limit_of_open_files_has_room_for_every_connection_and_is_the_same_everywhere() {
+    let needed = Config::default().max_connections + FILES_RESERVE;
+    let (units, containers) = (values("LimitNOFILE="), values("nofile:"));
+    assert!(!units.is_empty() && !containers.is_empty());
+    let limit = units[0].1.clone();
+    assert!(limit.parse::<usize>().is_ok_and(|limit| limit >= needed), "{limit} of {needed}");
+    for (file, other) in units.into_iter().chain(containers) {
+        assert_eq!(other, limit, "{file}");
+    }
+    let operations = read("docs/operations.md");
+    let runs = operations.lines().filter(|line| line.starts_with("docker run -d"));
+    let flag = format!("--ulimit nofile={limit}:{limit}");
+    let limited: Vec<bool> = runs.map(|line| line.contains(&flag)).collect();
+    assert!(!limited.is_empty() && limited.iter().all(|limited| *limited), "{flag}");
+}
+
 #[test]
 fn one_port_is_listened_on_told_and_asked() {
     let dockerfile = read("Dockerfile");

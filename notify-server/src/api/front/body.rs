@@ -1,5 +1,5 @@
-//! Reads a body whole, within its limits of size and time. Works for chunked bodies, which say no
-//! length beforehand.
+//! Reads a body whole, within its limits of size, time and room. Works for chunked bodies, which have
+//! no length beforehand.
 
 use std::time::Duration;
 
@@ -7,48 +7,175 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use super::bodies::BodyRoom;
 use crate::api::error::ApiError;
+use crate::api::pace::Pace;
 
-/// A body that comes at least this fast may take longer than the timeout.
-const BYTES_PER_SECOND_MIN: u64 = 1_024;
+/// How one body is read.
+pub(super) struct Reading<'a> {
+    /// Most bytes.
+    pub(super) bytes_max: usize,
+    /// Time for it, unless it comes at the least rate.
+    pub(super) timeout: Duration,
+    /// What it takes of the bound of all bodies.
+    pub(super) room: &'a mut BodyRoom,
+    /// The server stops.
+    pub(super) stopping: &'a CancellationToken,
+    /// Time that is left to it then.
+    pub(super) stopping_wait: Duration,
+}
 
 /// The whole body.
-pub(super) async fn collect<B>(
-    mut body: B,
-    bytes_max: usize,
-    timeout: Duration,
-) -> Result<Bytes, ApiError>
+pub(super) async fn collect<B>(body: B, reading: Reading<'_>) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let too_large = || ApiError::TooLarge { limit_bytes: bytes_max };
-    if body.size_hint().lower() > bytes_max as u64 {
-        return Err(too_large());
+    let too_large = ApiError::TooLarge { limit_bytes: reading.bytes_max };
+    if body.size_hint().lower() > reading.bytes_max as u64 {
+        return Err(too_large);
     }
+    let (stopping, wait) = (reading.stopping, reading.stopping_wait);
+    let cut = async {
+        stopping.cancelled().await;
+        tokio::time::sleep(wait).await;
+    };
+    tokio::select! {
+        // What is there already is taken.
+        biased;
+        read = read(body, reading) => read,
+        () = cut => Err(ApiError::Stopping),
+    }
+}
+
+async fn read<B>(mut body: B, reading: Reading<'_>) -> Result<Bytes, ApiError>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let Reading { bytes_max, timeout, room, .. } = reading;
     let started = Instant::now();
-    let mut first = Bytes::new();
+    let mut pace = Pace::begin(Duration::ZERO, timeout);
     let mut all = BytesMut::new();
     loop {
-        let read = first.len().max(all.len());
-        let earned = Duration::from_millis(read as u64 * 1_000 / BYTES_PER_SECOND_MIN);
-        let deadline = started + timeout + earned;
-        let frame = tokio::time::timeout_at(deadline, body.frame());
+        let frame = tokio::time::timeout_at(started + pace.deadline(), body.frame());
         let Some(frame) = frame.await.map_err(|_| ApiError::TooSlow)? else { break };
         let frame = frame.map_err(|_| ApiError::invalid("body", "ended before its end"))?;
         let Ok(part) = frame.into_data() else { continue };
-        if read + part.len() > bytes_max {
-            return Err(too_large());
+        if all.len() + part.len() > bytes_max {
+            return Err(ApiError::TooLarge { limit_bytes: bytes_max });
         }
-        // Most bodies come in one part, which needs no copy.
-        if first.is_empty() && all.is_empty() {
-            first = part;
-        } else {
-            if all.is_empty() {
-                all.extend_from_slice(&first);
+        room.take(part.len())?;
+        pace.moved(started.elapsed(), part.len());
+        // Most bodies come in one part, which needs no copy. A part of more to come is copied: it
+        // keeps the whole buffer that it was read into.
+        if all.is_empty() && body.is_end_stream() {
+            return Ok(part);
+        }
+        all.extend_from_slice(&part);
+    }
+    Ok(all.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::net::IpAddr;
+
+    use futures_util::FutureExt;
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame;
+    use tokio::sync::mpsc;
+
+    use super::super::bodies::{Bodies, Owner};
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(15);
+    const WAIT: Duration = Duration::from_secs(1);
+
+    struct Rig {
+        room: BodyRoom,
+        stopping: CancellationToken,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let bodies = Bodies::new(1_048_576);
+            let room = bodies.enter(Owner::Client(IpAddr::from([1, 1, 1, 1])), 0).unwrap();
+            Self { room, stopping: CancellationToken::new() }
+        }
+
+        fn reading(&mut self, bytes_max: usize) -> Reading<'_> {
+            Reading {
+                bytes_max,
+                timeout: TIMEOUT,
+                room: &mut self.room,
+                stopping: &self.stopping,
+                stopping_wait: WAIT,
             }
-            all.extend_from_slice(&part);
         }
     }
-    Ok(if all.is_empty() { first } else { all.freeze() })
+
+    /// A body whose parts come as they are sent, and its sender.
+    fn body() -> (mpsc::Sender<Bytes>, impl Body<Data = Bytes, Error = Infallible> + Unpin) {
+        let (sender, mut parts) = mpsc::channel::<Bytes>(4);
+        let frames = futures_util::stream::poll_fn(move |cx| {
+            parts.poll_recv(cx).map(|part| part.map(|part| Ok(Frame::data(part))))
+        });
+        (sender, StreamBody::new(frames))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_whole_in_one_part_or_many() {
+        let mut rig = Rig::new();
+        let whole = collect(Full::new(Bytes::from("abc")), rig.reading(3)).await.unwrap();
+        assert_eq!(whole, "abc");
+        let (sender, body) = body();
+        sender.send("ab".into()).await.unwrap();
+        sender.send("c".into()).await.unwrap();
+        drop(sender);
+        assert_eq!(collect(body, rig.reading(3)).await.unwrap(), "abc");
+        let refused = collect(Full::new(Bytes::from("abcd")), rig.reading(3)).await.unwrap_err();
+        assert!(matches!(refused, ApiError::TooLarge { limit_bytes: 3 }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_earns_no_time_for_the_rest() {
+        let mut rig = Rig::new();
+        let (sender, body) = body();
+        sender.send(vec![b' '; 200_000].into()).await.unwrap();
+        let began = Instant::now();
+        let refused = collect(body, rig.reading(262_144)).await.unwrap_err();
+        assert!(matches!(refused, ApiError::TooSlow));
+        let took = began.elapsed();
+        assert!(took >= TIMEOUT && took < TIMEOUT + WAIT, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_at_the_least_rate_takes_its_time() {
+        let mut rig = Rig::new();
+        let (sender, body) = body();
+        let sending = async {
+            for _ in 0..60 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                sender.send(vec![b' '; 1_024].into()).await.unwrap();
+            }
+            drop(sender);
+        };
+        let (read, ()) = tokio::join!(collect(body, rig.reading(1_048_576)), sending);
+        assert_eq!(read.unwrap().len(), 61_440);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_cuts_what_does_not_come_soon() {
+        let mut rig = Rig::new();
+        let (_sender, body) = body();
+        rig.stopping.cancel();
+        let began = Instant::now();
+        let cut = collect(body, rig.reading(100)).await.unwrap_err();
+        assert!(matches!(cut, ApiError::Stopping));
+        assert!(began.elapsed() < WAIT * 2, "{:?}", began.elapsed());
+        let there = collect(Full::new(Bytes::from("a")), rig.reading(100)).now_or_never();
+        assert_eq!(there.unwrap().unwrap(), "a", "what is there is taken");
+    }
 }

@@ -2,31 +2,37 @@
 //! order is the contract (B3): 401 before 404, 405 and before a byte of the body is read.
 
 mod answer;
+mod bodies;
 mod body;
 mod client;
+mod entry;
 mod head;
 mod keyring;
 mod limits;
 mod page;
+mod reading;
 mod request_id;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use answer::AnswerBody;
+pub(crate) use bodies::BodyRoom;
 pub(crate) use head::{HEADER_BYTES_MAX, HEADERS_MAX};
 pub(crate) use keyring::Keyring;
 pub(crate) use page::Page;
 
+use self::bodies::Bodies;
 use self::client::ClientAddresses;
 use self::head::{check_bounds, check_message};
 use self::limits::{KeyRate, PageRate, Throttle, VoteRate};
@@ -34,14 +40,15 @@ use self::request_id::RequestId;
 use super::Api;
 use super::ctx::{Caller, Exchange};
 use super::error::{ApiError, Cause};
+use super::hooks::{Head, Hooks};
 use super::poll_page;
 use super::reply::NO_STORE;
 use super::routes::routes;
+use super::serve::AnswerRoom;
 use super::stream::Rest;
 use super::table::{Found, Row, Table};
 use super::web;
 use crate::config::Config;
-use crate::keys::{KeyKind, key_hash};
 use crate::store::with_patience;
 
 /// Longest time that one request waits for storage, all its questions together; then it is 503 (T15:
@@ -49,8 +56,6 @@ use crate::store::with_patience;
 const STORAGE_WAIT: Duration = Duration::from_secs(4);
 /// How often [`Front::tidy`] is due.
 pub(crate) const TIDY_EVERY: Duration = Duration::from_secs(60);
-
-const API_KEY: header::HeaderName = header::HeaderName::from_static("x-api-key");
 
 /// The one way in.
 pub(crate) struct Front {
@@ -62,7 +67,16 @@ pub(crate) struct Front {
     key_rate: KeyRate,
     vote_rate: VoteRate,
     page_rate: PageRate,
+    hooks: Hooks,
+    bodies: Bodies,
     stopping: CancellationToken,
+}
+
+/// What a request comes with beside itself.
+struct Arrival<'a> {
+    found: &'a Found<'a>,
+    client: IpAddr,
+    room: &'a mut AnswerRoom,
 }
 
 impl Front {
@@ -75,21 +89,36 @@ impl Front {
             PageRate::new(config.web_requests_per_minute, config.web_subscriptions_per_minute);
         let clients = ClientAddresses::new(config.trusted_proxies.clone());
         let table = Table::new(&routes());
-        Self { table, keyring, clients, throttle, key_rate, vote_rate, page_rate, stopping, api }
+        let (hooks, bodies) = (Hooks::new(&api), Bodies::new(config.max_body_bytes));
+        Self {
+            table,
+            keyring,
+            clients,
+            throttle,
+            key_rate,
+            vote_rate,
+            page_rate,
+            hooks,
+            bodies,
+            stopping,
+            api,
+        }
     }
 
-    /// Answers a request, whatever it is. `peer` is who holds the connection.
+    /// Answers a request, whatever it is. `peer` is who holds the connection, `room` what it has for
+    /// the answer.
     pub(crate) async fn answer(
         &self,
         request: Request<Incoming>,
-        peer: std::net::IpAddr,
+        peer: IpAddr,
+        room: &mut AnswerRoom,
     ) -> Result<Response<AnswerBody>, Infallible> {
         let started = Instant::now();
         let id = RequestId::of(request.headers());
         let method = request.method().clone();
         let found = self.table.find(&method, request.uri().path());
         let label = found.label();
-        let responding = with_patience(STORAGE_WAIT, self.respond(request, &found, peer));
+        let responding = with_patience(STORAGE_WAIT, self.respond(request, &found, peer, room));
         let guarded = AssertUnwindSafe(responding).catch_unwind();
         let mut response = guarded.await.unwrap_or_else(|panic| {
             let cause = format!("panic: {}", panic_text(panic.as_ref()));
@@ -117,18 +146,20 @@ impl Front {
         &self,
         request: Request<Incoming>,
         found: &Found<'_>,
-        peer: std::net::IpAddr,
+        peer: IpAddr,
+        room: &mut AnswerRoom,
     ) -> Response<Bytes> {
         let client = self.clients.of(request.headers(), peer);
+        let arrival = Arrival { found, client, room };
         let is_for_pages = is_under(request.uri().path(), page::AREA);
         let person = Person::of(&request);
         let mut response = match self.enter(&request, client).await {
             Ok(Caller::Page(page)) => {
-                let mut response = self.answer_page(request, found, &page, client).await;
+                let mut response = self.answer_page(request, arrival, &page).await;
                 page.may_read(&mut response);
                 response
             }
-            Ok(caller) => self.serve(request, found, caller, client).await,
+            Ok(caller) => self.serve(request, arrival, caller).await,
             Err(error) => person.refused(error),
         };
         if is_for_pages {
@@ -142,10 +173,10 @@ impl Front {
     async fn answer_page(
         &self,
         request: Request<Incoming>,
-        found: &Found<'_>,
+        arrival: Arrival<'_>,
         page: &Arc<Page>,
-        client: std::net::IpAddr,
     ) -> Response<Bytes> {
+        let Arrival { found, client, .. } = arrival;
         let makes_device = found.label() == web::SUBSCRIBE && request.method() == Method::POST;
         if let Err(error) = self.page_rate.take(page.web.no, client, makes_device) {
             return error.into_response();
@@ -153,44 +184,40 @@ impl Front {
         if request.method() == Method::OPTIONS {
             return page::preflight(found);
         }
-        self.serve(request, found, Caller::Page(page.clone()), client).await
+        self.serve(request, arrival, Caller::Page(page.clone())).await
     }
 
     /// Answers a caller who is known.
     async fn serve(
         &self,
         request: Request<Incoming>,
-        found: &Found<'_>,
+        arrival: Arrival<'_>,
         caller: Caller,
-        client: std::net::IpAddr,
     ) -> Response<Bytes> {
         let person = Person::of(&request);
-        match self.admit(request, found, caller, client).await {
+        let client = arrival.client;
+        let response = match self.admit(request, arrival, caller).await {
             Ok((exchange, row)) => {
-                let response = row.call(exchange).await;
-                // Past the table a 401 is a webhook's or a device's: what it proves itself with
-                // stands in head and body.
-                if response.status() == StatusCode::UNAUTHORIZED
-                    && let Err(error) = self.throttle.failed(client)
-                {
-                    return error.into_response();
-                }
-                let (parts, body) = response.into_parts();
+                let (parts, body) = row.call(exchange).await.into_parts();
                 match body.collect().await {
                     Ok(body) => Response::from_parts(parts, body.to_bytes()),
                     Err(error) => ApiError::Internal(error.into()).into_response(),
                 }
             }
             Err(error) => person.refused(error),
+        };
+        // Past the table a 401 is a webhook's or a device's: what it proves itself with stands in
+        // head and body.
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Err(error) = self.throttle.failed(client)
+        {
+            return error.into_response();
         }
+        response
     }
 
     /// Who calls, if the server takes the call.
-    async fn enter(
-        &self,
-        request: &Request<Incoming>,
-        client: std::net::IpAddr,
-    ) -> Result<Caller, ApiError> {
+    async fn enter(&self, request: &Request<Incoming>, client: IpAddr) -> Result<Caller, ApiError> {
         check_message(request)?;
         let path = request.uri().path();
         if self.stopping.is_cancelled() && path != "/healthz" {
@@ -203,30 +230,31 @@ impl Front {
     async fn admit<'t>(
         &self,
         request: Request<Incoming>,
-        found: &'t Found<'_>,
+        arrival: Arrival<'t>,
         caller: Caller,
-        client: std::net::IpAddr,
     ) -> Result<(Exchange, &'t Row), ApiError> {
         check_bounds(&request)?;
+        let Arrival { found, client, room } = arrival;
         let row = found.row()?;
-        let is_vote =
-            request.method() == Method::POST && is_under(request.uri().path(), poll_page::AREA);
-        if is_vote {
+        let (parts, incoming) = request.into_parts();
+        if parts.method == Method::POST && is_under(parts.uri.path(), poll_page::AREA) {
             self.vote_rate.take(client)?;
         }
-        let (parts, incoming) = request.into_parts();
-        let reads_body = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
-        let body = if reads_body {
-            let config = &self.api.config;
-            let limit = config.max_body_bytes;
-            let bytes_max = match caller {
-                Caller::Page(_) => limit.min(page::BODY_BYTES_MAX),
-                Caller::Anyone if is_vote => limit.min(poll_page::FORM_BYTES_MAX),
-                Caller::App(_) | Caller::Admin | Caller::Anyone => limit,
-            };
-            body::collect(incoming, bytes_max, config.body_timeout.0).await?
-        } else {
-            Bytes::new()
+        let head = Head { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
+        let caller = match self.hooks.admitted(&self.api, head).await? {
+            Some(hook) => Caller::Platform(hook),
+            None => caller,
+        };
+        let (body, body_room) = match parts.method {
+            Method::POST | Method::PUT | Method::PATCH => {
+                let (body, body_room) = self.read_body(incoming, &caller, client).await?;
+                (body, Some(body_room))
+            }
+            // What reads has the large answers.
+            _ => {
+                room.reserve().await?;
+                (Bytes::new(), None)
+            }
         };
         let method = if parts.method == Method::HEAD { Method::GET } else { parts.method };
         let exchange = Exchange {
@@ -236,65 +264,10 @@ impl Front {
             uri: parts.uri,
             headers: parts.headers,
             body,
+            _room: body_room,
             at: self.api.clock.now(),
         };
         Ok((exchange, row))
-    }
-
-    async fn authenticate(
-        &self,
-        headers: &HeaderMap,
-        path: &str,
-        client: std::net::IpAddr,
-    ) -> Result<Caller, ApiError> {
-        let outcome = if is_under(path, "/v1") {
-            self.application(headers).await
-        } else if is_under(path, "/admin/v1") {
-            self.administrator(headers).await
-        } else if is_under(path, page::AREA) {
-            self.page(headers, path).await
-        } else {
-            return Ok(Caller::Anyone);
-        };
-        match outcome {
-            Err(
-                error @ (ApiError::Unauthorized
-                | ApiError::AdminUnauthorized
-                | ApiError::PageUnauthorized),
-            ) => {
-                self.throttle.failed(client)?;
-                Err(error)
-            }
-            outcome => outcome,
-        }
-    }
-
-    async fn application(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
-        let hash = only(headers, &API_KEY).and_then(|key| key_hash(KeyKind::Api, key));
-        let hash = hash.ok_or(ApiError::Unauthorized)?;
-        let access = self.keyring.application(hash, self.api.clock.now()).await?;
-        let access = access.ok_or(ApiError::Unauthorized)?;
-        self.key_rate.take(access.key)?;
-        Ok(Caller::App(access))
-    }
-
-    async fn page(&self, headers: &HeaderMap, path: &str) -> Result<Caller, ApiError> {
-        let app = page::app_of(path).ok_or(ApiError::PageUnauthorized)?;
-        let origin = page::origin_of(headers, &self.api.public_url);
-        let origin = origin.ok_or(ApiError::PageUnauthorized)?;
-        let web = self.keyring.web(app).await?.ok_or(ApiError::PageUnauthorized)?;
-        let page = Page::admitted(app, &web, origin).ok_or(ApiError::PageUnauthorized)?;
-        Ok(Caller::Page(Arc::new(page)))
-    }
-
-    async fn administrator(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
-        let key = only(headers, &header::AUTHORIZATION).and_then(bearer);
-        let hash = key.and_then(|key| key_hash(KeyKind::Admin, key));
-        let hash = hash.ok_or(ApiError::AdminUnauthorized)?;
-        match self.keyring.administrator(hash).await? {
-            true => Ok(Caller::Admin),
-            false => Err(ApiError::AdminUnauthorized),
-        }
     }
 
     /// Forgets clients that have not failed for a while; called now and then.
@@ -321,18 +294,6 @@ impl Person {
             None => error.into_response(),
         }
     }
-}
-
-/// The value of a header that stands there once and is visible ASCII.
-fn only<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h str> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next()?.to_str().ok()?;
-    values.next().is_none().then_some(value)
-}
-
-fn bearer(authorization: &str) -> Option<&str> {
-    let (scheme, key) = authorization.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
 }
 
 fn is_under(path: &str, area: &str) -> bool {

@@ -6,21 +6,43 @@
 pub(super) mod messenger;
 pub(super) mod telegram;
 
+mod decoy;
 mod link;
 mod signature;
+#[cfg(test)]
+mod tests;
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use bytes::Bytes;
+use http::{HeaderMap, Method, Uri};
 use notify_core::{AppId, AppStatus, DeviceId, ProviderKind};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::ctx::Ctx;
+use self::decoy::Decoys;
+use super::Api;
+use super::ctx::{Ctx, path_text};
 use super::error::ApiError;
 use crate::provider_config::ProviderConfig;
-use crate::store::{AppNo, Inbound, StoreError};
+use crate::secrets::MasterKey;
+use crate::store::{AppNo, Inbound, ProviderRow, SharedStore, StoreError};
 
+/// Largest body of a call, in bytes. Meta's calls of 1,000 events stay below.
+pub(crate) const BODY_BYTES_MAX: usize = 262_144;
+/// What platforms call under.
+const AREA: &str = "/hooks";
 /// Most acts of one write. Meta puts up to 1,000 events into one call.
 const ACTS_PER_WRITE_MAX: usize = 512;
+/// The id and the number of no application: what is looked up where the path names none.
+const NO_APP_ID: AppId = AppId(Uuid::nil());
+const NO_APP: AppNo = AppNo(0);
+
+/// Lets platforms in by what stands in the head, before anything is read of a body.
+pub(crate) struct Hooks {
+    decoys: Decoys,
+}
 
 /// The schema of a call: the platform's own.
 pub(super) fn any_call() -> Value {
@@ -28,29 +50,123 @@ pub(super) fn any_call() -> Value {
 }
 
 /// The application that a webhook belongs to, and how its provider is configured.
-struct Hook {
+#[derive(Debug)]
+pub(crate) struct Hook {
     app: AppNo,
     app_id: AppId,
     config: ProviderConfig,
 }
 
-impl Hook {
-    /// The webhook that the path names.
-    async fn of(ctx: &Ctx, provider: ProviderKind) -> Result<Self, ApiError> {
-        let store = &ctx.api().store;
-        let id: AppId = ctx.id("app_id").map_err(|_| ApiError::HookUnauthorized)?;
-        let (app, known) = store.app(id).await.map_err(unknown)?;
-        if known.status != AppStatus::Active {
-            return Err(ApiError::HookUnauthorized);
-        }
-        let row = store.provider(app, provider).await.map_err(unknown)?;
-        let (app_id, row) = row.ok_or(ApiError::HookUnauthorized)?;
-        // That it does not open is told where it is used to send.
-        let config = ProviderConfig::open(&ctx.api().master_key, app_id, &row)
-            .map_err(|_| ApiError::HookUnauthorized)?;
-        Ok(Self { app, app_id, config })
+/// The head of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Head<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) uri: &'a Uri,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+/// A webhook that a path names, or what stands in its place: a stranger must not learn from the time
+/// of an answer which of the two it was.
+struct Candidate {
+    hook: Hook,
+    is_real: bool,
+}
+
+impl Hooks {
+    pub(crate) fn new(api: &Api) -> Self {
+        Self { decoys: Decoys::new(&api.master_key) }
     }
 
+    /// The webhook that a request calls, if its head is right; `None` where it calls none.
+    pub(crate) async fn admitted(
+        &self,
+        api: &Api,
+        head: Head<'_>,
+    ) -> Result<Option<Arc<Hook>>, ApiError> {
+        let Some((provider, app)) = named(head.uri.path()) else { return Ok(None) };
+        let candidate = self.find(&api.store, &api.master_key, provider, app).await?;
+        let is_right = match &candidate.hook.config {
+            ProviderConfig::Messenger(config) => messenger::is_head_right(config, head),
+            ProviderConfig::Telegram(config) => telegram::is_head_right(config, head.headers),
+            ProviderConfig::Apns(_) | ProviderConfig::Fcm(_) | ProviderConfig::WebPush(_) => false,
+        };
+        if candidate.is_real && is_right {
+            Ok(Some(Arc::new(candidate.hook)))
+        } else {
+            Err(ApiError::HookUnauthorized)
+        }
+    }
+
+    /// The webhook that the path names. The store is read and a configuration is opened in the same
+    /// way whatever there is.
+    async fn find(
+        &self,
+        store: &dyn Lookup,
+        master_key: &MasterKey,
+        provider: ProviderKind,
+        id: Option<AppId>,
+    ) -> Result<Candidate, ApiError> {
+        let app = match store.app(id.unwrap_or(NO_APP_ID)).await {
+            Ok((app, AppStatus::Active)) => Some(app),
+            Ok(_) | Err(StoreError::NotFound) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let stored = store.provider(app.unwrap_or(NO_APP), provider).await.map_err(unknown)?;
+        let is_stored = stored.is_some();
+        let (app_id, row) = stored.unwrap_or_else(|| self.decoys.row(provider));
+        // That it does not open is told where it is used to send.
+        let opened = ProviderConfig::open(master_key, app_id, &row);
+        let is_real = app.is_some() && is_stored && opened.is_ok();
+        let config = opened.unwrap_or_else(|_| self.decoys.config(provider));
+        let hook = Hook { app: app.unwrap_or(NO_APP), app_id, config };
+        Ok(Candidate { hook, is_real })
+    }
+}
+
+/// What is read of the store to find a webhook.
+#[async_trait]
+trait Lookup: Send + Sync {
+    async fn app(&self, id: AppId) -> Result<(AppNo, AppStatus), StoreError>;
+
+    async fn provider(
+        &self,
+        app: AppNo,
+        provider: ProviderKind,
+    ) -> Result<Option<(AppId, ProviderRow)>, StoreError>;
+}
+
+#[async_trait]
+impl Lookup for SharedStore {
+    async fn app(&self, id: AppId) -> Result<(AppNo, AppStatus), StoreError> {
+        (**self).app(id).await.map(|(no, app)| (no, app.status))
+    }
+
+    async fn provider(
+        &self,
+        app: AppNo,
+        provider: ProviderKind,
+    ) -> Result<Option<(AppId, ProviderRow)>, StoreError> {
+        (**self).provider(app, provider).await
+    }
+}
+
+/// The provider and the application that a path of a webhook names; no application where the id is
+/// none.
+fn named(path: &str) -> Option<(ProviderKind, Option<AppId>)> {
+    let (provider, app) = path.strip_prefix(AREA)?.strip_prefix('/')?.split_once('/')?;
+    let provider = match provider {
+        "messenger" => ProviderKind::Messenger,
+        "telegram" => ProviderKind::Telegram,
+        _ => return None,
+    };
+    (!app.is_empty() && !app.contains('/')).then(|| (provider, app_id(app)))
+}
+
+fn app_id(segment: &str) -> Option<AppId> {
+    path_text(segment)?.parse().ok()
+}
+
+impl Hook {
     /// The body as JSON. `None` for what is none: it is logged, without what it holds, and taken all
     /// the same.
     fn json(&self, ctx: &Ctx, provider: ProviderKind) -> Option<Value> {

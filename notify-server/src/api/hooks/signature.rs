@@ -12,19 +12,28 @@ const HMAC_PREFIX: &str = "sha256=";
 /// Bytes of an HMAC-SHA256.
 const HMAC_BYTES: usize = 32;
 
-/// Whether a text is the secret. Digests are compared, which also keeps its length.
-pub(super) fn is_secret(given: &[u8], secret: &SecretString) -> bool {
-    let known = sha256(secret.expose_secret().as_bytes());
-    verify_slices_are_equal(&sha256(given), &known).is_ok()
+/// Whether a text is the secret. Digests are compared, which also keeps its length. Without a secret
+/// nothing is, after the same work.
+pub(super) fn is_secret(given: &[u8], secret: Option<&SecretString>) -> bool {
+    let known = sha256(secret.map_or("", ExposeSecret::expose_secret).as_bytes());
+    let is_equal = verify_slices_are_equal(&sha256(given), &known).is_ok();
+    is_equal && secret.is_some()
+}
+
+/// Whether a text has the form `sha256=<hex>`.
+pub(super) fn is_well_formed(signature: &[u8]) -> bool {
+    tag(signature).is_some()
 }
 
 /// Whether `sha256=<hex>` is the HMAC-SHA256 of a body.
 pub(super) fn is_signed(body: &[u8], signature: &[u8], secret: &SecretString) -> bool {
-    let Some(tag) = signature.strip_prefix(HMAC_PREFIX.as_bytes()).and_then(hmac_bytes) else {
-        return false;
-    };
+    let Some(tag) = tag(signature) else { return false };
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret().as_bytes());
     hmac::verify(&key, body, &tag).is_ok()
+}
+
+fn tag(signature: &[u8]) -> Option<[u8; HMAC_BYTES]> {
+    signature.strip_prefix(HMAC_PREFIX.as_bytes()).and_then(hmac_bytes)
 }
 
 fn hmac_bytes(hex: &[u8]) -> Option<[u8; HMAC_BYTES]> {
@@ -82,7 +91,8 @@ mod tests {
             ("Planted-secret", false),
             ("", false),
         ] {
-            assert_eq!(is_secret(given.as_bytes(), &secret), expected, "{given}");
+            assert_eq!(is_secret(given.as_bytes(), Some(&secret)), expected, "{given}");
+            assert!(!is_secret(given.as_bytes(), None), "{given}");
         }
     }
 }

@@ -2,20 +2,38 @@
 //! neither the time before a first byte nor a client that does not read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Limits;
+use crate::api::pace::Pace;
 
 /// The doings of one connection, in milliseconds since it began. 0 is "not now".
 #[derive(Debug)]
-pub(super) struct Activity {
+pub(crate) struct Activity {
     began: Instant,
     in_flight: AtomicUsize,
     is_http2: AtomicBool,
     has_served: AtomicBool,
     idle_since: AtomicU64,
     head_since: AtomicU64,
-    blocked_since: AtomicU64,
+    write_timeout: Duration,
+    socket: Mutex<Socket>,
+}
+
+/// Whether the socket takes what is written.
+#[derive(Debug, Default)]
+struct Socket {
+    stall: Option<Stall>,
+    /// How long it was full before, all in all.
+    stalled: Duration,
+}
+
+/// The socket is full: from a write that it did not take until everything was written.
+#[derive(Debug)]
+struct Stall {
+    since: Duration,
+    pace: Pace,
 }
 
 /// What to do about a connection now.
@@ -30,7 +48,7 @@ pub(super) enum Verdict {
 }
 
 impl Activity {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
         Self {
             began: Instant::now(),
             in_flight: AtomicUsize::new(0),
@@ -39,7 +57,8 @@ impl Activity {
             idle_since: AtomicU64::new(1),
             // TLS and the first head have one time together.
             head_since: AtomicU64::new(1),
-            blocked_since: AtomicU64::new(0),
+            write_timeout: limits.write_timeout,
+            socket: Mutex::default(),
         }
     }
 
@@ -66,15 +85,35 @@ impl Activity {
         }
     }
 
-    /// Bytes could be written, or not.
-    pub(super) fn wrote(&self, is_blocked: bool) {
-        if is_blocked {
-            let now = self.now_ms();
-            let blocked = &self.blocked_since;
-            let _ = blocked.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
-        } else {
-            self.blocked_since.store(0, Ordering::Relaxed);
+    /// The socket took bytes.
+    pub(super) fn wrote(&self, bytes: usize) {
+        let now = self.began.elapsed();
+        if let Some(stall) = &mut self.socket().stall {
+            stall.pace.moved(now, bytes);
         }
+    }
+
+    /// The socket is full.
+    pub(super) fn stalled(&self) {
+        let now = self.began.elapsed();
+        let begin = || Stall { since: now, pace: Pace::begin(now, self.write_timeout) };
+        self.socket().stall.get_or_insert_with(begin);
+    }
+
+    /// The socket took everything.
+    pub(super) fn flushed(&self) {
+        let mut socket = self.socket();
+        if let Some(stall) = socket.stall.take() {
+            socket.stalled += self.began.elapsed().saturating_sub(stall.since);
+        }
+    }
+
+    /// How long the connection has been open without the time in which its socket was full: what a
+    /// stream does not get then is not its client's choice.
+    pub(super) fn flowing(&self) -> Duration {
+        let socket = self.socket();
+        let now = socket.stall.as_ref().map_or_else(|| self.began.elapsed(), |stall| stall.since);
+        now.saturating_sub(socket.stalled)
     }
 
     /// How many requests are being answered.
@@ -82,8 +121,10 @@ impl Activity {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    pub(super) fn verdict(&self, limits: &Limits) -> Verdict {
-        if self.is_over(&self.blocked_since, limits.write_timeout) {
+    /// What to do now, where a connection may be idle for that long.
+    pub(super) fn verdict(&self, limits: &Limits, idle_timeout: Duration) -> Verdict {
+        let now = self.began.elapsed();
+        if self.socket().stall.as_ref().is_some_and(|stall| stall.pace.is_over(now)) {
             return Verdict::Cut;
         }
         if self.in_flight() > 0 {
@@ -95,17 +136,17 @@ impl Activity {
         if heads_count && self.is_over(&self.head_since, limits.header_timeout) {
             return Verdict::Cut;
         }
-        if self.is_over(&self.idle_since, limits.idle_timeout) {
-            Verdict::Retire
-        } else {
-            Verdict::Fine
-        }
+        if self.is_over(&self.idle_since, idle_timeout) { Verdict::Retire } else { Verdict::Fine }
     }
 
     fn is_over(&self, since: &AtomicU64, limit: Duration) -> bool {
         let since = since.load(Ordering::Relaxed);
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         since != 0 && self.now_ms().saturating_sub(since) > limit_ms
+    }
+
+    fn socket(&self) -> MutexGuard<'_, Socket> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// At least 1, so that 0 can mean "not now".

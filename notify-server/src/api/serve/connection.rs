@@ -6,21 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::activity::{Activity, Verdict};
+use super::executor::StreamExecutor;
+use super::places::{Place, Places};
 use super::stream::Watched;
-use super::{Builder, Place, Serving};
+use super::transfer::{AnswerRoom, Transfers};
+use super::{Builder, Limits, Serving};
 use crate::api::front::{HEADER_BYTES_MAX, HEADERS_MAX};
 
 /// Most streams of one HTTP/2 connection.
 const HTTP2_STREAMS_MAX: u32 = 100;
-/// How often an HTTP/2 peer is asked whether it is still there.
-const HTTP2_PING_EVERY: Duration = Duration::from_secs(20);
-/// How long its answer may take.
-const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Part of the write timeout after which an HTTP/2 client that sends nothing gets a ping; the rest is
+/// the time for its answer.
+const HTTP2_PING_PART: u32 = 3;
 /// Shortest and longest time between two looks at what a connection does.
 const WATCH_MIN: Duration = Duration::from_millis(20);
 const WATCH_MAX: Duration = Duration::from_secs(1);
@@ -35,8 +37,9 @@ pub(super) struct Connection {
 }
 
 /// hyper's builder with our limits; timeouts count only where a timer is set.
-pub(super) fn builder(executor: TokioExecutor) -> Builder {
-    let mut builder = Builder::new(executor);
+pub(super) fn builder(limits: &Limits) -> Builder {
+    let mut builder = Builder::new(StreamExecutor);
+    let ping_every = limits.write_timeout / HTTP2_PING_PART;
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -50,22 +53,22 @@ pub(super) fn builder(executor: TokioExecutor) -> Builder {
         .timer(TokioTimer::new())
         .max_concurrent_streams(HTTP2_STREAMS_MAX)
         .max_header_list_size(u32::try_from(HEADER_BYTES_MAX * PARSER_SLACK).unwrap_or(u32::MAX))
-        .keep_alive_interval(HTTP2_PING_EVERY)
-        .keep_alive_timeout(HTTP2_PING_TIMEOUT);
+        .keep_alive_interval(ping_every)
+        .keep_alive_timeout(limits.write_timeout.saturating_sub(ping_every));
     builder
 }
 
 impl Connection {
     /// Serves it until it ends.
-    pub(super) async fn run(self, serving: &Arc<Serving>, builder: &Builder) {
+    pub(super) async fn run(self, serving: &Arc<Serving>, builder: &Builder, places: &Places) {
         let Self { stream, peer, place } = self;
         match &serving.tls {
-            None => drive(stream, peer, serving, builder).await,
+            None => drive(stream, peer, serving, (builder, places)).await,
             Some(acceptor) => {
                 let handshake = acceptor.accept(stream);
                 let limit = serving.limits.header_timeout;
                 match tokio::time::timeout(limit, handshake).await {
-                    Ok(Ok(stream)) => drive(stream, peer, serving, builder).await,
+                    Ok(Ok(stream)) => drive(stream, peer, serving, (builder, places)).await,
                     Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
                     Err(_) => tracing::debug!("TLS took too long"),
                 }
@@ -75,26 +78,35 @@ impl Connection {
     }
 }
 
-async fn drive<S>(stream: S, peer: IpAddr, serving: &Arc<Serving>, builder: &Builder)
-where
+async fn drive<S>(
+    stream: S,
+    peer: IpAddr,
+    serving: &Arc<Serving>,
+    (builder, places): (&Builder, &Places),
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let activity = Arc::new(Activity::new());
+    let limits = &serving.limits;
+    let activity = Arc::new(Activity::new(limits));
+    let transfers = Transfers::new(activity.clone(), limits.write_timeout);
     let io = TokioIo::new(Watched::new(stream, activity.clone()));
     let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
         let (front, activity) = (serving.front.clone(), activity.clone());
-        activity.request_begins(request.version() == http::Version::HTTP_2);
+        let is_http2 = request.version() == http::Version::HTTP_2;
+        activity.request_begins(is_http2);
         let guard = InFlight(activity);
         let token = serving.requests.token();
+        let mut room = AnswerRoom::on(is_http2.then(|| transfers.clone()));
         async move {
-            let Ok(mut answer) = front.answer(request, peer).await;
-            answer.body_mut().hold((guard, token));
+            let Ok(mut answer) = front.answer(request, peer, &mut room).await;
+            let body = answer.body_mut();
+            body.watch(room.transfer(body.len()));
+            body.hold((guard, token));
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
     let mut connection = pin!(builder.serve_connection(io, service));
     // A quarter of the shortest limit is close enough, and cheap.
-    let limits = &serving.limits;
     let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.write_timeout);
     let mut watch = tokio::time::interval((shortest / 4).clamp(WATCH_MIN, WATCH_MAX));
     let mut is_retiring = false;
@@ -110,14 +122,15 @@ where
                 connection.as_mut().graceful_shutdown();
                 is_retiring = true;
             }
-            _ = watch.tick() => match activity.verdict(limits) {
+            _ = watch.tick() => match activity.verdict(limits, places.idle_timeout(limits)) {
+                Verdict::Cut => return,
+                _ if transfers.end_stuck() => return,
                 Verdict::Fine => {}
                 Verdict::Retire if is_retiring => {}
                 Verdict::Retire => {
                     connection.as_mut().graceful_shutdown();
                     is_retiring = true;
                 }
-                Verdict::Cut => return,
             },
         }
     }

@@ -7,26 +7,33 @@
 
 mod activity;
 mod connection;
+mod executor;
+mod places;
 mod stream;
+mod transfer;
 
-use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::rt::TokioExecutor;
 use hyper_util::server::conn::auto;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::connection::Connection;
+use self::executor::StreamExecutor;
+use self::places::{FreePlace, Occasional, Places};
 use super::front::{Front, TIDY_EVERY};
 use crate::config::Networks;
 
-/// Pause after a failed accept: out of file descriptors, which connections that end give back.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) use self::transfer::{AnswerRoom, PIECE_BYTES_MAX, Piece, Transfer};
+
+/// Shortest and longest pause after failed accepts: out of descriptors, which connections that end
+/// give back.
+const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// What one connection may take.
 #[derive(Debug, Clone)]
@@ -39,7 +46,8 @@ pub(crate) struct Limits {
     pub(crate) write_timeout: Duration,
     /// Most connections.
     pub(crate) connections_max: usize,
-    /// Most connections of one address; 0 is no limit. Trusted proxies have none.
+    /// Most connections of one address; 0 is no limit, and half of all is the most otherwise.
+    /// Trusted proxies have none.
     pub(crate) connections_per_address_max: usize,
     /// Whose many connections are many clients'.
     pub(crate) trusted_proxies: Networks,
@@ -65,9 +73,11 @@ pub(crate) struct Serving {
 
 /// Accepts until `stopping`; connections go on after that until [`Serving::closing`].
 pub(crate) async fn serve(listener: TcpListener, serving: Arc<Serving>) {
-    let builder = Arc::new(connection::builder(TokioExecutor::new()));
-    let open = Arc::new(Open::default());
+    let builder = Arc::new(connection::builder(&serving.limits));
+    let places = Arc::new(Places::new(&serving.limits));
     let mut tidy = tokio::time::interval(TIDY_EVERY);
+    let (mut crowded, mut failing) = (Occasional::default(), Occasional::default());
+    let mut pause = ACCEPT_PAUSE_MIN;
     loop {
         let accepted = tokio::select! {
             () = serving.stopping.cancelled() => return,
@@ -75,25 +85,49 @@ pub(crate) async fn serve(listener: TcpListener, serving: Arc<Serving>) {
                 serving.front.tidy();
                 continue;
             }
-            accepted = listener.accept() => accepted,
+            accepted = accept(&listener, &places, &mut crowded) => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
+            Ok(Accepted { stream, peer, place }) => {
+                pause = ACCEPT_PAUSE_MIN;
                 // Answers are written whole; waiting to fill a packet only delays them.
                 let _ = stream.set_nodelay(true);
-                if let Some(place) = open.take(peer.ip(), &serving.limits) {
+                if let Some(place) = places.take(place, peer.ip(), &serving.limits) {
                     let connection = Connection { stream, peer: peer.ip(), place };
                     let (serving, builder) = (serving.clone(), builder.clone());
-                    let connections = serving.connections.clone();
-                    connections.spawn(async move { connection.run(&serving, &builder).await });
+                    let (connections, places) = (serving.connections.clone(), places.clone());
+                    connections
+                        .spawn(async move { connection.run(&serving, &builder, &places).await });
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                if failing.is_due() {
+                    tracing::warn!(%error, "connections cannot be accepted: they wait");
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
             }
         }
     }
+}
+
+/// A connection that came in, with a place for it.
+struct Accepted {
+    stream: TcpStream,
+    peer: SocketAddr,
+    place: FreePlace,
+}
+
+/// The next connection. None is taken out of the listener's queue before there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    places: &Places,
+    crowded: &mut Occasional,
+) -> std::io::Result<Accepted> {
+    let place = places.free(crowded).await;
+    let place = place.ok_or_else(|| std::io::Error::other("there are no places"))?;
+    let (stream, peer) = listener.accept().await?;
+    Ok(Accepted { stream, peer, place })
 }
 
 /// The address as a browser would write it.
@@ -102,46 +136,4 @@ pub(crate) fn origin(address: SocketAddr, is_tls: bool) -> String {
 }
 
 /// hyper's builder for both protocols.
-pub(crate) type Builder = auto::Builder<TokioExecutor>;
-
-/// Connections now open, by address.
-#[derive(Default)]
-struct Open(Mutex<HashMap<IpAddr, usize>>, std::sync::atomic::AtomicUsize);
-
-/// A connection's place among the open ones; given back when it is dropped.
-pub(crate) struct Place(Arc<Open>, IpAddr);
-
-impl Open {
-    /// A place, or none when one of the caps is reached: the connection is closed at once.
-    fn take(self: &Arc<Self>, peer: IpAddr, limits: &Limits) -> Option<Place> {
-        use std::sync::atomic::Ordering;
-        let mut by_address = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_peer = by_address.entry(peer).or_default();
-        let per_address_max = limits.connections_per_address_max;
-        let is_capped =
-            per_address_max > 0 && !limits.trusted_proxies.contains(peer.to_canonical());
-        let is_full = self.1.load(Ordering::Relaxed) >= limits.connections_max;
-        if is_full || (is_capped && *of_peer >= per_address_max) {
-            if *of_peer == 0 {
-                by_address.remove(&peer);
-            }
-            return None;
-        }
-        *of_peer += 1;
-        self.1.fetch_add(1, Ordering::Relaxed);
-        Some(Place(self.clone(), peer))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut by_address = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(of_peer) = by_address.get_mut(&self.1) {
-            *of_peer -= 1;
-            if *of_peer == 0 {
-                by_address.remove(&self.1);
-            }
-        }
-        self.0.1.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-    }
-}
+pub(crate) type Builder = auto::Builder<StreamExecutor>;

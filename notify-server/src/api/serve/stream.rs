@@ -82,12 +82,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
                 wrote
             }
         };
-        self.activity.wrote(wrote.is_pending());
+        match &wrote {
+            Poll::Pending => self.activity.stalled(),
+            Poll::Ready(Ok(bytes)) => self.activity.wrote(*bytes),
+            Poll::Ready(Err(_)) => {}
+        }
         wrote
     }
 
+    /// Called once everything is written: over TLS the socket may not have taken it yet.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        match &flushed {
+            Poll::Pending => self.activity.stalled(),
+            Poll::Ready(_) => self.activity.flushed(),
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

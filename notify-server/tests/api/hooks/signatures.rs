@@ -174,14 +174,6 @@ async fn strangers_are_slowed_and_the_platform_is_not() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_413() {
-    let (server, app) = hooked().await;
-    let large = vec![b' '; 1_048_577];
-    from_meta(&server, &app, large.clone()).await.is(413);
-    from_telegram(&server, &app, large).await.is(413);
-}
-
-#[tokio::test]
 async fn other_methods_are_405() {
     let (server, app) = hooked().await;
     for (method, path, allow) in [

@@ -1,0 +1,93 @@
+//! Descriptors of the process: connections of clients must not take those that deliveries, storage
+//! and files need.
+
+/// Descriptors that connections of clients leave to everything else, where there are enough.
+const RESERVE: usize = 1_024;
+/// Part of a small limit that they leave, as a divisor.
+const RESERVE_PART: usize = 4;
+/// Fewest descriptors that they leave.
+const RESERVE_MIN: usize = 64;
+
+/// How many connections of clients there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Most connections.
+    pub(crate) connections_max: usize,
+    /// The limit of the process, where it holds fewer than the setting.
+    pub(crate) short_limit: Option<usize>,
+}
+
+/// Raises the limit of the process to the most that it may have itself.
+pub(crate) fn raise_limit() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let limit = getrlimit(Resource::Nofile);
+        if limit.current == limit.maximum {
+            return;
+        }
+        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        if let Err(error) = setrlimit(Resource::Nofile, raised) {
+            tracing::warn!(%error, "the limit of open files cannot be raised");
+        }
+    }
+}
+
+/// The limit of the process; `None` where it has none.
+pub(crate) fn limit() -> Option<usize> {
+    #[cfg(unix)]
+    {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        limit.current.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+/// What a setting comes to below a limit.
+pub(crate) fn share(wanted: usize, limit: Option<usize>) -> Share {
+    let Some(limit) = limit else {
+        return Share { connections_max: wanted, short_limit: None };
+    };
+    let reserve = (limit / RESERVE_PART).clamp(RESERVE_MIN, RESERVE);
+    let left = limit.saturating_sub(reserve).max(1);
+    let short_limit = (left < wanted).then_some(limit);
+    Share { connections_max: wanted.min(left), short_limit }
+}
+
+/// The limit that has room for that many connections.
+pub(crate) fn needed(connections: usize) -> usize {
+    connections.saturating_add(RESERVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_a_reserve_below_every_limit() {
+        for (wanted, limit, connections_max, is_short) in [
+            (16_384, None, 16_384, false),
+            (16_384, Some(65_536), 16_384, false),
+            (16_384, Some(17_408), 16_384, false),
+            (16_384, Some(17_407), 16_383, true),
+            (16_384, Some(1_024), 768, true),
+            (16_384, Some(256), 192, true),
+            (16_384, Some(100), 36, true),
+            (16_384, Some(10), 1, true),
+            (100, Some(256), 100, false),
+        ] {
+            let share = share(wanted, limit);
+            assert_eq!(share.connections_max, connections_max, "{wanted} below {limit:?}");
+            assert_eq!(share.short_limit, limit.filter(|_| is_short), "{wanted} below {limit:?}");
+        }
+        assert_eq!(needed(16_384), 17_408);
+    }
+
+    #[test]
+    fn the_limit_is_raised_to_what_the_process_may_have() {
+        raise_limit();
+        let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        assert_eq!(limits.current, limits.maximum);
+    }
+}
