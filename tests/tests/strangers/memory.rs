@@ -121,7 +121,6 @@ impl Target {
     /// Checks the most memory that was held so far.
     fn check_growth(&self, idle: u64, what: &str) -> Result<()> {
         let grown = self.server.memory_peak()?.saturating_sub(idle);
-        println!("{what}: grew by {} KiB", grown / 1_024);
         ensure!(grown <= GROWTH_BYTES_MAX, "{what}: grew by {} MiB", grown / 1_048_576);
         Ok(())
     }

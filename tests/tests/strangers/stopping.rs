@@ -44,7 +44,6 @@ async fn a_body_that_does_not_come_keeps_no_server_from_stopping() -> Result<()>
     let status = server.terminate().await?;
     let took = began.elapsed();
     ensure!(status.success() && took < STOP_MAX, "{status} after {took:?}");
-    println!("stopped after {took:.1?}");
     for mut stream in slow {
         let mut answer = String::new();
         let read = tokio::time::timeout(WAIT_MAX, stream.read_to_string(&mut answer)).await?;
