@@ -10,6 +10,7 @@ mod valid;
 
 pub(crate) use subscribe::{check_subscription, read_subscription};
 
+pub use offset::UTC_OFFSET_CHARS_MAX;
 pub use read_back::*;
 pub use request::*;
 pub use valid::*;

@@ -3,7 +3,7 @@
 use crate::{UTC_OFFSET_MINUTES_MAX, path::path, violations::Findings};
 
 /// Longest offset in minutes, in characters.
-const UTC_OFFSET_CHARS_MAX: usize = 8;
+pub const UTC_OFFSET_CHARS_MAX: usize = 8;
 
 /// Checks `timezone` and `utc_offset`; gives the minutes by the first that is set, else 0 (B19).
 pub(super) fn minutes(

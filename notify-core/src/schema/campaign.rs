@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 
 use super::patterns::SERVER_ID;
 use super::{
-    ModelRules, at_most, counted, given, instant, required, required_url, unset, uri, url,
+    ModelRules, at_most, counted, given, instant, required, required_up_to, required_url, unset,
+    up_to, uri, url,
 };
 use crate::{
     ACTION_BUTTONS_MAX, ButtonKind, CONTENT_FEEDS_MAX, CUSTOM_FEEDS_MAX, CampaignLayout,
-    EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN, LATITUDE_MAX, LONGITUDE_MAX, StringName,
+    EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN, LATITUDE_MAX, LISTED_NAME_CHARS_MAX,
+    LONGITUDE_MAX, StringName,
 };
 
 /// Most features of every type together.
@@ -22,7 +24,7 @@ pub(super) fn rules() -> Vec<ModelRules> {
         ModelRules::new(
             "Template",
             vec![
-                ("name", required()),
+                ("name", required_up_to(LISTED_NAME_CHARS_MAX)),
                 ("strings", at_most(StringName::ALL.len())),
                 ("features", at_most(FEATURES_MAX)),
             ],
@@ -51,7 +53,11 @@ pub(super) fn rules() -> Vec<ModelRules> {
 }
 
 fn feed() -> ModelRules {
-    let fields = vec![("id", json!({ "format": "uuid", "pattern": SERVER_ID })), ("url", url())];
+    let fields = vec![
+        ("id", json!({ "format": "uuid", "pattern": SERVER_ID })),
+        ("url", url()),
+        ("name", up_to(LISTED_NAME_CHARS_MAX)),
+    ];
     ModelRules::new("TemplateFeed", fields).together(json!({ "anyOf": [
         { "required": ["id"], "properties": { "id": given(), "url": unset() } },
         {

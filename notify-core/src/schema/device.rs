@@ -6,7 +6,7 @@ use super::patterns::{AUTH, HTTPS_URL, LANGUAGE, P256DH, RECIPIENT_ID, TIMEZONE,
 use super::{ModelRules, at_most, given, id, optional_word, unset, up_to};
 use crate::{
     DEVICE_TEXT_CHARS_MAX, PUSH_TOKEN_CHARS_MAX, RECIPIENT_ID_CHARS_MAX, URL_CHARS_MAX,
-    WEB_LANGUAGE_CHARS_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX,
+    UTC_OFFSET_CHARS_MAX, WEB_LANGUAGE_CHARS_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX,
 };
 
 /// The optional texts of a device that have no form of their own.
@@ -51,7 +51,7 @@ fn register() -> ModelRules {
         ("device_id", id()),
         ("push_token", up_to(PUSH_TOKEN_CHARS_MAX)),
         ("timezone", json!({ "pattern": TIMEZONE })),
-        ("utc_offset", json!({ "pattern": UTC_OFFSET })),
+        ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
         ("ios_env", optional_word("IosEnv")),
     ];
     fields.extend(TEXTS.map(|name| (name, up_to(DEVICE_TEXT_CHARS_MAX))));
@@ -87,7 +87,7 @@ fn subscribe() -> ModelRules {
         ("device_id", id()),
         ("language", up_to(DEVICE_TEXT_CHARS_MAX)),
         ("timezone", json!({ "pattern": TIMEZONE })),
-        ("utc_offset", json!({ "pattern": UTC_OFFSET })),
+        ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
     ];
     ModelRules::new("Subscribe", fields).together(json!({ "anyOf": [
         {
@@ -109,7 +109,7 @@ fn browser() -> ModelRules {
         ("device_secret", up_to(WEB_SECRET_CHARS_MAX)),
         ("language", json!({ "maxLength": WEB_LANGUAGE_CHARS_MAX, "pattern": LANGUAGE })),
         ("timezone", json!({ "pattern": TIMEZONE })),
-        ("utc_offset", json!({ "pattern": UTC_OFFSET })),
+        ("utc_offset", json!({ "maxLength": UTC_OFFSET_CHARS_MAX, "pattern": UTC_OFFSET })),
         ("tags", at_most(WEB_TAGS_MAX)),
     ];
     ModelRules::new("WebSubscribe", fields).together(json!({ "anyOf": [

@@ -13,10 +13,10 @@ pub use patterns::{CALLER_ID, CAMPAIGN_REF, IDEMPOTENCY_KEY, SERVER_ID};
 use patterns::{HTTP_URL, URI};
 
 use crate::{
-    CALLER_ID_CHARS_MAX, EVENTS_PER_REQUEST_MAX, HOST_CHARS_MAX, NAME_CHARS_MAX,
-    TAG_NAME_CHARS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX, URL_CHARS_MAX,
-    WEB_EVENTS_PER_REQUEST_MAX, WEB_ORIGINS_MAX, WEB_PUSH_SERVICES_MAX, WEB_TAGS_MAX,
-    WEBHOOK_DESCRIPTION_CHARS_MAX, WEBHOOK_EVENTS_MAX,
+    CALLER_ID_CHARS_MAX, EVENTS_PER_REQUEST_MAX, HOST_CHARS_MAX, LISTED_NAME_CHARS_MAX,
+    NAME_CHARS_MAX, ORIGIN_CHARS_MAX, TAG_NAME_CHARS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX,
+    URL_CHARS_MAX, WEB_EVENTS_PER_REQUEST_MAX, WEB_ORIGINS_MAX, WEB_PUSH_SERVICES_MAX,
+    WEB_TAGS_MAX, WEBHOOK_DESCRIPTION_CHARS_MAX, WEBHOOK_EVENTS_MAX,
 };
 
 /// What the schema of a model says beside the types of its fields.
@@ -60,7 +60,10 @@ fn small() -> Vec<ModelRules> {
             "ReportEvent",
             vec![("notification_id", id()), ("device_id", id()), ("at", instant())],
         ),
-        ModelRules::new("CreateFeed", vec![("url", required_url()), ("name", required())]),
+        ModelRules::new(
+            "CreateFeed",
+            vec![("url", required_url()), ("name", required_up_to(LISTED_NAME_CHARS_MAX))],
+        ),
         ModelRules::new("CheckFeed", vec![("url", required_url())]),
         ModelRules::new(
             "CreateWebhook",
@@ -101,7 +104,7 @@ fn browsers() -> Vec<ModelRules> {
             vec![
                 (
                     "allowed_origins",
-                    json!({ "minItems": 1, "maxItems": WEB_ORIGINS_MAX, "items": required() }),
+                    json!({ "minItems": 1, "maxItems": WEB_ORIGINS_MAX, "items": required_up_to(ORIGIN_CHARS_MAX) }),
                 ),
                 (
                     "allowed_tags",

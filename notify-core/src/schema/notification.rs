@@ -3,10 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::patterns::{CAMPAIGN_REF, EXTRA_KEY, FCM_KEY, LOCAL_TIME, REPORT_ID, VISIBLE_ASCII};
-use super::{ModelRules, counted, given, id, optional_word, required, unset, uri, url};
+use super::{
+    ModelRules, counted, given, id, optional_word, required, required_up_to, unset, uri, url,
+};
 use crate::{
     CALLER_ID_CHARS_MAX, COLLAPSE_KEY_CHARS_MAX, DEVICE_IDS_MAX, POLL_ANSWERS_MAX,
-    POLL_ANSWERS_MIN, PollLayout, TAGS_MAX, TIMESTAMP_MS_MAX, TTL_SECONDS_MAX,
+    POLL_ANSWERS_MIN, PollLayout, TAG_NAME_CHARS_MAX, TAGS_MAX, TIMESTAMP_MS_MAX, TTL_SECONDS_MAX,
     WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN,
 };
 
@@ -108,7 +110,7 @@ fn to_platforms() -> Value {
 
 fn content() -> Vec<(&'static str, Value)> {
     vec![
-        ("tags", json!({ "maxItems": TAGS_MAX, "items": required() })),
+        ("tags", json!({ "maxItems": TAGS_MAX, "items": required_up_to(TAG_NAME_CHARS_MAX) })),
         ("url", uri()),
         ("image_url", url()),
         ("campaign_id", json!({ "pattern": CAMPAIGN_REF })),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use notify_core::TEXT_CHARS_MAX;
 use notify_core::schema::{IGNORED_BY_POLLS, rules};
 use serde_json::{Map, Value, json};
 
@@ -59,6 +60,7 @@ pub(super) fn make_strict(schemas: &mut Map<String, Value>, routes: &[Route]) ->
         narrow(name, &mut schema);
         renamed.apply(&mut schema);
         close(&mut schema);
+        bound_texts(&mut schema);
         schemas.insert(input, schema);
     }
     for name in &read {
@@ -202,6 +204,25 @@ fn close(schema: &mut Value) {
     properties.into_iter().flat_map(Map::values_mut).for_each(close);
     let variants = schema.get_mut("oneOf").and_then(Value::as_array_mut);
     variants.into_iter().flatten().for_each(close);
+}
+
+/// Bounds every text that has no bound of its own, at every depth but in the caller's own objects.
+fn bound_texts(schema: &mut Value) {
+    let kind = schema.get("type");
+    let is_text = kind.is_some_and(|kind| {
+        kind == "string" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("string")))
+    });
+    let has_bound = ["maxLength", "enum", "const"].iter().any(|name| schema.get(name).is_some());
+    if is_text && !has_bound {
+        schema["maxLength"] = json!(TEXT_CHARS_MAX);
+    }
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    properties.into_iter().flat_map(Map::values_mut).for_each(bound_texts);
+    let variants = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+    variants.into_iter().flatten().for_each(bound_texts);
+    if let Some(items) = schema.get_mut("items") {
+        bound_texts(items);
+    }
 }
 
 /// With a poll most settings are ignored, and checked for their type alone (B14): their rules move to
