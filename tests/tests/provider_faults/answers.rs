@@ -74,6 +74,9 @@ impl Case {
             }
             Platform::Web => {
                 let made = server.sandbox.subscribe(None, answer)?;
+                let id = made.endpoint.rsplit('/').next().context("an endpoint has an id")?;
+                let taken = Answer::status(201).first(1);
+                server.sandbox.script(Rule::on(Provider::WebPush, taken).token(id))?;
                 Subscribe::web(PushSubscription {
                     endpoint: made.endpoint,
                     keys: PushKeys { p256dh: made.p256dh, auth: made.auth },
@@ -131,6 +134,15 @@ async fn check(server: &Turned, row: &Row) -> Result<()> {
     let (provider, answer, fate) = row;
     let what = format!("{provider:?} {answer:?}: {fate:?}");
     let case = Case::new(server, row).await?;
+    if case.platform == Platform::Web {
+        // Only addresses that took a message before are evidence for the guard.
+        let first = case.send().await?;
+        let sent = async || {
+            let record = case.client.notifications().get(&first).await?;
+            Ok((record.counts.sent == DEVICES).then_some(()))
+        };
+        until(&format!("{what}: the addresses are verified"), sent).await?;
+    }
     let before = server.sandbox.counts().received;
     let id = case.send().await?;
     if *fate == Fate::Waits {

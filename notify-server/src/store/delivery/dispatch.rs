@@ -138,8 +138,8 @@ pub enum AddressTrust {
     /// It took a message before, and came with an API key.
     #[default]
     Verified,
-    /// It took a message before, and a browser registered it without an API key. Whoever did that can
-    /// also let it die.
+    /// It took a message before, and a browser registered it without an API key. Its owner can let it
+    /// expire at any time, so its death says nothing.
     Anonymous,
     /// It has not taken a message yet: it may be made up, or belong to another VAPID key.
     Unverified,
