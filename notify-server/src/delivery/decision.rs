@@ -66,8 +66,9 @@ pub struct Attempted {
     /// How often in a row the service behind the address refused our credentials at addresses that
     /// took a message before, this answer included; 0 where this address never took one.
     pub service_refusals: u16,
-    /// Whether the same credentials got a message through at the same service since the first attempt.
-    pub gets_through: bool,
+    /// Whether a refusal shows that the address is at fault: it never took a message, and the same
+    /// credentials get through at the same service.
+    pub is_address_at_fault: bool,
     /// When the notification expires; `None`: one try only (B19).
     pub expires_at: Option<Timestamp>,
     /// Now.
@@ -141,8 +142,8 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
             Next::End { settled: Settled::Failed, reason: Some(reason) }
         }
         Answer::Config { reason } => Next::Hold { reason, scope: Scope::Provider },
-        // One alone may be a subscription made with another key. Many in a row, of addresses that took
-        // messages before, are about our key or our clock (B40).
+        // One alone may be a subscription made with another key. Many in a row, at addresses that took
+        // messages before, point to our key or our clock (B40).
         Answer::ServiceRefused { reason }
             if past.service_refusals >= policy.service_refusals_max =>
         {
@@ -161,8 +162,7 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
             retry(reason, after, unknown_outcomes, past, policy)
         }
         Answer::Moved { to } => moved(to, past, policy),
-        // The key gets through, and this address still refuses it: the address is at fault.
-        Answer::ServiceRefused { reason } if is_last(past, policy) && past.gets_through => {
+        Answer::ServiceRefused { reason } if is_last(past, policy) && past.is_address_at_fault => {
             Next::Disable { reason, since: None }
         }
         Answer::Unknown { reason } | Answer::ServiceRefused { reason } => {

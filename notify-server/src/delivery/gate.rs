@@ -155,7 +155,7 @@ impl Gate {
         }
     }
 
-    /// A probe of the credentials went to an address that is no evidence of them, and was refused: the
+    /// A probe of the credentials was refused by an address whose answers say nothing about them. The
     /// provider stays held.
     pub(crate) fn probe_refused(&self, reason: &Reason, now: Timestamp) {
         let probe_at = now.plus_ms(self.probe_every_ms);
@@ -165,8 +165,8 @@ impl Gate {
         });
     }
 
-    /// The provider answered something that shows that it is up, and nothing about our credentials: one
-    /// that was out of reach is open, and one that is probed waits for the next probe.
+    /// The provider gave an answer that shows that it is reachable and says nothing about our
+    /// credentials. A failing gate opens; a gate that probes the credentials waits for the next probe.
     pub(crate) fn reached(&self, now: Timestamp) {
         self.failures_in_a_row.store(0, Ordering::Release);
         self.change(|state| match state {

@@ -286,8 +286,24 @@ impl Channels for Shared {
         let states = states.into_iter().flatten();
         states
             .map(|(service, state)| ServiceState { service, state: channel_state(state, now) })
-            .filter(|service| service.state != ChannelState::Open)
+            .filter(|service| {
+                service.state != ChannelState::Open && is_current(&service.state, now)
+            })
             .collect()
+    }
+}
+
+/// How long after its probe was due a closed service counts as one to which nothing is sent any more, in
+/// milliseconds: while deliveries wait, the probe goes out at once.
+const PROBE_OVERDUE_MS: i64 = 600_000;
+
+/// Whether deliveries still wait for a closed service.
+fn is_current(state: &ChannelState, now: Timestamp) -> bool {
+    match state {
+        ChannelState::Held { probe_at, .. } | ChannelState::Unreachable { probe_at } => {
+            now.ms_since(*probe_at) < PROBE_OVERDUE_MS
+        }
+        ChannelState::Open | ChannelState::Throttled { .. } | ChannelState::Stopped => true,
     }
 }
 

@@ -15,7 +15,7 @@ fn first_attempt() -> Attempted {
         first_attempt_at: NOW,
         unknown_outcomes: 0,
         service_refusals: 0,
-        gets_through: false,
+        is_address_at_fault: false,
         expires_at: Some(NOW.plus_ms(28 * 24 * HOUR_MS)),
         now: NOW,
         jitter: 0.0,

@@ -4,7 +4,7 @@ use notify_core::{IosEnv, Platform, Timestamp};
 
 use super::Lane;
 use super::purge::Death;
-use super::services::Service;
+use super::services::{InService, Service};
 use crate::delivery::decision::{Attempted, Next, decide};
 use crate::delivery::gate::Refusal;
 use crate::providers::{Answer, Certainty, Reason, Scope};
@@ -34,7 +34,7 @@ pub(crate) struct Received<'a> {
     pub(crate) answer: Answer,
     pub(crate) key: DeviceKey,
     /// What lies behind the address.
-    pub(crate) service: Option<&'a Service>,
+    pub(crate) service: Option<&'a InService>,
     pub(crate) env: IosEnv,
     /// What the answer says about our credentials.
     pub(crate) trust: AddressTrust,
@@ -47,27 +47,27 @@ impl Lane {
     /// told by `past`, to which the service's refusals are added.
     pub(crate) fn judge(&self, received: Received<'_>, past: Attempted) -> (Next, Learned) {
         let Received { answer, key, service, env, trust, version } = received;
+        let is_current = version == self.provider_version();
         let answer = self.narrowed(answer, key, version);
         let answer = match service {
-            Some(service) if version == self.provider_version() => {
-                self.attributed(answer, service, trust, past.now)
-            }
+            Some(service) if is_current => self.attributed(answer, service, trust, past.now),
             Some(_) | None => answer,
         };
         let learned = self.learn(&answer, (service, env, trust), version, past.now);
         let past = Attempted {
             service_refusals: learned.service_refusals,
-            gets_through: service.is_some_and(|service| {
-                service.gets_through(trust, past.first_attempt_at, past.now)
-            }),
+            is_address_at_fault: is_current
+                && !trust.is_verified()
+                && service
+                    .is_some_and(|service| service.gets_through(past.first_attempt_at, past.now)),
             ..past
         };
         let next = decide(answer, &past, &self.shared.config.retry);
-        (self.doubted(next, &past, service, version), learned)
+        (self.doubted(next, &past, service.map(|service| &**service), version), learned)
     }
 
-    /// An answer with the scope that its address can vouch for. What anybody could have registered
-    /// neither counts for the guard nor slows its service down for long.
+    /// An answer, limited to what its address is evidence of. An address that anybody could have
+    /// registered neither counts for the guard nor slows its service down for long.
     fn attributed(
         &self,
         answer: Answer,
@@ -79,18 +79,18 @@ impl Lane {
             (
                 Answer::TokenDead { reason, ambiguous: true, since },
                 AddressTrust::Anonymous | AddressTrust::Unverified,
-            ) if self.platform == Platform::Web => {
-                if service.believes_death() {
+            ) if self.platform == Platform::Web => match trust {
+                _ if service.believes_death() => {
                     Answer::TokenDead { reason, ambiguous: false, since }
-                } else {
-                    Answer::ServiceRefused { reason }
                 }
-            }
+                AddressTrust::Unverified => Answer::ServiceRefused { reason },
+                AddressTrust::Anonymous | AddressTrust::Verified => Answer::Unknown { reason },
+            },
             (
                 Answer::Throttle { reason, after, scope: Scope::Service },
                 AddressTrust::Unverified,
             ) => {
-                if !service.works(now) {
+                if !service.works(now) && !service.gate.is_held(now) {
                     let policy = &self.shared.config.retry;
                     let pause_ms = after.map_or(policy.throttle_ms, |after| {
                         i64::try_from(after.as_millis()).unwrap_or(i64::MAX)
@@ -136,7 +136,7 @@ impl Lane {
     fn learn(
         &self,
         answer: &Answer,
-        (service, env, trust): (Option<&Service>, IosEnv, AddressTrust),
+        (service, env, trust): (Option<&InService>, IosEnv, AddressTrust),
         version: u64,
         now: Timestamp,
     ) -> Learned {
@@ -157,10 +157,12 @@ impl Lane {
                 Some(service) if trust.is_verified() => {
                     learned.service_refusals = service.refused();
                 }
-                Some(service) => service.gate.probe_refused(reason, now),
+                Some(service) => service.refused_unverified(reason, service.is_probe(), now),
                 None => {}
             },
-            Answer::Retry { outcome, reason, .. } => self.failed(*outcome, reason, service, now),
+            Answer::Retry { outcome, reason, .. } => {
+                self.failed(*outcome, reason, service.map(|service| &**service), now);
+            }
             Answer::Delivered { .. } => {
                 if let Some(service) = service {
                     service.delivered(now);
@@ -175,7 +177,8 @@ impl Lane {
             | Answer::Unknown { .. } => {
                 match service {
                     Some(service) if trust.is_verified() => service.answered(),
-                    Some(service) => service.gate.reached(now),
+                    Some(service) if service.is_probe() => service.gate.reached(now),
+                    Some(_) => {}
                     None => {}
                 }
                 self.gate.answered();

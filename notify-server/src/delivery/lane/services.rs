@@ -6,31 +6,32 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use notify_core::{Platform, Timestamp};
+use notify_core::{Platform, Timestamp, WEB_PUSH_SERVICES_DEFAULT};
 
 use crate::delivery::gate::{Admission, Gate, GateState, Others};
 use crate::delivery::news::News;
+use crate::providers::Reason;
 use crate::store::{AddressTrust, AppNo};
 use crate::telemetry::Pause;
 
 /// Most services that a lane tells apart: subscriptions name them, and anybody may subscribe.
 /// Further ones share one gate.
 const SERVICES_MAX: usize = 64;
-/// The same for services behind an address that took a message before, so that strangers who name many
-/// services leave room for these.
+/// The same for services behind an address that took a message before: unverified addresses that name
+/// many services leave room for these.
 const VERIFIED_SERVICES_MAX: usize = 2 * SERVICES_MAX;
 /// How long the probe of a service waits for an address that took a message before, in milliseconds.
 const UNVERIFIED_PROBES_AFTER_MS: i64 = 5_000;
-/// Most deaths in a row at one service, of addresses that are no evidence, that are believed while
-/// nothing gets through there: beyond it the service itself may be at fault.
+/// Most addresses that are no evidence and that one service may report dead in a row while no message
+/// gets through. More may be a fault of the service.
 const DEATHS_IN_A_ROW_MAX: u32 = 20;
 /// How long after a message got through a service counts as working, in milliseconds.
 const WORKS_FOR_MS: i64 = 60_000;
 /// How long after a message got through a refusal of an address that never took one counts as the
 /// address's own fault, in milliseconds.
 const GETS_THROUGH_FOR_MS: i64 = 300_000;
-/// Part of a lane's streams that services together may use that have not taken a message lately: those
-/// that accept connections and never answer leave the others theirs.
+/// The part of a lane's streams for services that have not taken a message lately is one in so many. A
+/// service that accepts connections and never answers thus leaves the others their streams.
 const UNTESTED_STREAMS_PART: usize = 4;
 
 /// The services behind a lane.
@@ -55,6 +56,9 @@ pub(crate) struct Service {
     delivered_at: AtomicI64,
     /// Whether it took a message, and timed out on none since.
     is_tested: AtomicBool,
+    /// Whether the next probe goes to any address: the last one that was refused went to an address that
+    /// took messages before. Such addresses may all belong to an earlier key, so they take turns.
+    is_next_probe_open: AtomicBool,
     untested: Arc<AtomicUsize>,
 }
 
@@ -76,7 +80,7 @@ impl Services {
 
     /// The service of that name, unless it has to share one with others.
     pub(super) fn known(&self, name: &str) -> Option<Arc<Service>> {
-        let service = self.of(name, AddressTrust::Unverified);
+        let service = self.of(name, AddressTrust::Verified);
         let known = self.known.lock().expect("no holder of the services panics");
         known.contains_key(name).then_some(service)
     }
@@ -99,7 +103,7 @@ impl Services {
             known.retain(|_, service| Arc::strong_count(service) > 1 || service.is_remembered());
         }
         let most = if trust.is_verified() { VERIFIED_SERVICES_MAX } else { SERVICES_MAX };
-        let name = if known.len() < most { name } else { "" };
+        let name = if known.len() < most || is_well_known(name) { name } else { "" };
         let service = known.entry(name.into()).or_insert_with(|| {
             // What several share is nobody's word about one of them.
             let among = self.among.clone().filter(|_| !name.is_empty());
@@ -111,6 +115,7 @@ impl Services {
                 deaths_in_a_row: AtomicU32::new(0),
                 delivered_at: AtomicI64::new(i64::MIN),
                 is_tested: AtomicBool::new(false),
+                is_next_probe_open: AtomicBool::new(false),
                 untested: self.untested.clone(),
             })
         });
@@ -131,6 +136,7 @@ impl Services {
             service.refusals_in_a_row.store(0, Ordering::Release);
             service.deaths_in_a_row.store(0, Ordering::Release);
             service.delivered_at.store(i64::MIN, Ordering::Release);
+            service.is_next_probe_open.store(false, Ordering::Release);
         }
     }
 
@@ -147,7 +153,10 @@ impl Services {
 impl Service {
     /// Whether it did anything that the next delivery has to know of.
     fn is_remembered(&self) -> bool {
-        self.gate.state() != GateState::Open || self.refusals_in_a_row.load(Ordering::Acquire) > 0
+        self.gate.state() != GateState::Open
+            || self.refusals_in_a_row.load(Ordering::Acquire) > 0
+            || self.deaths_in_a_row.load(Ordering::Acquire) > 0
+            || self.is_tested.load(Ordering::Acquire)
     }
 
     /// How many deliveries more it takes now; with none, when to look again at the latest.
@@ -163,6 +172,7 @@ impl Service {
             return Err(Some(until));
         }
         if !candidate.trust.is_verified()
+            && !self.is_next_probe_open.load(Ordering::Acquire)
             && let Some(due_at) = self.gate.probe_due_at()
         {
             let own_turn = due_at.plus_ms(UNVERIFIED_PROBES_AFTER_MS);
@@ -171,34 +181,42 @@ impl Service {
             }
         }
         let in_flight = self.in_flight.load(Ordering::Acquire);
+        let mut room = candidate.service_slots.unwrap_or(usize::MAX).saturating_sub(in_flight);
         if candidate.service_slots.is_some() && !self.is_tested.load(Ordering::Acquire) {
-            let most = (candidate.lane_slots / UNTESTED_STREAMS_PART).max(1);
-            let untested = self.untested.load(Ordering::Acquire);
-            // One stream is always there to find out how a service is.
-            if untested >= most && in_flight > 0 {
-                return Err(None);
-            }
+            let most = candidate.lane_slots / UNTESTED_STREAMS_PART;
+            let left = most.saturating_sub(self.untested.load(Ordering::Acquire));
+            // Every service has one stream to show how it is.
+            room = room.min(left.max(usize::from(in_flight == 0)));
         }
-        match candidate.service_slots.unwrap_or(usize::MAX).saturating_sub(in_flight) {
-            0 => Err(None),
-            room => Ok(room),
-        }
+        if room == 0 { Err(None) } else { Ok(room) }
     }
 
-    /// Whether the next delivery that it takes is a probe.
-    pub(crate) fn is_probe_next(&self) -> bool {
-        self.gate.probe_due_at().is_some()
+    /// Which address the next delivery should go to, if it is a probe: one that took a message before
+    /// (`true`), or one that never did.
+    pub(crate) fn wants_probe_of_verified(&self) -> Option<bool> {
+        self.gate.probe_due_at()?;
+        Some(!self.is_next_probe_open.load(Ordering::Acquire))
     }
 
     /// It refused our credentials at an address that took a message before: how often in a row now.
     pub(crate) fn refused(&self) -> u16 {
         let more = |refusals: u16| Some(refusals.saturating_add(1));
         let before = self.refusals_in_a_row.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        self.is_next_probe_open.store(true, Ordering::Release);
         before.unwrap_or_default().saturating_add(1)
     }
 
-    /// It said that an address is dead that is no evidence. Answers whether that is believed: so many in
-    /// a row while nothing gets through may be the service's own fault.
+    /// It refused our credentials at an address that never took a message. `is_probe`: this delivery
+    /// tried whether the service still refuses them.
+    pub(crate) fn refused_unverified(&self, reason: &Reason, is_probe: bool, now: Timestamp) {
+        if is_probe {
+            self.is_next_probe_open.store(false, Ordering::Release);
+            self.gate.probe_refused(reason, now);
+        }
+    }
+
+    /// It reported an address dead that is no evidence. Returns whether the server believes it: many in
+    /// a row while no message gets through may be the service's own fault.
     pub(crate) fn believes_death(&self) -> bool {
         self.deaths_in_a_row.fetch_add(1, Ordering::AcqRel) < DEATHS_IN_A_ROW_MAX
     }
@@ -208,10 +226,11 @@ impl Service {
         self.delivered_at.store(now.as_ms(), Ordering::Release);
         self.is_tested.store(true, Ordering::Release);
         self.deaths_in_a_row.store(0, Ordering::Release);
+        self.is_next_probe_open.store(false, Ordering::Release);
         self.answered();
     }
 
-    /// It said something else that shows that it takes our credentials.
+    /// It gave another answer that shows that it accepts our credentials.
     pub(crate) fn answered(&self) {
         self.refusals_in_a_row.store(0, Ordering::Release);
         self.gate.answered();
@@ -222,24 +241,12 @@ impl Service {
         self.is_tested.store(false, Ordering::Release);
     }
 
-    /// Whether our credentials get through while it refuses a delivery that was first tried then. Of an
-    /// address that never took a message it is enough that one got through shortly before, and that
-    /// nothing speaks against the credentials since.
-    pub(crate) fn gets_through(
-        &self,
-        trust: AddressTrust,
-        first_attempt_at: Timestamp,
-        now: Timestamp,
-    ) -> bool {
-        match trust {
-            AddressTrust::Unverified => {
-                let since = first_attempt_at.min(now.plus_ms(-GETS_THROUGH_FOR_MS));
-                self.refusals_in_a_row.load(Ordering::Acquire) == 0 && self.delivered_since(since)
-            }
-            AddressTrust::Verified | AddressTrust::Anonymous => {
-                self.delivered_since(first_attempt_at)
-            }
-        }
+    /// Whether our credentials get through while it refuses an address that never took a message: one
+    /// got through since the first attempt, or shortly before, and no address that took messages before
+    /// was refused since.
+    pub(crate) fn gets_through(&self, first_attempt_at: Timestamp, now: Timestamp) -> bool {
+        let since = first_attempt_at.min(now.plus_ms(-GETS_THROUGH_FOR_MS));
+        self.refusals_in_a_row.load(Ordering::Acquire) == 0 && self.delivered_since(since)
     }
 
     /// Whether a message got through since that instant.
@@ -258,10 +265,13 @@ pub(crate) struct InService {
     service: Arc<Service>,
     /// Whether the service was untested when the delivery began.
     is_test: bool,
+    /// Whether the delivery tries if the service is well again.
+    is_probe: bool,
 }
 
 impl InService {
     pub(crate) fn start(service: Arc<Service>, now: Timestamp) -> Self {
+        let is_probe = service.gate.probe_due_at().is_some();
         // Looked at just before, on the same thread: this may be the probe.
         let _ = service.gate.admit(now);
         service.in_flight.fetch_add(1, Ordering::AcqRel);
@@ -269,7 +279,12 @@ impl InService {
         if is_test {
             service.untested.fetch_add(1, Ordering::AcqRel);
         }
-        Self { service, is_test }
+        Self { service, is_test, is_probe }
+    }
+
+    /// Whether the delivery tries if the service is well again.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.is_probe
     }
 }
 
@@ -288,4 +303,14 @@ impl Drop for InService {
             self.service.untested.fetch_sub(1, Ordering::AcqRel);
         }
     }
+}
+
+/// Whether it is a push service of the usual browsers, which has a circuit breaker of its own however
+/// many services addresses name.
+fn is_well_known(service: &str) -> bool {
+    let Some(host) = service.strip_prefix("https://") else { return false };
+    WEB_PUSH_SERVICES_DEFAULT.iter().any(|known| match known.strip_prefix('*') {
+        Some(domain) => host.ends_with(domain) && !host.contains(':'),
+        None => host == *known,
+    })
 }

@@ -22,14 +22,13 @@ impl PageRun {
         let now = shared.clock.now();
         self.in_flight -= 1;
         self.lane.stream_ended();
-        let service = service.as_deref();
         let past = Attempted {
             platform: self.job.dispatch.platform,
             attempts_before: 0,
             first_attempt_at: now,
             unknown_outcomes: 0,
             service_refusals: 0,
-            gets_through: false,
+            is_address_at_fault: false,
             expires_at: self.job.expires_at,
             now,
             jitter: shared.jitter(),
@@ -37,7 +36,7 @@ impl PageRun {
         let key = device.key;
         let message_id = shared.config.kept_message_id(&answer);
         let (env, trust) = (device.ios_env, device.trust);
-        let received = Received { answer, key, service, env, trust, version };
+        let received = Received { answer, key, service: service.as_ref(), env, trust, version };
         let (next, learned) = self.lane.judge(received, past);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
             self.mark.not_sent(self.job.dispatch.no, key);
@@ -78,7 +77,7 @@ impl PageRun {
                 });
             }
             Next::Pause { until, scope } => {
-                self.lane.pause(until, scope, service, version);
+                self.lane.pause(until, scope, service.as_deref(), version);
                 return self.wait_again(device);
             }
             Next::Hold { .. } => {

@@ -58,8 +58,9 @@ impl Parked {
         let mut taken = Vec::new();
         self.until = None;
         for (service, devices) in &mut self.by_service {
-            if service.is_probe_next()
-                && let Some(place) = devices.iter().position(|device| device.trust.is_verified())
+            if let Some(verified) = service.wants_probe_of_verified()
+                && let Some(place) =
+                    devices.iter().position(|device| device.trust.is_verified() == verified)
             {
                 devices.swap(0, place);
             }

@@ -21,7 +21,6 @@ impl Retries<'_> {
         let now = shared.clock.now();
         self.in_flight -= 1;
         self.lane.stream_ended();
-        let service = service.as_deref();
         let env = retry.device.as_ref().map_or_else(IosEnv::default, |device| device.ios_env);
         let trust = retry.device.as_ref().map_or_else(AddressTrust::default, |device| device.trust);
         let past = Attempted {
@@ -30,14 +29,15 @@ impl Retries<'_> {
             first_attempt_at: retry.first_attempt_at,
             unknown_outcomes: retry.unknown_outcomes,
             service_refusals: 0,
-            gets_through: false,
+            is_address_at_fault: false,
             expires_at: job.expires_at,
             now,
             jitter: shared.jitter(),
         };
         let message_id = shared.config.kept_message_id(&answer);
         let made = retry.attempts.saturating_add(1);
-        let received = Received { answer, key: retry.key, service, env, trust, version };
+        let received =
+            Received { answer, key: retry.key, service: service.as_ref(), env, trust, version };
         let (next, learned) = self.lane.judge(received, past);
         if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
             self.mark.not_sent(retry.dispatch, retry.key);
@@ -69,7 +69,7 @@ impl Retries<'_> {
                 again(&retry, attempts, due_at, (reason, unknown_outcomes))
             }
             Next::Pause { until, scope } => {
-                self.lane.pause(until, scope, service, version);
+                self.lane.pause(until, scope, service.as_deref(), version);
                 let until = job.at_latest(until);
                 again(
                     &retry,

@@ -170,6 +170,11 @@ pub async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &dyn
     assert_eq!(trust(store, app).await, [Anonymous, Verified, Unverified]);
     subscribed_by_backend(store, app, "5", "b").await;
     assert_eq!(trust(store, app).await, [Anonymous, Unverified, Unverified]);
+    // So does a browser's own.
+    let mut moved = browser("6", 'k', "y");
+    moved.known = Some((id("a"), secret("a")));
+    subscribed(store, app, moved).await;
+    assert_eq!(trust(store, app).await, [Unverified; 3]);
     // A device of another platform is always verified.
     given::registered(store, app, given::android("p")).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -185,9 +190,14 @@ pub async fn anonymous_devices_expire_before_their_first_message(store: &dyn Sto
     }
     subscribed_by_backend(store, app, "4", "d").await;
     verify(store, app, &[(1, "2")]).await;
-    // The third is seen again a day later.
+    // The third is seen again a day later, in another time zone.
     let later = NOW.plus_ms(DAY_MS);
-    store.subscribe_browser(app, browser("3", 'k', "x"), later).await.unwrap();
+    let mut back = browser("3", 'k', "x");
+    back.subscription.utc_offset_minutes = 60;
+    store.subscribe_browser(app, back, later).await.unwrap();
+    // The backend registers the fifth with its API key.
+    subscribed(store, app, browser("5", 'k', "e")).await;
+    subscribed_by_backend(store, app, "5", "e").await;
     let over = |before| Over {
         answers_before: Timestamp(0),
         outcomes_before: None,
@@ -197,11 +207,11 @@ pub async fn anonymous_devices_expire_before_their_first_message(store: &dyn Sto
         at: later,
     };
     for (before, removed, left) in [
-        (None, 0, &["a", "b", "c", "d"][..]),
-        (Some(NOW), 0, &["a", "b", "c", "d"]),
-        (Some(NOW.plus_ms(1)), 1, &["b", "c", "d"]),
-        (Some(later.plus_ms(1)), 1, &["b", "d"]),
-        (Some(later.plus_ms(DAY_MS)), 0, &["b", "d"]),
+        (None, 0, &["a", "b", "c", "d", "e"][..]),
+        (Some(NOW), 0, &["a", "b", "c", "d", "e"]),
+        (Some(NOW.plus_ms(1)), 1, &["b", "c", "d", "e"]),
+        (Some(later.plus_ms(1)), 1, &["b", "d", "e"]),
+        (Some(later.plus_ms(DAY_MS)), 0, &["b", "d", "e"]),
     ] {
         let mut sum = 0;
         loop {
@@ -212,11 +222,11 @@ pub async fn anonymous_devices_expire_before_their_first_message(store: &dyn Sto
             }
         }
         assert_eq!(sum, removed, "{before:?}");
-        for device in ["a", "b", "c", "d"] {
+        for device in ["a", "b", "c", "d", "e"] {
             let found = store.device(app, id(device)).await;
             assert_eq!(!is_unknown(&found), left.contains(&device), "{device} {before:?}");
         }
     }
     let counts = store.count_devices(app, None, later, later).await.unwrap();
-    assert_eq!((counts[0].enabled, counts[0].disabled), (2, 0));
+    assert_eq!((counts[0].enabled, counts[0].disabled), (3, 0));
 }

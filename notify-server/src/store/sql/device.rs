@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use notify_core::{
-    Device, DeviceId, PlatformCount, Registration, Subscription, SubscriptionCreated, Success, Tag,
-    TagSummary, Timestamp,
+    Device, DeviceId, Platform, PlatformCount, Registration, Subscription, SubscriptionCreated,
+    Success, Tag, TagSummary, Timestamp,
 };
 
 pub(super) use self::address::replace_moved;
@@ -91,6 +91,11 @@ impl DeviceStore for SqlStore {
             let registered = register::subscribe(tx, app, &wanted, at)?;
             if let register::Registered::Unchanged(key) = registered {
                 seen.note(key, at);
+            }
+            if wanted.platform == Platform::Web
+                && let Some(key) = key_by_id(tx, app, wanted.device_id.as_str())?
+            {
+                verification::set_known(tx, key)?;
             }
             Ok(SubscriptionCreated { id: wanted.device_id })
         })

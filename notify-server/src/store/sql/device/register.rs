@@ -148,6 +148,8 @@ fn replace(
         let taken = address::take(tx, key.app(), Sought::of(wanted), (key, at))?;
         address::write(tx, key, Sought::of(wanted), taken.as_ref())?;
         verification::start(tx, key, at)?;
+    } else {
+        verification::refresh(tx, key, at)?;
     }
     // Apart from what most registrations change: naming an indexed column writes its index.
     if row.fields.push_disabled != fields.push_disabled {

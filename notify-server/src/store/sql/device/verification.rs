@@ -15,7 +15,8 @@ pub(super) fn start(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<()
         return Ok(());
     }
     tx.prepare_cached(
-        "insert into unverified_addresses (device_key, since, is_anonymous) values (?1, ?2, 0)
+        "insert into unverified_addresses (device_key, since, is_anonymous)
+         select ?1, ?2, count(*) from device_secrets where device_key = ?1
          on conflict (device_key) do update set since = excluded.since",
     )?
     .execute([key.0, at.as_ms()])?;
@@ -29,7 +30,16 @@ pub(super) fn set_anonymous(tx: &Connection, key: DeviceKey) -> Result<(), Store
     Ok(())
 }
 
-/// Notes that a device registered again: its time begins once more.
+/// Notes that an API key registered a device: it does not expire.
+pub(in crate::store::sql) fn set_known(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "update unverified_addresses set is_anonymous = 0 where device_key = ?1 and is_anonymous = 1",
+    )?
+    .execute([key.0])?;
+    Ok(())
+}
+
+/// Notes that a device registered again: its retention period starts again.
 pub(super) fn refresh(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<(), StoreError> {
     if key.platform() == Platform::Web {
         tx.prepare_cached(
