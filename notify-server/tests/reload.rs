@@ -88,7 +88,7 @@ async fn a_hangup_has_the_certificate_read_again_and_a_bad_one_changes_nothing()
     assert!(server.is_ready(Some(&first)).await);
     std::fs::write(&certificate, "no certificate").unwrap();
     server.signal("-HUP");
-    server.says("the TLS certificate was not reloaded: the one before is still served");
+    server.says("the TLS certificate was not reloaded; the server keeps the previous one");
     assert!(server.said.contains("holds no certificate"), "the cause: {}", server.said);
     assert!(server.said.contains("a secret file: chmod 600 it"), "{}", server.said);
     assert!(server.is_ready(Some(&first)).await);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use notify_core::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::pair::{Pair, Stamp, TlsError};
+use super::pair::{Pair, Stamp};
 use super::{Certificates, expiry};
 use crate::causes::with_causes;
 use crate::clock::SharedClock;
@@ -22,7 +22,7 @@ pub(crate) async fn watch(
     stopping: CancellationToken,
 ) {
     // The pair may be older than this stamp by what a start takes; reading once more costs nothing.
-    let mut known: Option<Stamp> = None;
+    let mut known = Known::default();
     let mut warned_at: Option<Timestamp> = None;
     loop {
         let now = clock.now();
@@ -44,48 +44,56 @@ pub(crate) async fn watch(
     }
 }
 
-/// Reads the files when they have changed or must be read; answers what they look like.
-async fn follow(
-    certificates: &Arc<Certificates>,
-    known: Option<Stamp>,
-    is_forced: bool,
-) -> Option<Stamp> {
+/// What is known of the files.
+#[derive(Debug, Default)]
+struct Known {
+    /// What they looked like when they were read; `None`: they are read at the next look, since they were
+    /// not read yet or could not be.
+    stamp: Option<Stamp>,
+    /// Why they could not be read or used.
+    error: Option<String>,
+}
+
+/// Reads the files when they have changed, must be read, or could not be read before.
+async fn follow(certificates: &Arc<Certificates>, known: Known, is_forced: bool) -> Known {
     let reading = certificates.clone();
     // The files may lie on a disk that hangs.
     let read = tokio::task::spawn_blocking(move || {
         // Taken before the files are read: a change that comes between is seen at the next look.
         let stamp = reading.stamp();
-        let is_due = is_forced || known != Some(stamp);
-        (stamp, is_due.then(|| Pair::read(&reading.files)))
+        let is_due = is_forced || known.stamp != Some(stamp);
+        let read = is_due.then(|| Pair::read(&reading.files));
+        (stamp, read, known)
     });
     match read.await {
-        Ok((stamp, read)) => {
-            if let Some(read) = read {
-                replace(certificates, read, is_forced);
+        Ok((_, None, known)) => known,
+        Ok((stamp, Some(Ok(pair)), _)) => {
+            replace(certificates, pair, is_forced);
+            Known { stamp: Some(stamp), error: None }
+        }
+        Ok((_, Some(Err(error)), known)) => {
+            let cause = with_causes(&error).to_string();
+            // Read again at each look: what is wrong may be repaired without a trace in the files.
+            if is_forced || known.error.as_ref() != Some(&cause) {
+                tracing::error!(
+                    cause,
+                    "the TLS certificate was not reloaded; the server keeps the previous one"
+                );
             }
-            Some(stamp)
+            Known { stamp: None, error: Some(cause) }
         }
         Err(error) => {
-            tracing::error!(%error, "the TLS certificate could not be looked at");
-            known
+            tracing::error!(%error, "reading the TLS certificate failed");
+            Known::default()
         }
     }
 }
 
-fn replace(certificates: &Certificates, read: Result<Pair, TlsError>, is_forced: bool) {
-    match read {
-        Ok(pair) if pair.is(&certificates.pair()) => {
-            if is_forced {
-                tracing::info!("the TLS certificate and key are the ones that are served already");
-            }
-        }
-        Ok(pair) => {
-            certificates.served.send_replace(Arc::new(pair));
-            tracing::info!("the TLS certificate was reloaded");
-        }
-        Err(error) => tracing::error!(
-            cause = with_causes(&error),
-            "the TLS certificate was not reloaded: the one before is still served"
-        ),
+fn replace(certificates: &Certificates, pair: Pair, is_forced: bool) {
+    if !pair.is(&certificates.pair()) {
+        certificates.served.send_replace(Arc::new(pair));
+        tracing::info!("the TLS certificate was reloaded");
+    } else if is_forced {
+        tracing::info!("the TLS certificate and key are the ones that are served already");
     }
 }

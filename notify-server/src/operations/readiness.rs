@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use notify_core::Timestamp;
 use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
 
 use crate::causes::with_causes;
 use crate::clock::SharedClock;
@@ -16,6 +17,9 @@ use crate::store::{SharedStore, with_patience};
 const RESULT_KEPT_MS: i64 = 1_000;
 /// Longest duration of a check: as long as a request waits for storage.
 const CHECK_WAIT: Duration = Duration::from_secs(4);
+
+/// Longest time until a probe is answered, whatever hangs.
+const ANSWER_WAIT: Duration = Duration::from_millis(4_500);
 
 /// The last check, and how to do another.
 #[derive(Clone)]
@@ -39,7 +43,12 @@ impl Readiness {
 
     /// What is wrong with storage, if anything is.
     pub(crate) async fn obstacle(&self) -> Option<String> {
-        let mut last = self.last.clone().lock_owned().await;
+        // A disk that hangs must not hang the probe.
+        let until = Instant::now() + ANSWER_WAIT;
+        let hangs = "storage did not answer in time";
+        let Ok(mut last) = timeout_at(until, self.last.clone().lock_owned()).await else {
+            return Some(hangs.to_owned());
+        };
         if let Some(checked) = &*last
             && (0..RESULT_KEPT_MS).contains(&self.clock.now().ms_since(checked.at))
         {
@@ -53,17 +62,21 @@ impl Readiness {
             *last = Some(Checked { at, obstacle: obstacle.clone() });
             obstacle
         });
-        checking.await.unwrap_or_else(|_| Some("storage was not checked".to_owned()))
+        match timeout_at(until, checking).await {
+            Ok(checked) => checked.unwrap_or_else(|_| Some("storage was not checked".to_owned())),
+            Err(_) => Some(hangs.to_owned()),
+        }
     }
 
     /// Checks, and logs what differs from the last time.
     async fn check(&self, last: Option<&Checked>) -> Option<String> {
-        let (obstacle, cause) = match self.store.in_place() {
+        let store = self.store.clone();
+        let in_place = tokio::task::spawn_blocking(move || store.in_place()).await;
+        let (obstacle, cause) = match in_place.unwrap_or(Ok(())) {
             Err(gone) => {
                 let obstacle = "a file of the database was deleted or replaced".to_owned();
                 (obstacle, gone.to_string())
             }
-            // A disk that hangs must not hang the probe.
             Ok(()) => match with_patience(CHECK_WAIT, self.store.check()).await {
                 Err(error) => {
                     let obstacle = "storage cannot be read and written".to_owned();
