@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 # requests: more take longer than they find.
 EXAMPLES_MAX=${FUZZ_EXAMPLES:-10}
 SEQUENCES_MAX=${FUZZ_SEQUENCES:-40}
+# Longest line of a finding that is shown: a request may hold 64 KiB.
+LINE_CHARS_MAX=1000
 # The same requests in each run.
 SEED=${FUZZ_SEED:-1}
 
@@ -67,12 +69,13 @@ put providers/webpush '{"subject": "mailto:push@notify-fuzz.com"}'
 sed "s/@APP@/$app/" scripts/fuzz-api.toml >"$scratch/fuzz-api.toml"
 
 failed=0
+# One worker: Python 3.11 parses its own sources wrongly in two threads at once (gh-106905).
 run() {
   echo "-- $1"
   shift
   "$tools/bin/schemathesis" --config-file "$scratch/fuzz-api.toml" run "$url/openapi.json" \
-    --seed "$SEED" --workers 2 --no-color --warnings off --continue-on-failure "$@" \
-    >"$scratch/found" 2>&1 || { cat "$scratch/found"; failed=1; }
+    --seed "$SEED" --workers 1 --no-color --warnings off --continue-on-failure "$@" \
+    >"$scratch/found" 2>&1 || { cut -c "1-$LINE_CHARS_MAX" "$scratch/found"; failed=1; }
   # How many there were.
   grep -A1 '^Test cases:' "$scratch/found" || true
 }

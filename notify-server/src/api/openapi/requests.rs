@@ -206,6 +206,9 @@ fn close(schema: &mut Value) {
     variants.into_iter().flatten().for_each(close);
 }
 
+/// With device ids, platforms are ignored and may hold any text (B12).
+const IGNORED_WITH_IDS: &str = "platforms";
+
 /// Bounds every text that has no bound of its own, at every depth but in the caller's own objects.
 fn bound_texts(schema: &mut Value) {
     let kind = schema.get("type");
@@ -217,7 +220,8 @@ fn bound_texts(schema: &mut Value) {
         schema["maxLength"] = json!(TEXT_CHARS_MAX);
     }
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    properties.into_iter().flat_map(Map::values_mut).for_each(bound_texts);
+    let properties = properties.into_iter().flatten().filter(|(name, _)| *name != IGNORED_WITH_IDS);
+    properties.for_each(|(_, property)| bound_texts(property));
     let variants = schema.get_mut("oneOf").and_then(Value::as_array_mut);
     variants.into_iter().flatten().for_each(bound_texts);
     if let Some(items) = schema.get_mut("items") {

@@ -20,8 +20,8 @@ const SERVICES_MAX: usize = 64;
 /// The same for services behind an address that took a message before: unverified addresses that name
 /// many services leave room for these.
 const VERIFIED_SERVICES_MAX: usize = 2 * SERVICES_MAX;
-/// How long the probe of a service waits for an address that took a message before, in milliseconds.
-const UNVERIFIED_PROBES_AFTER_MS: i64 = 5_000;
+/// How long the probe of a service waits for an address of the kind whose turn it is, in milliseconds.
+const OTHER_PROBES_AFTER_MS: i64 = 5_000;
 /// Most addresses that are no evidence and that one service may report dead in a row while no message
 /// gets through. More may be a fault of the service.
 const DEATHS_IN_A_ROW_MAX: u32 = 20;
@@ -56,9 +56,9 @@ pub(crate) struct Service {
     delivered_at: AtomicI64,
     /// Whether it took a message, and timed out on none since.
     is_tested: AtomicBool,
-    /// Whether the next probe goes to any address: the last one that was refused went to an address that
-    /// took messages before. Such addresses may all belong to an earlier key, so they take turns.
-    is_next_probe_open: AtomicBool,
+    /// Whether the next probe goes to an address that never took a message: the last one went to one that
+    /// did, and was refused. Such addresses may all belong to an earlier key, so both kinds take turns.
+    is_next_probe_unverified: AtomicBool,
     untested: Arc<AtomicUsize>,
 }
 
@@ -115,7 +115,7 @@ impl Services {
                 deaths_in_a_row: AtomicU32::new(0),
                 delivered_at: AtomicI64::new(i64::MIN),
                 is_tested: AtomicBool::new(false),
-                is_next_probe_open: AtomicBool::new(false),
+                is_next_probe_unverified: AtomicBool::new(false),
                 untested: self.untested.clone(),
             })
         });
@@ -136,7 +136,7 @@ impl Services {
             service.refusals_in_a_row.store(0, Ordering::Release);
             service.deaths_in_a_row.store(0, Ordering::Release);
             service.delivered_at.store(i64::MIN, Ordering::Release);
-            service.is_next_probe_open.store(false, Ordering::Release);
+            service.is_next_probe_unverified.store(false, Ordering::Release);
         }
     }
 
@@ -171,11 +171,11 @@ impl Service {
         if let Admission::Wait(until) = self.gate.peek(now) {
             return Err(Some(until));
         }
-        if !candidate.trust.is_verified()
-            && !self.is_next_probe_open.load(Ordering::Acquire)
+        if let Some(wants_verified) = self.wants_probe_of_verified()
+            && candidate.trust.is_verified() != wants_verified
             && let Some(due_at) = self.gate.probe_due_at()
         {
-            let own_turn = due_at.plus_ms(UNVERIFIED_PROBES_AFTER_MS);
+            let own_turn = due_at.plus_ms(OTHER_PROBES_AFTER_MS);
             if now < own_turn {
                 return Err(Some(own_turn));
             }
@@ -195,14 +195,14 @@ impl Service {
     /// (`true`), or one that never did.
     pub(crate) fn wants_probe_of_verified(&self) -> Option<bool> {
         self.gate.probe_due_at()?;
-        Some(!self.is_next_probe_open.load(Ordering::Acquire))
+        Some(!self.is_next_probe_unverified.load(Ordering::Acquire))
     }
 
     /// It refused our credentials at an address that took a message before: how often in a row now.
     pub(crate) fn refused(&self) -> u16 {
         let more = |refusals: u16| Some(refusals.saturating_add(1));
         let before = self.refusals_in_a_row.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        self.is_next_probe_open.store(true, Ordering::Release);
+        self.is_next_probe_unverified.store(true, Ordering::Release);
         before.unwrap_or_default().saturating_add(1)
     }
 
@@ -210,7 +210,7 @@ impl Service {
     /// tried whether the service still refuses them.
     pub(crate) fn refused_unverified(&self, reason: &Reason, is_probe: bool, now: Timestamp) {
         if is_probe {
-            self.is_next_probe_open.store(false, Ordering::Release);
+            self.is_next_probe_unverified.store(false, Ordering::Release);
             self.gate.probe_refused(reason, now);
         }
     }
@@ -226,7 +226,7 @@ impl Service {
         self.delivered_at.store(now.as_ms(), Ordering::Release);
         self.is_tested.store(true, Ordering::Release);
         self.deaths_in_a_row.store(0, Ordering::Release);
-        self.is_next_probe_open.store(false, Ordering::Release);
+        self.is_next_probe_unverified.store(false, Ordering::Release);
         self.answered();
     }
 

@@ -58,7 +58,8 @@ impl Parked {
         let mut taken = Vec::new();
         self.until = None;
         for (service, devices) in &mut self.by_service {
-            if let Some(verified) = service.wants_probe_of_verified()
+            let probes_verified = service.wants_probe_of_verified();
+            if let Some(verified) = probes_verified
                 && let Some(place) =
                     devices.iter().position(|device| device.trust.is_verified() == verified)
             {
@@ -66,6 +67,8 @@ impl Parked {
             }
             let Some(first) = devices.front() else { continue };
             match room(service, first) {
+                // The probe alone: among others it would lose its place when they are read again.
+                Ok(_) if probes_verified.is_some() => taken.extend(devices.pop_front()),
                 Ok(room) => taken.extend(devices.drain(..room.min(devices.len()))),
                 Err(until) => self.until = sooner(self.until, until),
             }
