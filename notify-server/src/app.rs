@@ -90,6 +90,10 @@ impl App {
     ///
     /// # Errors
     /// When something that it needs cannot be had.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the one place that connects all parts, in their order"
+    )]
     pub async fn start_on(
         config: Config,
         listener: TcpListener,

@@ -75,7 +75,7 @@ fn poll() -> Value {
             {"text": "b", "image_url": "https://a.example/i.png"}]})
 }
 
-fn button(data: Value) -> Value {
+fn button(data: &Value) -> Value {
     json!({"type": "action_button", "position": 1, "data": data})
 }
 
@@ -109,7 +109,7 @@ fn every_text_of_a_campaign_and_a_feed_has_a_bound() {
     let articles = json!({"type": "custom_feed", "position": 1,
         "data": {"articles": [article, article]}});
     for features in
-        [vec![button(calendar)], vec![button(custom)], vec![feed], vec![widget], vec![articles]]
+        [vec![button(&calendar)], vec![button(&custom)], vec![feed], vec![widget], vec![articles]]
     {
         assert!(bounded::<Template>(&template(&features)) >= 6);
     }

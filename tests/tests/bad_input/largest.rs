@@ -186,8 +186,8 @@ async fn no_answer_is_larger_than_its_bound_whatever_is_stored() -> Result<()> {
                 let (largest, rows, is_split) = follow(&target, caller, (&path, name)).await?;
                 if is_split {
                     split.push((name, rows));
-                } else if rows > 0 {
-                    let of_all = largest / rows * ROWS_MAX;
+                } else if let Some(of_one) = largest.checked_div(rows) {
+                    let of_all = of_one * ROWS_MAX;
                     assert!(of_all <= ANSWER_BYTES_MAX, "{path}: {of_all} bytes with all rows");
                 }
             }

@@ -102,7 +102,8 @@ mod tests {
         let (required, once) = (Some("host: is required"), Some("host: must be given once"));
         let (no_host, other) =
             (Some("host: is not a host"), Some("host: is not the authority of the request"));
-        let cases: [(Version, &str, &[(&str, &str)], Option<&str>); 20] = [
+        type Fields = &'static [(&'static str, &'static str)];
+        let cases: [(Version, &str, Fields, Option<&str>); 20] = [
             (one, "/", &[("host", "a")], None),
             (one, "/", &[("host", "a.example:8080")], None),
             (one, "/", &[("host", "[::1]:8080")], None),
