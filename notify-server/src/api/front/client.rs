@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{HeaderMap, header};
 
+use crate::api::serve::network;
 use crate::config::Networks;
 
 const FORWARDED_FOR: header::HeaderName = header::HeaderName::from_static("x-forwarded-for");
@@ -41,13 +42,7 @@ impl ClientAddresses {
                  clients that it hides share the rate limits of one client"
             );
         }
-        match client.nearest.to_canonical() {
-            IpAddr::V4(address) => IpAddr::V4(address),
-            IpAddr::V6(address) => {
-                let network = u128::from(address) & !u128::from(u64::MAX);
-                IpAddr::V6(network.into())
-            }
-        }
+        network(client.nearest)
     }
 }
 

@@ -28,6 +28,7 @@ use self::places::{FreePlace, Occasional, Places};
 use super::front::{Front, TIDY_EVERY};
 use crate::config::Networks;
 
+pub(crate) use self::places::network;
 pub(crate) use self::transfer::{AnswerRoom, PIECE_BYTES_MAX, Piece, Transfer};
 
 /// Shortest and longest pause after failed accepts: out of descriptors, which connections that end

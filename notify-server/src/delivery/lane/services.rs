@@ -171,9 +171,9 @@ impl Service {
         if let Admission::Wait(until) = self.gate.peek(now) {
             return Err(Some(until));
         }
-        if let Some(wants_verified) = self.wants_probe_of_verified()
-            && candidate.trust.is_verified() != wants_verified
-            && let Some(due_at) = self.gate.probe_due_at()
+        if let Some(due_at) = self.gate.probe_due_at()
+            && candidate.trust.is_verified()
+                == self.is_next_probe_unverified.load(Ordering::Acquire)
         {
             let own_turn = due_at.plus_ms(OTHER_PROBES_AFTER_MS);
             if now < own_turn {

@@ -502,9 +502,13 @@ impl Rig {
 
     /// Accepts a message to every Android device.
     pub(super) async fn broadcast(&self) -> NotificationId {
+        self.broadcast_to(Platform::Android).await
+    }
+
+    pub(super) async fn broadcast_to(&self, platform: Platform) -> NotificationId {
         self.accept(CreateNotification {
             text: Some("Hello".into()),
-            platforms: Some(vec![Platform::Android.as_str().into()]),
+            platforms: Some(vec![platform.as_str().into()]),
             ..CreateNotification::default()
         })
         .await

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use notify_core::{CreateNotification, NotificationId, NotificationStatus, ProviderKind};
+use notify_core::{NotificationStatus, Platform, ProviderKind};
 
 use super::rig::{FakeProvider, Rig, Told, delivered};
 use crate::providers::{Answer, Scope};
@@ -23,15 +23,6 @@ async fn rig(slots: usize) -> (Rig, Arc<FakeProvider>) {
     (rig, provider)
 }
 
-async fn broadcast(rig: &Rig) -> NotificationId {
-    rig.accept(CreateNotification {
-        text: Some("Hello".into()),
-        platforms: Some(vec!["web".into()]),
-        ..CreateNotification::default()
-    })
-    .await
-}
-
 fn at_a(endpoint: &str) -> bool {
     endpoint.starts_with("https://a.")
 }
@@ -46,7 +37,7 @@ async fn a_push_service_that_refuses_is_held_and_the_other_goes_on() {
     };
     provider.script(move |endpoint, _| Told::Answer(refused(endpoint)));
     rig.start();
-    let id = broadcast(&rig).await;
+    let id = rig.broadcast_to(Platform::Web).await;
     let record = rig.until(&id, |record| record.counts.sent == 10).await;
     assert_eq!((record.counts.pending, record.counts.failed), (10, 0));
     let asked = provider.journal().iter().filter(|endpoint| at_a(endpoint)).count();
@@ -71,7 +62,7 @@ async fn a_silent_push_service_uses_its_own_streams_alone() {
         false => Told::Answer(delivered()),
     });
     rig.start();
-    let id = broadcast(&rig).await;
+    let id = rig.broadcast_to(Platform::Web).await;
     let record = rig.until(&id, |record| record.counts.sent == 10).await;
     assert_eq!(record.counts.pending, 10);
     assert_eq!(provider.journal().len(), 12, "two of the silent one");
@@ -97,7 +88,7 @@ async fn a_push_service_that_throttles_is_paused_alone() {
         }
     });
     rig.start();
-    let id = broadcast(&rig).await;
+    let id = rig.broadcast_to(Platform::Web).await;
     rig.until(&id, |record| record.counts.sent == 10).await;
     assert_eq!(provider.journal().len(), 11, "one was throttled");
     let over =

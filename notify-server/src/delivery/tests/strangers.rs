@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use notify_core::{CreateNotification, NotificationId, NotificationRecord, NotificationStatus};
+use notify_core::{NotificationId, NotificationRecord, NotificationStatus};
 use notify_core::{Platform, ProviderKind};
 
 use super::rig::{FakeProvider, Rig, Told, delivered};
@@ -64,15 +64,6 @@ fn script(provider: &FakeProvider, answer: impl Fn(usize) -> Answer + Send + Syn
     });
 }
 
-async fn broadcast(rig: &Rig) -> NotificationId {
-    rig.accept(CreateNotification {
-        text: Some("Hello".into()),
-        platforms: Some(vec!["web".into()]),
-        ..CreateNotification::default()
-    })
-    .await
-}
-
 fn is_completed(record: &NotificationRecord) -> bool {
     record.status == NotificationStatus::Completed
 }
@@ -99,11 +90,11 @@ async fn invented_addresses_do_not_trip_the_guard() {
     more_good(&rig).await;
     script(&provider, |_| dead());
     rig.start();
-    let first = broadcast(&rig).await;
+    let first = rig.broadcast_to(Platform::Web).await;
     let record = completed(&rig, &first).await;
     assert_eq!((record.counts.sent, record.counts.unregistered), (GOOD as u64, 120));
     assert!(!is_stopped(&rig).await);
-    let second = broadcast(&rig).await;
+    let second = rig.broadcast_to(Platform::Web).await;
     let record = completed(&rig, &second).await;
     assert_eq!((record.counts.targeted, record.counts.sent), (GOOD as u64, GOOD as u64));
     rig.stop().await;
@@ -116,7 +107,7 @@ async fn addresses_that_took_messages_still_trip_the_guard() {
     more_good(&rig).await;
     provider.script(|_, _| Told::Answer(dead()));
     rig.start();
-    let id = broadcast(&rig).await;
+    let id = rig.broadcast_to(Platform::Web).await;
     rig.until(&id, |record| record.counts.unregistered == 21).await;
     assert!(is_stopped(&rig).await);
     rig.stop().await;
@@ -128,12 +119,12 @@ async fn addresses_of_another_key_hold_nothing_and_end_as_unregistered() {
     more_good(&rig).await;
     script(&provider, |_| refused());
     rig.start();
-    let first = broadcast(&rig).await;
+    let first = rig.broadcast_to(Platform::Web).await;
     // Before the clock moves: nothing waits behind the strangers.
     rig.until(&first, |record| record.counts.sent == GOOD as u64).await;
     assert_eq!(rig.closed_services(), []);
     // The second one gets through while the strangers of the first are tried again.
-    let second = broadcast(&rig).await;
+    let second = rig.broadcast_to(Platform::Web).await;
     rig.until(&second, |record| record.counts.sent == GOOD as u64).await;
     let first = completed(&rig, &first).await;
     // What the other notification disabled first counts as failed here.
@@ -141,7 +132,7 @@ async fn addresses_of_another_key_hold_nothing_and_end_as_unregistered() {
     assert_eq!(first.counts.unregistered + first.counts.failed, 160, "{first:?}");
     let tries = provider.journal().iter().filter(|endpoint| !is_good(endpoint)).count();
     assert!(tries <= 2 * 160 * 5, "five tries a notification at most, not {tries}");
-    let third = broadcast(&rig).await;
+    let third = rig.broadcast_to(Platform::Web).await;
     assert_eq!(completed(&rig, &third).await.counts.targeted, GOOD as u64);
     rig.stop().await;
 }
@@ -158,7 +149,7 @@ async fn a_refused_address_stays_where_nothing_gets_through() {
         rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
         provider.script(move |_, _| Told::Answer(answer()));
         rig.start();
-        let id = broadcast(&rig).await;
+        let id = rig.broadcast_to(Platform::Web).await;
         let record = completed(&rig, &id).await;
         assert_eq!(record.counts.unregistered, unregistered, "{record:?}");
         assert_eq!(record.counts.failed, 30 - unregistered);
@@ -183,7 +174,7 @@ async fn new_addresses_are_reached_while_all_others_refuse_the_key() {
     rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
     script(&provider, |_| refused());
     rig.start();
-    let id = broadcast(&rig).await;
+    let id = rig.broadcast_to(Platform::Web).await;
     let sent = |record: &NotificationRecord| record.counts.sent == GOOD as u64;
     let record = rig.turning(&id, Duration::from_secs(1), sent).await;
     assert_eq!((record.counts.failed, record.counts.unregistered), (0, 0), "{record:?}");
@@ -203,7 +194,7 @@ async fn expired_anonymous_addresses_hold_no_service() {
     rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
     provider.script(|_, _| Told::Answer(dead()));
     rig.start();
-    let id = broadcast(&rig).await;
+    let id = rig.broadcast_to(Platform::Web).await;
     let record = completed(&rig, &id).await;
     assert_eq!((record.counts.unregistered, record.counts.failed), (20, 40), "{record:?}");
     assert_eq!(rig.closed_services(), []);
@@ -222,7 +213,7 @@ async fn a_probe_goes_to_an_address_that_took_a_message_before() {
     rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
     provider.script(|_, _| Told::Answer(refused()));
     rig.start();
-    let id = broadcast(&rig).await;
+    let id = rig.broadcast_to(Platform::Web).await;
     while rig.closed_services().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -251,7 +242,7 @@ async fn a_stranger_that_is_throttled_for_a_day_waits_alone() {
     };
     script(&provider, move |_| throttled());
     rig.start();
-    let id = broadcast(&rig).await;
+    let id = rig.broadcast_to(Platform::Web).await;
     let sent = |record: &NotificationRecord| record.counts.sent == GOOD as u64;
     let started = rig.clock.now();
     rig.turning(&id, Duration::from_secs(1), sent).await;
@@ -272,7 +263,7 @@ async fn strangers_that_fail_cost_the_others_a_moment() {
     });
     provider.offer(1);
     rig.start();
-    let id = broadcast(&rig).await;
+    let id = rig.broadcast_to(Platform::Web).await;
     let sent = |record: &NotificationRecord| record.counts.sent == GOOD as u64;
     let started = rig.clock.now();
     rig.turning(&id, Duration::from_secs(1), sent).await;
@@ -293,7 +284,7 @@ async fn a_thousand_silent_services_leave_the_others_their_streams() {
         false => Told::Held(delivered()),
     });
     rig.start();
-    let id = broadcast(&rig).await;
+    let id = rig.broadcast_to(Platform::Web).await;
     rig.until(&id, |record| record.counts.sent == GOOD as u64).await;
     let held = provider.journal().iter().filter(|endpoint| !is_good(endpoint)).count();
     assert!(held <= 95, "{held} of 100 streams");
