@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 /// Whether a character steers what it is shown on, or is not seen: controls (C0, DEL, C1), line and
-/// paragraph separators, marks, embeddings, overrides and isolates of direction, what has no width, and
-/// tags.
+/// paragraph separators, marks, embeddings, overrides and isolates of direction, what has no width or
+/// no ink, tags, and variation selectors but that of pictures.
 ///
 /// ```
 /// use notify_core::is_unprintable;
@@ -17,9 +17,10 @@ use std::fmt::Write as _;
 pub fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(character,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}')
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
 /// Whether a joiner (U+200C, U+200D) between these two changes what people read: it makes one picture

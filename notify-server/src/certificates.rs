@@ -22,6 +22,7 @@ pub use pair::TlsError;
 pub(crate) use watching::watch;
 
 use self::pair::{Pair, Stamp};
+use crate::private_file::warn_if_exposed;
 
 /// Where certificate and key are.
 #[derive(Debug, Clone)]
@@ -47,6 +48,7 @@ impl Certificates {
     /// When they hold no pair that can be served.
     pub(crate) fn read(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
         let served = watch::Sender::new(Arc::new(Pair::read(&files)?));
+        warn_if_exposed(&files.key);
         Ok(Arc::new(Self { files, served, asked: Notify::new() }))
     }
 

@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 
 use super::Api;
 use super::error::ApiError;
-use super::front::{BodyRoom, Page};
+use super::front::{Page, Room};
 use super::hooks::Hook;
 use crate::keys::{hex, sha256};
 use crate::store::{AppAccess, AppNo, Once, PageRequest};
@@ -53,7 +53,7 @@ pub(crate) struct Exchange {
     /// The whole body.
     pub(crate) body: Bytes,
     /// What the body takes of the bound of all bodies.
-    pub(crate) _room: Option<BodyRoom>,
+    pub(crate) _room: Option<Room>,
     /// When it came in.
     pub(crate) at: Timestamp,
 }

@@ -12,7 +12,6 @@ use rustls::sign::CertifiedKey;
 use x509_cert::der::Decode;
 
 use super::TlsFiles;
-use crate::private_file::warn_if_exposed;
 
 /// Why TLS cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +58,6 @@ impl Pair {
         let key = PrivateKeyDer::from_pem_file(&files.key).map_err(file(&files.key))?;
         let key =
             CertifiedKey::from_der(chain, key, &default_provider()).map_err(TlsError::Pair)?;
-        warn_if_exposed(&files.key);
         Ok(Self { key: Arc::new(key), not_after })
     }
 
@@ -91,8 +89,8 @@ pub(super) struct Stamp([Option<FileStamp>; 2]);
 struct FileStamp {
     modified: Option<SystemTime>,
     bytes: u64,
-    /// Device and inode, where there are such.
-    place: (u64, u64),
+    /// Device, inode and time of the last change of either, where there are such.
+    place: (u64, u64, i64, i64),
 }
 
 impl Stamp {
@@ -106,12 +104,12 @@ impl Stamp {
 }
 
 #[cfg(unix)]
-fn place(metadata: &std::fs::Metadata) -> (u64, u64) {
+fn place(metadata: &std::fs::Metadata) -> (u64, u64, i64, i64) {
     use std::os::unix::fs::MetadataExt;
-    (metadata.dev(), metadata.ino())
+    (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec())
 }
 
 #[cfg(not(unix))]
-fn place(_: &std::fs::Metadata) -> (u64, u64) {
-    (0, 0)
+fn place(_: &std::fs::Metadata) -> (u64, u64, i64, i64) {
+    (0, 0, 0, 0)
 }

@@ -9,6 +9,7 @@ use super::pair::{Pair, Stamp};
 use super::{Certificates, expiry};
 use crate::causes::with_causes;
 use crate::clock::SharedClock;
+use crate::private_file::warn_if_exposed;
 
 /// How often the files are looked at, in milliseconds.
 pub(super) const LOOK_EVERY_MS: i64 = 30_000;
@@ -91,6 +92,7 @@ async fn follow(certificates: &Arc<Certificates>, known: Known, is_forced: bool)
 
 fn replace(certificates: &Certificates, pair: Pair, is_forced: bool) {
     if !pair.is(&certificates.pair()) {
+        warn_if_exposed(&certificates.files.key);
         certificates.served.send_replace(Arc::new(pair));
         tracing::info!("the TLS certificate was reloaded");
     } else if is_forced {

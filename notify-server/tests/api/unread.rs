@@ -131,6 +131,19 @@ async fn an_answer_that_is_stuck_behind_its_stream_ends_the_connection() {
 }
 
 #[tokio::test]
+async fn on_a_connection_of_many_clients_such_an_answer_ends_alone() {
+    let server = TestServer::start_with(|config| {
+        config.write_timeout = WRITE_TIMEOUT;
+        config.trusted_proxies = "127.0.0.1".parse().unwrap();
+    })
+    .await;
+    let mut http2 = Http2::connect(&server, 1).await;
+    let mut body = http2.get("/healthz").await;
+    assert_eq!(reset(&mut body).await, Reason::CANCEL);
+    assert!(!http2.driver.is_finished());
+}
+
+#[tokio::test]
 async fn an_event_stream_may_be_idle_for_longer_than_a_reader_may_be_slow() {
     let server = impatient().await;
     let mut http2 = Http2::connect(&server, 65_535).await;

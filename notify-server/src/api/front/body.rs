@@ -9,7 +9,7 @@ use hyper::body::Body;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::bodies::BodyRoom;
+use super::room::Room;
 use crate::api::error::ApiError;
 use crate::api::pace::Pace;
 
@@ -20,7 +20,7 @@ pub(super) struct Reading<'a> {
     /// Time for it, unless it comes at the least rate.
     pub(super) timeout: Duration,
     /// What it takes of the bound of all bodies.
-    pub(super) room: &'a mut BodyRoom,
+    pub(super) room: &'a mut Room,
     /// The server stops.
     pub(super) stopping: &'a CancellationToken,
     /// Time that is left to it then.
@@ -87,14 +87,14 @@ mod tests {
     use hyper::body::Frame;
     use tokio::sync::mpsc;
 
-    use super::super::bodies::{Bodies, Owner};
+    use super::super::room::{Bodies, Owner};
     use super::*;
 
     const TIMEOUT: Duration = Duration::from_secs(15);
     const WAIT: Duration = Duration::from_secs(1);
 
     struct Rig {
-        room: BodyRoom,
+        room: Room,
         stopping: CancellationToken,
     }
 

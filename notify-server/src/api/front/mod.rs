@@ -2,7 +2,6 @@
 //! order is the contract (B3): 401 before 404, 405 and before a byte of the body is read.
 
 mod answer;
-mod bodies;
 mod body;
 mod client;
 mod entry;
@@ -12,6 +11,7 @@ mod limits;
 mod page;
 mod reading;
 mod request_id;
+mod room;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -27,16 +27,17 @@ use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use answer::AnswerBody;
-pub(crate) use bodies::BodyRoom;
 pub(crate) use head::{HEADER_BYTES_MAX, HEADERS_MAX};
 pub(crate) use keyring::Keyring;
 pub(crate) use page::Page;
+pub(crate) use room::Room;
 
-use self::bodies::Bodies;
 use self::client::ClientAddresses;
 use self::head::{check_bounds, check_message};
 use self::limits::{KeyRate, PageRate, Throttle, VoteRate};
+use self::reading::owner;
 use self::request_id::RequestId;
+use self::room::{Answers, Bodies};
 use super::Api;
 use super::ctx::{Caller, Exchange};
 use super::error::{ApiError, Cause};
@@ -44,7 +45,6 @@ use super::hooks::{Head, Hooks};
 use super::poll_page;
 use super::reply::NO_STORE;
 use super::routes::routes;
-use super::serve::AnswerRoom;
 use super::stream::Rest;
 use super::table::{Found, Row, Table};
 use super::web;
@@ -69,6 +69,7 @@ pub(crate) struct Front {
     page_rate: PageRate,
     hooks: Hooks,
     bodies: Bodies,
+    answers: Answers,
     stopping: CancellationToken,
 }
 
@@ -76,7 +77,8 @@ pub(crate) struct Front {
 struct Arrival<'a> {
     found: &'a Found<'a>,
     client: IpAddr,
-    room: &'a mut AnswerRoom,
+    person: &'a Person,
+    room: &'a mut Option<Room>,
 }
 
 impl Front {
@@ -100,25 +102,26 @@ impl Front {
             page_rate,
             hooks,
             bodies,
+            answers: Answers::new(),
             stopping,
             api,
         }
     }
 
-    /// Answers a request, whatever it is. `peer` is who holds the connection, `room` what it has for
-    /// the answer.
+    /// Answers a request, whatever it is. `peer` is who holds the connection.
     pub(crate) async fn answer(
         &self,
         request: Request<Incoming>,
         peer: IpAddr,
-        room: &mut AnswerRoom,
     ) -> Result<Response<AnswerBody>, Infallible> {
         let started = Instant::now();
         let id = RequestId::of(request.headers());
         let method = request.method().clone();
         let found = self.table.find(&method, request.uri().path());
         let label = found.label();
-        let responding = with_patience(STORAGE_WAIT, self.respond(request, &found, peer, room));
+        let mut room = None;
+        let responding =
+            with_patience(STORAGE_WAIT, self.respond(request, &found, peer, &mut room));
         let guarded = AssertUnwindSafe(responding).catch_unwind();
         let mut response = guarded.await.unwrap_or_else(|panic| {
             let cause = format!("panic: {}", panic_text(panic.as_ref()));
@@ -127,6 +130,9 @@ impl Front {
         if let Some(Cause(cause)) = response.extensions_mut().remove() {
             let status = response.status().as_u16();
             tracing::error!(request.id = id.as_str(), route = label, status, cause, "not answered");
+        }
+        if let Some(error) = room.as_mut().and_then(|room| fit(room, response.body()).err()) {
+            response = error.into_response();
         }
         let code = response.status().as_u16();
         let took = started.elapsed();
@@ -139,7 +145,11 @@ impl Front {
             "answered"
         );
         response.headers_mut().insert(request_id::HEADER, id.into_value());
-        Ok(finish(&method, response))
+        let mut response = finish(&method, response);
+        if let Some(room) = room {
+            response.body_mut().occupy(room);
+        }
+        Ok(response)
     }
 
     async fn respond(
@@ -147,12 +157,12 @@ impl Front {
         request: Request<Incoming>,
         found: &Found<'_>,
         peer: IpAddr,
-        room: &mut AnswerRoom,
+        room: &mut Option<Room>,
     ) -> Response<Bytes> {
         let client = self.clients.of(request.headers(), peer);
-        let arrival = Arrival { found, client, room };
-        let is_for_pages = is_under(request.uri().path(), page::AREA);
         let person = Person::of(&request);
+        let arrival = Arrival { found, client, person: &person, room };
+        let is_for_pages = is_under(request.uri().path(), page::AREA);
         let mut response = match self.enter(&request, client).await {
             Ok(Caller::Page(page)) => {
                 let mut response = self.answer_page(request, arrival, &page).await;
@@ -194,8 +204,7 @@ impl Front {
         arrival: Arrival<'_>,
         caller: Caller,
     ) -> Response<Bytes> {
-        let person = Person::of(&request);
-        let client = arrival.client;
+        let Arrival { client, person, .. } = arrival;
         let response = match self.admit(request, arrival, caller).await {
             Ok((exchange, row)) => {
                 let (parts, body) = row.call(exchange).await.into_parts();
@@ -234,7 +243,7 @@ impl Front {
         caller: Caller,
     ) -> Result<(Exchange, &'t Row), ApiError> {
         check_bounds(&request)?;
-        let Arrival { found, client, room } = arrival;
+        let Arrival { found, client, room, .. } = arrival;
         let row = found.row()?;
         let (parts, incoming) = request.into_parts();
         if parts.method == Method::POST && is_under(parts.uri.path(), poll_page::AREA) {
@@ -245,16 +254,15 @@ impl Front {
             Some(hook) => Caller::Platform(hook),
             None => caller,
         };
-        let (body, body_room) = match parts.method {
-            Method::POST | Method::PUT | Method::PATCH => {
-                let (body, body_room) = self.read_body(incoming, &caller, client).await?;
-                (body, Some(body_room))
+        let owner = owner(&caller, client);
+        let has_body = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
+        *room = Some(self.answers.enter(owner, !has_body).await?);
+        let (body, body_room) = match has_body {
+            true => {
+                let (body, room) = self.read_body(incoming, &caller, owner).await?;
+                (body, Some(room))
             }
-            // What reads has the large answers.
-            _ => {
-                room.reserve().await?;
-                (Bytes::new(), None)
-            }
+            false => (Bytes::new(), None),
         };
         let method = if parts.method == Method::HEAD { Method::GET } else { parts.method };
         let exchange = Exchange {
@@ -294,6 +302,12 @@ impl Person {
             None => error.into_response(),
         }
     }
+}
+
+/// Makes the room as large as an answer. What all answers share, such as a page of the
+/// documentation, takes none.
+fn fit(room: &mut Room, answer: &Bytes) -> Result<(), ApiError> {
+    room.fit(if answer.is_unique() { answer.len() } else { 0 })
 }
 
 fn is_under(path: &str, area: &str) -> bool {

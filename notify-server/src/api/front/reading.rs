@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 
-use super::bodies::{BodyRoom, Owner};
 use super::body::{self, Reading};
+use super::room::{Owner, Room};
 use super::{Front, page};
 use crate::api::ctx::Caller;
 use crate::api::error::ApiError;
@@ -23,21 +23,19 @@ impl Front {
         &self,
         incoming: Incoming,
         caller: &Caller,
-        client: IpAddr,
-    ) -> Result<(Bytes, BodyRoom), ApiError> {
+        owner: Owner,
+    ) -> Result<(Bytes, Room), ApiError> {
         let config = &self.api.config;
         let limit = config.max_body_bytes;
-        let (owner, bytes_max) = match caller {
-            Caller::App(access) => (Owner::Key(access.key), limit),
-            Caller::Admin => (Owner::Admin, limit),
-            Caller::Page(_) => (Owner::Client(client), limit.min(page::BODY_BYTES_MAX)),
-            // What proves that it is Meta stands in the body.
-            Caller::Platform(_) => (Owner::Client(client), limit.min(hooks::BODY_BYTES_MAX)),
-            Caller::Anyone => (Owner::Client(client), limit.min(poll_page::FORM_BYTES_MAX)),
+        let bytes_max = match caller {
+            Caller::App(_) | Caller::Admin => limit,
+            Caller::Page(_) => limit.min(page::BODY_BYTES_MAX),
+            Caller::Platform(_) => limit.min(hooks::BODY_BYTES_MAX),
+            Caller::Anyone => limit.min(poll_page::FORM_BYTES_MAX),
         };
         let stopping_wait = match owner {
-            Owner::Client(_) => STRANGER_STOPPING_WAIT,
-            Owner::Key(_) | Owner::Admin => STOPPING_WAIT,
+            Owner::Client(_) | Owner::Messenger(_) => STRANGER_STOPPING_WAIT,
+            Owner::Key(_) | Owner::Admin | Owner::ChatApp(_) => STOPPING_WAIT,
         };
         // What is too large is too large however much room there is.
         let declared = incoming.size_hint().lower().min(bytes_max as u64);
@@ -51,5 +49,18 @@ impl Front {
         };
         let body = body::collect(incoming, reading).await?;
         Ok((body, room))
+    }
+}
+
+/// Who the body and the answer of a request belong to.
+pub(super) fn owner(caller: &Caller, client: IpAddr) -> Owner {
+    match caller {
+        Caller::App(access) => Owner::Key(access.key),
+        Caller::Admin => Owner::Admin,
+        Caller::Platform(hook) => match hook.proven_by_head() {
+            Some(app) => Owner::ChatApp(app),
+            None => Owner::Messenger(client),
+        },
+        Caller::Page(_) | Caller::Anyone => Owner::Client(client),
     }
 }

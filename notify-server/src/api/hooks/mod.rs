@@ -167,6 +167,11 @@ fn app_id(segment: &str) -> Option<AppId> {
 }
 
 impl Hook {
+    /// Its application, where the head alone proves who calls. Messenger signs the body.
+    pub(crate) fn proven_by_head(&self) -> Option<AppNo> {
+        matches!(self.config, ProviderConfig::Telegram(_)).then_some(self.app)
+    }
+
     /// The body as JSON. `None` for what is none: it is logged, without what it holds, and taken all
     /// the same.
     fn json(&self, ctx: &Ctx, provider: ProviderKind) -> Option<Value> {

@@ -153,6 +153,10 @@ fn narrow(model: &str, schema: &mut Value) {
     for rules in rules().into_iter().filter(|rules| rules.model == model) {
         for (field, keywords) in &rules.fields {
             for object in objects(schema) {
+                debug_assert!(
+                    object["properties"].get(field).is_some(),
+                    "{model} has no field {field}"
+                );
                 put(&mut object["properties"][*field], keywords);
             }
         }

@@ -14,7 +14,6 @@ pub(crate) struct Activity {
     began: Instant,
     in_flight: AtomicUsize,
     is_http2: AtomicBool,
-    has_served: AtomicBool,
     idle_since: AtomicU64,
     head_since: AtomicU64,
     write_timeout: Duration,
@@ -53,7 +52,6 @@ impl Activity {
             began: Instant::now(),
             in_flight: AtomicUsize::new(0),
             is_http2: AtomicBool::new(false),
-            has_served: AtomicBool::new(false),
             idle_since: AtomicU64::new(1),
             // TLS and the first head have one time together.
             head_since: AtomicU64::new(1),
@@ -66,7 +64,6 @@ impl Activity {
     pub(super) fn request_begins(&self, is_http2: bool) {
         self.in_flight.fetch_add(1, Ordering::SeqCst);
         self.is_http2.store(is_http2, Ordering::Relaxed);
-        self.has_served.store(true, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
     }
 

@@ -14,12 +14,10 @@ use super::activity::{Activity, Verdict};
 use super::executor::StreamExecutor;
 use super::places::{Place, Places};
 use super::stream::Watched;
-use super::transfer::{AnswerRoom, Transfers};
+use super::transfer::Transfers;
 use super::{Builder, Limits, Serving};
 use crate::api::front::{HEADER_BYTES_MAX, HEADERS_MAX};
 
-/// Most streams of one HTTP/2 connection.
-const HTTP2_STREAMS_MAX: u32 = 100;
 /// Part of the write timeout after which an HTTP/2 client that sends nothing gets a ping; the rest is
 /// the time for its answer.
 const HTTP2_PING_PART: u32 = 3;
@@ -51,7 +49,6 @@ pub(super) fn builder(limits: &Limits) -> Builder {
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(HTTP2_STREAMS_MAX)
         .max_header_list_size(u32::try_from(HEADER_BYTES_MAX * PARSER_SLACK).unwrap_or(u32::MAX))
         .keep_alive_interval(ping_every)
         .keep_alive_timeout(limits.write_timeout.saturating_sub(ping_every));
@@ -88,7 +85,9 @@ async fn drive<S>(
 {
     let limits = &serving.limits;
     let activity = Arc::new(Activity::new(limits));
-    let transfers = Transfers::new(activity.clone(), limits.write_timeout);
+    let is_shared = limits.trusted_proxies.contains(peer.to_canonical());
+    let transfers = Transfers::new(activity.clone(), limits.write_timeout, is_shared);
+    let transfers = Arc::new(transfers);
     let io = TokioIo::new(Watched::new(stream, activity.clone()));
     let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
         let (front, activity) = (serving.front.clone(), activity.clone());
@@ -96,15 +95,20 @@ async fn drive<S>(
         activity.request_begins(is_http2);
         let guard = InFlight(activity);
         let token = serving.requests.token();
-        let mut room = AnswerRoom::on(is_http2.then(|| transfers.clone()));
+        // HTTP/1 answers one request after the other, and the socket shows who does not read.
+        let transfers = is_http2.then(|| transfers.clone());
         async move {
-            let Ok(mut answer) = front.answer(request, peer, &mut room).await;
+            let Ok(mut answer) = front.answer(request, peer).await;
             let body = answer.body_mut();
-            body.watch(room.transfer(body.len()));
+            if let Some(transfers) = transfers {
+                body.watch(transfers.begin());
+            }
             body.hold((guard, token));
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
+    let mut builder = builder.clone();
+    builder.http2().max_concurrent_streams(places.streams_max(is_shared));
     let mut connection = pin!(builder.serve_connection(io, service));
     // A quarter of the shortest limit is close enough, and cheap.
     let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.write_timeout);

@@ -13,6 +13,7 @@ mod stream;
 mod transfer;
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ use super::front::{Front, TIDY_EVERY};
 use crate::config::Networks;
 
 pub(crate) use self::places::network;
-pub(crate) use self::transfer::{AnswerRoom, PIECE_BYTES_MAX, Piece, Transfer};
+pub(crate) use self::transfer::{PIECE_BYTES_MAX, Piece, Transfer};
 
 /// Shortest and longest pause after failed accepts: out of descriptors, which connections that end
 /// give back.
@@ -80,13 +81,13 @@ pub(crate) async fn serve(listener: TcpListener, serving: Arc<Serving>) {
     let (mut crowded, mut failing) = (Occasional::default(), Occasional::default());
     let mut pause = ACCEPT_PAUSE_MIN;
     loop {
-        let accepted = tokio::select! {
-            () = serving.stopping.cancelled() => return,
-            _ = tidy.tick() => {
-                serving.front.tidy();
-                continue;
+        let mut accepting = pin!(accept(&listener, &places, &mut crowded));
+        let accepted = loop {
+            tokio::select! {
+                () = serving.stopping.cancelled() => return,
+                _ = tidy.tick() => serving.front.tidy(),
+                accepted = &mut accepting => break accepted,
             }
-            accepted = accept(&listener, &places, &mut crowded) => accepted,
         };
         match accepted {
             Ok(Accepted { stream, peer, place }) => {
@@ -119,15 +120,15 @@ struct Accepted {
     place: FreePlace,
 }
 
-/// The next connection. None is taken out of the listener's queue before there is a place for it.
+/// The next connection. While it waits for a place, no other is taken out of the listener's queue.
 async fn accept(
     listener: &TcpListener,
     places: &Places,
     crowded: &mut Occasional,
 ) -> std::io::Result<Accepted> {
+    let (stream, peer) = listener.accept().await?;
     let place = places.free(crowded).await;
     let place = place.ok_or_else(|| std::io::Error::other("there are no places"))?;
-    let (stream, peer) = listener.accept().await?;
     Ok(Accepted { stream, peer, place })
 }
 

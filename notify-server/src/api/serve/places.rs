@@ -14,6 +14,13 @@ use super::Limits;
 
 /// Part of all places that one address may have, as a divisor.
 const ADDRESS_PART: usize = 2;
+/// Most streams of one HTTP/2 connection.
+const STREAMS_MAX: u32 = 100;
+/// Streams that all connections share: the more connections there are, the fewer streams a new one
+/// gets. A stream whose answer is not read costs some 13 kB.
+const STREAMS_SHARED: usize = 10_000;
+/// Fewest streams of one HTTP/2 connection, however many connections there are.
+const STREAMS_MIN: u32 = 4;
 /// How long a connection may be idle while others wait for its place.
 const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Least time between two warnings of the same kind.
@@ -21,6 +28,7 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// The places, taken and free.
 pub(super) struct Places {
+    all: usize,
     free: Arc<Semaphore>,
     by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
     address_max: usize,
@@ -28,7 +36,7 @@ pub(super) struct Places {
     is_crowded: AtomicBool,
 }
 
-/// A free place, for a connection that is yet to come.
+/// A free place.
 pub(super) struct FreePlace(OwnedSemaphorePermit);
 
 /// A connection's place; given back when it is dropped.
@@ -45,12 +53,13 @@ impl Places {
             0 => usize::MAX,
             max => max.min(half),
         };
-        let free = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));
-        let is_crowded = AtomicBool::new(false);
-        Self { free, by_address: Arc::default(), address_max, is_crowded }
+        let all = limits.connections_max.min(Semaphore::MAX_PERMITS);
+        let (free, is_crowded) = (Arc::new(Semaphore::new(all)), AtomicBool::new(false));
+        Self { all, free, by_address: Arc::default(), address_max, is_crowded }
     }
 
-    /// A place, as soon as one is free. New connections wait in the listener's queue until then.
+    /// A place for a connection that came in, as soon as one is free. Further connections wait in
+    /// the listener's queue until then.
     pub(super) async fn free(&self, crowded: &mut Occasional) -> Option<FreePlace> {
         let place = match self.free.clone().try_acquire_owned() {
             Ok(place) => Ok(place),
@@ -81,6 +90,14 @@ impl Places {
         }
         by_address.insert(holder, taken + 1);
         Some(Place { by_address: self.by_address.clone(), holder, _place: place.0 })
+    }
+
+    /// How many streams a new connection of HTTP/2 may have. A trusted proxy carries the requests
+    /// of many clients.
+    pub(super) fn streams_max(&self, is_shared: bool) -> u32 {
+        let open = (self.all - self.free.available_permits()).max(1);
+        let share = u32::try_from(STREAMS_SHARED / open).unwrap_or(u32::MAX);
+        if is_shared { STREAMS_MAX } else { share.clamp(STREAMS_MIN, STREAMS_MAX) }
     }
 
     /// How long a connection may be idle now.
@@ -188,5 +205,19 @@ mod tests {
         assert!(waiting.await.is_some());
         assert_eq!(places.idle_timeout(&limits), limits.idle_timeout);
         assert!(!warnings.is_due(), "it was warned of once");
+    }
+
+    #[tokio::test]
+    async fn the_more_connections_there_are_the_fewer_streams_a_new_one_gets() {
+        let limits = limits(6_000, 0);
+        let places = Places::new(&limits);
+        let mut taken = Vec::new();
+        for (connections, streams) in [(1, 100), (100, 100), (200, 50), (2_500, 4), (6_000, 4)] {
+            while taken.len() < connections {
+                taken.push(take(&places, "1.1.1.1", &limits).await.unwrap());
+            }
+            assert_eq!(places.streams_max(false), streams, "{connections}");
+            assert_eq!(places.streams_max(true), STREAMS_MAX, "a proxy's");
+        }
     }
 }

@@ -3,25 +3,20 @@
 //! pieces, which tell when they are written.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use futures_util::future::AbortHandle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use futures_util::task::AtomicWaker;
 
 use super::activity::Activity;
 use super::executor;
-use crate::api::error::ApiError;
+use crate::api::front::Room;
 use crate::api::pace::Pace;
 
 /// Largest piece of a body: a frame of HTTP/2 by default (RFC 9113 section 6.5.2), in bytes.
 pub(crate) const PIECE_BYTES_MAX: usize = 16_384;
-/// Answers that one HTTP/2 connection may hold before another read on it waits, in KiB.
-const HELD_KIB_MAX: u32 = 8_192;
-/// What a read reserves of that until its size is known, in KiB.
-const READ_KIB: u32 = 512;
-/// How long a read waits until earlier answers of its connection are taken; then it is 503.
-const ROOM_WAIT: Duration = Duration::from_secs(5);
 /// Transfers that are remembered before those that ended are looked for.
 const REMEMBERED_MIN: usize = 128;
 
@@ -29,15 +24,8 @@ const REMEMBERED_MIN: usize = 128;
 pub(super) struct Transfers {
     activity: Arc<Activity>,
     timeout: Duration,
-    room: Arc<Semaphore>,
+    is_shared: bool,
     open: Mutex<Vec<Weak<Transfer>>>,
-}
-
-/// Room for the answer of one request; without one it is bounded by the protocol: HTTP/1 answers one
-/// request after the other.
-pub(crate) struct AnswerRoom {
-    connection: Option<Arc<Transfers>>,
-    reserved: Option<OwnedSemaphorePermit>,
 }
 
 /// One answer on its way.
@@ -45,8 +33,10 @@ pub(crate) struct Transfer {
     activity: Arc<Activity>,
     timeout: Duration,
     stream: Option<AbortHandle>,
+    /// Whether the connection carries the requests of many clients.
+    is_shared: bool,
     progress: Mutex<Progress>,
-    _room: Option<OwnedSemaphorePermit>,
+    taken: AtomicWaker,
 }
 
 struct Progress {
@@ -60,12 +50,28 @@ struct Progress {
 pub(crate) struct Piece {
     bytes: Bytes,
     transfer: Option<Arc<Transfer>>,
+    _room: Option<Arc<Room>>,
 }
 
 impl Transfers {
-    pub(super) fn new(activity: Arc<Activity>, timeout: Duration) -> Arc<Self> {
-        let room = Arc::new(Semaphore::new(HELD_KIB_MAX as usize));
-        Arc::new(Self { activity, timeout, room, open: Mutex::default() })
+    /// `is_shared`: the connection is a proxy's, with the requests of many clients.
+    pub(super) fn new(activity: Arc<Activity>, timeout: Duration, is_shared: bool) -> Self {
+        Self { activity, timeout, is_shared, open: Mutex::default() }
+    }
+
+    /// A new answer. Called within the stream's own task.
+    pub(super) fn begin(&self) -> Arc<Transfer> {
+        let pace = Pace::begin(self.activity.flowing(), self.timeout);
+        let transfer = Arc::new(Transfer {
+            activity: self.activity.clone(),
+            timeout: self.timeout,
+            stream: executor::current_stream(),
+            is_shared: self.is_shared,
+            progress: Mutex::new(Progress { outstanding: 0, pace, is_aborted: false }),
+            taken: AtomicWaker::new(),
+        });
+        self.remember(&transfer);
+        transfer
     }
 
     /// Ends the streams whose clients take too little; true when one cannot be ended alone and the
@@ -85,62 +91,6 @@ impl Transfers {
         }
         open.push(Arc::downgrade(transfer));
     }
-}
-
-impl AnswerRoom {
-    /// Room on a connection; `None` for one of HTTP/1.
-    pub(super) fn on(connection: Option<Arc<Transfers>>) -> Self {
-        Self { connection, reserved: None }
-    }
-
-    /// Waits until the connection may hold the answer of a read.
-    pub(crate) async fn reserve(&mut self) -> Result<(), ApiError> {
-        let Some(connection) = &self.connection else { return Ok(()) };
-        let reserving = connection.room.clone().acquire_many_owned(READ_KIB);
-        match tokio::time::timeout(ROOM_WAIT, reserving).await {
-            Ok(Ok(reserved)) => {
-                self.reserved = Some(reserved);
-                Ok(())
-            }
-            Ok(Err(_)) | Err(_) => Err(ApiError::Busy),
-        }
-    }
-
-    /// The transfer of an answer of that size, now that it is known; 0 where it comes in pieces.
-    /// Called within the stream's own task.
-    pub(super) fn transfer(self, bytes: usize) -> Option<Arc<Transfer>> {
-        let connection = self.connection?;
-        let (activity, timeout) = (connection.activity.clone(), connection.timeout);
-        let pace = Pace::begin(activity.flowing(), timeout);
-        let transfer = Arc::new(Transfer {
-            activity,
-            timeout,
-            stream: executor::current_stream(),
-            progress: Mutex::new(Progress { outstanding: 0, pace, is_aborted: false }),
-            _room: fitted(self.reserved, &connection.room, bytes),
-        });
-        connection.remember(&transfer);
-        Some(transfer)
-    }
-}
-
-/// What was reserved, made as large as the answer. An answer that is there is not refused: where it
-/// is larger than what is left, it takes that.
-fn fitted(
-    reserved: Option<OwnedSemaphorePermit>,
-    room: &Arc<Semaphore>,
-    bytes: usize,
-) -> Option<OwnedSemaphorePermit> {
-    let mut reserved = reserved?;
-    let kib = bytes.div_ceil(1_024);
-    let spare = reserved.num_permits().saturating_sub(kib);
-    drop(reserved.split(spare));
-    let missing = kib.saturating_sub(reserved.num_permits()).min(room.available_permits());
-    let missing = u32::try_from(missing).unwrap_or(u32::MAX);
-    if let Ok(more) = room.clone().try_acquire_many_owned(missing) {
-        reserved.merge(more);
-    }
-    Some(reserved)
 }
 
 impl Transfer {
@@ -177,7 +127,27 @@ impl Transfer {
     }
 
     fn dropped(&self, bytes: usize) {
-        self.progress().outstanding -= bytes;
+        let is_taken = {
+            let mut progress = self.progress();
+            progress.outstanding -= bytes;
+            progress.outstanding == 0
+        };
+        if self.is_shared && is_taken {
+            self.taken.wake();
+        }
+    }
+
+    /// Whether the stream has to stay open until the client has taken everything: a stream that is
+    /// closed on our side can no longer be reset alone, and a connection of many clients is not cut
+    /// for one of them.
+    pub(crate) fn holds_stream(&self) -> bool {
+        self.is_shared && self.progress().outstanding > 0
+    }
+
+    /// Ready when [`Self::holds_stream`] is false.
+    pub(crate) fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
+        self.taken.register(cx.waker());
+        if self.holds_stream() { Poll::Pending } else { Poll::Ready(()) }
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -186,11 +156,15 @@ impl Transfer {
 }
 
 impl Piece {
-    pub(crate) fn new(bytes: Bytes, transfer: Option<Arc<Transfer>>) -> Self {
+    pub(crate) fn new(
+        bytes: Bytes,
+        transfer: Option<Arc<Transfer>>,
+        room: Option<Arc<Room>>,
+    ) -> Self {
         if let Some(transfer) = &transfer {
             transfer.handed_out(bytes.len());
         }
-        Self { bytes, transfer }
+        Self { bytes, transfer, _room: room }
     }
 }
 
@@ -224,7 +198,7 @@ mod tests {
     use super::*;
     use crate::api::serve::Limits;
 
-    fn connection() -> Arc<Transfers> {
+    fn connection(is_shared: bool) -> Transfers {
         let limits = Limits {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
@@ -233,48 +207,17 @@ mod tests {
             connections_per_address_max: 0,
             trusted_proxies: "".parse().unwrap(),
         };
-        Transfers::new(Arc::new(Activity::new(&limits)), limits.write_timeout)
+        Transfers::new(Arc::new(Activity::new(&limits)), limits.write_timeout, is_shared)
     }
 
-    async fn read_of(connection: &Arc<Transfers>) -> Result<AnswerRoom, ApiError> {
-        let mut room = AnswerRoom::on(Some(connection.clone()));
-        room.reserve().await.map(|()| room)
+    fn piece(transfer: &Arc<Transfer>) -> Piece {
+        Piece::new(Bytes::from_static(b"0123456789"), Some(transfer.clone()), None)
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn reads_wait_for_the_answers_that_a_connection_holds() {
-        let connection = connection();
-        let mut held = Vec::new();
-        while let Ok(room) = read_of(&connection).await {
-            held.push(room.transfer(1_048_576));
-        }
-        assert_eq!(held.len(), 8, "8 MiB of answers of a mebibyte");
-        held.pop();
-        assert!(read_of(&connection).await.is_ok(), "one was taken");
-        let before = tokio::time::Instant::now();
-        held.push(read_of(&connection).await.unwrap().transfer(20_000_000));
-        assert!(matches!(read_of(&connection).await, Err(ApiError::Busy)));
-        assert_eq!(before.elapsed(), ROOM_WAIT);
-    }
-
-    #[tokio::test]
-    async fn small_answers_take_what_they_need_and_http_1_takes_none() {
-        let connection = connection();
-        let mut held = Vec::new();
-        for _ in 0..200 {
-            held.push(read_of(&connection).await.unwrap().transfer(2_000));
-        }
-        let room = connection.room.available_permits();
-        assert_eq!(room, HELD_KIB_MAX as usize - 400);
-        let mut of_http1 = AnswerRoom::on(None);
-        of_http1.reserve().await.unwrap();
-        assert!(of_http1.transfer(1_000_000).is_none());
-    }
-
-    #[tokio::test]
-    async fn what_is_written_or_dropped_is_outstanding_no_more() {
-        let transfer = AnswerRoom::on(Some(connection())).transfer(10).unwrap();
-        let mut piece = Piece::new(Bytes::from_static(b"0123456789"), Some(transfer.clone()));
+    #[test]
+    fn what_is_written_or_dropped_is_outstanding_no_more() {
+        let transfer = connection(false).begin();
+        let mut piece = piece(&transfer);
         assert!(transfer.is_stuck(Duration::from_secs(16)));
         assert!(!transfer.is_stuck(Duration::from_secs(14)));
         piece.advance(4);
@@ -282,5 +225,18 @@ mod tests {
         drop(piece);
         assert!(!transfer.is_stuck(Duration::from_secs(1_000)), "idle is not stuck");
         assert!(!transfer.abort(), "there is no stream of its own");
+    }
+
+    #[test]
+    fn a_stream_of_a_shared_connection_stays_open_until_its_answer_is_taken() {
+        let cx = Context::from_waker(std::task::Waker::noop());
+        for is_shared in [false, true] {
+            let transfer = connection(is_shared).begin();
+            assert!(!transfer.holds_stream());
+            let piece = piece(&transfer);
+            assert_eq!(transfer.poll_taken(&cx).is_pending(), is_shared);
+            drop(piece);
+            assert!(transfer.poll_taken(&cx).is_ready());
+        }
     }
 }

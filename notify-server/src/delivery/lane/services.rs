@@ -136,6 +136,7 @@ impl Services {
             service.refusals_in_a_row.store(0, Ordering::Release);
             service.deaths_in_a_row.store(0, Ordering::Release);
             service.delivered_at.store(i64::MIN, Ordering::Release);
+            service.is_tested.store(false, Ordering::Release);
             service.is_next_probe_unverified.store(false, Ordering::Release);
         }
     }
