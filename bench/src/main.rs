@@ -54,6 +54,8 @@ struct Arguments {
 
 #[derive(Subcommand, Clone, PartialEq)]
 enum What {
+    /// A notification to one device each until its outcome is stored, beside a POST that only stores
+    Single,
     /// Durable notifications and registrations, 64 connections beside one and beside bare SQLite
     Accept,
     /// A fan-out to FCM and APNs beside a bare h2 client and node-apn
@@ -125,6 +127,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut report = Report::default();
     if wanted(What::Accept) {
         report.add(rows::accept::run(&scale, &place).await?);
+    }
+    if wanted(What::Single) {
+        report.add(rows::single::run(&scale, &place).await?);
     }
     if wanted(What::Send) {
         report.add(rows::send::run(&scale, &place, &peers).await?);

@@ -19,6 +19,10 @@ pub(crate) struct Scale {
     pub(crate) statistics_few: u64,
     /// Devices per provider of the send row, and of the trouble row.
     pub(crate) send_devices: u64,
+    /// Sends to one device each, over many connections: few, and many; and one at a time.
+    pub(crate) singles: u64,
+    pub(crate) singles_many: u64,
+    pub(crate) singles_alone: u64,
     /// Requests between two `GOAWAY` of the trouble row.
     pub(crate) goaway_every: u64,
     /// Messages of node-apn, whose cost of each does not depend on how many there are.
@@ -42,6 +46,9 @@ impl Scale {
             memory_few: 10_000,
             statistics_few: 1_000,
             send_devices: 200_000,
+            singles: 5_000,
+            singles_many: 100_000,
+            singles_alone: 200,
             goaway_every: 5_000,
             peer_devices: 50_000,
             browsers: 100_000,
@@ -60,6 +67,9 @@ impl Scale {
             memory_few: 200,
             statistics_few: 100,
             send_devices: 500,
+            singles: 200,
+            singles_many: 400,
+            singles_alone: 10,
             goaway_every: 250,
             peer_devices: 500,
             browsers: 200,

@@ -18,6 +18,8 @@ pub(crate) enum Goal {
     BytesAtMost(f64),
     /// A number of cases.
     CountAtMost(f64),
+    /// A figure in the unit that its line names.
+    FigureAtMost(f64),
     /// Shown for comparison.
     Open,
 }
@@ -57,6 +59,9 @@ impl Line {
             }
             Goal::CountAtMost(goal) => {
                 (format!("{ratio:.0}"), format!("≤ {goal}"), met(ratio <= goal))
+            }
+            Goal::FigureAtMost(goal) => {
+                (format!("{ratio:.2}"), format!("≤ {goal}"), met(ratio <= goal))
             }
             Goal::Open => (format!("{ratio:.2}×"), "–".to_owned(), "–".to_owned()),
         };

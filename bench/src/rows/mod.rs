@@ -8,6 +8,7 @@ pub(crate) mod memory;
 pub(crate) mod queue;
 pub(crate) mod send;
 pub(crate) mod shown;
+pub(crate) mod single;
 pub(crate) mod statistics;
 pub(crate) mod trouble;
 pub(crate) mod web_push;

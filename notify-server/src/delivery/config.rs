@@ -77,7 +77,7 @@ impl Default for EngineConfig {
             lane_retries_max: 200,
             lane_retry_rows_max: 10_000,
             lane_parked_max: 20_000,
-            start_batch: 100,
+            start_batch: 256,
             lane_streams_max: 1_024,
             lane_dispatches_max: 256,
             keep_message_ids: false,

@@ -1,7 +1,7 @@
 //! The engine: makes dispatches of what is due, hands them to their lanes, and wakes when the next
 //! is due.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -16,10 +16,14 @@ use super::job::Job;
 use super::lane::{Lane, LaneRun};
 use super::news;
 use super::shared::{Shared, Surroundings};
+use super::singles::{Single, Singles};
 use super::standing;
 use super::view::EngineView;
 use crate::channel::Channels;
-use crate::store::{Adoption, AppNo, DispatchNo, StoreError};
+use crate::store::{
+    Adoption, AppNo, DeviceKey, DispatchNo, OpenedDispatch, Opening, SEQUENCE_MAX, StartDue,
+    StoreError,
+};
 
 /// How soon the engine looks again at retries that are past due but were not taken, in
 /// milliseconds: their lane is held, or at its bounds.
@@ -99,6 +103,11 @@ impl Engine {
     /// How many dispatches are in hand and not known to be canceled.
     pub(super) fn in_hand(&self) -> usize {
         self.shared.dispatches_in_hand().len()
+    }
+
+    /// How many notifications were started with their page open.
+    pub(super) fn opened_with_start(&self) -> usize {
+        self.shared.opened_with_start.load(Ordering::Acquire)
     }
 
     /// Which process it is among those of one storage.
@@ -200,27 +209,25 @@ impl EngineRun {
         // One instant for the whole look: what becomes due in the middle of it is seen as next.
         let now = self.shared.clock.now();
         // Read first: a write with nothing to do would stand in line with those that have.
-        let due = self.shared.store.next_due().await?;
-        let is_due = due.is_some_and(|due| due <= now);
-        let more_due = is_due && self.start_due(now).await?;
+        let agenda = self.shared.store.agenda(now).await?;
+        let is_due = agenda.next_due.is_some_and(|due| due <= now);
+        if is_due {
+            self.start_due(now).await?;
+        }
         self.take_backlog().await?;
-        for (app, platform) in self.shared.store.retry_lanes(now).await? {
+        for (app, platform) in agenda.retry_lanes {
             self.lane(app, platform).retries_due();
         }
-        if more_due || !self.backlog.is_empty() {
+        if is_due || !self.backlog.is_empty() {
+            // What came in meanwhile may be due as well.
             return Ok(Some(now));
         }
-        let retry_due = self.shared.store.next_retry_due().await?;
         // One that is past due was handed to its lane just now.
-        let retry_due = retry_due.map(|due| match due > now {
+        let retry_due = agenda.next_retry_due.map(|due| match due > now {
             true => due.max(now.plus_ms(RETRIES_TOGETHER_MS)),
             false => now.plus_ms(LOOK_AGAIN_MS),
         });
-        let due = if is_due { self.shared.store.next_due().await? } else { due };
-        Ok(match (due, retry_due) {
-            (Some(due), Some(retry)) => Some(due.min(retry)),
-            (due, retry) => due.or(retry),
-        })
+        Ok(agenda.next_due.into_iter().chain(retry_due).min())
     }
 
     /// Takes over what other processes, or broken tasks of this one, left open.
@@ -273,16 +280,47 @@ impl EngineRun {
         Ok(())
     }
 
-    /// Makes dispatches of the next notifications that are due; whether there are more.
-    async fn start_due(&mut self, now: Timestamp) -> Result<bool, StoreError> {
-        let started = self.shared.store.start_due(now, self.shared.config.start_batch).await;
-        let (dispatches, more) = started.inspect_err(|_| {
+    /// Starts the next notifications that are due. Those to one device go straight to their lanes.
+    async fn start_due(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let shared = self.shared.clone();
+        let limit = shared.config.start_batch;
+        let lanes = {
+            let lanes = shared.lanes.lock().expect("no holder of the lanes panics");
+            let taking = lanes.iter().filter(|(_, lane)| lane.takes_singles(now));
+            taking.map(|(of, _)| *of).collect()
+        };
+        let lease_until = now.plus_ms(shared.config.lease_ms);
+        let opening = Some(Opening { epoch: shared.epoch, lease_until, lanes });
+        // Ahead of the devices, which are read with the start (trap 8).
+        let mark = shared.marks.open(DeviceKey(0), DeviceKey(i64::MAX));
+        let (cancellations, tenure) = (shared.cancellations(), shared.standing.tenure());
+        let started = shared.store.start(StartDue { now, limit, opening }).await;
+        let started = started.inspect_err(|_| {
             // Whether it happened is not known: what it may have made is looked up.
             self.shared.adoption_asked.store(true, Ordering::Release);
         })?;
-        self.shared.committed();
-        self.backlog.extend(dispatches);
-        Ok(more)
+        #[cfg(test)]
+        shared.opened_with_start.fetch_add(started.opened.len(), Ordering::AcqRel);
+        shared.committed();
+        self.backlog.extend(started.dispatches);
+        let mut by_lane: BTreeMap<_, Vec<Single>> = BTreeMap::new();
+        for OpenedDispatch { dispatch, page, device } in started.opened {
+            shared.page_opened(page.no);
+            let of = (dispatch.app, dispatch.platform);
+            let job = Job::new(dispatch, &shared);
+            by_lane.entry(of).or_default().push(Single { job, page, device });
+        }
+        // A cancellation that came in before the jobs could hear of it.
+        if !by_lane.is_empty() && shared.cancellations() != cancellations {
+            self.hear_of_cancellations().await?;
+        }
+        for ((app, platform), singles) in by_lane {
+            let from = DeviceKey::before_first(app, platform);
+            let mark = shared.marks.split(&mark, from, DeviceKey::new(app, platform, SEQUENCE_MAX));
+            let singles = Singles { singles, read_at: now, mark, tenure };
+            self.lane(app, platform).add_singles(singles);
+        }
+        Ok(())
     }
 
     /// Hands the next dispatches to their lanes.

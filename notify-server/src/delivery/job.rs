@@ -45,7 +45,8 @@ impl Job {
         }
     }
 
-    fn new(dispatch: Dispatch, shared: &Shared) -> Arc<Self> {
+    /// A dispatch as it was just read. It hears of cancellations from here on.
+    pub(crate) fn new(dispatch: Dispatch, shared: &Shared) -> Arc<Self> {
         let parsed =
             CreateNotification::parse_accepted(dispatch.request.as_bytes(), dispatch.due_at);
         let expires_at = (dispatch.ttl_seconds > 0)

@@ -15,12 +15,13 @@ mod throttled;
 
 pub(crate) use hand::Hand;
 pub(crate) use hearing::Received;
+pub(crate) use pages::OpenPages;
 pub(crate) use purge::Death;
 pub(crate) use run::LaneRun;
 pub(crate) use services::{Candidate, InService, Service};
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use notify_core::{Platform, Timestamp};
@@ -34,6 +35,7 @@ use super::gate::{Admission, Gate, Others};
 use super::job::Job;
 use super::pace::{ChatPace, Pace};
 use super::shared::Shared;
+use super::singles::{LANE_SINGLES_MAX, Singles};
 use super::slots::Slots;
 use crate::providers::{Allowance, SharedProvider};
 use crate::store::{AppNo, Change, DeviceKey, OpenPage, StoreError};
@@ -74,6 +76,10 @@ pub(crate) struct Lane {
     purge: Mutex<[PurgeWindow; 2]>,
     /// Devices of all pages that wait for a service.
     parked: AtomicUsize,
+    /// Notifications to one device in hand.
+    singles: AtomicUsize,
+    /// Whether anything but these is in hand, or may be: it takes turns with all others.
+    has_others: AtomicBool,
     retries: RetryCount,
     throttled: Throttled,
     pub(crate) slots: Arc<Slots>,
@@ -88,6 +94,7 @@ pub(crate) struct Lane {
 struct Inbox {
     dispatches: VecDeque<Arc<Job>>,
     pages: VecDeque<OpenPage>,
+    singles: Vec<Singles>,
     retries_due: bool,
     provider_changed: bool,
 }
@@ -107,6 +114,8 @@ impl Lane {
             chats: ChatPace::default(),
             purge: Mutex::default(),
             parked: AtomicUsize::new(0),
+            singles: AtomicUsize::new(0),
+            has_others: AtomicBool::new(true),
             retries: RetryCount::default(),
             throttled: Throttled::default(),
             slots: Slots::new(SLOTS_WITHOUT_PROVIDER),
@@ -127,12 +136,40 @@ impl Lane {
 
     /// Gives the lane a dispatch whose scan is not done.
     pub(crate) fn add_dispatch(&self, job: Arc<Job>) {
+        self.has_others(true);
         self.tell(|inbox| inbox.dispatches.push_back(job));
     }
 
     /// Gives the lane a page that another process left open; it counts as open from here on.
     pub(crate) fn add_page(&self, page: OpenPage) {
         self.tell(|inbox| inbox.pages.push_back(page));
+    }
+
+    /// Gives the lane notifications to one device each whose pages are open.
+    pub(crate) fn add_singles(&self, singles: Singles) {
+        self.singles.fetch_add(singles.singles.len(), Ordering::AcqRel);
+        self.tell(|inbox| inbox.singles.push(singles));
+    }
+
+    /// They are done, or go on as ordinary pages.
+    pub(crate) fn singles_fewer(&self, singles: usize) {
+        self.singles.fetch_sub(singles, Ordering::AcqRel);
+    }
+
+    /// Notes whether the lane has other work than notifications to one device.
+    pub(crate) fn has_others(&self, has_others: bool) {
+        self.has_others.store(has_others, Ordering::Release);
+    }
+
+    /// Whether notifications to one device may be started with their pages open: all would go out
+    /// at once, and pass nobody who waits.
+    pub(crate) fn takes_singles(&self, now: Timestamp) -> bool {
+        let is_ready = || matches!(self.known().provider, LaneProvider::Ready(_));
+        !self.has_others.load(Ordering::Acquire)
+            && self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX
+            && !self.has_retries_in_plenty()
+            && matches!(self.gate.peek(now), Admission::Go)
+            && is_ready()
     }
 
     /// Tells the lane that retries of it are due.

@@ -74,6 +74,17 @@ impl Marks {
         mark
     }
 
+    /// A mark for the keys in `(from, to]` of another one, with what changed there since that was opened.
+    pub(crate) fn split(&self, mark: &Mark, from: DeviceKey, to: DeviceKey) -> Arc<Mark> {
+        // Held over both, so that no change falls in between.
+        let mut marks = self.0.lock().expect("no holder of the marks panics");
+        let mut changed = mark.state().changed.clone();
+        changed.retain(|key| from < *key && *key <= to);
+        let part = Arc::new(Mark(Mutex::new(State { from, to, changed, sent: HashSet::new() })));
+        marks.push(Arc::downgrade(&part));
+        part
+    }
+
     /// A device changed: who holds it reads it again before its address is used.
     pub(crate) fn device_changed(&self, key: DeviceKey) {
         let marks = self.0.lock().expect("no holder of the marks panics");
@@ -121,6 +132,20 @@ mod tests {
         marks.device_changed(DeviceKey(49));
         mark.narrow(DeviceKey(0), DeviceKey(49));
         assert!(mark.take_stale());
+    }
+
+    #[test]
+    fn a_part_of_a_mark_has_the_changes_of_its_keys_before_and_after() {
+        let marks = Marks::default();
+        let mark = marks.open(DeviceKey(0), DeviceKey(100));
+        marks.device_changed(DeviceKey(5));
+        marks.device_changed(DeviceKey(50));
+        let part = marks.split(&mark, DeviceKey(10), DeviceKey(60));
+        drop(mark);
+        marks.device_changed(DeviceKey(60));
+        marks.device_changed(DeviceKey(61));
+        let changed = [5, 50, 60, 61].map(|key| part.has_changed(DeviceKey(key)));
+        assert_eq!(changed, [false, true, true, false]);
     }
 
     #[test]

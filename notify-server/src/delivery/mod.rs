@@ -23,6 +23,7 @@ mod pace;
 mod page;
 mod retries;
 mod shared;
+mod singles;
 mod slots;
 mod standing;
 mod stop;

@@ -27,8 +27,9 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
 
-use self::batch::Batch;
+pub(crate) use self::batch::Batch;
 use self::land::await_commit;
+pub(crate) use self::land::settle;
 use self::parked::Parked;
 use super::job::{Job, Mode};
 use super::lane::{InService, Lane};
@@ -48,14 +49,14 @@ pub(crate) enum PageEnd {
     Fenced,
 }
 
-/// An attempt that came back.
-struct Landed {
-    device: AudienceDevice,
+/// A first attempt that came back.
+pub(crate) struct Landed {
+    pub(crate) device: AudienceDevice,
     /// What it went through, counted there until this is dropped.
-    service: Option<InService>,
+    pub(crate) service: Option<InService>,
     /// Version of the provider that was asked.
-    version: u64,
-    answer: Answer,
+    pub(crate) version: u64,
+    pub(crate) answer: Answer,
 }
 
 /// How often a page looks whether there is room for retries again. Real time: it paces the machine.

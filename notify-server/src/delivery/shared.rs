@@ -88,6 +88,9 @@ pub(crate) struct Shared {
     /// Ends the engine where it stands.
     #[cfg(test)]
     pub(crate) killed: Notify,
+    /// Notifications to one device that were started with their page open.
+    #[cfg(test)]
+    pub(crate) opened_with_start: std::sync::atomic::AtomicUsize,
     rng: Mutex<fastrand::Rng>,
     storage_said_at: Mutex<Option<Instant>>,
     /// Whether the last that was heard of storage is that it fails.
@@ -147,6 +150,8 @@ impl Shared {
             progress: watch::Sender::new(0),
             #[cfg(test)]
             killed: Notify::new(),
+            #[cfg(test)]
+            opened_with_start: Default::default(),
             rng: Mutex::new(rng),
             storage_said_at: Mutex::default(),
             storage_failing: AtomicBool::new(false),
@@ -218,7 +223,10 @@ impl Shared {
     /// Keeps a job in sight of cancellations.
     pub(crate) fn watch_job(&self, job: &Arc<Job>) {
         let mut jobs = self.jobs.lock().expect("no holder of the jobs panics");
-        jobs.retain(|job| job.strong_count() > 0);
+        // Looked through once in as many as there are.
+        if jobs.len() == jobs.capacity() {
+            jobs.retain(|job| job.strong_count() > 0);
+        }
         jobs.push(Arc::downgrade(job));
     }
 

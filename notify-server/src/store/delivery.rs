@@ -1,14 +1,17 @@
 //! What the delivery engine keeps: dispatches, pages, checkpoints and retries.
 //!
 //! ```text
-//! accepted ──start_due──▶ dispatch ──open_page──▶ page ──checkpoint…──▶ done
-//!                            │ cursor                │
-//!                            └── scan_done           └──▶ retry ──settle──▶ done
+//! accepted ──start──▶ dispatch ──open_page──▶ page ──checkpoint…──▶ done
+//!                 │      │ cursor             ▲  │
+//!                 │      └── scan_done        │  └──▶ retry ──settle──▶ done
+//!                 └── to one device ──────────┘
 //! ```
 
 mod dispatch;
 mod page;
 mod retry;
+
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use notify_core::{Platform, Timestamp};
@@ -72,6 +75,61 @@ pub struct Adopted {
     pub dispatches: Vec<DispatchNo>,
 }
 
+/// Which due notifications are started.
+#[derive(Debug, Clone)]
+pub struct StartDue {
+    /// Those due by then.
+    pub now: Timestamp,
+    /// At most so many.
+    pub limit: u32,
+    /// Opens the page of a notification to one device in the same transaction.
+    pub opening: Option<Opening>,
+}
+
+/// Who gets the pages that a start opens.
+#[derive(Debug, Clone)]
+pub struct Opening {
+    /// The process.
+    pub epoch: Epoch,
+    /// Until when the pages are its own.
+    pub lease_until: Timestamp,
+    /// Where it takes such pages; dispatches of other applications and platforms are made without.
+    pub lanes: BTreeSet<(AppNo, Platform)>,
+}
+
+/// What a start made.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Started {
+    /// Dispatches whose pages are yet to be opened.
+    pub dispatches: Vec<DispatchNo>,
+    /// Notifications to one device each, with their only page.
+    pub opened: Vec<OpenedDispatch>,
+    /// Whether more is due.
+    pub more: bool,
+}
+
+/// A dispatch to one device whose only page is open.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenedDispatch {
+    /// The dispatch, with nothing left to claim.
+    pub dispatch: Dispatch,
+    /// Its page.
+    pub page: OpenPage,
+    /// The device, which can be sent to.
+    pub device: AudienceDevice,
+}
+
+/// What is to be done, as of one instant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Agenda {
+    /// When the next notification is due.
+    pub next_due: Option<Timestamp>,
+    /// Applications and platforms with retries that are due.
+    pub retry_lanes: Vec<(AppNo, Platform)>,
+    /// When the next retry is due.
+    pub next_retry_due: Option<Timestamp>,
+}
+
 /// Dispatches, pages, checkpoints and retries.
 #[async_trait]
 pub trait DeliveryStore {
@@ -95,18 +153,25 @@ pub trait DeliveryStore {
         dispatches: Vec<DispatchNo>,
     ) -> Result<Vec<DispatchNo>, StoreError>;
 
-    /// Makes dispatches of at most `limit` notifications that are due, oldest due first: resolves
-    /// named ids (and counts the unknown), fixes the audience of those that were scheduled, and
-    /// ends at once those whose audience is empty of platforms. Answers the new dispatches, and
-    /// whether more are due.
+    /// Makes dispatches of notifications that are due, oldest due first: resolves named ids (and
+    /// counts the unknown), fixes the audience of those that were scheduled, and ends at once those
+    /// whose audience is empty of platforms. One that names a single device which can be sent to has
+    /// its page opened with it, where that is asked for.
+    async fn start(&self, start: StartDue) -> Result<Started, StoreError>;
+
+    /// The same, opening no page: the new dispatches, and whether more are due.
+    #[cfg(any(test, feature = "testing"))]
     async fn start_due(
         &self,
         now: Timestamp,
         limit: u32,
-    ) -> Result<(Vec<DispatchNo>, bool), StoreError>;
+    ) -> Result<(Vec<DispatchNo>, bool), StoreError> {
+        let started = self.start(StartDue { now, limit, opening: None }).await?;
+        Ok((started.dispatches, started.more))
+    }
 
-    /// When the next scheduled notification is due.
-    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
+    /// What is to be done at that instant, and when there is more.
+    async fn agenda(&self, now: Timestamp) -> Result<Agenda, StoreError>;
 
     /// Reads a dispatch.
     async fn dispatch(&self, no: DispatchNo) -> Result<Dispatch, StoreError>;
@@ -144,11 +209,12 @@ pub trait DeliveryStore {
     /// the last dispatch the notification.
     async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<OpenPage, StoreError>;
 
-    /// Applications and platforms that have retries due.
-    async fn retry_lanes(&self, now: Timestamp) -> Result<Vec<(AppNo, Platform)>, StoreError>;
-
-    /// When the next retry is due.
-    async fn next_retry_due(&self) -> Result<Option<Timestamp>, StoreError>;
+    /// Commits the last checkpoints of several pages as one; of each, whether it was still to be had
+    /// ([`StoreError::Fenced`] where not). Any other error concerns all of them.
+    async fn finish_pages(
+        &self,
+        checkpoints: Vec<Checkpoint>,
+    ) -> Result<Vec<Result<OpenPage, StoreError>>, StoreError>;
 
     /// How many retries of that application and platform are open.
     async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError>;

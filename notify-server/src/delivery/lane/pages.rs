@@ -1,11 +1,13 @@
 //! Opening pages: the next one of a dispatch, and those that were left open.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Lane;
 use super::run::{Finished, LaneRun};
 use crate::delivery::job::Job;
 use crate::delivery::page::{PageRun, Reading};
+use crate::delivery::singles::{self, Singles};
 use crate::store::{OpenPage, PageClaim, PageNo, Slice, StoreError};
 
 impl LaneRun {
@@ -101,6 +103,16 @@ impl LaneRun {
         Ok(())
     }
 
+    /// Has notifications to one device each sent together.
+    pub(super) fn spawn_singles(&mut self, singles: Singles) {
+        let pages = singles.singles.iter().map(|single| single.page.no).collect();
+        let (lane, open) = (self.lane.clone(), OpenPages::new(self.lane.clone(), pages));
+        self.running.spawn(async move {
+            singles::run(&lane, singles, open).await;
+            Finished::Singles
+        });
+    }
+
     fn spawn_page(&mut self, run: PageRun) {
         let (no, waiting) = (run.page_no(), run.waiting());
         let lane = self.lane.clone();
@@ -109,6 +121,43 @@ impl LaneRun {
             Finished::Page(run.run().await)
         });
         self.open.insert(task.id(), waiting);
+    }
+}
+
+/// Pages that one task works on; those that it still has at its end, also when it panicked, are
+/// worked on no more.
+pub(crate) struct OpenPages {
+    lane: Arc<Lane>,
+    pages: HashSet<PageNo>,
+}
+
+impl OpenPages {
+    pub(super) fn new(lane: Arc<Lane>, pages: HashSet<PageNo>) -> Self {
+        Self { lane, pages }
+    }
+
+    /// A page is finished.
+    pub(crate) fn close(&mut self, page: PageNo) {
+        if self.pages.remove(&page) {
+            self.lane.singles_fewer(1);
+        }
+        self.lane.shared.page_closed(page);
+    }
+
+    /// A page is somebody else's of this process from here on.
+    pub(crate) fn give(&mut self, page: PageNo) {
+        if self.pages.remove(&page) {
+            self.lane.singles_fewer(1);
+        }
+    }
+}
+
+impl Drop for OpenPages {
+    fn drop(&mut self) {
+        self.lane.singles_fewer(self.pages.len());
+        for page in &self.pages {
+            self.lane.shared.page_closed(*page);
+        }
     }
 }
 

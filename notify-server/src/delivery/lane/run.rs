@@ -39,6 +39,7 @@ pub(crate) struct LaneRun {
 pub(super) enum Finished {
     Page(PageEnd),
     Retries,
+    Singles,
 }
 
 impl LaneRun {
@@ -91,7 +92,7 @@ impl LaneRun {
         // Of a task that broke off its claims run out.
         self.hands.remove(&task);
         match finished {
-            Ok((_, Finished::Page(PageEnd::Over) | Finished::Retries)) => {}
+            Ok((_, Finished::Page(PageEnd::Over) | Finished::Retries | Finished::Singles)) => {}
             Ok((_, Finished::Page(PageEnd::Fenced))) => self.lane.shared.ask_for_adoption(),
             // A panic must not take the lane with it: what the task held is adopted again.
             Err(error) => {
@@ -126,6 +127,8 @@ impl LaneRun {
                 }
             }
         }
+        let has_others = !(self.turns.is_empty() && self.later.is_empty() && self.open.is_empty());
+        self.lane.has_others(has_others);
         Ok(())
     }
 
@@ -158,6 +161,7 @@ impl LaneRun {
     async fn read_inbox(&mut self) -> Result<(), StoreError> {
         let inbox = std::mem::take(&mut *self.lane.inbox.lock().expect("no holder panics"));
         self.retries_due |= inbox.retries_due || inbox.provider_changed;
+        inbox.singles.into_iter().for_each(|singles| self.spawn_singles(singles));
         for job in inbox.dispatches {
             if self.later.is_empty()
                 && self.turns.len() < self.lane.shared.config.lane_dispatches_max

@@ -13,7 +13,7 @@ use crate::store::{
 
 /// Outcomes that wait for a checkpoint.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     settled: Vec<DeviceOutcome>,
     retries: Vec<NewRetry>,
     dead: Vec<DeadAddress>,
@@ -25,7 +25,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &mut self,
         key: DeviceKey,
         settled: Settled,
@@ -72,12 +72,12 @@ impl Batch {
         self.since.is_none()
     }
 
-    pub(super) fn retries(&self) -> usize {
+    pub(crate) fn retries(&self) -> usize {
         self.retries.len()
     }
 
     /// When the first of its retries is due.
-    pub(super) fn next_retry(&self) -> Option<Timestamp> {
+    pub(crate) fn next_retry(&self) -> Option<Timestamp> {
         self.retries.iter().map(|retry| retry.due_at).min()
     }
 
@@ -97,7 +97,7 @@ impl Batch {
     }
 
     /// The checkpoint that carries it; what it does not know is the page's to fill in.
-    pub(super) fn into_checkpoint(self, page: OpenPage) -> Checkpoint {
+    pub(crate) fn into_checkpoint(self, page: OpenPage) -> Checkpoint {
         Checkpoint {
             page,
             settled: self.settled,

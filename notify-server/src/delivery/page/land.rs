@@ -1,111 +1,99 @@
 //! Taking in answers, and committing what they came to.
 
-use futures_util::FutureExt;
-use notify_core::Timestamp;
-
+use super::batch::Batch;
 use super::{Commit, Landed, Obstacle, PageRun};
 use crate::delivery::decision::{Attempted, Next};
-use crate::delivery::lane::{Death, Received};
+use crate::delivery::job::Job;
+use crate::delivery::lane::{Death, Lane, Received};
+use crate::delivery::marks::Mark;
 use crate::delivery::shared::Shared;
-use crate::providers::Reason;
 use crate::reasons;
 use crate::store::{
     AudienceDevice, Checkpoint, DeadAddress, DeviceOutcome, MovedAddress, NewRetry, OpenPage,
     Settled, StoreError, VerifiedAddress,
 };
+use futures_util::FutureExt;
+
+/// Writes down what one first attempt came to. A device that has to wait again, since all of its
+/// provider or service waits, comes back.
+pub(crate) fn settle(
+    (lane, job, mark): (&Lane, &Job, &Mark),
+    landed: Landed,
+    batch: &mut Batch,
+) -> Option<AudienceDevice> {
+    let shared = &lane.shared;
+    let Landed { device, service, version, answer } = landed;
+    let now = shared.clock.now();
+    let past = Attempted {
+        platform: job.dispatch.platform,
+        attempts_before: 0,
+        first_attempt_at: now,
+        unknown_outcomes: 0,
+        service_refusals: 0,
+        is_address_at_fault: false,
+        expires_at: job.expires_at,
+        now,
+        jitter: shared.jitter(),
+    };
+    let key = device.key;
+    let message_id = shared.config.kept_message_id(&answer);
+    let (env, trust) = (device.ios_env, device.trust);
+    let received = Received { answer, key, service: service.as_ref(), env, trust, version };
+    let (next, learned) = lane.judge(received, past);
+    if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
+        mark.not_sent(job.dispatch.no, key);
+    }
+    let again = |due_at, reason, attempts, unknown_outcomes| {
+        // Counted from here on, not from the commit on: what is in flight must not pass the bound.
+        lane.retries_more(1);
+        NewRetry { key, attempts, first_attempt_at: now, due_at, reason, unknown_outcomes }
+    };
+    match next {
+        Next::End { settled, reason } => {
+            if settled == Settled::Sent && !trust.is_verified() {
+                batch.verify(VerifiedAddress { key, address: address_of(device) });
+            }
+            batch.end(DeviceOutcome { key, settled, reason, attempts: 1, message_id });
+        }
+        Next::Disable { .. } if learned.death == Some(Death::Doubted) => return Some(device),
+        Next::Disable { reason, since } => {
+            let (ios_env, ambiguous) = (device.ios_env, learned.reported());
+            let address = address_of(device);
+            batch.settle(key, Settled::Unregistered, Some(reason.clone()), 1);
+            batch.bury(DeadAddress { key, address, ios_env, reason, since, at: now, ambiguous });
+        }
+        Next::Move { to, due_at, attempts } => {
+            batch.move_to(MovedAddress { key, from: address_of(device), to, at: now });
+            batch.retry(again(due_at, reasons::MOVED.into(), attempts, 0));
+        }
+        Next::Retry { due_at, reason, attempts, unknown_outcomes } => {
+            batch.retry(again(due_at, reason, attempts, unknown_outcomes));
+        }
+        Next::Pause { until, scope } => {
+            lane.pause(until, scope, service.as_deref(), version);
+            return Some(device);
+        }
+        Next::Hold { .. } => return Some(device),
+    }
+    None
+}
+
+fn address_of(device: AudienceDevice) -> Box<str> {
+    device.address.expect("a device that was sent to has an address")
+}
 
 impl PageRun {
     /// Takes in one answer.
     pub(super) fn land(&mut self, landed: Landed) {
-        let shared = self.lane.shared.clone();
-        let Landed { device, service, version, answer } = landed;
-        let now = shared.clock.now();
         self.in_flight -= 1;
         self.lane.stream_ended();
-        let past = Attempted {
-            platform: self.job.dispatch.platform,
-            attempts_before: 0,
-            first_attempt_at: now,
-            unknown_outcomes: 0,
-            service_refusals: 0,
-            is_address_at_fault: false,
-            expires_at: self.job.expires_at,
-            now,
-            jitter: shared.jitter(),
-        };
-        let key = device.key;
-        let message_id = shared.config.kept_message_id(&answer);
-        let (env, trust) = (device.ios_env, device.trust);
-        let received = Received { answer, key, service: service.as_ref(), env, trust, version };
-        let (next, learned) = self.lane.judge(received, past);
-        if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
-            self.mark.not_sent(self.job.dispatch.no, key);
-        }
-        match next {
-            Next::End { settled, reason } => {
-                if settled == Settled::Sent && !trust.is_verified() {
-                    let address = device.address.expect("a device that was sent to has an address");
-                    self.batch.verify(VerifiedAddress { key, address });
-                }
-                self.batch.end(DeviceOutcome { key, settled, reason, attempts: 1, message_id });
-            }
-            Next::Disable { .. } if learned.death == Some(Death::Doubted) => {
-                return self.wait_again(device);
-            }
-            Next::Disable { reason, since } => {
-                self.bury(device, reason, (since, now), learned.reported());
-            }
-            Next::Move { to, due_at, attempts } => {
-                self.move_to(device, to, now);
-                self.try_again(NewRetry {
-                    key,
-                    attempts,
-                    first_attempt_at: now,
-                    due_at,
-                    reason: reasons::MOVED.into(),
-                    unknown_outcomes: 0,
-                });
-            }
-            Next::Retry { due_at, reason, attempts, unknown_outcomes } => {
-                self.try_again(NewRetry {
-                    key,
-                    attempts,
-                    first_attempt_at: now,
-                    due_at,
-                    reason,
-                    unknown_outcomes,
-                });
-            }
-            Next::Pause { until, scope } => {
-                self.lane.pause(until, scope, service.as_deref(), version);
-                return self.wait_again(device);
-            }
-            Next::Hold { .. } => {
-                return self.wait_again(device);
+        match settle((&self.lane, &self.job, &self.mark), landed, &mut self.batch) {
+            Some(device) => self.wait_again(device),
+            None => {
+                self.batch.owe_credit();
+                self.done += 1;
             }
         }
-        self.batch.owe_credit();
-        self.done += 1;
-    }
-
-    /// Ends a delivery whose address is dead.
-    fn bury(
-        &mut self,
-        device: AudienceDevice,
-        reason: Reason,
-        (since, at): (Option<Timestamp>, Timestamp),
-        ambiguous: Option<u32>,
-    ) {
-        let AudienceDevice { key, address, ios_env, .. } = device;
-        let address = address.expect("a device that was sent to has an address");
-        self.batch.settle(key, Settled::Unregistered, Some(reason.clone()), 1);
-        self.batch.bury(DeadAddress { key, address, ios_env, reason, since, at, ambiguous });
-    }
-
-    /// Keeps the address that the provider named.
-    fn move_to(&mut self, device: AudienceDevice, to: Box<str>, at: Timestamp) {
-        let from = device.address.expect("a device that was sent to has an address");
-        self.batch.move_to(MovedAddress { key: device.key, from, to, at });
     }
 
     /// A delivery becomes a row of its own.

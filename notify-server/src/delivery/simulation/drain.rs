@@ -10,7 +10,7 @@ use super::run::{Running, Server};
 use super::weather::Weather;
 use super::world::{Disk, lock};
 use crate::clock::Clock;
-use crate::store::{DeliveryStore, Store};
+use crate::store::{Agenda, DeliveryStore, Store};
 /// How long after the last fault everything has to be over, in milliseconds.
 const DRAIN_MS: i64 = 2 * 3_600_000;
 
@@ -50,11 +50,12 @@ impl Server {
         }
         // What is done may still give places back.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let due = process.store.peek(process.store.next_due());
-        let retry = process.store.peek(process.store.next_retry_due());
+        let agenda = process.store.peek(process.store.agenda(process.clock.now()));
         let mut world = lock(&self.world);
-        if !matches!((&due, &retry), (Ok(None), Ok(None))) && world.broken.is_empty() {
-            world.broke(&format!("all is over, and still due: {due:?}, {retry:?}"));
+        if !agenda.as_ref().is_ok_and(|agenda| *agenda == Agenda::default())
+            && world.broken.is_empty()
+        {
+            world.broke(&format!("all is over, and still due: {agenda:?}"));
         }
         let (free, credit) = (running.shared.credit.free(), self.config.credit);
         if free != credit && world.broken.is_empty() {

@@ -121,7 +121,7 @@ async fn zones_to_come_are_canceled_with_the_notification() {
     let id = rig.accept(in_the_morning()).await;
     turn_to(&rig, -1);
     sent(&rig, &id, 1).await;
-    let is_idle = async || rig.store.next_due().await.unwrap().is_some();
+    let is_idle = async || rig.store.agenda(rig.clock.now()).await.unwrap().next_due.is_some();
     assert!(is_idle().await, "Berlin is to come");
     rig.store.cancel_notification(rig.app, id.clone(), rig.clock.now()).await.unwrap();
     let record = rig.until(&id, |record| record.status == NotificationStatus::Canceled).await;

@@ -14,6 +14,7 @@ mod retrying;
 mod rig;
 mod servers;
 mod services;
+mod singles;
 mod storm;
 mod strangers;
 mod trouble;

@@ -346,6 +346,11 @@ impl Rig {
         self.engine = Some(Engine::start(around, self.config.clone()).unwrap());
     }
 
+    /// How many notifications to one device the engine started with their page open.
+    pub(super) fn opened_with_start(&self) -> usize {
+        self.engine.as_ref().expect("the engine runs").opened_with_start()
+    }
+
     /// Starts another server on the same storage, with a provider and a clock of its own.
     pub(super) fn start_other(&mut self, provider: Arc<FakeProvider>, clock: Arc<ManualClock>) {
         self.config.seed = self.config.seed.map(|seed| seed + 1);
@@ -620,7 +625,7 @@ impl Rig {
         let waited = async {
             loop {
                 progress.borrow_and_update();
-                let due = self.store.next_retry_due().await.unwrap();
+                let due = self.store.agenda(Timestamp(0)).await.unwrap().next_retry_due;
                 let wanted = |due: &Timestamp| (1..=within_ms).contains(&due.ms_since(now));
                 if let Some(due) = due.filter(wanted) {
                     return due;

@@ -4,7 +4,10 @@ use notify_core::{Endpoint, NotificationStatus, Platform, Schedule};
 
 use super::given::{self, NOW, android};
 use super::is_unknown;
-use crate::store::{Checkpoint, DispatchNo, Source, Store};
+use crate::store::{
+    Agenda, AppNo, Checkpoint, DispatchNo, Epoch, OpenedDispatch, Opening, Source, StartDue,
+    Started, Store, StoreError,
+};
 
 pub async fn what_is_due_is_started_oldest_first_within_the_limit(store: &dyn Store) {
     let app = given::app(store).await;
@@ -15,7 +18,7 @@ pub async fn what_is_due_is_started_oldest_first_within_the_limit(store: &dyn St
         ids.push(given::accepted(store, app, new).await);
     }
     assert_eq!(store.start_due(NOW, 10).await.unwrap(), (vec![], false));
-    assert_eq!(store.next_due().await.unwrap(), Some(NOW.plus_ms(100)));
+    assert_eq!(store.agenda(NOW).await.unwrap().next_due, Some(NOW.plus_ms(100)));
     let then = NOW.plus_ms(500);
     let (first, more) = store.start_due(then, 2).await.unwrap();
     assert!(more);
@@ -26,7 +29,7 @@ pub async fn what_is_due_is_started_oldest_first_within_the_limit(store: &dyn St
         started.push(store.dispatch(no).await.unwrap().notification_id);
     }
     assert_eq!(started, [ids[1].clone(), ids[2].clone(), ids[0].clone()]);
-    assert_eq!(store.next_due().await.unwrap(), Some(NOW.plus_ms(9_000)));
+    assert_eq!(store.agenda(NOW).await.unwrap().next_due, Some(NOW.plus_ms(9_000)));
     let record = store.notification(app, ids[0].clone()).await.unwrap();
     assert_eq!((record.status, record.started_at), (NotificationStatus::Sending, Some(then)));
     assert!(is_unknown(&store.dispatch(DispatchNo(9_999)).await));
@@ -123,6 +126,72 @@ pub async fn named_ids_are_resolved_and_the_unknown_counted(store: &dyn Store) {
     assert_eq!((record.counts.unknown, record.counts.targeted), (2, 0));
     let of_ios = &record.by_platform[1];
     assert_eq!((of_ios.platform, of_ios.counts.unknown), (Platform::Ios, 1));
+}
+
+/// What a start with open pages makes, of notifications to these devices.
+async fn started(store: &dyn Store, lanes: &[(AppNo, Platform)]) -> Started {
+    let lanes = lanes.iter().copied().collect();
+    let opening = Some(Opening { epoch: given::EPOCH, lease_until: given::LEASE, lanes });
+    store.start(StartDue { now: NOW, limit: 10, opening }).await.unwrap()
+}
+
+pub async fn the_page_of_one_device_is_opened_with_its_start(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    let id = given::accepted(store, app, given::direct(&["d001", "nobody"], &[])).await;
+    let Started { dispatches, mut opened, more } =
+        started(store, &[(app, Platform::Android)]).await;
+    assert_eq!((dispatches, opened.len(), more), (vec![], 1, false));
+    let OpenedDispatch { dispatch, page, device } = opened.remove(0);
+    assert_eq!(store.dispatch(dispatch.no).await.unwrap(), dispatch);
+    let range = store.read_range(&dispatch, page.from, page.to).await.unwrap();
+    assert_eq!(range, [device.clone()]);
+    let open = store.notification(app, id.clone()).await.unwrap();
+    assert_eq!((open.status, open.counts.unknown), (NotificationStatus::Sending, 1));
+    assert_eq!((open.counts.targeted, open.counts.pending), (1, 1));
+    assert_eq!(store.unread_dispatches(10).await.unwrap(), []);
+    // Another process takes it over as any page.
+    let adopted = store.adopt(given::adoption(Epoch(12))).await.unwrap();
+    assert_eq!(adopted.pages.iter().map(|page| page.no).collect::<Vec<_>>(), [page.no]);
+    let done = |page| Checkpoint {
+        settled: vec![given::sent(device.key)],
+        finished: true,
+        ..given::checkpoint(page, 1)
+    };
+    let finished = store.finish_pages(vec![done(page), done(adopted.pages[0])]).await.unwrap();
+    assert!(matches!(finished[0], Err(StoreError::Fenced)), "{finished:?}");
+    assert!(finished[1].is_ok(), "{finished:?}");
+    let record = store.notification(app, id).await.unwrap();
+    assert_eq!((record.status, record.counts.sent), (NotificationStatus::Completed, 1));
+    assert_eq!(store.agenda(NOW).await.unwrap(), Agenda::default());
+}
+
+/// What its only page cannot hold, or what nobody asked for, is started as everything else.
+pub async fn no_page_is_opened_where_it_would_not_be_the_only_one(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 2).await;
+    given::registered(store, app, given::ios("phone")).await;
+    let mut off = android("off");
+    off.push_disabled = true;
+    given::registered(store, app, off).await;
+    let mut with_poll = given::direct(&["d000"], &[]);
+    with_poll.poll = Some(given::poll());
+    let mut tagged = given::direct(&["d000"], &[]);
+    tagged.tag = Some("sports".into());
+    let cases = [
+        ("two devices", given::direct(&["d000", "d001"], &[]), 1),
+        ("two platforms", given::direct(&["d000"], &["phone"]), 2),
+        ("another platform", given::direct(&[], &["phone"]), 1),
+        ("a disabled device", given::direct(&["off"], &[]), 1),
+        ("a device without the tag", tagged, 1),
+        ("a poll", with_poll, 1),
+        ("nobody", given::direct(&["nobody"], &[]), 0),
+    ];
+    for (what, new, dispatches) in cases {
+        given::accepted(store, app, new).await;
+        let made = started(store, &[(app, Platform::Android)]).await;
+        assert_eq!((made.dispatches.len(), made.opened), (dispatches, vec![]), "{what}");
+    }
 }
 
 /// What is read is bounded, whatever matches.

@@ -101,7 +101,9 @@ macro_rules! store_contract {
                 of_one_instant_what_was_accepted_first_goes_first,
                 the_audience_is_fixed_when_a_notification_becomes_due,
                 every_platform_of_the_target_has_its_dispatch,
-                named_ids_are_resolved_and_the_unknown_counted, a_slice_bounds_the_rows_it_reads,
+                named_ids_are_resolved_and_the_unknown_counted,
+                the_page_of_one_device_is_opened_with_its_start,
+                no_page_is_opened_where_it_would_not_be_the_only_one, a_slice_bounds_the_rows_it_reads,
                 a_tag_is_read_over_its_own_devices, a_moved_token_names_where_it_was;
             pages: a_cursor_moves_once,
                 a_page_without_anybody_to_send_to_is_finished_at_once,

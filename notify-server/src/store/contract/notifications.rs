@@ -67,7 +67,7 @@ pub async fn a_report_is_listed_and_never_due(store: &dyn Store) {
     assert_eq!((record.status, record.origin), (NotificationStatus::Reported, Origin::Reported));
     assert_eq!((record.send_at, record.counts), (None, Counts::default()));
     assert_eq!(store.start_due(Timestamp(i64::MAX), 10).await.unwrap(), (vec![], false));
-    assert_eq!(store.next_due().await.unwrap(), None);
+    assert_eq!(store.agenda(Timestamp(0)).await.unwrap().next_due, None);
 }
 
 pub async fn notifications_are_listed_newest_first(store: &dyn Store) {
@@ -223,7 +223,7 @@ pub async fn one_that_has_not_begun_is_canceled_at_once(store: &dyn Store) {
         assert_eq!(record.completed_at, Some(NOW));
     }
     assert_eq!(store.start_due(NOW.plus_ms(60_000), 10).await.unwrap(), (vec![], false));
-    assert_eq!(store.next_due().await.unwrap(), None);
+    assert_eq!(store.agenda(Timestamp(0)).await.unwrap().next_due, None);
 }
 
 pub async fn what_is_over_cannot_be_canceled(store: &dyn Store) {

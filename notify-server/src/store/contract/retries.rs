@@ -118,7 +118,7 @@ pub async fn a_retry_that_failed_again_waits_anew(store: &dyn Store) {
         RetryStep::Again { attempts: 2, due_at, reason: "later".into(), unknown_outcomes: 1 };
     let again = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None, verified: None };
     store.settle_retries(EPOCH, vec![again], NOW).await.unwrap();
-    assert_eq!(store.next_retry_due().await.unwrap(), Some(due_at));
+    assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, Some(due_at));
     assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap(), []);
     let then = RetryClaim { now: due_at, ..given::retry_claim(app) };
     let claimed = store.claim_retries(then).await.unwrap();
@@ -177,17 +177,17 @@ pub async fn a_settled_retry_is_left_as_it_is(store: &dyn Store) {
 }
 
 pub async fn lanes_are_those_with_something_due(store: &dyn Store) {
-    assert_eq!(store.next_retry_due().await.unwrap(), None);
+    assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, None);
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::retried(store, app, 3).await;
     given::retried(store, other, 2).await;
     let due = NOW.plus_ms(1_000);
-    assert_eq!(store.next_retry_due().await.unwrap(), Some(due));
-    assert_eq!(store.retry_lanes(NOW).await.unwrap(), []);
+    assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, Some(due));
+    assert_eq!(store.agenda(NOW).await.unwrap().retry_lanes, []);
     let lanes = [(app, Platform::Android), (other, Platform::Android)];
-    assert_eq!(store.retry_lanes(due).await.unwrap(), lanes);
+    assert_eq!(store.agenda(due).await.unwrap().retry_lanes, lanes);
     store.claim_retries(given::retry_claim(app)).await.unwrap();
-    assert_eq!(store.retry_lanes(due).await.unwrap(), lanes[1..]);
+    assert_eq!(store.agenda(due).await.unwrap().retry_lanes, lanes[1..]);
     assert_eq!((open(store, app).await, open(store, other).await), (3, 2));
 }
 

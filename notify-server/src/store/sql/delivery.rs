@@ -29,9 +29,9 @@ use super::SqlStore;
 #[cfg(test)]
 use crate::store::sql;
 use crate::store::{
-    Adopted, Adoption, AppNo, AudienceDevice, Checkpoint, ClaimedRetry, DeliveryStore, DeviceKey,
-    DeviceOutcome, Dispatch, DispatchNo, Epoch, Heartbeat, OpenPage, Others, PageClaim, RetryClaim,
-    RetryOutcome, Scan, Slice, StoreError,
+    Adopted, Adoption, Agenda, AppNo, AudienceDevice, Checkpoint, ClaimedRetry, DeliveryStore,
+    DeviceKey, DeviceOutcome, Dispatch, DispatchNo, Epoch, Heartbeat, OpenPage, Others, PageClaim,
+    RetryClaim, RetryOutcome, Scan, Slice, StartDue, Started, StoreError,
 };
 
 #[async_trait]
@@ -59,16 +59,21 @@ impl DeliveryStore for SqlStore {
         self.read(move |connection| dispatch::canceled_among(connection, &dispatches)).await
     }
 
-    async fn start_due(
-        &self,
-        now: Timestamp,
-        limit: u32,
-    ) -> Result<(Vec<DispatchNo>, bool), StoreError> {
-        self.write(move |tx| start::due(tx, now, limit)).await
+    async fn start(&self, start: StartDue) -> Result<Started, StoreError> {
+        self.write(move |tx| start::due(tx, &start)).await
     }
 
-    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.read(start::next_due).await
+    async fn agenda(&self, now: Timestamp) -> Result<Agenda, StoreError> {
+        self.read(move |connection| {
+            let lanes = retry::lanes(connection)?;
+            let due = lanes.iter().filter(|lane| lane.claimable_at <= now);
+            Ok(Agenda {
+                next_due: start::next_due(connection)?,
+                retry_lanes: due.map(|lane| (lane.app, lane.platform)).collect(),
+                next_retry_due: lanes.iter().map(|lane| lane.claimable_at).min(),
+            })
+        })
+        .await
     }
 
     async fn dispatch(&self, no: DispatchNo) -> Result<Dispatch, StoreError> {
@@ -113,18 +118,18 @@ impl DeliveryStore for SqlStore {
         self.write(move |tx| checkpoint::commit(tx, &seen, &checkpoint)).await
     }
 
-    async fn retry_lanes(&self, now: Timestamp) -> Result<Vec<(AppNo, Platform)>, StoreError> {
-        self.read(move |connection| {
-            let lanes = retry::lanes(connection)?;
-            let due = lanes.into_iter().filter(|lane| lane.claimable_at <= now);
-            Ok(due.map(|lane| (lane.app, lane.platform)).collect())
-        })
-        .await
-    }
-
-    async fn next_retry_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.read(|connection| {
-            Ok(retry::lanes(connection)?.into_iter().map(|lane| lane.claimable_at).min())
+    async fn finish_pages(
+        &self,
+        checkpoints: Vec<Checkpoint>,
+    ) -> Result<Vec<Result<OpenPage, StoreError>>, StoreError> {
+        let seen = Arc::clone(&self.seen);
+        self.write(move |tx| {
+            // One that is fenced off has written nothing.
+            let finish = |checkpoint| match checkpoint::commit(tx, &seen, checkpoint) {
+                Err(error @ StoreError::Fenced) => Ok(Err(error)),
+                finished => finished.map(Ok),
+            };
+            checkpoints.iter().map(finish).collect()
         })
         .await
     }

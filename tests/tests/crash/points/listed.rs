@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{calls, sending, servers, starts, webhooks};
+use super::{calls, sending, servers, singles, starts, webhooks};
 
 /// What every write goes through, and no operation itself.
 const THE_WAY_IN: [&str; 2] = ["write", "write_once"];
@@ -19,6 +19,7 @@ fn every_operation_that_writes_is_ended_before_and_after_its_commit() {
         starts::operations(),
         webhooks::operations(),
         servers::operations(),
+        singles::operations(),
     ]
     .concat()
     .into_iter()

@@ -9,6 +9,7 @@ mod calls;
 mod listed;
 mod sending;
 mod servers;
+mod singles;
 mod starts;
 mod table;
 mod webhooks;

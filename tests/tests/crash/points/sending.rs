@@ -12,7 +12,7 @@ use crate::{CREDIT, FEW, launch};
 /// Operations, and at which of their turns the process ends: the first page, one among many, the
 /// last of a notification.
 const WRITES: [(&str, &[u32]); 5] = [
-    ("start_due", &[1]),
+    ("start", &[1]),
     ("open_page", &[1, 3]),
     ("checkpoint", &[1, 3, 5]),
     ("claim_retries", &[1]),

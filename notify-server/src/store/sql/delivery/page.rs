@@ -68,7 +68,15 @@ pub(super) fn open(tx: &mut WriteTx<'_>, claim: &PageClaim) -> Result<OpenPage, 
     if claimed == 0 {
         return Err(StoreError::Fenced);
     }
+    let page = insert(tx, claim)?;
     let finished = claim.targeted == 0;
+    let by = Moved { pages: i64::from(!finished), retries: 0, scan_done: claim.end };
+    settle::moved(tx, claim.dispatch, by, claim.at)?;
+    Ok(page)
+}
+
+/// Writes a page.
+pub(super) fn insert(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, StoreError> {
     let no = tx
         .prepare_insert(
             "insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, finished,
@@ -82,16 +90,13 @@ pub(super) fn open(tx: &mut WriteTx<'_>, claim: &PageClaim) -> Result<OpenPage, 
                 claim.to.0,
                 claim.epoch.0,
                 claim.lease_until.as_ms(),
-                finished,
+                claim.targeted == 0,
                 count(claim.targeted),
                 count(claim.excluded),
             ],
         )?;
-    let no = PageNo(inserted(no)?);
-    let by = Moved { pages: i64::from(!finished), retries: 0, scan_done: claim.end };
-    settle::moved(tx, claim.dispatch, by, claim.at)?;
     Ok(OpenPage {
-        no,
+        no: PageNo(inserted(no)?),
         dispatch: claim.dispatch,
         from: claim.from,
         to: claim.to,

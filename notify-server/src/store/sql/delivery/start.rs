@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use notify_core::{Platform, Timestamp};
+use notify_core::{AppId, NotificationId, Platform, Timestamp};
 
 use super::super::device::{Named, key_by_id};
 use super::super::error::inserted;
-use super::super::row::platforms_of;
+use super::super::row::{platforms_of, unknown_value, uuid_at};
 use super::super::writer::WriteTx;
 use super::settle::{self, Moved};
-use super::zones;
-use crate::store::sql::{Connection, OptionalExtension, count_of, params};
-use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zone, platform_code};
+use super::{page, slice, zones};
+use crate::store::sql::{Connection, OptionalExtension, Type, count_of, params};
+use crate::store::{
+    AppNo, AudienceDevice, DeviceKey, Dispatch, DispatchNo, NotificationNo, OpenedDispatch,
+    Opening, PageClaim, Source, StartDue, Started, StoreError, Zone, platform_code,
+};
 
 /// A notification that is due.
 pub(super) struct Due {
@@ -23,6 +26,16 @@ pub(super) struct Due {
     /// The last device sequence of its audience.
     pub(super) audience: i64,
     pub(super) due_at: Timestamp,
+}
+
+/// What a dispatch to one device is rendered from.
+struct Rendering {
+    id: String,
+    app_id: AppId,
+    app_name: String,
+    request: String,
+    tag: Option<String>,
+    ttl_seconds: u32,
 }
 
 /// What of an audience one dispatch sends to.
@@ -44,46 +57,66 @@ impl Part {
     }
 }
 
-/// Starts what is due, oldest first, and of one instant what was accepted first; the dispatches made and
-/// whether more is due.
-pub(super) fn due(
-    tx: &mut WriteTx<'_>,
+/// Starts what is due, oldest first, and of one instant what was accepted first.
+pub(super) fn due(tx: &mut WriteTx<'_>, start_due: &StartDue) -> Result<Started, StoreError> {
+    let limit = usize::try_from(start_due.limit).unwrap_or(usize::MAX);
+    let mut due = read_due(tx, start_due.now, limit)?;
+    let more = due.len() > limit;
+    due.truncate(limit);
+    let mut started = Started::default();
+    for (notification, rendering) in due {
+        start(tx, (&notification, rendering), start_due, &mut started)?;
+    }
+    let more_zones = zones::due(tx, start_due.now, limit, &mut started.dispatches)?;
+    started.more = more || more_zones;
+    Ok(started)
+}
+
+/// What is due, and one more than the limit where there is more. Without a poll, a notification that
+/// names devices comes with what it is rendered from.
+fn read_due(
+    tx: &Connection,
     now: Timestamp,
-    limit: u32,
-) -> Result<(Vec<DispatchNo>, bool), StoreError> {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut due = tx
+    limit: usize,
+) -> Result<Vec<(Due, Option<Rendering>)>, StoreError> {
+    let rows_max = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let due = tx
         .prepare_cached(concat!(
             "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
-             coalesce(n.audience_until, a.device_sequence), n.due_at
+             coalesce(n.audience_until, a.device_sequence), n.due_at,
+             n.names_devices = 1
+             and not exists (select 1 from polls p where p.notification_no = n.no),
+             n.id, a.id, a.name, n.tag, n.ttl_seconds
              from notifications n indexed by notifications_due cross join apps a
              where n.status in ('scheduled', 'queued') and n.due_at <= ?1
              and a.no = n.app_no and a.status <> 'erasing' order by n.due_at, ",
             count_of!("n.no"),
             " limit ?2"
         ))?
-        .query_map(
-            params![now.as_ms(), i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1)],
-            |row| {
-                Ok(Due {
-                    no: NotificationNo(row.get(0)?),
-                    app: AppNo(row.get(1)?),
-                    platforms: row.get(2)?,
-                    naming: row.get(3)?,
-                    audience: row.get(4)?,
-                    due_at: Timestamp(row.get(5)?),
-                })
-            },
-        )?
+        .query_map([now.as_ms(), rows_max], |row| {
+            let due = Due {
+                no: NotificationNo(row.get(0)?),
+                app: AppNo(row.get(1)?),
+                platforms: row.get(2)?,
+                naming: row.get(3)?,
+                audience: row.get(4)?,
+                due_at: Timestamp(row.get(5)?),
+            };
+            let rendering = match (&due.naming, row.get(6)?) {
+                (Some(request), true) => Some(Rendering {
+                    id: row.get(7)?,
+                    app_id: AppId(uuid_at(row, 8)?),
+                    app_name: row.get(9)?,
+                    request: request.clone(),
+                    tag: row.get(10)?,
+                    ttl_seconds: row.get(11)?,
+                }),
+                (Some(_) | None, _) => None,
+            };
+            Ok((due, rendering))
+        })?
         .collect::<Result<Vec<_>, _>>()?;
-    let more = due.len() > limit;
-    due.truncate(limit);
-    let mut dispatches = Vec::new();
-    for notification in &due {
-        start(tx, notification, now, &mut dispatches)?;
-    }
-    let more_zones = zones::due(tx, now, limit, &mut dispatches)?;
-    Ok((dispatches, more || more_zones))
+    Ok(due)
 }
 
 /// When the next notification is due. One of an application that is being erased never starts, and
@@ -103,10 +136,11 @@ pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, Sto
 
 fn start(
     tx: &mut WriteTx<'_>,
-    due: &Due,
-    now: Timestamp,
-    dispatches: &mut Vec<DispatchNo>,
+    (due, rendering): (&Due, Option<Rendering>),
+    start_due: &StartDue,
+    started: &mut Started,
 ) -> Result<(), StoreError> {
+    let now = start_due.now;
     let parts: Vec<Part> = match &due.naming {
         None => platforms_of(due.platforms).into_iter().map(Part::scanned).collect(),
         Some(request) => resolve(tx, due, request)?,
@@ -124,15 +158,93 @@ fn start(
     if parts.is_empty() {
         return settle::end(tx, due.no, false, now);
     }
+    if let ([part], Some(rendering), Some(opening)) = (&parts[..], rendering, &start_due.opening)
+        && let Some([key]) = part.named.as_deref()
+        && opening.lanes.contains(&(due.app, part.platform))
+        && let Some(device) = slice::device(tx, *key, rendering.tag.as_deref())?
+        && device.eligible
+        && device.address.is_some()
+    {
+        let opened = open(tx, due, (part, rendering), (opening, device, now))?;
+        started.opened.push(opened);
+        return Ok(());
+    }
     for part in &parts {
         let no = insert(tx, due, part, (Zone::Everybody, due.due_at))?;
         if part.named.as_ref().is_some_and(Vec::is_empty) {
             settle::moved(tx, no, Moved { scan_done: true, ..Moved::default() }, now)?;
         } else {
-            dispatches.push(no);
+            started.dispatches.push(no);
         }
     }
     Ok(())
+}
+
+/// Writes a dispatch to one device with its only page, as if the page had been opened afterwards.
+fn open(
+    tx: &Connection,
+    due: &Due,
+    (part, rendering): (&Part, Rendering),
+    (opening, device, now): (&Opening, AudienceDevice, Timestamp),
+) -> Result<OpenedDispatch, StoreError> {
+    let from = DeviceKey::before_first(due.app, part.platform);
+    let until = DeviceKey::new(due.app, part.platform, due.audience);
+    let no = tx
+        .prepare_insert(
+            "insert into dispatches (no, notification_no, platform, named, cursor, until, unknown,
+             zone, due_at, scan_done, open_pages) values (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, 1, 1)",
+        )?
+        .row(
+            due.app,
+            params![
+                due.no.0,
+                platform_code(part.platform),
+                device.key.0.to_be_bytes().to_vec(),
+                until.0,
+                part.unknown,
+                Zone::Everybody.code(),
+                due.due_at.as_ms(),
+            ],
+        )?;
+    let dispatch = DispatchNo(inserted(no)?);
+    let (epoch, lease_until) = (opening.epoch, opening.lease_until);
+    let page = page::insert(
+        tx,
+        &PageClaim {
+            dispatch,
+            from,
+            to: until,
+            end: true,
+            targeted: 1,
+            excluded: 0,
+            epoch,
+            lease_until,
+            at: now,
+        },
+    )?;
+    let dispatch = Dispatch {
+        no: dispatch,
+        notification: due.no,
+        notification_id: NotificationId::new(rendering.id)
+            .map_err(|_| unknown_value(7, Type::Text))?,
+        app: due.app,
+        app_id: rendering.app_id,
+        app_name: rendering.app_name,
+        platform: part.platform,
+        request: rendering.request,
+        poll_public_id: None,
+        poll_answers: Vec::new(),
+        source: Source::Named { keys: vec![device.key], tag: rendering.tag },
+        cursor: until,
+        until,
+        scan_done: true,
+        canceled: false,
+        due_at: due.due_at,
+        ttl_seconds: rendering.ttl_seconds,
+        zone: Zone::Everybody,
+        started_at: now,
+    };
+    Ok(OpenedDispatch { dispatch, page, device })
 }
 
 /// Looks the named ids up, platform by platform. Lists that an erase emptied are left out.

@@ -1,0 +1,186 @@
+//! Notifications to one device each: started, sent and settled together, and as safe as all others.
+
+use std::time::Duration;
+
+use notify_core::{
+    CreateNotification, NotificationId, NotificationRecord, NotificationStatus, RegisterDevice,
+};
+
+use super::rig::{FakeProvider, Rig, START, Told, delivered};
+use crate::providers::{Answer, Certainty, Scope};
+use crate::store::sqlite::Fault;
+
+const STEP: Duration = Duration::from_millis(250);
+
+fn to(device: &str) -> CreateNotification {
+    CreateNotification::to_devices([device], [], "Your order has shipped").unwrap()
+}
+
+fn is_completed(record: &NotificationRecord) -> bool {
+    record.status == NotificationStatus::Completed
+}
+
+/// A rig whose engine starts such notifications with their page open: its lane is there, and idle.
+async fn rig(slots: usize, devices: usize) -> Rig {
+    let mut rig = Rig::new(slots).await;
+    rig.devices(devices).await;
+    rig.device("first").await;
+    rig.start();
+    let rig = rig;
+    for _ in 0..100 {
+        let id = rig.accept(to("first")).await;
+        rig.until(&id, is_completed).await;
+        if rig.opened_with_start() > 0 {
+            return rig;
+        }
+    }
+    panic!("no page was opened with its start");
+}
+
+/// Sends to that device with its page opened at once.
+async fn send(rig: &Rig, device: &str) -> NotificationId {
+    let before = rig.opened_with_start();
+    let mut progress = rig.progress();
+    let id = rig.accept(to(device)).await;
+    while rig.opened_with_start() == before {
+        progress.changed().await.unwrap();
+    }
+    id
+}
+
+fn attempts(provider: &FakeProvider, token: &str) -> usize {
+    provider.journal().iter().filter(|sent| *sent == token).count()
+}
+
+#[tokio::test]
+async fn many_are_settled_in_few_commits() {
+    let mut rig = rig(100, 60).await;
+    let commits = *rig.progress().borrow();
+    let mut ids = Vec::new();
+    for number in 0..60 {
+        ids.push(rig.accept(to(&format!("d{number:05}"))).await);
+    }
+    for id in &ids {
+        let record = rig.until(id, is_completed).await;
+        assert_eq!((record.counts.targeted, record.counts.sent), (1, 1));
+        assert_eq!(record.started_at, Some(START));
+    }
+    let commits = *rig.progress().borrow() - commits;
+    assert!(commits < 60 * 3, "{commits}");
+    for number in 0..60 {
+        assert_eq!(attempts(&rig.provider, &format!("token-d{number:05}")), 1);
+    }
+    rig.stop().await;
+}
+
+/// While one waits for its stream its device may change (trap 8).
+#[tokio::test]
+async fn one_that_waits_goes_to_the_address_that_its_device_has_then() {
+    let mut rig = rig(1, 2).await;
+    rig.provider.script(|token, _| match token {
+        "token-d00000" => Told::Held(delivered()),
+        _ => Told::Answer(delivered()),
+    });
+    let before = rig.provider.journal().len();
+    let held = send(&rig, "d00000").await;
+    rig.provider.arrived(before + 1).await;
+    let waiting = send(&rig, "d00001").await;
+    rig.register(RegisterDevice::android("d00001", "token-new")).await;
+    rig.provider.release();
+    for id in [held, waiting] {
+        rig.until(&id, is_completed).await;
+    }
+    assert_eq!(attempts(&rig.provider, "token-d00001"), 0);
+    assert_eq!(attempts(&rig.provider, "token-new"), 1);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn one_that_waits_can_be_canceled() {
+    let mut rig = rig(1, 2).await;
+    rig.provider.script(|token, _| match token {
+        "token-d00000" => Told::Held(delivered()),
+        _ => Told::Answer(delivered()),
+    });
+    let before = rig.provider.journal().len();
+    let held = send(&rig, "d00000").await;
+    rig.provider.arrived(before + 1).await;
+    let waiting = send(&rig, "d00001").await;
+    rig.store.cancel_notification(rig.app, waiting.clone(), START).await.unwrap();
+    rig.provider.release();
+    rig.until(&held, is_completed).await;
+    let is_canceled = |record: &NotificationRecord| record.status == NotificationStatus::Canceled;
+    let record = rig.until(&waiting, is_canceled).await;
+    assert_eq!((record.counts.canceled, record.counts.sent), (1, 0));
+    assert_eq!(attempts(&rig.provider, "token-d00001"), 0);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn one_that_is_throttled_or_fails_is_tried_again_and_one_whose_address_is_dead_is_not() {
+    let mut rig = rig(10, 3).await;
+    let reason = || "UNAVAILABLE".into();
+    rig.provider.script(move |token, attempt| {
+        Told::Answer(match (token, attempt) {
+            ("token-d00000", 1) => {
+                Answer::Throttle { reason: reason(), after: None, scope: Scope::Provider }
+            }
+            ("token-d00001", 1) => {
+                Answer::Retry { reason: reason(), after: None, outcome: Certainty::Failed }
+            }
+            ("token-d00002", _) => {
+                Answer::TokenDead { reason: "UNREGISTERED".into(), ambiguous: false, since: None }
+            }
+            _ => delivered(),
+        })
+    });
+    let failing = send(&rig, "d00001").await;
+    let dead = send(&rig, "d00002").await;
+    let throttled = send(&rig, "d00000").await;
+    for (id, sent, attempts_made) in [(&failing, 1, 2), (&dead, 0, 1), (&throttled, 1, 2)] {
+        let record = rig.turning(id, STEP, is_completed).await;
+        assert_eq!((record.counts.sent, record.counts.unregistered), (sent, 1 - sent));
+        let number = [&throttled, &failing, &dead].iter().position(|other| *other == id);
+        let token = format!("token-d{:05}", number.unwrap());
+        assert_eq!(attempts(&rig.provider, &token), attempts_made, "{token}");
+    }
+    let again = rig.accept(to("d00002")).await;
+    let record = rig.until(&again, is_completed).await;
+    assert_eq!((record.counts.targeted, record.counts.excluded), (0, 1), "it is disabled");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn one_in_flight_at_a_crash_goes_out_again() {
+    let mut rig = rig(10, 2).await;
+    rig.provider.script(|_, attempt| match attempt {
+        1 => Told::Silence,
+        _ => Told::Answer(delivered()),
+    });
+    let before = rig.provider.journal().len();
+    let ids = [send(&rig, "d00000").await, send(&rig, "d00001").await];
+    rig.provider.arrived(before + 2).await;
+    rig.crash().await;
+    rig.start();
+    for id in &ids {
+        let record = rig.until(id, is_completed).await;
+        assert_eq!((record.counts.targeted, record.counts.sent), (1, 1));
+    }
+    rig.stop().await;
+}
+
+/// Storage that fails while outcomes are committed keeps them.
+#[tokio::test]
+async fn outcomes_are_committed_when_storage_answers_again() {
+    let mut rig = rig(10, 1).await;
+    rig.provider.script(|_, _| Told::Held(delivered()));
+    let before = rig.provider.journal().len();
+    let id = send(&rig, "d00000").await;
+    rig.provider.arrived(before + 1).await;
+    rig.database.fail(Fault::Commit(1));
+    rig.provider.release();
+    let record = rig.until(&id, is_completed).await;
+    assert_eq!((record.counts.targeted, record.counts.sent), (1, 1));
+    assert_eq!(attempts(&rig.provider, "token-d00000"), 1, "nothing is sent twice");
+    rig.stop().await;
+}
