@@ -256,7 +256,10 @@ impl Front {
         };
         let owner = owner(&caller, client);
         let has_body = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
-        *room = Some(self.answers.enter(owner, !has_body).await?);
+        *room = Some(match has_body {
+            true => self.answers.enter_change(owner)?,
+            false => self.answers.enter_read(owner).await?,
+        });
         let (body, body_room) = match has_body {
             true => {
                 let (body, room) = self.read_body(incoming, &caller, owner).await?;

@@ -108,7 +108,7 @@ async fn drive<S>(
         }
     });
     let mut builder = builder.clone();
-    builder.http2().max_concurrent_streams(places.streams_max(is_shared));
+    builder.http2().max_concurrent_streams(places.streams_max(peer, is_shared));
     let mut connection = pin!(builder.serve_connection(io, service));
     // A quarter of the shortest limit is close enough, and cheap.
     let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.write_timeout);

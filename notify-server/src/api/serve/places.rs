@@ -16,10 +16,10 @@ use super::Limits;
 const ADDRESS_PART: usize = 2;
 /// Most streams of one HTTP/2 connection.
 const STREAMS_MAX: u32 = 100;
-/// Streams that all connections share: the more connections there are, the fewer streams a new one
+/// Streams that the connections of one address share: the more it has, the fewer streams a new one
 /// gets. A stream whose answer is not read costs some 13 kB.
-const STREAMS_SHARED: usize = 10_000;
-/// Fewest streams of one HTTP/2 connection, however many connections there are.
+const STREAMS_OF_ADDRESS: usize = 2_000;
+/// Fewest streams of one HTTP/2 connection, however many connections its address has.
 const STREAMS_MIN: u32 = 4;
 /// How long a connection may be idle while others wait for its place.
 const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,7 +28,6 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// The places, taken and free.
 pub(super) struct Places {
-    all: usize,
     free: Arc<Semaphore>,
     by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
     address_max: usize,
@@ -53,9 +52,9 @@ impl Places {
             0 => usize::MAX,
             max => max.min(half),
         };
-        let all = limits.connections_max.min(Semaphore::MAX_PERMITS);
-        let (free, is_crowded) = (Arc::new(Semaphore::new(all)), AtomicBool::new(false));
-        Self { all, free, by_address: Arc::default(), address_max, is_crowded }
+        let free = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));
+        let is_crowded = AtomicBool::new(false);
+        Self { free, by_address: Arc::default(), address_max, is_crowded }
     }
 
     /// A place for a connection that came in, as soon as one is free. Further connections wait in
@@ -94,10 +93,14 @@ impl Places {
 
     /// How many streams a new connection of HTTP/2 may have. A trusted proxy carries the requests
     /// of many clients.
-    pub(super) fn streams_max(&self, is_shared: bool) -> u32 {
-        let open = (self.all - self.free.available_permits()).max(1);
-        let share = u32::try_from(STREAMS_SHARED / open).unwrap_or(u32::MAX);
-        if is_shared { STREAMS_MAX } else { share.clamp(STREAMS_MIN, STREAMS_MAX) }
+    pub(super) fn streams_max(&self, peer: IpAddr, is_shared: bool) -> u32 {
+        if is_shared {
+            return STREAMS_MAX;
+        }
+        let by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = by_address.get(&network(peer)).copied().unwrap_or(1);
+        let share = u32::try_from(STREAMS_OF_ADDRESS / open.max(1)).unwrap_or(u32::MAX);
+        share.clamp(STREAMS_MIN, STREAMS_MAX)
     }
 
     /// How long a connection may be idle now.
@@ -208,16 +211,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_more_connections_there_are_the_fewer_streams_a_new_one_gets() {
+    async fn the_more_connections_an_address_has_the_fewer_streams_a_new_one_gets() {
         let limits = limits(6_000, 0);
         let places = Places::new(&limits);
+        let (many, other) = ("1.1.1.1".parse().unwrap(), "1.1.1.2".parse().unwrap());
         let mut taken = Vec::new();
-        for (connections, streams) in [(1, 100), (100, 100), (200, 50), (2_500, 4), (6_000, 4)] {
+        for (connections, streams) in [(1, 100), (20, 100), (40, 50), (500, 4), (5_000, 4)] {
             while taken.len() < connections {
                 taken.push(take(&places, "1.1.1.1", &limits).await.unwrap());
             }
-            assert_eq!(places.streams_max(false), streams, "{connections}");
-            assert_eq!(places.streams_max(true), STREAMS_MAX, "a proxy's");
+            assert_eq!(places.streams_max(many, false), streams, "{connections}");
+            assert_eq!(places.streams_max(many, true), STREAMS_MAX, "a proxy's");
+            assert_eq!(places.streams_max(other, false), STREAMS_MAX, "another address");
         }
     }
 }

@@ -88,7 +88,7 @@ impl Lane {
             },
             (
                 Answer::Throttle { reason, after, scope: Scope::Service },
-                AddressTrust::Unverified,
+                AddressTrust::Anonymous | AddressTrust::Unverified,
             ) => {
                 if !service.works(now) && !service.gate.is_held(now) {
                     let policy = &self.shared.config.retry;

@@ -233,8 +233,24 @@ async fn a_probe_goes_to_an_address_that_took_a_message_before() {
 
 #[tokio::test]
 async fn a_stranger_that_is_throttled_for_a_day_waits_alone() {
+    throttled_for_a_day(false).await;
+}
+
+#[tokio::test]
+async fn a_stranger_that_took_a_message_before_is_throttled_alone_as_well() {
+    throttled_for_a_day(true).await;
+}
+
+async fn throttled_for_a_day(took_a_message: bool) {
     let (mut rig, provider) = rig(60, invented).await;
     more_good(&rig).await;
+    if took_a_message {
+        rig.verify_addresses();
+        rig.sabotage(
+            "insert into device_secrets select key, zeroblob(32) from devices
+             where address like '%/invented/%'",
+        );
+    }
     let throttled = || Answer::Throttle {
         reason: "http_429".into(),
         after: Some(24 * HOUR),

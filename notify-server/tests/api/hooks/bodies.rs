@@ -9,7 +9,7 @@ use crate::kit::{PATIENCE, TestServer};
 
 const BODY_BYTES_MAX: usize = 262_144;
 /// Bodies of the largest size that one client may have under way.
-const BODIES_MAX: usize = 16;
+const BODIES_MAX: usize = 8;
 /// A small body, and more than those leave over.
 const SMALL_BYTES: usize = 1_000;
 const NOBODYS: &str = "0190a7c0-0000-7000-8000-00000000ffff";
