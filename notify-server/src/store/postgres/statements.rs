@@ -88,7 +88,7 @@ pub(super) fn type_of(kind: Type) -> PgType {
 }
 
 /// The same in PostgreSQL's words: `?1` is `$1`, hints for SQLite's planner go, `instr` is `strpos`,
-/// and `max` of two is `greatest`.
+/// `max` of two is `greatest`, and `json_each` of a list gives its elements.
 fn translated(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut rest = sql;
@@ -98,6 +98,9 @@ fn translated(sql: &str) -> String {
             rest = &after[name.unwrap_or(after.len())..];
         } else if let Some(after) = rest.strip_prefix("instr(") {
             out.push_str("strpos(");
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("json_each(") {
+            out.push_str("json_array_elements_text(");
             rest = after;
         } else if let Some(after) = rest.strip_prefix("max(") {
             out.push_str(if is_of_two(after) { "greatest(" } else { "max(" });
@@ -154,6 +157,10 @@ mod tests {
                 "greatest(coalesce(a, 0), (select max(no) from t))",
             ),
             ("where instr(name, ?1) > 0", "where strpos(name, $1) > 0"),
+            (
+                "in (select value from json_each(json(?1)))",
+                "in (select value from json_array_elements_text(json($1)))",
+            ),
         ] {
             assert_eq!(translated(sqlite), postgres);
         }

@@ -100,6 +100,14 @@ impl<T: Serialize> Filling<T> {
         i64::from(self.limit) + 1 - i64::try_from(self.rows.len()).unwrap_or(i64::MAX)
     }
 
+    /// Whether as many rows as the page can use still fit, if they are as long as those before.
+    pub(super) fn has_room_for_all(&self) -> bool {
+        let rows = u64::try_from(self.rows.len()).unwrap_or(u64::MAX);
+        let wanted = u64::try_from(self.wanted()).unwrap_or(0);
+        let Some(of_one) = self.json_bytes.checked_div(rows) else { return false };
+        of_one.saturating_mul(wanted) < PAGE_JSON_BYTES_MAX.saturating_sub(self.json_bytes)
+    }
+
     /// Adds the next row. One that comes after the page is full begins the next page.
     pub(super) fn add(&mut self, place: i64, row: T) -> Result<(), StoreError> {
         if self.json_bytes >= PAGE_JSON_BYTES_MAX {

@@ -44,7 +44,7 @@ pub(in crate::store) use error::{Error, Result};
 pub use fault::Fault;
 pub(in crate::store) use held::Open;
 pub(in crate::store) use insert::{count_of, table_of};
-pub(in crate::store) use many::{AT_ONCE, PLACES, at_once};
+pub(in crate::store) use many::{NUMBERS, TEXTS, list_of};
 pub use moves::Moved;
 pub(in crate::store) use moves::{MoveMark, MoveState, admit, begin_work, mark_move, move_mark};
 #[cfg(test)]

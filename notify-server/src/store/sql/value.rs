@@ -145,7 +145,7 @@ impl Params for &[Value<'_>] {
         take(self)
     }
 }
-params_of!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 32);
+params_of!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 
 impl Param for Value<'_> {
     /// Not asked: a value that is there knows its own.

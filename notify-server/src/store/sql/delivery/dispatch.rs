@@ -5,7 +5,7 @@ use notify_core::{AnswerId, AppId, NotificationId, Timestamp};
 use super::super::row::{unknown_value, uuid_at};
 use super::start::keys_of;
 use crate::store::sql::{
-    self, AT_ONCE, Connection, OptionalExtension, PLACES, Row, Type, at_once, count_of,
+    self, Connection, NUMBERS, OptionalExtension, Row, Type, count_of, list_of,
 };
 use crate::store::{
     AppNo, DeviceKey, Dispatch, DispatchNo, NotificationNo, Scan, Source, StoreError, Zone,
@@ -61,17 +61,16 @@ pub(super) fn canceled_among(
     connection: &Connection,
     dispatches: &[DispatchNo],
 ) -> Result<Vec<DispatchNo>, StoreError> {
-    let numbers: Vec<i64> = dispatches.iter().map(|dispatch| dispatch.0).collect();
-    let mut canceled = Vec::new();
-    for numbers in numbers.chunks(AT_ONCE) {
-        let found = connection
-            .prepare_cached(&format!(
-                "select no from dispatches where is_canceled = 1 and no in ({PLACES})"
-            ))?
-            .query_map(at_once(numbers), |row| row.get(0).map(DispatchNo))?
-            .collect::<Result<Vec<_>, _>>()?;
-        canceled.extend(found);
+    if dispatches.is_empty() {
+        return Ok(Vec::new());
     }
+    let numbers: Vec<i64> = dispatches.iter().map(|dispatch| dispatch.0).collect();
+    let canceled = connection
+        .prepare_cached(&format!(
+            "select no from dispatches where is_canceled = 1 and no in {NUMBERS}"
+        ))?
+        .query_map([list_of(&numbers)], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(canceled)
 }
 

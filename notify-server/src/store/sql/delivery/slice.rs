@@ -4,7 +4,7 @@
 use notify_core::Timestamp;
 
 use super::super::row::{env_of, unknown_value};
-use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
+use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
 use crate::store::{
     AddressTrust, AppNo, AudienceDevice, DeviceKey, Dispatch, Slice, Source, StoreError, WebKeys,
     Zone,
@@ -148,13 +148,46 @@ fn rows(
             let first = keys.partition_point(|key| *key <= from);
             let end = keys.partition_point(|key| *key <= to);
             let keys = keys.get(first..end).unwrap_or_default();
-            let mut devices = Vec::with_capacity(keys.len());
-            for key in keys {
-                devices.extend(device(connection, *key, tag.as_deref())?);
-            }
+            let devices = named(connection, draw.app, keys, tag.as_deref())?;
             Ok(devices.into_iter().map(|device| Read { device, offset: 0 }).collect())
         }
     }
+}
+
+/// Reads the devices of some keys, in the order of keys; where a tag is named, those without it are not
+/// eligible.
+pub(crate) fn named(
+    connection: &Connection,
+    app: AppNo,
+    keys: &[DeviceKey],
+    tag: Option<&str>,
+) -> Result<Vec<AudienceDevice>, StoreError> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = list_of(&keys.iter().map(|key| key.0).collect::<Vec<_>>());
+    let devices = match tag {
+        None => connection
+            .prepare_cached(&format!(
+                "select {AUDIENCE} from devices d where d.key in {NUMBERS} order by d.key"
+            ))?
+            .query_map([keys], device_of)?
+            .collect::<Result<Vec<_>, _>>()?,
+        Some(tag) => connection
+            .prepare_cached(&format!(
+                "select {AUDIENCE}, exists (select 1 from tags t cross join device_tags dt
+                  where t.app_no = ?2 and t.name = ?3
+                  and dt.tag_no = t.no and dt.device_key = d.key and dt.value = 1)
+                 from devices d where d.key in {NUMBERS} order by d.key"
+            ))?
+            .query_map(params![keys, app.0, tag], |row| {
+                let mut device = device_of(row)?;
+                device.eligible &= row.get::<bool>(AUDIENCE_COLUMNS)?;
+                Ok(device)
+            })?
+            .collect::<Result<Vec<_>, _>>()?,
+    };
+    Ok(devices)
 }
 
 /// Reads one device; where a tag is named, one without it is not eligible.

@@ -1,5 +1,7 @@
 //! Reading devices back (B23).
 
+use std::collections::HashMap;
+
 use notify_core::{Device, DeviceId, DisabledReason, Platform, Tag, TagType, WebSubscription};
 
 use super::super::cursor::{Filling, Listing};
@@ -7,11 +9,16 @@ use super::super::error::broken;
 use super::super::row::live_app;
 use super::row::{DEVICE, DEVICES, DeviceRow, by_id};
 use super::seen::Seen;
-use crate::store::sql::{Connection, params};
+use crate::store::sql::{Connection, NUMBERS, Params, list_of, params};
 use crate::store::{AppNo, DeviceFilter, DeviceKey, Page, PageRequest, SEQUENCE_MAX, StoreError};
 
-/// Most devices that are read at once for a page, whose fields may be 100 KB each.
-const DEVICES_AT_ONCE: i64 = 64;
+/// Most devices that are read at first for a page: their fields may be 100 KB each. Where they turn out
+/// small, one more statement reads the rest.
+const DEVICES_AT_FIRST: i64 = 64;
+/// From so many bytes of rows on no more are taken from one statement.
+const READ_BYTES_MAX: usize = 4 * 1_048_576;
+/// Most bytes of a row beside its texts, on the wire or in memory.
+const ROW_BYTES_MAX: usize = 256;
 
 /// Reads one device.
 pub(super) fn device(
@@ -22,7 +29,8 @@ pub(super) fn device(
 ) -> Result<Device, StoreError> {
     live_app(connection, app)?;
     let row = by_id(connection, app, id)?.ok_or(StoreError::NotFound)?;
-    view(connection, seen, row)
+    let tags = tags(connection, &[row.key.0])?.remove(&row.key.0).unwrap_or_default();
+    view(seen, row, tags)
 }
 
 /// Lists devices in the order of their keys.
@@ -44,14 +52,19 @@ pub(super) fn list(
     let last = DeviceKey::new(app, last, SEQUENCE_MAX).0;
     let mut place = after;
     let mut filling = Filling::new(page);
-    // A few at a time: a page that is full by its bytes is known before the rest is read.
+    // A page that is full by its bytes is known before the rest is read.
+    let mut at_once = DEVICES_AT_FIRST;
     loop {
-        let wanted = filling.wanted().min(DEVICES_AT_ONCE);
-        let rows = rows(connection, app, filter.tag.as_deref(), [place, last, wanted])?;
-        let is_last = i64::try_from(rows.len()).unwrap_or(i64::MAX) < wanted;
+        let wanted = filling.wanted().min(at_once);
+        let Rows { rows, is_cut } =
+            rows(connection, app, filter.tag.as_deref(), [place, last, wanted])?;
+        let is_last = !is_cut && i64::try_from(rows.len()).unwrap_or(i64::MAX) < wanted;
+        let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
+        let mut tags = tags(connection, &keys)?;
         for row in rows {
             place = row.key.0;
-            filling.add(place, view(connection, seen, row)?)?;
+            let tags = tags.remove(&place).unwrap_or_default();
+            filling.add(place, view(seen, row, tags)?)?;
             if filling.wanted() <= 0 {
                 return Ok(filling.page(listing));
             }
@@ -59,7 +72,15 @@ pub(super) fn list(
         if is_last {
             return Ok(filling.page(listing));
         }
+        at_once = if filling.has_room_for_all() { i64::MAX } else { DEVICES_AT_FIRST };
     }
+}
+
+/// Devices as they were read.
+struct Rows {
+    rows: Vec<DeviceRow>,
+    /// Whether there may be more of those asked for, left out by their bytes.
+    is_cut: bool,
 }
 
 /// The devices of a range of keys, the first so many.
@@ -68,17 +89,14 @@ fn rows(
     app: AppNo,
     tag: Option<&str>,
     [after, last, wanted]: [i64; 3],
-) -> Result<Vec<DeviceRow>, StoreError> {
-    let rows = match tag {
+) -> Result<Rows, StoreError> {
+    match tag {
         None => {
             let sql = format!(
                 "select {DEVICE} from {DEVICES}
                  where d.key > ?1 and d.key <= ?2 order by d.key limit ?3"
             );
-            connection
-                .prepare_cached(&sql)?
-                .query_map([after, last, wanted], DeviceRow::read)?
-                .collect::<Result<Vec<_>, _>>()?
+            taken(connection, &sql, [after, last, wanted])
         }
         Some(tag) => {
             let sql = format!(
@@ -87,16 +105,27 @@ fn rows(
                  and dt.device_key > ?1 and dt.device_key <= ?2
                  and d.key = dt.device_key order by dt.device_key limit ?3"
             );
-            connection
-                .prepare_cached(&sql)?
-                .query_map(params![after, last, wanted, app.0, tag], DeviceRow::read)?
-                .collect::<Result<Vec<_>, _>>()?
+            taken(connection, &sql, params![after, last, wanted, app.0, tag])
         }
-    };
-    Ok(rows)
+    }
 }
 
-fn view(connection: &Connection, seen: &Seen, row: DeviceRow) -> Result<Device, StoreError> {
+fn taken(connection: &Connection, sql: &str, params: impl Params) -> Result<Rows, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = statement.query_within(params, READ_BYTES_MAX)?;
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    while bytes < READ_BYTES_MAX
+        && let Some(row) = found.next()?
+    {
+        let row = DeviceRow::read(&row)?;
+        // Never less than the database counted.
+        bytes += row.text_bytes() + ROW_BYTES_MAX;
+        rows.push(row);
+    }
+    Ok(Rows { rows, is_cut: bytes >= READ_BYTES_MAX })
+}
+
+fn view(seen: &Seen, row: DeviceRow, tags: Vec<Tag>) -> Result<Device, StoreError> {
     let platform = row.key.platform();
     let disabled_reason = if row.fields.push_disabled {
         Some(DisabledReason::PushDisabled)
@@ -115,7 +144,7 @@ fn view(connection: &Connection, seen: &Seen, row: DeviceRow) -> Result<Device, 
         subscription: None,
         recipient_id: None,
         details: serde_json::from_str(&row.fields.details)?,
-        tags: tags(connection, row.key)?,
+        tags,
         enabled: disabled_reason.is_none(),
         disabled_reason,
         created_at: row.created_at,
@@ -144,16 +173,21 @@ fn view(connection: &Connection, seen: &Seen, row: DeviceRow) -> Result<Device, 
     Ok(device)
 }
 
-/// The tags of a device, by name.
-fn tags(connection: &Connection, key: DeviceKey) -> Result<Vec<Tag>, StoreError> {
-    let tags = connection
-        .prepare_cached(
-            "select t.name, dt.value from device_tags dt join tags t on t.no = dt.tag_no
-             where dt.device_key = ?1 order by t.name",
-        )?
-        .query_map([key.0], |row| {
-            Ok(Tag { name: row.get(0)?, kind: TagType::Bool, value: row.get(1)? })
-        })?
-        .collect::<Result<Vec<_>, _>>()?;
+/// The tags of devices, by key; of each in the order of their names.
+fn tags(connection: &Connection, keys: &[i64]) -> Result<HashMap<i64, Vec<Tag>>, StoreError> {
+    let mut tags = HashMap::<i64, Vec<Tag>>::new();
+    if keys.is_empty() {
+        return Ok(tags);
+    }
+    let mut statement = connection.prepare_cached(&format!(
+        "select dt.device_key, t.name, dt.value from device_tags dt join tags t on t.no = dt.tag_no
+         where dt.device_key in {NUMBERS} order by dt.device_key, t.name"
+    ))?;
+    for row in statement.query_map([list_of(keys)], |row| {
+        Ok((row.get(0)?, Tag { name: row.get(1)?, kind: TagType::Bool, value: row.get(2)? }))
+    })? {
+        let (key, tag) = row?;
+        tags.entry(key).or_default().push(tag);
+    }
     Ok(tags)
 }

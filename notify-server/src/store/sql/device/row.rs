@@ -1,5 +1,7 @@
 //! A device's row, and what a registration wants it to be.
 
+use std::collections::HashMap;
+
 use aws_lc_rs::digest::{Context, SHA256};
 use notify_core::{
     DeviceDetails, DeviceId, Endpoint, IosEnv, Platform, Registration, Subscription, Timestamp,
@@ -7,7 +9,7 @@ use notify_core::{
 use serde::Serializer;
 
 use super::super::row::{env_of, unknown_value};
-use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
+use crate::store::sql::{self, Connection, OptionalExtension, Row, TEXTS, Type, list_of, params};
 use crate::store::{AppNo, DeviceKey, StoreError, platform_code};
 
 /// What a registration or a subscription asks a device to be.
@@ -56,6 +58,13 @@ impl DeviceRow {
     /// Enabled as B22 says.
     pub(super) fn enabled(&self) -> bool {
         !self.fields.push_disabled && !self.dead
+    }
+
+    /// How long its texts are.
+    pub(super) fn text_bytes(&self) -> usize {
+        let Fields { address, details, p256dh, auth, .. } = &self.fields;
+        let optional = [address, p256dh, auth].map(|text| text.as_ref().map_or(0, String::len));
+        self.device_id.len() + details.len() + optional.iter().sum::<usize>()
     }
 
     pub(super) fn read(row: &Row<'_>) -> sql::Result<Self> {
@@ -121,6 +130,24 @@ pub(crate) fn key_by_id(
         .query_row(params![app.0, id], |row| row.get(0).map(DeviceKey))
         .optional()?;
     Ok(key)
+}
+
+/// The keys of devices, by id; those that name none are left out.
+pub(crate) fn keys_by_ids(
+    connection: &Connection,
+    app: AppNo,
+    ids: &[&str],
+) -> Result<HashMap<String, DeviceKey>, StoreError> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let keys = connection
+        .prepare_cached(&format!(
+            "select device_id, key from devices where app_no = ?2 and device_id in {TEXTS}"
+        ))?
+        .query_map(params![list_of(ids), app.0], |row| Ok((row.get(0)?, DeviceKey(row.get(1)?))))?
+        .collect::<sql::Result<_>>()?;
+    Ok(keys)
 }
 
 /// The key of the device that has an address on one platform.

@@ -2,7 +2,7 @@
 //! retries in rows, and what waits in an open page is what is left of its devices; a request looks
 //! at so many pages and no more, whatever the audience.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use notify_core::{Delivery, DeliveryOutcome, DeviceId, NotificationId, Timestamp};
 
@@ -11,7 +11,7 @@ use super::super::delivery::{Draw, range, read_dispatch, settled_of};
 use super::super::error::broken;
 use super::super::row::{live_app, unknown_value};
 use super::accept::number_of;
-use crate::store::sql::{Connection, OptionalExtension, Type, params};
+use crate::store::sql::{self, Connection, NUMBERS, Type, list_of};
 use crate::store::{
     AppNo, COUNT_BITS, COUNT_MAX, DeviceKey, DispatchNo, NotificationNo, Page, PageNo, PageRequest,
     Settled, StoreError,
@@ -52,10 +52,7 @@ pub(super) fn list(
     } else {
         (!is_over).then_some(walk.place)
     };
-    let rows = found
-        .into_iter()
-        .map(|(_, key, row)| named(connection, key, row))
-        .collect::<Result<_, _>>()?;
+    let rows = named(connection, found)?;
     Ok(Page { rows, next: next.map(|place| listing.at_number(place.number())) })
 }
 
@@ -273,12 +270,22 @@ fn word_of(settled: Settled) -> DeliveryOutcome {
     }
 }
 
-/// With the id of its device, if that is still there.
-fn named(connection: &Connection, key: DeviceKey, row: Delivery) -> Result<Delivery, StoreError> {
-    let id = connection
-        .prepare_cached("select device_id from devices where key = ?1")?
-        .query_row(params![key.0], |row| row.get::<String>(0))
-        .optional()?;
-    let device_id = id.map(DeviceId::new).transpose().map_err(broken)?;
-    Ok(Delivery { device_id, ..row })
+/// With the ids of their devices, where those are still there.
+fn named(
+    connection: &Connection,
+    found: Vec<(Place, DeviceKey, Delivery)>,
+) -> Result<Vec<Delivery>, StoreError> {
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys: Vec<i64> = found.iter().map(|(_, key, _)| key.0).collect();
+    let ids = connection
+        .prepare_cached(&format!("select key, device_id from devices where key in {NUMBERS}"))?
+        .query_map([list_of(&keys)], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<sql::Result<HashMap<i64, String>>>()?;
+    let named = found.into_iter().map(|(_, key, row)| {
+        let device_id = ids.get(&key.0).cloned().map(DeviceId::new).transpose().map_err(broken)?;
+        Ok(Delivery { device_id, ..row })
+    });
+    named.collect()
 }

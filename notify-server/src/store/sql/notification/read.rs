@@ -12,9 +12,7 @@ use super::super::cursor::{Listing, rows_wanted};
 use super::super::error::broken;
 use super::super::row::{count_at, live_app, platforms_of, unknown_value};
 use super::sums::{Sums, sums};
-use crate::store::sql::{
-    self, AT_ONCE, Connection, OptionalExtension, PLACES, Row, Type, at_once, params,
-};
+use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
 use crate::store::{AppNo, Page, PageRequest, StoreError};
 
 /// From so many bytes of requests on a page is full: a thousand of the largest would be a gigabyte.
@@ -66,19 +64,17 @@ pub(super) fn list(
     let before = listing.number(page)?.unwrap_or(i64::MAX);
     let (numbers, limit) = numbers_of(connection, app, (before, page))?;
     let mut sums = sums(connection, &numbers)?;
+    let mut found = connection
+        .prepare_cached(&format!(
+            "select {NOTIFICATION} from notifications n where n.no in {NUMBERS}"
+        ))?
+        .query_map([list_of(&numbers)], read_row)?
+        .collect::<sql::Result<Vec<_>>>()?;
+    found.sort_unstable_by_key(|found| Reverse(found.no));
     let mut rows = Vec::with_capacity(numbers.len());
-    for some in numbers.chunks(AT_ONCE) {
-        let mut found = connection
-            .prepare_cached(&format!(
-                "select {NOTIFICATION} from notifications n where n.no in ({PLACES})"
-            ))?
-            .query_map(at_once(some), read_row)?
-            .collect::<sql::Result<Vec<_>>>()?;
-        found.sort_unstable_by_key(|found| Reverse(found.no));
-        for found in found {
-            let its = sums.remove(&found.no).unwrap_or_default();
-            rows.push((found.no, record(found, its)?));
-        }
+    for found in found {
+        let its = sums.remove(&found.no).unwrap_or_default();
+        rows.push((found.no, record(found, its)?));
     }
     Ok(listing.page(rows, &PageRequest { limit, cursor: None }))
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use notify_core::{Counts, Engagement, FailureCount, Platform};
 
 use super::super::row::count_at;
-use crate::store::sql::{self, AT_ONCE, Connection, PLACES, Row, at_once};
+use crate::store::sql::{self, Connection, NUMBERS, Row, list_of};
 use crate::store::{StoreError, platform_of};
 
 /// Most kinds of failure that are listed of one notification.
@@ -28,17 +28,19 @@ pub(super) fn sums(
     notifications: &[i64],
 ) -> Result<HashMap<i64, Sums>, StoreError> {
     let mut sums = HashMap::with_capacity(notifications.len());
-    for some in notifications.chunks(AT_ONCE) {
-        dispatches(connection, some, &mut sums)?;
-        failures(connection, some, &mut sums)?;
-        engagement(connection, some, &mut sums)?;
+    if notifications.is_empty() {
+        return Ok(sums);
     }
+    let notifications = list_of(notifications);
+    dispatches(connection, &notifications, &mut sums)?;
+    failures(connection, &notifications, &mut sums)?;
+    engagement(connection, &notifications, &mut sums)?;
     Ok(sums)
 }
 
 fn dispatches(
     connection: &Connection,
-    notifications: &[i64],
+    notifications: &str,
     sums: &mut HashMap<i64, Sums>,
 ) -> Result<(), StoreError> {
     struct Dispatch {
@@ -52,9 +54,9 @@ fn dispatches(
         .prepare_cached(&format!(
             "select targeted, sent, failed, unregistered, expired, canceled, excluded, unknown,
              notification_no, platform, no, completed_at is not null from dispatches
-             where notification_no in ({PLACES}) order by notification_no, platform, no"
+             where notification_no in {NUMBERS} order by notification_no, platform, no"
         ))?
-        .query_map(at_once(notifications), |row| {
+        .query_map([notifications], |row| {
             let (no, done): (i64, bool) = (row.get(10)?, row.get(11)?);
             Ok(Dispatch {
                 notification: row.get(8)?,
@@ -81,18 +83,17 @@ fn dispatches(
 
 /// What the pages of dispatches say.
 fn pages(connection: &Connection, dispatches: &[i64]) -> Result<HashMap<i64, Counts>, StoreError> {
-    let mut counts = HashMap::with_capacity(dispatches.len());
-    for some in dispatches.chunks(AT_ONCE) {
-        let mut statement = connection.prepare_cached(&format!(
+    if dispatches.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let counts = connection
+        .prepare_cached(&format!(
             "select sum(targeted), sum(sent), sum(failed), sum(unregistered), sum(expired),
              sum(canceled), sum(excluded), dispatch_no from pages
-             where dispatch_no in ({PLACES}) group by dispatch_no"
-        ))?;
-        for row in statement.query_map(at_once(some), |row| Ok((row.get(7)?, counts_of(row)?)))? {
-            let (dispatch, of_pages) = row?;
-            counts.insert(dispatch, of_pages);
-        }
-    }
+             where dispatch_no in {NUMBERS} group by dispatch_no"
+        ))?
+        .query_map([list_of(dispatches)], |row| Ok((row.get(7)?, counts_of(row)?)))?
+        .collect::<sql::Result<_>>()?;
     Ok(counts)
 }
 
@@ -116,7 +117,7 @@ fn counts_of(row: &Row<'_>) -> sql::Result<Counts> {
 
 fn failures(
     connection: &Connection,
-    notifications: &[i64],
+    notifications: &str,
     sums: &mut HashMap<i64, Sums>,
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached(&format!(
@@ -125,11 +126,11 @@ fn failures(
              row_number() over (partition by d.notification_no
                order by sum(f.count) desc, d.platform, f.reason) as place
            from dispatches d join failures f on f.dispatch_no = d.no
-           where d.notification_no in ({PLACES})
+           where d.notification_no in {NUMBERS}
            group by d.notification_no, d.platform, f.reason) ranked
          where place <= {FAILURES_LISTED_MAX} order by notification_no, place"
     ))?;
-    for row in statement.query_map(at_once(notifications), |row| {
+    for row in statement.query_map([notifications], |row| {
         let failure = FailureCount {
             platform: platform_of(row.get(0)?),
             reason: row.get(1)?,
@@ -145,14 +146,14 @@ fn failures(
 
 fn engagement(
     connection: &Connection,
-    notifications: &[i64],
+    notifications: &str,
     sums: &mut HashMap<i64, Sums>,
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached(&format!(
         "select received, opened, clicked, dismissed, notification_no from engagement_counts
-         where notification_no in ({PLACES})"
+         where notification_no in {NUMBERS}"
     ))?;
-    for row in statement.query_map(at_once(notifications), |row| {
+    for row in statement.query_map([notifications], |row| {
         let engagement = Engagement {
             received: count_at(row, 0)?,
             opened: count_at(row, 1)?,
