@@ -66,6 +66,12 @@ async fn sending() {
             })),
         ),
         (
+            "send --text Hi --device chat-77 --device phone",
+            created(),
+            "POST /v1/notifications".to_owned(),
+            Some(json!({ "text": "Hi", "device_ids": ["chat-77", "phone"] })),
+        ),
+        (
             "report --id mine --text Hi --platform web",
             created(),
             "POST /v1/notifications/notify".to_owned(),

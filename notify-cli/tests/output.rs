@@ -361,7 +361,7 @@ async fn wrong_usage_names_its_cure() {
     bench.file("google.json", r#"{"project_info": {}, "client": []}"#);
     bench.file("other.json", r#"{"private_key": "secret"}"#);
     let target = "error: who gets it? --platform PLATFORM (android, ios, web, fb-messenger, \
-        chatapp), --android-device ID or --ios-device ID\n";
+        chatapp), --device ID, --android-device ID or --ios-device ID\n";
     for (line, cure) in [
         ("send --text Hi --tag vip", target),
         ("send --text Hi", target),

@@ -21,6 +21,8 @@ pub(crate) const INTERNAL_ERROR: &str = "internal_error";
 pub(crate) const MOVED: &str = "moved";
 /// The device has no address that this provider takes.
 pub(crate) const NO_ADDRESS: &str = "no_address";
+/// Every id that the notification names is unknown (B64); of its event, never of a delivery.
+pub(crate) const NO_SUCH_DEVICE: &str = "no_such_device";
 /// A newer notification of the same collapse key is shown in its place.
 pub(crate) const OVERTAKEN: &str = "overtaken";
 /// The chat was written to so lately that the platform would refuse another message.

@@ -6,7 +6,12 @@ use clap::Args;
 use notify_client::notify_core::{CreateNotification, Platform, Timestamp};
 
 use super::content::ContentArgs;
-use crate::{failure::Failure, input, output::view, session::Session};
+use crate::{
+    failure::Failure,
+    input,
+    output::{self, view},
+    session::Session,
+};
 
 /// Arguments of `notify send`.
 #[derive(Debug, Args)]
@@ -46,6 +51,9 @@ struct TargetArgs {
     /// devices are named.
     #[arg(long = "platform", value_name = "PLATFORM", value_parser = input::platform())]
     platforms: Vec<Platform>,
+    /// A device of any platform, such as a browser or a chat; may be repeated.
+    #[arg(long = "device", value_name = "DEVICE_ID")]
+    devices: Vec<String>,
     /// An Android device; may be repeated.
     #[arg(long = "android-device", value_name = "DEVICE_ID")]
     android_devices: Vec<String>,
@@ -56,7 +64,8 @@ struct TargetArgs {
 
 impl TargetArgs {
     fn is_empty(&self) -> bool {
-        self.platforms.is_empty() && self.android_devices.is_empty() && self.ios_devices.is_empty()
+        [&self.devices, &self.android_devices, &self.ios_devices].iter().all(|ids| ids.is_empty())
+            && self.platforms.is_empty()
     }
 }
 
@@ -86,7 +95,7 @@ struct TimingArgs {
 
 /// What a command without a target is told. Its tags narrow a target and are none.
 const NO_TARGET: &str = "who gets it? --platform PLATFORM (android, ios, web, fb-messenger, \
-    chatapp), --android-device ID or --ios-device ID";
+    chatapp), --device ID, --android-device ID or --ios-device ID";
 
 /// Sends.
 pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
@@ -106,7 +115,11 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
         notifications = notifications.idempotency_key(key);
     }
     let created = notifications.create(&notification).await?;
-    session.out.show(&created, &view::CREATED)
+    session.out.show(&created, &view::CREATED)?;
+    if let Some(ids) = created.unknown {
+        output::talk(&format!("warning: nobody gets it: {ids} named, no such device"));
+    }
+    Ok(())
 }
 
 fn notification(args: Send) -> CreateNotification {
@@ -117,6 +130,7 @@ fn notification(args: Send) -> CreateNotification {
         platforms: named(words),
         android_device_ids: named(args.target.android_devices),
         ios_device_ids: named(args.target.ios_devices),
+        device_ids: named(args.target.devices),
         content,
         send_at: args.timing.send_at.map(Timestamp::as_ms),
         send_at_local: args.timing.send_at_local,

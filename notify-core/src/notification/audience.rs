@@ -1,4 +1,4 @@
-//! Who gets a notification: ids or platforms, and a tag (B12, B13).
+//! Who gets a notification: ids or platforms, and a tag (B12, B13, B64).
 
 use std::collections::HashSet;
 
@@ -11,18 +11,27 @@ use crate::{
 
 const ANDROID_IDS: &str = "android_device_ids";
 const IOS_IDS: &str = "ios_device_ids";
+const ANY_IDS: &str = "device_ids";
 
-pub(super) fn check_target(
-    platforms: Option<&[String]>,
-    android: Option<&[String]>,
-    ios: Option<&[String]>,
-    findings: &mut Findings,
-) -> Option<Target> {
-    let lists = [(ANDROID_IDS, android), (IOS_IDS, ios)];
+/// What a request says of its target.
+pub(super) struct Asked<'r> {
+    pub(super) platforms: Option<&'r [String]>,
+    pub(super) android: Option<&'r [String]>,
+    pub(super) ios: Option<&'r [String]>,
+    pub(super) any: Option<&'r [String]>,
+}
+
+pub(super) fn check_target(asked: &Asked<'_>, findings: &mut Findings) -> Option<Target> {
+    let platforms = asked.platforms;
+    let lists = [(ANDROID_IDS, asked.android), (IOS_IDS, asked.ios), (ANY_IDS, asked.any)];
     if lists.iter().any(|(_, ids)| ids.is_some_and(|ids| !ids.is_empty())) {
-        let android = check_ids(&path(ANDROID_IDS), android.unwrap_or_default(), findings);
-        let ios = check_ids(&path(IOS_IDS), ios.unwrap_or_default(), findings);
-        return Some(Target::Devices { android, ios });
+        let [mut android, mut ios, any] =
+            lists.map(|(name, ids)| check_ids(&path(name), ids.unwrap_or_default(), findings));
+        // An id that stands in `device_ids` too counts there, whatever its platform (B64).
+        let counted: HashSet<&DeviceId> = any.iter().collect();
+        android.retain(|id| !counted.contains(id));
+        ios.retain(|id| !counted.contains(id));
+        return Some(Target::Devices { android, ios, any });
     }
     let empty = lists.iter().filter(|(_, ids)| ids.is_some());
     let mut is_meant_for_devices = false;

@@ -63,6 +63,33 @@ impl CreateNotification {
         Ok(Self { text, android_device_ids, ios_device_ids, ..Self::default() })
     }
 
+    /// A message to these devices, whatever their platforms: browsers, Messenger and chat recipients
+    /// among them.
+    ///
+    /// # Errors
+    /// When the list is empty.
+    ///
+    /// ```
+    /// use notify_core::{CreateNotification, NoDeviceIds};
+    ///
+    /// let shipped = CreateNotification::to_any_devices(["chat-77", "phone-1"], "Your order is on its way")?;
+    /// assert_eq!(shipped.device_ids.unwrap().len(), 2);
+    ///
+    /// let nobody: Vec<String> = Vec::new();
+    /// assert_eq!(CreateNotification::to_any_devices(nobody, "Hello"), Err(NoDeviceIds));
+    /// # Ok::<(), NoDeviceIds>(())
+    /// ```
+    pub fn to_any_devices<I: Into<String>>(
+        ids: impl IntoIterator<Item = I>,
+        text: impl Into<String>,
+    ) -> Result<Self, NoDeviceIds> {
+        let ids: Vec<String> = ids.into_iter().map(Into::into).collect();
+        if ids.is_empty() {
+            return Err(NoDeviceIds);
+        }
+        Ok(Self { text: Some(text.into()), device_ids: Some(ids), ..Self::default() })
+    }
+
     /// A poll to every device of these platforms.
     ///
     /// ```

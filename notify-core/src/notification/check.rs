@@ -33,9 +33,12 @@ fn create(
     findings: &mut Findings,
 ) -> Option<Notification> {
     let target = audience::check_target(
-        request.platforms.as_deref(),
-        request.android_device_ids.as_deref(),
-        request.ios_device_ids.as_deref(),
+        &audience::Asked {
+            platforms: request.platforms.as_deref(),
+            android: request.android_device_ids.as_deref(),
+            ios: request.ios_device_ids.as_deref(),
+            any: request.device_ids.as_deref(),
+        },
         findings,
     );
     let tag = audience::check_tags(request.content.tags.as_deref(), findings);

@@ -16,6 +16,7 @@ pub(super) fn create(object: &mut Object<'_, '_>) -> CreateNotification {
         platforms: object.strings("platforms", PLATFORMS_KEPT_MAX),
         android_device_ids: object.strings("android_device_ids", DEVICE_IDS_MAX),
         ios_device_ids: object.strings("ios_device_ids", DEVICE_IDS_MAX),
+        device_ids: object.strings("device_ids", DEVICE_IDS_MAX),
         content: content(object),
         send_at: object.instant("send_at"),
         send_at_local: object.string("send_at_local"),

@@ -10,6 +10,9 @@ use crate::{Engagement, NotificationId, Platform, Timestamp, json::JsonObject};
 pub struct NotificationCreated {
     /// Its id.
     pub id: NotificationId,
+    /// How many ids it names, where none of them names a device: it reaches nobody (B64).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<u64>,
 }
 
 /// Where a notification stands (B20).
@@ -111,7 +114,8 @@ pub struct Counts {
     pub canceled: u64,
     /// Still to come.
     pub pending: u64,
-    /// Named ids that name no device of that platform.
+    /// Named ids that name no device of that platform; over all platforms also those of `device_ids`
+    /// that name no device at all (B64).
     pub unknown: u64,
     /// Named devices that are disabled, without an address, or without the tag.
     pub excluded: u64,

@@ -52,18 +52,21 @@ pub enum Target {
         android: Vec<DeviceId>,
         /// iOS devices.
         ios: Vec<DeviceId>,
+        /// Devices of any platform, in neither of the other lists (B64).
+        any: Vec<DeviceId>,
     },
     /// Every device of these platforms; at least one, without duplicates.
     Platforms(Vec<Platform>),
 }
 
 impl Target {
-    /// The platforms that this target reaches.
+    /// The platforms that this target names. Those of devices of any platform are not among them: they
+    /// are known by looking the ids up.
     #[must_use]
     pub fn platforms(&self) -> Vec<Platform> {
         match self {
             Self::Platforms(platforms) => platforms.clone(),
-            Self::Devices { android, ios } => {
+            Self::Devices { android, ios, any: _ } => {
                 let mut platforms = Vec::new();
                 if !android.is_empty() {
                     platforms.push(Platform::Android);

@@ -61,6 +61,7 @@ fn create() -> ModelRules {
         ("platforms", json!({ "items": { "type": "string" } })),
         ("android_device_ids", device_ids()),
         ("ios_device_ids", device_ids()),
+        ("device_ids", device_ids()),
         ("send_at", json!({ "minimum": 0, "maximum": TIMESTAMP_MS_MAX })),
         ("send_at_local", json!({ "pattern": LOCAL_TIME })),
         ("ttl_seconds", json!({ "minimum": 0, "maximum": TTL_SECONDS_MAX })),
@@ -75,10 +76,12 @@ fn create() -> ModelRules {
     let mut platforms = to_platforms();
     platforms["properties"]["android_device_ids"] = json!({ "type": "null" });
     platforms["properties"]["ios_device_ids"] = json!({ "type": "null" });
+    platforms["properties"]["device_ids"] = json!({ "type": "null" });
     let target = json!({ "anyOf": [
         platforms,
         ids("android_device_ids"),
         ids("ios_device_ids"),
+        ids("device_ids"),
     ] });
     let schedule = json!({ "anyOf": [
         { "properties": { "send_at": { "type": "null" } } },

@@ -17,7 +17,7 @@ pub enum WebhookEventType {
     #[serde(rename = "notification.completed")]
     NotificationCompleted,
     /// A notification ended that was for somebody, was not canceled, and that no provider took for
-    /// anybody.
+    /// anybody; or one that named devices, none of which there is (B64).
     #[serde(rename = "notification.failed")]
     NotificationFailed,
     /// A device was disabled because its address is dead (B22), or its person locked us out (B40).
@@ -115,6 +115,10 @@ pub struct NotificationEnded {
     pub status: NotificationStatus,
     /// What its deliveries came to.
     pub counts: Counts,
+    /// Why it failed, where that says more than its counts: `no_such_device`, when every id that it
+    /// names is unknown (B64).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Data of an event about a device that was disabled.
@@ -247,6 +251,12 @@ mod tests {
             notification_id: id.clone(),
             status: NotificationStatus::Completed,
             counts: Counts { targeted: 2, sent: 2, ..Counts::default() },
+            reason: None,
+        };
+        let nobody = NotificationEnded {
+            counts: Counts { unknown: 1, ..Counts::default() },
+            reason: Some("no_such_device".into()),
+            ..ended.clone()
         };
         let device = DeviceId::new("phone").unwrap();
         let engaged =
@@ -254,6 +264,7 @@ mod tests {
         let rows = [
             WebhookData::NotificationCompleted(ended.clone()),
             WebhookData::NotificationFailed(ended),
+            WebhookData::NotificationFailed(nobody),
             WebhookData::DeviceUnregistered(DeviceUnregistered {
                 device_id: device,
                 platform: Platform::Ios,

@@ -118,6 +118,7 @@ fn every_field_has_one_type_a_path_and_no_unknown_neighbour() {
     let mut to_devices = notifications::full();
     to_devices["android_device_ids"] = json!(["a", "b"]);
     to_devices["ios_device_ids"] = json!(["c"]);
+    to_devices["device_ids"] = json!(["d", "e"]);
     check_everywhere::<CreateNotification>(&to_devices);
     let mut report = notifications::full();
     for field in ["ttl_seconds", "priority", "collapse_key", "send_at"] {

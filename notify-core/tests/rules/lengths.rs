@@ -88,8 +88,9 @@ fn template(features: &[Value]) -> Value {
 #[test]
 fn every_text_of_a_notification_has_a_bound() {
     assert_eq!(bounded::<CreateNotification>(&message()), 18);
-    let devices = json!({"text": "t", "android_device_ids": ["a"], "ios_device_ids": ["b"]});
-    assert_eq!(bounded::<CreateNotification>(&devices), 3);
+    let devices = json!({"text": "t", "android_device_ids": ["a"], "ios_device_ids": ["b"],
+        "device_ids": ["c"]});
+    assert_eq!(bounded::<CreateNotification>(&devices), 4);
     let report = json!({"id": "own", "platforms": ["ios"], "poll": poll()});
     assert_eq!(bounded::<ReportNotification>(&report), 9);
 }

@@ -46,6 +46,7 @@ fn models_read_back_what_they_write() {
     );
     round_trip(ReportNotification::new("own", [Platform::ChatApp], "hi"));
     round_trip(CreateNotification::to_devices(["a"], ["b"], "hi").unwrap());
+    round_trip(CreateNotification::to_any_devices(["a", "b"], "hi").unwrap());
     round_trip(CreateNotification::poll([Platform::Ios], CreatePoll::text("?", ["a", "b"])));
     let images = ["https://x.example/1", "https://x.example/2"];
     round_trip(CreateNotification::poll([Platform::Ios], CreatePoll::images("?", images)));

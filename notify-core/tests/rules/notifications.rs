@@ -56,7 +56,8 @@ fn every_field_has_its_type() {
         check_types::<CreateNotification>(&full(), &[(pointer, "a string")]);
     }
     check_types::<CreateNotification>(&minimal(), &[("/send_at_local", "a string")]);
-    for pointer in ["/platforms", "/android_device_ids", "/ios_device_ids", "/tags"] {
+    for pointer in ["/platforms", "/android_device_ids", "/ios_device_ids", "/device_ids", "/tags"]
+    {
         check_types::<CreateNotification>(&full(), &[(pointer, "a list")]);
     }
     for pointer in [
@@ -146,6 +147,11 @@ fn the_target_is_ids_or_platforms() {
             ),
             ("/ios_device_ids", &ids(1_000), &[]),
             ("/ios_device_ids", &ids(1_001), &["ios_device_ids: must hold at most 1000 ids"]),
+            ("/device_ids", "[]", &["device_ids: must hold at least 1 id when it is given"]),
+            ("/device_ids", "null", &[]),
+            ("/device_ids", "[\"a\",\"\"]", &["device_ids[1]: must not be empty"]),
+            ("/device_ids", &ids(1_000), &[]),
+            ("/device_ids", &ids(1_001), &["device_ids: must hold at most 1000 ids"]),
             ("/tag", "[\"vip\"]", &["tag: unknown field, did you mean `tags`?"]),
             ("/tags", "[]", &[]),
             ("/tags", "[\"a\",\"b\"]", &["tags: must hold at most 1 tag"]),
@@ -158,8 +164,23 @@ fn the_target_is_ids_or_platforms() {
         "text": "t", "platforms": ["tv"], "android_device_ids": ["a", "b", "a"],
         "ios_device_ids": [],
     });
-    let android = vec![DeviceId::new("a").unwrap(), DeviceId::new("b").unwrap()];
-    assert_eq!(parse(&ignored).audience.target, Target::Devices { android, ios: vec![] });
+    let ids = |ids: &[&str]| ids.iter().map(|id| DeviceId::new(*id).unwrap()).collect::<Vec<_>>();
+    let target = Target::Devices { android: ids(&["a", "b"]), ios: vec![], any: vec![] };
+    assert_eq!(parse(&ignored).audience.target, target);
+    // An id counts once in whichever lists it stands (B64).
+    let mixed = json!({
+        "text": "t", "platforms": ["tv"], "android_device_ids": ["a", "b"],
+        "ios_device_ids": ["c", "b"], "device_ids": ["b", "d", "b"],
+    });
+    let target = Target::Devices { android: ids(&["a"]), ios: ids(&["c"]), any: ids(&["b", "d"]) };
+    assert_eq!(parse(&mixed).audience.target, target);
+    let all_empty = json!({
+        "text": "t", "platforms": ["ios"], "android_device_ids": [], "device_ids": [],
+    });
+    assert_eq!(errors_of::<CreateNotification>(&all_empty.to_string()).len(), 2);
+    let beside = json!({"text": "t", "android_device_ids": [], "device_ids": ["a"]});
+    let target = Target::Devices { android: vec![], ios: vec![], any: ids(&["a"]) };
+    assert_eq!(parse(&beside).audience.target, target);
     let target = Target::Platforms(Platform::ALL.to_vec());
     assert_eq!(parse(&full()).audience.target, target);
 }
@@ -302,6 +323,7 @@ fn a_report_has_an_id_and_no_ids_or_schedule() {
     for field in [
         "android_device_ids",
         "ios_device_ids",
+        "device_ids",
         "send_at",
         "send_at_local",
         "ttl_seconds",

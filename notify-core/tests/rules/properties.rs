@@ -36,11 +36,12 @@ fn read_as_everything(body: &[u8]) {
     read::<CreateKey>(body);
 }
 
-const NAMES: [&str; 40] = [
+const NAMES: [&str; 41] = [
     "text",
     "platforms",
     "android_device_ids",
     "ios_device_ids",
+    "device_ids",
     "tags",
     "url",
     "image_url",

@@ -118,12 +118,14 @@ fn notifications_hold_the_bounds_of_their_schemas() {
             field("/web_push_settings/actions/0/url", "WebPushAction", "url"),
         ],
     );
-    let to_devices = json!({"text": "a", "android_device_ids": ["d"], "ios_device_ids": ["d"]});
+    let to_devices = json!({"text": "a", "android_device_ids": ["d"], "ios_device_ids": ["d"],
+        "device_ids": ["d"]});
     check::<CreateNotification>(
         &to_devices,
         &[
             field("/android_device_ids", "CreateNotification", "android_device_ids"),
             field("/ios_device_ids", "CreateNotification", "ios_device_ids"),
+            field("/device_ids", "CreateNotification", "device_ids"),
         ],
     );
     let poll = json!({"id": "n", "platforms": ["ios"], "poll": {"text": "q",

@@ -1,9 +1,9 @@
 //! Notifications: create (spec 4.1), report (spec 4.2), read back and cancel (B20).
 
 use notify_core::{
-    CampaignRef, Content, NewPoll, NoQuery, Notification, NotificationCreated, NotificationId,
-    NotificationList, NotificationRecord, PageQuery, Platform, ProviderKind, Report, Schedule,
-    Success, Timestamp,
+    Audience, CampaignRef, Content, DEVICE_IDS_MAX, NewPoll, NoQuery, Notification,
+    NotificationCreated, NotificationId, NotificationList, NotificationRecord, PageQuery, Platform,
+    ProviderKind, Report, Schedule, Success, Target, Timestamp,
 };
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use super::error::ApiError;
 use super::reply::Reply;
 use crate::payload::{self, Outgoing};
 use crate::provider_config::ProviderConfig;
-use crate::store::{Done, NewNotification, NewReport, PollDraft, StoreError};
+use crate::store::{Done, NewNotification, NewReport, PollDraft, Reach, Reached, StoreError};
 
 /// `POST /v1/notifications`.
 pub(crate) async fn create(
@@ -113,7 +113,7 @@ async fn check_size(
     notification: &Notification,
     draft: &Draft<'_>,
 ) -> Result<(), ApiError> {
-    let targeted = notification.audience.target.platforms();
+    let targeted = targeted(ctx, &notification.audience.target).await?;
     let enriched = notification.content.campaign().is_some() || draft.poll.is_some();
     let as_data =
         enriched && targeted.contains(&Platform::Android) && fcm_enriched_as_data(ctx).await?;
@@ -128,6 +128,37 @@ async fn check_size(
         Err(error) => return Err(error),
     }
     Err(ApiError::Invalid(broken))
+}
+
+/// The platforms that a target reaches. Those of devices of any platform are looked up: their messages
+/// have the limits of these platforms alone, and they count as if the platform's own list named them
+/// (B64).
+async fn targeted(ctx: &Ctx, target: &Target) -> Result<Vec<Platform>, ApiError> {
+    if !matches!(target, Target::Devices { any, .. } if !any.is_empty()) {
+        return Ok(target.platforms());
+    }
+    let audience = Audience { target: target.clone(), tag: None };
+    let reached = ctx.api().store.reach(ctx.app_no(), audience).await?;
+    check_named(&reached)?;
+    Ok(reached.platforms.iter().map(|reach| reach.platform).collect())
+}
+
+/// Refuses more devices of a platform than one list may name (spec 8, B64).
+pub(super) fn check_named(reached: &Reached) -> Result<(), ApiError> {
+    let named = |reach: &Reach| reach.devices + reach.unknown + reach.excluded;
+    let broken: Vec<String> = reached
+        .platforms
+        .iter()
+        .filter(|reach| named(reach) > DEVICE_IDS_MAX as u64)
+        .map(|reach| {
+            format!(
+                "device_ids: names, with the other lists, {} devices on {}: at most {DEVICE_IDS_MAX}",
+                named(reach),
+                reach.platform
+            )
+        })
+        .collect();
+    if broken.is_empty() { Ok(()) } else { Err(ApiError::Invalid(broken)) }
 }
 
 /// Refuses a campaign that is not active (B17).

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use notify_core::json::JsonObject;
 use notify_core::{
     Notification, NotificationId, NotificationPreview, Platform, PlatformPreview, ProviderKind,
+    Target,
 };
 use uuid::Uuid;
 
 use super::ctx::Ctx;
 use super::error::ApiError;
-use super::notifications::{Draft, check_campaign};
+use super::notifications::{Draft, check_campaign, check_named};
 use super::reply::Reply;
 use crate::channel::ChannelState;
 use crate::payload::{self, Preview, PreviewSettings};
@@ -35,8 +36,11 @@ pub(crate) async fn preview(
     let draft = Draft::new(&ctx, &id, &notification);
     let tag = notification.audience.tag.clone();
     let reached = ctx.api().store.reach(ctx.app_no(), notification.audience.clone()).await?;
-    let mut platforms = Vec::with_capacity(reached.len());
-    for reach in reached {
+    if matches!(&notification.audience.target, Target::Devices { any, .. } if !any.is_empty()) {
+        check_named(&reached)?;
+    }
+    let mut platforms = Vec::with_capacity(reached.platforms.len());
+    for reach in reached.platforms {
         let provider = provider(&ctx, reach.platform.provider()).await?;
         let preview = payload::preview(reach.platform, &draft.outgoing(), &settings(&provider));
         let state = ctx.api().channels.state(ctx.app_no(), reach.platform);
@@ -44,7 +48,10 @@ pub(crate) async fn preview(
         problems.extend(audience_problems(&reach, tag.as_deref()));
         platforms.push(shown(reach, preview, problems));
     }
-    let answer = NotificationPreview { platforms };
+    let answer = NotificationPreview {
+        platforms,
+        unknown: (reached.unknown > 0).then_some(reached.unknown),
+    };
     let once = ctx.once()?;
     Ok(ctx.api().store.keep_preview(ctx.app_no(), answer, once).await?.into())
 }

@@ -98,6 +98,15 @@ pub struct Reach {
     pub excluded: u64,
 }
 
+/// How many devices an audience would reach now (B37).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reached {
+    /// Platform by platform.
+    pub platforms: Vec<Reach>,
+    /// Ids of devices of any platform that name no device (B64).
+    pub unknown: u64,
+}
+
 /// Notifications.
 #[async_trait]
 pub trait NotificationStore {
@@ -108,7 +117,7 @@ pub trait NotificationStore {
     /// Accepts a notification: one row and its idempotency record in one transaction, which
     /// also refuses a campaign that is not active and an id in use: looked at before, they could
     /// change meanwhile. One that is due now gets the application's highest device sequence as its
-    /// audience, which no clock can shift.
+    /// audience, which no clock can shift; the answer tells when it names devices and none is there.
     async fn accept_notification(
         &self,
         app: AppNo,
@@ -161,7 +170,7 @@ pub trait NotificationStore {
 
     /// How many devices an audience would reach now, platform by platform (B37): from counters
     /// where there is one, else by a bounded scan.
-    async fn reach(&self, app: AppNo, audience: Audience) -> Result<Vec<Reach>, StoreError>;
+    async fn reach(&self, app: AppNo, audience: Audience) -> Result<Reached, StoreError>;
 
     /// Answers a preview, which changes nothing but for its idempotency record (B8).
     async fn keep_preview(

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::kit::{NOW, TestServer, template, to_android};
+use crate::kit::{NOW, TestServer, android, template, to_android};
 
 const HOUR_MS: i64 = 3_600_000;
 /// An id that names nothing.
@@ -46,6 +46,76 @@ async fn a_report_keeps_the_callers_id_and_takes_it_once() {
     caller.post("/v1/notifications/notify", &targeted).await.is(400);
     let reserved = json!({"id": "preview", "text": "a", "platforms": ["ios"]});
     caller.post("/v1/notifications/notify", &reserved).await.is(400);
+}
+
+/// B64: sizes are those of the platforms that the ids are of, as is what one request may name.
+#[tokio::test]
+async fn ids_of_any_platform_count_for_the_platforms_of_their_devices() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    for number in 0..601 {
+        caller.post("/v1/devices", &android(&format!("d{number}"))).await.ok();
+    }
+    let chat = json!({"platform": "fb-messenger", "recipient_id": "7", "device_id": "m"});
+    caller.post("/v1/subscriptions", &chat).await.ok();
+    let long = "x".repeat(2_001);
+    let to = |ids: &[&str]| json!({"text": long, "device_ids": ids});
+    caller.post("/v1/notifications", &to(&["d0", "ghost"])).await.ok();
+    let answer = caller.post("/v1/notifications", &to(&["d0", "m"])).await;
+    answer.is(400);
+    let error = answer.json()["errors"][0].as_str().unwrap().to_owned();
+    assert!(error.starts_with("fb-messenger: "), "{error}");
+
+    let both = |any: std::ops::Range<u32>, android: std::ops::Range<u32>| {
+        let ids = |range: std::ops::Range<u32>| range.map(|n| format!("d{n}")).collect::<Vec<_>>();
+        json!({"text": "t", "device_ids": ids(any), "android_device_ids": ids(android)})
+    };
+    let too_many = "device_ids: names, with the other lists, 1001 devices on android: at most 1000";
+    for path in ["/v1/notifications", "/v1/notifications/preview"] {
+        caller.post(path, &both(0..601, 601..1_001)).await.rejected(400, &[too_many]);
+        caller.post(path, &both(0..601, 0..1_000)).await.ok();
+    }
+    let preview = json!({"text": "t", "device_ids": ["m", "d0", "ghost", "phantom"],
+        "ios_device_ids": ["d1"]});
+    let preview = caller.post("/v1/notifications/preview", &preview).await.ok();
+    let rows: Vec<_> = preview["platforms"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["platform"].as_str().unwrap(), row["devices"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(rows, [("android", 1), ("ios", 0), ("fb-messenger", 1)]);
+    assert_eq!(preview["unknown"], 2);
+}
+
+/// The answer is the contract's, and says more only when nobody is there (B64).
+#[tokio::test]
+async fn an_answer_tells_when_every_named_id_is_unknown() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    caller.post("/v1/devices", &android("d0")).await.ok();
+    let cases = [
+        (json!({"device_ids": ["ghost", "phantom", "ghost"]}), json!(2)),
+        (json!({"ios_device_ids": ["d0"]}), json!(1)),
+        (json!({"android_device_ids": ["ghost"], "device_ids": ["ghost"]}), json!(1)),
+        (json!({"android_device_ids": ["ghost", "d0"]}), Value::Null),
+        (json!({"device_ids": ["d0", "ghost"]}), Value::Null),
+        (json!({"device_ids": ["ghost"], "send_at": NOW.0 + HOUR_MS}), Value::Null),
+    ];
+    for (mut body, unknown) in cases {
+        body["text"] = json!("t");
+        let first =
+            caller.post_once("/v1/notifications", &body.to_string().len().to_string(), &body);
+        let answer = first.await.ok();
+        let mut expected = json!({"id": answer["id"]});
+        if !unknown.is_null() {
+            expected["unknown"] = unknown;
+        }
+        assert_eq!(answer, expected, "{body}");
+        let again =
+            caller.post_once("/v1/notifications", &body.to_string().len().to_string(), &body);
+        assert_eq!(again.await.ok(), answer, "a repeat says the same");
+    }
 }
 
 #[tokio::test]

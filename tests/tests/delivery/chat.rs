@@ -3,13 +3,13 @@
 
 use anyhow::{Context, Result};
 use notify_core::{
-    CreateNotification, CreatePoll, Device, DeviceId, DisabledReason, FailureCount,
-    NotificationStatus, Platform, ProviderKind, Subscribe,
+    CreateNotification, CreatePoll, Device, DeviceId, DisabledReason, ExplainedOutcome,
+    FailureCount, NotificationStatus, Platform, ProviderKind, Subscribe,
 };
 use notify_server::sandbox::{
     Action, Answer, Provider, Received, messenger_recipient, telegram_chat,
 };
-use notify_tests::{TestServer, WAIT_MAX, until};
+use notify_tests::{TestServer, WAIT_MAX, android, browser_endpoint, ios, register, until};
 use serde_json::{Value, json};
 
 use crate::send;
@@ -52,6 +52,33 @@ fn both(received: &[Received]) -> Result<[&Value; 2]> {
     let chat = of(Provider::Telegram).context("something for Telegram")?;
     assert_eq!((received.len(), person.status, chat.status), (2, 200, 200), "{received:?}");
     Ok([&person.payload, &chat.payload])
+}
+
+/// B64: one browser, one person, one chat and a phone by their ids, and nobody else.
+#[tokio::test]
+async fn devices_of_any_platform_are_reached_by_their_ids() -> Result<()> {
+    let server = start().await?;
+    let (client, ok) = (server.client(), Answer::ok());
+    let [person, chat] = subscribe(&server, 1, &ok, &ok).await?;
+    subscribe(&server, 2, &ok, &ok).await?;
+    for device in ["w1", "w2"] {
+        browser_endpoint(&client, &server.sandbox, device, &ok).await?;
+    }
+    register(&client, (1..=2).flat_map(|seed| [android(seed, &ok), ios(seed, &ok)])).await?;
+    let ids = [person.as_str(), chat.as_str(), "w1", "a1", "ghost"];
+    let mut shipped = CreateNotification::to_any_devices(ids, "Your order is on its way")?;
+    shipped.ios_device_ids = Some(vec!["i2".into(), "a1".into()]);
+    let (record, received) = send(&server, &shipped).await?;
+    let by_platform: Vec<_> =
+        record.by_platform.iter().map(|row| (row.platform, row.counts.sent)).collect();
+    let each = [Platform::Android, Platform::Ios, Platform::Web, CHATS[0], CHATS[1]];
+    assert_eq!(by_platform, each.map(|platform| (platform, 1)));
+    assert_eq!((record.counts.targeted, record.counts.unknown, received.len()), (5, 1, 5));
+    let told = client.notifications().explain(&record.id, &chat).await?;
+    assert_eq!(told.outcome, ExplainedOutcome::Sent);
+    let told = client.notifications().explain(&record.id, &DeviceId::new("w2").unwrap()).await?;
+    assert_eq!(told.outcome, ExplainedOutcome::NotTargeted);
+    server.stop().await
 }
 
 #[tokio::test]

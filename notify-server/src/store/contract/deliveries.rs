@@ -328,36 +328,48 @@ pub async fn an_audience_is_counted_as_it_is_now(store: &dyn Store) {
     let ids = Target::Devices {
         android: ["d000", "d001", "off", "bare", "i", "ghost"].map(id).to_vec(),
         ios: vec![id("i")],
+        any: Vec::new(),
+    };
+    let any = Target::Devices {
+        android: ["d000", "nobody"].map(id).to_vec(),
+        ios: Vec::new(),
+        any: ["i", "off", "d001", "ghost", "phantom"].map(id).to_vec(),
     };
     let (ios, web) = (reach(Platform::Ios, 1), reach(Platform::Web, 0));
     let cases = [
-        (both.clone(), None, vec![ios, reach(Platform::Android, 4), web]),
-        (both, Some("vip"), vec![ios, reach(Platform::Android, 1), web]),
+        (both.clone(), None, vec![ios, reach(Platform::Android, 4), web], 0),
+        (both, Some("vip"), vec![ios, reach(Platform::Android, 1), web], 0),
         (
             ids.clone(),
             None,
             vec![Reach { unknown: 2, excluded: 2, ..reach(Platform::Android, 2) }, ios],
+            0,
         ),
         (
             ids,
             Some("vip"),
             vec![Reach { unknown: 2, excluded: 3, ..reach(Platform::Android, 1) }, ios],
+            0,
         ),
+        (any, None, vec![Reach { unknown: 1, excluded: 1, ..reach(Platform::Android, 2) }, ios], 2),
     ];
-    for (target, tag, expected) in cases {
+    for (target, tag, expected, unknown) in cases {
         let audience = Audience { target, tag: tag.map(str::to_owned) };
-        assert_eq!(store.reach(app, audience.clone()).await.unwrap(), expected, "{audience:?}");
+        let reached = store.reach(app, audience.clone()).await.unwrap();
+        assert_eq!((reached.platforms, reached.unknown), (expected, unknown), "{audience:?}");
     }
     // What changes is counted at once: a token taken over, one given up.
     let taken = Endpoint::Android { push_token: Some("token-d003".into()) };
     given::registered(store, app, given::registration("bare", taken)).await;
     let android = Audience { target: Target::Platforms(vec![Platform::Android]), tag: None };
-    assert_eq!(store.reach(app, android.clone()).await.unwrap(), [reach(Platform::Android, 4)]);
+    let reached = store.reach(app, android.clone()).await.unwrap().platforms;
+    assert_eq!(reached, [reach(Platform::Android, 4)]);
     given::registered(
         store,
         app,
         given::registration("bare", Endpoint::Android { push_token: None }),
     )
     .await;
-    assert_eq!(store.reach(app, android).await.unwrap(), [reach(Platform::Android, 3)]);
+    let reached = store.reach(app, android).await.unwrap().platforms;
+    assert_eq!(reached, [reach(Platform::Android, 3)]);
 }

@@ -256,6 +256,7 @@ pub async fn an_erase_takes_the_id_out_of_stored_requests(store: &dyn Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let both = given::accepted(store, app, given::direct(&["d000", "d001"], &["d000"])).await;
+    let any = given::accepted(store, app, given::to_any(&["d001", "d000"], &[])).await;
     let mut escaped = given::direct(&["d000"], &[]);
     escaped.request =
         r#"{"text" : "d000", "android_device_ids": ["\u0064000"], "x": 1.0}"#.to_owned();
@@ -267,9 +268,13 @@ pub async fn an_erase_takes_the_id_out_of_stored_requests(store: &dyn Store) {
         request(both).await,
         r#"{"android_device_ids":["d001"],"ios_device_ids":[],"text":"Hello"}"#
     );
+    assert_eq!(
+        request(any).await,
+        r#"{"android_device_ids":[],"device_ids":["d001"],"text":"Hello"}"#
+    );
     assert_eq!(request(escaped).await, r#"{"text":"d000","android_device_ids":[],"x":1.0}"#);
     let (started, _) = store.start_due(NOW, 10).await.unwrap();
-    assert_eq!(started.len(), 1, "an audience that an erase emptied ends at once");
+    assert_eq!(started.len(), 2, "an audience that an erase emptied ends at once");
 }
 
 /// A plain row number would be given again after the deletion of the highest.

@@ -127,7 +127,22 @@ pub fn direct(android: &[&str], ios: &[&str]) -> NewNotification {
         "text": "Hello", "android_device_ids": android, "ios_device_ids": ios
     });
     let ids = |ids: &[&str]| ids.iter().map(|text| id(text)).collect();
-    notification(Target::Devices { android: ids(android), ios: ids(ios) }, request.to_string())
+    notification(
+        Target::Devices { android: ids(android), ios: ids(ios), any: Vec::new() },
+        request.to_string(),
+    )
+}
+
+/// A message to these devices, whatever their platforms, beside those of Android.
+pub fn to_any(any: &[&str], android: &[&str]) -> NewNotification {
+    let request = serde_json::json!({
+        "text": "Hello", "android_device_ids": android, "device_ids": any
+    });
+    let ids = |ids: &[&str]| ids.iter().map(|text| id(text)).collect();
+    notification(
+        Target::Devices { android: ids(android), ios: Vec::new(), any: ids(any) },
+        request.to_string(),
+    )
 }
 
 fn notification(target: Target, request: String) -> NewNotification {

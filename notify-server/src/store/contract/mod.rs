@@ -18,6 +18,7 @@ pub mod given;
 pub mod idempotency;
 pub mod inbound;
 pub mod messages;
+pub mod named;
 pub mod notifications;
 pub mod pages;
 pub mod polls;
@@ -105,6 +106,9 @@ macro_rules! store_contract {
                 the_page_of_one_device_is_opened_with_its_start,
                 no_page_is_opened_where_it_would_not_be_the_only_one, a_slice_bounds_the_rows_it_reads,
                 a_tag_is_read_over_its_own_devices, a_moved_token_names_where_it_was;
+            named: ids_of_any_platform_are_sent_to_where_their_devices_are,
+                ids_of_any_platform_are_sent_to_in_their_zones,
+                a_notification_that_names_nobody_says_so;
             pages: a_cursor_moves_once,
                 a_page_without_anybody_to_send_to_is_finished_at_once,
                 a_checkpoint_counts_and_the_last_one_ends_everything,

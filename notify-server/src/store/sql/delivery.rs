@@ -24,7 +24,7 @@ pub(super) use self::settle::{
     cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
     tell_end,
 };
-pub(super) use self::slice::{Draw, device as one_device, range};
+pub(super) use self::slice::{Draw, named as named_devices, range};
 use super::SqlStore;
 #[cfg(test)]
 use crate::store::sql;

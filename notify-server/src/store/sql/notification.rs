@@ -20,7 +20,7 @@ pub(in crate::store) use self::deliveries::PAGES_READ_MAX;
 use super::{SqlStore, once};
 use crate::store::{
     AppNo, DeliveryFacts, Done, NewNotification, NewReport, NotificationStore, Once, Page,
-    PageRequest, Reach, StoreError,
+    PageRequest, Reached, StoreError,
 };
 
 #[async_trait]
@@ -37,8 +37,8 @@ impl NotificationStore for SqlStore {
         once: Option<Once>,
     ) -> Result<Done<NotificationCreated>, StoreError> {
         self.write_once(app, once, move |tx| {
-            accept::notification(tx, app, &notification)?;
-            Ok(NotificationCreated { id: notification.id })
+            let unknown = accept::notification(tx, app, &notification)?;
+            Ok(NotificationCreated { id: notification.id, unknown })
         })
         .await
     }
@@ -51,7 +51,7 @@ impl NotificationStore for SqlStore {
     ) -> Result<Done<NotificationCreated>, StoreError> {
         self.write_once(app, once, move |tx| {
             accept::report(tx, app, &report)?;
-            Ok(NotificationCreated { id: report.report.id })
+            Ok(NotificationCreated { id: report.report.id, unknown: None })
         })
         .await
     }
@@ -91,7 +91,7 @@ impl NotificationStore for SqlStore {
         self.read(move |connection| facts::read(connection, app, &id, &device)).await
     }
 
-    async fn reach(&self, app: AppNo, audience: Audience) -> Result<Vec<Reach>, StoreError> {
+    async fn reach(&self, app: AppNo, audience: Audience) -> Result<Reached, StoreError> {
         self.read(move |connection| reach::count(connection, app, &audience)).await
     }
 

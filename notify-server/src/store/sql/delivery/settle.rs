@@ -8,6 +8,7 @@ use notify_core::{Timestamp, WebhookEventType};
 
 use super::super::event::{self, About};
 use super::super::writer::WriteTx;
+use crate::reasons::NO_SUCH_DEVICE;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, PageNo, Settled, StoreError};
 
@@ -101,29 +102,53 @@ pub(super) fn end(
     tell_end(tx, notification, canceled, at)
 }
 
+/// What an end comes to for who waits for it.
+enum End {
+    Completed,
+    /// No provider took it for anybody.
+    Failed,
+    /// Every id that it names is unknown (B64).
+    NoSuchDevice,
+}
+
 /// Writes the event of an end: failed is what was for somebody, was not canceled, and no provider
-/// took for anybody.
+/// took for anybody, and what names devices none of which there is.
 pub(crate) fn tell_end(
     tx: &mut WriteTx<'_>,
     notification: NotificationNo,
     canceled: bool,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let (app, failed): (i64, bool) = tx
+    let (app, end) = tx
         .prepare_cached(
-            "select n.app_no, l.app_no is not null and coalesce((select sum(d.sent) = 0
-             and sum(d.failed + d.unregistered + d.expired) > 0
-             from dispatches d where d.notification_no = n.no), false)
+            "select n.app_no, case when l.app_no is null then 0
+              when coalesce((select sum(d.sent) = 0
+               and sum(d.failed + d.unregistered + d.expired) > 0
+               from dispatches d where d.notification_no = n.no), false) then 1
+              when (select coalesce(sum(d.targeted + d.excluded), 0) = 0
+               and coalesce(sum(d.unknown), 0) + n.unknown > 0
+               from dispatches d where d.notification_no = n.no) then 2 else 0 end
              from notifications n left join event_logs l on l.app_no = n.app_no where n.no = ?1",
         )?
-        .query_row([notification.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let kind = if failed && !canceled {
-        WebhookEventType::NotificationFailed
-    } else {
-        WebhookEventType::NotificationCompleted
+        .query_row([notification.0], |row| {
+            let end = match row.get::<i64>(1)? {
+                1 => End::Failed,
+                2 => End::NoSuchDevice,
+                _ => End::Completed,
+            };
+            Ok((AppNo(row.get(0)?), end))
+        })?;
+    let (kind, detail) = match end {
+        End::Failed if !canceled => (WebhookEventType::NotificationFailed, None),
+        End::NoSuchDevice if !canceled => {
+            (WebhookEventType::NotificationFailed, Some(NO_SUCH_DEVICE))
+        }
+        End::Completed | End::Failed | End::NoSuchDevice => {
+            (WebhookEventType::NotificationCompleted, None)
+        }
     };
-    let about = About { notification: Some(notification), ..About::default() };
-    event::record(tx, AppNo(app), kind, about, at)
+    let about = About { notification: Some(notification), detail, ..About::default() };
+    event::record(tx, app, kind, about, at)
 }
 
 /// How many deliveries of a notification are canceled by now.

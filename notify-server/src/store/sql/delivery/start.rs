@@ -1,10 +1,10 @@
 //! Making dispatches of what is due: one for each platform of the target.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use notify_core::{AppId, NotificationId, Platform, Timestamp};
 
-use super::super::device::{Named, key_by_id};
+use super::super::device::{Lists, Named, keys_by_ids};
 use super::super::error::inserted;
 use super::super::row::{platforms_of, unknown_value, uuid_at};
 use super::super::writer::WriteTx;
@@ -43,7 +43,15 @@ pub(super) struct Part {
     pub(super) platform: Platform,
     /// The devices that the platform's list names, sorted; `None` when the platform is scanned.
     pub(super) named: Option<Vec<DeviceKey>>,
-    /// Ids of the list that name no device.
+    /// Ids of the platform's list that name no device of it.
+    pub(super) unknown: i64,
+}
+
+/// What a request that names devices sends to.
+pub(super) struct Resolved {
+    /// By platform.
+    pub(super) parts: Vec<Part>,
+    /// Ids of devices of any platform that name no device (B64).
     pub(super) unknown: i64,
 }
 
@@ -141,19 +149,23 @@ fn start(
     started: &mut Started,
 ) -> Result<(), StoreError> {
     let now = start_due.now;
-    let parts: Vec<Part> = match &due.naming {
-        None => platforms_of(due.platforms).into_iter().map(Part::scanned).collect(),
+    let Resolved { parts, unknown } = match &due.naming {
+        None => Resolved {
+            parts: platforms_of(due.platforms).into_iter().map(Part::scanned).collect(),
+            unknown: 0,
+        },
         Some(request) => resolve(tx, due, request)?,
     };
     tx.prepare_cached(
         "update notifications set status = 'sending', started_at = ?2, audience_until = ?3,
-         open_dispatches = ?4 where no = ?1",
+         open_dispatches = ?4, unknown = ?5 where no = ?1",
     )?
     .execute(params![
         due.no.0,
         now.as_ms(),
         due.audience,
-        i64::try_from(parts.len()).unwrap_or(i64::MAX)
+        i64::try_from(parts.len()).unwrap_or(i64::MAX),
+        unknown,
     ])?;
     if parts.is_empty() {
         return settle::end(tx, due.no, false, now);
@@ -247,32 +259,34 @@ fn open(
     Ok(OpenedDispatch { dispatch, page, device })
 }
 
-/// Looks the named ids up, platform by platform. Lists that an erase emptied are left out.
-pub(super) fn resolve(tx: &Connection, due: &Due, request: &str) -> Result<Vec<Part>, StoreError> {
-    let named: Named = serde_json::from_str(request)?;
-    let lists = [
-        (Platform::Android, named.android_device_ids.unwrap_or_default()),
-        (Platform::Ios, named.ios_device_ids.unwrap_or_default()),
-    ];
-    let mut parts = Vec::new();
-    for (platform, ids) in lists {
-        let ids: BTreeSet<String> = ids.into_iter().collect();
-        if ids.is_empty() {
-            continue;
-        }
-        let (mut keys, mut unknown) = (Vec::new(), 0);
-        for id in &ids {
-            let key = key_by_id(tx, due.app, id)?
-                .filter(|key| key.platform() == platform && key.sequence() <= due.audience);
-            match key {
+/// Looks the named ids up. Lists that an erase emptied are left out.
+pub(super) fn resolve(tx: &Connection, due: &Due, request: &str) -> Result<Resolved, StoreError> {
+    let Lists { android, ios, any } = serde_json::from_str::<Named>(request)?.lists();
+    let ids: Vec<&str> = android.iter().chain(&ios).chain(&any).map(String::as_str).collect();
+    let found = keys_by_ids(tx, due.app, &ids)?;
+    let key_of = |id: &String| found.get(id).copied().filter(|key| key.sequence() <= due.audience);
+    let mut parts = BTreeMap::<Platform, (Vec<DeviceKey>, i64)>::new();
+    for (platform, ids) in [(Platform::Android, &android), (Platform::Ios, &ios)] {
+        for id in ids {
+            let (keys, unknown) = parts.entry(platform).or_default();
+            match key_of(id).filter(|key| key.platform() == platform) {
                 Some(key) => keys.push(key),
-                None => unknown += 1,
+                None => *unknown += 1,
             }
         }
-        keys.sort_unstable();
-        parts.push(Part { platform, named: Some(keys), unknown });
     }
-    Ok(parts)
+    let mut unknown = 0;
+    for id in &any {
+        match key_of(id) {
+            Some(key) => parts.entry(key.platform()).or_default().0.push(key),
+            None => unknown += 1,
+        }
+    }
+    let parts = parts.into_iter().map(|(platform, (mut keys, unknown))| {
+        keys.sort_unstable();
+        Part { platform, named: Some(keys), unknown }
+    });
+    Ok(Resolved { parts: parts.collect(), unknown })
 }
 
 /// Writes a dispatch.

@@ -99,7 +99,14 @@ fn look(
 ) -> Result<Vec<DispatchNo>, StoreError> {
     let parts = match &local.due.naming {
         None => scanned(tx, local)?,
-        Some(request) => named(tx, local, request)?,
+        Some(request) => {
+            let resolved = start::resolve(tx, &local.due, request)?;
+            if !local.has_begun {
+                tx.prepare_cached("update notifications set unknown = ?2 where no = ?1")?
+                    .execute([local.due.no.0, resolved.unknown])?;
+            }
+            named(tx, local, resolved.parts)?
+        }
     };
     let (begun, to_come): (Vec<_>, Vec<_>) =
         parts.into_iter().partition(|(offset, _)| local.due_at(*offset) <= now);
@@ -177,7 +184,7 @@ fn scanned(tx: &Connection, local: &Local) -> Result<Vec<(i64, Part)>, StoreErro
 }
 
 /// The named devices that are in no dispatch yet, by the offset that each has now.
-fn named(tx: &Connection, local: &Local, request: &str) -> Result<Vec<(i64, Part)>, StoreError> {
+fn named(tx: &Connection, local: &Local, named: Vec<Part>) -> Result<Vec<(i64, Part)>, StoreError> {
     let before = tx
         .prepare_cached("select platform, named from dispatches where notification_no = ?1")?
         .query_map([local.due.no.0], |row| {
@@ -186,7 +193,7 @@ fn named(tx: &Connection, local: &Local, request: &str) -> Result<Vec<(i64, Part
         .collect::<Result<Vec<_>, _>>()?;
     let is_begun = |platform: Platform| before.iter().any(|(begun, _)| *begun == platform);
     let mut parts = BTreeMap::<(i64, Platform), Part>::new();
-    for part in start::resolve(tx, &local.due, request)? {
+    for part in named {
         // The unknown are counted once, with the first zone.
         let mut unknown = if is_begun(part.platform) { 0 } else { part.unknown };
         for key in part.named.into_iter().flatten() {

@@ -1,6 +1,8 @@
 //! Taking an erased device's id out of stored requests (B23). The requests that name devices are
 //! searched in bounded steps before the transaction, and only newer ones inside it.
 
+use std::collections::BTreeSet;
+
 use notify_core::DeviceId;
 use notify_core::json::JsonObject;
 use serde::Deserialize;
@@ -11,7 +13,7 @@ use crate::store::{AppNo, StoreError};
 /// Most requests that one read looks through.
 const REQUESTS_PER_STEP: i64 = 1_000;
 /// The fields of a request that name devices.
-const LISTS: [&str; 2] = ["android_device_ids", "ios_device_ids"];
+const LISTS: [&str; 3] = ["android_device_ids", "ios_device_ids", "device_ids"];
 
 /// The notifications found to name a device, and how far they were looked through.
 #[derive(Debug, Default)]
@@ -27,6 +29,29 @@ pub(crate) struct Named {
     pub(crate) android_device_ids: Option<Vec<String>>,
     #[serde(default)]
     pub(crate) ios_device_ids: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) device_ids: Option<Vec<String>>,
+}
+
+impl Named {
+    /// Its lists, each id once: one that stands in `device_ids` too counts there (B64).
+    pub(crate) fn lists(self) -> Lists {
+        let ids = |list: Option<Vec<String>>| list.into_iter().flatten().collect::<BTreeSet<_>>();
+        let any = ids(self.device_ids);
+        let mut lists =
+            Lists { android: ids(self.android_device_ids), ios: ids(self.ios_device_ids), any };
+        lists.android.retain(|id| !lists.any.contains(id));
+        lists.ios.retain(|id| !lists.any.contains(id));
+        lists
+    }
+}
+
+/// The ids that a request names.
+pub(crate) struct Lists {
+    pub(crate) android: BTreeSet<String>,
+    pub(crate) ios: BTreeSet<String>,
+    /// Of devices of any platform.
+    pub(crate) any: BTreeSet<String>,
 }
 
 /// Looks through the next requests; whether there are more.
@@ -83,7 +108,7 @@ fn names(request: &str, id: &DeviceId) -> Result<bool, StoreError> {
         return Ok(false);
     }
     let named: Named = serde_json::from_str(request)?;
-    let lists = [named.android_device_ids, named.ios_device_ids];
+    let lists = [named.android_device_ids, named.ios_device_ids, named.device_ids];
     Ok(lists.iter().flatten().flatten().any(|named| named == id.as_str()))
 }
 

@@ -90,7 +90,7 @@ fn ended(
             "select n.id, n.status, coalesce(sum(d.targeted), 0), coalesce(sum(d.sent), 0),
              coalesce(sum(d.failed), 0), coalesce(sum(d.unregistered), 0),
              coalesce(sum(d.expired), 0), coalesce(sum(d.canceled), 0),
-             coalesce(sum(d.excluded), 0), coalesce(sum(d.unknown), 0)
+             coalesce(sum(d.excluded), 0), coalesce(sum(d.unknown), 0) + n.unknown
              from notifications n left join dispatches d on d.notification_no = n.no
              where n.no = ?1 group by n.no",
         )?
@@ -114,7 +114,8 @@ fn ended(
         .optional()?;
     let Some((id, status, counts)) = found else { return Ok(None) };
     let notification_id = NotificationId::new(id).map_err(broken)?;
-    Ok(Some(NotificationEnded { notification_id, status, counts }))
+    let reason = subject.detail.clone();
+    Ok(Some(NotificationEnded { notification_id, status, counts, reason }))
 }
 
 fn unregistered(

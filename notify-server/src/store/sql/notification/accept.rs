@@ -2,9 +2,11 @@
 //! whether it is accepted is looked at in the same transaction, so that nothing changes between.
 
 use notify_core::{
-    CampaignRef, NotificationId, NotificationStatus, Origin, Schedule, Target, Timestamp,
+    CampaignRef, DeviceId, NotificationId, NotificationStatus, Origin, Platform, Schedule, Target,
+    Timestamp,
 };
 
+use super::super::device::keys_by_ids;
 use super::super::row::{layout_code, live_app, platform_bits};
 use super::super::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
@@ -35,12 +37,12 @@ struct Row<'a> {
     audience_until: Option<i64>,
 }
 
-/// Accepts a notification.
+/// Accepts a notification; how many ids it names, when it is due and none of them names a device.
 pub(super) fn notification(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     new: &NewNotification,
-) -> Result<(), StoreError> {
+) -> Result<Option<u64>, StoreError> {
     let sequence = live_app(tx, app)?;
     let (due_at, local_time) = match new.schedule {
         Schedule::Now => (Some(new.at), None),
@@ -78,7 +80,27 @@ pub(super) fn notification(
     } else {
         Change::NotificationScheduled
     });
-    Ok(())
+    // Of what is due later, the ids may come to name devices until then.
+    if due { unknown_alone(tx, app, &new.target) } else { Ok(None) }
+}
+
+/// How many ids a target names, when it names devices and there is none of them.
+fn unknown_alone(
+    connection: &Connection,
+    app: AppNo,
+    target: &Target,
+) -> Result<Option<u64>, StoreError> {
+    let Target::Devices { android, ios, any } = target else { return Ok(None) };
+    let named = || android.iter().chain(ios).chain(any);
+    let ids: Vec<&str> = named().map(DeviceId::as_str).collect();
+    let keys = keys_by_ids(connection, app, &ids)?;
+    let is = |id: &DeviceId, platform: Platform| {
+        keys.get(id.as_str()).is_some_and(|key| key.platform() == platform)
+    };
+    let is_known = any.iter().any(|id| keys.contains_key(id.as_str()))
+        || android.iter().any(|id| is(id, Platform::Android))
+        || ios.iter().any(|id| is(id, Platform::Ios));
+    Ok((!is_known).then(|| named().count() as u64))
 }
 
 /// Records a report (B18).

@@ -155,16 +155,17 @@ fn has_tag(connection: &Connection, key: DeviceKey, tag: &str) -> Result<bool, S
     Ok(has)
 }
 
-/// Whether a request names the device on its platform.
+/// Whether a request names the device, on its platform or on any (B64).
 fn names(request: &str, device: &DeviceId, key: DeviceKey) -> Result<bool, StoreError> {
     use notify_core::Platform;
     let named: Named = serde_json::from_str(request)?;
-    let list = match key.platform() {
+    let of_platform = match key.platform() {
         Platform::Android => named.android_device_ids,
         Platform::Ios => named.ios_device_ids,
         Platform::Web | Platform::FbMessenger | Platform::ChatApp => None,
     };
-    Ok(list.iter().flatten().any(|id| id == device.as_str()))
+    let mut ids = of_platform.iter().chain(&named.device_ids).flatten();
+    Ok(ids.any(|id| id == device.as_str()))
 }
 
 /// How far a dispatch has come with a device: by its own row, its page or the cursor, never by its

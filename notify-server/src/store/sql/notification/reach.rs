@@ -1,13 +1,15 @@
 //! How many devices an audience would reach now (B37), without reading it: whole platforms from
-//! the counters of B26, tags by a bounded scan, named devices one by one.
+//! the counters of B26, tags by a bounded scan, named devices by their ids.
+
+use std::collections::BTreeMap;
 
 use notify_core::{Audience, DeviceId, Platform, Target};
 
-use super::super::delivery::one_device;
-use super::super::device::{count_enabled, key_by_id};
+use super::super::delivery::named_devices;
+use super::super::device::{count_enabled, keys_by_ids};
 use super::super::row::{count_at, live_app};
 use crate::store::sql::{Connection, params};
-use crate::store::{AppNo, DeviceKey, Reach, SEQUENCE_MAX, StoreError};
+use crate::store::{AppNo, DeviceKey, Reach, Reached, SEQUENCE_MAX, StoreError};
 
 /// Most devices that one count looks at.
 const DEVICES_LOOKED_AT_MAX: i64 = 100_000;
@@ -17,22 +19,20 @@ pub(super) fn count(
     connection: &Connection,
     app: AppNo,
     audience: &Audience,
-) -> Result<Vec<Reach>, StoreError> {
+) -> Result<Reached, StoreError> {
     live_app(connection, app)?;
     let tag = audience.tag.as_deref();
     match &audience.target {
-        Target::Platforms(platforms) => platforms
-            .iter()
-            .map(|platform| match tag {
+        Target::Platforms(platforms) => {
+            let platforms = platforms.iter().map(|platform| match tag {
                 None => whole_platform(connection, app, *platform),
                 Some(tag) => tagged(connection, app, *platform, tag),
-            })
-            .collect(),
-        Target::Devices { android, ios } => [(Platform::Android, android), (Platform::Ios, ios)]
-            .into_iter()
-            .filter(|(_, ids)| !ids.is_empty())
-            .map(|(platform, ids)| named(connection, app, (platform, ids), tag))
-            .collect(),
+            });
+            Ok(Reached { platforms: platforms.collect::<Result<_, _>>()?, unknown: 0 })
+        }
+        Target::Devices { android, ios, any } => {
+            named(connection, app, &Named { android, ios, any, tag })
+        }
     }
 }
 
@@ -90,23 +90,43 @@ fn tagged(
     Ok(Reach { is_exact, ..reach(platform, devices) })
 }
 
-/// Named devices (B12), at most as many as one request may name.
-fn named(
-    connection: &Connection,
-    app: AppNo,
-    (platform, ids): (Platform, &[DeviceId]),
-    tag: Option<&str>,
-) -> Result<Reach, StoreError> {
-    let mut reach = reach(platform, 0);
-    for id in ids {
-        let key = key_by_id(connection, app, id.as_str())?;
-        let Some(key) = key.filter(|key| key.platform() == platform) else {
-            reach.unknown += 1;
-            continue;
-        };
-        let device = one_device(connection, key, tag)?;
-        let is_reached = device.is_some_and(|device| device.eligible && device.address.is_some());
-        *if is_reached { &mut reach.devices } else { &mut reach.excluded } += 1;
+/// What a target of devices names.
+struct Named<'a> {
+    android: &'a [DeviceId],
+    ios: &'a [DeviceId],
+    any: &'a [DeviceId],
+    tag: Option<&'a str>,
+}
+
+/// Named devices (B12, B64), at most as many as one request may name.
+fn named(connection: &Connection, app: AppNo, named: &Named<'_>) -> Result<Reached, StoreError> {
+    let Named { android, ios, any, tag } = named;
+    let ids = android.iter().chain(*ios).chain(*any);
+    let found = keys_by_ids(connection, app, &ids.map(DeviceId::as_str).collect::<Vec<_>>())?;
+    let key_of = |id: &DeviceId| found.get(id.as_str()).copied();
+    let mut platforms = BTreeMap::<Platform, Reach>::new();
+    let mut keys = Vec::with_capacity(found.len());
+    for (platform, ids) in [(Platform::Android, android), (Platform::Ios, ios)] {
+        for id in *ids {
+            let of_platform = platforms.entry(platform).or_insert_with(|| reach(platform, 0));
+            match key_of(id).filter(|key| key.platform() == platform) {
+                Some(key) => keys.push(key),
+                None => of_platform.unknown += 1,
+            }
+        }
     }
-    Ok(reach)
+    let mut unknown = 0;
+    for id in *any {
+        match key_of(id) {
+            Some(key) => keys.push(key),
+            None => unknown += 1,
+        }
+    }
+    for device in named_devices(connection, app, &keys, *tag)? {
+        let platform = device.key.platform();
+        let of_platform = platforms.entry(platform).or_insert_with(|| reach(platform, 0));
+        let is_reached = device.eligible && device.address.is_some();
+        *if is_reached { &mut of_platform.devices } else { &mut of_platform.excluded } += 1;
+    }
+    Ok(Reached { platforms: platforms.into_values().collect(), unknown })
 }

@@ -20,7 +20,7 @@ const PAGE_REQUEST_BYTES_MAX: u64 = 4 * 1_048_576;
 
 /// Columns as [`read_row`] reads them.
 const NOTIFICATION: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
-    n.local_time, n.started_at, n.completed_at, n.request, n.platforms";
+    n.local_time, n.started_at, n.completed_at, n.request, n.platforms, n.unknown";
 
 struct Found {
     no: i64,
@@ -33,6 +33,8 @@ struct Found {
     completed_at: Option<Timestamp>,
     request: String,
     platforms: i64,
+    /// Ids of any platform that name no device.
+    unknown: u64,
 }
 
 /// Reads one notification.
@@ -123,6 +125,7 @@ fn read_row(row: &Row<'_>) -> sql::Result<Found> {
         completed_at: time(8)?,
         request: row.get(9)?,
         platforms: row.get(10)?,
+        unknown: count_at(row, 11)?,
     })
 }
 
@@ -137,7 +140,7 @@ fn record(found: Found, sums: Sums) -> Result<NotificationRecord, StoreError> {
             None => by_platform.push(PlatformCounts { platform, counts }),
         }
     }
-    let mut counts = Counts::default();
+    let mut counts = Counts { unknown: found.unknown, ..Counts::default() };
     by_platform.iter().for_each(|row| counts.add(&row.counts));
     Ok(NotificationRecord {
         id: NotificationId::new(found.id).map_err(broken)?,

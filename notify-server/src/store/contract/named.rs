@@ -1,0 +1,123 @@
+//! Notifications that name devices of any platform (B64).
+
+use notify_core::{
+    Counts, DeviceDetails, Endpoint, LocalTime, NotificationEnded, NotificationStatus, Platform,
+    PlatformCounts, Schedule, Subscription, WebhookData,
+};
+
+use super::given::{self, NOW, id};
+use super::webhooks::{claimed, webhook};
+use crate::store::{Checkpoint, Store};
+
+/// An id counts once, for the platform of its device; one that names none belongs to no platform (B64).
+pub async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 3).await;
+    given::registered(store, app, given::ios("phone")).await;
+    let chat = Subscription {
+        device_id: Some(id("chat")),
+        endpoint: Endpoint::ChatApp { recipient_id: "77".into() },
+        utc_offset_minutes: 0,
+        details: DeviceDetails::default(),
+    };
+    given::now(store.subscribe_device(app, chat, id("made"), NOW, None).await.unwrap());
+    let named = ["d000", "phone", "chat", "d001", "ghost", "phantom"];
+    // `phone` is no Android device, and named as one of any platform it counts as what it is.
+    let new = given::to_any(&named, &["d001", "phone", "d002", "nobody"]);
+    let id_of = given::accepted(store, app, new).await;
+    let (started, _) = store.start_due(NOW, 10).await.unwrap();
+    let mut reached = Vec::new();
+    for no in started {
+        let dispatch = store.dispatch(no).await.unwrap();
+        let (keys, page) = given::whole_page(store, &dispatch).await;
+        reached.push((dispatch.platform, keys.len()));
+        let settled: Vec<_> = keys.iter().map(|key| given::sent(*key)).collect();
+        let last = Checkpoint { settled, finished: true, ..given::checkpoint(page, keys.len()) };
+        store.checkpoint(last).await.unwrap();
+    }
+    assert_eq!(reached, [(Platform::Android, 3), (Platform::Ios, 1), (Platform::ChatApp, 1)]);
+    let record = store.notification(app, id_of.clone()).await.unwrap();
+    let of = |platform, sent, unknown| PlatformCounts {
+        platform,
+        counts: Counts { targeted: sent, sent, unknown, ..Default::default() },
+    };
+    let by_platform =
+        [of(Platform::Android, 3, 1), of(Platform::Ios, 1, 0), of(Platform::ChatApp, 1, 0)];
+    assert_eq!(record.by_platform, by_platform);
+    let (counts, status) = (&record.counts, record.status);
+    assert_eq!((counts.sent, counts.unknown, status), (5, 3, NotificationStatus::Completed));
+    for (device, is_named) in [("chat", true), ("phone", true), ("d002", true)] {
+        let facts = store.delivery_facts(app, id_of.clone(), id(device)).await.unwrap();
+        assert_eq!(facts.device.is_named, is_named, "{device}");
+    }
+}
+
+/// Zone by zone, each once, and the unknown once.
+pub async fn ids_of_any_platform_are_sent_to_in_their_zones(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 1).await;
+    let mut east = given::ios("east");
+    east.utc_offset_minutes = 60;
+    given::registered(store, app, east).await;
+    let mut new = given::to_any(&["d000", "east", "ghost"], &[]);
+    new.schedule = Schedule::Local(LocalTime(NOW.plus_ms(3_600_000).0));
+    let id_of = given::accepted(store, app, new).await;
+    let mut reached = Vec::new();
+    for at in [NOW, NOW.plus_ms(3_600_000), NOW.plus_ms(7_200_000)] {
+        let (started, _) = store.start_due(at, 10).await.unwrap();
+        for no in started {
+            let dispatch = store.dispatch(no).await.unwrap();
+            let (keys, page) = given::whole_page(store, &dispatch).await;
+            reached.push((at.0 - NOW.0, dispatch.platform));
+            let settled: Vec<_> = keys.iter().map(|key| given::sent(*key)).collect();
+            let last =
+                Checkpoint { settled, finished: true, ..given::checkpoint(page, keys.len()) };
+            store.checkpoint(last).await.unwrap();
+        }
+        store.start_due(at, 10).await.unwrap();
+    }
+    assert_eq!(reached, [(0, Platform::Ios), (3_600_000, Platform::Android)]);
+    let counts = store.notification(app, id_of).await.unwrap().counts;
+    assert_eq!((counts.sent, counts.targeted, counts.unknown), (2, 2, 1));
+}
+
+/// Said in the answer, and told as failed: nothing of it will ever be sent.
+pub async fn a_notification_that_names_nobody_says_so(store: &dyn Store) {
+    let app = given::app(store).await;
+    given::devices(store, app, 1).await;
+    webhook(store, app, &[]).await;
+    let cases = [
+        (given::to_any(&["ghost", "phantom"], &["nobody"]), Some(3)),
+        (given::direct(&["ghost"], &["d000"]), Some(2)),
+        (given::to_any(&["d000", "ghost"], &[]), None),
+        (given::direct(&["d000", "ghost"], &[]), None),
+    ];
+    for (new, unknown) in cases {
+        let request = new.request.clone();
+        let id_of = new.id.clone();
+        let created = given::now(store.accept_notification(app, new, None).await.unwrap());
+        assert_eq!((created.id, created.unknown), (id_of.clone(), unknown), "{request}");
+        let (started, _) = store.start_due(NOW, 10).await.unwrap();
+        if unknown.is_none() {
+            assert_eq!(started.len(), 1, "{request}");
+            continue;
+        }
+        assert_eq!(started, [], "{request}");
+        let record = store.notification(app, id_of.clone()).await.unwrap();
+        let counts = Counts { unknown: unknown.unwrap(), ..Default::default() };
+        assert_eq!((record.status, record.counts), (NotificationStatus::Completed, counts));
+        let told = claimed(store, NOW, 10).await.messages.remove(0).data;
+        let ended = NotificationEnded {
+            notification_id: id_of,
+            status: NotificationStatus::Completed,
+            counts,
+            reason: Some("no_such_device".to_owned()),
+        };
+        assert_eq!(told, WebhookData::NotificationFailed(ended), "{request}");
+    }
+    // What is due later may find its devices by then.
+    let mut later = given::to_any(&["ghost"], &[]);
+    later.schedule = Schedule::At(NOW.plus_ms(1));
+    let created = given::now(store.accept_notification(app, later, None).await.unwrap());
+    assert_eq!(created.unknown, None);
+}
