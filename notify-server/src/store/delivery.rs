@@ -252,6 +252,9 @@ pub trait DeliveryStore {
     /// an administrator says so (B40).
     async fn purge_stopped(&self, app: AppNo, platform: Platform) -> Result<bool, StoreError>;
 
+    /// The platforms of an application of which that is so.
+    async fn platforms_stopped(&self, app: AppNo) -> Result<Vec<Platform>, StoreError>;
+
     /// How the delivery of a dispatch to one device ended or stands: its outcome, if it has one.
     async fn delivery_outcome(
         &self,

@@ -14,6 +14,8 @@ mod faults;
 mod front;
 mod hooks;
 mod idempotency;
+#[cfg(feature = "testing")]
+mod listings;
 mod notifications;
 mod operations;
 mod poll_page;

@@ -102,18 +102,17 @@ async fn an_answer_tells_when_every_named_id_is_unknown() {
         (json!({"device_ids": ["d0", "ghost"]}), Value::Null),
         (json!({"device_ids": ["ghost"], "send_at": NOW.0 + HOUR_MS}), Value::Null),
     ];
-    for (mut body, unknown) in cases {
+    for (number, (mut body, unknown)) in cases.into_iter().enumerate() {
         body["text"] = json!("t");
-        let first =
-            caller.post_once("/v1/notifications", &body.to_string().len().to_string(), &body);
+        let key = format!("case-{number}");
+        let first = caller.post_once("/v1/notifications", &key, &body);
         let answer = first.await.ok();
         let mut expected = json!({"id": answer["id"]});
         if !unknown.is_null() {
             expected["unknown"] = unknown;
         }
         assert_eq!(answer, expected, "{body}");
-        let again =
-            caller.post_once("/v1/notifications", &body.to_string().len().to_string(), &body);
+        let again = caller.post_once("/v1/notifications", &key, &body);
         assert_eq!(again.await.ok(), answer, "a repeat says the same");
     }
 }
@@ -160,7 +159,7 @@ async fn events_count_and_unknown_ones_are_told() {
     let server = TestServer::start().await;
     let caller = server.caller();
     let id = caller.post("/v1/notifications", &to_android()).await.id();
-    caller.post("/v1/devices", &crate::kit::android("d1")).await.ok();
+    caller.post("/v1/devices", &android("d1")).await.ok();
     let event = |notification: &str, device: &str| json!({"type": "opened", "notification_id": notification, "device_id": device});
     let body = json!({"events": [event(&id, "d1"), event("x", "d1"), event(&id, "x")]});
     assert_eq!(

@@ -9,21 +9,29 @@ use crate::store::{AppNo, StoreError};
 /// Name of the services that are not told apart.
 const OTHER_SERVICES: &str = "other";
 
-/// How deliveries of an application on a platform stand. What the guard stopped before the server
-/// started is known to the engine once it has something to deliver there, to the store at once.
-pub(super) async fn standing(
-    api: &Api,
+/// How the deliveries of an application stand.
+pub(super) struct Standings<'a> {
+    pub(super) api: &'a Api,
     app: AppNo,
-    platform: Platform,
-) -> Result<ChannelView, StoreError> {
-    let state = match api.channels.state(app, platform) {
-        ChannelState::Open if api.store.purge_stopped(app, platform).await? => {
-            ChannelState::Stopped
-        }
-        state => state,
-    };
-    let services = api.channels.closed_services(app, platform);
-    Ok(view(state, services))
+    /// What the guard stopped before the server started is known to the engine once it has something
+    /// to deliver there, to the store at once.
+    stopped: Vec<Platform>,
+}
+
+impl<'a> Standings<'a> {
+    /// Reads what is stored of them.
+    pub(super) async fn of(api: &'a Api, app: AppNo) -> Result<Self, StoreError> {
+        Ok(Self { api, app, stopped: api.store.platforms_stopped(app).await? })
+    }
+
+    /// How they stand on a platform.
+    pub(super) fn on(&self, platform: Platform) -> ChannelView {
+        let state = match self.api.channels.state(self.app, platform) {
+            ChannelState::Open if self.stopped.contains(&platform) => ChannelState::Stopped,
+            state => state,
+        };
+        view(state, self.api.channels.closed_services(self.app, platform))
+    }
 }
 
 fn view(state: ChannelState, services: Vec<ServiceState>) -> ChannelView {

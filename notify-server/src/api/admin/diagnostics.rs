@@ -6,7 +6,7 @@ use notify_core::{
     Platform, ProviderKind, StorageDiagnostics,
 };
 
-use super::channels::standing;
+use super::channels::Standings;
 use crate::api::ctx::Ctx;
 use crate::api::error::ApiError;
 use crate::api::reply::Reply;
@@ -62,6 +62,7 @@ pub(crate) async fn app(ctx: Ctx, _: NoQuery) -> Result<Reply<AppDiagnostics>, A
 async fn channels(ctx: &Ctx, rows: &[ProviderRow]) -> Result<Vec<ChannelDiagnostics>, ApiError> {
     let (no, _) = ctx.api().store.app(ctx.id("id")?).await?;
     let counts = ctx.api().store.count_devices(no, None, ctx.at(), ctx.at()).await?;
+    let standings = Standings::of(ctx.api(), no).await?;
     let mut channels = Vec::new();
     for platform in Platform::ALL {
         let provider = platform.provider();
@@ -69,7 +70,7 @@ async fn channels(ctx: &Ctx, rows: &[ProviderRow]) -> Result<Vec<ChannelDiagnost
         let counted = counts.iter().find(|count| count.platform == platform);
         let devices = counted.map_or(0, |count| count.enabled);
         if configured || devices > 0 {
-            let channel = standing(ctx.api(), no, platform).await?;
+            let channel = standings.on(platform);
             channels.push(ChannelDiagnostics { provider, configured, devices, channel });
         }
     }

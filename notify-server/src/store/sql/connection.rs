@@ -193,9 +193,27 @@ pub(in crate::store) enum Statement<'c> {
     Postgres(&'c Session, usize),
 }
 
+#[cfg(any(test, feature = "testing"))]
+thread_local! {
+    /// How many statements this thread has run.
+    static STATEMENTS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How many statements this thread has run.
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn statements_of_thread() -> u64 {
+    STATEMENTS.get()
+}
+
+fn count_statement() {
+    #[cfg(any(test, feature = "testing"))]
+    STATEMENTS.set(STATEMENTS.get() + 1);
+}
+
 impl Statement<'_> {
     /// Runs it; how many rows it changed.
     pub(in crate::store) fn execute(&mut self, params: impl Params) -> Result<usize> {
+        count_statement();
         params.with(|values| match self {
             Self::Sqlite(statement) => Ok(statement.execute(params_from_iter(values))?),
             Self::Postgres(session, text) => session.execute(*text, values),
@@ -204,6 +222,7 @@ impl Statement<'_> {
 
     /// Its rows, to be walked through.
     pub(in crate::store) fn query(&mut self, params: impl Params) -> Result<Rows<'_>> {
+        count_statement();
         params.with(|values| match self {
             Self::Sqlite(statement) => Ok(Rows::Sqlite(statement.query(params_from_iter(values))?)),
             Self::Postgres(session, text) => {
@@ -220,6 +239,7 @@ impl Statement<'_> {
         params: impl Params,
         bytes: usize,
     ) -> Result<Rows<'_>> {
+        count_statement();
         params.with(|values| match self {
             Self::Sqlite(statement) => Ok(Rows::Sqlite(statement.query(params_from_iter(values))?)),
             Self::Postgres(session, text) => {

@@ -172,6 +172,10 @@ impl DeliveryStore for SqlStore {
         self.read(move |connection| guard::is_stopped(connection, app, platform)).await
     }
 
+    async fn platforms_stopped(&self, app: AppNo) -> Result<Vec<Platform>, StoreError> {
+        self.read(move |connection| guard::stopped(connection, app)).await
+    }
+
     async fn delivery_outcome(
         &self,
         dispatch: DispatchNo,

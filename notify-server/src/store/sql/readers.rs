@@ -11,6 +11,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::connection::Connection;
+#[cfg(any(test, feature = "testing"))]
+use super::connection::statements_of_thread;
 use super::error::{Error, broken, unavailable, was_busy};
 use super::held::{Held, Open};
 use crate::store::StoreError;
@@ -26,6 +28,9 @@ pub(in crate::store) struct Readers {
     jobs: RwLock<Option<Sender<Job>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     busy: Arc<AtomicU64>,
+    /// How many statements reads have run.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) statements: Arc<AtomicU64>,
     /// What a thread would have, where there is none.
     #[cfg(any(test, feature = "testing"))]
     inline: Option<Mutex<Inline>>,
@@ -65,6 +70,8 @@ impl Readers {
             threads: Mutex::new(threads),
             busy,
             #[cfg(any(test, feature = "testing"))]
+            statements: Arc::default(),
+            #[cfg(any(test, feature = "testing"))]
             inline: None,
             #[cfg(any(test, feature = "testing"))]
             arrived: tokio::sync::Notify::new(),
@@ -80,6 +87,7 @@ impl Readers {
             jobs: RwLock::new(Some(jobs)),
             threads: Mutex::default(),
             busy: Arc::default(),
+            statements: Arc::default(),
             inline: Some(Mutex::new(inline)),
             arrived: tokio::sync::Notify::new(),
         })
@@ -136,12 +144,16 @@ impl Readers {
         let (caller, answer) = oneshot::channel();
         let busy = Arc::clone(&self.busy);
         let given_up_at = gives_up_at();
+        #[cfg(any(test, feature = "testing"))]
+        let statements = Arc::clone(&self.statements);
         self.send(Box::new(move |held| {
             let is_given_up = || given_up_at.is_some_and(|at| at <= Instant::now());
             if is_given_up() {
                 // Its request was answered without it.
                 return;
             }
+            #[cfg(any(test, feature = "testing"))]
+            let before = statements_of_thread();
             let result = match held.begin(is_one_statement) {
                 // Another connection may have taken all of its time.
                 Ok(_) if is_given_up() => Err(unavailable("nobody waits for it any more")),
@@ -154,6 +166,8 @@ impl Readers {
                 Err(error) => result.and(Err(error.into())),
             };
             busy.fetch_add(u64::from(was_busy(&result)), Ordering::Relaxed);
+            #[cfg(any(test, feature = "testing"))]
+            statements.fetch_add(statements_of_thread() - before, Ordering::Relaxed);
             // The caller may have gone away.
             let _ = caller.send(result);
         }))?;

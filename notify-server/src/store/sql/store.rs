@@ -84,6 +84,12 @@ impl SqlStore {
         self.writer.faults().lift();
     }
 
+    /// How many statements reads have run so far.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn statements_read(&self) -> u64 {
+        self.readers.statements.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// Reads on one snapshot, on a connection that can only read.
     pub(in crate::store) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where

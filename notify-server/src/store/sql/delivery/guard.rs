@@ -10,7 +10,8 @@ use super::super::row::env_code;
 use super::super::writer::WriteTx;
 use crate::store::sql::{self, OptionalExtension, params};
 use crate::store::{
-    AppNo, Change, DeadAddress, DeviceKey, GUARD_ANSWERS, GUARD_DEAD_MAX, StoreError, platform_code,
+    AppNo, Change, DeadAddress, DeviceKey, GUARD_ANSWERS, GUARD_DEAD_MAX, StoreError,
+    platform_code, platform_of,
 };
 
 /// One that looked dead: the number of the answer, and the device.
@@ -60,6 +61,21 @@ pub(super) fn is_stopped(
              where app_no = ?1 and platform = ?2 and stopped_at is not null",
         )?
         .exists(params![app.0, platform_code(platform)])?;
+    Ok(stopped)
+}
+
+/// The platforms that are stopped.
+pub(super) fn stopped(
+    connection: &sql::Connection,
+    app: AppNo,
+) -> Result<Vec<Platform>, StoreError> {
+    let stopped = connection
+        .prepare_cached(
+            "select distinct platform from purge_guards
+             where app_no = ?1 and stopped_at is not null",
+        )?
+        .query_map([app.0], |row| row.get(0).map(platform_of))?
+        .collect::<sql::Result<_>>()?;
     Ok(stopped)
 }
 

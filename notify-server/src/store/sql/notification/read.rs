@@ -140,6 +140,8 @@ fn record(found: Found, sums: Sums) -> Result<NotificationRecord, StoreError> {
             None => by_platform.push(PlatformCounts { platform, counts }),
         }
     }
+    // Those of devices of any platform are known by their dispatches alone (B64).
+    by_platform.sort_by_key(|row| row.platform);
     let mut counts = Counts { unknown: found.unknown, ..Counts::default() };
     by_platform.iter().for_each(|row| counts.add(&row.counts));
     Ok(NotificationRecord {
