@@ -127,6 +127,8 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, call: &Call) -> Verdict {
         apns::exchange(scene, peer, (Environment::Production, rest), call)
     } else if let Some(rest) = below(path, "/apns-sandbox") {
         apns::exchange(scene, peer, (Environment::Sandbox, rest), call)
+    } else if is_apns_alone(path) {
+        apns::exchange(scene, peer, (Environment::Production, path), call)
     } else if let Some(rest) = below(path, "/fcm") {
         fcm::exchange(scene, peer, rest, call)
     } else if let Some(rest) = below(path, "/push") {
@@ -150,7 +152,13 @@ pub(super) fn exchange(scene: &Scene, peer: &Peer, call: &Call) -> Verdict {
 /// start is not for it.
 pub(super) fn starts_unlimited(head: &Parts) -> bool {
     let path = head.uri.path();
-    below(path, "/apns").or_else(|| below(path, "/apns-sandbox")).is_none()
+    let is_apns = below(path, "/apns").or_else(|| below(path, "/apns-sandbox")).is_some();
+    !is_apns && !is_apns_alone(path)
+}
+
+/// Whether a path is that of APNs without a prefix, as most clients have it fixed.
+fn is_apns_alone(path: &str) -> bool {
+    below(path, "/3/device").is_some()
 }
 
 fn below<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {

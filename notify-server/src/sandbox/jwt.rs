@@ -5,7 +5,7 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey, VerificationAlgorithm,
 };
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -36,13 +36,25 @@ pub(super) enum Algorithm {
 impl<'a> Jwt<'a> {
     /// Takes a token apart; `None` where it is none.
     pub(super) fn parse(token: &'a str) -> Option<Self> {
+        Self::parse_with(token, |part| URL_SAFE_NO_PAD.decode(part).ok())
+    }
+
+    /// The same, where its parts may also be in base64 with padding, as the crate `a2` writes them and
+    /// APNs takes them.
+    pub(super) fn parse_for_apns(token: &'a str) -> Option<Self> {
+        let decode =
+            |part: &str| URL_SAFE_NO_PAD.decode(part).or_else(|_| STANDARD.decode(part)).ok();
+        Self::parse_with(token, decode)
+    }
+
+    fn parse_with(token: &'a str, decode: impl Fn(&str) -> Option<Vec<u8>>) -> Option<Self> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
         Some(Self {
-            header: serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?,
-            claims: URL_SAFE_NO_PAD.decode(claims).ok()?,
+            header: serde_json::from_slice(&decode(header)?).ok()?,
+            claims: decode(claims)?,
             signed,
-            signature: URL_SAFE_NO_PAD.decode(signature).ok()?,
+            signature: decode(signature)?,
         })
     }
 

@@ -6,6 +6,7 @@
 //! | path | what |
 //! |---|---|
 //! | `/apns/3/device/TOKEN`, `/apns-sandbox/3/device/TOKEN` | APNs, production and development |
+//! | `/3/device/TOKEN` | the same in production, for clients with a fixed path |
 //! | `/fcm/v1/projects/ID/messages:send`, `/token` | FCM HTTP v1 and its OAuth2 token endpoint |
 //! | `/push/ID` | Web Push: the endpoints of subscriptions that `/sandbox/subscriptions` made |
 //! | `/messenger/vN.N/me/messages` | Messenger's Send API |

@@ -111,7 +111,7 @@ fn verified(scene: &Scene, header: &HeaderValue) -> Option<Verified> {
 }
 
 fn verify(credentials: &Credentials, token: &str) -> Option<Verified> {
-    let jwt = Jwt::parse(token)?;
+    let jwt = Jwt::parse_for_apns(token)?;
     let key_id = jwt.header.kid.as_deref()?;
     let key = credentials.apns_keys.iter().position(|key| key.key_id == key_id)?;
     let claims: Claims = jwt.verify(Algorithm::Es256, &credentials.apns_keys[key].public_key)?;

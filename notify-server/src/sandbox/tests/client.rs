@@ -103,7 +103,7 @@ impl Client {
         Self::over(TcpStream::connect(sandbox.addr()).await.unwrap()).await
     }
 
-    async fn over<S>(stream: S) -> Self
+    pub(super) async fn over<S>(stream: S) -> Self
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -164,7 +164,7 @@ pub(super) async fn read(answer: ResponseFuture) -> Result<Response, h2::Error> 
     .expect("an answer comes in time")
 }
 
-/// A TLS connection that offers `protocol`.
+/// A TLS connection that offers `protocol`; none when it is empty.
 pub(super) async fn tls(
     sandbox: &Sandbox,
     protocol: &[u8],
@@ -187,7 +187,7 @@ pub(super) async fn begin_tls(
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![protocol.to_vec()];
+    config.alpn_protocols = if protocol.is_empty() { Vec::new() } else { vec![protocol.to_vec()] };
     let stream = TcpStream::connect(sandbox.addr()).await.unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
     tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await

@@ -9,6 +9,7 @@ mod faults;
 mod fcm;
 mod messenger;
 mod oauth;
+mod others;
 mod raw;
 mod scripts;
 mod telegram;

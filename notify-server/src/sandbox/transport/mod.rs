@@ -1,5 +1,6 @@
 //! Accepts connections and finds out what they speak: TLS by its first byte (0x16), HTTP/2 with
-//! prior knowledge by its preface, else HTTP/1.1.
+//! prior knowledge by its preface, else HTTP/1.1. Over TLS the protocol that was negotiated decides,
+//! where one was: aioapns offers none and speaks HTTP/2, which APNs takes.
 
 mod h1_connection;
 mod h2_connection;
@@ -65,11 +66,15 @@ async fn serve(scene: Arc<Scene>, stream: TcpStream) {
     let acceptor = TlsAcceptor::from(Arc::clone(scene.credentials.tls.get(certificate)));
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
     let Ok(Ok(stream)) = handshake.await else { return scene.journal.handshake_failed() };
-    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    serve_http(scene, is_h2, stream).await;
+    let is_h2 = stream.get_ref().1.alpn_protocol().map(|protocol| protocol == b"h2");
+    if let Some(is_h2) = is_h2 {
+        return serve_http(scene, is_h2, stream).await;
+    }
+    let Some((first, stream)) = first_bytes(stream).await else { return };
+    serve_http(scene, &first == b"PRI", stream).await;
 }
 
-async fn first_bytes(mut stream: TcpStream) -> Option<([u8; 3], Rewind<TcpStream>)> {
+async fn first_bytes<S: AsyncRead + Unpin>(mut stream: S) -> Option<([u8; 3], Rewind<S>)> {
     let mut first = [0; 3];
     let read = tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.read_exact(&mut first));
     read.await.ok()?.ok()?;

@@ -1,7 +1,8 @@
 //! What the `h2` crate's server cannot say: `SETTINGS` with a new stream limit on an open
 //! connection, and `GOAWAY` with a chosen last stream and debug bytes (RFC 9113 sections 6.5, 6.8).
 //! A layer below `h2` slips these frames in between two of its own, and keeps the acknowledgements
-//! of its own `SETTINGS` from it. It never touches another frame.
+//! of its own `SETTINGS` from it. Of other frames it touches one field: `:scheme: https:`, which `h2`
+//! resets as malformed and Google takes from firebase-admin for Node.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,10 +17,16 @@ mod frames;
 #[cfg(test)]
 mod tests;
 
-use self::frames::{FLAG_ACK, Frames, GOAWAY, HEADER_BYTES, Piece, SETTINGS, put_header};
+use self::frames::{FLAG_ACK, Frames, GOAWAY, HEADER_BYTES, HEADERS, Piece, SETTINGS, put_header};
 
 const PREFACE_BYTES: usize = 24;
 const MAX_CONCURRENT_STREAMS: u16 = 0x3;
+
+/// `:scheme: https:` as nghttp2 encodes it (RFC 7541): a literal with the name of index 6, to be indexed,
+/// its value in Huffman's code. No other text holds these bytes, but by a chance of 1 in 2^56.
+const SCHEME_WITH_COLON: [u8; 7] = [0x46, 0x85, 0x9d, 0x29, 0xad, 0x17, 0x3f];
+/// `:scheme: https`, its value as it is: as long, so that nothing else of the frame changes.
+const SCHEME: [u8; 7] = *b"\x46\x05https";
 
 /// Bytes read from the connection at a time.
 const READ_BYTES: usize = 16_384;
@@ -71,6 +78,8 @@ pub(super) struct Tapped<S> {
     slipping: BytesMut,
     preface_left: usize,
     incoming: Frames,
+    /// The payload of a `HEADERS` frame that is not whole yet.
+    block: Option<BytesMut>,
     read: Box<[u8]>,
     ready: BytesMut,
 }
@@ -84,6 +93,7 @@ pub(super) fn tap<S>(inner: S) -> (Tapped<S>, Wire) {
         slipping: BytesMut::new(),
         preface_left: PREFACE_BYTES,
         incoming: Frames::default(),
+        block: None,
         read: vec![0; READ_BYTES].into_boxed_slice(),
         ready: BytesMut::new(),
     };
@@ -161,11 +171,33 @@ impl<S> Tapped<S> {
             let before = bytes;
             match self.incoming.advance(&mut bytes) {
                 Piece::Header(header) if self.wire.state().is_ours(header) => {}
-                Piece::Header(header) => self.ready.put_slice(&header),
-                Piece::Payload(length) => self.ready.put_slice(&before[..length]),
+                Piece::Header(header) => {
+                    self.ready.put_slice(&header);
+                    self.block = (header[3] == HEADERS).then(BytesMut::new);
+                }
+                Piece::Payload(length) => {
+                    let piece = &before[..length];
+                    let Some(block) = &mut self.block else {
+                        self.ready.put_slice(piece);
+                        continue;
+                    };
+                    block.put_slice(piece);
+                    if self.incoming.is_between_frames() {
+                        mend_scheme(block);
+                        self.ready.put_slice(block);
+                        self.block = None;
+                    }
+                }
                 Piece::Partial => {}
             }
         }
+    }
+}
+
+fn mend_scheme(block: &mut [u8]) {
+    let found = block.windows(SCHEME.len()).position(|bytes| bytes == SCHEME_WITH_COLON);
+    if let Some(at) = found {
+        block[at..at + SCHEME.len()].copy_from_slice(&SCHEME);
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::{Buf as _, BufMut as _, BytesMut};
 
 pub(super) const HEADER_BYTES: usize = 9;
-const HEADERS: u8 = 0x1;
+pub(super) const HEADERS: u8 = 0x1;
 pub(super) const SETTINGS: u8 = 0x4;
 pub(super) const GOAWAY: u8 = 0x7;
 const CONTINUATION: u8 = 0x9;
@@ -33,7 +33,12 @@ pub(super) enum Piece {
 impl Frames {
     /// Whether a frame may be slipped in here.
     pub(super) fn is_between(&self) -> bool {
-        self.header_read == 0 && self.payload_left == 0 && !self.continues
+        self.is_between_frames() && !self.continues
+    }
+
+    /// Whether the last frame is whole, and the next has not begun.
+    pub(super) fn is_between_frames(&self) -> bool {
+        self.header_read == 0 && self.payload_left == 0
     }
 
     /// The most bytes that stay within the frame.
