@@ -195,6 +195,7 @@ pub fn body(route: &Route) -> Option<Value> {
         ("PATCH", "/v1/webhooks/{id}") => json!({"description": "other", "enabled": true}),
         ("POST", "/v1/webhooks/{id}/rotate" | "/v1/webhooks/{id}/test")
         | ("POST", "/v1/webhooks/{id}/attempts/{attempt_id}/redeliver") => json!({}),
+        ("POST", "/v1/webhooks/{id}/recover") => json!({"since": 1}),
         ("POST", "/admin/v1/apps") => json!({"name": "made", "language": "de"}),
         ("PATCH", "/admin/v1/apps/{id}") => json!({"name": "renamed"}),
         ("PUT", "/admin/v1/apps/{id}/web") => {

@@ -1,11 +1,14 @@
 //! `notify webhooks`.
 
 use clap::Subcommand;
-use notify_client::notify_core::{CreateWebhook, UpdateWebhook, WebhookId, WebhookOutcome};
+use notify_client::notify_core::{
+    CreateWebhook, Timestamp, UpdateWebhook, WebhookId, WebhookOutcome,
+};
 
 use super::paging::{PageArgs, show_all};
 use crate::{
     failure::Failure,
+    input,
     output::view,
     session::{Session, known},
 };
@@ -72,7 +75,15 @@ pub(crate) enum Webhooks {
         #[command(flatten)]
         page: PageArgs,
     },
-    /// Send once more what is over.
+    /// Send now what failed since a time, or waits to be tried again.
+    Recover {
+        /// Id of the webhook.
+        id: String,
+        /// Messages made since then: `6h`, `2d`, a day or a time like 2026-05-01T09:00:00Z.
+        #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
+        since: Timestamp,
+    },
+    /// Send a message now, whether it is over or waits to be tried again.
     Redeliver {
         /// Id of the webhook.
         id: String,
@@ -130,6 +141,10 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
         Webhooks::Attempts { id, page } => {
             let page = webhooks.attempts(hook(&id)?, &page.query()).await?;
             session.out.show(&page, &view::WEBHOOK_ATTEMPTS)
+        }
+        Webhooks::Recover { id, since } => {
+            let recovered = webhooks.recover(hook(&id)?, since).await?;
+            session.out.show(&recovered, &view::WEBHOOK_RECOVERED)
         }
         Webhooks::Redeliver { id, message_id } => {
             webhooks.redeliver(hook(&id)?, known("message", &message_id)?).await?;

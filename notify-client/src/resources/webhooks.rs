@@ -1,8 +1,9 @@
 //! Webhooks: where an application is told what happened. [`crate::webhook`] verifies what comes.
 
 use notify_core::{
-    CreateWebhook, NoBody, PageQuery, UpdateWebhook, Webhook, WebhookAttempt, WebhookAttemptList,
-    WebhookCreated, WebhookId, WebhookList, WebhookMessageId,
+    CreateWebhook, NoBody, PageQuery, RecoverWebhook, Timestamp, UpdateWebhook, Webhook,
+    WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookId, WebhookList, WebhookMessageId,
+    WebhookRecovered,
 };
 use reqwest::Method;
 
@@ -83,11 +84,12 @@ handle! {
         Call::v1(Method::GET, &["webhooks", &id.to_string(), "attempts"])
             .filtered::<PageQuery>(parameters::page(query));
 
-    /// Sends once more what is over: `POST /v1/webhooks/:id/attempts/:attempt_id/redeliver`.
+    /// Sends a message now, whether it is over or waits to be tried again:
+    /// `POST /v1/webhooks/:id/attempts/:attempt_id/redeliver`.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] when an id names nothing; [`crate::Error::Rejected`] when it is
-    /// still to be tried, or the webhook is disabled.
+    /// [`crate::Error::NotFound`] when an id names nothing; [`crate::Error::Rejected`] when the
+    /// webhook is disabled.
     fn redeliver(id: WebhookId, message: WebhookMessageId) -> () =
         Call::v1(
             Method::POST,
@@ -95,6 +97,16 @@ handle! {
         )
         .done()
         .checked(&NoBody {});
+
+    /// Sends now what failed since then, or waits to be tried again: `POST /v1/webhooks/:id/recover`.
+    /// Where `more` is true there was no room for all of it: ask again.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`] when the id names no webhook; [`crate::Error::Rejected`] when it
+    /// is disabled.
+    fn recover(id: WebhookId, since: Timestamp) -> WebhookRecovered =
+        Call::v1(Method::POST, &["webhooks", &id.to_string(), "recover"])
+            .checked(&RecoverWebhook { since: Some(since.as_ms()) });
 
     pages {
         /// All webhooks from that page on, page by page.

@@ -81,6 +81,7 @@ fn small() -> Vec<ModelRules> {
                 ("description", up_to(WEBHOOK_DESCRIPTION_CHARS_MAX)),
             ],
         ),
+        ModelRules::new("RecoverWebhook", vec![("since", instant())]),
         ModelRules::new(
             "CreateApp",
             vec![("name", required_up_to(NAME_CHARS_MAX)), ("language", up_to(NAME_CHARS_MAX))],

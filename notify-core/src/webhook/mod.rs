@@ -123,6 +123,16 @@ pub struct WebhookAttempt {
     pub next_attempt_at: Option<Timestamp>,
 }
 
+/// Answer of `POST /v1/webhooks/:id/recover`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WebhookRecovered {
+    /// How many messages are tried now.
+    pub recovered: u64,
+    /// Whether there are more, for which there was no room among those that wait: ask again.
+    pub more: bool,
+}
+
 /// Answer of `GET /v1/webhooks/:id/attempts`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -9,6 +9,7 @@ use crate::{
     path::{Path, path},
     query::Parameters,
     request::request,
+    rules::REQUIRED,
     violations::Findings,
 };
 
@@ -75,6 +76,15 @@ pub struct WebhookChange {
     pub enabled: Option<bool>,
 }
 
+/// Body of `POST /v1/webhooks/:id/recover`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RecoverWebhook {
+    /// Messages made since then, unix ms.
+    #[cfg_attr(feature = "openapi", schema(value_type = i64, required = true))]
+    pub since: Option<i64>,
+}
+
 /// Query of `GET /v1/events/stream`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamQuery {
@@ -112,6 +122,22 @@ impl Query for StreamQuery {
 
 request!(CreateWebhook => NewWebhook, Body::Required, read_create, check_create);
 request!(UpdateWebhook => WebhookChange, Body::Required, read_update, check_update);
+request!(RecoverWebhook => Timestamp, Body::Required, read_recover, check_recover);
+
+fn read_recover(object: &mut Object<'_, '_>) -> RecoverWebhook {
+    RecoverWebhook { since: object.instant("since") }
+}
+
+fn check_recover(
+    request: RecoverWebhook,
+    _now: Timestamp,
+    findings: &mut Findings,
+) -> Option<Timestamp> {
+    if request.since.is_none() {
+        findings.broken(&path("since"), REQUIRED);
+    }
+    findings.instant(&path("since"), request.since)
+}
 
 fn read_create(object: &mut Object<'_, '_>) -> CreateWebhook {
     CreateWebhook {
@@ -226,6 +252,25 @@ mod tests {
             let outcome = CreateWebhook::parse(body.as_bytes(), NOW);
             let found = outcome.err().map(|broken| broken.as_slice().join("; "));
             assert_eq!(found.as_deref(), rule, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_recovery_says_since_when() {
+        let rows = [
+            (r#"{"since":1795242504724}"#, Ok(Timestamp(1_795_242_504_724))),
+            ("{}", Err("since: is required")),
+            (r#"{"since":null}"#, Err("since: is required")),
+            (
+                r#"{"since":99999999999999999}"#,
+                Err("since: must be unix milliseconds within the years 1970 to 9999"),
+            ),
+            (r#"{"until":1}"#, Err("until: unknown field; since: is required")),
+        ];
+        for (body, expected) in rows {
+            let outcome = RecoverWebhook::parse(body.as_bytes(), NOW);
+            let outcome = outcome.map_err(|broken| broken.as_slice().join("; "));
+            assert_eq!(outcome, expected.map_err(str::to_owned), "{body}");
         }
     }
 

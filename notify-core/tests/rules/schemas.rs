@@ -4,9 +4,9 @@
 use notify_core::{
     CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
     DeviceStatisticsQuery, EnrichmentQuery, ListCampaigns, ListDeliveries, ListDevices,
-    NotificationStatisticsQuery, PageQuery, ParameterForm, Query, RegisterDevice, ReportEvents,
-    ReportNotification, Request, SetTags, SetWebAccess, StreamQuery, Subscribe, Template,
-    UpdateApp, UpdateWebhook, WebReport, WebSubscribe, schema::rules,
+    NotificationStatisticsQuery, PageQuery, ParameterForm, Query, RecoverWebhook, RegisterDevice,
+    ReportEvents, ReportNotification, Request, SetTags, SetWebAccess, StreamQuery, Subscribe,
+    Template, UpdateApp, UpdateWebhook, WebReport, WebSubscribe, schema::rules,
 };
 use serde_json::{Value, json};
 
@@ -272,6 +272,7 @@ fn the_rest_holds_the_bounds_of_its_schemas() {
             field("/description", "UpdateWebhook", "description"),
         ],
     );
+    check::<RecoverWebhook>(&json!({"since": 1}), &[field("/since", "RecoverWebhook", "since")]);
     let app = json!({"name": "n", "language": "en"});
     check::<CreateApp>(
         &app,

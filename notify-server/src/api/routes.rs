@@ -9,10 +9,11 @@ use notify_core::{
     KeyList, ListCampaigns, ListDeliveries, ListDevices, NoBody, NoQuery, NotificationCreated,
     NotificationList, NotificationPreview, NotificationRecord, NotificationStatistics,
     NotificationStatisticsQuery, PageQuery, Parameter, ParameterForm, Poll, ProviderChecked,
-    ProviderList, ProviderView, Query, RegisterDevice, ReportEvents, ReportNotification,
-    SetCampaignStatus, SetTags, SetWebAccess, StreamQuery, Subscribe, SubscriptionCreated, Success,
-    TagList, Template, UpdateApp, UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe,
-    WebSubscribed, Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList,
+    ProviderList, ProviderView, Query, RecoverWebhook, RegisterDevice, ReportEvents,
+    ReportNotification, SetCampaignStatus, SetTags, SetWebAccess, StreamQuery, Subscribe,
+    SubscriptionCreated, Success, TagList, Template, UpdateApp, UpdateWebhook, WebAccess,
+    WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook, WebhookAttempt, WebhookAttemptList,
+    WebhookCreated, WebhookList, WebhookRecovered,
 };
 
 use super::admin::{apps, diagnostics, keys, providers, web as web_access};
@@ -264,7 +265,9 @@ fn events_out() -> Vec<Route> {
             "/v1/webhooks/{id}/attempts/{attempt_id}/redeliver",
             webhooks::redeliver,
         )
-        .about("Send once more what is over", "spec 6"),
+        .about("Send a message now, whether it is over or waits to be tried again", "spec 6"),
+        post::<RecoverWebhook, WebhookRecovered>("/v1/webhooks/{id}/recover", webhooks::recover)
+            .about("Send now what failed since then", "spec 6"),
         raw("/v1/events/stream", stream::stream)
             .about("Show what happens as it happens, as server-sent events", "spec 6")
             .query(StreamQuery::PARAMETERS)

@@ -2,8 +2,9 @@
 //! engine's.
 
 use notify_core::{
-    NewWebhook, NoBody, NoQuery, PageQuery, Success, Webhook, WebhookAttempt, WebhookAttemptList,
-    WebhookChange, WebhookCreated, WebhookId, WebhookList, WebhookMessageId,
+    NewWebhook, NoBody, NoQuery, PageQuery, Success, Timestamp, Webhook, WebhookAttempt,
+    WebhookAttemptList, WebhookChange, WebhookCreated, WebhookId, WebhookList, WebhookMessageId,
+    WebhookRecovered,
 };
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -94,6 +95,16 @@ pub(crate) async fn redeliver(ctx: Ctx, _: NoBody) -> Result<Reply<Success>, Api
     let which = (ctx.id("id")?, ctx.id("attempt_id")?);
     let (app, at, once) = (ctx.app_no(), ctx.at(), ctx.once()?);
     Ok(ctx.api().store.redeliver_message(app, which, at, once).await?.into())
+}
+
+/// `POST /v1/webhooks/{id}/recover`.
+pub(crate) async fn recover(
+    ctx: Ctx,
+    since: Timestamp,
+) -> Result<Reply<WebhookRecovered>, ApiError> {
+    let which = (ctx.id("id")?, since);
+    let (app, at, once) = (ctx.app_no(), ctx.at(), ctx.once()?);
+    Ok(ctx.api().store.recover_messages(app, which, at, once).await?.into())
 }
 
 fn check_url(ctx: &Ctx, url: &str) -> Result<(), ApiError> {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use notify_core::{
     AppId, NewWebhook, Success, Timestamp, Webhook, WebhookAttempt, WebhookChange, WebhookData,
-    WebhookId, WebhookMessageId,
+    WebhookId, WebhookMessageId, WebhookRecovered,
 };
 use serde::{Deserialize, Serialize};
 
@@ -213,7 +213,8 @@ pub trait WebhookStore {
         once: Option<Once>,
     ) -> Result<Done<MessageMade>, StoreError>;
 
-    /// Has a message that is over tried anew, by its schedule from the beginning.
+    /// Has a message tried now, by its schedule from the beginning, whether it is over or waits to be
+    /// tried again. One that is being tried goes on.
     async fn redeliver_message(
         &self,
         app: AppNo,
@@ -221,6 +222,17 @@ pub trait WebhookStore {
         at: Timestamp,
         once: Option<Once>,
     ) -> Result<Done<Success>, StoreError>;
+
+    /// Has what failed since then, or waits to be tried again, tried now: of messages made since then,
+    /// the oldest first, up to [`MESSAGES_PENDING_MAX`] that wait. Tests are left out, and messages about
+    /// what was erased.
+    async fn recover_messages(
+        &self,
+        app: AppNo,
+        (webhook, since): (WebhookId, Timestamp),
+        at: Timestamp,
+        once: Option<Once>,
+    ) -> Result<Done<WebhookRecovered>, StoreError>;
 
     /// Reads a message.
     async fn webhook_attempt(

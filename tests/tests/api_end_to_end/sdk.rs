@@ -227,6 +227,9 @@ async fn events_out(client: &Client) -> Result<()> {
     let tested = webhooks.test(id).await?;
     assert_eq!((tested.outcome, tested.attempts), (WebhookOutcome::Failed, 1));
     webhooks.redeliver(id, tested.id).await?;
+    // Tests are not recovered, and nothing else was sent.
+    let recovered = webhooks.recover(id, Timestamp(0)).await?;
+    assert_eq!((recovered.recovered, recovered.more), (0, false));
     assert_eq!(webhooks.attempts(id, &PageQuery::default()).await?.attempts.len(), 1);
     webhooks.rotate(id).await?;
     let change = UpdateWebhook { enabled: Some(false), ..UpdateWebhook::default() };

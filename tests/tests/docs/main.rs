@@ -15,10 +15,10 @@ use notify_core::{
     DeviceStatistics, Diagnostics, Enrichment, EventsAccepted, Explanation, FeedCheck, FeedCreated,
     FeedList, KeyCreated, KeyList, NoBody, NotificationCreated, NotificationPreview,
     NotificationRecord, NotificationStatistics, Poll, ProviderChecked, ProviderView,
-    RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus, SetTags,
-    SetWebAccess, Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp,
-    UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook,
-    WebhookAttempt, WebhookAttemptList, WebhookCreated,
+    RecoverWebhook, RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus,
+    SetTags, SetWebAccess, Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp,
+    UpdateApp, UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed,
+    Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookRecovered,
 };
 use notify_server::sandbox::apns::Reason;
 use notify_server::sandbox::{
@@ -117,6 +117,7 @@ fn request_check(endpoint: &str) -> Option<Check> {
         "POST /v1/webhooks/{id}/rotate"
         | "POST /v1/webhooks/{id}/test"
         | "POST /v1/webhooks/{id}/attempts/{attempt_id}/redeliver" => request::<NoBody>,
+        "POST /v1/webhooks/{id}/recover" => request::<RecoverWebhook>,
         "POST /v1/feeds/check" => request::<CheckFeed>,
         "POST /admin/v1/apps" => request::<CreateApp>,
         "PATCH /admin/v1/apps/{id}" => request::<UpdateApp>,
@@ -164,6 +165,7 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /v1/webhooks/{id}" => answer::<Webhook>,
         "POST /v1/webhooks/{id}/test" => answer::<WebhookAttempt>,
         "GET /v1/webhooks/{id}/attempts" => answer::<WebhookAttemptList>,
+        "POST /v1/webhooks/{id}/recover" => answer::<WebhookRecovered>,
         "POST /admin/v1/apps" => answer::<AppCreated>,
         "GET /admin/v1/apps/{id}" => answer::<App>,
         "POST /admin/v1/apps/{id}/keys" => answer::<KeyCreated>,

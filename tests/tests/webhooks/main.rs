@@ -126,6 +126,30 @@ async fn a_failure_is_tried_again_by_the_schedule_under_the_same_id() -> Result<
     rig.stop().await
 }
 
+/// Nobody waits for hours once an endpoint is repaired: not for one message, and not for all.
+#[tokio::test]
+async fn what_waits_is_sent_once_the_endpoint_is_repaired() -> Result<()> {
+    let rig = Rig::start().await?;
+    let sink = Sink::start(Mode::status(500)).await?;
+    let (path, _) = rig.webhook(&sink.url, &["notification.completed"]).await?;
+    for _ in 0..3 {
+        rig.send().await?;
+    }
+    let waiting = rig
+        .attempts(&path, |all| all.len() == 3 && all.iter().all(|one| one["attempts"] == 1))
+        .await?;
+    sink.answers(Mode::status(200));
+    let first = waiting[0]["id"].as_str().context("an id")?;
+    rig.caller.post(&format!("{path}/attempts/{first}/redeliver"), &json!({})).await?;
+    let is_done = |one: &&Value| one["outcome"] == "delivered";
+    rig.attempts(&path, |all| all.iter().filter(is_done).count() == 1).await?;
+    let since = json!({"since": waiting[2]["created_at"]});
+    let recovered = rig.caller.post(&format!("{path}/recover"), &since).await?;
+    assert_eq!(recovered, json!({"recovered": 2, "more": false}));
+    rig.attempts(&path, |all| all.iter().filter(is_done).count() == 3).await?;
+    rig.stop().await
+}
+
 #[tokio::test]
 async fn endpoints_that_hang_redirect_or_never_end_hold_nobody_up() -> Result<()> {
     let rig = Rig::start().await?;

@@ -3,6 +3,8 @@
 use super::{Column, View, many, one, plain, text, time};
 
 pub(crate) const WEBHOOK_CREATED: View = one(&[plain("id", "/id"), plain("secret", "/secret")]);
+pub(crate) const WEBHOOK_RECOVERED: View =
+    one(&[plain("recovered", "/recovered"), plain("more", "/more")]);
 pub(crate) const WEBHOOKS: View = many(
     "webhooks",
     &[

@@ -2,7 +2,7 @@
 
 use notify_core::{
     Event, EventType, NotificationId, Timestamp, WebhookChange, WebhookData, WebhookEventType,
-    WebhookOutcome,
+    WebhookOutcome, WebhookRecovered,
 };
 
 use super::given::{self, NOW, id};
@@ -55,9 +55,88 @@ pub async fn a_message_is_tried_by_one_until_it_is_over(store: &dyn Store) {
     // Redelivered, it begins anew.
     let which = (hook, first[0].id);
     given::now(store.redeliver_message(app, which, NOW, None).await.unwrap());
-    let broken = refusal(store.redeliver_message(app, which, NOW, None).await);
-    assert_eq!(broken, "attempt_id: is still to be tried");
     assert_eq!(claimed(store, NOW, 5).await.messages[0].attempts, 0);
+}
+
+/// What waits for hours is tried at once when somebody says so, and what is being tried is left alone.
+pub async fn a_message_that_waits_is_redelivered_at_once(store: &dyn Store) {
+    let app = given::app(store).await;
+    let hook = webhook(store, app, &[]).await;
+    given::devices(store, app, 1).await;
+    opened(store, app, "d000", EventType::Opened).await;
+    let no = store.webhook_work(NOW).await.unwrap().ready[0];
+    let message = claimed(store, NOW, 5).await.messages.remove(0);
+    let which = (hook, message.id);
+    given::now(store.redeliver_message(app, which, NOW, None).await.unwrap());
+    let work = store.webhook_work(NOW).await.unwrap();
+    assert_eq!(work.ready, [], "the attempt under way is the one");
+    let again = MessageStep::Again { due_at: NOW.plus_ms(27_300_000) };
+    store.settle_message(outcome(no, &message, again)).await.unwrap();
+    let later = NOW.plus_ms(60_000);
+    assert_eq!(store.webhook_work(later).await.unwrap().ready, []);
+    given::now(store.redeliver_message(app, which, later, None).await.unwrap());
+    let again = claimed(store, later, 5).await.messages.remove(0);
+    assert_eq!((again.id, again.attempts, again.started_at), (message.id, 0, later));
+}
+
+/// All that failed since then, and nothing else (after svix).
+pub async fn what_failed_since_is_recovered(store: &dyn Store) {
+    let app = given::app(store).await;
+    let hook = webhook(store, app, &[]).await;
+    given::devices(store, app, 5).await;
+    let read = async |id| store.webhook_attempt(app, hook, id).await.unwrap();
+    let mut made = Vec::new();
+    let mut number = None;
+    for device in 0..5 {
+        opened(store, app, &format!("d00{device}"), EventType::Opened).await;
+        let at = NOW.plus_ms(device * 1_000);
+        let ready = store.webhook_work(at).await.unwrap().ready;
+        let no = *number.get_or_insert(ready[0]);
+        let message = store.claim_messages(claim(no, at, 5)).await.unwrap().unwrap().messages;
+        let step = match device {
+            2 => MessageStep::Delivered,
+            3 => MessageStep::Again { due_at: NOW.plus_ms(9_000_000) },
+            _ => MessageStep::Failed,
+        };
+        store.settle_message(outcome(no, &message[0], step)).await.unwrap();
+        made.push(message[0].id);
+    }
+    let test = MessageMade { id: message_id() };
+    let at = NOW.plus_ms(5_000);
+    given::now(store.test_webhook(app, hook, test, at, None).await.unwrap());
+    let tested = claimed(store, at, 5).await.messages.remove(0);
+    let no = number.unwrap();
+    store.settle_message(outcome(no, &tested, MessageStep::Failed)).await.unwrap();
+    store.delete_device(app, id("d004"), at).await.unwrap();
+
+    let since = NOW.plus_ms(1_000);
+    let done = store.recover_messages(app, (hook, since), at, None).await.unwrap();
+    let found = given::now(done);
+    let outcomes = async || {
+        let mut outcomes = Vec::new();
+        for id in made.iter().copied() {
+            outcomes.push(read(id).await.outcome);
+        }
+        outcomes
+    };
+    let (failed, pending) = (WebhookOutcome::Failed, WebhookOutcome::Pending);
+    // The fourth failed about a device that was erased since, which a claim finds out.
+    assert_eq!(found, WebhookRecovered { recovered: 3, more: false });
+    let expected = [failed, pending, WebhookOutcome::Delivered, pending, pending];
+    assert_eq!(outcomes().await, expected);
+    let claimed: Vec<_> =
+        claimed(store, at, 10).await.messages.into_iter().map(|message| message.id).collect();
+    assert_eq!(claimed.len(), 2);
+    assert!(claimed.contains(&made[1]) && claimed.contains(&made[3]), "{claimed:?}");
+    let again = given::now(store.recover_messages(app, (hook, since), at, None).await.unwrap());
+    assert_eq!(again, WebhookRecovered { recovered: 0, more: false }, "erased, or being tried");
+    let change = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
+    store.change_webhook(app, hook, change, at).await.unwrap();
+    let broken = refusal(store.recover_messages(app, (hook, since), at, None).await);
+    assert_eq!(broken, "id: names a webhook that is disabled");
+    let nobodys = notify_core::WebhookId(uuid::Uuid::nil());
+    let unknown = store.recover_messages(app, (nobodys, since), at, None).await;
+    assert!(super::is_unknown(&unknown));
 }
 
 pub async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &dyn Store) {

@@ -187,6 +187,7 @@ macro_rules! store_contract {
                 what_happens_is_told_with_what_it_is_about, an_end_is_told_by_what_it_came_to,
                 a_dead_device_is_told_once, an_erased_device_is_in_no_message;
             messages: a_message_is_tried_by_one_until_it_is_over,
+                a_message_that_waits_is_redelivered_at_once, what_failed_since_is_recovered,
                 a_webhook_is_judged_as_it_stands_when_an_attempt_ends,
                 a_disabled_webhook_ends_what_waits_and_begins_anew,
                 what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted,

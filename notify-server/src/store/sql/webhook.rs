@@ -6,7 +6,7 @@ mod message;
 use async_trait::async_trait;
 use notify_core::{
     NewWebhook, Success, Timestamp, Webhook, WebhookAttempt, WebhookChange, WebhookId,
-    WebhookMessageId,
+    WebhookMessageId, WebhookRecovered,
 };
 
 use super::SqlStore;
@@ -158,6 +158,20 @@ impl WebhookStore for SqlStore {
             Ok(Success { success: true })
         })
         .await
+    }
+
+    async fn recover_messages(
+        &self,
+        app: AppNo,
+        (webhook, since): (WebhookId, Timestamp),
+        at: Timestamp,
+        once: Option<Once>,
+    ) -> Result<Done<WebhookRecovered>, StoreError> {
+        // Looked for beside the writer: there may be many messages.
+        let recovery =
+            self.read(move |connection| message::to_recover(connection, app, (webhook, since)));
+        let recovery = recovery.await?;
+        self.write_once(app, once, move |tx| message::recover(tx, app, &recovery, at)).await
     }
 
     async fn webhook_attempt(

@@ -226,5 +226,10 @@ fn webhooks() -> Vec<Call> {
             attempts,
         )
         .after(vec![test()]),
+        call(
+            "recover_messages",
+            post("/v1/webhooks/{webhook}/recover", json!({"since": 1})),
+            "/v1/webhooks/{webhook}",
+        ),
     ]
 }

@@ -2,6 +2,7 @@
 
 use notify_core::{
     Timestamp, WebhookAttempt, WebhookEventType, WebhookId, WebhookMessageId, WebhookOutcome,
+    WebhookRecovered,
 };
 
 use super::super::cursor::{Listing, rows_wanted};
@@ -9,10 +10,10 @@ use super::super::event::Subject;
 use super::super::row::{unknown_value, uuid_at};
 use super::super::writer::WriteTx;
 use super::number_of;
-use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
+use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
 use crate::store::{
-    AppNo, Change, MESSAGES_PENDING_MAX, MessageMade, Page, PageRequest, StoreError,
-    event_type_code,
+    AppNo, Change, MESSAGE_ERASED, MESSAGES_PENDING_MAX, MessageMade, Page, PageRequest,
+    StoreError, WebhookNo, event_type_code,
 };
 
 /// Columns as [`attempt_of`] reads them.
@@ -82,7 +83,7 @@ pub(super) fn test(
     Ok(())
 }
 
-/// Has one that is over tried anew.
+/// Has one tried now, by its schedule from the beginning; one that is being tried goes on.
 pub(super) fn redeliver(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -90,14 +91,18 @@ pub(super) fn redeliver(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let webhook = number_of(tx, app, webhook)?;
-    let state: Option<i64> = tx
-        .prepare_cached("select state from webhook_messages where webhook_no = ?1 and id = ?2")?
-        .query_row(params![webhook.0, id.0.as_bytes()], |row| row.get(0))
-        .optional()?;
-    match state {
-        None => return Err(StoreError::NotFound),
-        Some(0) => return Err(StoreError::refused("attempt_id", "is still to be tried")),
-        Some(_) => is_open(tx, webhook.0)?,
+    let (state, is_claimed): (i64, bool) = tx
+        .prepare_cached(
+            "select state, claim is not null from webhook_messages
+             where webhook_no = ?1 and id = ?2",
+        )?
+        .query_row(params![webhook.0, id.0.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?
+        .ok_or(StoreError::NotFound)?;
+    match (state, is_claimed) {
+        (0, true) => return Ok(()),
+        (0, false) => {}
+        _ => is_open(tx, webhook.0)?,
     }
     tx.prepare_cached(
         "update webhook_messages set state = 0, attempts = 0, claim = null, started_at = ?3,
@@ -108,16 +113,103 @@ pub(super) fn redeliver(
     Ok(())
 }
 
-/// Refuses a webhook that is disabled, or has enough to do.
-fn is_open(tx: &Connection, webhook: i64) -> Result<(), StoreError> {
-    let (enabled, pending): (bool, i64) = tx
+/// What is to be recovered of a webhook.
+pub(super) struct Recovery {
+    webhook: WebhookNo,
+    since: Timestamp,
+    /// The messages that failed, the oldest first; one more than may wait.
+    failed: Vec<i64>,
+}
+
+/// Looks for messages that failed and were made since then. Tests, and what is about something erased,
+/// are left out.
+pub(super) fn to_recover(
+    connection: &Connection,
+    app: AppNo,
+    (webhook, since): (WebhookId, Timestamp),
+) -> Result<Recovery, StoreError> {
+    let webhook = number_of(connection, app, webhook)?;
+    let failed = connection
+        .prepare_cached(
+            "select no from webhook_messages indexed by webhook_messages_by_webhook
+             where webhook_no = ?1 and state = 2 and created_at >= ?2
+             and type <> ?3 and coalesce(reason, '') <> ?4 order by no limit ?5",
+        )?
+        .query_map(
+            params![
+                webhook.0,
+                since.as_ms(),
+                event_type_code(WebhookEventType::WebhookTest),
+                MESSAGE_ERASED,
+                MESSAGES_PENDING_MAX + 1
+            ],
+            |row| row.get(0),
+        )?
+        .collect::<sql::Result<_>>()?;
+    Ok(Recovery { webhook, since, failed })
+}
+
+/// Has what failed, and what waits to be tried again, tried now, up to what may wait for a webhook.
+pub(super) fn recover(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    recovery: &Recovery,
+    at: Timestamp,
+) -> Result<WebhookRecovered, StoreError> {
+    let Recovery { webhook, since, failed } = recovery;
+    let (enabled, pending) = openness(tx, webhook.0)?;
+    if !enabled {
+        return Err(disabled());
+    }
+    let waiting = tx
+        .prepare_cached(
+            "update webhook_messages set attempts = 0, started_at = ?3, due_at = ?3,
+             claimable_at = ?3
+             where webhook_no = ?1 and state = 0 and claim is null and attempts > 0
+             and created_at >= ?2 and type <> ?4",
+        )?
+        .execute([
+            webhook.0,
+            since.as_ms(),
+            at.as_ms(),
+            event_type_code(WebhookEventType::WebhookTest),
+        ])?;
+    let room = usize::try_from(MESSAGES_PENDING_MAX - pending).unwrap_or(0);
+    let fitting = &failed[..failed.len().min(room)];
+    let mut recovered = waiting;
+    if !fitting.is_empty() {
+        // One may have been redelivered meanwhile.
+        recovered += tx
+            .prepare_cached(&format!(
+                "update webhook_messages set state = 0, attempts = 0, claim = null,
+                 started_at = ?2, due_at = ?2, claimable_at = ?2 where no in {NUMBERS} and state = 2"
+            ))?
+            .execute(params![list_of(fitting), at.as_ms()])?;
+    }
+    tx.changed(Change::EventsDue(app));
+    Ok(WebhookRecovered { recovered: recovered as u64, more: failed.len() > fitting.len() })
+}
+
+/// Whether a webhook is enabled, and how much waits for it.
+fn openness(tx: &Connection, webhook: i64) -> Result<(bool, i64), StoreError> {
+    let found = tx
         .prepare_cached(
             "select enabled, (select count(*) from webhook_messages
              where webhook_no = ?1 and state = 0) from webhooks where no = ?1",
         )?
         .query_row([webhook], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found)
+}
+
+fn disabled() -> StoreError {
+    StoreError::refused("id", "names a webhook that is disabled")
+}
+
+/// Refuses a webhook that is disabled, or has enough to do.
+fn is_open(tx: &Connection, webhook: i64) -> Result<(), StoreError> {
+    let (enabled, pending) = openness(tx, webhook)?;
     if !enabled {
-        return Err(StoreError::refused("id", "names a webhook that is disabled"));
+        return Err(disabled());
     }
     if pending >= MESSAGES_PENDING_MAX {
         return Err(StoreError::refused("id", "names a webhook that has enough waiting already"));
