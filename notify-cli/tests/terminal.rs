@@ -6,7 +6,7 @@ mod common;
 
 use std::process::Command;
 
-use common::Bench;
+use common::{Bench, ID};
 use serde_json::{Value, json};
 
 /// Steers a terminal (C0, C1), turns the direction of a text, hides in it.
@@ -23,9 +23,13 @@ fn devices() -> Value {
     }], "next_cursor": null })
 }
 
+/// Columns of the terminal.
+const COLUMNS: usize = 80;
+
 /// Runs the command on a terminal of its own; gives what the terminal was sent.
 fn on_terminal(bench: &Bench, args: &[&str]) -> String {
     let line = [&[env!("CARGO_BIN_EXE_notify")], args].concat().join(" ");
+    let line = format!("stty cols {COLUMNS}; {line}");
     let output = Command::new("script")
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])
         .env_clear()
@@ -64,6 +68,36 @@ async fn nothing_that_steers_reaches_a_terminal() {
             assert!(sent.contains("two\r\nlines"), "{sent:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_listing_that_is_wider_than_the_terminal_breaks_no_id_and_no_url() {
+    let (id, url) = (ID, "https://news.example.com/feeds/of/the/whole/world.xml");
+    let feeds = json!({ "feeds": [{
+        "id": id, "name": "Shop news", "url": url, "status": "failing", "items": 0,
+        "last_fetched_at": 1_767_323_045_000_i64, "last_error": "it answered with status 404",
+        "created_at": 1,
+    }], "next_cursor": null });
+    let bench = Bench::answering(feeds).await;
+    let sent = on_terminal(&bench, &["feeds", "list"]).replace("\r\n", "\n");
+    assert_eq!(
+        sent,
+        format!(
+            "{id}  failing\n\
+             \x20 name             Shop news\n\
+             \x20 last_error       it answered with status 404\n\
+             \x20 url              {url}\n\
+             \x20 items            0\n\
+             \x20 last_fetched_at  2026-01-02T03:04:05Z\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn what_was_sent_is_an_id_and_nothing_around_it() {
+    let bench = Bench::answering(json!({ "id": ID })).await;
+    let sent = on_terminal(&bench, &["send", "--text", "Hi", "--platform", "ios"]);
+    assert_eq!(sent, format!("{ID}\r\n"));
 }
 
 #[tokio::test]

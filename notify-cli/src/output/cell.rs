@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use notify_client::notify_core::{is_unprintable, joins};
+use serde::Serialize;
 use serde_json::Value;
 
 /// How a column reads.
@@ -34,14 +35,49 @@ pub(crate) enum Kind {
     Failures,
     /// Request of a notification; people see its text, or the question of its poll.
     Message,
-    /// A notification (B20); people see how many of the targeted have it, and what
     /// Texts; people see one a line.
     Lines,
+    /// A count; people see none of zero.
+    Count,
+    /// Events that were not taken; people see which and why, a line each.
+    Ignored,
+    /// A message to a webhook; people see why its last attempt failed.
+    Attempt,
+    /// A webhook; people see whether it is told of events, or since when or why not.
+    Webhook,
     /// Unix milliseconds of a step of an explanation; one without is told of now (B38).
     Step,
-    /// Counts of a notification (B20); people see how many of the targeted have it, and what
-    /// became of the others, a line each.
+    /// A notification (B20); people see how many of the targeted have it, and what became of the
+    /// others, a line each; of one that is not due, when it is.
     Counts,
+}
+
+impl Kind {
+    /// Whether it is never broken over lines: an id that is cannot be copied.
+    pub(super) fn is_unbroken(self) -> bool {
+        match self {
+            Self::Plain
+            | Self::Time
+            | Self::Day
+            | Self::Step
+            | Self::State
+            | Self::Count
+            | Self::Webhook => true,
+            Self::Text
+            | Self::Whole
+            | Self::Payload
+            | Self::Tags
+            | Self::Provider
+            | Self::Forgotten
+            | Self::Channel
+            | Self::Failures
+            | Self::Message
+            | Self::Lines
+            | Self::Ignored
+            | Self::Attempt
+            | Self::Counts => false,
+        }
+    }
 }
 
 /// Members of a provider's configuration that tell one from another (RFC 6901).
@@ -92,6 +128,14 @@ pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
             text.unwrap_or_default().to_owned()
         }
         (Some(notification @ Value::Object(_)), Kind::Counts) => return outcomes(notification),
+        (Some(count), Kind::Count) if count == 0 => String::new(),
+        (Some(Value::Array(events)), Kind::Ignored) => {
+            let lines: Vec<String> = events.iter().map(ignored).collect();
+            return lines.join("\n");
+        }
+        (Some(attempt @ Value::Object(_)), Kind::Attempt) => failed_because(attempt),
+        (Some(hook @ Value::Object(_)), Kind::Webhook) => webhook(hook),
+        (Some(json @ (Value::Array(_) | Value::Object(_))), _) => spaced(json),
         _ => plain(value),
     };
     printable(&text)
@@ -119,6 +163,10 @@ fn outcomes(notification: &Value) -> String {
     let count = |name: &str| notification["counts"][name].as_u64().unwrap_or_default();
     let mut lines = vec![match count("targeted") {
         0 if notification["status"] == "completed" => "no device".to_owned(),
+        0 if notification["status"] == "scheduled" => {
+            let at = shown(notification.get("send_at"), Kind::Time);
+            if at.is_empty() { at } else { format!("due {at}") }
+        }
         // Who gets it is not known yet, or not asked.
         0 => String::new(),
         targeted => format!("{} of {targeted} sent", count("sent")),
@@ -130,17 +178,81 @@ fn outcomes(notification: &Value) -> String {
 
 fn channel(channel: &Value) -> String {
     let mut text = plain(channel.get("state"));
-    if let Some(reason) = channel["reason"].as_str() {
-        text.push_str(&format!(" ({reason})"));
-    }
     if !channel["until"].is_null() {
         text.push_str(&format!(" until {}", shown(channel.get("until"), Kind::Time)));
     }
+    text.push_str(&match (&*plain(channel.get("state")), channel["reason"].as_str()) {
+        ("held", Some(reason)) => format!(": the credentials are refused ({reason})"),
+        ("stopped", _) => ": so many addresses looked dead at once".to_owned(),
+        (_, Some(reason)) => format!(" ({reason})"),
+        (_, None) => String::new(),
+    });
     let services = channel["services"].as_array().into_iter().flatten();
     for service in services {
         text.push_str(&format!("\n{} {}", plain(service.get("service")), self::channel(service)));
     }
     text
+}
+
+/// JSON with a blank after each comma and colon, where lines can be broken.
+fn spaced(json: &Value) -> String {
+    struct Blanks;
+    impl serde_json::ser::Formatter for Blanks {
+        fn begin_array_value<W: ?Sized + std::io::Write>(
+            &mut self,
+            writer: &mut W,
+            first: bool,
+        ) -> std::io::Result<()> {
+            if first { Ok(()) } else { writer.write_all(b", ") }
+        }
+
+        fn begin_object_key<W: ?Sized + std::io::Write>(
+            &mut self,
+            writer: &mut W,
+            first: bool,
+        ) -> std::io::Result<()> {
+            if first { Ok(()) } else { writer.write_all(b", ") }
+        }
+
+        fn begin_object_value<W: ?Sized + std::io::Write>(
+            &mut self,
+            writer: &mut W,
+        ) -> std::io::Result<()> {
+            writer.write_all(b": ")
+        }
+    }
+    let mut bytes = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Blanks);
+    json.serialize(&mut serializer).expect("a value is JSON");
+    String::from_utf8(bytes).expect("JSON is UTF-8")
+}
+
+fn ignored(event: &Value) -> String {
+    let reason = printable(event["reason"].as_str().unwrap_or_default());
+    format!("events[{}]: {reason}", event["index"])
+}
+
+/// `status` is what the server says of an answer that is not 2xx.
+fn failed_because(attempt: &Value) -> String {
+    match (attempt["reason"].as_str(), &attempt["status"]) {
+        (Some("status"), Value::Number(status)) => format!("it answered with status {status}"),
+        (Some(reason), _) => reason.to_owned(),
+        (None, _) => String::new(),
+    }
+}
+
+fn webhook(hook: &Value) -> String {
+    let since = || shown(hook.get("failing_since"), Kind::Time);
+    if hook["enabled"] == false {
+        match hook["disabled_reason"].as_str() {
+            Some(reason) => format!("disabled ({reason})"),
+            None => "disabled".to_owned(),
+        }
+    } else if hook["failing_since"].is_number() {
+        format!("failing since {}", since())
+    } else {
+        "enabled".to_owned()
+    }
 }
 
 /// A device without an address is enabled all the same, and gets nothing (B22).
@@ -285,7 +397,13 @@ mod tests {
         assert_eq!(shown(Some(&json!(null)), Kind::Step), "now");
         assert_eq!(shown(Some(&json!(1_767_323_045_678_i64)), Kind::Step), "2026-01-02T03:04:05Z");
         assert_eq!(shown(Some(&json!(["a", "b\nc"])), Kind::Lines), "a\nb\\nc");
-        assert_eq!(shown(Some(&json!(["x", 1])), Kind::Plain), r#"["x",1]"#);
+        assert_eq!(shown(Some(&json!(["x", 1])), Kind::Plain), r#"["x", 1]"#);
+        let nested = json!({"a": [true, null], "b": {"c": "d,e"}});
+        let text = r#"{"a": [true, null], "b": {"c": "d,e"}}"#;
+        assert_eq!(shown(Some(&nested), Kind::Plain), text);
+        assert_eq!(exported(Some(&nested)), nested.to_string());
+        assert_eq!(shown(Some(&json!(0)), Kind::Count), "");
+        assert_eq!(shown(Some(&json!(7)), Kind::Count), "7");
     }
 
     #[test]
@@ -306,11 +424,39 @@ mod tests {
             ("sending", counts, text),
             ("completed", json!({"targeted": 1, "sent": 1}), "1 of 1 sent"),
             ("completed", json!({"targeted": 0, "unknown": 1}), "no device"),
-            ("scheduled", json!({"targeted": 0}), ""),
+            ("scheduled", json!({"targeted": 0}), "due 2026-01-02T03:04:05Z"),
             ("reported", json!({"targeted": 0}), ""),
         ] {
-            let notification = json!({"status": status, "counts": counts});
+            let notification = json!({"status": status, "counts": counts,
+                "send_at": 1_767_323_045_678_i64});
             assert_eq!(shown(Some(&notification), Kind::Counts), text);
+        }
+    }
+
+    #[test]
+    fn what_failed_is_shown_with_its_reason() {
+        let ignored =
+            json!([{"index": 0, "reason": "unknown device"}, {"index": 3, "reason": "x"}]);
+        let lines = "events[0]: unknown device\nevents[3]: x";
+        assert_eq!(shown(Some(&ignored), Kind::Ignored), lines);
+        for (attempt, text) in [
+            (json!({"reason": "status", "status": 500}), "it answered with status 500"),
+            (json!({"reason": "timeout", "status": null}), "timeout"),
+            (json!({"reason": null, "status": 200}), ""),
+        ] {
+            assert_eq!(shown(Some(&attempt), Kind::Attempt), text);
+        }
+        let failing = 1_767_323_045_678_i64;
+        for (hook, text) in [
+            (json!({"enabled": true, "failing_since": null}), "enabled"),
+            (json!({"enabled": false, "disabled_reason": null}), "disabled"),
+            (json!({"enabled": false, "disabled_reason": "gone"}), "disabled (gone)"),
+            (
+                json!({"enabled": true, "failing_since": failing}),
+                "failing since 2026-01-02T03:04:05Z",
+            ),
+        ] {
+            assert_eq!(shown(Some(&hook), Kind::Webhook), text);
         }
     }
 
@@ -325,7 +471,7 @@ mod tests {
             "key_id": "KEY", "team_id": "TEAM", "topic": "com.example"});
         assert_eq!(shown(Some(&apns), Kind::Provider), "TEAM KEY com.example https://a/apns");
         let held = json!({"state": "held", "reason": "Forbidden", "until": 1_767_323_045_678_i64});
-        let told = "held (Forbidden) until 2026-01-02T03:04:05Z";
+        let told = "held until 2026-01-02T03:04:05Z: the credentials are refused (Forbidden)";
         assert_eq!(shown(Some(&held), Kind::Channel), told);
         let open = json!({"state": "open", "reason": null, "until": null});
         assert_eq!(shown(Some(&open), Kind::Channel), "open");

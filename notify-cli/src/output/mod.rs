@@ -3,6 +3,7 @@
 mod cell;
 mod chart;
 mod rows;
+mod text;
 pub(crate) mod view;
 
 use std::borrow::Cow;
@@ -69,7 +70,7 @@ impl Output {
         let answer = value(answer);
         match view.list {
             None if self.format == Format::Table => {
-                let text = rows::record(&answer, view);
+                let text = rows::record(&answer, view, rows::room());
                 Ok(writeln!(self.out, "{text}")?)
             }
             None => {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{
     Format,
     cell::{Kind, exported, printable_lines, shown},
-    json_for, value,
+    json_for, text, value,
     view::{Column, View},
 };
 use crate::failure::Failure;
@@ -23,6 +23,12 @@ const ROW_LINES_MAX: usize = 6;
 /// Most columns of a message as it goes out, and of what is wrong with it: without a terminal nothing
 /// else bounds them.
 const PAYLOAD_COLUMNS_MAX: u16 = 60;
+/// Narrowest column of a text that is wider, on a terminal.
+const TEXT_COLUMNS_MIN: usize = 20;
+/// What a column takes beside its content: its border and [`PADDING_COLUMNS`].
+const BORDER_COLUMNS: usize = 3;
+/// Blanks of a cell, on both sides.
+const PADDING_COLUMNS: usize = 2;
 /// Width of a table on a terminal that does not know its own.
 const WIDTH_DEFAULT: u16 = 80;
 
@@ -96,7 +102,7 @@ impl<'a> Rows<'a> {
                 let cells = cells.map(|column| shown(record.pointer(column.pointer), column.kind));
                 rows.push(cells.collect());
                 if rows.len() == TABLE_ROWS_MAX {
-                    writeln!(out, "{}", table(self.view, std::mem::take(rows)))?;
+                    writeln!(out, "{}", listing(self.view, std::mem::take(rows), room()))?;
                     *any = true;
                 }
             }
@@ -111,7 +117,7 @@ impl<'a> Rows<'a> {
             To::Csv { mut csv, .. } => csv.flush()?,
             To::Table { out, rows, shown } => {
                 if !rows.is_empty() || !shown {
-                    writeln!(out, "{}", table(self.view, rows))?;
+                    writeln!(out, "{}", listing(self.view, rows, room()))?;
                 }
             }
         }
@@ -131,64 +137,170 @@ fn io(error: csv::Error) -> io::Error {
     error.into()
 }
 
-fn table(view: &View, rows: Vec<Vec<String>>) -> Table {
-    let mut table = styled();
-    table.set_header(view.columns.iter().map(|column| column.name));
+/// A listing for people: a table, or where its columns do not fit, a block of lines for each record.
+fn listing(view: &View, rows: Vec<Vec<String>>, room: Option<u16>) -> String {
+    let fitting = match room {
+        None => Some((0..view.columns.len()).collect()),
+        Some(room) => fitting(view, &rows, room),
+    };
+    match fitting {
+        Some(places) => table(view, &rows, (&places, room)).to_string(),
+        None => {
+            let room = usize::from(room.unwrap_or(WIDTH_DEFAULT));
+            let blocks: Vec<String> = rows.iter().map(|row| block(view, row, room)).collect();
+            blocks.join("\n")
+        }
+    }
+}
+
+/// The columns that fit: all, or all but some of those that can be left out. `None`: too few.
+fn fitting(view: &View, rows: &[Vec<String>], room: u16) -> Option<Vec<usize>> {
+    let needed = |place: &usize| {
+        let column = &view.columns[*place];
+        let cells = rows.iter().map(|row| &*row[*place]);
+        let cells = cells.map(|cell| cell_width_min(column, cell));
+        cells.max().unwrap_or_default().max(text::width(column.name))
+    };
+    let mut places: Vec<usize> = (0..view.columns.len()).collect();
+    loop {
+        let columns: usize = places.iter().map(needed).sum();
+        if columns + BORDER_COLUMNS * places.len() < usize::from(room) {
+            return Some(places);
+        }
+        let spare = places.iter().rposition(|place| view.columns[*place].is_optional)?;
+        places.remove(spare);
+    }
+}
+
+/// What a cell needs: a text may be broken at its spaces, though not into a pile of words.
+fn cell_width_min(column: &Column, cell: &str) -> usize {
+    let natural = text::width(cell);
+    if column.kind.is_unbroken() {
+        natural
+    } else {
+        text::width_min(cell).max(natural.min(TEXT_COLUMNS_MIN))
+    }
+}
+
+fn table(view: &View, rows: &[Vec<String>], (places, room): (&[usize], Option<u16>)) -> Table {
+    let mut table = styled(room);
+    table.set_header(places.iter().map(|place| view.columns[*place].name));
     let is_never_cut = |column: &Column| matches!(column.kind, Kind::Whole | Kind::Payload);
     let is_whole = view.columns.iter().any(is_never_cut);
-    for row in rows {
-        let mut row = Row::from(row);
+    for cells in rows {
+        let mut row = Row::from(places.iter().map(|place| &cells[*place]));
         if !is_whole {
             row.max_height(ROW_LINES_MAX);
         }
         table.add_row(row);
     }
-    for (place, column) in view.columns.iter().enumerate() {
-        if matches!(column.kind, Kind::Payload | Kind::Lines) {
-            let widest = ColumnConstraint::UpperBoundary(Width::Fixed(PAYLOAD_COLUMNS_MAX));
-            let column = table.column_mut(place).expect("the header has every column");
-            column.set_constraint(widest);
-        }
-        // An id that is broken over lines cannot be copied.
-        if matches!(column.kind, Kind::Plain | Kind::Time | Kind::Day | Kind::Step | Kind::State) {
-            let column = table.column_mut(place).expect("the header has every column");
+    for (nth, place) in places.iter().enumerate() {
+        let kind = view.columns[*place].kind;
+        let cells = rows.iter().map(|row| &*row[*place]);
+        let least = cells.map(|cell| cell_width_min(&view.columns[*place], cell)).max();
+        let column = table.column_mut(nth).expect("the header has every column");
+        if matches!(kind, Kind::Payload | Kind::Lines) {
+            column
+                .set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(PAYLOAD_COLUMNS_MAX)));
+        } else if kind.is_unbroken() {
             column.set_constraint(ColumnConstraint::ContentWidth);
+        } else if let (Some(least), Some(_)) = (least, room) {
+            let least = u16::try_from(least + PADDING_COLUMNS).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
         }
     }
     table
 }
 
-/// One record, a line for each field that it has.
-pub(super) fn record(record: &Value, view: &View) -> Table {
-    let mut table = styled();
-    for column in view.columns {
-        if let Some(value) = record.pointer(column.pointer) {
-            let text = shown(Some(value), column.kind);
-            if column.kind != Kind::Forgotten || !text.is_empty() {
-                table.add_row([column.name.to_owned(), text]);
+/// A record of a listing in lines: what tells it from others, then its other fields.
+fn block(view: &View, cells: &[String], room: usize) -> String {
+    let mut head = cells[0].clone();
+    let mut shown = 1;
+    while shown < view.head {
+        let gap = if cells[shown].is_empty() { "" } else { "  " };
+        let longer = format!("{head}{gap}{}", cells[shown]);
+        if text::width(&longer) > room {
+            break;
+        }
+        head = longer;
+        shown += 1;
+    }
+    let mut lines = vec![head];
+    let fields = view.columns.iter().zip(cells).skip(shown);
+    lines.extend(pairs(fields.map(|(column, cell)| (column.name, &**cell)), (room, "  ")));
+    lines.join("\n")
+}
+
+/// Fields, each with its name before it; those without a value are left out.
+fn pairs<'a>(
+    fields: impl Iterator<Item = (&'a str, &'a str)>,
+    (room, indent): (usize, &str),
+) -> Vec<String> {
+    let fields: Vec<_> = fields.filter(|(_, value)| !value.is_empty()).collect();
+    let names = fields.iter().map(|(name, _)| text::width(name)).max().unwrap_or_default();
+    let before = indent.len() + names + 2;
+    let mut lines = Vec::new();
+    for (name, value) in fields {
+        let mut name = name;
+        for line in text::wrapped(value, room.saturating_sub(before)) {
+            lines.push(format!("{indent}{name:names$}  {line}"));
+            name = "";
+        }
+    }
+    lines
+}
+
+/// One record: its only field as it is; else a line for each field that it has, but for counts of zero
+/// and what is empty.
+pub(super) fn record(record: &Value, view: &View, room: Option<u16>) -> String {
+    if let [column] = view.columns {
+        return shown(record.pointer(column.pointer), column.kind);
+    }
+    let columns = view.columns.iter();
+    let fields = columns.filter_map(|column| {
+        let value = record.pointer(column.pointer)?;
+        Some((column.name, shown(Some(value), column.kind)))
+    });
+    let fields: Vec<_> = fields.filter(|(_, value)| !value.is_empty()).collect();
+    let names = fields.iter().map(|(name, _)| text::width(name)).max().unwrap_or_default();
+    let values = fields.iter().map(|(_, value)| text::width(value)).max().unwrap_or_default();
+    match room.map(usize::from) {
+        Some(room) if names + values + 2 * BORDER_COLUMNS >= room => {
+            let fields = fields.iter().map(|(name, value)| (*name, &**value));
+            pairs(fields, (room, "")).join("\n")
+        }
+        _ => {
+            let mut table = styled(room);
+            for (name, value) in fields {
+                table.add_row([name.to_owned(), value]);
             }
+            table.to_string()
         }
     }
-    table
 }
 
-fn styled() -> Table {
+fn styled(room: Option<u16>) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    if let Some(width) = width_unless_told(table.width()) {
-        table.set_width(width);
+    if let Some(room) = room {
+        table.set_width(room);
     }
     table
 }
 
 /// How wide what people read may be.
 pub(super) fn columns() -> u16 {
-    Table::new().width().filter(|columns| *columns > 0).unwrap_or(WIDTH_DEFAULT)
+    room().unwrap_or(WIDTH_DEFAULT)
 }
 
-/// Terminals without a size, as some serial lines and containers have them, say 0 columns.
-fn width_unless_told(told: Option<u16>) -> Option<u16> {
-    (told == Some(0)).then_some(WIDTH_DEFAULT)
+/// How wide a table may be; `None` where no terminal bounds it. Terminals without a size, as some
+/// serial lines and containers have them, say 0 columns.
+pub(super) fn room() -> Option<u16> {
+    Table::new().width().map(known_width)
+}
+
+fn known_width(told: u16) -> u16 {
+    if told == 0 { WIDTH_DEFAULT } else { told }
 }
 
 #[cfg(test)]
@@ -198,68 +310,157 @@ mod tests {
     use super::*;
     use crate::output::view;
 
-    #[test]
-    fn a_terminal_of_no_columns_has_80() {
-        for (told, set) in [(Some(0), Some(80)), (Some(1), None), (Some(200), None), (None, None)] {
-            assert_eq!(width_unless_told(told), set, "{told:?}");
-        }
+    const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
+    const AT: i64 = 1_767_323_045_678;
+
+    fn shown_at(view: &View, records: &[Value], room: Option<u16>) -> String {
+        let cells = |record: &Value| {
+            let columns = view.columns.iter();
+            columns.map(|column| shown(record.pointer(column.pointer), column.kind)).collect()
+        };
+        listing(view, records.iter().map(cells).collect(), room)
     }
 
-    /// What is wrong and how to mend it is read to its end, however narrow the terminal.
+    fn widest(text: &str) -> usize {
+        text.lines().map(text::width).max().unwrap_or_default()
+    }
+
     #[test]
-    fn what_the_doctor_says_is_not_cut() {
-        let long = "word ".repeat(200);
-        let row = |detail: &str| vec![detail.to_owned(); view::DOCTOR.columns.len()];
-        let mut table = table(&view::DOCTOR, vec![row(&format!("{long}end"))]);
-        assert!(table.set_width(200).to_string().contains("end"));
+    fn a_terminal_of_no_columns_has_80() {
+        for (told, known) in [(0, 80), (1, 1), (200, 200)] {
+            assert_eq!(known_width(told), known);
+        }
     }
 
     #[test]
     fn a_payload_is_whole_and_no_wider_than_a_text() {
         let payload =
             json!({"message": {"notification": {"body": "word ".repeat(200)}}, "z": "end"});
-        let columns = view::PREVIEW.columns.iter();
         let record = json!({"platform": "android", "payload": payload});
-        let cells = columns.map(|column| shown(record.pointer(column.pointer), column.kind));
-        let text = table(&view::PREVIEW, vec![cells.collect()]).to_string();
-        assert!(text.contains("\"end\""), "{text}");
-        let widest = text.lines().map(|line| line.chars().count()).max();
-        assert!(widest < Some(130), "{widest:?}");
+        for (room, most) in [(None, 130), (Some(80), 80)] {
+            let text = shown_at(&view::PREVIEW, std::slice::from_ref(&record), room);
+            assert!(text.contains("\"end\""), "{text}");
+            assert!(widest(&text) <= most, "{text}");
+        }
     }
 
-    /// On a terminal of 80 characters, wide ones among them; an id stays whole.
-    #[test]
-    fn notifications_fit_a_terminal() {
-        let id = "0190a3b2-7f00-7000-8000-000000000001";
+    fn notifications() -> [Value; 3] {
         let counts = json!({"targeted": 1_200_000, "sent": 1_199_700, "failed": 100,
             "unregistered": 200});
-        let records = [
-            json!({"id": id, "status": "completed", "request": {"text": "Dinner is ready"},
-                "counts": {"targeted": 3, "sent": 3}}),
-            json!({"id": id, "status": "completed", "request": {"poll": {"text": "お茶はいかが"}},
-                "counts": counts}),
-        ];
-        let view = &view::NOTIFICATIONS;
-        let cells = |record: &Value| {
-            let columns = view.columns.iter();
-            columns.map(|column| shown(record.pointer(column.pointer), column.kind)).collect()
-        };
-        let mut table = table(view, records.iter().map(cells).collect());
+        [
+            json!({"id": ID, "status": "completed", "created_at": AT,
+                "request": {"text": "Dinner is ready"}, "counts": {"targeted": 3, "sent": 3}}),
+            json!({"id": ID, "status": "completed", "created_at": AT,
+                "request": {"poll": {"text": "お茶はいかが"}}, "counts": counts}),
+            json!({"id": ID, "status": "scheduled", "created_at": AT, "send_at": AT,
+                "request": {"text": "Later"}, "counts": {"targeted": 0}}),
+        ]
+    }
+
+    /// On a terminal of 80 characters there is no room for a table: an id stays whole.
+    #[test]
+    fn records_are_blocks_where_a_table_has_no_room() {
         assert_eq!(
-            table.set_width(80).to_string(),
+            shown_at(&view::NOTIFICATIONS, &notifications(), Some(80)),
             "\
-┌──────────────────────────────────────┬───────────┬─────────────┬─────────────┐
-│ id                                   ┆ status    ┆ text        ┆ devices     │
-╞══════════════════════════════════════╪═══════════╪═════════════╪═════════════╡
-│ 0190a3b2-7f00-7000-8000-000000000001 ┆ completed ┆ Dinner is   ┆ 3 of 3 sent │
-│                                      ┆           ┆ ready       ┆             │
-│ 0190a3b2-7f00-7000-8000-000000000001 ┆ completed ┆ お茶はいか  ┆ 1199700 of  │
-│                                      ┆           ┆ が          ┆ 1200000     │
-│                                      ┆           ┆             ┆ sent        │
-│                                      ┆           ┆             ┆ 100 failed  │
-│                                      ┆           ┆             ┆ 200 unregis │
-│                                      ┆           ┆             ┆ tered       │
-└──────────────────────────────────────┴───────────┴─────────────┴─────────────┘"
+0190a3b2-7f00-7000-8000-000000000001  completed  2026-01-02T03:04:05Z
+  text     Dinner is ready
+  devices  3 of 3 sent
+0190a3b2-7f00-7000-8000-000000000001  completed  2026-01-02T03:04:05Z
+  text     お茶はいかが
+  devices  1199700 of 1200000 sent
+           100 failed
+           200 unregistered
+0190a3b2-7f00-7000-8000-000000000001  scheduled  2026-01-02T03:04:05Z
+  text     Later
+  devices  due 2026-01-02T03:04:05Z"
         );
+    }
+
+    #[test]
+    fn records_are_a_table_where_it_has_room() {
+        let [first, ..] = notifications();
+        assert_eq!(
+            shown_at(&view::NOTIFICATIONS, &[first], Some(120)),
+            "\
+┌──────────────────────────────────────┬───────────┬──────────────────────┬─────────────────┬─────────────┐
+│ id                                   ┆ status    ┆ created_at           ┆ text            ┆ devices     │
+╞══════════════════════════════════════╪═══════════╪══════════════════════╪═════════════════╪═════════════╡
+│ 0190a3b2-7f00-7000-8000-000000000001 ┆ completed ┆ 2026-01-02T03:04:05Z ┆ Dinner is ready ┆ 3 of 3 sent │
+└──────────────────────────────────────┴───────────┴──────────────────────┴─────────────────┴─────────────┘"
+        );
+    }
+
+    #[test]
+    fn a_column_that_can_be_spared_makes_room() {
+        let app = json!({"id": ID, "name": "Shop", "language": "en", "status": "active",
+            "created_at": AT});
+        let apps = [app];
+        for (room, is_there) in [(None, true), (Some(100), true), (Some(80), false)] {
+            let text = shown_at(&view::APPS, &apps, room);
+            assert_eq!(text.contains("2026-01-02T03:04:05Z"), is_there, "{text}");
+            assert!(text.starts_with('┌'), "{text}");
+        }
+    }
+
+    /// Whatever the terminal: an id or url is on one line, and so can be copied.
+    #[test]
+    fn no_id_and_no_url_is_broken() {
+        let url = "https://hooks.example.com/services/T0000/B0000/notifications?token=abcdef";
+        let feed = json!({"id": ID, "name": "Shop news", "url": url, "status": "failing",
+            "items": 0, "last_fetched_at": AT, "last_error": "the host answered with 404"});
+        let hook = json!({"id": ID, "url": url, "enabled": false, "disabled_reason": "gone",
+            "pending": 0, "dropped": 3});
+        let delivery = json!({"device_id": ID, "platform": "android", "outcome": "failed",
+            "reason": "http_400 INVALID_ARGUMENT", "attempts": 1, "at": AT});
+        let attempt = json!({"id": ID, "event": "notification.completed", "outcome": "failed",
+            "attempts": 7, "status": 500, "reason": "status", "latency_ms": 3,
+            "last_attempt_at": AT, "next_attempt_at": null});
+        for (view, record, whole) in [
+            (&view::FEEDS, &feed, &[ID, url, "the host answered with 404"][..]),
+            (&view::WEBHOOKS, &hook, &[ID, url, "disabled (gone)"]),
+            (&view::DELIVERIES, &delivery, &[ID, "http_400 INVALID_ARGUMENT"]),
+            (&view::WEBHOOK_ATTEMPTS, &attempt, &[ID, "it answered with status 500"]),
+        ] {
+            for room in [40, 80, 100, 132, 250] {
+                let text = shown_at(view, std::slice::from_ref(record), Some(room));
+                for part in whole {
+                    let is_there = room == 40 && part.contains(' ') || text.contains(part);
+                    assert!(is_there, "{part} at {room}:\n{text}");
+                }
+                let most = usize::from(room).max(url.len() + 20);
+                assert!(widest(&text) <= most, "at {room}:\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_is_a_box_where_it_has_room_and_shows_no_zeros() {
+        let record = json!({"id": ID, "status": "completed", "counts": {"targeted": 3, "sent": 3,
+            "failed": 0}, "started_at": null, "request": {"text": "Hi", "platforms": ["ios"]}});
+        let text = super::record(&record, &view::NOTIFICATION, Some(80));
+        assert_eq!(
+            text,
+            "\
+┌──────────┬──────────────────────────────────────┐
+│ id       ┆ 0190a3b2-7f00-7000-8000-000000000001 │
+│ status   ┆ completed                            │
+│ request  ┆ {\"platforms\": [\"ios\"], \"text\": \"Hi\"} │
+│ targeted ┆ 3                                    │
+│ sent     ┆ 3                                    │
+└──────────┴──────────────────────────────────────┘"
+        );
+        let settings = json!({"big_share_button": true, "build_without_image": true,
+            "drag_to_expand": true, "small_share_button": true});
+        let campaign = json!({"id": ID, "name": "spring", "template": {"settings": settings}});
+        assert_eq!(
+            super::record(&campaign, &view::CAMPAIGN, Some(80)),
+            "\
+id        0190a3b2-7f00-7000-8000-000000000001
+name      spring
+settings  {\"big_share_button\": true, \"build_without_image\": true,
+          \"drag_to_expand\": true, \"small_share_button\": true}"
+        );
+        assert_eq!(super::record(&json!({"id": ID}), &view::CREATED, Some(80)), ID);
     }
 }

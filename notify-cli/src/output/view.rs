@@ -19,6 +19,15 @@ pub(crate) struct View {
     pub(crate) columns: &'static [Column],
     /// What a CSV file holds.
     pub(crate) export: &'static [Column],
+    /// How many columns tell a record where there is no room for a table; the others follow, each
+    /// with its name.
+    pub(crate) head: usize,
+}
+
+impl View {
+    const fn headed(self, head: usize) -> Self {
+        Self { head, ..self }
+    }
 }
 
 /// A column: its name, and where its value stands in the record (RFC 6901).
@@ -27,41 +36,62 @@ pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) pointer: &'static str,
     pub(crate) kind: Kind,
+    /// Whether a table leaves it out that has no room for it.
+    pub(crate) is_optional: bool,
+}
+
+impl Column {
+    const fn optional(self) -> Self {
+        Self { is_optional: true, ..self }
+    }
+}
+
+const fn column(name: &'static str, pointer: &'static str, kind: Kind) -> Column {
+    Column { name, pointer, kind, is_optional: false }
 }
 
 const fn plain(name: &'static str, pointer: &'static str) -> Column {
-    Column { name, pointer, kind: Kind::Plain }
+    column(name, pointer, Kind::Plain)
 }
 
 const fn text(name: &'static str, pointer: &'static str) -> Column {
-    Column { name, pointer, kind: Kind::Text }
+    column(name, pointer, Kind::Text)
 }
 
 const fn whole(name: &'static str, pointer: &'static str) -> Column {
-    Column { name, pointer, kind: Kind::Whole }
+    column(name, pointer, Kind::Whole)
+}
+
+const fn count(name: &'static str, pointer: &'static str) -> Column {
+    column(name, pointer, Kind::Count)
 }
 
 const fn tags(name: &'static str, pointer: &'static str) -> Column {
-    Column { name, pointer, kind: Kind::Tags }
+    column(name, pointer, Kind::Tags)
 }
 
 const fn time(name: &'static str, pointer: &'static str) -> Column {
-    Column { name, pointer, kind: Kind::Time }
+    column(name, pointer, Kind::Time)
+}
+
+const fn day(name: &'static str, pointer: &'static str) -> Column {
+    column(name, pointer, Kind::Day)
 }
 
 const fn one(columns: &'static [Column]) -> View {
-    View { list: None, columns, export: columns }
+    View { list: None, columns, export: columns, head: 1 }
 }
 
 const fn many(list: &'static str, columns: &'static [Column]) -> View {
-    View { list: Some(list), columns, export: columns }
+    listed(list, columns, columns)
+}
+
+/// A listing whose CSV has other columns than people see.
+const fn listed(list: &'static str, columns: &'static [Column], export: &'static [Column]) -> View {
+    View { list: Some(list), columns, export, head: 1 }
 }
 
 pub(crate) const SUCCESS: View = one(&[plain("success", "/success")]);
-/// All but the last column, an instant that a table of 80 characters has no room for.
-const fn short(columns: &'static [Column]) -> &'static [Column] {
-    columns.split_at(columns.len() - 1).0
-}
 
 pub(crate) const CREATED: View = one(&[plain("id", "/id")]);
 pub(crate) const KEY_CREATED: View = one(&[plain("id", "/id"), plain("api_key", "/api_key")]);
@@ -69,8 +99,9 @@ pub(crate) const KEY_CREATED: View = one(&[plain("id", "/id"), plain("api_key", 
 const NOTIFICATION_COLUMNS: &[Column] = &[
     plain("id", "/id"),
     plain("status", "/status"),
-    Column { name: "text", pointer: "/request", kind: Kind::Message },
-    Column { name: "devices", pointer: "", kind: Kind::Counts },
+    time("created_at", "/created_at"),
+    column("text", "/request", Kind::Message),
+    column("devices", "", Kind::Counts),
 ];
 const NOTIFICATION_EXPORT: &[Column] = &[
     plain("id", "/id"),
@@ -88,11 +119,8 @@ const NOTIFICATION_EXPORT: &[Column] = &[
     plain("canceled", "/counts/canceled"),
     plain("pending", "/counts/pending"),
 ];
-pub(crate) const NOTIFICATIONS: View = View {
-    list: Some("notifications"),
-    columns: NOTIFICATION_COLUMNS,
-    export: NOTIFICATION_EXPORT,
-};
+pub(crate) const NOTIFICATIONS: View =
+    listed("notifications", NOTIFICATION_COLUMNS, NOTIFICATION_EXPORT).headed(3);
 pub(crate) const NOTIFICATION: View = one(&[
     plain("id", "/id"),
     plain("status", "/status"),
@@ -102,20 +130,20 @@ pub(crate) const NOTIFICATION: View = one(&[
     time("started_at", "/started_at"),
     time("completed_at", "/completed_at"),
     plain("request", "/request"),
-    plain("targeted", "/counts/targeted"),
-    plain("sent", "/counts/sent"),
-    plain("failed", "/counts/failed"),
-    plain("unregistered", "/counts/unregistered"),
-    plain("expired", "/counts/expired"),
-    plain("canceled", "/counts/canceled"),
-    plain("pending", "/counts/pending"),
-    plain("unknown", "/counts/unknown"),
-    plain("excluded", "/counts/excluded"),
-    Column { name: "failures", pointer: "/failures", kind: Kind::Failures },
-    plain("received", "/engagement/received"),
-    plain("opened", "/engagement/opened"),
-    plain("clicked", "/engagement/clicked"),
-    plain("dismissed", "/engagement/dismissed"),
+    count("targeted", "/counts/targeted"),
+    count("sent", "/counts/sent"),
+    count("failed", "/counts/failed"),
+    count("unregistered", "/counts/unregistered"),
+    count("expired", "/counts/expired"),
+    count("canceled", "/counts/canceled"),
+    count("pending", "/counts/pending"),
+    count("unknown", "/counts/unknown"),
+    count("excluded", "/counts/excluded"),
+    column("failures", "/failures", Kind::Failures),
+    count("received", "/engagement/received"),
+    count("opened", "/engagement/opened"),
+    count("clicked", "/engagement/clicked"),
+    count("dismissed", "/engagement/dismissed"),
 ]);
 
 const DELIVERY_EXPORT: &[Column] = &[
@@ -128,30 +156,32 @@ const DELIVERY_EXPORT: &[Column] = &[
     time("at", "/at"),
     time("next_attempt_at", "/next_attempt_at"),
 ];
-pub(crate) const DELIVERIES: View = View {
-    list: Some("deliveries"),
-    columns: &[
+pub(crate) const DELIVERIES: View = listed(
+    "deliveries",
+    &[
         text("device_id", "/device_id"),
         plain("platform", "/platform"),
         plain("outcome", "/outcome"),
-        text("reason", "/reason"),
+        time("at", "/at"),
         plain("attempts", "/attempts"),
+        text("reason", "/reason"),
         time("next_attempt_at", "/next_attempt_at"),
     ],
-    export: DELIVERY_EXPORT,
-};
+    DELIVERY_EXPORT,
+)
+.headed(4);
 
-pub(crate) const PREVIEW: View = View {
-    list: Some("platforms"),
-    columns: &[
+pub(crate) const PREVIEW: View = listed(
+    "platforms",
+    &[
         plain("platform", "/platform"),
         plain("devices", "/devices"),
         plain("bytes", "/bytes"),
         plain("limit", "/limit"),
-        Column { name: "payload", pointer: "/payload", kind: Kind::Payload },
-        Column { name: "problems", pointer: "/problems", kind: Kind::Lines },
+        column("payload", "/payload", Kind::Payload),
+        column("problems", "/problems", Kind::Lines),
     ],
-    export: &[
+    &[
         plain("platform", "/platform"),
         plain("devices", "/devices"),
         plain("bytes", "/bytes"),
@@ -160,27 +190,23 @@ pub(crate) const PREVIEW: View = View {
         plain("headers", "/headers"),
         plain("problems", "/problems"),
     ],
-};
+);
 
-pub(crate) const EXPLANATION: View = View {
-    list: Some("steps"),
-    columns: &[
-        Column { name: "at", pointer: "/at", kind: Kind::Step },
-        plain("what", "/what"),
-        whole("detail", "/detail"),
-    ],
-    export: &[time("at", "/at"), plain("what", "/what"), text("detail", "/detail")],
-};
+pub(crate) const EXPLANATION: View = listed(
+    "steps",
+    &[column("at", "/at", Kind::Step), plain("what", "/what"), whole("detail", "/detail")],
+    &[time("at", "/at"), plain("what", "/what"), text("detail", "/detail")],
+)
+.headed(2);
 
 const DEVICE_COLUMNS: &[Column] = &[
     text("device_id", "/device_id"),
     plain("platform", "/platform"),
-    Column { name: "state", pointer: "", kind: Kind::State },
+    column("state", "", Kind::State),
     tags("tags", "/tags"),
     time("updated_at", "/updated_at"),
 ];
-pub(crate) const DEVICES: View =
-    View { list: Some("devices"), columns: DEVICE_COLUMNS, export: DEVICE_FIELDS };
+pub(crate) const DEVICES: View = listed("devices", DEVICE_COLUMNS, DEVICE_FIELDS).headed(3);
 pub(crate) const DEVICE: View = one(DEVICE_FIELDS);
 const DEVICE_FIELDS: &[Column] = &[
     plain("device_id", "/device_id"),
@@ -213,28 +239,30 @@ const DEVICE_FIELDS: &[Column] = &[
 pub(crate) const TAGS: View =
     many("tags", &[text("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
 
-pub(crate) const FEEDS: View = View {
-    list: Some("feeds"),
-    columns: &[
+const FEED_EXPORT: &[Column] = &[
+    plain("id", "/id"),
+    text("name", "/name"),
+    text("url", "/url"),
+    plain("status", "/status"),
+    plain("items", "/items"),
+    time("last_fetched_at", "/last_fetched_at"),
+    text("last_error", "/last_error"),
+    time("created_at", "/created_at"),
+];
+pub(crate) const FEEDS: View = listed(
+    "feeds",
+    &[
         plain("id", "/id"),
-        text("name", "/name"),
-        text("url", "/url"),
         plain("status", "/status"),
+        text("name", "/name"),
+        whole("last_error", "/last_error"),
+        text("url", "/url"),
         plain("items", "/items"),
         time("last_fetched_at", "/last_fetched_at"),
-        text("last_error", "/last_error"),
     ],
-    export: &[
-        plain("id", "/id"),
-        text("name", "/name"),
-        text("url", "/url"),
-        plain("status", "/status"),
-        plain("items", "/items"),
-        time("last_fetched_at", "/last_fetched_at"),
-        text("last_error", "/last_error"),
-        time("created_at", "/created_at"),
-    ],
-};
+    FEED_EXPORT,
+)
+.headed(2);
 
 /// What would be taken from a feed.
 pub(crate) const FEED_CHECK: View = many(
@@ -259,7 +287,7 @@ pub(crate) const POLL_ANSWERS: View = many(
 );
 
 pub(crate) const EVENTS_ACCEPTED: View =
-    one(&[plain("accepted", "/accepted"), plain("ignored", "/ignored")]);
+    one(&[plain("accepted", "/accepted"), column("ignored", "/ignored", Kind::Ignored)]);
 
 pub(crate) const ENRICHMENT: View = one(&[
     plain("campaign_id", "/campaign_id"),
@@ -269,9 +297,9 @@ pub(crate) const ENRICHMENT: View = one(&[
     plain("features", "/features"),
 ]);
 
-pub(crate) const DEVICE_STATISTICS: View = View {
-    list: Some("platforms"),
-    columns: &[
+pub(crate) const DEVICE_STATISTICS: View = listed(
+    "platforms",
+    &[
         plain("platform", "/platform"),
         plain("enabled", "/enabled_count"),
         plain("disabled", "/disabled_count"),
@@ -279,7 +307,7 @@ pub(crate) const DEVICE_STATISTICS: View = View {
         plain("enabled %", "/enabled_percentage"),
         plain("disabled %", "/disabled_percentage"),
     ],
-    export: &[
+    &[
         plain("platform", "/platform"),
         plain("enabled_count", "/enabled_count"),
         plain("disabled_count", "/disabled_count"),
@@ -289,12 +317,12 @@ pub(crate) const DEVICE_STATISTICS: View = View {
         plain("total_enabled_percentage", "/total_enabled_percentage"),
         plain("total_disabled_percentage", "/total_disabled_percentage"),
     ],
-};
+);
 
 pub(crate) const NOTIFICATION_STATISTICS: View = many(
     "days",
     &[
-        Column { name: "date", pointer: "/date", kind: Kind::Day },
+        day("date", "/date"),
         plain("sent", "/sent"),
         plain("received", "/received"),
         plain("opened", "/opened"),
@@ -308,42 +336,51 @@ const APP_COLUMNS: &[Column] = &[
     text("name", "/name"),
     plain("language", "/language"),
     plain("status", "/status"),
-    time("created_at", "/created_at"),
+    time("created_at", "/created_at").optional(),
 ];
-pub(crate) const APPS: View =
-    View { list: Some("apps"), columns: short(APP_COLUMNS), export: APP_COLUMNS };
+pub(crate) const APPS: View = many("apps", APP_COLUMNS);
 pub(crate) const APP: View = one(APP_COLUMNS);
 
-const KEY_COLUMNS: &[Column] = &[
-    plain("id", "/id"),
-    text("name", "/name"),
-    plain("hint", "/hint"),
-    Column { name: "last_used_at", pointer: "/last_used_at", kind: Kind::Day },
-    time("created_at", "/created_at"),
-];
-pub(crate) const KEYS: View =
-    View { list: Some("keys"), columns: short(KEY_COLUMNS), export: KEY_COLUMNS };
+pub(crate) const KEYS: View = listed(
+    "keys",
+    &[
+        plain("id", "/id"),
+        text("name", "/name"),
+        plain("hint", "/hint"),
+        day("created_at", "/created_at"),
+        day("last_used_at", "/last_used_at"),
+    ],
+    &[
+        plain("id", "/id"),
+        text("name", "/name"),
+        plain("hint", "/hint"),
+        day("last_used_at", "/last_used_at"),
+        time("created_at", "/created_at"),
+    ],
+)
+.headed(3);
 
 const PROVIDER_EXPORT: &[Column] = &[
     plain("provider", "/provider"),
     plain("config", "/config"),
     time("updated_at", "/updated_at"),
 ];
-pub(crate) const PROVIDERS: View = View {
-    list: Some("providers"),
-    columns: &[
+pub(crate) const PROVIDERS: View = listed(
+    "providers",
+    &[
         plain("provider", "/provider"),
-        Column { name: "config", pointer: "/config", kind: Kind::Provider },
-        time("updated_at", "/updated_at"),
+        column("config", "/config", Kind::Provider),
+        column("deliveries", "/channel", Kind::Channel),
+        time("updated_at", "/updated_at").optional(),
     ],
-    export: PROVIDER_EXPORT,
-};
+    PROVIDER_EXPORT,
+);
 /// A provider has the fields that its configuration has; a certificate is for `-o json`.
 pub(crate) const PROVIDER: View = View {
     list: None,
     columns: &[
         plain("provider", "/provider"),
-        Column { name: "config", pointer: "/config", kind: Kind::Forgotten },
+        column("config", "/config", Kind::Forgotten),
         plain("team_id", "/config/team_id"),
         plain("key_id", "/config/key_id"),
         plain("topic", "/config/topic"),
@@ -356,16 +393,17 @@ pub(crate) const PROVIDER: View = View {
         plain("sandbox_endpoint", "/config/sandbox_endpoint"),
         plain("enriched_as_data", "/config/enriched_as_data"),
         plain("rate_per_second", "/config/rate_per_second"),
-        Column { name: "deliveries", pointer: "/channel", kind: Kind::Channel },
+        column("deliveries", "/channel", Kind::Channel),
         time("updated_at", "/updated_at"),
     ],
     export: PROVIDER_EXPORT,
+    head: 1,
 };
 
 pub(crate) const PROVIDER_CHECKED: View = one(&[
     plain("ok", "/ok"),
     text("detail", "/detail"),
-    Column { name: "deliveries", pointer: "/channel", kind: Kind::Channel },
+    column("deliveries", "/channel", Kind::Channel),
 ]);
 
 pub(crate) const DOCTOR: View = many(
@@ -376,6 +414,7 @@ pub(crate) const DOCTOR: View = many(
         plain("ok", "/ok"),
         whole("detail", "/detail"),
         whole("mend", "/mend"),
+        plain("status", "/status"),
     ],
 );
 

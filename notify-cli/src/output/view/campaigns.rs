@@ -1,16 +1,15 @@
 //! Campaigns in columns, and what becomes of them as files.
 
-use super::{Column, Kind, View, many, one, plain, short, text, time};
+use super::{Column, Kind, View, column, many, one, plain, text, time};
 
 const CAMPAIGN_COLUMNS: &[Column] = &[
     plain("id", "/id"),
     text("name", "/name"),
     plain("status", "/status"),
     plain("is_default", "/is_default"),
-    time("created_at", "/created_at"),
+    time("created_at", "/created_at").optional(),
 ];
-pub(crate) const CAMPAIGNS: View =
-    View { list: Some("campaigns"), columns: short(CAMPAIGN_COLUMNS), export: CAMPAIGN_COLUMNS };
+pub(crate) const CAMPAIGNS: View = many("campaigns", CAMPAIGN_COLUMNS);
 pub(crate) const CAMPAIGN: View = one(&[
     plain("id", "/id"),
     text("name", "/name"),
@@ -29,7 +28,7 @@ pub(crate) const CAMPAIGN_STEPS: View = many(
         text("name", "/name"),
         plain("action", "/action"),
         text("file", "/file"),
-        Column { name: "changes", pointer: "/changes", kind: Kind::Lines },
+        column("changes", "/changes", Kind::Lines),
     ],
 );
 pub(crate) const CAMPAIGN_FILES: View = many(

@@ -1,12 +1,20 @@
 //! Columns of webhooks and of what was sent to them.
 
-use super::{Column, View, many, one, plain, text, time};
+use super::super::cell::Kind;
+use super::{Column, View, column, count, listed, one, plain, text, time};
 
 pub(crate) const WEBHOOK_CREATED: View = one(&[plain("id", "/id"), plain("secret", "/secret")]);
 pub(crate) const WEBHOOK_RECOVERED: View =
     one(&[plain("recovered", "/recovered"), plain("more", "/more")]);
-pub(crate) const WEBHOOKS: View = many(
+pub(crate) const WEBHOOKS: View = listed(
     "webhooks",
+    &[
+        plain("id", "/id"),
+        column("state", "", Kind::Webhook),
+        text("url", "/url"),
+        count("pending", "/pending"),
+        count("dropped", "/dropped"),
+    ],
     &[
         plain("id", "/id"),
         text("url", "/url"),
@@ -15,8 +23,9 @@ pub(crate) const WEBHOOKS: View = many(
         plain("pending", "/pending"),
         plain("dropped", "/dropped"),
     ],
-);
-const ATTEMPT_COLUMNS: &[Column] = &[
+)
+.headed(2);
+const ATTEMPT_EXPORT: &[Column] = &[
     plain("id", "/id"),
     plain("event", "/event"),
     plain("outcome", "/outcome"),
@@ -26,5 +35,17 @@ const ATTEMPT_COLUMNS: &[Column] = &[
     plain("latency_ms", "/latency_ms"),
     time("next_attempt_at", "/next_attempt_at"),
 ];
-pub(crate) const WEBHOOK_ATTEMPT: View = one(ATTEMPT_COLUMNS);
-pub(crate) const WEBHOOK_ATTEMPTS: View = many("attempts", ATTEMPT_COLUMNS);
+const ATTEMPT_COLUMNS: &[Column] = &[
+    plain("id", "/id"),
+    plain("event", "/event"),
+    plain("outcome", "/outcome"),
+    time("last_attempt_at", "/last_attempt_at"),
+    column("failure", "", Kind::Attempt),
+    plain("attempts", "/attempts"),
+    plain("latency_ms", "/latency_ms"),
+    time("next_attempt_at", "/next_attempt_at"),
+];
+pub(crate) const WEBHOOK_ATTEMPT: View =
+    View { list: None, columns: ATTEMPT_COLUMNS, export: ATTEMPT_EXPORT, head: 1 };
+pub(crate) const WEBHOOK_ATTEMPTS: View =
+    listed("attempts", ATTEMPT_COLUMNS, ATTEMPT_EXPORT).headed(3);

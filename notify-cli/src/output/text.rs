@@ -1,0 +1,74 @@
+//! How wide a text is on a terminal, and its lines where it has to be broken.
+
+use unicode_width::UnicodeWidthStr;
+
+/// Columns of a text that may be broken at any place: words that are not ASCII, of which some scripts
+/// put no space between.
+const WORD_COLUMNS_MIN: usize = 16;
+
+/// Columns of the widest line.
+pub(super) fn width(text: &str) -> usize {
+    text.lines().map(UnicodeWidthStr::width).max().unwrap_or_default()
+}
+
+/// Columns that a text needs at least when it is broken at spaces alone: an id or a url that is broken
+/// elsewhere cannot be copied.
+pub(super) fn width_min(text: &str) -> usize {
+    let needed = |word: &str| {
+        let columns = word.width();
+        if word.is_ascii() { columns } else { columns.min(WORD_COLUMNS_MIN) }
+    };
+    text.split_whitespace().map(needed).max().unwrap_or_default()
+}
+
+/// The lines of a text, broken at spaces; a word that is wider than that stands out.
+pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = String::new();
+        for word in paragraph.split(' ') {
+            if !line.is_empty() && line.width() + 1 + word.width() > columns {
+                lines.push(std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_broken_at_spaces_alone() {
+        for (text, columns, lines) in [
+            ("", 10, vec![]),
+            ("one two three", 7, vec!["one two", "three"]),
+            ("one two three", 8, vec!["one two", "three"]),
+            ("see https://a.example/feed now", 10, vec!["see", "https://a.example/feed", "now"]),
+            ("one\ntwo three", 20, vec!["one", "two three"]),
+            ("お茶 はいかが", 6, vec!["お茶", "はいかが"]),
+        ] {
+            assert_eq!(wrapped(text, columns), lines, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_longest_word_says_how_narrow_a_text_can_be() {
+        for (text, natural, least) in [
+            ("one two three", 13, 5),
+            ("one\nthirteen", 8, 8),
+            ("https://a.example/feed", 22, 22),
+            ("お茶", 4, 4),
+            ("お茶はいかがですかお茶はいかがですか", 36, WORD_COLUMNS_MIN),
+            ("", 0, 0),
+        ] {
+            assert_eq!((width(text), width_min(text)), (natural, least), "{text:?}");
+        }
+    }
+}
