@@ -6,7 +6,7 @@ mod readiness;
 use std::sync::Arc;
 use std::time::Duration;
 
-use notify_core::{AppId, ProviderKind};
+use notify_core::{AppId, ProviderKind, Timestamp};
 use tokio::time::{Instant, timeout};
 
 pub(crate) use self::readiness::Readiness;
@@ -48,6 +48,16 @@ impl Operations {
             obstacles.push("the delivery engine has ended".to_owned());
         }
         obstacles
+    }
+
+    /// When the TLS certificate expires, where there is one that says so.
+    pub(crate) fn certificate_not_after(&self) -> Option<Timestamp> {
+        self.certificates.as_ref()?.not_after()
+    }
+
+    /// How far the clock is ahead by a leap that is not confirmed, in milliseconds.
+    pub(crate) fn clock_leap_ms(&self) -> u64 {
+        u64::try_from(self.trusted.leap().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// The text of `/metrics`. Who asks within a second of another gets the same look.
@@ -99,7 +109,7 @@ impl Operations {
             commits: self.store.commits(),
             servers: self.engine.servers(),
             clock_leap_seconds: self.trusted.leap().as_secs_f64(),
-            certificate_not_after: self.certificates.as_ref().and_then(|served| served.not_after()),
+            certificate_not_after: self.certificate_not_after(),
         }
     }
 

@@ -147,6 +147,7 @@ async fn diagnostics_are_read() {
         "version": "1", "at": 1, "public_url": "http://a.example", "obstacles": ["x"],
         "storage": {"backend": "sqlite", "journal_mode": "wal", "synchronous": "full",
             "database_bytes": 1, "log_bytes": 2, "free_bytes": null},
+        "certificate_not_after": 5, "clock_leap_ms": 7,
     });
     let server = Server::answering(told.clone()).await;
     let read = server.client().admin().diagnostics().await.unwrap();
@@ -156,7 +157,8 @@ async fn diagnostics_are_read() {
     let stopped = json!({"state": "stopped", "reason": null, "until": null});
     let told = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
         "store_identifiers": [{"store_identifier": "com.a", "devices": 2}]}, "channels": [
-        {"provider": "apns", "configured": true, "devices": 2, "channel": stopped}]});
+        {"provider": "apns", "configured": true, "devices": 2, "channel": stopped}],
+        "webhooks": [], "feeds": []});
     let server = Server::answering(told.clone()).await;
     let read = server.client().admin().app_diagnostics(app_id()).await.unwrap();
     server.saw(&format!("GET /admin/v1/apps/{ID}/devices/diagnostics"), None).await;

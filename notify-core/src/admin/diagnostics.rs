@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ProviderKind, Timestamp};
+use crate::{Feed, ProviderKind, Timestamp, Webhook};
 
 /// Answer of `POST /admin/v1/apps/:id/providers/:provider/test`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +98,13 @@ pub struct Diagnostics {
     pub obstacles: Vec<String>,
     /// Its database.
     pub storage: StorageDiagnostics,
+    /// When its TLS certificate expires; null where it serves none, or the end is not known.
+    #[serde(default)]
+    pub certificate_not_after: Option<Timestamp>,
+    /// How far its clock is ahead of the time that it trusts, in milliseconds; 0 as a rule. Nothing is
+    /// deleted for its age while it is more.
+    #[serde(default)]
+    pub clock_leap_ms: u64,
 }
 
 /// How the database is set up, and how much room it has.
@@ -127,6 +134,12 @@ pub struct AppDiagnostics {
     /// Those providers that are configured, or have devices to deliver to.
     #[serde(default)]
     pub channels: Vec<ChannelDiagnostics>,
+    /// Webhooks that the server disabled, or whose last attempt failed.
+    #[serde(default)]
+    pub webhooks: Vec<Webhook>,
+    /// Feeds whose last fetch failed.
+    #[serde(default)]
+    pub feeds: Vec<Feed>,
 }
 
 /// Whether devices of a platform can be delivered to.

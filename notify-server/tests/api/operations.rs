@@ -156,7 +156,8 @@ async fn diagnostics_tell_how_the_server_is_set_up() {
     let mut told = server.admin().get("/admin/v1/diagnostics").await.ok();
     let storage = told["storage"].take();
     let expected = json!({"version": env!("CARGO_PKG_VERSION"), "at": NOW.0, "storage": null,
-        "public_url": server.app.origin, "obstacles": []});
+        "public_url": server.app.origin, "obstacles": [],
+        "certificate_not_after": null, "clock_leap_ms": 0});
     assert_eq!(told, expected);
     let set = ["backend", "journal_mode", "synchronous"].map(|name| storage[name].clone());
     assert_eq!(set, ["sqlite", "wal", "full"]);
@@ -181,13 +182,38 @@ async fn diagnostics_of_an_application_tell_its_ios_devices() {
     let open = json!({"state": "open", "reason": null, "until": null});
     let apns = json!({"provider": "apns", "configured": false, "devices": 2, "channel": open});
     let expected = json!({"ios": {"topic": null, "sampled": 2, "sandbox": 1,
-        "store_identifiers": identifiers}, "channels": [apns]});
+        "store_identifiers": identifiers}, "channels": [apns], "webhooks": [], "feeds": []});
     assert_eq!(told, expected);
     let nobodys = "01a1fcc4-9bb4-7002-8cbb-878d20259b58";
     admin
         .get(&format!("/admin/v1/apps/{nobodys}/devices/diagnostics"))
         .await
         .rejected(404, &["not found"]);
+}
+
+/// Feeds and webhooks belong to applications; whoever looks after the server sees those that are broken.
+#[tokio::test]
+async fn diagnostics_of_an_application_list_what_fails() {
+    let server = TestServer::start_with(|config| config.allow_private_networks = true).await;
+    let (admin, caller) = (server.admin(), server.caller());
+    let app = admin.get("/admin/v1/apps").await.ok()["apps"][0]["id"].as_str().unwrap().to_owned();
+    // Nothing listens there.
+    let (hook, feed) = ("http://127.0.0.1:1/hook", "http://127.0.0.1:1/rss");
+    let made = caller.post("/v1/webhooks", &json!({"url": hook})).await.ok();
+    let id = made["id"].as_str().unwrap();
+    caller.post(&format!("/v1/webhooks/{id}/test"), &json!({})).await.ok();
+    caller.post("/v1/feeds", &json!({"url": feed, "name": "News"})).await.ok();
+    let failing = |list: &Value| list["feeds"][0]["status"] == "failing";
+    let feeds = until(&server, "/v1/feeds", |answer| failing(&answer.json())).await.ok();
+    let told = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
+    let webhooks = caller.get("/v1/webhooks").await.ok();
+    assert_eq!(told["webhooks"][0]["failing_since"], NOW.0, "{told}");
+    assert_eq!((&told["webhooks"], &told["feeds"]), (&webhooks["webhooks"], &feeds["feeds"]));
+
+    // As somebody wants it.
+    caller.patch(&format!("/v1/webhooks/{id}"), &json!({"enabled": false})).await.ok();
+    let told = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
+    assert_eq!(told["webhooks"], json!([]));
 }
 
 #[tokio::test]

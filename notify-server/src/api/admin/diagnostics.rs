@@ -2,8 +2,8 @@
 //! an application fit its provider.
 
 use notify_core::{
-    AppDiagnostics, ChannelDiagnostics, Diagnostics, IdentifierCount, IosDiagnostics, NoQuery,
-    Platform, ProviderKind, StorageDiagnostics,
+    AppDiagnostics, ChannelDiagnostics, Diagnostics, Feed, FeedStatus, IdentifierCount,
+    IosDiagnostics, NoQuery, Platform, ProviderKind, StorageDiagnostics, Webhook,
 };
 
 use super::channels::Standings;
@@ -11,7 +11,7 @@ use crate::api::ctx::Ctx;
 use crate::api::error::ApiError;
 use crate::api::reply::Reply;
 use crate::provider_config::ProviderConfig;
-use crate::store::ProviderRow;
+use crate::store::{AppNo, FEEDS_MAX, PageRequest, ProviderRow, WEBHOOKS_MAX};
 
 /// `GET /admin/v1/diagnostics`.
 pub(crate) async fn server(ctx: Ctx, _: NoQuery) -> Result<Reply<Diagnostics>, ApiError> {
@@ -30,12 +30,15 @@ pub(crate) async fn server(ctx: Ctx, _: NoQuery) -> Result<Reply<Diagnostics>, A
             log_bytes: storage.log_bytes,
             free_bytes: storage.free_bytes,
         },
+        certificate_not_after: api.operations.certificate_not_after(),
+        clock_leap_ms: api.operations.clock_leap_ms(),
     }))
 }
 
 /// `GET /admin/v1/apps/{id}/devices/diagnostics`.
 pub(crate) async fn app(ctx: Ctx, _: NoQuery) -> Result<Reply<AppDiagnostics>, ApiError> {
     let (api, app) = (ctx.api(), ctx.id("id")?);
+    let (no, _) = api.store.app(app).await?;
     let devices = api.store.ios_devices(app).await?;
     let rows = api.store.providers(app).await?;
     let apns = rows.iter().find(|row| row.provider == ProviderKind::Apns);
@@ -53,14 +56,39 @@ pub(crate) async fn app(ctx: Ctx, _: NoQuery) -> Result<Reply<AppDiagnostics>, A
             sandbox: devices.sandbox,
             store_identifiers: devices.store_identifiers.into_iter().map(counted).collect(),
         },
-        channels: channels(&ctx, &rows).await?,
+        channels: channels(&ctx, no, &rows).await?,
+        webhooks: webhooks(&ctx, no).await?,
+        feeds: feeds(&ctx, no).await?,
     }))
+}
+
+/// Webhooks that get nothing, or whose last attempt failed. One that was disabled by request is as
+/// somebody wants it.
+async fn webhooks(ctx: &Ctx, app: AppNo) -> Result<Vec<Webhook>, ApiError> {
+    let all = ctx.api().store.list_webhooks(app, first(WEBHOOKS_MAX), ctx.at()).await?;
+    let is_broken = |webhook: &Webhook| {
+        webhook.disabled_reason.is_some() || (webhook.enabled && webhook.failing_since.is_some())
+    };
+    Ok(all.rows.into_iter().filter(is_broken).collect())
+}
+
+async fn feeds(ctx: &Ctx, app: AppNo) -> Result<Vec<Feed>, ApiError> {
+    let all = ctx.api().store.list_feeds(app, first(FEEDS_MAX)).await?;
+    Ok(all.rows.into_iter().filter(|feed| feed.status == FeedStatus::Failing).collect())
+}
+
+/// Asks for all of what an application has at most that many of.
+fn first(most: u64) -> PageRequest {
+    PageRequest { limit: u32::try_from(most).unwrap_or(u32::MAX), cursor: None }
 }
 
 /// Whether devices can be delivered to, by platform; those without devices and provider are left
 /// out.
-async fn channels(ctx: &Ctx, rows: &[ProviderRow]) -> Result<Vec<ChannelDiagnostics>, ApiError> {
-    let (no, _) = ctx.api().store.app(ctx.id("id")?).await?;
+async fn channels(
+    ctx: &Ctx,
+    no: AppNo,
+    rows: &[ProviderRow],
+) -> Result<Vec<ChannelDiagnostics>, ApiError> {
     let counts = ctx.api().store.count_devices(no, None, ctx.at(), ctx.at()).await?;
     let standings = Standings::of(ctx.api(), no).await?;
     let mut channels = Vec::new();
