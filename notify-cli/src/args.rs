@@ -14,6 +14,10 @@ Environment:
   NOTIFY_CA_CERTIFICATE  PEM file of an authority to trust beside the system's
   NO_COLOR               no colours
 
+Which server and key: --server or --profile; then NOTIFY_URL and the keys of the environment; then
+the profile of NOTIFY_PROFILE; then that of `notify profile use`. A variable that takes the place of
+what the profile in use says is noted on stderr.
+
 Exit status:
   0 done, 1 a check failed (doctor, `test`, `check`), or what was watched ended with deliveries
   that failed, expired or were canceled; 2 wrong usage, 3 rejected, 4 not authorised,

@@ -1,5 +1,5 @@
-//! Which server to call with which keys: flags, then environment, then profile. A key of a profile
-//! goes to the address of that profile alone.
+//! Which server to call with which keys: `--server` or `--profile`, then the environment, then the
+//! profile in use. A key of a profile goes to the address of that profile alone.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
     failure::Failure,
-    input,
+    input, output,
     profiles::{Profile, Profiles},
 };
 
@@ -42,15 +42,32 @@ pub(crate) struct ConnectionArgs {
     pub(crate) retries: usize,
 }
 
+/// What calls add to an address themselves, the longest first.
+const PATHS_OF_THE_API: [&str; 5] = ["/admin/v1", "/v1", "/admin", "/docs", "/console"];
+
 /// A client, and the address that it calls.
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) server: String,
+    /// The profile that says so, if one does.
+    pub(crate) profile: Option<String>,
 }
 
 /// Makes the client.
 pub(crate) fn connect(args: &ConnectionArgs) -> Result<Connection, Failure> {
     let target = Target::choose(args, &variable, &Profiles::load()?)?;
+    let bare = target.url.trim_end_matches('/');
+    if let Some((path, server)) =
+        PATHS_OF_THE_API.iter().find_map(|path| Some((path, bare.strip_suffix(path)?)))
+    {
+        return Err(Failure::Address(format!(
+            "{bare} is not the address of a Notify server: leave `{path}` out ({server}), calls add \
+             it themselves"
+        )));
+    }
+    if let Some(note) = target.note() {
+        output::talk(&note);
+    }
     let mut builder = Client::builder(&target.url)
         .timeout(Duration::from_secs(args.timeout))
         .retries(args.retries)
@@ -64,7 +81,7 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Connection, Failure> {
     if let Some(path) = &args.ca_certificate {
         builder = builder.root_certificate(input::read(path)?);
     }
-    Ok(Connection { client: builder.build()?, server: target.url })
+    Ok(Connection { client: builder.build()?, server: target.url, profile: target.profile })
 }
 
 /// A variable of the environment; an empty one is as good as none.
@@ -78,6 +95,10 @@ struct Target {
     url: String,
     api_key: Option<SecretString>,
     admin_key: Option<SecretString>,
+    /// The profile that the address is of.
+    profile: Option<String>,
+    /// The profile in use, and the variables that take the place of what it says.
+    overridden: Option<(String, Vec<&'static str>)>,
 }
 
 impl Target {
@@ -91,23 +112,45 @@ impl Target {
             None => variable("NOTIFY_URL"),
         });
         let named = args.profile.clone().or_else(|| variable("NOTIFY_PROFILE"));
-        let profile = match named {
-            Some(name) => Some(profiles.get(&name)?),
-            None => profiles.current(),
-        };
+        let name = named.or_else(|| profiles.current().map(str::to_owned));
+        let profile = name.as_deref().map(|name| profiles.get(name)).transpose()?;
         let url = url
             .or_else(|| profile.map(|profile| profile.url.clone()))
             .unwrap_or_else(|| URL_DEFAULT.to_owned());
-        let profile = profile.filter(|profile| same_server(&profile.url, &url));
-        let key = |name: &str, of: fn(&Profile) -> &Option<SecretString>| {
-            let kept = profile.and_then(|profile| of(profile).clone());
+        let its = profile.filter(|profile| same_server(&profile.url, &url));
+        let mut overriding = Vec::new();
+        if args.server.is_none() && profile.is_some() && its.is_none() {
+            overriding.push("NOTIFY_URL");
+        }
+        let mut key = |name: &'static str, of: fn(&Profile) -> &Option<SecretString>| {
+            let kept = its.and_then(|profile| of(profile).clone());
             let given = variable(name).map(SecretString::from);
             // Who names a profile on the command line means its keys.
-            if args.profile.is_some() { kept.or(given) } else { given.or(kept) }
+            if args.profile.is_some() {
+                return kept.or(given);
+            }
+            if let (Some(given), Some(kept)) = (&given, &kept)
+                && given.expose_secret() != kept.expose_secret()
+            {
+                overriding.push(name);
+            }
+            given.or(kept)
         };
         let api_key = key("NOTIFY_API_KEY", |profile| &profile.api_key);
         let admin_key = key("NOTIFY_ADMIN_KEY", |profile| &profile.admin_key);
-        Ok(Self { url, api_key, admin_key })
+        let profile = name.clone().filter(|_| its.is_some());
+        let overridden = name.filter(|_| !overriding.is_empty()).map(|name| (name, overriding));
+        Ok(Self { url, api_key, admin_key, profile, overridden })
+    }
+
+    /// Says that what somebody chose by `notify profile use` is not what counts.
+    fn note(&self) -> Option<String> {
+        let (profile, variables) = self.overridden.as_ref()?;
+        let verb = if variables.len() == 1 { "takes" } else { "take" };
+        Some(format!(
+            "note: {} {verb} the place of what profile `{profile}` says; --profile {profile} uses it",
+            variables.join(" and ")
+        ))
     }
 }
 
@@ -119,7 +162,7 @@ fn same_server(one: &str, other: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn choose(url: Option<&str>, profile: Option<&str>, env: &[(&str, &str)]) -> [String; 2] {
+    fn chosen(url: Option<&str>, profile: Option<&str>, env: &[(&str, &str)]) -> Target {
         let profiles = Profiles::parse(
             "current = 'home'\n\
              [profiles.home]\nurl = 'http://home'\napi_key = 'nk_home'\n\
@@ -137,7 +180,11 @@ mod tests {
         let variable = |name: &str| {
             env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        let target = Target::choose(&args, &variable, &profiles).unwrap();
+        Target::choose(&args, &variable, &profiles).unwrap()
+    }
+
+    fn choose(url: Option<&str>, profile: Option<&str>, env: &[(&str, &str)]) -> [String; 2] {
+        let target = chosen(url, profile, env);
         let key = target.api_key.map_or_else(String::new, |key| key.expose_secret().to_owned());
         [target.url, key]
     }
@@ -162,5 +209,31 @@ mod tests {
         assert_eq!(choose(None, None, &[("NOTIFY_URL", "http://env")]), ["http://env", ""]);
         let home = [("NOTIFY_URL", "http://home/")];
         assert_eq!(choose(None, None, &home), ["http://home/", "nk_home"]);
+    }
+
+    #[test]
+    fn what_overrides_the_profile_in_use_is_named() {
+        fn note(url: Option<&str>, profile: Option<&str>, env: &[(&str, &str)]) -> Option<String> {
+            chosen(url, profile, env).note()
+        }
+        let (url, key) = (("NOTIFY_URL", "http://env"), ("NOTIFY_API_KEY", "nk_env"));
+        let same = [("NOTIFY_URL", "http://home/"), ("NOTIFY_API_KEY", "nk_home")];
+        let away = [("NOTIFY_PROFILE", "away"), key];
+        for (env, names) in [
+            (&[url][..], Some("NOTIFY_URL takes the place of what profile `home`")),
+            (&[key], Some("NOTIFY_API_KEY takes the place of what profile `home`")),
+            (&away, Some("NOTIFY_API_KEY takes the place of what profile `away`")),
+            (&[url, key], Some("NOTIFY_URL takes the place of what profile `home`")),
+            (&same, None),
+            (&[], None),
+        ] {
+            let told = note(None, None, env);
+            assert_eq!(told.is_some(), names.is_some(), "{env:?}: {told:?}");
+            assert!(told.unwrap_or_default().contains(names.unwrap_or_default()), "{env:?}");
+        }
+        assert_eq!(note(None, Some("away"), &[key]), None, "it was named");
+        assert_eq!(note(Some("http://flag"), None, &[key]), None, "the flag was given");
+        assert_eq!(chosen(None, None, &[]).profile.as_deref(), Some("home"));
+        assert_eq!(chosen(Some("http://flag"), None, &[]).profile, None);
     }
 }

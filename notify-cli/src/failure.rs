@@ -68,12 +68,12 @@ pub(crate) enum Failure {
     /// It was canceled before anything was sent.
     #[error("canceled before anything was sent")]
     CanceledBefore,
-    /// Checks found something wrong; what it is stands in the result.
-    #[error("checks failed: {failed}")]
-    Unwell {
-        /// How many.
-        failed: usize,
-    },
+    /// A check found something wrong; what it is stands in the result.
+    #[error("{0}")]
+    Unwell(String),
+    /// The address is not that of a server.
+    #[error("{0}")]
+    Address(String),
     /// Files, or what they are compared with, break rules; each line names its file.
     #[error("{}", .0.join("\n"))]
     Files(Vec<String>),
@@ -97,7 +97,8 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::File { .. } => USAGE,
             Self::NotFound(_) => NOT_FOUND,
-            Self::Unwell { .. } => UNWELL,
+            Self::Unwell(_) => UNWELL,
+            Self::Address(_) => FAILED,
             Self::RowsRefused { .. } | Self::Files(_) => REJECTED,
             Self::NotAllSent { .. } | Self::CanceledBefore => NOT_ALL_SENT,
             Self::Stopped { cause, .. } => cause.as_ref().map_or(INTERRUPTED, |it| it.status()),
@@ -135,7 +136,8 @@ impl Failure {
             | Self::RowsRefused { .. }
             | Self::NotAllSent { .. }
             | Self::CanceledBefore
-            | Self::Unwell { .. }
+            | Self::Unwell(_)
+            | Self::Address(_)
             | Self::Output(_) => vec![self.to_string()],
         }
     }
@@ -154,11 +156,12 @@ fn how_to_mend(report: Option<&Path>) -> String {
 /// The status of a failed call. What the client finds wrong the server would reject likewise.
 fn call_status(error: &Error) -> u8 {
     match error {
+        error if is_foreign(error) => FAILED,
         Error::Config { .. } | Error::NoKey(_) => USAGE,
         Error::Invalid(_) => REJECTED,
         Error::Rejected { status: 429, .. } => FAILED,
         Error::Rejected { .. } => REJECTED,
-        Error::Unauthorized { .. } => NOT_AUTHORISED,
+        Error::OtherKey(_) | Error::Unauthorized { .. } => NOT_AUTHORISED,
         Error::NotFound { .. } => NOT_FOUND,
         // The error is `non_exhaustive`: what is new is the network's or the server's.
         _ => FAILED,
@@ -180,28 +183,29 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
         Error::NoKey(KeyKind::Api) => {
             vec!["no API key: set NOTIFY_API_KEY or keep one in a profile".to_owned()]
         }
-        error if is_foreign(error) => vec![format!("{}{}", chain(error), is_it_notify(server))],
+        Error::OtherKey(KeyKind::Admin) => {
+            vec![format!("{error}: set NOTIFY_ADMIN_KEY, or that of the profile, to one")]
+        }
+        Error::OtherKey(KeyKind::Api) => {
+            vec![format!("{error}: set NOTIFY_API_KEY, or that of the profile, to one")]
+        }
+        error if is_foreign(error) => vec![format!("{error}{}", is_it_notify(server))],
         Error::Unauthorized { .. } => vec![format!(
             "{error}; is it a key of {server}, its application active, or is this another \
              installation (other data folder)?"
         )],
-        Error::Connect(_) if speaks_no_tls(error) => {
+        Error::Connect { .. } if speaks_no_tls(error) => {
             vec![format!("cannot connect to {server}: it speaks no TLS; does it serve http://?")]
         }
-        Error::Connect(_) => vec![format!(
-            "cannot connect to {server}: {}; is the server running? NOTIFY_URL, --server or a \
-             profile say where it is",
-            root_cause(error)
+        Error::Connect { .. } => vec![format!(
+            "{error}; is the server running? NOTIFY_URL, --server or a profile say where it is"
         )],
-        Error::Timeout(_) => {
-            vec![format!("{server} gave no answer in time; --timeout SECONDS waits longer")]
+        Error::Timeout { .. } => vec![format!("{error}; --timeout SECONDS waits longer")],
+        Error::Transport { .. } if speaks_no_http(error) => {
+            vec![format!("{error}; does it serve https://?")]
         }
-        Error::Transport(_) => {
-            let scheme = if speaks_no_http(error) { "; does it serve https://?" } else { "" };
-            vec![format!("the connection to {server} failed: {}{scheme}", root_cause(error))]
-        }
-        Error::Decode { .. } => vec![format!("{}{}", chain(error), is_it_notify(server))],
-        _ => vec![chain(error)],
+        Error::Decode { .. } => vec![format!("{error}{}", is_it_notify(server))],
+        _ => vec![error.to_string()],
     }
 }
 
@@ -241,19 +245,6 @@ fn root_cause(error: &dyn std::error::Error) -> String {
     causes.last().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let said = source.to_string();
-        if !text.ends_with(&said) {
-            text = format!("{text}: {said}");
-        }
-        next = source.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,35 +254,40 @@ mod tests {
         let rejected = |status| Error::Rejected {
             status,
             errors: Vec::new(),
-            request_id: None,
+            request_id: Some("request".to_owned()),
             retry_after: None,
         };
-        let failed = |status| Error::Server { status, request_id: None, retry_after: None };
-        let rows: [(Failure, u8); 15] = [
+        let id = || Some("request".to_owned());
+        let failed = |status| Error::Server {
+            status,
+            errors: Vec::new(),
+            request_id: id(),
+            retry_after: None,
+        };
+        let refused = Error::Connect { origin: "http://a".to_owned(), source: "refused".into() };
+        let rows: [(Failure, u8); 18] = [
             (Failure::NotAllSent { failed: 1, expired: 0, canceled: 0 }, 1),
             (Failure::CanceledBefore, 1),
-            (Failure::Unwell { failed: 2 }, 1),
+            (Failure::Unwell(String::new()), 1),
             (Failure::Usage(String::new()), 2),
             (Failure::file("f")(io::Error::from(io::ErrorKind::NotFound)), 2),
             (Error::NoKey(KeyKind::Api).into(), 2),
             (rejected(400).into(), 3),
             (rejected(409).into(), 3),
             (Failure::RowsRefused { rows: 1, report: None }, 3),
-            (Error::Unauthorized { errors: Vec::new(), request_id: None }.into(), 4),
-            (Error::NotFound { errors: Vec::new(), request_id: None }.into(), 5),
+            (Error::Unauthorized { errors: Vec::new(), request_id: id() }.into(), 4),
+            (Error::OtherKey(KeyKind::Admin).into(), 4),
+            (Error::NotFound { errors: Vec::new(), request_id: id() }.into(), 5),
+            // No server of ours: each of its answers has an id.
+            (Error::NotFound { errors: Vec::new(), request_id: None }.into(), 6),
+            (Failure::Address(String::new()), 6),
             (rejected(429).into(), 6),
             (failed(503).into(), 6),
-            (Error::Connect("refused".into()).into(), 6),
+            (refused.into(), 6),
             (Failure::Output(io::Error::from(io::ErrorKind::BrokenPipe)), 0),
         ];
         for (failure, status) in rows {
             assert_eq!(failure.status(), status, "{failure:?}");
         }
-    }
-
-    #[test]
-    fn a_chain_says_each_cause_once() {
-        let error = Error::Connect("tcp connect error: refused".into());
-        assert_eq!(chain(&error), "cannot connect: tcp connect error: refused");
     }
 }

@@ -36,6 +36,8 @@ fn main() -> ExitCode {
     match run(cli.command, &mut session) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            // What was shown before it comes before it; that it cannot be written is no news now.
+            let _ = session.out.flush();
             for line in failure.lines(session.server()) {
                 output::complain(&line);
             }

@@ -83,8 +83,9 @@ impl Profiles {
         })
     }
 
-    pub(crate) fn current(&self) -> Option<&Profile> {
-        self.profiles.get(self.current.as_ref()?)
+    /// Name of the profile that is used when none is named.
+    pub(crate) fn current(&self) -> Option<&str> {
+        self.current.as_deref().filter(|name| self.profiles.contains_key(*name))
     }
 
     /// Names, profiles, and whether each is the current one.

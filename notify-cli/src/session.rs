@@ -38,6 +38,17 @@ impl Session {
         self.connection.as_ref().map(|connection| &*connection.server)
     }
 
+    /// The address that is called and the profile that says so: `http://… (profile `home`)`.
+    pub(crate) fn place(&self) -> String {
+        let Some(Connection { server, profile, .. }) = &self.connection else {
+            return String::new();
+        };
+        match profile {
+            Some(profile) => format!("{server} (profile `{profile}`)"),
+            None => server.clone(),
+        }
+    }
+
     /// The application that `--app` names, or the only one there is.
     pub(crate) async fn app(&mut self, given: Option<&str>) -> Result<AppId, Failure> {
         if let Some(app) = given {

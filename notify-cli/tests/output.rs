@@ -191,7 +191,7 @@ async fn a_checked_feed_shows_its_items_and_says_its_problems() {
         json!({ "status": "failing", "count": 0, "items": [], "problems": ["it is no feed"] });
     let failing = Bench::answering(failing).await;
     let run = failing.run(&["feeds", "check", "https://e/rss"]);
-    assert_eq!((run.status, run.stderr.as_str()), (1, "error: checks failed: 1\n"));
+    assert_eq!((run.status, run.stderr.as_str()), (1, "error: the feed cannot be used as it is\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -246,7 +246,7 @@ async fn the_exit_status_says_whose_fault_it_is() {
             500,
             vec!["internal error"],
             6,
-            "error: the server failed with status 500 (request req-1)\n",
+            "error: the server failed with status 500: internal error (request req-1)\n",
         ),
     ] {
         let bench = Bench::giving(vec![answer(status, &errors(&texts))]).await;
@@ -297,7 +297,7 @@ async fn an_answer_that_fails_names_the_server() {
     let late = answer(200, &json!({})).set_delay(std::time::Duration::from_secs(60));
     let page = wiremock::ResponseTemplate::new(200).set_body_string("<html>Hello</html>");
     for (reply, start, end) in [
-        (late, "SERVER gave no answer in time", "--timeout SECONDS waits longer"),
+        (late, "SERVER did not answer in time", "--timeout SECONDS waits longer"),
         (page, "the answer with status 200 cannot be read: ", "is SERVER a Notify server?"),
     ] {
         let bench = Bench::giving(vec![reply]).await;
@@ -317,15 +317,54 @@ async fn what_is_no_notify_server_is_told() {
         (401, "not authorised: no such path"),
         (404, "no such path"),
         (405, "no such path"),
-        (500, "the server failed with status 500"),
+        (500, "the server failed with status 500: no such path"),
     ] {
         let reply =
             wiremock::ResponseTemplate::new(status).set_body_json(errors(&["no such path"]));
         let bench = Bench::giving(vec![reply]).await;
         let run = bench.run(&["tags", "list", "--retries", "0"]);
         let server = bench.server.uri();
-        assert_eq!(run.stderr, format!("error: {said}; is {server} a Notify server?\n"));
+        let stderr = format!("error: {said}; is {server} a Notify server?\n");
+        assert_eq!((run.status, run.stderr), (6, stderr));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_with_a_path_of_the_api_is_told() {
+    let bench = Bench::bare().await;
+    let server = bench.server.uri();
+    for path in ["/v1", "/v1/", "/admin/v1", "/admin", "/docs"] {
+        let run = bench.run(&["tags", "list", "--server", &format!("{server}{path}")]);
+        let path = path.trim_end_matches('/');
+        let stderr = format!(
+            "error: {server}{path} is not the address of a Notify server: leave `{path}` out \
+             ({server}), calls add it themselves\n"
+        );
+        assert_eq!((run.status, run.stderr), (6, stderr));
+    }
+    assert!(bench.requests().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_the_other_kind_is_told() {
+    let bench = Bench::bare().await;
+    let mut command = bench.command(&["tags", "list"]);
+    command.env("NOTIFY_API_KEY", "na_admins");
+    let run = common::finish(command);
+    let stderr = "error: the API key begins with `na_`: that is an admin key; an API key begins with \
+        `nk_`: set NOTIFY_API_KEY, or that of the profile, to one\n";
+    assert_eq!((run.status, run.stderr.as_str()), (4, stderr));
+    assert!(bench.requests().await.is_empty());
+}
+
+/// What a check found comes before the line that it failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_that_failed_says_what_of() {
+    let checked = json!({ "ok": false, "detail": "the credentials are refused: invalid_grant" });
+    let bench = Bench::answering(checked).await;
+    let run = bench.run(&["providers", "test", "fcm", "--app", ID]);
+    let stderr = "error: fcm: the credentials are refused: invalid_grant\n";
+    assert_eq!((run.status, run.stderr.as_str()), (1, stderr));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,13 +55,12 @@ async fn an_explanation_reads_from_top_to_bottom() {
     let table = bench.run(&["explain", ID, "pixel/7", "-o", "table"]).quiet().stdout;
     assert_eq!(
         table,
-        "pixel/7: not_targeted\n\
-         ┌──────────────────────┬───────────┬───────────────────────┐\n\
-         │ at                   ┆ what      ┆ detail                │\n\
-         ╞══════════════════════╪═══════════╪═══════════════════════╡\n\
-         │ 2026-01-02T03:04:05Z ┆ accepted  ┆ accepted              │\n\
-         │ now                  ┆ lacks_tag ┆ does not have the tag │\n\
-         └──────────────────────┴───────────┴───────────────────────┘\n"
+        "✗ pixel/7 not sent: does not have the tag\n\
+         ┌─────┬───────────┬───────────────────────┐\n\
+         │ at  ┆ what      ┆ detail                │\n\
+         ╞═════╪═══════════╪═══════════════════════╡\n\
+         │ now ┆ lacks_tag ┆ does not have the tag │\n\
+         └─────┴───────────┴───────────────────────┘\n"
     );
 }
 
@@ -95,13 +94,15 @@ async fn a_watch_ends_with_a_status_that_tells() {
     ];
     for (status, counts, exit, line) in rows {
         let last = record(status, counts);
-        let answers = [
-            record("scheduled", [0; 6]),
-            record("sending", [1, 0, 0, 0, 0, 2]),
-            record("sending", [1, 0, 0, 0, 0, 2]),
-            last.clone(),
+        let answers = vec![
+            answer(200, &record("scheduled", [0; 6])),
+            answer(200, &record("sending", [1, 0, 0, 0, 0, 2])),
+            answer(200, &record("sending", [1, 0, 0, 0, 0, 2])),
+            // Nothing moves: it asks why, and goes on without an answer.
+            answer(404, &json!({"errors": ["not found"]})),
+            answer(200, &last),
         ];
-        let bench = Bench::giving(answers.iter().map(|body| answer(200, body)).collect()).await;
+        let bench = Bench::giving(answers).await;
         let run = bench.run(&["watch", ID, "--every", "0.05"]);
         assert_eq!((run.status, run.json()), (exit, last), "{run:?}");
         let lines: Vec<&str> = run.stderr.lines().collect();
@@ -120,4 +121,45 @@ async fn a_watch_ends_with_a_status_that_tells() {
     let bench = Bench::giving(vec![answer(404, &json!({"errors": ["not found"]}))]).await;
     assert_eq!(bench.run(&["watch", ID]).status, 5);
     assert_eq!(bench.run(&["watch", ID, "--every", "0"]).status, 2);
+}
+
+/// What holds deliveries is asked of one that waits, once nothing moves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_says_what_holds_deliveries() {
+    let waiting = json!({"deliveries": [{"device_id": "d", "platform": "android",
+        "outcome": "pending", "reason": null, "attempts": 0, "provider_message_id": null,
+        "at": null, "next_attempt_at": null}], "next_cursor": null});
+    let held = "fcm refuses the server's credentials (invalid_grant): everything is held";
+    let told = json!({"device_id": "d", "outcome": "pending", "steps": [
+        {"at": null, "what": "has_address", "detail": "has an address now"},
+        {"at": null, "what": "credentials_refused", "detail": held}]});
+    let bodies = [
+        record("sending", [0, 0, 0, 0, 0, 3]),
+        record("sending", [0, 0, 0, 0, 0, 3]),
+        waiting,
+        told,
+        record("completed", [3, 0, 0, 0, 0, 0]),
+    ];
+    let bench = Bench::giving(bodies.iter().map(|body| answer(200, body)).collect()).await;
+    let run = bench.run(&["watch", ID, "--every", "0.05"]);
+    let lines: Vec<&str> = run.stderr.lines().collect();
+    let expected = [
+        "sending: 0 of 3 sent, 3 pending".to_owned(),
+        format!("sending: 0 of 3 sent, 3 pending; {held} (0/s)"),
+        "completed: 3 of 3 sent".to_owned(),
+    ];
+    assert_eq!((run.status, lines), (0, expected.iter().map(String::as_str).collect()));
+    let asked: Vec<String> = bench.asked().await.into_iter().map(|(line, _)| line).collect();
+    let path = format!("GET /v1/notifications/{ID}");
+    assert_eq!(asked[2], format!("{path}/deliveries?limit=1&outcome=pending"));
+    assert_eq!(asked[3], format!("{path}/explain/d"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_can_be_watched_at_once() {
+    let last = record("completed", [3, 0, 0, 0, 0, 0]);
+    let bench = Bench::giving(vec![answer(200, &json!({"id": ID})), answer(200, &last)]).await;
+    let run = bench.run(&["send", "--text", "Hi", "--platform", "ios", "--watch"]);
+    assert_eq!((run.status, run.json()), (0, last));
+    assert_eq!(run.stderr, format!("id {ID}\ncompleted: 3 of 3 sent\n"));
 }

@@ -14,6 +14,8 @@
 
 use std::{io::Read, sync::Arc};
 
+use url::Url;
+
 use crate::{
     Error,
     attempts::{Attempts, Step},
@@ -62,24 +64,26 @@ impl Client {
         if let Some(body) = &prepared.body {
             request = request.body(body.clone());
         }
-        let mut response = request.send().map_err(Error::from_transport)?;
+        let base = &self.shared.base_url;
+        let mut response = request.send().map_err(Error::from_transport(base))?;
         let status = response.status().as_u16();
         let headers = std::mem::take(response.headers_mut());
         let mut body = Vec::new();
         let limit = ANSWER_BYTES_MAX as u64 + 1;
-        response.take(limit).read_to_end(&mut body).map_err(read_failed)?;
+        let read = response.take(limit).read_to_end(&mut body);
+        read.map_err(|error| read_failed(base, error))?;
         if body.len() > ANSWER_BYTES_MAX {
-            return Err(Error::Transport("the answer is too large".into()));
+            return Err(Error::transport(base, "the answer is too large"));
         }
         Ok(Answer { status, headers, body })
     }
 }
 
 /// The blocking body reports through `io::Error`; inside it is what the other transport reports.
-fn read_failed(error: std::io::Error) -> Error {
+fn read_failed(base: &Url, error: std::io::Error) -> Error {
     match error.downcast::<reqwest::Error>() {
-        Ok(error) => Error::from_transport(error),
-        Err(error) => Error::Transport(Box::new(error)),
+        Ok(error) => Error::from_transport(base)(error),
+        Err(error) => Error::transport(base, error),
     }
 }
 

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 
 use crate::{
     Error,
-    prepare::{Shared, base_url, secret_header},
+    prepare::{BEARER, Shared, base_url, secret_header},
 };
 
 /// Time to make a connection, unless told otherwise.
@@ -123,11 +123,7 @@ impl<C> ClientBuilder<C> {
         Ok(Shared {
             base_url: base_url(&self.base_url)?,
             api_key: self.api_key.as_ref().map(|key| secret_header(key, "")).transpose()?,
-            admin_key: self
-                .admin_key
-                .as_ref()
-                .map(|key| secret_header(key, "Bearer "))
-                .transpose()?,
+            admin_key: self.admin_key.as_ref().map(|key| secret_header(key, BEARER)).transpose()?,
             delays: ExponentialBuilder::new()
                 .with_min_delay(self.delay_min)
                 .with_max_delay(self.delay_max)

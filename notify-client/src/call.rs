@@ -196,7 +196,7 @@ impl Answer {
         match status {
             401 => Error::Unauthorized { errors, request_id },
             404 => Error::NotFound { errors, request_id },
-            500.. => Error::Server { status, request_id, retry_after },
+            500.. => Error::Server { status, errors, request_id, retry_after },
             _ => {
                 if let Some(elsewhere) = self.header(header::LOCATION) {
                     errors.push(format!("redirected to {elsewhere}; take that as the base url"));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{DefaultSleeper, Sleeper};
+use url::Url;
 
 use crate::{
     ClientBuilder, Error,
@@ -72,15 +73,22 @@ impl Client {
         let prepared = self.shared.prepare(call, None)?;
         let request = self.http.request(prepared.method, prepared.url).headers(prepared.headers);
         // The life is that of the whole; its beginning has as long as any answer has.
+        let base = &self.shared.base_url;
         let opening = async {
-            let response = request.timeout(life).send().await.map_err(Error::from_transport)?;
+            let sent = request.timeout(life).send().await;
+            let response = sent.map_err(Error::from_transport(base))?;
             if response.status().is_success() {
                 return Ok(response);
             }
-            Err(answer(response).await?.error())
+            Err(answer(response, base).await?.error())
         };
         let opened = tokio::time::timeout(HEAD_MAX, opening).await;
-        opened.unwrap_or_else(|elapsed| Err(Error::Timeout(elapsed.into())))
+        opened.unwrap_or_else(|elapsed| Err(Error::timeout(base, elapsed)))
+    }
+
+    /// The address that calls go to.
+    pub(crate) fn base_url(&self) -> &Url {
+        &self.shared.base_url
     }
 
     async fn attempt(&self, prepared: &Prepared) -> Result<Answer, Error> {
@@ -91,16 +99,17 @@ impl Client {
         if let Some(body) = &prepared.body {
             request = request.body(body.clone());
         }
-        answer(request.send().await.map_err(Error::from_transport)?).await
+        let base = &self.shared.base_url;
+        answer(request.send().await.map_err(Error::from_transport(base))?, base).await
     }
 }
 
 /// Reads an answer, within bounds: whoever answers may not be who was meant.
-async fn answer(mut response: reqwest::Response) -> Result<Answer, Error> {
+async fn answer(mut response: reqwest::Response, base: &Url) -> Result<Answer, Error> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(Error::from_transport)? {
+    while let Some(chunk) = response.chunk().await.map_err(Error::from_transport(base))? {
         if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(Error::Transport("the answer is too large".into()));
+            return Err(Error::transport(base, "the answer is too large"));
         }
         body.extend_from_slice(&chunk);
     }

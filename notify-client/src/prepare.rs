@@ -15,6 +15,8 @@ use crate::{
 };
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// What an admin key stands behind.
+pub(crate) const BEARER: &str = "Bearer ";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const NO_SCHEME: &str = "must begin with http:// or https://";
 
@@ -42,12 +44,20 @@ impl Shared {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let needed = match call.credential {
-            Credential::App => Some((API_KEY, &self.api_key, KeyKind::Api)),
-            Credential::Admin => Some((header::AUTHORIZATION, &self.admin_key, KeyKind::Admin)),
+            Credential::App => Some((API_KEY, &self.api_key, (KeyKind::Api, KeyKind::Admin))),
+            Credential::Admin => {
+                Some((header::AUTHORIZATION, &self.admin_key, (KeyKind::Admin, KeyKind::Api)))
+            }
             Credential::None => None,
         };
-        if let Some((name, value, kind)) = needed {
-            headers.insert(name, value.clone().ok_or(Error::NoKey(kind))?);
+        if let Some((name, value, (kind, other))) = needed {
+            let value = value.clone().ok_or(Error::NoKey(kind))?;
+            let bytes = value.as_bytes();
+            let key = bytes.strip_prefix(BEARER.as_bytes()).unwrap_or(bytes);
+            if key.starts_with(other.prefix().as_bytes()) {
+                return Err(Error::OtherKey(kind));
+            }
+            headers.insert(name, value);
         }
         if call.body.is_some() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

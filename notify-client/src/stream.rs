@@ -143,10 +143,10 @@ impl EventStream {
         }
         let Some(response) = &mut self.response else { return Ok(()) };
         let Ok(piece) = tokio::time::timeout(SILENCE_MAX, response.chunk()).await else {
-            return Err(Error::Transport("nothing came for too long".into()));
+            return Err(Error::transport(self.client.base_url(), "nothing came for too long"));
         };
-        let Some(piece) = piece.map_err(Error::from_transport)? else {
-            return Err(Error::Transport("the stream ended".into()));
+        let Some(piece) = piece.map_err(Error::from_transport(self.client.base_url()))? else {
+            return Err(Error::transport(self.client.base_url(), "the stream ended"));
         };
         self.attempts = 0;
         self.bytes.extend_from_slice(&piece);
@@ -155,7 +155,7 @@ impl EventStream {
             self.waiting.extend(shown(&String::from_utf8_lossy(&block)));
         }
         if self.bytes.len() > EVENT_BYTES_MAX {
-            return Err(Error::Transport("an event is too large".into()));
+            return Err(Error::transport(self.client.base_url(), "an event is too large"));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use clap::Args;
 use notify_client::{
     Client, Error,
-    notify_core::{DeviceId, NotificationId},
+    notify_core::{DeviceId, ExplainedOutcome, Explanation, NotificationId, StepWord},
 };
 
 use crate::{
@@ -33,8 +33,62 @@ pub(crate) async fn run(args: Explain, session: &mut Session) -> Result<(), Fail
         }
         told => told?,
     };
-    session.out.heading(&format!("{device}: {}", told.outcome.as_str()))?;
+    session.out.heading(&headline(&told))?;
+    let mut told = told;
+    if session.out.is_for_people() {
+        // Every explanation begins with it, and it says no more than its name.
+        told.steps.retain(|step| step.what != StepWord::Accepted);
+    }
     session.out.show(&told, &view::EXPLANATION)
+}
+
+/// The outcome and its cause, ahead of the steps that lead there.
+fn headline(told: &Explanation) -> String {
+    use StepWord as Word;
+    let (mark, outcome, causes): (_, _, &[Word]) = match told.outcome {
+        ExplainedOutcome::Sent => ('✓', "sent", &[Word::Sent]),
+        ExplainedOutcome::Reported => ('✓', "reported", &[Word::Reported]),
+        ExplainedOutcome::Pending => (
+            '!',
+            "pending",
+            &[
+                Word::CredentialsRefused,
+                Word::Paused,
+                Word::ProviderNotConfigured,
+                Word::NextAttempt,
+                Word::Waiting,
+                Word::Scheduled,
+            ],
+        ),
+        ExplainedOutcome::Failed => ('✗', "failed", &[Word::ProviderNotConfigured, Word::Failed]),
+        ExplainedOutcome::Unregistered => ('✗', "unregistered", &[Word::Unregistered]),
+        ExplainedOutcome::Expired => ('✗', "expired", &[Word::CredentialsRefused, Word::Expired]),
+        ExplainedOutcome::Canceled => ('✗', "canceled", &[Word::Canceled, Word::CancelRequested]),
+        ExplainedOutcome::NotTargeted => (
+            '✗',
+            "not sent",
+            &[
+                Word::RegisteredLater,
+                Word::NotTargeted,
+                Word::LacksTag,
+                Word::Disabled,
+                Word::AddressDead,
+                Word::NoAddress,
+                Word::AddressMoved,
+                Word::PassedOver,
+            ],
+        ),
+    };
+    let cause = causes.iter().find_map(|word| told.steps.iter().find(|step| step.what == *word));
+    let device = &told.device_id;
+    match cause {
+        // The outcome stands before it.
+        Some(step) => {
+            let detail = step.detail.strip_prefix(outcome).unwrap_or(&step.detail);
+            format!("{mark} {device} {outcome}: {}", detail.trim_start_matches(": "))
+        }
+        None => format!("{mark} {device} {outcome}"),
+    }
 }
 
 /// Which of the two names nothing: the server says of both that one of them does.
@@ -43,5 +97,67 @@ async fn unknown(notify: &Client, id: &NotificationId, device: &DeviceId, error:
         Ok(_) => Failure::of_id("device", device)(error),
         Err(Error::NotFound { .. }) => Failure::of_id("notification", id)(error),
         Err(_) => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use notify_client::notify_core::ExplainedStep;
+
+    use super::*;
+
+    #[test]
+    fn the_cause_stands_first() {
+        use ExplainedOutcome as Outcome;
+        use StepWord as Word;
+        for (outcome, steps, text) in [
+            (
+                Outcome::NotTargeted,
+                &[
+                    (Word::Accepted, "accepted"),
+                    (Word::Targeted, "it names the device"),
+                    (Word::Disabled, "push is turned off by its user now"),
+                    (Word::NoAddress, "has no address now"),
+                    (Word::PassedOver, "it was not a device to send to then"),
+                ][..],
+                "✗ d not sent: push is turned off by its user now",
+            ),
+            (
+                Outcome::NotTargeted,
+                &[(Word::NotTargeted, "it goes to ios; the device is on android")],
+                "✗ d not sent: it goes to ios; the device is on android",
+            ),
+            (
+                Outcome::Pending,
+                &[
+                    (Word::CredentialsRefused, "fcm refuses the server's credentials"),
+                    (Word::NextAttempt, "the next attempt is due"),
+                ],
+                "! d pending: fcm refuses the server's credentials",
+            ),
+            (
+                Outcome::Failed,
+                &[(Word::Attempted, "1 attempt"), (Word::Failed, "failed: http_400")],
+                "✗ d failed: http_400",
+            ),
+            (
+                Outcome::Sent,
+                &[(Word::Sent, "the provider took it")],
+                "✓ d sent: the provider took it",
+            ),
+            (Outcome::Canceled, &[], "✗ d canceled"),
+        ] {
+            let step = |(what, detail): &(Word, &str)| ExplainedStep {
+                at: None,
+                what: *what,
+                detail: (*detail).to_owned(),
+            };
+            let told = Explanation {
+                device_id: DeviceId::new("d".to_owned()).unwrap(),
+                outcome,
+                steps: steps.iter().map(step).collect(),
+            };
+            assert_eq!(headline(&told), text);
+        }
     }
 }

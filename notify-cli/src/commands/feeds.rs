@@ -61,7 +61,9 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
             }
             match checked.status {
                 FeedStatus::Ok => Ok(()),
-                FeedStatus::Pending | FeedStatus::Failing => Err(Failure::Unwell { failed: 1 }),
+                FeedStatus::Pending | FeedStatus::Failing => {
+                    Err(Failure::Unwell("the feed cannot be used as it is".to_owned()))
+                }
             }
         }
         Feeds::Delete { id } => {

@@ -105,6 +105,7 @@ fn check(server: &str, keys: [&Option<SecretString>; 2]) -> Result<(), Failure> 
     use secrecy::ExposeSecret;
     let mut builder = notify_client::Client::builder(server);
     for key in keys.into_iter().flatten() {
+        // Whether it is one at all; which kind it is, calls look at.
         builder = builder.api_key(key.expose_secret());
         builder.clone().build()?;
     }

@@ -96,7 +96,10 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
             let checked = notify.admin().test_provider(app, provider).await?;
             session.out.show(&checked, &view::PROVIDER_CHECKED)?;
             // Scripts look at the status alone.
-            if checked.ok { Ok(()) } else { Err(Failure::Unwell { failed: 1 }) }
+            match checked.ok {
+                true => Ok(()),
+                false => Err(Failure::Unwell(format!("{provider}: {}", checked.detail))),
+            }
         }
         Providers::Resume { provider, app } => {
             let app = session.app(app.app.as_deref()).await?;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use notify_client::notify_core::{CreateNotification, Platform, Timestamp};
 
-use super::content::ContentArgs;
+use super::{content::ContentArgs, watch};
 use crate::{
     failure::Failure,
     input,
-    output::{self, view},
+    output::{talk, view},
     session::Session,
 };
 
@@ -34,6 +34,9 @@ pub(crate) struct Send {
     /// Show what would be sent and how many devices it would reach now, and send nothing.
     #[arg(long, conflicts_with = "idempotency_key")]
     preview: bool,
+    /// Watch it until every delivery has its outcome, as `notify watch` does.
+    #[arg(long, conflicts_with = "preview")]
+    watch: bool,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -99,7 +102,7 @@ const NO_TARGET: &str = "who gets it? --platform PLATFORM (android, ios, web, fb
 
 /// Sends.
 pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
-    let (key, is_preview) = (args.idempotency_key.clone(), args.preview);
+    let (key, is_preview, is_watched) = (args.idempotency_key.clone(), args.preview, args.watch);
     let notification = match &args.file {
         Some(path) => input::request(path)?,
         None if args.target.is_empty() => return Err(Failure::Usage(NO_TARGET.to_owned())),
@@ -115,11 +118,15 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
         notifications = notifications.idempotency_key(key);
     }
     let created = notifications.create(&notification).await?;
-    session.out.show(&created, &view::CREATED)?;
     if let Some(ids) = created.unknown {
-        output::talk(&format!("warning: nobody gets it: {ids} named, no such device"));
+        talk(&format!("warning: nobody gets it: {ids} named, no such device"));
     }
-    Ok(())
+    if is_watched {
+        // The result is the notification as it ended; who interrupts that has its id all the same.
+        talk(&format!("id {}", created.id));
+        return watch::follow(&created.id, watch::EVERY_DEFAULT, session).await;
+    }
+    session.out.show(&created, &view::CREATED)
 }
 
 fn notification(args: Send) -> CreateNotification {

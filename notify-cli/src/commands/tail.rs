@@ -46,6 +46,8 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
                     .expect("our models have string keys and finite numbers");
                 if json {
                     session.out.json_line(&with_cursor(value, &cursor))?;
+                } else if session.out.is_for_people() {
+                    session.out.line(&for_people(&value, event.data.kind()))?;
                 } else {
                     session.out.line(&line(&value, event.data.kind(), &cursor))?;
                 }
@@ -64,4 +66,58 @@ fn with_cursor(mut event: Value, cursor: &str) -> Value {
 fn line(event: &Value, kind: &str, cursor: &str) -> String {
     let timestamp = event["timestamp"].as_str().unwrap_or_default();
     format!("{timestamp}  {kind}  {}  {cursor}", event["data"])
+}
+
+/// When, what, and the data field by field; counts of zero and what is null are left out.
+fn for_people(event: &Value, kind: &str) -> String {
+    let timestamp = event["timestamp"].as_str().unwrap_or_default();
+    // To the second: `2026-01-02T03:04:05.678Z`.
+    let second = timestamp.split_once('.').map_or(timestamp.into(), |(at, _)| format!("{at}Z"));
+    let mut line = format!("{second}  {kind}");
+    add_fields(&mut line, &event["data"]);
+    line
+}
+
+/// What it is about comes first, then what is counted of it.
+fn add_fields(line: &mut String, data: &Value) {
+    let fields = || data.as_object().into_iter().flatten();
+    for (name, value) in fields() {
+        match value {
+            Value::Null | Value::Object(_) => {}
+            Value::Number(count) if count.as_u64() == Some(0) => {}
+            Value::String(text) if !text.contains(char::is_whitespace) => {
+                line.push_str(&format!("  {name}={text}"));
+            }
+            other => line.push_str(&format!("  {name}={other}")),
+        }
+    }
+    fields().filter(|(_, value)| value.is_object()).for_each(|(_, value)| add_fields(line, value));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_for_people_holds_no_zeros_and_no_cursor() {
+        let counts = json!({"canceled": 0, "excluded": 0, "sent": 1, "targeted": 1});
+        for (data, kind, text) in [
+            (
+                json!({"counts": counts, "notification_id": "n-1", "status": "completed"}),
+                "notification.completed",
+                "2026-01-02T03:04:05Z  notification.completed  \
+                 notification_id=n-1  status=completed  sent=1  targeted=1",
+            ),
+            (
+                json!({"poll_id": "p", "answer_id": "a b", "device_id": null}),
+                "poll.answered",
+                "2026-01-02T03:04:05Z  poll.answered  answer_id=\"a b\"  poll_id=p",
+            ),
+        ] {
+            let event = json!({"timestamp": "2026-01-02T03:04:05.678Z", "data": data});
+            assert_eq!(for_people(&event, kind), text);
+        }
+    }
 }

@@ -5,18 +5,25 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use notify_client::notify_core::{
-    Counts, NotificationId, NotificationRecord, NotificationStatus, Timestamp,
+use notify_client::{
+    Client,
+    notify_core::{
+        Counts, DeliveryOutcome, ListDeliveries, NotificationId, NotificationRecord,
+        NotificationStatus, StepWord,
+    },
 };
 use tokio::time::Instant;
 
 use crate::{
     failure::Failure,
-    output::{talk, view},
+    output::{talk, time, view},
     session::{Session, own_id},
 };
 
-const BAR: &str = "{bar:30} {percent}% {msg} ({per_sec}, {elapsed})";
+/// Columns of the bar.
+const BAR_COLUMNS: u64 = 30;
+/// Time between two looks, unless another is given.
+pub(super) const EVERY_DEFAULT: Duration = Duration::from_secs(1);
 /// Least time between two looks, in seconds.
 const EVERY_MIN: f64 = 0.05;
 /// Most time between two looks, in seconds.
@@ -39,16 +46,29 @@ pub(crate) struct Watch {
 /// Watches.
 pub(crate) async fn run(args: Watch, session: &mut Session) -> Result<(), Failure> {
     let id = own_id("notification", &args.notification, NotificationId::new)?;
+    follow(&id, args.every, session).await
+}
+
+/// Watches a notification to its end, and shows it as it ended.
+pub(super) async fn follow(
+    id: &NotificationId,
+    every: Duration,
+    session: &mut Session,
+) -> Result<(), Failure> {
     let notify = session.notify()?;
     let mut progress = Progress::new();
     let record = loop {
-        let record = notify.notifications().get(&id).await;
-        let record = record.map_err(Failure::of_id("notification", &id))?;
+        let record = notify.notifications().get(id).await;
+        let record = record.map_err(Failure::of_id("notification", id))?;
         if is_over(record.status) {
             break record;
         }
-        progress.show(&record);
-        tokio::time::sleep(args.every).await;
+        let cause = match progress.is_stuck(&record) {
+            true => what_holds(&notify, id).await,
+            false => None,
+        };
+        progress.show(&record, cause.as_deref());
+        tokio::time::sleep(every).await;
     };
     progress.end(&record);
     session.out.show(&record, &view::NOTIFICATION)?;
@@ -65,6 +85,17 @@ pub(crate) async fn run(args: Watch, session: &mut Session) -> Result<(), Failur
     Ok(())
 }
 
+/// Why nothing moves, as it stands with one of the deliveries that wait. Watching goes on without.
+async fn what_holds(notify: &Client, id: &NotificationId) -> Option<String> {
+    let outcome = Some(DeliveryOutcome::Pending);
+    let one = ListDeliveries { limit: Some(1), cursor: None, outcome };
+    let waiting = notify.notifications().deliveries(id, &one).await.ok()?;
+    let device = waiting.deliveries.first()?.device_id.as_ref()?;
+    let told = notify.notifications().explain(id, device).await.ok()?;
+    let holds = [StepWord::CredentialsRefused, StepWord::Paused, StepWord::ProviderNotConfigured];
+    told.steps.into_iter().find(|step| holds.contains(&step.what)).map(|step| step.detail)
+}
+
 fn is_over(status: NotificationStatus) -> bool {
     match status {
         NotificationStatus::Completed
@@ -78,7 +109,8 @@ fn is_over(status: NotificationStatus) -> bool {
 
 /// What a person sees while it runs.
 struct Progress {
-    bar: ProgressBar,
+    line: ProgressBar,
+    began: Instant,
     /// The line said last, and how many deliveries were settled when.
     said: String,
     before: Option<(u64, Instant)>,
@@ -86,25 +118,36 @@ struct Progress {
 
 impl Progress {
     fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        bar.set_style(ProgressStyle::with_template(BAR).expect("the template is well-formed"));
-        Self { bar, said: String::new(), before: None }
+        let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        line.set_style(ProgressStyle::with_template("{msg}").expect("the template is well-formed"));
+        Self { line, began: Instant::now(), said: String::new(), before: None }
     }
 
-    fn show(&mut self, record: &NotificationRecord) {
-        let settled = record.counts.targeted - record.counts.pending.min(record.counts.targeted);
-        if !self.bar.is_hidden() {
-            self.bar.set_length(record.counts.targeted);
-            self.bar.set_position(settled);
-            self.bar.set_message(state(record));
-            return;
-        }
+    /// Whether deliveries wait, and none has been settled since the last look.
+    fn is_stuck(&self, record: &NotificationRecord) -> bool {
+        let before = self.before.map(|(before, _)| before);
+        record.counts.pending > 0 && before == Some(settled(record))
+    }
+
+    fn show(&mut self, record: &NotificationRecord, cause: Option<&str>) {
+        let settled = settled(record);
         let now = Instant::now();
         let rate = self.before.replace((settled, now)).map(|(before, at)| {
             let seconds = now.duration_since(at).as_secs_f64().max(f64::EPSILON);
             settled.saturating_sub(before) as f64 / seconds
         });
-        let line = state(record);
+        let mut line = state(record);
+        if let Some(cause) = cause {
+            line.push_str(&format!("; {cause}"));
+        }
+        if !self.line.is_hidden() {
+            // One text, drawn at once: a bar that is drawn ahead of its words contradicts them.
+            let seconds = self.began.elapsed().as_secs();
+            let bar = bar(settled, record.counts.targeted);
+            let rate = rate.map_or_else(String::new, |rate| format!("{rate:.0}/s, "));
+            self.line.set_message(format!("{bar} {line} ({rate}{seconds} s)"));
+            return;
+        }
         // What stands still is said once.
         if line != self.said {
             talk(&match rate {
@@ -116,9 +159,28 @@ impl Progress {
     }
 
     fn end(&self, record: &NotificationRecord) {
-        self.bar.finish_and_clear();
+        self.line.finish_and_clear();
         talk(&state(record));
     }
+}
+
+/// Deliveries that have their outcome.
+fn settled(record: &NotificationRecord) -> u64 {
+    record.counts.targeted.saturating_sub(record.counts.pending)
+}
+
+/// The part that is settled, as a bar and in percent; it is full when all is.
+fn bar(settled: u64, targeted: u64) -> String {
+    let part = |of: u64| match targeted {
+        0 => 0,
+        _ => {
+            u64::try_from(u128::from(settled) * u128::from(of) / u128::from(targeted)).unwrap_or(of)
+        }
+    };
+    let filled = part(BAR_COLUMNS);
+    let columns = |count: u64| usize::try_from(count).unwrap_or_default();
+    let (done, left) = (columns(filled), columns(BAR_COLUMNS - filled));
+    format!("{}{} {}%", "█".repeat(done), "░".repeat(left), part(100))
 }
 
 /// Where a notification stands, in one line: `sending: 118 of 400 sent, 2 failed`.
@@ -127,6 +189,12 @@ fn state(record: &NotificationRecord) -> String {
         record.counts;
     let mut line = match (record.status, record.send_at) {
         (NotificationStatus::Scheduled, Some(at)) => format!("scheduled for {}", time(at)),
+        // Who gets it is not known yet.
+        (status @ (NotificationStatus::Queued | NotificationStatus::Sending), _)
+            if targeted == 0 =>
+        {
+            status.as_str().to_owned()
+        }
         // Canceled before it was due: there is nobody to count.
         (NotificationStatus::Canceled, _) if targeted == 0 => "canceled".to_owned(),
         (status, _) => format!("{}: {sent} of {targeted} sent", status.as_str()),
@@ -148,13 +216,28 @@ fn state(record: &NotificationRecord) -> String {
     line
 }
 
-fn time(at: Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(at.as_ms())
-        .map_or_else(|_| at.to_string(), |at| format!("{at:.0}"))
-}
-
 fn every(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| (EVERY_MIN..=EVERY_MAX).contains(seconds));
     let wrong = || format!("must be a number of seconds from {EVERY_MIN} to {EVERY_MAX}");
     seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_full_when_all_is_settled() {
+        for (settled, targeted, filled, percent) in [
+            (0, 0, 0, "0%"),
+            (0, 2_998, 0, "0%"),
+            (1_499, 2_998, 15, "50%"),
+            (2_997, 2_998, 29, "99%"),
+            (2_998, 2_998, 30, "100%"),
+            (u64::MAX, u64::MAX, 30, "100%"),
+        ] {
+            let expected = format!("{}{} {percent}", "█".repeat(filled), "░".repeat(30 - filled));
+            assert_eq!(bar(settled, targeted), expected);
+        }
+    }
 }

@@ -130,7 +130,10 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
             match attempt.outcome {
                 WebhookOutcome::Delivered => Ok(()),
                 WebhookOutcome::Pending | WebhookOutcome::Failed => {
-                    Err(Failure::Unwell { failed: 1 })
+                    let status = attempt.status.map(|status| format!(": status {status}"));
+                    let status = status.or(attempt.reason.map(|reason| format!(": {reason}")));
+                    let what = "the endpoint did not take the message";
+                    Err(Failure::Unwell(format!("{what}{}", status.unwrap_or_default())))
                 }
             }
         }

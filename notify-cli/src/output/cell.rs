@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use notify_client::notify_core::{is_unprintable, joins};
+use notify_client::notify_core::{Timestamp, is_unprintable, joins};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -95,10 +95,9 @@ const FORMULA_STARTS: [char; 12] =
 /// What a person sees of a value.
 pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
     let text = match (value, kind) {
-        (Some(Value::Number(ms)), Kind::Time) => ms
-            .as_i64()
-            .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
-            .map_or_else(|| ms.to_string(), |at| format!("{at:.0}")),
+        (Some(Value::Number(ms)), Kind::Time) => {
+            ms.as_i64().map_or_else(|| ms.to_string(), |ms| time(Timestamp(ms)))
+        }
         (Some(Value::Number(ms)), Kind::Day) => ms.as_i64().map_or_else(|| ms.to_string(), day),
         (None | Some(Value::Null), Kind::Step) => "now".to_owned(),
         (Some(ms @ Value::Number(_)), Kind::Step) => shown(Some(ms), Kind::Time),
@@ -139,6 +138,12 @@ pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
         _ => plain(value),
     };
     printable(&text)
+}
+
+/// An instant as people read it, to the second.
+pub(crate) fn time(at: Timestamp) -> String {
+    jiff::Timestamp::from_millisecond(at.as_ms())
+        .map_or_else(|_| at.to_string(), |at| format!("{at:.0}"))
 }
 
 /// The day (UTC) of an instant in unix milliseconds.

@@ -15,10 +15,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
-pub(crate) use cell::{day, guarded, unguarded};
+pub(crate) use cell::{day, guarded, time, unguarded};
 pub(crate) use chart::Bar;
 use rows::RowsForm;
 pub(crate) use rows::{Rows, csv_writer};
+pub(crate) use text::wrapped;
 use view::View;
 
 /// Form of the result.
@@ -100,6 +101,19 @@ impl Output {
             Format::Table => Ok(writeln!(self.out, "{}", cell::printable(line))?),
             Format::Json | Format::Csv => Ok(()),
         }
+    }
+
+    /// How many columns there are for people.
+    pub(crate) fn columns(&self) -> usize {
+        usize::from(rows::columns())
+    }
+
+    /// Shows lines, for people.
+    pub(crate) fn lines(&mut self, lines: &[String]) -> Result<(), Failure> {
+        for line in lines {
+            writeln!(self.out, "{}", cell::printable(line))?;
+        }
+        Ok(())
     }
 
     /// Draws bars for people, wherever they go. Programs ask for another form: both at once is a

@@ -34,7 +34,16 @@ fn rejected(status: u16, retry_after: Option<u64>) -> Error {
 }
 
 fn server(status: u16, retry_after: Option<u64>) -> Error {
-    Error::Server { status, request_id: None, retry_after: retry_after.map(Duration::from_secs) }
+    let retry_after = retry_after.map(Duration::from_secs);
+    Error::Server { status, errors: Vec::new(), request_id: None, retry_after }
+}
+
+fn base() -> url::Url {
+    url::Url::parse("http://a.example").unwrap()
+}
+
+fn refused() -> Error {
+    Error::Connect { origin: "http://a.example".to_owned(), source: "refused".into() }
 }
 
 fn not_found() -> Error {
@@ -55,9 +64,9 @@ fn delay(call: &Call<()>, error: Error) -> Option<Duration> {
 fn a_creation_is_repeated_under_v1_alone_once_it_may_have_been_done() {
     type Row = (fn() -> Error, bool, bool);
     let rows: [Row; 12] = [
-        (|| Error::Connect("refused".into()), true, true),
-        (|| Error::Timeout("late".into()), true, false),
-        (|| Error::Transport("reset".into()), true, false),
+        (refused, true, true),
+        (|| Error::timeout(&base(), "late"), true, false),
+        (|| Error::transport(&base(), "reset"), true, false),
         (|| rejected(429, None), true, true),
         (|| rejected(409, Some(1)), true, true),
         (|| rejected(409, None), false, false),
@@ -100,13 +109,13 @@ fn retry_after_is_never_undercut() {
 #[test]
 fn a_deletion_that_was_done_before_its_answer_was_lost_is_a_success() {
     let mut after_loss = attempts(&deletion());
-    assert!(matches!(after_loss.after(Err(Error::Transport("reset".into()))), Step::Again(_)));
+    assert!(matches!(after_loss.after(Err(Error::transport(&base(), "reset"))), Step::Again(_)));
     assert!(matches!(after_loss.after(Err(not_found())), Step::End(Ok(()))));
 
     let mut at_once = attempts(&deletion());
     assert!(matches!(at_once.after(Err(not_found())), Step::End(Err(_))));
 
     let mut never_sent = attempts(&deletion());
-    assert!(matches!(never_sent.after(Err(Error::Connect("refused".into()))), Step::Again(_)));
+    assert!(matches!(never_sent.after(Err(refused())), Step::Again(_)));
     assert!(matches!(never_sent.after(Err(not_found())), Step::End(Err(_))));
 }

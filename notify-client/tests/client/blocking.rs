@@ -69,7 +69,7 @@ async fn errors_are_told_apart() {
     })
     .await
     .unwrap();
-    assert!(matches!(error, Error::Timeout(_)), "{error:?}");
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
 }
 
 #[tokio::test]

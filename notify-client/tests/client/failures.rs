@@ -42,12 +42,17 @@ async fn the_status_says_whose_fault_it_is() {
     assert_eq!(error.to_string(), "text: a; url: b");
     assert!(!error.is_retryable());
 
-    for (status, retryable) in [(500, false), (502, true), (503, true), (504, true)] {
-        let error = error_of(answer(status, errors(&["internal error (req-1)"]))).await;
-        assert!(matches!(error, Error::Server { .. }));
+    for (status, texts, retryable, said) in [
+        (500, &["internal error (req-1)"][..], false, ": internal error (req-1)"),
+        (502, &[], true, " (request req-1)"),
+        (503, &["unavailable"], true, ": unavailable (request req-1)"),
+        (504, &["a", "b"], true, ": a; b (request req-1)"),
+    ] {
+        let error = error_of(answer(status, errors(texts))).await;
+        let Error::Server { errors, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(errors, texts);
         assert_eq!((error.status(), error.is_retryable()), (Some(status), retryable));
-        let text = format!("the server failed with status {status} (request req-1)");
-        assert_eq!(error.to_string(), text);
+        assert_eq!(error.to_string(), format!("the server failed with status {status}{said}"));
     }
 
     let error =
@@ -99,6 +104,25 @@ async fn without_its_key_a_call_is_not_sent() {
     let notify = Client::builder(&server.0.uri()).api_key(API_KEY).build().unwrap();
     let error = notify.admin().list_apps(&PageQuery::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "no admin key");
+    assert!(server.requests().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_key_of_the_other_kind_is_not_sent() {
+    let server = Server::answering(json!({ "id": ID })).await;
+    let swapped =
+        Client::builder(&server.0.uri()).api_key("na_secret").admin_key("nk_secret").build();
+    let swapped = swapped.unwrap();
+    let error = swapped.tags().list(&PageQuery::default()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the API key begins with `na_`: that is an admin key; an API key begins with `nk_`"
+    );
+    let error = swapped.admin().list_apps(&PageQuery::default()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the admin key begins with `nk_`: that is an API key; an admin key begins with `na_`"
+    );
     assert!(server.requests().await.is_empty());
 }
 
@@ -186,8 +210,10 @@ async fn the_network_is_told_apart() {
     let notify =
         Client::builder(&format!("http://{address}")).api_key(API_KEY).retries(0).build().unwrap();
     let error = notify.notifications().create(&hello()).await.unwrap_err();
-    assert!(matches!(error, Error::Connect(_)), "{error:?}");
+    assert!(matches!(error, Error::Connect { .. }), "{error:?}");
     assert!(error.is_retryable());
+    let start = format!("cannot connect to http://{address}: Connection refused");
+    assert!(error.to_string().starts_with(&start), "{error}");
 
     let late = answer(200, json!({ "id": ID })).set_delay(Duration::from_secs(600));
     let server = Server::giving(vec![late]).await;
@@ -198,7 +224,8 @@ async fn the_network_is_told_apart() {
         .build()
         .unwrap();
     let error = notify.notifications().create(&hello()).await.unwrap_err();
-    assert!(matches!(error, Error::Timeout(_)), "{error:?}");
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    assert_eq!(error.to_string(), format!("{} did not answer in time", server.0.uri()));
 
     // A listener that hangs up on everyone.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -213,7 +240,9 @@ async fn the_network_is_told_apart() {
     });
     let notify = server.settings(Client::builder(&format!("http://{address}"))).build().unwrap();
     let error = notify.notifications().create(&hello()).await.unwrap_err();
-    assert!(matches!(error, Error::Transport(_)), "{error:?}");
+    assert!(matches!(error, Error::Transport { .. }), "{error:?}");
+    let start = format!("the connection to http://{address} failed: ");
+    assert!(error.to_string().starts_with(&start), "{error}");
     assert!(tokio::time::timeout(Duration::from_secs(5), hang_up).await.unwrap().unwrap() >= 3);
 }
 

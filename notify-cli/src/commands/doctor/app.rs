@@ -6,7 +6,7 @@ use notify_client::{
 };
 
 use super::report::{Finding, Report};
-use super::{channel, mend, said};
+use super::{channel, content, mend};
 
 /// A key of APNs that is made for the other environment begins so.
 const OTHER_ENVIRONMENT: &str = "BadEnvironmentKey";
@@ -19,7 +19,7 @@ pub(super) async fn look(notify: &Client, app: &App, report: &mut Report) {
         match (admin.list_providers(app.id).await, admin.app_diagnostics(app.id).await) {
             (Ok(list), Ok(diagnostics)) => (list.providers, diagnostics),
             (Err(error), _) | (_, Err(error)) => {
-                let finding = Finding::bad("providers", &app.name, said(&error));
+                let finding = Finding::bad("providers", &app.name, error.to_string());
                 return report.add(finding.mend("look at the server's log"));
             }
         };
@@ -31,6 +31,8 @@ pub(super) async fn look(notify: &Client, app: &App, report: &mut Report) {
         report.add(channel::standing(&app.name, told));
         report.extend(channel::services(&app.name, told));
     }
+    report.extend(content::webhooks(&app.name, &diagnostics.webhooks));
+    report.extend(content::feeds(&app.name, &diagnostics.feeds));
     for provider in &providers {
         look_at_provider(notify, app, (provider, &diagnostics), report).await;
     }
@@ -47,7 +49,7 @@ async fn look_at_provider(
     let checked = match notify.admin().test_provider(app.id, provider).await {
         Ok(checked) => checked,
         Err(error) => {
-            let finding = Finding::bad("credentials", &about, said(&error));
+            let finding = Finding::bad("credentials", &about, error.to_string());
             return report.add(finding.mend("look at the server's log"));
         }
     };
@@ -79,7 +81,10 @@ fn topic(about: &str, ios: &IosDiagnostics) -> Option<Finding> {
         .map(|count| format!("{} ({} of {})", count.store_identifier, count.devices, ios.sampled))
         .collect();
     if others.is_empty() {
-        let detail = format!("{topic}, and no device of the newest {} says other", ios.sampled);
+        let detail = match ios.sampled {
+            0 => format!("{topic}; no iOS device is registered yet"),
+            sampled => format!("{topic}; of the newest {sampled} iOS devices none names another"),
+        };
         return Some(Finding::good("topic", about, detail));
     }
     let detail = format!("the topic is {topic}, devices say {}", others.join(", "));

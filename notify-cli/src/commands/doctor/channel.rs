@@ -1,10 +1,9 @@
 //! Whether deliveries go out: good credentials do not let go what is stopped or held.
 
-use notify_client::notify_core::{
-    App, AppStatus, ChannelDiagnostics, ChannelWord, ServiceView, Timestamp,
-};
+use notify_client::notify_core::{App, AppStatus, ChannelDiagnostics, ChannelWord, ServiceView};
 
 use super::{mend, report::Finding};
+use crate::output::time;
 
 /// What keeps a whole application back.
 pub(super) fn status(app: &App) -> Option<Finding> {
@@ -107,18 +106,14 @@ pub(super) fn services(app: &str, diagnosed: &ChannelDiagnostics) -> Vec<Finding
     diagnosed.channel.services.iter().map(finding).collect()
 }
 
-fn time(at: Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(at.as_ms())
-        .map_or_else(|_| at.to_string(), |at| format!("{at:.0}"))
-}
-
 #[cfg(test)]
 mod tests {
-    use notify_client::notify_core::{ChannelView, ProviderKind};
+    use notify_client::notify_core::{ChannelView, ProviderKind, Timestamp};
 
+    use super::super::report::Status;
     use super::*;
 
-    fn told(configured: bool, state: ChannelWord, reason: Option<&str>) -> (bool, String) {
+    fn told(configured: bool, state: ChannelWord, reason: Option<&str>) -> (Status, String) {
         let channel = ChannelView {
             state,
             reason: reason.map(str::to_owned),
@@ -130,7 +125,7 @@ mod tests {
         let finding = standing("Shop", &told);
         let detail = finding.detail().to_owned();
         assert_eq!(finding.mended().is_some(), state != ChannelWord::Open || !configured);
-        (finding.is_ok(), detail)
+        (finding.status(), detail)
     }
 
     #[test]
@@ -151,22 +146,24 @@ mod tests {
         let provider = ProviderKind::WebPush;
         let diagnosed = ChannelDiagnostics { provider, configured: true, devices: 12, channel };
         let findings = super::services("Shop", &diagnosed);
-        let shown: Vec<_> =
-            findings.iter().map(|finding| (finding.is_ok(), finding.detail().to_owned())).collect();
+        let shown: Vec<_> = findings
+            .iter()
+            .map(|finding| (finding.status(), finding.detail().to_owned()))
+            .collect();
         let (name, at) = ("https://push.example", "2026-01-02T03:04:05Z");
         let expected = [
             (
-                false,
+                Status::Failed,
                 format!(
                     "{name} refuses the server's credentials (http_403): its deliveries are held; \
                      next probe at {at}"
                 ),
             ),
-            (true, format!("warning: {name} asked to slow down: its deliveries wait until {at}")),
+            (Status::Warning, format!("{name} asked to slow down: its deliveries wait until {at}")),
             (
-                true,
+                Status::Warning,
                 format!(
-                    "warning: {name} cannot be reached, or every request fails: its deliveries \
+                    "{name} cannot be reached, or every request fails: its deliveries \
                      wait; next probe at {at}"
                 ),
             ),
@@ -177,13 +174,13 @@ mod tests {
     #[test]
     fn what_keeps_deliveries_back_is_told_and_what_passes_is_no_failure() {
         let at = "2026-01-02T03:04:05Z";
-        for (configured, state, reason, ok, detail) in [
-            (true, ChannelWord::Open, None, true, "deliveries go out".to_owned()),
+        for (configured, state, reason, status, detail) in [
+            (true, ChannelWord::Open, None, Status::Ok, "deliveries go out".to_owned()),
             (
                 false,
                 ChannelWord::Open,
                 None,
-                false,
+                Status::Failed,
                 "12 devices, and no configuration: every send to them fails with \
                  provider_not_configured"
                     .to_owned(),
@@ -192,16 +189,16 @@ mod tests {
                 true,
                 ChannelWord::Throttled,
                 None,
-                true,
-                format!("warning: it asked to slow down: deliveries wait until {at}"),
+                Status::Warning,
+                format!("it asked to slow down: deliveries wait until {at}"),
             ),
             (
                 true,
                 ChannelWord::Unreachable,
                 None,
-                true,
+                Status::Warning,
                 format!(
-                    "warning: it cannot be reached, or fails whatever it is asked: deliveries \
+                    "it cannot be reached, or fails whatever it is asked: deliveries \
                      wait; next probe at {at}"
                 ),
             ),
@@ -209,7 +206,7 @@ mod tests {
                 true,
                 ChannelWord::Held,
                 Some("InvalidProviderToken"),
-                false,
+                Status::Failed,
                 format!(
                     "it refuses the server's credentials (InvalidProviderToken): deliveries are \
                      held; next probe at {at}"
@@ -219,13 +216,13 @@ mod tests {
                 true,
                 ChannelWord::Stopped,
                 None,
-                false,
+                Status::Failed,
                 "so many addresses looked dead at once that nothing is sent; those that were \
                  disabled for it are enabled again"
                     .to_owned(),
             ),
         ] {
-            assert_eq!(told(configured, state, reason), (ok, detail), "{state:?}");
+            assert_eq!(told(configured, state, reason), (status, detail), "{state:?}");
         }
     }
 }

@@ -2,15 +2,13 @@
 
 mod app;
 mod channel;
+mod content;
 mod mend;
 mod report;
 mod server;
 
 use clap::Args;
-use notify_client::{
-    Error,
-    notify_core::{App, PageQuery},
-};
+use notify_client::notify_core::{App, PageQuery};
 
 use self::report::{Finding, Report};
 use super::PAGE_OF_ALL;
@@ -22,13 +20,17 @@ pub(crate) struct Doctor {
     /// Name or id of the one application to look at; all unless given.
     #[arg(long, value_name = "APP")]
     app: Option<String>,
+    /// Show what is well too, not only how many checks that are.
+    #[arg(long)]
+    all: bool,
 }
 
 /// Looks at everything, shows it, and fails when something is wrong.
 pub(crate) async fn run(args: Doctor, session: &mut Session) -> Result<(), Failure> {
     let notify = session.notify()?;
     let mut report = Report::default();
-    let reached = server::reach(&notify, &mut report).await;
+    let place = session.place();
+    let reached = server::reach(&notify, &place, &mut report).await;
     if reached && server::look(&notify, &mut report).await {
         match apps(&args, session).await {
             Ok(apps) => {
@@ -44,11 +46,14 @@ pub(crate) async fn run(args: Doctor, session: &mut Session) -> Result<(), Failu
             ),
         }
     }
-    session.out.show(&report, &view::DOCTOR)?;
-    match report.failed() {
-        0 => Ok(()),
-        failed => Err(Failure::Unwell { failed }),
+    if session.out.is_for_people() {
+        session.out.heading(&place)?;
+        let columns = session.out.columns();
+        session.out.lines(&report.lines(args.all, columns))?;
+    } else {
+        session.out.show(&report, &view::DOCTOR)?;
     }
+    report.failure().map_or(Ok(()), |failure| Err(Failure::Unwell(failure)))
 }
 
 async fn apps(args: &Doctor, session: &mut Session) -> Result<Vec<App>, Failure> {
@@ -64,13 +69,4 @@ async fn apps(args: &Doctor, session: &mut Session) -> Result<Vec<App>, Failure>
         apps.push(app?);
     }
     Ok(apps)
-}
-
-/// What a call that failed is told as.
-fn said(error: &Error) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    match causes.last() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
 }

@@ -1,0 +1,122 @@
+//! Webhooks that get nothing, and feeds that give nothing.
+
+use notify_client::notify_core::{Feed, Webhook};
+
+use super::report::Finding;
+use crate::output::time;
+
+/// Most feeds of an application that are told of one by one.
+const FEEDS_SHOWN_MAX: usize = 5;
+
+/// Those that the server disabled, or that fail.
+pub(super) fn webhooks(app: &str, broken: &[Webhook]) -> Vec<Finding> {
+    broken.iter().map(|webhook| finding(app, webhook)).collect()
+}
+
+fn finding(app: &str, webhook: &Webhook) -> Finding {
+    let Webhook { id, url, .. } = webhook;
+    if webhook.enabled {
+        let since = webhook.failing_since.map(time).unwrap_or_default();
+        let detail = format!("{url} has taken nothing since {since}: {} wait", webhook.pending);
+        let mend = format!("`notify webhooks attempts {id}` says why; messages are tried again");
+        return Finding::warning("webhook", app, detail).mend(mend);
+    }
+    let why = match webhook.disabled_reason.as_deref() {
+        Some("gone") => "it answered 410",
+        Some("failing") => "it took nothing for 120 hours",
+        Some(other) => other,
+        None => "by request",
+    };
+    let detail = format!("{url} is disabled ({why}): nothing is sent there");
+    let mend = format!("repair the endpoint, then `notify webhooks update {id} --enable`");
+    Finding::bad("webhook", app, detail).mend(mend)
+}
+
+/// Those whose last fetch failed.
+pub(super) fn feeds(app: &str, failing: &[Feed]) -> Vec<Finding> {
+    let finding = |feed: &Feed| {
+        let why = feed.last_error.as_deref().unwrap_or("its last fetch failed");
+        let detail = format!("`{}` at {}: {why}", feed.name, feed.url);
+        let mend = "`notify feeds check` with the address says more; it is fetched again by itself";
+        Finding::warning("feed", app, detail).mend(mend)
+    };
+    let mut findings: Vec<Finding> = failing.iter().take(FEEDS_SHOWN_MAX).map(finding).collect();
+    let others = failing.len().saturating_sub(FEEDS_SHOWN_MAX);
+    if others > 0 {
+        let detail = format!("{others} more fail");
+        findings.push(Finding::warning("feed", app, detail).mend("see `notify feeds list`"));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use notify_client::notify_core::{FeedStatus, Timestamp};
+
+    use super::super::report::Status;
+    use super::*;
+
+    const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
+    const AT: Timestamp = Timestamp(1_767_323_045_678);
+
+    #[test]
+    fn a_webhook_that_is_told_nothing_is_a_failure_and_one_that_fails_a_warning() {
+        let webhook = |disabled: Option<&str>| Webhook {
+            id: ID.parse().unwrap(),
+            url: "https://a.example/hook".to_owned(),
+            events: vec![],
+            description: None,
+            enabled: disabled.is_none(),
+            disabled_reason: disabled.map(str::to_owned),
+            failing_since: Some(AT),
+            pending: 7,
+            dropped: 0,
+            previous_secret_until: None,
+            created_at: AT,
+            updated_at: AT,
+        };
+        for (disabled, status, detail) in [
+            (
+                None,
+                Status::Warning,
+                "https://a.example/hook has taken nothing since 2026-01-02T03:04:05Z: 7 wait",
+            ),
+            (
+                Some("gone"),
+                Status::Failed,
+                "https://a.example/hook is disabled (it answered 410): nothing is sent there",
+            ),
+            (
+                Some("failing"),
+                Status::Failed,
+                "https://a.example/hook is disabled (it took nothing for 120 hours): nothing is sent \
+                 there",
+            ),
+        ] {
+            let findings = webhooks("Shop", &[webhook(disabled)]);
+            assert_eq!((findings[0].status(), findings[0].detail()), (status, detail));
+            assert!(findings[0].mended().is_some_and(|mend| mend.contains(ID)));
+        }
+    }
+
+    #[test]
+    fn failing_feeds_are_named_up_to_a_number() {
+        let feed = |nth: usize| Feed {
+            id: ID.parse().unwrap(),
+            name: format!("feed {nth}"),
+            url: "https://a.example/rss".to_owned(),
+            status: FeedStatus::Failing,
+            items: 0,
+            last_fetched_at: None,
+            last_error: Some("it answered with status 404".to_owned()),
+            created_at: AT,
+        };
+        let failing: Vec<Feed> = (1..=7).map(feed).collect();
+        assert!(feeds("Shop", &[]).is_empty());
+        let findings = feeds("Shop", &failing);
+        assert_eq!(findings.len(), FEEDS_SHOWN_MAX + 1);
+        let detail = "`feed 1` at https://a.example/rss: it answered with status 404";
+        assert_eq!((findings[0].status(), findings[0].detail()), (Status::Warning, detail));
+        assert_eq!(findings[FEEDS_SHOWN_MAX].detail(), "2 more fail");
+    }
+}
