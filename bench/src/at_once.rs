@@ -9,7 +9,9 @@ use anyhow::ensure;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::HeaderMap;
-use notify_core::{CreateNotification, NotificationId, NotificationStatus, ProviderKind, Request};
+use notify_core::{
+    AppId, CreateNotification, NotificationId, NotificationStatus, ProviderKind, Request,
+};
 use notify_server::clock::{Clock, SystemClock};
 use notify_server::delivery::{
     Address, Answer, Checked, Configured, Engine, EngineConfig, Prepared, PreparedBody, Provider,
@@ -100,7 +102,11 @@ impl ProviderSource for Source {
         _app: AppNo,
         _provider: ProviderKind,
     ) -> Result<Option<Configured>, StoreError> {
-        Ok(Some(Configured { provider: self.0.clone(), rate_per_second: None }))
+        Ok(Some(Configured {
+            app: AppId(uuid::Uuid::nil()),
+            provider: self.0.clone(),
+            rate_per_second: None,
+        }))
     }
 }
 

@@ -219,12 +219,6 @@ async fn campaigns_and_feeds() {
         (&disable, done(), format!("PUT {path}/status"), Some(json!({ "status": "disabled" }))),
         (&delete, done(), format!("DELETE {path}"), None),
         (
-            "feeds create https://e/rss --name News",
-            created(),
-            "POST /v1/feeds".to_owned(),
-            Some(json!({ "url": "https://e/rss", "name": "News" })),
-        ),
-        (
             "feeds list",
             json!({ "feeds": [], "next_cursor": null }),
             "GET /v1/feeds".to_owned(),
@@ -233,6 +227,27 @@ async fn campaigns_and_feeds() {
         (&feed, done(), format!("DELETE /v1/feeds/{ID}"), None),
     ])
     .await;
+}
+
+/// A feed that is there already keeps its name: who gives another is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feed_that_was_there_before_says_so() {
+    for (known, said) in [("News", ""), ("x", "it was there before as `x`, and keeps that name\n")]
+    {
+        let feed = json!({ "id": ID, "name": known, "url": "https://e/rss", "status": "pending",
+            "items": 0, "last_fetched_at": null, "last_error": null, "created_at": 1 });
+        let feeds = json!({ "feeds": [feed], "next_cursor": null });
+        let bench = Bench::giving(vec![answer(200, &created()), answer(200, &feeds)]).await;
+        let run = bench.run(&["feeds", "create", "https://e/rss", "--name", "News"]);
+        assert_eq!((run.status, run.stderr.as_str()), (0, said), "{run:?}");
+        assert_eq!(run.json(), created());
+        let body = json!({ "url": "https://e/rss", "name": "News" });
+        let asked = [
+            ("POST /v1/feeds".to_owned(), Some(body)),
+            ("GET /v1/feeds?limit=500".to_owned(), None),
+        ];
+        assert_eq!(bench.asked().await, asked);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,6 +33,9 @@ pub(crate) enum Refused {
     /// It cannot be read, or is not `https`.
     #[error("must be an https url")]
     NotHttps,
+    /// The url of a webhook is `http`.
+    #[error("must be an https url: this server sends to no other without --allow-private-networks")]
+    PlainHttp,
     /// It cannot be read, or is neither `http` nor `https`.
     #[error("must be an http or https url")]
     NotWeb,
@@ -131,6 +134,7 @@ impl Outbound {
             Ok(url) if url.scheme() == "http" && self.policy == Policy::Any => {
                 self.checked(url, &[PORT])
             }
+            Ok(url) if url.scheme() == "http" => Err(Refused::PlainHttp),
             _ => self.target(url),
         }
     }

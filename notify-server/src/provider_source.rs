@@ -57,6 +57,7 @@ impl ProviderSource for StoredProviders {
         };
         Ok(Some(match ProviderConfig::open(&self.master_key, app_id, &row) {
             Ok(config) => Configured {
+                app: app_id,
                 provider: self.providers.build(&config),
                 rate_per_second: config.rate_per_second(),
             },
@@ -76,7 +77,7 @@ impl ProviderSource for StoredProviders {
                         "a provider cannot be used: configure it anew"
                     );
                 }
-                Configured { provider: Arc::new(Unreadable), rate_per_second: None }
+                Configured { app: app_id, provider: Arc::new(Unreadable), rate_per_second: None }
             }
         }))
     }

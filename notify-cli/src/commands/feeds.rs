@@ -1,9 +1,12 @@
 //! `notify feeds` (B30).
 
 use clap::Subcommand;
-use notify_client::notify_core::{CheckFeed, CreateFeed, FeedStatus};
+use notify_client::{
+    Client,
+    notify_core::{CheckFeed, CreateFeed, FeedId, FeedStatus, PageQuery},
+};
 
-use super::paging::{PageArgs, show_all};
+use super::paging::{PAGE_OF_ALL, PageArgs, show_all};
 use crate::{
     failure::Failure,
     output::{self, view},
@@ -13,7 +16,7 @@ use crate::{
 /// `notify feeds`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Feeds {
-    /// Create a feed, or name the one that has this address.
+    /// Create a feed. The one that has this address already is answered as it is, under its own name.
     Create {
         /// Address of an RSS, Atom or JSON feed.
         feed_url: String,
@@ -40,8 +43,16 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
     let notify = session.notify()?;
     match command {
         Feeds::Create { feed_url, name } => {
-            let created = notify.feeds().create(&CreateFeed { url: feed_url, name }).await?;
-            session.out.show(&created, &view::CREATED)
+            let feed = CreateFeed { url: feed_url, name };
+            let created = notify.feeds().create(&feed).await?;
+            session.out.show(&created, &view::CREATED)?;
+            session.out.flush()?;
+            if let Some(known) = name_of(&notify, created.id).await
+                && known != feed.name
+            {
+                output::talk(&format!("it was there before as `{known}`, and keeps that name"));
+            }
+            Ok(())
         }
         Feeds::List(page) if page.all => {
             show_all(notify.feeds().all(&page.query()), session, &view::FEEDS).await
@@ -71,4 +82,18 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
             session.out.done()
         }
     }
+}
+
+/// The name of a feed, if it can be found out: it is made all the same.
+async fn name_of(notify: &Client, id: FeedId) -> Option<String> {
+    let query = PageQuery { limit: Some(PAGE_OF_ALL), cursor: None };
+    let feeds = notify.feeds();
+    let mut all = feeds.all(&query);
+    while let Some(feed) = all.next().await {
+        let feed = feed.ok()?;
+        if feed.id == id {
+            return Some(feed.name);
+        }
+    }
+    None
 }

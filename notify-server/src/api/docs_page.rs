@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
 use utoipa_swagger_ui::Config;
 
 use super::ctx::Ctx;
@@ -50,6 +50,14 @@ static CONFIG: LazyLock<Arc<Config<'static>>> =
 /// `GET /docs`.
 pub(crate) async fn page(_: Ctx) -> http::Response<Bytes> {
     served("text/html; charset=utf-8", Bytes::from_static(PAGE.as_bytes()))
+}
+
+/// `GET /` and `GET /docs/`: whoever looks at the server with a browser finds the page.
+pub(crate) async fn elsewhere(_: Ctx) -> http::Response<Bytes> {
+    let mut response = served("text/html; charset=utf-8", Bytes::new());
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/docs"));
+    response
 }
 
 /// `GET /docs/{file}`.

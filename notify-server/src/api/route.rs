@@ -277,7 +277,9 @@ pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> {
 
 fn path(template: &'static str) -> BoxedFilter<(Params,)> {
     let start = warp::any().map(Params::new).boxed();
-    let segments = segments(template).fold(start, |filter, segment| match placeholder(segment) {
+    // A slash at the end leaves an empty one over, which is nothing to match.
+    let segments = segments(template).filter(|segment| !segment.is_empty());
+    let segments = segments.fold(start, |filter, segment| match placeholder(segment) {
         None => filter.and(warp::path(segment)).boxed(),
         Some(name) => filter
             .and(warp::path::param::<String>())

@@ -231,6 +231,12 @@ fn beside() -> Vec<Route> {
         raw("/readyz", probes::ready).about("Whether it can serve", "").answers(JSON),
         raw("/metrics", probes::metrics).about("Metrics in Prometheus text", "").answers(METRICS),
         raw("/openapi.json", probes::openapi).about("This document", "").answers(JSON),
+        raw("/", docs_page::elsewhere)
+            .about("To the reference page", "")
+            .answers(&[Answer::SEE_OTHER]),
+        raw("/docs/", docs_page::elsewhere)
+            .about("To the reference page", "")
+            .answers(&[Answer::SEE_OTHER]),
         raw("/docs", docs_page::page).about("Reference page", "").answers(HTML),
         raw("/docs/{file}", docs_page::file).about("Part of the reference page", "").answers(PARTS),
         raw("/polls/{public_id}", poll_page::show)

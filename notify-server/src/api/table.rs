@@ -168,7 +168,10 @@ mod tests {
             (&Method::OPTIONS, "/v1/devices", "GET, HEAD, POST"),
             (&Method::PATCH, "/v1/campaigns/x", "DELETE, GET, HEAD, PUT"),
             (&get, "/v1", "unknown"),
-            (&get, "/", "unknown"),
+            (&get, "/", "/"),
+            (&get, "/docs/", "/docs/"),
+            (&get, "//", "unknown"),
+            (&get, "/docs//", "unknown"),
             (&get, "/healthz", "/healthz"),
         ];
         for (method, path, expected) in cases {

@@ -1,5 +1,7 @@
 //! `notify-server serve`.
 
+use std::io::{IsTerminal, Write};
+
 use crate::app::App;
 use crate::causes::with_causes;
 use crate::config::Config;
@@ -39,7 +41,24 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
         }
     }
     print(&format!("listening on {}", app.origin))?;
+    if app.first_keys.is_some() && std::io::stderr().is_terminal() {
+        // For who sits before it; a service's log has no use for it. Who closed it does not want it.
+        let _ = writeln!(std::io::stderr(), "\n{}", next_steps(&app.origin));
+    }
     until_the_end(app, stop, hangups).await
+}
+
+/// What somebody does who has just started a server for the first time.
+fn next_steps(origin: &str) -> String {
+    format!(
+        "next steps, in another terminal:\n  \
+         export NOTIFY_URL={origin} NOTIFY_API_KEY=nk_… NOTIFY_ADMIN_KEY=na_…   (the keys above)\n  \
+         notify apps update default --name 'My App'   its name is the title of notifications\n  \
+         notify providers put fcm service-account.json   or apns, webpush, messenger, telegram\n  \
+         notify doctor   what is missing yet\n\
+         without credentials: `notify-server sandbox` plays the providers\n\
+         reference: {origin}/docs\n"
+    )
 }
 
 /// Serves until `stop`, or until there is nothing left that delivers. That is an error: what broke
@@ -94,6 +113,15 @@ mod tests {
         async fn sleep_until(&self, _: Timestamp) {
             std::future::pending().await
         }
+    }
+
+    #[test]
+    fn the_next_steps_of_a_first_start_name_the_server_and_no_key() {
+        let steps = next_steps("http://127.0.0.1:8080");
+        for part in ["NOTIFY_URL=http://127.0.0.1:8080 ", "providers put", "/docs\n"] {
+            assert!(steps.contains(part), "{steps}");
+        }
+        assert!(steps.lines().all(|line| line.chars().count() <= 100), "{steps}");
     }
 
     #[tokio::test]

@@ -42,7 +42,7 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database_url: Option<DatabaseUrl>,
     /// What poll urls begin with.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "web_address")]
     pub public_url: Option<Url>,
     /// Certificate chain, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +106,18 @@ pub struct Config {
     /// arguments, which others can read.
     #[serde(skip)]
     pub master_key: Option<SecretString>,
+}
+
+/// An address as people write it, and what it lacks where it is none.
+fn web_address<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let refused = |error| match error {
+        url::ParseError::RelativeUrlWithoutBase => {
+            serde::de::Error::custom(format!("`{text}` must begin with https:// or http://"))
+        }
+        other => serde::de::Error::custom(format!("`{text}` is no url: {other}")),
+    };
+    Url::parse(&text).map(Some).map_err(refused)
 }
 
 impl Default for Config {

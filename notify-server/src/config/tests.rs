@@ -49,6 +49,12 @@ fn errors_name_the_place_and_the_fault() {
         ),
         (("header-timeout", "0"), "header-timeout: must be more than 0"),
         (("tls-cert", "a.pem"), "tls-cert: comes together with tls-key"),
+        (("public-url", "foo"), "--public-url: `foo` must begin with https:// or http://"),
+        (
+            ("public-url", "push.example.com"),
+            "--public-url: `push.example.com` must begin with https:// or http://",
+        ),
+        (("public-url", "https://"), "--public-url: `https://` is no url: empty host"),
         (("public-url", "ftp://x"), "public-url: must be an http or https url without a query"),
     ];
     for (flag, expected) in cases {

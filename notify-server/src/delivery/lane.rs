@@ -22,9 +22,9 @@ pub(crate) use services::{Candidate, InService, Service};
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use notify_core::{Platform, Timestamp};
+use notify_core::{AppId, Platform, Timestamp};
 use tokio::sync::Notify;
 
 use self::purge::PurgeWindow;
@@ -87,6 +87,8 @@ pub(crate) struct Lane {
     provider: Mutex<Known>,
     inbox: Mutex<Inbox>,
     wake: Notify,
+    /// The application as the log names it: known with its provider.
+    app_id: OnceLock<AppId>,
 }
 
 /// What the engine hands to a lane.
@@ -123,9 +125,16 @@ impl Lane {
             provider: Mutex::new(Known { version: 0, provider: LaneProvider::Unknown }),
             inbox: Mutex::default(),
             wake: Notify::new(),
+            app_id: OnceLock::new(),
         });
         lane.share_among(lane.shared.standing.servers());
         lane
+    }
+
+    /// The application's id for the log; its number, which nothing else shows, where it never had a
+    /// provider.
+    fn app_name(&self) -> String {
+        self.app_id.get().map_or_else(|| format!("number {}", self.app.0), ToString::to_string)
     }
 
     /// Takes a share of the rates: the provider counts what all servers send.
@@ -215,6 +224,9 @@ impl Lane {
             return Ok(provider);
         }
         let found = self.shared.providers.provider(self.app, self.platform.provider()).await?;
+        if let Some(found) = &found {
+            self.app_id.get_or_init(|| found.app);
+        }
         let rate = found.as_ref().and_then(|found| found.rate_per_second);
         let provider =
             found.map_or(LaneProvider::Missing, |found| LaneProvider::Ready(found.provider));

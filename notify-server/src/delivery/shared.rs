@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use notify_core::{Platform, ProviderKind, Timestamp};
+use notify_core::{AppId, Platform, ProviderKind, Timestamp};
 use tokio::sync::{Notify, RwLock, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -51,6 +51,8 @@ pub trait ProviderSource: Send + Sync + 'static {
 /// A provider as an administrator configured it.
 #[derive(Clone)]
 pub struct Configured {
+    /// The application, as its administrators know it.
+    pub app: AppId,
     /// The provider.
     pub provider: SharedProvider,
     /// Most deliveries a second; `None` is no limit.

@@ -164,6 +164,15 @@ fn a_url_is_https_on_443_without_credentials() {
 }
 
 #[test]
+fn a_webhook_over_http_needs_private_networks_and_is_told_so() {
+    let refused = strict().webhook("http://127.0.0.1:9000/hook").unwrap_err();
+    assert_eq!(refused, Refused::PlainHttp);
+    assert!(refused.to_string().contains("--allow-private-networks"));
+    assert_eq!(strict().webhook("ftp://a.example/"), Err(Refused::NotHttps));
+    assert!(Outbound::new(true).webhook("http://127.0.0.1:9000/hook").is_ok());
+}
+
+#[test]
 fn with_private_networks_allowed_only_https_and_credentials_are_left_to_refuse() {
     let lenient = Outbound::new(true);
     for host in DISGUISES {

@@ -108,7 +108,7 @@ fn to_android(outgoing: &Outgoing<'_>, settings: &PreviewSettings) -> Result<Pre
         if shown.is_enriched() && !settings.fcm_enriched_as_data {
             problems.push(
                 "while the app sleeps the system shows this without its campaign or poll: set \
-                 enriched_as_data of the fcm provider (B34a)"
+                 enriched_as_data of the fcm provider"
                     .to_owned(),
             );
         }

@@ -151,3 +151,15 @@ async fn the_reference_page_loads_nothing_from_elsewhere() {
     }
     server.anyone().get("/docs/swagger-initializer.js").await.is(404);
 }
+
+#[tokio::test]
+async fn a_browser_at_the_root_is_sent_to_the_reference_page() {
+    let server = TestServer::start().await;
+    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let http = http.build().unwrap();
+    for path in ["/", "/docs/"] {
+        let answer = http.get(format!("{}{path}", server.app.origin)).send().await.unwrap();
+        assert_eq!(answer.status(), 303);
+        assert_eq!(answer.headers()["location"], "/docs");
+    }
+}

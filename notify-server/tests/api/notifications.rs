@@ -27,7 +27,7 @@ async fn a_scheduled_notification_reads_back_and_can_be_canceled_once() {
     assert_eq!(caller.delete(&path).await.ok(), json!({"success": true}));
     assert_eq!(caller.get(&path).await.ok()["status"], "canceled");
     let answer = caller.delete(&path).await;
-    answer.rejected(400, &["id: has nothing left to cancel"]);
+    answer.rejected(400, &["id: has ended: no delivery is left to cancel"]);
     caller.delete("/v1/notifications/unknown").await.is(404);
 }
 

@@ -12,6 +12,10 @@ use serde_json::{Value, json};
 use crate::host::{Host, Then, rss};
 use crate::{create, fetched};
 
+/// What is told of an address that the guard refuses.
+const BLOCKED: &str = "the address is not allowed: private addresses, and other ports than 80 and 443, \
+    need --allow-private-networks";
+
 /// A campaign of the default kind that shows a feed.
 fn campaign(url: &str) -> Value {
     json!({"name": "c", "layout_id": "content_with_two", "settings": {}, "is_default": true,
@@ -89,9 +93,9 @@ async fn a_server_that_may_not_look_inside_does_not() -> Result<()> {
         let feed = create(&caller, &url).await?;
         let feed = fetched(&caller, &feed).await?;
         let told = (&feed["status"], &feed["last_error"]);
-        assert_eq!(told, (&json!("failing"), &json!("the address is not allowed")), "{url}");
+        assert_eq!(told, (&json!("failing"), &json!(BLOCKED)), "{url}");
         let checked = caller.post("/v1/feeds/check", &json!({"url": url})).await?;
-        assert_eq!(checked["problems"], json!(["the address is not allowed"]));
+        assert_eq!(checked["problems"], json!([BLOCKED]));
     }
     assert_eq!(canary.requests(), [""; 0]);
     server.stop().await

@@ -39,7 +39,11 @@ impl ProviderSource for SimulatedSource {
             first_tokens: Mutex::default(),
         };
         let rate = row.sealed.first().copied().map(u32::from).filter(|rate| *rate > 0);
-        Ok(Some(Configured { provider: std::sync::Arc::new(provider), rate_per_second: rate }))
+        Ok(Some(Configured {
+            app: notify_core::AppId(uuid::Uuid::nil()),
+            provider: std::sync::Arc::new(provider),
+            rate_per_second: rate,
+        }))
     }
 }
 

@@ -139,7 +139,11 @@ impl ProviderSource for Source {
         _provider: ProviderKind,
     ) -> Result<Option<Configured>, StoreError> {
         let provider: SharedProvider = self.0.clone();
-        Ok(Some(Configured { provider, rate_per_second: None }))
+        Ok(Some(Configured {
+            app: notify_core::AppId(uuid::Uuid::nil()),
+            provider,
+            rate_per_second: None,
+        }))
     }
 }
 

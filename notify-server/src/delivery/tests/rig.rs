@@ -216,7 +216,11 @@ impl ProviderSource for FakeSource {
         let provider = self.configured.lock().unwrap().get(&provider).cloned();
         self.asked.send_modify(|asked| *asked += 1);
         self.open.subscribe().wait_for(|open| *open).await.expect("the source lives");
-        Ok(provider.map(|provider| Configured { provider, rate_per_second: None }))
+        Ok(provider.map(|provider| Configured {
+            app: AppId(Uuid::nil()),
+            provider,
+            rate_per_second: None,
+        }))
     }
 }
 

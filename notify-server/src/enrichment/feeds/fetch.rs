@@ -26,18 +26,25 @@ const ACCEPT: &str = "application/rss+xml, application/atom+xml, application/fee
     application/xml;q=0.9, text/xml;q=0.9, application/json;q=0.8, */*;q=0.1";
 const USER_AGENT: &str = concat!("notify-server/", env!("CARGO_PKG_VERSION"), " (feeds)");
 
+/// What is told of a name that leads nowhere, or inside.
+const NO_PUBLIC_ADDRESS: &str = "the name of the host leads to no public address; private ones need \
+    --allow-private-networks";
+/// What is told of an address that the guard refuses.
+const NOT_ALLOWED: &str = "the address is not allowed: private addresses, and other ports than 80 and \
+    443, need --allow-private-networks";
+
 /// Why a feed was not read. The texts are shown to callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FetchError {
     /// The guard refused it, or one of its redirects, by what is written there.
-    #[error("the address is not allowed")]
+    #[error("{NOT_ALLOWED}")]
     Blocked,
     /// Its name resolves to addresses inside alone. Told like a name that there is not, so that nobody
     /// learns which names there are behind the server (S4).
-    #[error("the name of the host leads to no public address")]
+    #[error("{NO_PUBLIC_ADDRESS}")]
     Inside,
     /// Its name does not resolve.
-    #[error("the name of the host leads to no public address")]
+    #[error("{NO_PUBLIC_ADDRESS}")]
     Unresolved,
     /// It came, and this server did not get to reading it, or failed at that: nothing is known of the
     /// feed.

@@ -51,7 +51,7 @@ fn headers_are_those_of_a_delivery_but_for_the_authorization() {
 fn problems_say_what_a_person_would_want_to_know() {
     const NO_BADGE: &str = "no ios_settings: the badge stays as it is, the sound is `default`";
     const SLEEPS: &str = "while the app sleeps the system shows this without its campaign or poll: \
-        set enriched_as_data of the fcm provider (B34a)";
+        set enriched_as_data of the fcm provider";
     let raw = |platform| {
         let mut given = Given::text("Hi");
         let Content::Message(message) = &mut given.content else { unreachable!() };

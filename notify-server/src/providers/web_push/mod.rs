@@ -111,7 +111,9 @@ impl Provider for WebPush {
     /// The contact was checked when it was configured.
     async fn check(&self) -> Checked {
         match self.token(PLACEHOLDER_ORIGIN, None) {
-            Ok(_) => Checked::good("the VAPID key signs; push services look at it with a message"),
+            Ok(_) => Checked::good(
+                "the VAPID key signs; whether push services take it shows with the first message",
+            ),
             Err(answer) => Checked::of_answer(&answer),
         }
     }

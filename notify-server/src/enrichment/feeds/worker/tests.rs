@@ -23,13 +23,18 @@ fn head(moved_to: Option<&str>) -> Head {
     Head { max_age_seconds: Some(1_200), moved_to: moved_to.map(str::to_owned) }
 }
 
+const BLOCKED: &str = "the address is not allowed: private addresses, and other ports than 80 and 443, \
+    need --allow-private-networks";
+const INSIDE: &str = "the name of the host leads to no public address; private ones need \
+    --allow-private-networks";
+
 #[test]
 fn a_failure_is_told_and_put_off_and_nothing_else_changes() {
     let status = |status, retry_after_ms| FetchError::Status { status, retry_after_ms };
     let cases = [
-        (FetchError::Blocked, "the address is not allowed", Some(60)),
-        (FetchError::Inside, "the name of the host leads to no public address", Some(60)),
-        (FetchError::Unresolved, "the name of the host leads to no public address", Some(60)),
+        (FetchError::Blocked, BLOCKED, Some(60)),
+        (FetchError::Inside, INSIDE, Some(60)),
+        (FetchError::Unresolved, INSIDE, Some(60)),
         (FetchError::Unreachable, "the host does not answer, or not in time", Some(60)),
         (FetchError::Redirected, "redirects too often, or to nowhere", Some(60)),
         (FetchError::TooLarge, "is larger than 5 MiB", Some(60)),

@@ -45,7 +45,7 @@ pub(super) fn notification(
         | NotificationStatus::Completed
         | NotificationStatus::Canceled
         | NotificationStatus::Reported => {
-            return Err(StoreError::refused("id", "has nothing left to cancel"));
+            return Err(StoreError::refused("id", "has ended: no delivery is left to cancel"));
         }
     }
     tx.changed(Change::NotificationCanceled(no));

@@ -1,0 +1,140 @@
+//! What people see of values, and what a spreadsheet gets.
+
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn a_formula_is_exported_as_text() {
+    for start in FORMULA_STARTS {
+        let text = format!("{start}HYPERLINK(\"x\")");
+        let cell = exported(Some(&json!(text)));
+        assert_eq!(cell, format!("'{text}"));
+        assert_eq!(*guarded(text.as_bytes()), *cell.as_bytes());
+        assert_eq!(unguarded(&cell), text);
+    }
+    for harmless in ["", "a=b", "'quoted'", " =1"] {
+        assert_eq!(exported(Some(&json!(harmless))), harmless);
+        assert_eq!(*guarded(harmless.as_bytes()), *harmless.as_bytes());
+        assert_eq!(unguarded(harmless), harmless);
+    }
+    assert_eq!(exported(Some(&json!(-5))), "-5");
+}
+
+#[test]
+fn what_steers_a_terminal_or_is_not_seen_is_escaped() {
+    for (text, shown) in [
+        ("plain, é, 漢字, 👍", "plain, é, 漢字, 👍"),
+        ("\u{1b}[2J\u{7}", "\\u{1b}[2J\\u{7}"),
+        ("\u{9b}2J", "\\u{9b}2J"),
+        ("a\r\tb\0", "a\\r\\tb\\u{0}"),
+        ("\u{202e}gpj.exe", "\\u{202e}gpj.exe"),
+        ("\u{2066}a\u{2069}", "\\u{2066}a\\u{2069}"),
+        ("a\u{200b}b\u{2060}\u{feff}", "a\\u{200b}b\\u{2060}\\u{feff}"),
+        ("\u{61c}\u{200e}\u{200f}", "\\u{61c}\\u{200e}\\u{200f}"),
+        ("\u{2028}\u{ad}\u{e0041}", "\\u{2028}\\u{ad}\\u{e0041}"),
+        // Joiners stay where they join: a family, Persian, Hindi.
+        ("👩\u{200d}👧", "👩\u{200d}👧"),
+        ("❤\u{fe0f}\u{200d}🔥", "❤\u{fe0f}\u{200d}🔥"),
+        ("می\u{200c}خواهم", "می\u{200c}خواهم"),
+        ("क\u{94d}\u{200d}ष", "क\u{94d}\u{200d}ष"),
+        // Elsewhere they make two texts look alike.
+        ("pay\u{200d}pal", "pay\\u{200d}pal"),
+        ("\u{200d}👧\u{200c}", "\\u{200d}👧\\u{200c}"),
+    ] {
+        assert_eq!(printable(text), shown, "{text:?}");
+    }
+    assert_eq!(printable_lines("a\nb\u{1b}"), "a\nb\\u{1b}");
+}
+
+#[test]
+fn people_see_times_and_no_control_characters() {
+    assert_eq!(shown(Some(&json!(1_767_323_045_678_i64)), Kind::Time), "2026-01-02T03:04:05Z");
+    assert_eq!(shown(Some(&json!(1_767_323_045_678_i64)), Kind::Day), "2026-01-02");
+    assert_eq!(shown(Some(&json!(null)), Kind::Time), "");
+    assert_eq!(shown(Some(&json!("a\u{1b}[31m\nb")), Kind::Plain), "a\\u{1b}[31m\\nb");
+    assert_eq!(shown(None, Kind::Plain), "");
+    assert_eq!(shown(Some(&json!(null)), Kind::Step), "now");
+    assert_eq!(shown(Some(&json!(1_767_323_045_678_i64)), Kind::Step), "2026-01-02T03:04:05Z");
+    assert_eq!(shown(Some(&json!(["a", "b\nc"])), Kind::Lines), "a\nb\\nc");
+    assert_eq!(shown(Some(&json!(["x", 1])), Kind::Plain), r#"["x", 1]"#);
+    let nested = json!({"a": [true, null], "b": {"c": "d,e"}});
+    let text = r#"{"a": [true, null], "b": {"c": "d,e"}}"#;
+    assert_eq!(shown(Some(&nested), Kind::Plain), text);
+    assert_eq!(exported(Some(&nested)), nested.to_string());
+    assert_eq!(shown(Some(&json!(0)), Kind::Count), "");
+    assert_eq!(shown(Some(&json!(7)), Kind::Count), "7");
+}
+
+#[test]
+fn a_notification_is_told_by_its_text_and_its_outcomes() {
+    for (request, text) in [
+        (json!({"text": "Hi", "platforms": ["ios"]}), "Hi"),
+        (json!({"poll": {"text": "Tea?"}}), "Tea?"),
+        (json!({"text": null, "poll": {"text": "Tea?"}}), "Tea?"),
+        (json!({"text": "a\nb"}), "a\\nb"),
+        (json!({"android_json": {}}), ""),
+    ] {
+        assert_eq!(shown(Some(&request), Kind::Message), text);
+    }
+    let counts = json!({"targeted": 9, "sent": 4, "failed": 1, "unregistered": 2, "expired": 0,
+        "canceled": 0, "pending": 2, "unknown": 5, "excluded": 0});
+    let text = "4 of 9 sent\n1 failed\n2 unregistered\n2 pending";
+    for (status, counts, text) in [
+        ("sending", counts, text),
+        ("completed", json!({"targeted": 1, "sent": 1}), "1 of 1 sent"),
+        ("completed", json!({"targeted": 0, "unknown": 1}), "no device"),
+        ("scheduled", json!({"targeted": 0}), "due 2026-01-02T03:04:05Z"),
+        ("reported", json!({"targeted": 0}), ""),
+    ] {
+        let notification = json!({"status": status, "counts": counts,
+            "send_at": 1_767_323_045_678_i64});
+        assert_eq!(shown(Some(&notification), Kind::Counts), text);
+    }
+}
+
+#[test]
+fn what_failed_is_shown_with_its_reason() {
+    let ignored =
+        json!([{"index": 0, "reason": "unknown device"}, {"index": 3, "reason": "x"}]);
+    let lines = "events[0]: unknown device\nevents[3]: x";
+    assert_eq!(shown(Some(&ignored), Kind::Ignored), lines);
+    for (attempt, text) in [
+        (json!({"reason": "status", "status": 500}), "it answered with status 500"),
+        (json!({"reason": "timeout", "status": null}), "timeout"),
+        (json!({"reason": null, "status": 200}), ""),
+    ] {
+        assert_eq!(shown(Some(&attempt), Kind::Attempt), text);
+    }
+    let failing = 1_767_323_045_678_i64;
+    for (hook, text) in [
+        (json!({"enabled": true, "failing_since": null}), "enabled"),
+        (json!({"enabled": false, "disabled_reason": null}), "disabled"),
+        (json!({"enabled": false, "disabled_reason": "gone"}), "disabled (gone)"),
+        (
+            json!({"enabled": true, "failing_since": failing}),
+            "failing since 2026-01-02T03:04:05Z",
+        ),
+    ] {
+        assert_eq!(shown(Some(&hook), Kind::Webhook), text);
+    }
+}
+
+#[test]
+fn tags_and_providers_are_told_in_short() {
+    let tags = json!([
+        {"name": "vip", "type": "bool", "value": true},
+        {"name": "beta", "type": "bool", "value": false},
+    ]);
+    assert_eq!(shown(Some(&tags), Kind::Tags), "vip, beta=false");
+    let apns = json!({"ca_certificate": "-----BEGIN", "endpoint": "https://a/apns",
+        "key_id": "KEY", "team_id": "TEAM", "topic": "com.example"});
+    assert_eq!(shown(Some(&apns), Kind::Provider), "TEAM KEY com.example https://a/apns");
+    let held = json!({"state": "held", "reason": "Forbidden", "until": 1_767_323_045_678_i64});
+    let told = "held until 2026-01-02T03:04:05Z: the credentials are refused (Forbidden)";
+    assert_eq!(shown(Some(&held), Kind::Channel), told);
+    let open = json!({"state": "open", "reason": null, "until": null});
+    assert_eq!(shown(Some(&open), Kind::Channel), "open");
+    let fcm = json!({"enriched_as_data": false, "service_account": {"project_id": "shop"}});
+    assert_eq!(shown(Some(&fcm), Kind::Provider), "shop");
+}
