@@ -15,7 +15,7 @@ use crate::Error;
 /// Whose key a call carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credential {
-    /// The application's, in `X-API-Key` (spec 5).
+    /// The application's, in `X-API-Key`.
     App,
     /// The administrator's, as `Authorization: Bearer`.
     Admin,
@@ -79,7 +79,7 @@ impl<T: DeserializeOwned> Call<T> {
 }
 
 impl Call<Success> {
-    /// A call whose success says nothing more (B4).
+    /// A call whose success says nothing more.
     pub(crate) fn done(self) -> Call<()> {
         let mut call = self.reading(|answer| answer.json::<Success>().map(|_| ()));
         if call.method == Method::DELETE {
@@ -140,12 +140,12 @@ impl<T> Call<T> {
     }
 
     /// Whether the call makes something anew each time, unless the server is told by an
-    /// `Idempotency-Key` that it is the same one (B8).
+    /// `Idempotency-Key` that it is the same one.
     pub(crate) fn creates(&self) -> bool {
         self.method == Method::POST
     }
 
-    /// Whether an `Idempotency-Key` counts (B8).
+    /// Whether an `Idempotency-Key` counts.
     pub(crate) fn keyed(&self) -> bool {
         self.creates() && self.credential == Credential::App
     }

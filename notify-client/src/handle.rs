@@ -33,8 +33,8 @@ macro_rules! handle {
 
         impl<'a> $name<'a> {
             /// Takes this `Idempotency-Key` (1 to 255 visible ASCII characters) for the next call in
-            /// place of a fresh one, so that the call is done once even across runs of the program
-            /// (B8). Calls that are no `POST` under `/v1` leave it out.
+            /// place of a fresh one, so that the call is done once even across runs of the program.
+            /// Calls that are no `POST` under `/v1` leave it out.
             #[must_use]
             pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
                 self.idempotency_key = Some(key.into());

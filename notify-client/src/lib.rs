@@ -24,7 +24,7 @@
 //!    with the server's own messages, and nothing is sent.
 //! 2. It is sent, and sent again with growing delays when the network fails or the server asks for
 //!    it (429, 502, 503, 504, and 409 with `Retry-After`). Every `POST` under `/v1` carries an
-//!    `Idempotency-Key` that stays the same, so that a retry cannot do a thing twice (B8). What the
+//!    `Idempotency-Key` that stays the same, so that a retry cannot do a thing twice. What the
 //!    admin API creates is not sent again once the server may have done it.
 //! 3. The answer is a model of [`notify_core`], or an [`Error`] that tells caller, network and
 //!    server apart.

@@ -1,4 +1,4 @@
-//! Walking through all pages of a listing (B10), without holding more than one of them.
+//! Walking through all pages of a listing, without holding more than one of them.
 
 use std::vec;
 

@@ -76,7 +76,7 @@ impl Shared {
         })
     }
 
-    /// Each segment is encoded as one, whatever it holds: `/`, `%` and `?` included (B6).
+    /// Each segment is encoded as one, whatever it holds: `/`, `%` and `?` included.
     fn url<T>(&self, call: &Call<T>) -> Url {
         let mut url = self.base_url.clone();
         url.path_segments_mut()

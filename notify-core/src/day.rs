@@ -1,4 +1,4 @@
-//! Notifications by day (B33): what was sent, and what devices did with it.
+//! Notifications by day: what was sent, and what devices did with it.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ impl Day {
     }
 }
 
-/// Query of `GET /v1/statistics/notifications` (B33).
+/// Query of `GET /v1/statistics/notifications`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NotificationStatisticsQuery {
     /// Start of the period; the day it lies in is the first one. From the beginning when absent.
@@ -84,7 +84,7 @@ impl DayCount {
     }
 }
 
-/// Answer of `GET /v1/statistics/notifications` (B33).
+/// Answer of `GET /v1/statistics/notifications`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NotificationStatistics {

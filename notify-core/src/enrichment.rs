@@ -1,4 +1,4 @@
-//! Enrichment answers (B31).
+//! Enrichment answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::{
     query::Parameters,
 };
 
-/// Answer of `GET /v1/enrichments/:campaign_id` (B31).
+/// Answer of `GET /v1/enrichments/:campaign_id`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Enrichment {
@@ -53,7 +53,7 @@ pub enum EnrichmentFeatureData {
     CustomFeed(CampaignCustomFeed),
 }
 
-/// Content of own feeds, resolved (B31).
+/// Content of own feeds, resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnrichmentContentFeed {
@@ -65,7 +65,7 @@ pub struct EnrichmentContentFeed {
     pub recommendations_title: bool,
 }
 
-/// An item of a feed (B31).
+/// An item of a feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FeedItem {
@@ -83,7 +83,7 @@ pub struct FeedItem {
     pub is_external: bool,
 }
 
-/// Query of `GET /v1/enrichments/:campaign_id` (B31). What names nothing is 404, so that a
+/// Query of `GET /v1/enrichments/:campaign_id`. What names nothing is 404, so that a
 /// malformed id is not an error here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnrichmentQuery {
@@ -111,7 +111,7 @@ impl Query for EnrichmentQuery {
 }
 
 impl Enrichment {
-    /// Makes the answer of a template (B31). `items_of` gives what is held of some feeds, in any
+    /// Makes the answer of a template. `items_of` gives what is held of some feeds, in any
     /// order; the newest are taken, as many as the layout shows.
     #[must_use]
     pub fn from_template(

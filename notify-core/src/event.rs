@@ -1,4 +1,4 @@
-//! Engagement events (B33).
+//! Engagement events.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +10,10 @@ use crate::{
     violations::Findings,
 };
 
-/// Most events of one request (B33).
+/// Most events of one request.
 pub const EVENTS_PER_REQUEST_MAX: usize = 1_000;
 
-/// Body of `POST /v1/events` (B33).
+/// Body of `POST /v1/events`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportEvents {
@@ -38,7 +38,7 @@ pub struct ReportEvent {
     pub at: Option<Timestamp>,
 }
 
-/// What a device did with a notification (B33).
+/// What a device did with a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -108,7 +108,7 @@ pub struct IgnoredEvent {
     pub reason: String,
 }
 
-/// Engagement of one notification (B20).
+/// Engagement of one notification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Engagement {

@@ -1,4 +1,4 @@
-//! Feeds (spec 2.5, B30).
+//! Feeds.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::{
     violations::Findings,
 };
 
-/// Body of `POST /v1/feeds` (B30).
+/// Body of `POST /v1/feeds`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateFeed {
@@ -30,7 +30,7 @@ pub struct NewFeed {
     pub name: String,
 }
 
-/// Health of a feed (B30).
+/// Health of a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -64,7 +64,7 @@ impl FeedStatus {
     }
 }
 
-/// A feed as listed by `GET /v1/feeds` (B30).
+/// A feed as listed by `GET /v1/feeds`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Feed {
@@ -96,7 +96,7 @@ pub struct FeedList {
     pub next_cursor: Option<String>,
 }
 
-/// Answer of `POST /v1/feeds` (B30).
+/// Answer of `POST /v1/feeds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FeedCreated {

@@ -1,9 +1,9 @@
-//! Ids: those that the server makes (`UUIDv7`) and those that callers make (B6).
+//! Ids: those that the server makes (`UUIDv7`) and those that callers make.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Defines an id that the server makes: a `UUIDv7`, which sorts by time (B6).
+/// Defines an id that the server makes: a `UUIDv7`, which sorts by time.
 macro_rules! server_id {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -52,7 +52,7 @@ server_id! {
 #[error("not an id")]
 pub struct UnknownId;
 
-/// Longest id that a caller may make, in characters (B6).
+/// Longest id that a caller may make, in characters.
 pub const CALLER_ID_CHARS_MAX: usize = 255;
 
 /// Defines an id that a caller makes: 1 to 255 characters, no control characters, not `.` or `..`.
@@ -65,7 +65,7 @@ macro_rules! caller_id {
         pub struct $name(String);
 
         impl $name {
-            /// Takes a text that holds the rules of B6.
+            /// Takes a text that holds the rules of an id of the caller's.
             ///
             /// # Errors
             /// The rule that the text breaks, without a path.
@@ -97,10 +97,10 @@ macro_rules! caller_id {
 }
 
 caller_id! {
-    /// Id of a device, made by the caller or its SDK; unique within the application (spec 4.3).
+    /// Id of a device, made by the caller or its SDK; unique within the application.
     DeviceId;
-    /// Id of a notification: made by the server (a `UUIDv7`) or, for a report, by the caller
-    /// (spec 4.2). A poll has the id of its notification (B14).
+    /// Id of a notification: made by the server (a `UUIDv7`) or, for a report, by the caller.
+    /// A poll has the id of its notification.
     NotificationId;
 }
 
@@ -116,7 +116,7 @@ impl From<Uuid> for DeviceId {
     }
 }
 
-/// Words that a caller's `notify` id must not be, because they are paths of their own (B6).
+/// Words that a caller's `notify` id must not be, because they are paths of their own.
 pub const RESERVED_NOTIFICATION_IDS: [&str; 2] = ["notify", "preview"];
 
 fn check_caller_id(text: &str) -> Result<(), &'static str> {

@@ -1,11 +1,11 @@
-//! The `Idempotency-Key` header (B8).
+//! The `Idempotency-Key` header.
 
 use crate::Violations;
 
-/// Longest `Idempotency-Key`, in characters (B8).
+/// Longest `Idempotency-Key`, in characters.
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 
-/// A caller's name for one request, by which its repeats are known (B8).
+/// A caller's name for one request, by which its repeats are known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(String);
 

@@ -1,10 +1,10 @@
-//! Paging of listings (B10): page sizes, and cursors, which only the server can read.
+//! Paging of listings: page sizes, and cursors, which only the server can read.
 
 use crate::{Parameter, ParameterForm, Query, Timestamp, Violations, query::Parameters};
 
-/// Page size of a listing when none is asked for (spec 8).
+/// Page size of a listing when none is asked for.
 pub const LIMIT_DEFAULT: u32 = 50;
-/// Largest page of a listing (B10).
+/// Largest page of a listing.
 pub const LIMIT_MAX: u32 = 1_000;
 
 pub(crate) const LIMIT: Parameter = Parameter::new(
@@ -15,7 +15,7 @@ pub(crate) const LIMIT: Parameter = Parameter::new(
 pub(crate) const CURSOR: Parameter =
     Parameter::new("cursor", ParameterForm::Text, "The `next_cursor` of the page before");
 
-/// Query of a listing that pages with a cursor (B10).
+/// Query of a listing that pages with a cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageQuery {
     /// Page size; 50 when absent.

@@ -1,4 +1,4 @@
-//! Where in a body something stands, in the body's own names: `features[2].data.url` (B2).
+//! Where in a body something stands, in the body's own names: `features[2].data.url`.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a device receives notifications (spec 4.1).
+/// Where a device receives notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -121,7 +121,7 @@ impl std::fmt::Display for ProviderKind {
     }
 }
 
-/// Push provisioning profile of an iOS app (spec 4.3); picks the APNs host (B35).
+/// Push provisioning profile of an iOS app; picks the APNs host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]

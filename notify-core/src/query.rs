@@ -1,4 +1,4 @@
-//! Reads the query of an endpoint: each parameter at most once, none that is not known (B1). What a
+//! Reads the query of an endpoint: each parameter at most once, none that is not known. What a
 //! parameter may hold is declared once; the reader and the API's description both go by it.
 
 use crate::{Query, Timestamp, Violations, path::path, rules::NUL_REFUSED, violations::Findings};
@@ -14,7 +14,7 @@ pub struct Parameter {
     pub form: ParameterForm,
 }
 
-/// What a query parameter may hold. Empty equals absent (B1), but for ids.
+/// What a query parameter may hold. Empty equals absent, but for ids.
 #[derive(Debug, Clone, Copy)]
 pub enum ParameterForm {
     /// Any text.

@@ -10,16 +10,16 @@ use crate::{
 ///
 /// ```text
 /// bytes --from_json--> model --validate--> validated form
-///       (shape: B1)          (rules)
+///       (shape)              (rules)
 /// ```
 pub trait Request: Sized {
     /// What is left after every rule held.
     type Valid;
 
-    /// Whether the endpoint needs a body; an empty one is an error then (B5).
+    /// Whether the endpoint needs a body; an empty one is an error then.
     const NEEDS_BODY: bool;
 
-    /// Reads a body strictly (B1): JSON, types, known fields.
+    /// Reads a body strictly: JSON, types, known fields.
     ///
     /// # Errors
     /// Everything that is wrong with the body's shape.
@@ -31,14 +31,14 @@ pub trait Request: Sized {
     /// Every broken rule.
     fn validate(self, now: Timestamp) -> Result<Self::Valid, Violations>;
 
-    /// Reads and checks in one go, so that an answer lists unknown fields beside broken rules (B2).
+    /// Reads and checks in one go, so that an answer lists unknown fields beside broken rules.
     ///
     /// # Errors
     /// Everything that is wrong.
     fn parse(body: &[u8], now: Timestamp) -> Result<Self::Valid, Violations>;
 }
 
-/// The query of an endpoint, read as strictly as a body (B1).
+/// The query of an endpoint, read as strictly as a body.
 pub trait Query: Sized {
     /// What is left after every rule held.
     type Valid;
@@ -75,7 +75,7 @@ pub(crate) fn validate<D, V>(
 }
 
 /// [`Request::parse`] by a reader and a check. With a type error the rules are not checked: what
-/// is left of the body is not what the caller meant (B2).
+/// is left of the body is not what the caller meant.
 pub(crate) fn parse<D, V>(
     body: &[u8],
     presence: Body,

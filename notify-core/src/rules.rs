@@ -6,20 +6,20 @@ use url::Url;
 
 use crate::{TIMESTAMP_MS_MAX, Timestamp, path::Path, violations::Findings};
 
-/// Longest url, in characters (B11).
+/// Longest url, in characters.
 pub const URL_CHARS_MAX: usize = 2_048;
 /// Longest text of a field that has no bound of its own, in characters; far above what is shown.
 pub const TEXT_CHARS_MAX: usize = 65_536;
 /// Longest name of a campaign or a feed, in characters: a listing shows a thousand of them.
 pub const LISTED_NAME_CHARS_MAX: usize = 1_024;
-/// Url schemes that run or embed what they carry; refused everywhere (B11).
+/// Url schemes that run or embed what they carry; refused everywhere.
 const SCHEMES_REFUSED: [&str; 2] = ["javascript", "data"];
 
 pub(crate) const REQUIRED: &str = "is required";
 pub(crate) const NUL_REFUSED: &str = "must not contain U+0000";
 
 impl Findings {
-    /// An optional text: empty equals absent (B1).
+    /// An optional text: empty equals absent.
     pub(crate) fn text(&mut self, path: &Path<'_>, text: Option<String>) -> Option<String> {
         self.text_up_to(path, text, TEXT_CHARS_MAX)
     }
@@ -73,7 +73,7 @@ impl Findings {
         make(text).map_err(|rule| self.broken(path, rule)).ok()
     }
 
-    /// An optional id; unlike other texts it must not be empty (B1).
+    /// An optional id; unlike other texts it must not be empty.
     pub(crate) fn optional_id<'t, T>(
         &mut self,
         path: &Path<'_>,
@@ -119,7 +119,7 @@ impl Findings {
         self.word(path, word.filter(|word| !word.is_empty())?, all, as_str)
     }
 
-    /// What a click opens: any absolute URI, custom schemes included (B11).
+    /// What a click opens: any absolute URI, custom schemes included.
     pub(crate) fn uri(&mut self, path: &Path<'_>, uri: Option<String>) -> Option<String> {
         let uri = uri.filter(|uri| !uri.is_empty())?;
         if let Err(rule) = check_uri(&uri) {
@@ -128,7 +128,7 @@ impl Findings {
         Some(uri)
     }
 
-    /// What is fetched: an absolute `http` or `https` url (B11).
+    /// What is fetched: an absolute `http` or `https` url.
     pub(crate) fn http_url(&mut self, path: &Path<'_>, url: Option<String>) -> Option<String> {
         let url = url.filter(|url| !url.is_empty())?;
         if let Err(rule) = check_http_url(&url) {
@@ -145,7 +145,7 @@ impl Findings {
         self.http_url(path, Some(url)).unwrap_or_default()
     }
 
-    /// An instant within the years 1970 to 9999 (B10).
+    /// An instant within the years 1970 to 9999.
     pub(crate) fn instant(&mut self, path: &Path<'_>, ms: Option<i64>) -> Option<Timestamp> {
         let ms = ms?;
         if !(0..=TIMESTAMP_MS_MAX).contains(&ms) {

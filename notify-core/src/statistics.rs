@@ -1,4 +1,4 @@
-//! Device statistics (spec 4.5, B26).
+//! Device statistics.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::{
     Parameter, ParameterForm, Platform, Query, Timestamp, Violations, path::path, query::Parameters,
 };
 
-/// Query of `GET /v1/statistics/devices` (spec 4.5).
+/// Query of `GET /v1/statistics/devices`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeviceStatisticsQuery {
     /// Start of the period, inclusive; the beginning when absent.
@@ -21,17 +21,17 @@ pub struct DeviceStatisticsQuery {
 pub struct PlatformCount {
     /// Platform.
     pub platform: Platform,
-    /// Enabled devices (B22).
+    /// Enabled devices.
     pub enabled: u64,
     /// Disabled devices.
     pub disabled: u64,
 }
 
-/// Answer of `GET /v1/statistics/devices` (spec 4.5).
+/// Answer of `GET /v1/statistics/devices`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceStatistics {
-    /// One object per platform (B26).
+    /// One object per platform.
     pub platforms: Vec<PlatformStatistics>,
     /// Enabled devices.
     pub total_enabled: u64,
@@ -41,7 +41,7 @@ pub struct DeviceStatistics {
     pub total: u64,
 }
 
-/// The devices of one platform (spec 4.5, B26).
+/// The devices of one platform.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlatformStatistics {
@@ -97,7 +97,7 @@ pub(crate) fn take_date(parameters: &mut Parameters<'_>, name: &'static str) -> 
     i64::try_from(ms).ok().map(Timestamp)
 }
 
-/// `part` of `whole` in percent, rounded to two decimals; 0 when the whole is 0 (B26, B32).
+/// `part` of `whole` in percent, rounded to two decimals; 0 when the whole is 0.
 ///
 /// ```
 /// use notify_core::percentage;
@@ -118,7 +118,7 @@ pub fn percentage(part: u64, whole: u64) -> f64 {
 }
 
 impl DeviceStatistics {
-    /// Makes the answer of the counts of each platform (B26): `android` and `ios` always, the
+    /// Makes the answer of the counts of each platform: `android` and `ios` always, the
     /// others when they have a device, in the order of the specification.
     #[must_use]
     pub fn from_counts(counts: &[PlatformCount]) -> Self {

@@ -1,4 +1,4 @@
-//! Tags of devices (spec 2.9, B24).
+//! Tags of devices.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub const TAGS_PER_REQUEST_MAX: usize = 1_000;
 /// Most tags that a device may have.
 pub const TAGS_PER_DEVICE_MAX: u64 = 1_000;
 
-/// A tag of a device (spec 2.9).
+/// A tag of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tag {
@@ -32,7 +32,7 @@ pub struct Tag {
     pub value: bool,
 }
 
-/// Data type of a tag (spec 2.9).
+/// Data type of a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -41,7 +41,7 @@ pub enum TagType {
     Bool,
 }
 
-/// Body of `POST /v1/devices/:device_id/tags` (B24).
+/// Body of `POST /v1/devices/:device_id/tags`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetTags {
@@ -49,7 +49,7 @@ pub struct SetTags {
     pub tags: Vec<Tag>,
 }
 
-/// A tag of the application, in the answer of `GET /v1/tags` (B24).
+/// A tag of the application, in the answer of `GET /v1/tags`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TagSummary {

@@ -1,4 +1,4 @@
-//! Instants: unix milliseconds on the wire, within the years 1970 to 9999 (B10).
+//! Instants: unix milliseconds on the wire, within the years 1970 to 9999.
 
 use serde::{Deserialize, Serialize};
 

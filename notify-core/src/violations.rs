@@ -1,4 +1,4 @@
-//! What is wrong with a request: every broken rule, each with its path (B2).
+//! What is wrong with a request: every broken rule, each with its path.
 
 use std::fmt::Display;
 
@@ -85,7 +85,7 @@ impl Findings {
         self.add(path, format_args!("expected {expected}"));
     }
 
-    /// Notes a name that is not known, with the nearest of those that are (B1).
+    /// Notes a name that is not known, with the nearest of those that are.
     pub(crate) fn unknown(&mut self, path: &Path<'_>, what: &str, name: &str, known: &[&str]) {
         if self.lines.len() >= VIOLATIONS_LISTED_MAX {
             self.more += 1;

@@ -198,6 +198,31 @@ fn every_module_says_what_it_is_for() {
     assert!(broken.is_empty(), "without a module doc: {broken:?}");
 }
 
+/// Users of the SDK have neither the specification nor the list that such a number is a row of.
+#[test]
+fn public_documentation_cites_no_internal_row() {
+    let is_row = |word: &str| {
+        let digits = word.strip_prefix('B').map(|rest| rest.trim_end_matches(char::is_alphabetic));
+        digits.is_some_and(|digits| {
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    let mut broken = Vec::new();
+    for folder in ["notify-core/src", "notify-client/src"] {
+        for (name, text) in rust_files(folder) {
+            for (number, line) in (1..).zip(text.lines()) {
+                let line = line.trim_start();
+                let is_public = line.starts_with("///") || line.starts_with("//!");
+                let mut words = line.split(|letter: char| !letter.is_alphanumeric());
+                if is_public && (words.any(is_row) || line.contains("spec ")) {
+                    broken.push(format!("{name}:{number}: {line}"));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
 #[test]
 fn tests_wait_on_events_and_do_not_sleep() {
     let mut broken = Vec::new();

@@ -1,4 +1,4 @@
-//! Campaigns (spec 4.4, B27 to B29).
+//! Campaigns.
 
 use notify_core::{
     CampaignCreated, CampaignId, CampaignList, CampaignRecord, CampaignStatus, ListCampaigns,

@@ -1,4 +1,4 @@
-//! Devices and their tags (spec 4.3, B21 to B24).
+//! Devices and their tags.
 
 use notify_core::{Device, DeviceId, DeviceList, ListDevices, RegisterDevice, SetTags};
 use reqwest::Method;

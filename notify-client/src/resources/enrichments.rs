@@ -1,4 +1,4 @@
-//! Enrichment: what a device's SDK asks for (B31).
+//! Enrichment: what a device's SDK asks for.
 
 use notify_core::{CampaignRef, Enrichment, EnrichmentQuery};
 use reqwest::{Method, header};

@@ -1,4 +1,4 @@
-//! Engagement events (B33).
+//! Engagement events.
 
 use notify_core::{EventsAccepted, ReportEvents};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! Feeds (B30).
+//! Feeds.
 
 use notify_core::{CheckFeed, CreateFeed, FeedCheck, FeedCreated, FeedId, FeedList, PageQuery};
 use reqwest::Method;

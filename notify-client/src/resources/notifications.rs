@@ -1,4 +1,4 @@
-//! Notifications (spec 4.1, 4.2, B18 to B20, B37, B38).
+//! Notifications.
 
 use notify_core::{
     CreateNotification, DeliveryList, DeviceId, Explanation, ListDeliveries, NotificationCreated,
@@ -19,7 +19,7 @@ handle! {
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] when it breaks a rule; [`crate::Error::Rejected`] when it names a
-    /// campaign that is not active, or is too large for a provider it goes to (B16, B17).
+    /// campaign that is not active, or is too large for a provider it goes to.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::CreateNotification;
@@ -37,7 +37,7 @@ handle! {
         Call::v1(Method::POST, &["notifications"]).checked(notification);
 
     /// Shows what a notification would be on each platform and how many devices it would reach now,
-    /// and sends nothing: `POST /v1/notifications/preview` (B37).
+    /// and sends nothing: `POST /v1/notifications/preview`.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] when it breaks a rule; [`crate::Error::Rejected`] when it names a
@@ -57,7 +57,7 @@ handle! {
         Call::v1(Method::POST, &["notifications", "preview"]).checked(notification);
 
     /// Makes a notification known that the caller delivers by its own means:
-    /// `POST /v1/notifications/notify`. Nothing is sent (B18).
+    /// `POST /v1/notifications/notify`. Nothing is sent.
     ///
     /// # Errors
     /// [`crate::Error::Invalid`] when it breaks a rule; [`crate::Error::Rejected`] when its id is
@@ -113,7 +113,7 @@ handle! {
         Call::v1(Method::GET, &["notifications"]).filtered::<PageQuery>(parameters::page(query));
 
     /// One page of what became of a notification, device by device:
-    /// `GET /v1/notifications/:id/deliveries` (B20). A page may hold fewer than `limit` though
+    /// `GET /v1/notifications/:id/deliveries`. A page may hold fewer than `limit` though
     /// there are more: `next_cursor` says.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ handle! {
             .filtered::<ListDeliveries>(parameters::deliveries(query));
 
     /// Tells why a device did or did not get a notification:
-    /// `GET /v1/notifications/:id/explain/:device_id` (B38).
+    /// `GET /v1/notifications/:id/explain/:device_id`.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] when one of the ids names nothing.

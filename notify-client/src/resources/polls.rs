@@ -1,4 +1,4 @@
-//! Polls (spec 4.6, B14, B32).
+//! Polls.
 
 use notify_core::{AnswerId, AnswerPoll, NotificationId, Poll};
 use reqwest::Method;
@@ -12,7 +12,7 @@ handle! {
     /// Reads a poll with its answer counts: `GET /v1/polls/:id`.
     ///
     /// # Errors
-    /// [`crate::Error::Rejected`] with status 400 when the id names no poll (spec 4.6).
+    /// [`crate::Error::Rejected`] with status 400 when the id names no poll.
     ///
     /// ```no_run
     /// # use notify_client::notify_core::NotificationId;
@@ -27,7 +27,7 @@ handle! {
     fn get(id: &NotificationId) -> Poll = Ok(Call::v1(Method::GET, &["polls", id.as_str()]));
 
     /// Records that an answer was chosen: `POST /v1/polls/:id/answers/:answer_id`. A device
-    /// counts once, whatever it answers (B32).
+    /// counts once, whatever it answers.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] when an id names nothing; [`crate::Error::Rejected`] when the

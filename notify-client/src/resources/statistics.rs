@@ -1,4 +1,4 @@
-//! Statistics (spec 4.5, B26, B33).
+//! Statistics.
 
 use notify_core::{
     DeviceStatistics, DeviceStatisticsQuery, NotificationStatistics, NotificationStatisticsQuery,

@@ -1,4 +1,4 @@
-//! Web, messenger and chat recipients (B25).
+//! Web, messenger and chat recipients.
 
 use notify_core::{Subscribe, SubscriptionCreated};
 use reqwest::Method;

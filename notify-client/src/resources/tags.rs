@@ -1,4 +1,4 @@
-//! Tags of the application (B24).
+//! Tags of the application.
 
 use notify_core::{PageQuery, TagList};
 use reqwest::Method;

@@ -13,7 +13,7 @@ use crate::{AppId, KeyId, ProviderKind, Timestamp};
 pub const NAME_CHARS_MAX: usize = 255;
 /// Most API keys of an application: they are listed in one answer.
 pub const API_KEYS_MAX: u64 = 1_000;
-/// Language of an application that names none (B32).
+/// Language of an application that names none.
 pub const LANGUAGE_DEFAULT: &str = "en";
 
 /// Body of `POST /admin/v1/apps`.
@@ -63,7 +63,7 @@ pub struct AppChange {
     pub status: Option<AppStatus>,
 }
 
-/// State of an application; the keys of a suspended one are refused (B4).
+/// State of an application; the keys of a suspended one are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -206,7 +206,7 @@ pub struct ProviderList {
     pub providers: Vec<ProviderView>,
 }
 
-/// Answer of a success without data (B4).
+/// Answer of a success without data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Success {
@@ -214,7 +214,7 @@ pub struct Success {
     pub success: bool,
 }
 
-/// Body of every answer that is not a success (B3).
+/// Body of every answer that is not a success.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorBody {

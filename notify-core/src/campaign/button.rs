@@ -1,11 +1,11 @@
-//! Action buttons that hold every rule (spec 2.5, B29), and how they are stored.
+//! Action buttons that hold every rule, and how they are stored.
 
 use serde::{Deserialize, Serialize};
 
 use super::ButtonKind;
 use crate::{Timestamp, json::JsonObject};
 
-/// An action button: what its type asks for, and what every button may have (spec 2.5).
+/// An action button: what its type asks for, and what every button may have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(try_from = "WireButton", into = "WireButton")]
@@ -45,7 +45,7 @@ pub struct ButtonFields {
     pub icon_url: Option<String>,
 }
 
-/// Icon of a custom button: a resource, a url, or both (B29).
+/// Icon of a custom button: a resource, a url, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
@@ -81,7 +81,7 @@ impl ButtonIcon {
     }
 }
 
-/// What a button does; each variant has what its type requires (spec 2.5, B29).
+/// What a button does; each variant has what its type requires.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "lowercase")]
@@ -148,7 +148,7 @@ impl ButtonAction {
     }
 }
 
-/// A button as JSON: every field beside every other, as in the template (spec 2.5).
+/// A button as JSON: every field beside every other, as in the template.
 #[derive(Serialize, Deserialize)]
 struct WireButton {
     #[serde(rename = "type")]

@@ -1,4 +1,4 @@
-//! Checks a Template (spec 2.2 to 2.4, 8, B29).
+//! Checks a Template.
 
 use super::{
     ACTION_BUTTONS_MAX, CONTENT_FEEDS_MAX, CUSTOM_FEEDS_MAX, CampaignFeature, CampaignLayout,

@@ -1,4 +1,4 @@
-//! Checks action buttons: what each type requires, and what every field holds (spec 2.5, B29).
+//! Checks action buttons: what each type requires, and what every field holds.
 
 use super::{
     ButtonFields, ButtonKind, CampaignButton, LATITUDE_MAX, LONGITUDE_MAX, TemplateButton,

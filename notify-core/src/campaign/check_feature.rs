@@ -1,4 +1,4 @@
-//! Checks the data of features (spec 2.5, B29).
+//! Checks the data of features.
 
 use super::{
     Article, CampaignArticle, CampaignContentFeed, CampaignCustomFeed, CampaignExternalContent,
@@ -41,7 +41,7 @@ fn content_feed(at: &Path<'_>, data: ContentFeed, findings: &mut Findings) -> Ca
     })
 }
 
-/// A feed names either `id`, or `url` with `name` (B29).
+/// A feed names either `id`, or `url` with `name`.
 fn check_feed(at: &Path<'_>, feed: TemplateFeed, findings: &mut Findings) -> Option<FeedRef> {
     let id_path = at.field("id");
     let id = findings

@@ -1,4 +1,4 @@
-//! Features of a campaign that hold every rule (spec 2.5, B29), and how they are stored.
+//! Features of a campaign that hold every rule, and how they are stored.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::{CampaignButton, FeatureKind};
 use crate::FeedId;
 
-/// A feature of a campaign (spec 2.5).
+/// A feature of a campaign.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(try_from = "WireFeature")]
@@ -34,7 +34,7 @@ pub enum CampaignFeatureData {
     CustomFeed(CampaignCustomFeed),
 }
 
-/// Content of own feeds (spec 2.5).
+/// Content of own feeds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignContentFeed {
@@ -46,7 +46,7 @@ pub struct CampaignContentFeed {
     pub recommendations_title: bool,
 }
 
-/// Content of an external provider (spec 2.5).
+/// Content of an external provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignExternalContent {
@@ -61,7 +61,7 @@ pub struct CampaignExternalContent {
     pub recommendations_title: bool,
 }
 
-/// Fixed articles (spec 2.5).
+/// Fixed articles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignCustomFeed {
@@ -81,7 +81,7 @@ pub enum FeedRef {
         /// Its id.
         id: FeedId,
     },
-    /// A feed to create, or to reuse when the application has its url already (B29).
+    /// A feed to create, or to reuse when the application has its url already.
     Url {
         /// Absolute `http` or `https` url.
         url: String,
@@ -90,7 +90,7 @@ pub enum FeedRef {
     },
 }
 
-/// Origin of external content (spec 2.5).
+/// Origin of external content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -112,7 +112,7 @@ impl ExternalOrigin {
     }
 }
 
-/// An article (spec 2.5).
+/// An article.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignArticle {

@@ -1,8 +1,8 @@
-//! Types of features and buttons (spec 2.5).
+//! Types of features and buttons.
 
 use serde::{Deserialize, Serialize};
 
-/// `type` of a feature (spec 2.5); sorts as the specification lists them.
+/// `type` of a feature; sorts as the specification lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -34,7 +34,7 @@ impl FeatureKind {
     }
 }
 
-/// `type` of an action button (spec 2.5).
+/// `type` of an action button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]

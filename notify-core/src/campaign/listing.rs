@@ -1,4 +1,4 @@
-//! Reads and checks the status of a campaign and the query of the listing (spec 4.4, B27, B28).
+//! Reads and checks the status of a campaign and the query of the listing.
 
 use super::{CampaignFilter, CampaignPage, CampaignStatus, ListCampaigns, SetCampaignStatus};
 use crate::{

@@ -1,4 +1,4 @@
-//! Campaigns and the templates that define them (spec 2.1 to 2.5, B27 to B29).
+//! Campaigns and the templates that define them.
 
 mod build;
 mod button;

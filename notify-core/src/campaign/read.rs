@@ -1,4 +1,4 @@
-//! Reads the body of a Template (spec 2.2 to 2.5).
+//! Reads the body of a Template.
 
 use super::{
     Article, ContentFeed, CustomFeed, ExternalContent, FEEDS_MAX, Feature, FeatureData,

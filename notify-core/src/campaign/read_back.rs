@@ -1,10 +1,10 @@
-//! How campaigns read back (spec 2.1, 4.4, B27).
+//! How campaigns read back.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{CampaignId, CampaignTemplate, Timestamp};
 
-/// State of a campaign (spec 3).
+/// State of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -35,7 +35,7 @@ impl CampaignStatus {
     }
 }
 
-/// A campaign as listed by `GET /v1/campaigns` (spec 2.1).
+/// A campaign as listed by `GET /v1/campaigns`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Campaign {
@@ -51,7 +51,7 @@ pub struct Campaign {
     pub created_at: Timestamp,
 }
 
-/// Answer of `GET /v1/campaigns` (spec 4.4).
+/// Answer of `GET /v1/campaigns`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignList {
@@ -59,7 +59,7 @@ pub struct CampaignList {
     pub campaigns: Vec<Campaign>,
 }
 
-/// Answer of `GET /v1/campaigns/:id` (B27).
+/// Answer of `GET /v1/campaigns/:id`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignRecord {
@@ -70,7 +70,7 @@ pub struct CampaignRecord {
     pub template: CampaignTemplate,
 }
 
-/// Which campaigns a listing shows (B28): the validated form of `status`.
+/// Which campaigns a listing shows: the validated form of `status`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CampaignFilter {
     /// Active ones.
@@ -110,7 +110,7 @@ pub struct CampaignPage {
     pub status: CampaignFilter,
 }
 
-/// Answer of `POST /v1/campaigns` (B27).
+/// Answer of `POST /v1/campaigns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignCreated {

@@ -1,4 +1,4 @@
-//! Body of `POST /v1/campaigns` and `PUT /v1/campaigns/:id`: a Template (spec 2.2 to 2.5).
+//! Body of `POST /v1/campaigns` and `PUT /v1/campaigns/:id`: a Template.
 
 use serde::Serialize;
 
@@ -7,24 +7,24 @@ use super::FeatureKind;
 use super::{ButtonKind, CampaignLayout, CampaignStatus, ExternalOrigin, StringName};
 use crate::json::JsonObject;
 
-/// Most features of type `content_feed` (spec 2.2).
+/// Most features of type `content_feed`.
 pub const CONTENT_FEEDS_MAX: usize = 1;
-/// Most features of type `external_content` (spec 2.2).
+/// Most features of type `external_content`.
 pub const EXTERNAL_CONTENTS_MAX: usize = 1;
-/// Most features of type `action_button` (spec 2.2).
+/// Most features of type `action_button`.
 pub const ACTION_BUTTONS_MAX: usize = 3;
-/// Most features of type `custom_feed` (spec 2.2).
+/// Most features of type `custom_feed`.
 pub const CUSTOM_FEEDS_MAX: usize = 1;
-/// Fewest feeds of a content feed (spec 2.5).
+/// Fewest feeds of a content feed.
 pub const FEEDS_MIN: usize = 1;
 /// Most feeds of a content feed.
 pub const FEEDS_MAX: usize = 100;
-/// Farthest latitude from the equator, in degrees (B29).
+/// Farthest latitude from the equator, in degrees.
 pub const LATITUDE_MAX: f64 = 90.0;
-/// Farthest longitude from Greenwich, in degrees (B29).
+/// Farthest longitude from Greenwich, in degrees.
 pub const LONGITUDE_MAX: f64 = 180.0;
 
-/// Template: the definition of a campaign (spec 2.2).
+/// Template: the definition of a campaign.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Template {
@@ -47,7 +47,7 @@ pub struct Template {
     pub features: Vec<Feature>,
 }
 
-/// `TemplateSettings` (spec 2.3); each takes its own default.
+/// `TemplateSettings`; each takes its own default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TemplateSettings {
@@ -68,7 +68,7 @@ pub struct TemplateSettings {
     pub drag_to_expand: Option<bool>,
 }
 
-/// `PA_String` (spec 2.4).
+/// `PA_String`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PaString {
@@ -79,7 +79,7 @@ pub struct PaString {
     pub translations: Translations,
 }
 
-/// `Translations` (spec 2.4).
+/// `Translations`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Translations {
@@ -87,7 +87,7 @@ pub struct Translations {
     pub def: String,
 }
 
-/// `Feature` (spec 2.5). Its `type` is the variant of `data`.
+/// `Feature`. Its `type` is the variant of `data`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Feature {
@@ -98,7 +98,7 @@ pub struct Feature {
     pub data: FeatureData,
 }
 
-/// `type` and `data` of a [`Feature`] (spec 2.5).
+/// `type` and `data` of a [`Feature`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
@@ -126,7 +126,7 @@ impl FeatureData {
     }
 }
 
-/// `ContentFeedObject` (spec 2.5).
+/// `ContentFeedObject`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ContentFeed {
@@ -140,7 +140,7 @@ pub struct ContentFeed {
     pub recommendations_title: Option<bool>,
 }
 
-/// `Feed` of a template (spec 2.5): an `id`, or a `url` with a `name` (B29).
+/// `Feed` of a template: an `id`, or a `url` with a `name`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TemplateFeed {
@@ -155,7 +155,7 @@ pub struct TemplateFeed {
     pub name: Option<String>,
 }
 
-/// `ExternalContentObject` (spec 2.5).
+/// `ExternalContentObject`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExternalContent {
@@ -174,18 +174,18 @@ pub struct ExternalContent {
     pub recommendations_title: Option<bool>,
 }
 
-/// `CustomFeedObject` (spec 2.5).
+/// `CustomFeedObject`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CustomFeed {
-    /// Exactly as many as the layout shows (B29).
+    /// Exactly as many as the layout shows.
     pub articles: Vec<Article>,
     /// Show the title above recommendations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommendations_title: Option<bool>,
 }
 
-/// `Article` (spec 2.5).
+/// `Article`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Article {
@@ -200,7 +200,7 @@ pub struct Article {
     pub is_external: Option<bool>,
 }
 
-/// `ActionButtonObject` (spec 2.5). Which fields are required depends on `type`.
+/// `ActionButtonObject`. Which fields are required depends on `type`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TemplateButton {
@@ -240,7 +240,7 @@ pub struct TemplateButton {
     pub data: Option<JsonObject>,
 }
 
-/// Body of `PUT /v1/campaigns/:id/status` (B27).
+/// Body of `PUT /v1/campaigns/:id/status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetCampaignStatus {
@@ -249,7 +249,7 @@ pub struct SetCampaignStatus {
     pub status: String,
 }
 
-/// Query of `GET /v1/campaigns` (spec 4.4, B28).
+/// Query of `GET /v1/campaigns`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListCampaigns {
     /// Results to skip; 0 when absent.

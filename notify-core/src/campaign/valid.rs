@@ -1,5 +1,5 @@
-//! Templates that hold every rule (B29). Also how a stored template is kept and read back: with
-//! every default filled in (B27).
+//! Templates that hold every rule. Also how a stored template is kept and read back: with
+//! every default filled in.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct CampaignTemplate {
     pub features: Vec<CampaignFeature>,
 }
 
-/// Layout of a campaign (spec 2.2).
+/// Layout of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -58,7 +58,7 @@ impl CampaignLayout {
         }
     }
 
-    /// How many articles the layout shows (B29).
+    /// How many articles the layout shows.
     #[must_use]
     pub fn articles(self) -> usize {
         match self {
@@ -68,7 +68,7 @@ impl CampaignLayout {
     }
 }
 
-/// Settings with every default filled in (spec 2.3).
+/// Settings with every default filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[expect(clippy::struct_excessive_bools, reason = "the specification's own shape")]
@@ -97,7 +97,7 @@ impl Default for CampaignSettings {
     }
 }
 
-/// Name of a constant text (spec 2.2).
+/// Name of a constant text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -139,7 +139,7 @@ pub struct CampaignString {
     pub translations: CampaignTranslations,
 }
 
-/// Values of a constant text; one is supported (spec 2.4).
+/// Values of a constant text; one is supported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignTranslations {

@@ -24,7 +24,7 @@ impl RegisterDevice {
         Self::on("ios", "ios_push", device_id.into(), push_token.into())
     }
 
-    /// The APNs host that the token of an iOS device belongs to (B35).
+    /// The APNs host that the token of an iOS device belongs to.
     #[must_use]
     pub fn ios_env(mut self, env: IosEnv) -> Self {
         self.ios_env = Some(env.as_str().to_owned());

@@ -1,4 +1,4 @@
-//! Devices: registration (spec 4.3, B21), subscriptions (B25), reading back (B22, B23).
+//! Devices: registration, subscriptions, reading back.
 
 mod build;
 mod offset;

@@ -1,11 +1,11 @@
-//! Offsets from UTC as devices write them (B21): `GMT+05:30`, or minutes in a string.
+//! Offsets from UTC as devices write them: `GMT+05:30`, or minutes in a string.
 
 use crate::{UTC_OFFSET_MINUTES_MAX, path::path, violations::Findings};
 
 /// Longest offset in minutes, in characters.
 pub const UTC_OFFSET_CHARS_MAX: usize = 8;
 
-/// Checks `timezone` and `utc_offset`; gives the minutes by the first that is set, else 0 (B19).
+/// Checks `timezone` and `utc_offset`; gives the minutes by the first that is set, else 0.
 pub(super) fn minutes(
     timezone: Option<&str>,
     utc_offset: Option<&str>,

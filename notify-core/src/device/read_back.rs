@@ -1,10 +1,10 @@
-//! How devices read back (B22, B23).
+//! How devices read back.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{DeviceDetails, DeviceId, IosEnv, Platform, Tag, Timestamp, WebSubscription};
 
-/// Why a device gets nothing (B22).
+/// Why a device gets nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -15,7 +15,7 @@ pub enum DisabledReason {
     Unregistered,
 }
 
-/// A device as read back (B23).
+/// A device as read back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Device {
@@ -42,7 +42,7 @@ pub struct Device {
     pub details: DeviceDetails,
     /// Tags of the device.
     pub tags: Vec<Tag>,
-    /// Whether it can be sent to, but for a missing address (B22).
+    /// Whether it can be sent to, but for a missing address.
     pub enabled: bool,
     /// Why not.
     pub disabled_reason: Option<DisabledReason>,
@@ -62,7 +62,7 @@ pub struct DeviceList {
     pub next_cursor: Option<String>,
 }
 
-/// Answer of `POST /v1/subscriptions` (B25).
+/// Answer of `POST /v1/subscriptions`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SubscriptionCreated {

@@ -1,4 +1,4 @@
-//! Reads and checks `POST /v1/devices` (spec 4.3, B21), and the query of `GET /v1/devices`.
+//! Reads and checks `POST /v1/devices`, and the query of `GET /v1/devices`.
 
 use super::{
     DEVICE_TEXT_CHARS_MAX, DeviceDetails, Endpoint, ListDevices, PUSH_TOKEN_CHARS_MAX,
@@ -16,7 +16,7 @@ use crate::{
 
 request!(RegisterDevice => Registration, Body::Required, read, check);
 
-/// Platforms that register themselves; the others come in through subscriptions (B25).
+/// Platforms that register themselves; the others come in through subscriptions.
 const PLATFORMS: [Platform; 2] = [Platform::Android, Platform::Ios];
 const IOS_ENVS: [IosEnv; 2] = [IosEnv::Production, IosEnv::Sandbox];
 

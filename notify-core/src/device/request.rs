@@ -1,5 +1,5 @@
-//! Bodies and query of devices: `POST /v1/devices` (spec 4.3), `POST /v1/subscriptions` (B25),
-//! `GET /v1/devices` (B23).
+//! Bodies and query of devices: `POST /v1/devices`, `POST /v1/subscriptions`,
+//! `GET /v1/devices`.
 
 use serde::Serialize;
 
@@ -7,16 +7,16 @@ use serde::Serialize;
 use crate::IosEnv;
 use crate::Platform;
 
-/// Longest push token, in characters (B21).
+/// Longest push token, in characters.
 pub const PUSH_TOKEN_CHARS_MAX: usize = 4_096;
 /// Longest optional text of a device, in characters; far above what devices report.
 pub const DEVICE_TEXT_CHARS_MAX: usize = 1_024;
 /// Longest address of a person on Messenger or the chat app, in characters.
 pub const RECIPIENT_ID_CHARS_MAX: usize = 255;
-/// Farthest offset from UTC, in minutes (B21).
+/// Farthest offset from UTC, in minutes.
 pub const UTC_OFFSET_MINUTES_MAX: i32 = 840;
 
-/// Body of `POST /v1/devices` (spec 4.3).
+/// Body of `POST /v1/devices`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RegisterDevice {
@@ -76,7 +76,7 @@ pub struct RegisterDevice {
     pub ios_env: Option<String>,
 }
 
-/// Body of `POST /v1/subscriptions` (B25).
+/// Body of `POST /v1/subscriptions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Subscribe {
@@ -103,7 +103,7 @@ pub struct Subscribe {
     pub utc_offset: Option<String>,
 }
 
-/// A browser's `PushSubscription` as it serialises (B25).
+/// A browser's `PushSubscription` as it serialises.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PushSubscription {
@@ -126,7 +126,7 @@ pub struct PushKeys {
     pub auth: String,
 }
 
-/// Query of `GET /v1/devices` (B23).
+/// Query of `GET /v1/devices`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListDevices {
     /// Page size; 50 when absent.

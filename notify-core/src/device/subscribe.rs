@@ -1,4 +1,4 @@
-//! Reads and checks `POST /v1/subscriptions` (B25). Whether a point lies on the curve and whether
+//! Reads and checks `POST /v1/subscriptions`. Whether a point lies on the curve and whether
 //! an endpoint is a private address is for the server to see.
 
 use base64::{
@@ -21,7 +21,7 @@ use crate::{
 
 request!(Subscribe => Subscription, Body::Required, read, check_subscription);
 
-/// Platforms that subscribe instead of registering (B25).
+/// Platforms that subscribe instead of registering.
 const PLATFORMS: [Platform; 3] = [Platform::Web, Platform::FbMessenger, Platform::ChatApp];
 /// Length of an uncompressed P-256 point, in bytes.
 const P256DH_BYTES: usize = 65;

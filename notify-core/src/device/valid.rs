@@ -1,4 +1,4 @@
-//! Devices that hold every rule of spec 4.3, B21 and B25: what the store keeps.
+//! Devices that hold every rule: what the store keeps.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub struct DeviceDetails {
     pub device_description: Option<String>,
 }
 
-/// Where a device can be reached, by its platform. The validated form of spec 4.3 and B25.
+/// Where a device can be reached, by its platform: the validated form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// An Android device; without a token it has no address.
@@ -46,7 +46,7 @@ pub enum Endpoint {
     Ios {
         /// APNs device token.
         push_token: Option<String>,
-        /// Which APNs host the token belongs to (B35); `None` when not given.
+        /// Which APNs host the token belongs to; `None` when not given.
         env: Option<IosEnv>,
     },
     /// A browser's push subscription.
@@ -77,7 +77,7 @@ impl Endpoint {
     }
 }
 
-/// A browser's `PushSubscription`, checked (B25).
+/// A browser's `PushSubscription`, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebSubscription {
@@ -98,7 +98,7 @@ pub struct Registration {
     pub endpoint: Endpoint,
     /// True if the user disabled push reception.
     pub push_disabled: bool,
-    /// Minutes from UTC by `timezone`, else `utc_offset`, else 0 (B19).
+    /// Minutes from UTC by `timezone`, else `utc_offset`, else 0.
     pub utc_offset_minutes: i32,
     /// Everything else.
     pub details: DeviceDetails,
@@ -109,9 +109,9 @@ pub struct Registration {
 pub struct Subscription {
     /// The caller's own id; the server makes one when absent.
     pub device_id: Option<DeviceId>,
-    /// One of the three platforms of B25.
+    /// One of the three platforms that people subscribe on.
     pub endpoint: Endpoint,
-    /// Minutes from UTC (B19).
+    /// Minutes from UTC.
     pub utc_offset_minutes: i32,
     /// `language`, `timezone` and `utc_offset`; the rest unset.
     pub details: DeviceDetails,

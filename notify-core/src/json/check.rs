@@ -11,7 +11,7 @@ use crate::{
     violations::Findings,
 };
 
-/// Deepest nesting of objects and lists in a body (B1); the body itself is the first level.
+/// Deepest nesting of objects and lists in a body; the body itself is the first level.
 pub const NESTING_MAX: usize = 64;
 /// Most members of an object together with those of the objects around it: their names are kept
 /// until the object ends, at some fifteen times the bytes of short ones.
@@ -20,7 +20,7 @@ pub const MEMBERS_MAX: usize = 10_000;
 const NAMES_COMPARED_MAX: usize = 16;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Checks what no endpoint accepts (B1): bytes that are not UTF-8 or not JSON, duplicate keys,
+/// Checks what no endpoint accepts: bytes that are not UTF-8 or not JSON, duplicate keys,
 /// numbers that no double can hold, U+0000, nesting deeper than [`NESTING_MAX`], more members than
 /// [`MEMBERS_MAX`].
 ///
@@ -34,7 +34,7 @@ pub fn check(body: &[u8]) -> Result<&str, Violations> {
 }
 
 /// [`check()`] for a reader that goes on: what is wrong with a text that can be read all the same
-/// (duplicate keys, U+0000) comes beside it, so that it is listed with every other rule (B2).
+/// (duplicate keys, U+0000) comes beside it, so that it is listed with every other rule.
 pub(super) fn walk(body: &[u8]) -> Result<(&str, Findings), Violations> {
     let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
     scanned(body.len());

@@ -1,4 +1,4 @@
-//! Strict JSON (B1): what the standard leaves open is refused, and what is refused has a path.
+//! Strict JSON: what the standard leaves open is refused, and what is refused has a path.
 //!
 //! A body is read twice: [`check()`] walks over all of it and builds nothing; then the typed reader
 //! takes what it knows by name. Both are linear in the body, whatever it holds.

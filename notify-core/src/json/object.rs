@@ -1,4 +1,4 @@
-//! The caller's own objects: free inside, kept as they were written (B1).
+//! The caller's own objects: free inside, kept as they were written.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 pub struct JsonObject(Box<RawValue>);
 
 impl JsonObject {
-    /// Takes a text that holds one JSON object, read as strictly as a body (B1).
+    /// Takes a text that holds one JSON object, read as strictly as a body.
     ///
     /// # Errors
-    /// When the text is not JSON, not an object, or holds what B1 refuses.
+    /// When the text is not JSON, not an object, or holds what no request may.
     ///
     /// ```
     /// use notify_core::json::JsonObject;

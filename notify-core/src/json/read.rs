@@ -69,7 +69,7 @@ impl<'a, 'c> Object<'a, 'c> {
         draft
     }
 
-    /// Takes a field; `null` equals leaving it out (B1).
+    /// Takes a field; `null` equals leaving it out.
     pub(crate) fn take<T>(
         &mut self,
         name: &'static str,

@@ -56,7 +56,7 @@ impl<'a> Value<'a, '_> {
         }
     }
 
-    /// A number written as digits alone (B10); more than `max` is a broken rule.
+    /// A number written as digits alone; more than `max` is a broken rule.
     pub(crate) fn whole(mut self, max: u64) -> Option<u64> {
         let number = self.digits()?.parse().unwrap_or(u64::MAX);
         if number > max {
@@ -66,7 +66,7 @@ impl<'a> Value<'a, '_> {
         Some(number)
     }
 
-    /// An instant written as digits alone (B10); its range is a rule, checked later.
+    /// An instant written as digits alone; its range is a rule, checked later.
     pub(crate) fn instant(mut self) -> Option<i64> {
         self.digits().map(|digits| digits.parse().unwrap_or(i64::MAX))
     }

@@ -1,4 +1,4 @@
-//! Who gets a notification: ids or platforms, and a tag (B12, B13, B64).
+//! Who gets a notification: ids or platforms, and a tag.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
 //! Building notifications in code, so that the common things are one line and the accident of an
-//! empty list of devices (B12) is an error where it happens.
+//! empty list of devices is an error where it happens.
 
 use super::{
     AndroidSettings, CreateNotification, IosSettings, MessengerSettings, NotificationContent,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{CreatePoll, Platform, Timestamp, json::JsonObject};
 
-/// No device id was given: a notification to nobody, which must not become one to everybody (B12).
+/// No device id was given: a notification to nobody, which must not become one to everybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no device ids: the notification would reach nobody")]
 pub struct NoDeviceIds;
@@ -138,7 +138,7 @@ impl CreateNotification {
         self
     }
 
-    /// Extra data for the application (B16).
+    /// Extra data for the application.
     #[must_use]
     pub fn extra(mut self, key: impl Into<String>, value: JsonObject) -> Self {
         self.content.custom_json_key = Some(key.into());
@@ -191,14 +191,14 @@ impl CreateNotification {
         self
     }
 
-    /// Raw payload on Android; overrides every other setting there (B15).
+    /// Raw payload on Android; overrides every other setting there.
     #[must_use]
     pub fn android_json(mut self, payload: JsonObject) -> Self {
         self.content.android_json = Some(payload);
         self
     }
 
-    /// Raw payload on iOS; overrides every other setting there (B15).
+    /// Raw payload on iOS; overrides every other setting there.
     #[must_use]
     pub fn ios_json(mut self, payload: JsonObject) -> Self {
         self.content.ios_json = Some(payload);
@@ -243,7 +243,7 @@ impl CreateNotification {
 }
 
 impl ReportNotification {
-    /// A message that the caller delivers by its own means, under its own id (B18).
+    /// A message that the caller delivers by its own means, under its own id.
     ///
     /// ```
     /// use notify_core::{Platform, ReportNotification, Request, Timestamp};

@@ -1,4 +1,4 @@
-//! Checks the bodies of spec 4.1 and 4.2.
+//! Checks the bodies of notifications that are created or reported.
 
 use super::{
     Audience, Content, CreateNotification, Notification, NotificationContent, Report,
@@ -70,7 +70,7 @@ fn report(request: ReportNotification, _now: Timestamp, findings: &mut Findings)
     Some(Report { id: id?, platforms, tag, content: content? })
 }
 
-/// With a poll, every other setting is ignored (B14).
+/// With a poll, every other setting is ignored.
 fn check_content(
     text: Option<String>,
     content: NotificationContent,

@@ -1,4 +1,4 @@
-//! What became of a notification device by device (B20).
+//! What became of a notification device by device.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::{
     Violations, path::path, query::Parameters,
 };
 
-/// What became of the delivery to one device (B20).
+/// What became of the delivery to one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -63,7 +63,7 @@ impl std::fmt::Display for DeliveryOutcome {
     }
 }
 
-/// The delivery of a notification to one device (B20).
+/// The delivery of a notification to one device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Delivery {
@@ -85,7 +85,7 @@ pub struct Delivery {
     pub next_attempt_at: Option<Timestamp>,
 }
 
-/// Answer of `GET /v1/notifications/:id/deliveries` (B20).
+/// Answer of `GET /v1/notifications/:id/deliveries`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeliveryList {
@@ -96,7 +96,7 @@ pub struct DeliveryList {
     pub next_cursor: Option<String>,
 }
 
-/// Query of `GET /v1/notifications/:id/deliveries` (B20).
+/// Query of `GET /v1/notifications/:id/deliveries`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListDeliveries {
     /// Page size; 50 when absent.

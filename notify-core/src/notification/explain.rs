@@ -1,10 +1,10 @@
-//! Why a device did or did not get a notification (B38).
+//! Why a device did or did not get a notification.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{DeviceId, Timestamp};
 
-/// How a device fared with a notification (B38).
+/// How a device fared with a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -23,7 +23,7 @@ pub enum ExplainedOutcome {
     Pending,
     /// Not among the devices that it goes to.
     NotTargeted,
-    /// The caller delivers it by other means (B18).
+    /// The caller delivers it by other means.
     Reported,
 }
 
@@ -59,7 +59,7 @@ impl ExplainedOutcome {
 /// Defines the words of a step, each with what it says.
 macro_rules! step_words {
     ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
-        /// What a step says (B38). The list is closed.
+        /// What a step says. The list is closed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         pub enum StepWord {$(
@@ -85,7 +85,7 @@ macro_rules! step_words {
 step_words! {
     /// The notification was accepted.
     Accepted = "accepted";
-    /// It was reported: the caller delivers it by other means (B18).
+    /// It was reported: the caller delivers it by other means.
     Reported = "reported";
     /// It is not due yet, or not begun.
     Scheduled = "scheduled";
@@ -141,7 +141,7 @@ step_words! {
     Canceled = "canceled";
 }
 
-/// One step of an explanation (B38).
+/// One step of an explanation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExplainedStep {
@@ -153,7 +153,7 @@ pub struct ExplainedStep {
     pub detail: String,
 }
 
-/// Answer of `GET /v1/notifications/:id/explain/:device_id` (B38).
+/// Answer of `GET /v1/notifications/:id/explain/:device_id`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Explanation {

@@ -1,4 +1,4 @@
-//! Checks what a message shows (spec 4.1, 2.6, B11, B15 to B17).
+//! Checks what a message shows.
 
 use super::{
     ActionButton, CampaignRef, Extra, IosAlert, IosSettings, Message, NotificationContent,
@@ -53,7 +53,7 @@ fn check_campaign(id: Option<&str>, findings: &mut Findings) -> Option<CampaignR
     })
 }
 
-/// Key and value come together or not at all (B16).
+/// Key and value come together or not at all.
 fn check_extra(
     key: Option<String>,
     value: Option<JsonObject>,
@@ -111,7 +111,7 @@ fn check_actions(actions: Vec<WebPushAction>, findings: &mut Findings) -> Vec<Ac
     valid
 }
 
-/// `action-N` by the button's place, or the next one that is free (B34).
+/// `action-N` by the button's place, or the next one that is free.
 fn free_name(taken: &mut Vec<String>, place: usize) -> String {
     let mut number = place + 1;
     let name = loop {

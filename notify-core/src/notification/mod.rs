@@ -1,5 +1,5 @@
-//! Notifications: what a caller asks for (spec 4.1, 4.2), what is left after every rule held, and
-//! how they read back (B20).
+//! Notifications: what a caller asks for, what is left after every rule held, and
+//! how they read back.
 
 mod audience;
 mod build;

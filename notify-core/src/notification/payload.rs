@@ -1,4 +1,4 @@
-//! Keys that a raw payload or an extra pair must or must not have (B15, B16).
+//! Keys that a raw payload or an extra pair must or must not have.
 
 use serde_json::value::RawValue;
 
@@ -10,17 +10,17 @@ use crate::{
     violations::Findings,
 };
 
-/// Data keys that FCM keeps for itself, beside any that begin with `google` or `gcm.` (B15).
+/// Data keys that FCM keeps for itself, beside any that begin with `google` or `gcm.`.
 pub const FCM_KEYS_RESERVED: [&str; 3] = ["from", "gcm", "message_type"];
 const FCM_PREFIXES_RESERVED: [&str; 2] = ["google", "gcm."];
-/// Keys that our own payloads use (B16, B34).
+/// Keys that our own payloads use.
 const KEYS_USED: [&str; 6] =
     ["aps", "notification_id", "campaign_id", "url", "image_url", "poll_id"];
-/// What the `aps` of a raw payload must hold (spec 4.1).
+/// What the `aps` of a raw payload must hold.
 const APS_REQUIRED: [&str; 3] = ["alert", "badge", "sound"];
 
 impl Content {
-    /// The raw payload that overrides every other setting on Android (B15).
+    /// The raw payload that overrides every other setting on Android.
     #[must_use]
     pub fn android_json(&self) -> Option<&JsonObject> {
         match self {
@@ -29,7 +29,7 @@ impl Content {
         }
     }
 
-    /// The raw payload that overrides every other setting on iOS (B15).
+    /// The raw payload that overrides every other setting on iOS.
     #[must_use]
     pub fn ios_json(&self) -> Option<&JsonObject> {
         match self {

@@ -1,4 +1,4 @@
-//! What a notification would be, before anything is sent (B37).
+//! What a notification would be, before anything is sent.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Platform, json::JsonObject};
 
-/// What would go to one platform (B37).
+/// What would go to one platform.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlatformPreview {
@@ -20,13 +20,13 @@ pub struct PlatformPreview {
     pub headers: BTreeMap<String, String>,
     /// Size of what the limit counts: bytes, or characters of text on Messenger and the chat app.
     pub bytes: u64,
-    /// What the provider takes (B16).
+    /// What the provider takes.
     pub limit: u64,
     /// What a person would want to know before sending.
     pub problems: Vec<String>,
 }
 
-/// Answer of `POST /v1/notifications/preview` (B37).
+/// Answer of `POST /v1/notifications/preview`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NotificationPreview {

@@ -1,4 +1,5 @@
-//! Reads the bodies of spec 4.1 and 4.2. The fields of B12 and B19 are unknown to a report (B18).
+//! Reads the bodies of notifications that are created or reported. Target and timing are unknown to
+//! a report.
 
 use super::{
     AndroidSettings, CreateNotification, DEVICE_IDS_MAX, IosSettings, MessengerSettings,
@@ -7,7 +8,7 @@ use super::{
 };
 use crate::{json::Object, read_poll};
 
-/// Values of `platforms` that are kept: duplicates count once (B12), so that there is no limit.
+/// Values of `platforms` that are kept: duplicates count once, so that there is no limit.
 const PLATFORMS_KEPT_MAX: usize = usize::MAX;
 
 pub(super) fn create(object: &mut Object<'_, '_>) -> CreateNotification {
@@ -63,7 +64,7 @@ fn content(object: &mut Object<'_, '_>) -> NotificationContent {
     }
 }
 
-/// With a poll the badge is ignored: any number will do (B14).
+/// With a poll the badge is ignored: any number will do.
 fn ios_settings(object: &mut Object<'_, '_>, is_poll: bool) -> IosSettings {
     let badge =
         if is_poll { object.float("badge").and(None) } else { object.whole("badge", u32::MAX) };

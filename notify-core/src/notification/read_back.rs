@@ -1,4 +1,4 @@
-//! How notifications read back (B20), and the small answers of the two calls that make them.
+//! How notifications read back, and the small answers of the two calls that make them.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub struct NotificationCreated {
     pub unknown: Option<u64>,
 }
 
-/// Where a notification stands (B20).
+/// Where a notification stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -30,7 +30,7 @@ pub enum NotificationStatus {
     Completed,
     /// Something was canceled by request.
     Canceled,
-    /// Reported by the caller; never sent by us (B18).
+    /// Reported by the caller; never sent by us.
     Reported,
 }
 
@@ -96,7 +96,7 @@ impl Origin {
     }
 }
 
-/// How many devices are in which state (B20). `targeted` is the sum of `sent` to `pending`.
+/// How many devices are in which state. `targeted` is the sum of `sent` to `pending`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
@@ -159,7 +159,7 @@ pub struct FailureCount {
     pub count: u64,
 }
 
-/// Answer of `GET /v1/notifications/:id` (B20).
+/// Answer of `GET /v1/notifications/:id`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NotificationRecord {
@@ -189,7 +189,7 @@ pub struct NotificationRecord {
     pub engagement: Engagement,
 }
 
-/// Answer of `GET /v1/notifications` (B20).
+/// Answer of `GET /v1/notifications`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NotificationList {

@@ -1,4 +1,4 @@
-//! Bodies of `POST /v1/notifications` and `POST /v1/notifications/notify` (spec 4.1, 4.2, B19).
+//! Bodies of `POST /v1/notifications` and `POST /v1/notifications/notify`.
 
 use serde::Serialize;
 
@@ -8,22 +8,22 @@ use super::Priority;
 use crate::Platform;
 use crate::{CreatePoll, json::JsonObject};
 
-/// Most device ids of one list (spec 8); checked before duplicates are removed (B12).
+/// Most device ids of one list; checked before duplicates are removed.
 pub const DEVICE_IDS_MAX: usize = 1_000;
-/// Most elements of `tags` (spec 8).
+/// Most elements of `tags`.
 pub const TAGS_MAX: usize = 1;
-/// Fewest web push actions (spec 8).
+/// Fewest web push actions.
 pub const WEB_PUSH_ACTIONS_MIN: usize = 1;
-/// Most web push actions (spec 8).
+/// Most web push actions.
 pub const WEB_PUSH_ACTIONS_MAX: usize = 2;
-/// Longest `ttl_seconds` and its default: 28 days (B19).
+/// Longest `ttl_seconds` and its default: 28 days.
 pub const TTL_SECONDS_MAX: u32 = 2_419_200;
-/// How far ahead a notification can be scheduled, in days (B19).
+/// How far ahead a notification can be scheduled, in days.
 pub const SCHEDULE_AHEAD_DAYS_MAX: i64 = 366;
-/// Longest `collapse_key`, in characters (B19).
+/// Longest `collapse_key`, in characters.
 pub const COLLAPSE_KEY_CHARS_MAX: usize = 64;
 
-/// Body of `POST /v1/notifications` (spec 4.1, B19).
+/// Body of `POST /v1/notifications`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateNotification {
@@ -64,7 +64,7 @@ pub struct CreateNotification {
     pub collapse_key: Option<String>,
 }
 
-/// Body of `POST /v1/notifications/notify` (spec 4.2, B18).
+/// Body of `POST /v1/notifications/notify`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportNotification {
@@ -82,7 +82,7 @@ pub struct ReportNotification {
     pub content: NotificationContent,
 }
 
-/// The fields that spec 4.1 and 4.2 share, but for `text` and `platforms`.
+/// The fields that a creation and a report share, but for `text` and `platforms`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NotificationContent {
@@ -127,7 +127,7 @@ pub struct NotificationContent {
     pub poll: Option<CreatePoll>,
 }
 
-/// `AndroidSettings` (spec 2.6).
+/// `AndroidSettings`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AndroidSettings {
@@ -139,7 +139,7 @@ pub struct AndroidSettings {
     pub sound: Option<String>,
 }
 
-/// `IOSSettings` (spec 2.6).
+/// `IOSSettings`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IosSettings {
@@ -151,7 +151,7 @@ pub struct IosSettings {
     pub sound: String,
 }
 
-/// `WebPushSettings` (spec 2.6).
+/// `WebPushSettings`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebPushSettings {
@@ -159,7 +159,7 @@ pub struct WebPushSettings {
     pub actions: Vec<WebPushAction>,
 }
 
-/// `WebPushAction` (spec 2.6).
+/// `WebPushAction`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebPushAction {
@@ -176,7 +176,7 @@ pub struct WebPushAction {
     pub url: Option<String>,
 }
 
-/// Messenger settings object (spec 2.6).
+/// Messenger settings object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MessengerSettings {

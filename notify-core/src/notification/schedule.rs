@@ -1,4 +1,4 @@
-//! When a notification is due, how long and how urgently it is sent (B19).
+//! When a notification is due, how long and how urgently it is sent.
 
 use jiff::civil;
 

@@ -1,4 +1,4 @@
-//! Notifications that hold every rule of spec 4.1, 4.2, B12 to B19: what the engine works with.
+//! Notifications that hold every rule: what the engine works with.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Notification {
     pub collapse_key: Option<String>,
 }
 
-/// The validated form of [`crate::ReportNotification`] (B18).
+/// The validated form of [`crate::ReportNotification`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// The caller's own id.
@@ -34,7 +34,7 @@ pub struct Report {
     pub content: Content,
 }
 
-/// Who gets a notification (B12, B13).
+/// Who gets a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audience {
     /// Ids or platforms, never both.
@@ -43,7 +43,7 @@ pub struct Audience {
     pub tag: Option<String>,
 }
 
-/// What an audience is drawn from (B12).
+/// What an audience is drawn from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// These devices; together at least one, each list without duplicates.
@@ -80,7 +80,7 @@ impl Target {
     }
 }
 
-/// What a notification shows: a message or a poll (B14).
+/// What a notification shows: a message or a poll.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// A message.
@@ -111,11 +111,11 @@ pub struct Message {
     pub image_url: Option<String>,
     /// Campaign to attach.
     pub campaign: Option<CampaignRef>,
-    /// Extra data (B16).
+    /// Extra data.
     pub extra: Option<Extra>,
-    /// Raw payload on Android (B15).
+    /// Raw payload on Android.
     pub android_json: Option<JsonObject>,
-    /// Raw payload on iOS (B15); its `aps` holds `alert`, `badge` and `sound`.
+    /// Raw payload on iOS; its `aps` holds `alert`, `badge` and `sound`.
     pub ios_json: Option<JsonObject>,
     /// Title on Android; the application's name when absent.
     pub android_title: Option<String>,
@@ -123,13 +123,13 @@ pub struct Message {
     pub android_sound: Option<String>,
     /// Badge and sound on iOS.
     pub ios_alert: Option<IosAlert>,
-    /// Web push action buttons, none or 1 to 2; each with an `action`, made when absent (B34).
+    /// Web push action buttons, none or 1 to 2; each with an `action`, made when absent.
     pub web_push_actions: Vec<ActionButton>,
     /// Label of the button that opens the url on Messenger and in the chat app, `View` by default.
     pub view_button: Option<String>,
 }
 
-/// Badge and sound on iOS, which come together (spec 2.6).
+/// Badge and sound on iOS, which come together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IosAlert {
     /// Number shown on the app icon.
@@ -138,7 +138,7 @@ pub struct IosAlert {
     pub sound: String,
 }
 
-/// A web push action button with its `action` (spec 2.6, B34).
+/// A web push action button with its `action`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionButton {
     /// Title.
@@ -151,7 +151,7 @@ pub struct ActionButton {
     pub url: Option<String>,
 }
 
-/// Extra data: key and value come together (B16).
+/// Extra data: key and value come together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extra {
     /// Key beside ours.
@@ -160,7 +160,7 @@ pub struct Extra {
     pub value: JsonObject,
 }
 
-/// The campaign that a notification names (B17).
+/// The campaign that a notification names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CampaignRef {
     /// The default one at the time a device asks for enrichment.
@@ -178,7 +178,7 @@ impl std::fmt::Display for CampaignRef {
     }
 }
 
-/// When a notification is due (B19).
+/// When a notification is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
     /// At once.
@@ -193,7 +193,7 @@ pub enum Schedule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocalTime(pub i64);
 
-/// How soon a provider should deliver (B19).
+/// How soon a provider should deliver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]

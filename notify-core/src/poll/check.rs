@@ -1,4 +1,4 @@
-//! Reads and checks polls and answers to them (spec 2.7, B14, B32).
+//! Reads and checks polls and answers to them.
 
 use super::{
     AnswerPoll, CreateAnswer, CreatePoll, NewAnswer, NewPoll, POLL_ANSWERS_MAX, POLL_ANSWERS_MIN,

@@ -1,4 +1,4 @@
-//! Polls (spec 2.7, 2.8, B14, B32).
+//! Polls.
 
 mod build;
 mod check;
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AnswerId, DeviceId, NotificationId, Timestamp, percentage};
 
-/// Fewest answers of a poll (B14).
+/// Fewest answers of a poll.
 pub const POLL_ANSWERS_MIN: usize = 2;
 /// Most answers of a poll.
 pub const POLL_ANSWERS_MAX: usize = 100;
 
-/// A poll as it is sent with a notification (spec 2.7).
+/// A poll as it is sent with a notification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreatePoll {
@@ -30,7 +30,7 @@ pub struct CreatePoll {
     pub answers: Vec<CreateAnswer>,
 }
 
-/// A possible answer of a [`CreatePoll`] (spec 2.7).
+/// A possible answer of a [`CreatePoll`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateAnswer {
@@ -42,7 +42,7 @@ pub struct CreateAnswer {
     pub image_url: Option<String>,
 }
 
-/// Layout of a poll (spec 2.7).
+/// Layout of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -75,13 +75,13 @@ impl PollLayout {
         Self::ALL.into_iter().find(|layout| layout.as_str() == word)
     }
 
-    /// Whether each answer needs a text (spec 2.7).
+    /// Whether each answer needs a text.
     #[must_use]
     pub fn needs_text(self) -> bool {
         matches!(self, Self::PollText | Self::PollTextWideImage)
     }
 
-    /// Whether each answer needs an image (spec 2.7).
+    /// Whether each answer needs an image.
     #[must_use]
     pub fn needs_image(self) -> bool {
         matches!(self, Self::PollImages | Self::PollTextWideImage)
@@ -110,7 +110,7 @@ pub struct NewAnswer {
     pub image_url: Option<String>,
 }
 
-/// A poll with its answer counts, as `GET /v1/polls/:id` answers (spec 2.8).
+/// A poll with its answer counts, as `GET /v1/polls/:id` answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Poll {
@@ -134,7 +134,7 @@ pub struct Poll {
 }
 
 impl Poll {
-    /// Fills in each answer's share of all clicks (B32).
+    /// Fills in each answer's share of all clicks.
     #[must_use]
     pub fn with_percentages(mut self) -> Self {
         let all = self.answers.iter().map(|answer| answer.clicks).sum();
@@ -145,7 +145,7 @@ impl Poll {
     }
 }
 
-/// An answer with its count (spec 2.8).
+/// An answer with its count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PollAnswer {
@@ -155,13 +155,13 @@ pub struct PollAnswer {
     pub text: String,
     /// Image url; may be empty.
     pub image_url: String,
-    /// Share of all clicks in percent, two decimals; 0 when there are none (B32).
+    /// Share of all clicks in percent, two decimals; 0 when there are none.
     pub percentage: f64,
     /// How often it was chosen.
     pub clicks: u64,
 }
 
-/// Body of `POST /v1/polls/:id/answers/:answer_id`; may be left out (B32).
+/// Body of `POST /v1/polls/:id/answers/:answer_id`; may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AnswerPoll {

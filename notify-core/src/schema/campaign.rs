@@ -1,4 +1,4 @@
-//! Templates of campaigns (spec 2.2 to 2.5, B29).
+//! Templates of campaigns.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Devices, subscriptions and browsers (spec 4.3, B21, B25).
+//! Devices, subscriptions and browsers.
 
 use serde_json::{Value, json};
 

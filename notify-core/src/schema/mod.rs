@@ -129,7 +129,7 @@ fn browsers() -> Vec<ModelRules> {
     ]
 }
 
-/// A text that is at most so long; empty equals absent (B1).
+/// A text that is at most so long; empty equals absent.
 fn up_to(chars_max: usize) -> Value {
     json!({ "maxLength": chars_max })
 }
@@ -143,12 +143,12 @@ fn required_up_to(chars_max: usize) -> Value {
     json!({ "minLength": 1, "maxLength": chars_max })
 }
 
-/// An id that a caller makes (B6).
+/// An id that a caller makes.
 fn id() -> Value {
     json!({ "minLength": 1, "maxLength": CALLER_ID_CHARS_MAX, "pattern": CALLER_ID })
 }
 
-/// What is fetched (B11); empty equals absent.
+/// What is fetched; empty equals absent.
 fn url() -> Value {
     json!({ "maxLength": URL_CHARS_MAX, "pattern": format!("^$|{HTTP_URL}") })
 }
@@ -157,12 +157,12 @@ fn required_url() -> Value {
     json!({ "minLength": 1, "maxLength": URL_CHARS_MAX, "pattern": HTTP_URL })
 }
 
-/// What a click opens (B11); empty equals absent.
+/// What a click opens; empty equals absent.
 fn uri() -> Value {
     json!({ "maxLength": URL_CHARS_MAX, "pattern": format!("^$|{URI}") })
 }
 
-/// An instant (B10).
+/// An instant.
 fn instant() -> Value {
     json!({ "minimum": 0, "maximum": TIMESTAMP_MS_MAX })
 }
@@ -175,13 +175,13 @@ fn counted(items_min: usize, items_max: usize) -> Value {
     json!({ "minItems": items_min, "maxItems": items_max })
 }
 
-/// A word of a list; empty equals absent (B1).
+/// A word of a list; empty equals absent.
 fn optional_word(list: &str) -> Value {
     let list = format!("#/components/schemas/{list}");
     json!({ "oneOf": [{ "type": "null" }, { "const": "" }, { "$ref": list }] })
 }
 
-/// A field that is left out: absent, null or, for a text, empty (B1).
+/// A field that is left out: absent, null or, for a text, empty.
 fn unset() -> Value {
     json!({ "enum": [null, ""] })
 }

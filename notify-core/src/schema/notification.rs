@@ -1,4 +1,4 @@
-//! Notifications and polls (spec 4.1, 4.2, 2.6, 2.7, B12 to B16, B19).
+//! Notifications and polls.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ use crate::{
     WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN,
 };
 
-/// The settings of a notification that a poll has ignored: checked for their type alone (B14).
+/// The settings of a notification that a poll has ignored: checked for their type alone.
 pub const IGNORED_BY_POLLS: [&str; 12] = [
     "text",
     "url",

@@ -20,16 +20,16 @@ pub enum WebhookEventType {
     /// anybody; or one that named devices, none of which there is (B64).
     #[serde(rename = "notification.failed")]
     NotificationFailed,
-    /// A device was disabled because its address is dead (B22), or its person locked us out (B40).
+    /// A device was disabled because its address is dead, or its person locked us out.
     #[serde(rename = "device.unregistered")]
     DeviceUnregistered,
-    /// An answer of a poll counted (B32): through the API, in a chat or on its page.
+    /// An answer of a poll counted: through the API, in a chat or on its page.
     #[serde(rename = "poll.answered")]
     PollAnswered,
-    /// A device opened a notification, for the first time (B33).
+    /// A device opened a notification, for the first time.
     #[serde(rename = "engagement.opened")]
     EngagementOpened,
-    /// A device clicked in a notification, for the first time (B33).
+    /// A device clicked in a notification, for the first time.
     #[serde(rename = "engagement.clicked")]
     EngagementClicked,
     /// Somebody tests a webhook. Sent to that webhook alone; nobody subscribes to it.
@@ -137,7 +137,7 @@ pub struct DeviceUnregistered {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PollAnswered {
-    /// The poll, which has the id of its notification (B14).
+    /// The poll, which has the id of its notification.
     pub poll_id: NotificationId,
     /// The answer.
     pub answer_id: AnswerId,
