@@ -52,10 +52,11 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
 fn next_steps(origin: &str) -> String {
     format!(
         "next steps, in another terminal:\n  \
-         export NOTIFY_URL={origin} NOTIFY_API_KEY=nk_… NOTIFY_ADMIN_KEY=na_…   (the keys above)\n  \
-         notify apps update default --name 'My App'   its name is the title of notifications\n  \
-         notify providers put fcm service-account.json   or apns, webpush, messenger, telegram\n  \
-         notify doctor   what is missing yet\n\
+         export NOTIFY_URL={origin}\n  \
+         export NOTIFY_API_KEY=nk_… NOTIFY_ADMIN_KEY=na_…   # the keys above\n  \
+         notify apps update default --name 'My App'         # the title of notifications\n  \
+         notify providers put fcm service-account.json      # or apns, webpush, …\n  \
+         notify doctor                                      # what is missing yet\n\
          without credentials: `notify-server sandbox` plays the providers\n\
          reference: {origin}/docs\n"
     )
@@ -118,10 +119,10 @@ mod tests {
     #[test]
     fn the_next_steps_of_a_first_start_name_the_server_and_no_key() {
         let steps = next_steps("http://127.0.0.1:8080");
-        for part in ["NOTIFY_URL=http://127.0.0.1:8080 ", "providers put", "/docs\n"] {
+        for part in ["NOTIFY_URL=http://127.0.0.1:8080\n", "providers put", "/docs\n"] {
             assert!(steps.contains(part), "{steps}");
         }
-        assert!(steps.lines().all(|line| line.chars().count() <= 100), "{steps}");
+        assert!(steps.lines().all(|line| line.chars().count() <= 80), "{steps}");
     }
 
     #[tokio::test]
