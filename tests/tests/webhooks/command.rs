@@ -102,12 +102,12 @@ async fn webhooks_and_their_attempts_come_as_tables() -> Result<()> {
     let id = text(&listed["webhooks"][0], "id")?;
     sink.answers(Mode::status(503));
     for (arguments, shown) in [
-        (&["list"][..], &["disabled_reason", id, &sink.url, "true"][..]),
-        (&["test", id], &["webhook.test", "failed", "503", "status"]),
+        (&["list"][..], &["state", id, &sink.url, "enabled"][..]),
+        (&["test", id], &["webhook.test", "failed", "it answered with status 503"]),
         (&["attempts", id], &["next_attempt_at", "webhook.test", "failed", "503"]),
         (&["rotate", id], &["whsec_", id]),
         (&["update", id, "--disable"], &["done"]),
-        (&["list", "--all"], &["false"]),
+        (&["list", "--all"], &["disabled"]),
         (&["delete", id], &["done"]),
     ] {
         let table = table(arguments).await?;

@@ -95,8 +95,7 @@ fn a_notification_is_told_by_its_text_and_its_outcomes() {
 
 #[test]
 fn what_failed_is_shown_with_its_reason() {
-    let ignored =
-        json!([{"index": 0, "reason": "unknown device"}, {"index": 3, "reason": "x"}]);
+    let ignored = json!([{"index": 0, "reason": "unknown device"}, {"index": 3, "reason": "x"}]);
     let lines = "events[0]: unknown device\nevents[3]: x";
     assert_eq!(shown(Some(&ignored), Kind::Ignored), lines);
     for (attempt, text) in [
@@ -111,10 +110,7 @@ fn what_failed_is_shown_with_its_reason() {
         (json!({"enabled": true, "failing_since": null}), "enabled"),
         (json!({"enabled": false, "disabled_reason": null}), "disabled"),
         (json!({"enabled": false, "disabled_reason": "gone"}), "disabled (gone)"),
-        (
-            json!({"enabled": true, "failing_since": failing}),
-            "failing since 2026-01-02T03:04:05Z",
-        ),
+        (json!({"enabled": true, "failing_since": failing}), "failing since 2026-01-02T03:04:05Z"),
     ] {
         assert_eq!(shown(Some(&hook), Kind::Webhook), text);
     }

@@ -29,8 +29,7 @@ fn a_terminal_of_no_columns_has_80() {
 
 #[test]
 fn a_payload_is_whole_and_no_wider_than_a_text() {
-    let payload =
-        json!({"message": {"notification": {"body": "word ".repeat(200)}}, "z": "end"});
+    let payload = json!({"message": {"notification": {"body": "word ".repeat(200)}}, "z": "end"});
     let record = json!({"platform": "android", "payload": payload});
     for (room, most) in [(None, 130), (Some(80), 80)] {
         let text = shown_at(&view::PREVIEW, std::slice::from_ref(&record), room);
