@@ -19,8 +19,8 @@ the profile of NOTIFY_PROFILE; then that of `notify profile use`. A variable tha
 what the profile in use says is noted on stderr.
 
 Exit status:
-  0 done, 1 a check failed (doctor, `test`, `check`), or what was watched ended with deliveries
-  that failed, expired or were canceled; 2 wrong usage, 3 rejected, 4 not authorised,
+  0 done, 1 a check failed (doctor, `test`, `check`), what was watched ended with deliveries that
+  failed, expired or were canceled, or `--exit-code` found a difference; 2 wrong usage, 3 rejected, 4 not authorised,
   5 not found, 6 the server or the network failed, after retries";
 
 /// Sends notifications with a Notify server, and administers it.
@@ -106,7 +106,7 @@ pub(crate) enum Command {
 pub(crate) enum Devices {
     #[command(flatten)]
     Plain(commands::devices::Devices),
-    /// Register every device of a CSV or NDJSON file.
+    /// Register or subscribe every device of a file, with its tags.
     Import(Import),
 }
 

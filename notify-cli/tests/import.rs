@@ -3,13 +3,18 @@
 
 mod common;
 
-use std::fmt::Write;
+use std::{
+    collections::HashMap,
+    fmt::Write,
+    sync::mpsc::Receiver,
+    time::{Duration, Instant},
+};
 
 use common::{Bench, Run, answer};
 use serde_json::{Value, json};
 use wiremock::{
     Mock, Respond, ResponseTemplate,
-    matchers::{any, body_partial_json},
+    matchers::{any, body_partial_json, method, path},
 };
 
 /// The device ids that the server was asked to register, in order of arrival.
@@ -39,7 +44,10 @@ fn summary(run: &Run, rows: u64, registered: u64, refused: u64) {
     let file = (refused > 0).then_some("devices.csv.refused.csv");
     assert_eq!(
         run.json(),
-        json!({ "rows": rows, "registered": registered, "refused": refused, "refused_file": file }),
+        json!({
+            "rows": rows, "registered": registered, "refused": refused, "refused_file": file,
+            "duplicates": 0, "left_out": 0,
+        }),
         "{run:?}"
     );
 }
@@ -90,7 +98,10 @@ async fn ndjson_comes_from_standard_input() {
     assert_eq!(run.status, 3);
     assert_eq!(
         run.json(),
-        json!({ "rows": 3, "registered": 2, "refused": 1, "refused_file": null })
+        json!({
+            "rows": 3, "registered": 2, "refused": 1, "refused_file": null, "duplicates": 0,
+            "left_out": 0,
+        })
     );
     let lines: Vec<_> = run.stderr.lines().collect();
     assert!(lines[0].starts_with("error: line 3: b: sdk_type: "), "{run:?}");
@@ -324,7 +335,7 @@ async fn an_interrupted_import_goes_on_where_it_was() {
     let (arrived, arrival) = std::sync::mpsc::channel();
     let never = move |_: &wiremock::Request| {
         arrived.send(()).unwrap();
-        answer(200, &done()).set_delay(std::time::Duration::from_secs(600))
+        answer(200, &done()).set_delay(Duration::from_secs(600))
     };
     let bench = once_at("d8", never).await;
     bench.file("devices.csv", file(9));
@@ -340,7 +351,7 @@ async fn an_interrupted_import_goes_on_where_it_was() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    arrival.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+    arrival.recv_timeout(Duration::from_secs(30)).unwrap();
     let pid = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
@@ -406,7 +417,12 @@ async fn a_file_that_makes_no_sense_is_wrong_usage() {
         ("a.csv", "", "there is no header"),
         ("a.csv", "device_id,push_token\n", "no column `platform`"),
         ("a.csv", "device_id,platform,push_tokn\n", "column `push_tokn` is no field"),
-        ("a.csv", "device_id;platform\na;ios\n", "parted by `;`: commas are expected"),
+        (
+            "a.csv",
+            "device_id,platform,push_tokn,shop\n",
+            "columns `push_tokn`, `shop` are no fields of a device; --ignore-unknown-columns",
+        ),
+        ("a.json", "{\n\"device\":[]}\n", "is no list of devices: missing field `devices`"),
         ("a.csv", endless.as_str(), "longer than 1 MiB"),
         ("a.ndjson", long.as_str(), "line 1 is longer than 1 MiB"),
     ] {
@@ -449,7 +465,7 @@ async fn an_export_can_be_imported() {
     .await;
     let export = bench.run(&["devices", "list", "-o", "csv"]).quiet().stdout;
     bench.file("devices.csv", export);
-    bench.run(&["devices", "import", "devices.csv", "--ignore-unknown-columns"]).quiet();
+    bench.run(&["devices", "import", "devices.csv"]).quiet();
     assert_eq!(
         bench.asked().await[1].1,
         Some(json!({
@@ -457,4 +473,333 @@ async fn an_export_can_be_imported() {
             "push_disabled": true, "utc_offset": "-120",
         }))
     );
+}
+
+/// How long the server takes for the first row of a pair.
+const SLOW: Duration = Duration::from_millis(30);
+
+/// Answers slowly what says `first`, and notes when each request came.
+async fn slow_at_first() -> (Bench, Receiver<(Value, Instant)>) {
+    let bench = Bench::bare().await;
+    let (came, arrivals) = std::sync::mpsc::channel();
+    let reply = move |request: &wiremock::Request| {
+        let body: Value = request.body_json().unwrap();
+        let is_first = body.to_string().contains("first");
+        came.send((body, Instant::now())).unwrap();
+        answer(200, &done()).set_delay(if is_first { SLOW } else { Duration::ZERO })
+    };
+    Mock::given(any()).respond_with(reply).mount(&bench.server).await;
+    (bench, arrivals)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_row_of_a_file_wins() {
+    let devices = |row: usize| [format!("d{row},ios,,first"), format!("d{row},ios,,last")];
+    let tokens =
+        |row: usize| [format!("a{row},ios,t{row},first"), format!("b{row},ios,t{row},last")];
+    for (pair, key) in
+        [(&devices as &dyn Fn(usize) -> [String; 2], "device_id"), (&tokens, "push_token")]
+    {
+        let (bench, arrivals) = slow_at_first().await;
+        let rows: Vec<String> = (0..50).flat_map(pair).collect();
+        bench.file(
+            "devices.csv",
+            format!("device_id,platform,push_token,language\n{}\n", rows.join("\n")),
+        );
+        let run = bench.run(&["devices", "import", "devices.csv", "--parallel", "32"]);
+        assert_eq!(
+            run.json(),
+            json!({
+                "rows": 100, "registered": 100, "refused": 0, "refused_file": null,
+                "duplicates": 50, "left_out": 0,
+            })
+        );
+        assert_eq!(
+            (run.status, run.stderr.as_str()),
+            (
+                0,
+                "duplicates: 50 rows name a device or an address that an earlier row names; the \
+                 last row won\n"
+            )
+        );
+        let mut firsts = HashMap::new();
+        let mut pairs = 0;
+        for (body, at) in arrivals.try_iter() {
+            let key = body[key].as_str().unwrap().to_owned();
+            if body["language"] == "first" {
+                firsts.insert(key, at);
+            } else {
+                let first = firsts.get(&key).expect("the first row comes first");
+                assert!(at - *first >= SLOW, "{key} was answered before the last row went out");
+                pairs += 1;
+            }
+        }
+        assert_eq!(pairs, 50);
+    }
+}
+
+/// What was settled before the cut counts too.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_goes_on_knows_the_rows_before() {
+    let bench = once_at("d3", answer(401, &json!({ "errors": ["no"] }))).await;
+    bench.file("devices.csv", "device_id,platform\nd1,ios\nd1,ios\nd2,ios\nd3,ios\nd2,ios\n");
+    let import = ["devices", "import", "devices.csv", "--parallel", "1"];
+    assert_eq!(bench.run(&import).status, 4);
+    let run = bench.run(&import);
+    assert_eq!((&run.json()["rows"], &run.json()["duplicates"]), (&json!(5), &json!(2)), "{run:?}");
+}
+
+fn utf_16(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
+    "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(bytes).collect()
+}
+
+/// As spreadsheets of many countries write them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_a_spreadsheet_is_read() {
+    let semicolons = "Device_ID;Platform;Push Token;DeviceDescription\r\na;IOS;t;\"Café; 1\"\r\n";
+    let semicolons = semicolons.replace("IOS", "ios");
+    let tabs = semicolons.replace(';', "\t").replace("Café\t", "Café;");
+    for file in [
+        semicolons.clone().into_bytes(),
+        format!("\u{feff}{semicolons}").into_bytes(),
+        tabs.clone().into_bytes(),
+        utf_16(&tabs, u16::to_le_bytes),
+        utf_16(&semicolons, u16::to_be_bytes),
+    ] {
+        let bench = Bench::answering(done()).await;
+        bench.file("devices.csv", &file);
+        summary(&bench.run(&["devices", "import", "devices.csv"]).quiet(), 1, 1, 0);
+        assert_eq!(
+            bench.asked().await,
+            [(
+                "POST /v1/devices".to_owned(),
+                Some(json!({
+                    "device_id": "a", "platform": "ios", "sdk_type": "ios_push",
+                    "push_token": "t", "device_description": "Café; 1",
+                }))
+            )]
+        );
+    }
+    let bench = Bench::answering(done()).await;
+    let line = r#"{"device_id":"ä","platform":"ios","sdk_type":"ios_push"}"#;
+    bench.file("devices.ndjson", utf_16(line, u16::to_le_bytes));
+    bench.run(&["devices", "import", "devices.ndjson"]).quiet();
+    assert_eq!(registered(&bench).await, ["ä"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_behind_an_open_quote_are_refused_with_it() {
+    let bench = Bench::answering(done()).await;
+    let text = "device_id,platform,device_description\na,ios,\nb,windows,\nc,ios,\"Pixel\nd,ios,\n";
+    bench.file("devices.csv", text);
+    summary(&bench.run(&["devices", "import", "devices.csv"]), 3, 1, 2);
+    let report = bench.read("devices.csv.refused.csv");
+    let mut report = csv::Reader::from_reader(report.as_bytes());
+    let rows: Vec<_> = report.records().map(Result::unwrap).collect();
+    assert_eq!((&rows[0][3], &rows[1][3]), ("3", "4"));
+    assert_eq!(
+        &rows[1][4],
+        "has a quote that does not end: all lines behind it are part of its cell"
+    );
+    assert_eq!(registered(&bench).await, ["a"]);
+}
+
+/// Tags of a request body, by name and value.
+fn tags(tags: &[(&str, bool)]) -> Value {
+    let tag = |(name, value): &(&str, bool)| json!({"name": name, "type": "bool", "value": value});
+    json!({ "tags": tags.iter().map(tag).collect::<Vec<_>>() })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tags_are_set_behind_the_registration() {
+    let bench = Bench::answering(done()).await;
+    bench.file(
+        "devices.csv",
+        "device_id,platform,tags\na,ios,\"vip, new\"\nb,ios,\n\
+         c,ios,\"[\"\"a,b\"\",{\"\"name\"\":\"\"old\"\",\"\"type\"\":\"\"bool\"\",\"\"value\"\":false}]\"\n\
+         d,ios,\"vip,vip\"\n",
+    );
+    let run = bench.run(&["devices", "import", "devices.csv", "--parallel", "1"]);
+    summary(&run, 4, 3, 1);
+    let device = |id: &str| {
+        let body = json!({ "device_id": id, "platform": "ios", "sdk_type": "ios_push" });
+        ("POST /v1/devices".to_owned(), Some(body))
+    };
+    let tag = |id: &str, body: Value| (format!("POST /v1/devices/{id}/tags"), Some(body));
+    assert_eq!(
+        bench.asked().await,
+        [
+            device("a"),
+            tag("a", tags(&[("vip", true), ("new", true)])),
+            device("b"),
+            device("c"),
+            tag("c", tags(&[("a,b", true), ("old", false)])),
+        ]
+    );
+    assert!(bench.read("devices.csv.refused.csv").contains("tags[1].name: is given twice"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_of_a_file_are_tagged() {
+    let bench = Bench::bare().await;
+    let unknown = answer(404, &json!({ "errors": ["not found"] }));
+    let ghost = path("/v1/devices/ghost/tags");
+    Mock::given(ghost).respond_with(unknown).mount(&bench.server).await;
+    let cut = answer(401, &json!({ "errors": ["no"] }));
+    let third = path("/v1/devices/c/tags");
+    Mock::given(third).respond_with(cut).up_to_n_times(1).mount(&bench.server).await;
+    Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+    bench.file("t.csv", "device_id;Tags;platform\na;vip;ios\nghost;vip;\nc;\"vip,new\";web\nd;;\n");
+    let tag = ["devices", "tag", "--file", "t.csv", "--parallel", "1"];
+    let run = bench.run(&tag);
+    assert_eq!(run.status, 4, "{run:?}");
+    assert!(bench.has("t.csv.notify-tags"));
+
+    let run = bench.run(&tag);
+    assert_eq!(run.status, 3, "{run:?}");
+    assert_eq!(
+        run.json(),
+        json!({ "rows": 4, "tagged": 3, "refused": 1, "refused_file": "t.csv.refused.csv" })
+    );
+    assert!(bench.read("t.csv.refused.csv").contains("no device has this id"));
+    let lines: Vec<_> = bench.asked().await.into_iter().map(|(line, _)| line).collect();
+    let tagged = |id: &str| format!("POST /v1/devices/{id}/tags");
+    assert_eq!(lines, [tagged("a"), tagged("ghost"), tagged("c"), tagged("c")]);
+    assert_eq!(bench.asked().await[3].1, Some(tags(&[("vip", true), ("new", true)])));
+
+    for (args, said) in [
+        (vec!["devices", "tag"], "--file"),
+        (vec!["devices", "tag", "a"], "<NAMES>"),
+        (vec!["devices", "tag", "a", "vip", "--restart"], "--restart"),
+        (vec!["devices", "tag", "a", "vip", "--file", "t.csv"], "--file"),
+    ] {
+        let run = bench.run(&args);
+        assert!(run.status == 2 && run.stderr.contains(said), "{args:?}: {run:?}");
+    }
+}
+
+fn device(more: &Value) -> Value {
+    let mut device = json!({
+        "device_id": "a", "platform": "android", "sdk_type": "android_push", "push_token": "t",
+        "push_disabled": false, "ios_env": null, "android_id": null, "ad_id": null, "imei": null,
+        "sdk_version": null, "app_version": null, "os_version": null, "store_identifier": null,
+        "timezone": null, "country": null, "utc_offset": null, "language": null,
+        "device_description": null, "tags": [], "enabled": true, "disabled_reason": null,
+        "created_at": 1, "updated_at": 1,
+    });
+    for (name, value) in more.as_object().unwrap() {
+        device[name] = value.clone();
+    }
+    device
+}
+
+const P256DH: &str =
+    "BAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+const AUTH: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+
+fn two_tags() -> Value {
+    tags(&[("vip", true), ("a,b", false)])
+}
+
+/// Devices of several platforms as they read back.
+fn listed() -> Value {
+    json!({ "next_cursor": null, "devices": [
+        device(&json!({ "device_id": "=a", "push_disabled": true, "enabled": false,
+            "disabled_reason": "push_disabled", "tags": two_tags()["tags"], "utc_offset": "-120",
+            "device_description": "two\r\nlines, \"quoted\"" })),
+        device(&json!({ "device_id": "w", "platform": "web", "sdk_type": null, "push_token": null,
+            "subscription": { "endpoint": "https://push.example/1", "p256dh": P256DH,
+                "auth": AUTH } })),
+        device(&json!({ "device_id": "c", "platform": "chatapp", "sdk_type": null,
+            "push_token": null, "recipient_id": "-77", "language": "de" })),
+        device(&json!({ "device_id": "dead", "enabled": false, "push_token": "x",
+            "disabled_reason": "unregistered" })),
+    ] })
+}
+
+/// What makes these devices again.
+fn made_again() -> Vec<(String, Option<Value>)> {
+    let post = |path: &str, body: Value| (format!("POST /v1/{path}"), Some(body));
+    vec![
+        post(
+            "devices",
+            json!({ "device_id": "=a", "platform": "android", "sdk_type": "android_push",
+                "push_token": "t", "push_disabled": true, "utc_offset": "-120",
+                "device_description": "two\r\nlines, \"quoted\"" }),
+        ),
+        post("devices/=a/tags", two_tags()),
+        post(
+            "subscriptions",
+            json!({ "platform": "web", "device_id": "w",
+                "subscription": { "endpoint": "https://push.example/1",
+                    "keys": { "p256dh": P256DH, "auth": AUTH } } }),
+        ),
+        post(
+            "subscriptions",
+            json!({ "platform": "chatapp", "device_id": "c", "recipient_id": "-77",
+                "language": "de" }),
+        ),
+    ]
+}
+
+/// Every form that devices are shown in is one that they are read in.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_listed_or_exported_is_imported() {
+    for (args, name) in [
+        (vec!["export"], "d.ndjson"),
+        (vec!["export", "--format", "csv"], "d.csv"),
+        (vec!["export", "-o", "csv"], "d.csv"),
+        (vec!["list", "-o", "csv"], "d.csv"),
+        (vec!["list", "-o", "json"], "d.json"),
+        (vec!["list", "--all", "-o", "json"], "d.json"),
+        (vec!["list", "--all", "-o", "json"], "d.ndjson"),
+    ] {
+        let bench = Bench::bare().await;
+        let mock = Mock::given(method("GET")).respond_with(answer(200, &listed()));
+        mock.mount(&bench.server).await;
+        let subscribed = answer(200, &json!({ "id": "x" }));
+        let mock = Mock::given(path("/v1/subscriptions")).respond_with(subscribed);
+        mock.mount(&bench.server).await;
+        Mock::given(any()).respond_with(answer(200, &done())).mount(&bench.server).await;
+        let shown = bench.run(&[&["devices"], &args[..]].concat()).quiet().stdout;
+        bench.file(name, shown);
+        let run = bench.run(&["devices", "import", name, "--parallel", "1"]);
+        assert_eq!(
+            run.json(),
+            json!({ "rows": 4, "registered": 3, "refused": 0, "refused_file": null,
+                "duplicates": 0, "left_out": 1 }),
+            "{args:?}: {run:?}"
+        );
+        assert_eq!(
+            run.stderr,
+            "left out: 1 devices whose address their provider reported as dead (unregistered); \
+             their apps register again\n"
+        );
+        assert_eq!(bench.asked().await[1..], made_again(), "{args:?}");
+    }
+}
+
+/// A list has no lines of its own: its rows are named by where they begin.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_of_a_list_is_refused_and_corrected() {
+    let bench = Bench::answering(done()).await;
+    let list = json!([device(&json!({})), device(&json!({ "device_id": "b", "tags": [7] }))]);
+    bench.file("d.json", serde_json::to_string_pretty(&list).unwrap());
+    let run = bench.run(&["devices", "import", "d.json"]);
+    assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "{run:?}");
+    let report = bench.read("d.json.refused.ndjson");
+    let mut row: Value = serde_json::from_str(&report).expect("one row, on one line");
+    assert_eq!((&row["line"], &row["device_id"]), (&json!(27), &json!("b")), "{report}");
+    row["tags"] = json!(["vip"]);
+    bench.file("d.json.refused.ndjson", row.to_string());
+    let run = bench.run(&["devices", "import", "d.json.refused.ndjson"]);
+    assert_eq!(run.json()["registered"], 1, "{run:?}");
+
+    bench.file(
+        "cut.json",
+        "[{\"device_id\":\"a\",\"platform\":\"ios\",\"sdk_type\":\"ios_push\"},\n{",
+    );
+    let run = bench.run(&["devices", "import", "cut.json"]);
+    assert_eq!(run.status, 2, "{run:?}");
+    assert!(run.stderr.contains("line 2: the JSON ends within the list"), "{run:?}");
 }

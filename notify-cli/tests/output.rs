@@ -209,8 +209,8 @@ async fn csv_is_quoted_and_holds_no_formula() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_whole_listing_is_one_array() {
-    for (form, expect) in [("json", "["), ("csv", "\"device_id\"")] {
+async fn a_whole_listing_has_the_form_of_a_page() {
+    for (form, expect) in [("json", "{\"devices\": ["), ("csv", "\"device_id\"")] {
         let bench = Bench::giving(vec![
             answer(200, &page(&["a", "b"], Some("two"))),
             answer(200, &page(&["c"], None)),
@@ -219,12 +219,52 @@ async fn a_whole_listing_is_one_array() {
         let run = bench.run(&["devices", "list", "--all", "-o", form]).quiet();
         assert!(run.stdout.starts_with(expect), "{run:?}");
         if form == "json" {
-            assert_eq!(run.json(), json!([device("a"), device("b"), device("c")]));
+            assert_eq!(
+                run.json(),
+                json!({ "devices": [device("a"), device("b"), device("c")], "next_cursor": null })
+            );
         } else {
             assert_eq!(run.stdout.lines().count(), 4);
         }
         let lines: Vec<_> = bench.asked().await.into_iter().map(|(line, _)| line).collect();
         assert_eq!(lines, ["GET /v1/devices?limit=500", "GET /v1/devices?limit=500&cursor=two"]);
+    }
+}
+
+/// As with `head -1`: whoever reads has read enough.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_that_is_closed_is_no_failure() {
+    for args in [
+        vec!["devices", "list", "-o", "csv"],
+        vec!["devices", "list", "--all", "-o", "csv"],
+        vec!["devices", "list", "--all", "-o", "json"],
+        vec!["devices", "list", "--all", "-o", "table"],
+        vec!["devices", "export"],
+        vec!["devices", "export", "--format", "csv"],
+        vec!["devices", "get", "a"],
+    ] {
+        let ids: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let is_one = args.contains(&"get");
+        let body = if is_one { device("a") } else { page(&ids, None) };
+        let bench = Bench::answering(body).await;
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_notify"))
+            .args(&args)
+            .env_clear()
+            .env("HOME", bench.home.path())
+            .env("NOTIFY_URL", bench.server.uri())
+            .env("NOTIFY_API_KEY", "nk_test")
+            .stdout(writer)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap()
+            .wait_with_output()
+            .unwrap();
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{args:?}");
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
     }
 }
 

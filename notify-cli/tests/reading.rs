@@ -36,7 +36,10 @@ async fn deliveries_are_listed_by_outcome_to_the_end() {
     let bench = Bench::giving(vec![page(Some("a"), Some("next")), page(None, None)]).await;
     let list = ["notifications", "deliveries", ID, "--outcome", "failed", "--all"];
     let run = bench.run(&list).quiet();
-    assert_eq!(run.json(), json!([delivery(Some("a")), delivery(None)]));
+    assert_eq!(
+        run.json(),
+        json!({"deliveries": [delivery(Some("a")), delivery(None)], "next_cursor": null})
+    );
     let path = format!("GET /v1/notifications/{ID}/deliveries?limit=500&outcome=failed");
     let asked: Vec<String> = bench.asked().await.into_iter().map(|(path, _)| path).collect();
     assert_eq!(asked, [path.clone(), format!("{path}&cursor=next")]);

@@ -3,11 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use notify_client::notify_core::{DeviceId, ListDevices, Platform, RegisterDevice, SetTags, Tag};
+use notify_client::{
+    Client, Error,
+    notify_core::{DeviceId, ListDevices, Platform, RegisterDevice, SetTags, Tag},
+};
 
-use super::paging::{PageArgs, show_all};
+use super::paging::{PAGE_OF_ALL, PageArgs, show_all};
 use crate::{
     failure::Failure,
+    import::{self, FileOptions, Format, Purpose},
     input,
     output::view,
     session::{Session, own_id},
@@ -34,22 +38,26 @@ pub(crate) enum Devices {
         #[command(flatten)]
         page: PageArgs,
     },
+    /// Write every device as `import` reads it, with its tags and states, to standard output.
+    Export {
+        /// Form of the file; ndjson unless given.
+        #[arg(long)]
+        format: Option<Format>,
+        /// Only this platform.
+        #[arg(long, value_parser = input::platform())]
+        platform: Option<Platform>,
+        /// Only devices that have this tag set to true.
+        #[arg(long)]
+        tag: Option<String>,
+    },
     /// Erase a device and all that is kept about it.
     Delete {
         /// Its id.
         device_id: String,
     },
-    /// Set tags of a device and leave its others.
-    Tag {
-        /// Its id.
-        device_id: String,
-        /// Names of the tags.
-        #[arg(required = true)]
-        names: Vec<String>,
-        /// Set them to false, not true.
-        #[arg(long = "false")]
-        set_false: bool,
-    },
+    /// Set tags of a device, or of those of a file, and leave their others.
+    #[command(after_help = TAG_HELP)]
+    Tag(Box<TagArgs>),
     /// Remove tags of a device.
     Untag {
         /// Its id.
@@ -58,6 +66,32 @@ pub(crate) enum Devices {
         #[arg(required = true)]
         names: Vec<String>,
     },
+}
+
+const TAG_HELP: &str = "\
+A file has the columns `device_id` and `tags`: names with commas between them, or a JSON array of
+names and tags. An NDJSON file has the same members. What else it holds is left out, so a file that
+`notify devices export` wrote can be used. It is read, resumed and reported on as an import is.";
+
+/// Arguments of `notify devices tag`.
+#[derive(Debug, Args)]
+#[command(override_usage = "notify devices tag [OPTIONS] <DEVICE_ID> <NAMES>...\n       \
+        notify devices tag --file <FILE> [OPTIONS]")]
+pub(crate) struct TagArgs {
+    /// Its id.
+    #[arg(required_unless_present = "file", conflicts_with = "FileOptions")]
+    device_id: Option<String>,
+    /// Names of the tags.
+    #[arg(required_unless_present = "file")]
+    names: Vec<String>,
+    /// Set them to false, not true.
+    #[arg(long = "false", conflicts_with = "file")]
+    set_false: bool,
+    /// Devices and their tags, as CSV or NDJSON; `-` for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["device_id", "names"])]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    options: FileOptions,
 }
 
 /// Arguments of `notify devices register`.
@@ -123,25 +157,60 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             let page = devices.list(&query).await?;
             session.out.show(&page, &view::DEVICES)
         }
+        Devices::Export { format, platform, tag } => {
+            let limit = Some(PAGE_OF_ALL);
+            let query = ListDevices { limit, platform, tag, ..ListDevices::default() };
+            let is_csv = match format {
+                Some(format) => format == Format::Csv,
+                None => session.out.is_asked_for_csv(),
+            };
+            let mut file = session.out.file(is_csv, &view::DEVICES)?;
+            let mut all = devices.all(&query);
+            while let Some(device) = all.next().await {
+                file.push(&device?)?;
+            }
+            file.end()
+        }
         Devices::Delete { device_id } => {
             let deleted = devices.delete(&id(&device_id)?).await;
             deleted.map_err(Failure::of_id("device", &device_id))?;
             session.out.done()
         }
-        Devices::Tag { device_id, names, set_false } => {
+        Devices::Tag(args) => {
+            let TagArgs { device_id, names, set_false, file, options } = *args;
+            if let Some(file) = file {
+                return import::run(&file, options, Purpose::Tag, session).await;
+            }
+            let device_id = device_id.unwrap_or_default();
             let tags = names.into_iter().map(|name| Tag::new(name, !set_false)).collect();
             let set = devices.set_tags(&id(&device_id)?, &SetTags { tags }).await;
             set.map_err(Failure::of_id("device", &device_id))?;
             session.out.done()
         }
         Devices::Untag { device_id, names } => {
-            let device_id = id(&device_id)?;
-            for name in &names {
-                devices.remove_tag(&device_id, name).await?;
-            }
+            untag(&notify, &id(&device_id)?, &names).await?;
             session.out.done()
         }
     }
+}
+
+/// Removes what is there, and names what is not.
+async fn untag(notify: &Client, device_id: &DeviceId, names: &[String]) -> Result<(), Failure> {
+    let devices = notify.devices();
+    let mut missing = Vec::new();
+    for name in names {
+        match devices.remove_tag(device_id, name).await {
+            Ok(()) => {}
+            Err(Error::NotFound { .. }) => missing.push(format!("`{name}`")),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    devices.get(device_id).await.map_err(Failure::of_id("device", device_id))?;
+    let what = if missing.len() == 1 { "tag" } else { "tags" };
+    Err(Failure::NotFound(format!("`{device_id}` has no {what} {}", missing.join(", "))))
 }
 
 fn id(text: &str) -> Result<DeviceId, Failure> {

@@ -42,7 +42,9 @@ pub(crate) async fn run(command: Command, session: &mut Session) -> Result<(), F
         Command::Report(args) => report::run(*args, session).await,
         Command::Notifications(command) => notifications::run(command, session).await,
         Command::Devices(Devices::Plain(command)) => devices::run(command, session).await,
-        Command::Devices(Devices::Import(args)) => import::run(args, session).await,
+        Command::Devices(Devices::Import(args)) => {
+            import::run(&args.file, args.options, import::Purpose::Register, session).await
+        }
         Command::Tags(command) => tags::run(command, session).await,
         Command::Subscriptions(command) => subscriptions::run(command, session).await,
         Command::Campaigns(command) => campaigns::run(command, session).await,

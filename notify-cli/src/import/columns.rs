@@ -1,38 +1,54 @@
-//! Columns of a CSV file as fields of a registration (spec 4.3).
-
-use std::borrow::Cow;
+//! Columns of a CSV file as fields of a device (spec 4.3, B23 to B25).
 
 use csv::ByteRecord;
-use notify_client::notify_core::RegisterDevice;
 
-use super::original::{is_added, is_report};
+use super::{
+    Purpose,
+    original::{is_added, is_report},
+    record::{Draft, READ_BACK, is_subscribed, subscription, tags_of_cell},
+};
 use crate::{failure::Failure, output::unguarded};
 
-/// What parts columns in place of a comma, where a spreadsheet does as its country does.
-const OTHER_DELIMITERS: [char; 3] = [';', '\t', '|'];
-
-type Fill = fn(&mut RegisterDevice, &str) -> Result<(), &'static str>;
+type Fill = fn(&mut Draft, &str) -> Result<(), Vec<String>>;
 
 macro_rules! columns {
     (text: $($text:ident)*; optional: $($optional:ident)*;) => {
         /// Every field that a column can name.
         const COLUMNS: &[(&str, Fill)] = &[
-            $((stringify!($text), |device, cell| {
-                cell.clone_into(&mut device.$text);
+            $((stringify!($text), |draft, cell| {
+                cell.clone_into(&mut draft.registration.$text);
                 Ok(())
             }),)*
-            $((stringify!($optional), |device, cell| {
-                device.$optional = Some(cell.to_owned());
+            $((stringify!($optional), |draft, cell| {
+                draft.registration.$optional = Some(cell.to_owned());
                 Ok(())
             }),)*
-            ("push_disabled", |device, cell| {
-                device.push_disabled = Some(match cell {
-                    "true" | "1" => true,
-                    "false" | "0" => false,
-                    _ => return Err("push_disabled: must be true or false"),
-                });
+            ("push_disabled", |draft, cell| {
+                draft.registration.push_disabled = Some(flag("push_disabled", cell)?);
                 Ok(())
             }),
+            (TAGS, |draft, cell| {
+                draft.tags = tags_of_cell(cell)?;
+                Ok(())
+            }),
+            ("subscription", |draft, cell| {
+                draft.subscription = Some(subscription(cell)?);
+                Ok(())
+            }),
+            ("recipient_id", |draft, cell| {
+                draft.recipient_id = Some(cell.to_owned());
+                Ok(())
+            }),
+            ("enabled", |draft, cell| {
+                draft.enabled = Some(flag("enabled", cell)?);
+                Ok(())
+            }),
+            ("disabled_reason", |draft, cell| {
+                draft.disabled_reason = Some(cell.to_owned());
+                Ok(())
+            }),
+            (READ_BACK[0], |_, _| Ok(())),
+            (READ_BACK[1], |_, _| Ok(())),
         ];
     };
 }
@@ -43,48 +59,76 @@ columns! {
         timezone country utc_offset language device_description ios_env;
 }
 
+const DEVICE_ID: &str = "device_id";
+const TAGS: &str = "tags";
+
 /// What each column of a file fills; `None` for one that is left out.
 pub(super) struct Columns(Vec<Option<Fill>>);
 
 impl Columns {
     /// Reads the header. A column that is no field is an error, since a misspelt one would be lost.
-    pub(super) fn new(header: &ByteRecord, ignore_unknown: bool) -> Result<Self, Failure> {
+    pub(super) fn new(
+        header: &ByteRecord,
+        purpose: Purpose,
+        ignore_unknown: bool,
+    ) -> Result<Self, Failure> {
         let names: Vec<_> = header.iter().map(|name| String::from_utf8_lossy(name)).collect();
         if names.is_empty() {
             return Err(Failure::Usage(
                 "there is no header: the first line of a CSV file names its columns".to_owned(),
             ));
         }
-        for required in ["device_id", "platform"] {
-            if !names.iter().any(|name| name == required) {
-                let delimiter = other_delimiter(&names);
-                return Err(Failure::Usage(format!(
-                    "the header has no column `{required}`{delimiter}"
-                )));
-            }
+        let known: Vec<_> = names.iter().map(|name| field(name)).collect();
+        let required = match purpose {
+            Purpose::Register => [DEVICE_ID, "platform"],
+            Purpose::Tag => [DEVICE_ID, TAGS],
+        };
+        let has = |name: &str| known.iter().flatten().any(|(known, _)| *known == name);
+        let missing: Vec<_> = required.into_iter().filter(|name| !has(name)).collect();
+        if !missing.is_empty() {
+            let missing = columns(&missing);
+            let is_wide = names.iter().any(|name| name.contains('\0'));
+            let wide = if is_wide { "; is it UTF-16 without its byte-order mark?" } else { "" };
+            return Err(Failure::Usage(format!("the header has no {missing}{wide}")));
         }
         let is_report = is_report(header.iter());
-        let mut fills = Vec::with_capacity(names.len());
-        for (place, name) in names.iter().enumerate() {
-            if names[..place].contains(name) {
-                return Err(Failure::Usage(format!("the header has `{name}` twice")));
-            }
-            let known = COLUMNS.iter().find(|(known, _)| known == name);
-            let is_left_out = ignore_unknown || (is_report && is_added(name.as_bytes()));
-            if known.is_none() && !is_left_out {
-                return Err(Failure::Usage(format!(
-                    "column `{name}` is no field of a registration; \
-                     --ignore-unknown-columns leaves such columns out"
-                )));
-            }
-            fills.push(known.map(|(_, fill)| *fill));
+        let is_left_out = |name: &str| ignore_unknown || (is_report && is_added(name.as_bytes()));
+        let unknown = names.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let unknown: Vec<_> = unknown.map(|(name, _)| &**name).collect();
+        let unknown: Vec<_> = unknown.into_iter().filter(|name| !is_left_out(name)).collect();
+        if !unknown.is_empty() {
+            let (what, one) = (columns(&unknown), unknown.len() == 1);
+            return Err(Failure::Usage(format!(
+                "{what} {} of a device; --ignore-unknown-columns leaves such columns out",
+                if one { "is no field" } else { "are no fields" }
+            )));
         }
-        Ok(Self(fills))
+        for (place, name) in names.iter().enumerate() {
+            let earlier = names[..place].iter().zip(&known).find(|(earlier, field)| {
+                let is_same = matches!((field, &known[place]), (Some(a), Some(b)) if a.0 == b.0);
+                is_same || *earlier == name
+            });
+            match earlier {
+                Some((earlier, _)) if earlier == name => {
+                    return Err(Failure::Usage(format!("the header has `{name}` twice")));
+                }
+                Some((earlier, _)) => {
+                    let what = format!("`{earlier}` and `{name}` of the header are one field");
+                    return Err(Failure::Usage(what));
+                }
+                None => {}
+            }
+        }
+        let is_filled = |name: &str| purpose == Purpose::Register || required.contains(&name);
+        let fills = known
+            .into_iter()
+            .map(|known| known.filter(|(name, _)| is_filled(name)).map(|(_, fill)| fill));
+        Ok(Self(fills.collect()))
     }
 
     /// Reads a row, and its device id wherever there is one.
-    pub(super) fn device(&self, row: &ByteRecord) -> (String, Result<RegisterDevice, Vec<String>>) {
-        let mut device = RegisterDevice::default();
+    pub(super) fn draft(&self, row: &ByteRecord) -> (String, Result<Draft, Vec<String>>) {
+        let mut draft = Draft::default();
         let mut errors = Vec::new();
         if row.len() != self.0.len() {
             errors.push(format!("has {} cells, the header has {}", row.len(), self.0.len()));
@@ -97,12 +141,13 @@ impl Columns {
                 continue;
             };
             if !cell.is_empty()
-                && let Err(error) = fill(&mut device, unguarded(cell))
+                && let Err(broken) = fill(&mut draft, unguarded(cell))
             {
-                errors.push(error.to_owned());
+                errors.extend(broken);
             }
         }
-        if device.sdk_type.is_empty() {
+        let device = &mut draft.registration;
+        if device.sdk_type.is_empty() && !is_subscribed(&device.platform) {
             device.sdk_type = match &*device.platform {
                 "ios" => "ios_push",
                 // Of a platform that is none the platform alone is told, not this beside it.
@@ -111,49 +156,68 @@ impl Columns {
             .to_owned();
         }
         let device_id = device.device_id.clone();
-        (device_id, if errors.is_empty() { Ok(device) } else { Err(errors) })
+        (device_id, if errors.is_empty() { Ok(draft) } else { Err(errors) })
     }
 }
 
-/// What to say of a header that is one column, since something else parts it.
-fn other_delimiter(names: &[Cow<'_, str>]) -> String {
-    let [only] = names else { return String::new() };
-    match only.chars().find(|each| OTHER_DELIMITERS.contains(each)) {
-        Some('\t') => "; its columns are parted by tabs: commas are expected".to_owned(),
-        Some(other) => format!("; its columns are parted by `{other}`: commas are expected"),
-        None => String::new(),
+/// The field that a column names, however it is spelt: `Device_ID`, `device id`, `DeviceId`.
+fn field(name: &str) -> Option<(&'static str, Fill)> {
+    let name = bare(name);
+    COLUMNS.iter().find(|(known, _)| bare(known) == name).copied()
+}
+
+fn bare(name: &str) -> String {
+    let is_part =
+        |character: &char| !matches!(character, '_' | '-' | '.') && !character.is_whitespace();
+    name.chars().filter(is_part).flat_map(char::to_lowercase).collect()
+}
+
+/// `column `a``, `columns `a`, `b``.
+fn columns(names: &[&str]) -> String {
+    let all: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    format!("column{} {}", if names.len() == 1 { "" } else { "s" }, all.join(", "))
+}
+
+fn flag(name: &str, cell: &str) -> Result<bool, Vec<String>> {
+    match &*cell.to_ascii_lowercase() {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(vec![format!("{name}: must be true or false")]),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use notify_client::notify_core::RegisterDevice;
+
     use super::*;
 
-    fn device(header: &[&str], row: &[&[u8]]) -> Result<RegisterDevice, Vec<String>> {
-        let columns = Columns::new(&header.iter().copied().collect(), false).unwrap();
-        columns.device(&row.iter().copied().collect()).1
+    fn draft(header: &[&str], row: &[&[u8]]) -> Result<Draft, Vec<String>> {
+        let header = header.iter().copied().collect();
+        let columns = Columns::new(&header, Purpose::Register, false).unwrap();
+        columns.draft(&row.iter().copied().collect()).1
     }
 
     #[test]
     fn every_field_of_a_registration_has_its_column() {
-        let mut device = RegisterDevice::default();
-        for (_, fill) in COLUMNS {
-            fill(&mut device, "true").unwrap();
+        let mut draft = Draft::default();
+        for (name, fill) in COLUMNS {
+            if *name != "subscription" {
+                fill(&mut draft, "true").unwrap();
+            }
         }
-        let fields = serde_json::to_value(device).unwrap();
-        let mut named: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).collect();
-        named.sort_unstable();
-        let filled: Vec<_> = fields.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(named, filled);
-        assert_eq!(named.len(), 18, "spec 4.3 has 18 fields");
+        let fields = serde_json::to_value(draft.registration).unwrap();
+        let fields = fields.as_object().unwrap();
+        let named = COLUMNS.iter().filter(|(name, _)| fields.contains_key(*name)).count();
+        assert_eq!((named, fields.len()), (18, 18), "spec 4.3 has 18 fields");
     }
 
     #[test]
     fn an_empty_cell_is_an_absent_field() {
         let header = ["device_id", "platform", "push_token", "language"];
-        let read = device(&header, &[b"a", b"ios", b"'-token", b""]).unwrap();
+        let read = draft(&header, &[b"a", b"ios", b"'-token", b""]).unwrap();
         assert_eq!(
-            read,
+            read.registration,
             RegisterDevice {
                 device_id: "a".into(),
                 platform: "ios".into(),
@@ -172,32 +236,71 @@ mod tests {
             (&[b"a", b"ios", b"maybe"], "push_disabled: must be true or false"),
             (&[b"\xff", b"ios", b""], "is not UTF-8"),
         ] {
-            assert_eq!(device(&header, row), Err(vec![error.to_owned()]));
+            assert_eq!(draft(&header, row), Err(vec![error.to_owned()]));
+        }
+    }
+
+    #[test]
+    fn a_column_is_known_however_it_is_spelt() {
+        for header in ["Device_ID", "device id", "DeviceId", "DEVICE-ID"] {
+            let read = draft(&[header, "Platform", "Push Token"], &[b"a", b"ios", b"t"]).unwrap();
+            assert_eq!(read.registration.device_id, "a", "{header}");
+            assert_eq!(read.registration.push_token.as_deref(), Some("t"), "{header}");
         }
     }
 
     #[test]
     fn a_header_names_fields_once() {
-        let header = |names: &[&str], ignore| {
+        let header = |names: &[&str], purpose, ignore| {
             let names = names.iter().copied().collect();
-            Columns::new(&names, ignore).map(|_| ()).map_err(|failure| failure.to_string())
+            Columns::new(&names, purpose, ignore).map(|_| ()).map_err(|error| error.to_string())
         };
-        assert_eq!(
-            header(&["device_id"], false),
-            Err("the header has no column `platform`".to_owned())
-        );
-        for (line, what) in [("device_id;platform", "`;`"), ("device_id\tplatform", "tabs")] {
-            let said = format!(
-                "the header has no column `device_id`; its columns are parted by {what}: commas \
-                 are expected"
-            );
-            assert_eq!(header(&[line], false), Err(said));
+        let (register, tag) = (Purpose::Register, Purpose::Tag);
+        let both = ["device_id", "platform"];
+        for (names, purpose, error) in [
+            (vec!["device_id"], register, "the header has no column `platform`"),
+            (vec!["id"], register, "the header has no columns `device_id`, `platform`"),
+            (vec!["device_id", "platform"], tag, "the header has no column `tags`"),
+            (
+                vec!["d\0e\0v\0", "platform"],
+                register,
+                "the header has no column `device_id`; is it UTF-16 without its byte-order mark?",
+            ),
+            (
+                [&both[..], &["push_tokn"]].concat(),
+                register,
+                "column `push_tokn` is no field of a device; \
+                 --ignore-unknown-columns leaves such columns out",
+            ),
+            (
+                [&both[..], &["shop", "vip"]].concat(),
+                register,
+                "columns `shop`, `vip` are no fields of a device; \
+                 --ignore-unknown-columns leaves such columns out",
+            ),
+            (
+                [&both[..], &["line"]].concat(),
+                register,
+                "column `line` is no field of a device; \
+                 --ignore-unknown-columns leaves such columns out",
+            ),
+            ([&both[..], &["device_id"]].concat(), register, "the header has `device_id` twice"),
+            (
+                [&both[..], &["Device ID"]].concat(),
+                register,
+                "`device_id` and `Device ID` of the header are one field",
+            ),
+            (
+                vec![],
+                register,
+                "there is no header: the first line of a CSV file names its columns",
+            ),
+        ] {
+            assert_eq!(header(&names, purpose, false), Err(error.to_owned()), "{names:?}");
         }
-        assert!(header(&["device_id", "platform", "push_tokn"], false).is_err());
-        assert_eq!(header(&["device_id", "platform", "tags"], true), Ok(()));
-        assert_eq!(header(&["device_id", "platform", "line", "errors"], false), Ok(()));
-        assert!(header(&["device_id", "platform", "line"], false).is_err());
-        assert!(header(&[], true).unwrap_err().starts_with("there is no header"));
-        assert!(header(&["device_id", "platform", "device_id"], true).is_err());
+        assert_eq!(header(&["device_id", "platform", "shop"], register, true), Ok(()));
+        assert_eq!(header(&["device_id", "platform", "line", "errors"], register, false), Ok(()));
+        assert_eq!(header(&["device_id", "platform", "tags"], tag, false), Ok(()));
+        assert!(header(&["device_id", "platform", "x", "x"], register, true).is_err());
     }
 }

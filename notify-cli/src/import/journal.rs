@@ -58,10 +58,25 @@ pub(super) struct Refused {
 #[serde(deny_unknown_fields)]
 struct State {
     mark: Mark,
-    registered: u64,
+    #[serde(rename = "registered")]
+    done: u64,
+    #[serde(default)]
+    left_out: u64,
     refused: u64,
+    #[serde(default)]
+    duplicates: u64,
     /// The report then.
     report: Option<Written>,
+}
+
+/// What became of the rows so far.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counts {
+    pub(super) done: u64,
+    pub(super) left_out: u64,
+    pub(super) refused: u64,
+    /// Those that name a device or an address that an earlier row names.
+    pub(super) duplicates: u64,
 }
 
 /// The progress of an import.
@@ -99,9 +114,10 @@ impl Journal {
         (self.state.mark.rows > 0).then_some(self.state.mark)
     }
 
-    /// Rows registered and refused.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.state.registered, self.state.refused)
+    /// What became of the rows.
+    pub(super) fn counts(&self) -> Counts {
+        let State { done, left_out, refused, duplicates, .. } = self.state;
+        Counts { done, left_out, refused, duplicates }
     }
 
     /// How many bytes of the file are settled.
@@ -114,9 +130,16 @@ impl Journal {
         self.report.path()
     }
 
-    /// Notes a row that was registered.
-    pub(super) fn registered(&mut self, mark: Mark) {
-        self.state.registered += 1;
+    /// Notes a row that is done.
+    pub(super) fn done(&mut self, mark: Mark, is_repeated: bool) {
+        self.state.done += 1;
+        self.state.duplicates += u64::from(is_repeated);
+        self.state.mark = mark;
+    }
+
+    /// Notes a row that asks for what cannot be done, and loses nothing by it.
+    pub(super) fn left_out(&mut self, mark: Mark) {
+        self.state.left_out += 1;
         self.state.mark = mark;
     }
 
@@ -124,6 +147,7 @@ impl Journal {
     pub(super) fn refused(
         &mut self,
         mark: Mark,
+        is_repeated: bool,
         Refused { device_id, original, errors }: &Refused,
     ) -> Result<(), Failure> {
         let line = mark.line;
@@ -134,6 +158,7 @@ impl Journal {
             self.report.push(original, line, errors)?;
         }
         self.state.refused += 1;
+        self.state.duplicates += u64::from(is_repeated);
         self.state.mark = mark;
         // From now on the state knows the file, so that a crash leaves none that nobody goes on with.
         if is_first { self.save() } else { Ok(()) }

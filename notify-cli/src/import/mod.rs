@@ -1,14 +1,19 @@
-//! `notify devices import`: registers every device of a file, however large, in parallel, and goes
-//! on where it was cut. It holds a bounded part of the file.
+//! `notify devices import` and `notify devices tag --file`: settle every row of a file, however large,
+//! in parallel, and go on where they were cut. Of the file they hold a bounded part, and 8 bytes of
+//! each device and address.
 
 mod columns;
 mod digest;
 mod journal;
 mod lines;
+mod list;
 mod original;
 mod progress;
+mod record;
+mod repeats;
 mod report;
 mod source;
+mod turns;
 
 use std::path::{Path, PathBuf};
 
@@ -19,27 +24,38 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use self::{
-    journal::{Journal, Mark, Refused},
+    journal::{Counts, Journal, Mark, Refused},
     progress::Progress,
+    record::{Record, Tagging},
     report::Place,
-    source::{Row, Source},
+    source::{Reading, Row, Source},
+    turns::Turns,
 };
 use crate::{
     failure::{Failure, broken_rules},
-    output::view,
+    output::{self, view},
     session::Session,
 };
 
-/// How many registrations are under way at a time unless told otherwise.
+/// How many rows are under way at a time unless told otherwise.
 const PARALLEL_DEFAULT: u16 = 32;
-/// Most registrations under way at a time.
+/// Most rows under way at a time.
 const PARALLEL_MAX: i64 = 1_024;
 
 /// Arguments of `notify devices import`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-CSV files begin with a header that names fields of a registration; an empty cell is an absent
-field, and `sdk_type` may be left out. NDJSON files have one registration a line.
+CSV files begin with a header that names fields of a device, however they are spelt (`Device_ID`,
+`device id`); commas, semicolons, tabs or `|` part the cells. An empty cell is an absent field, and
+`sdk_type` may be left out. NDJSON files have one device a line; what `notify devices export` and
+`notify devices list -o json` write is read too. UTF-16 is read where the file begins with its mark.
+
+`tags` are set and others stay: names with commas between them, or a JSON array of names and tags.
+Devices of the platforms web, fb-messenger and chatapp need `subscription` or `recipient_id`.
+
+Where several rows name one device or one address, the last row of the file wins, and `duplicates`
+counts the others. A device whose address its provider reported as dead (`disabled_reason` is
+`unregistered`) is left out and counted: no request can say so, and its app registers again.
 
 What is cut (by Ctrl-C, a crash, a server that is down) goes on from the state file when the same
 command runs again.
@@ -48,18 +64,25 @@ Rows that are refused are written to a file of their own as they were, with thei
 correct them there and import that file. What is refused again goes to another file, with the line
 of the first one. A file that is there is never written over.")]
 pub(crate) struct Import {
-    /// CSV or NDJSON; `-` for standard input.
-    file: PathBuf,
-    /// Form of the file; told by its name (.csv, .ndjson, .jsonl) unless given.
+    /// CSV, NDJSON, or the JSON of a listing; `-` for standard input.
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) options: FileOptions,
+}
+
+/// How a file is read and settled.
+#[derive(Debug, Args)]
+pub(crate) struct FileOptions {
+    /// Form of the file; told by its name (.csv, .ndjson, .jsonl, .json) unless given.
     #[arg(long)]
     format: Option<Format>,
-    /// Registrations under way at a time.
+    /// Rows under way at a time.
     #[arg(
         long, value_name = "N", default_value_t = PARALLEL_DEFAULT,
         value_parser = clap::value_parser!(u16).range(1..=PARALLEL_MAX),
     )]
     parallel: u16,
-    /// Where the progress is kept; FILE.notify-import unless given.
+    /// Where the progress is kept; beside FILE unless given.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// Where the rows go that were refused, a new file; FILE.refused.csv or FILE.refused.ndjson
@@ -69,47 +92,81 @@ pub(crate) struct Import {
     /// Begin anew, whatever the state file says.
     #[arg(long)]
     restart: bool,
-    /// Leave out columns of a CSV file that are no fields of a registration.
+    /// Leave out columns of a CSV file that are no fields of a device.
     #[arg(long)]
     ignore_unknown_columns: bool,
 }
 
-/// Form of the file.
+/// What the rows of a file are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// They are registered or subscribed, and tagged.
+    Register,
+    /// They are tagged; whatever else they hold is left out.
+    Tag,
+}
+
+/// Form of a file of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Comma-separated values with a header (RFC 4180).
     Csv,
-    /// One JSON object a line.
+    /// One JSON object a line, or a JSON array of them.
     Ndjson,
 }
 
-/// What is shown at the end.
+/// What is shown at the end of an import.
 #[derive(Debug, Serialize)]
 struct Imported<'a> {
     rows: u64,
     registered: u64,
     refused: u64,
     refused_file: Option<&'a Path>,
+    duplicates: u64,
+    left_out: u64,
+}
+
+/// What is shown when a file is tagged.
+#[derive(Debug, Serialize)]
+struct Tagged<'a> {
+    rows: u64,
+    tagged: u64,
+    refused: u64,
+    refused_file: Option<&'a Path>,
 }
 
 /// What became of a row.
 enum Settled {
-    Registered,
+    Done,
+    LeftOut,
     Refused(Refused),
     /// The row is not settled: what is wrong is not its fault.
     Stopped(Failure),
 }
 
-/// Imports.
-pub(crate) async fn run(args: Import, session: &mut Session) -> Result<(), Failure> {
+/// A row that is settled, in the order of the file.
+struct Outcome {
+    mark: Mark,
+    is_repeated: bool,
+    settled: Settled,
+}
+
+/// Settles every row of a file.
+pub(crate) async fn run(
+    file: &Path,
+    options: FileOptions,
+    purpose: Purpose,
+    session: &mut Session,
+) -> Result<(), Failure> {
     let notify = session.notify()?;
-    let format = args.format()?;
-    args.spare_the_file()?;
-    let state = args.state_path();
-    let mut journal = Journal::open(state, args.report(format), args.restart)?;
-    let source = Source::open(&args.file, format, args.ignore_unknown_columns)?;
-    let progress = Progress::new(source.size());
-    let parallel = usize::from(args.parallel);
+    let work = Work { file, options, purpose };
+    let format = work.format()?;
+    work.spare_the_file()?;
+    let mut journal = Journal::open(work.state_path(), work.report(format), work.options.restart)?;
+    let ignore_unknown_columns = work.options.ignore_unknown_columns;
+    let source = Source::open(file, Reading { format, purpose, ignore_unknown_columns })?;
+    let progress = Progress::new(source.size(), purpose);
+    let parallel = usize::from(work.options.parallel);
     let (rows, received) = mpsc::channel(2 * parallel);
     let resume = journal.mark();
     std::thread::spawn(move || source.read(resume, &rows));
@@ -121,15 +178,8 @@ pub(crate) async fn run(args: Import, session: &mut Session) -> Result<(), Failu
         return Err(journal.stopped(cause));
     }
     journal.finish()?;
-    let (registered, refused) = journal.counts();
-    let imported = Imported {
-        rows: registered + refused,
-        registered,
-        refused,
-        refused_file: journal.report().filter(|_| refused > 0),
-    };
-    session.out.show(&imported, &view::IMPORTED)?;
-    match refused {
+    show(&journal, purpose, session)?;
+    match journal.counts().refused {
         0 => Ok(()),
         rows => {
             let report = journal.report().map(Path::to_owned);
@@ -138,41 +188,118 @@ pub(crate) async fn run(args: Import, session: &mut Session) -> Result<(), Failu
     }
 }
 
-/// Sends the rows, `parallel` at a time, and gives their outcomes in the order of the file.
+fn show(journal: &Journal, purpose: Purpose, session: &mut Session) -> Result<(), Failure> {
+    let Counts { done, left_out, refused, duplicates } = journal.counts();
+    let rows = done + left_out + refused;
+    let refused_file = journal.report().filter(|_| refused > 0);
+    if purpose == Purpose::Tag {
+        let tagged = Tagged { rows, tagged: done, refused, refused_file };
+        return session.out.show(&tagged, &view::TAGGED);
+    }
+    let imported = Imported { rows, registered: done, refused, refused_file, duplicates, left_out };
+    session.out.show(&imported, &view::IMPORTED)?;
+    if duplicates > 0 {
+        output::talk(&format!(
+            "duplicates: {duplicates} rows name a device or an address that an earlier row names; \
+             the last row won"
+        ));
+    }
+    if left_out > 0 {
+        output::talk(&format!(
+            "left out: {left_out} devices whose address their provider reported as dead \
+             (unregistered); their apps register again"
+        ));
+    }
+    Ok(())
+}
+
+/// Settles the rows, `parallel` at a time, and gives their outcomes in the order of the file.
 fn settled(
     notify: &Client,
     rows: mpsc::Receiver<Result<Row, Failure>>,
     parallel: usize,
-) -> impl Stream<Item = (Mark, Settled)> {
+) -> impl Stream<Item = Outcome> {
     let rows = stream::unfold(rows, async |mut rows| Some((rows.recv().await?, rows)));
-    rows.map(move |row| settle(notify, row)).buffered(parallel)
+    let mut turns = Turns::default();
+    let settled = rows.map(move |row| {
+        let turn = row.as_ref().map(|row| turns.take(row.keys)).ok();
+        async move {
+            // Kept until the row is settled.
+            let mut turn = turn;
+            if let Some(turn) = &mut turn {
+                turn.come().await;
+            }
+            settle(notify, row).await
+        }
+    });
+    settled.buffered(parallel)
 }
 
-async fn settle(notify: &Client, row: Result<Row, Failure>) -> (Mark, Settled) {
-    let Row { mark, device_id, device, original } = match row {
+async fn settle(notify: &Client, row: Result<Row, Failure>) -> Outcome {
+    let row = match row {
         Ok(row) => row,
-        Err(failure) => return (Mark::default(), Settled::Stopped(failure)),
-    };
-    let device = match device {
-        Ok(device) => device,
-        Err(errors) => {
-            return (mark, Settled::Refused(Refused { device_id, original, errors }));
+        Err(failure) => {
+            let (mark, settled) = (Mark::default(), Settled::Stopped(failure));
+            return Outcome { mark, is_repeated: false, settled };
         }
     };
-    let settled = match notify.devices().register(&device).await {
-        Ok(()) => Settled::Registered,
-        Err(error @ (Error::Invalid(_) | Error::Rejected { status: 400 | 413, .. })) => {
-            let errors = broken_rules(&error).unwrap_or_else(|| vec![error.to_string()]);
-            Settled::Refused(Refused { device_id: device.device_id, original, errors })
-        }
-        Err(error) => Settled::Stopped(error.into()),
+    let Row { mark, device_id, record, is_repeated, original, keys: _ } = row;
+    let carried_out = match &record {
+        Ok(Record::Dead) => return Outcome { mark, is_repeated, settled: Settled::LeftOut },
+        Ok(record) => carry_out(notify, record).await,
+        Err(_) => Ok(()),
     };
-    (mark, settled)
+    let errors = match (record, carried_out) {
+        (Err(errors), _) => errors,
+        (Ok(_), Ok(())) => return Outcome { mark, is_repeated, settled: Settled::Done },
+        (Ok(_), Err(error)) => match faults(&error) {
+            Some(errors) => errors,
+            None => {
+                return Outcome { mark, is_repeated, settled: Settled::Stopped(error.into()) };
+            }
+        },
+    };
+    let settled = Settled::Refused(Refused { device_id, original, errors });
+    Outcome { mark, is_repeated, settled }
+}
+
+/// Does what a row asks for.
+async fn carry_out(notify: &Client, record: &Record) -> Result<(), Error> {
+    let Tagging { device_id, tags } = match record {
+        Record::Register(registration, tagging) => {
+            notify.devices().register(registration).await?;
+            tagging
+        }
+        Record::Subscribe(subscribe, tagging) => {
+            notify.subscriptions().create(subscribe).await?;
+            tagging
+        }
+        Record::Tag(tagging) => tagging,
+        Record::Dead => return Ok(()),
+    };
+    if tags.tags.is_empty() {
+        return Ok(());
+    }
+    notify.devices().set_tags(device_id, tags).await
+}
+
+/// What is wrong with the row, when that is why it failed.
+fn faults(error: &Error) -> Option<Vec<String>> {
+    match error {
+        Error::Invalid(_) | Error::Rejected { status: 400 | 413, .. } => {
+            Some(broken_rules(error).unwrap_or_else(|| vec![error.to_string()]))
+        }
+        // Without a request id it is no answer of a Notify server.
+        Error::NotFound { request_id: Some(_), .. } => {
+            Some(vec!["device_id: no device has this id".to_owned()])
+        }
+        _ => None,
+    }
 }
 
 /// Keeps the journal until the file ends (`None`) or something stops it.
 async fn record(
-    settled: impl Stream<Item = (Mark, Settled)>,
+    settled: impl Stream<Item = Outcome>,
     journal: &mut Journal,
     progress: &Progress,
 ) -> Result<Option<Option<Failure>>, Failure> {
@@ -183,12 +310,13 @@ async fn record(
             next = settled.next() => next,
             _ = &mut interrupt => return Ok(Some(None)),
         };
-        match next {
-            None => return Ok(None),
-            Some((_, Settled::Stopped(cause))) => return Ok(Some(Some(cause))),
-            Some((mark, Settled::Registered)) => journal.registered(mark),
-            Some((mark, Settled::Refused(row))) => {
-                progress.beside(|| journal.refused(mark, &row))?;
+        let Some(Outcome { mark, is_repeated, settled }) = next else { return Ok(None) };
+        match settled {
+            Settled::Stopped(cause) => return Ok(Some(Some(cause))),
+            Settled::Done => journal.done(mark, is_repeated),
+            Settled::LeftOut => journal.left_out(mark),
+            Settled::Refused(row) => {
+                progress.beside(|| journal.refused(mark, is_repeated, &row))?;
             }
         }
         journal.save_at_times()?;
@@ -196,13 +324,20 @@ async fn record(
     }
 }
 
-impl Import {
+/// A file and what to do with it.
+struct Work<'a> {
+    file: &'a Path,
+    options: FileOptions,
+    purpose: Purpose,
+}
+
+impl Work<'_> {
     fn format(&self) -> Result<Format, Failure> {
         let extension = self.file.extension().map(|it| it.to_string_lossy().to_lowercase());
-        match (self.format, extension.as_deref()) {
+        match (self.options.format, extension.as_deref()) {
             (Some(format), _) => Ok(format),
             (None, Some("csv")) => Ok(Format::Csv),
-            (None, Some("ndjson" | "jsonl")) => Ok(Format::Ndjson),
+            (None, Some("ndjson" | "jsonl" | "json")) => Ok(Format::Ndjson),
             (None, _) => Err(Failure::Usage(format!(
                 "{}: say --format csv or --format ndjson",
                 self.file.display()
@@ -211,17 +346,19 @@ impl Import {
     }
 
     fn report(&self, format: Format) -> Place {
-        match &self.refused {
+        match &self.options.refused {
             Some(path) => Place::Given(path.clone()),
             None if self.file == Path::new("-") => Place::Nowhere,
-            None => Place::beside(&self.file, format),
+            None => Place::beside(self.file, format),
         }
     }
 
     /// Refuses to write over what it is to read.
     fn spare_the_file(&self) -> Result<(), Failure> {
         let file = self.file.canonicalize().ok();
-        for (option, path) in [("--state", &self.state), ("--refused", &self.refused)] {
+        for (option, path) in
+            [("--state", &self.options.state), ("--refused", &self.options.refused)]
+        {
             if file.is_some() && path.as_ref().and_then(|path| path.canonicalize().ok()) == file {
                 let path = self.file.display();
                 return Err(Failure::Usage(format!("{option}: {path} is the file to import")));
@@ -232,11 +369,14 @@ impl Import {
 
     /// The path given, or one beside the file; standard input has no place beside it.
     fn state_path(&self) -> Option<PathBuf> {
-        if self.state.is_some() || self.file == Path::new("-") {
-            return self.state.clone();
+        if self.options.state.is_some() || self.file == Path::new("-") {
+            return self.options.state.clone();
         }
-        let mut path = self.file.clone().into_os_string();
-        path.push(".notify-import");
+        let mut path = self.file.to_owned().into_os_string();
+        path.push(match self.purpose {
+            Purpose::Register => ".notify-import",
+            Purpose::Tag => ".notify-tags",
+        });
         Some(path.into())
     }
 }

@@ -28,15 +28,6 @@ pub(super) fn is_added(name: &[u8]) -> bool {
     ADDED.iter().any(|added| name == added.as_bytes())
 }
 
-/// A line of NDJSON without what a report added; nothing when it is no line of a report.
-pub(super) fn without_added(line: &[u8]) -> Option<Vec<u8>> {
-    let members = members(line)?;
-    if !is_report(members.iter().map(|(name, _)| name.as_bytes())) {
-        return None;
-    }
-    Some(object(members.iter().filter(|(name, _)| !is_added(name.as_bytes()))).into_bytes())
-}
-
 /// A row as the file has it.
 pub(super) enum Original {
     Csv { header: Arc<ByteRecord>, cells: ByteRecord },
@@ -108,13 +99,14 @@ fn first_line_of(members: &[(String, String)]) -> Option<String> {
 }
 
 /// The members of an object that is read as strictly as a body (B1), with their texts.
-fn members(text: &[u8]) -> Option<Vec<(String, String)>> {
+pub(super) fn members(text: &[u8]) -> Option<Vec<(String, String)>> {
     let object = JsonObject::new(std::str::from_utf8(text).ok()?).ok()?;
     let members = object.members().into_iter();
     Some(members.map(|(name, value)| (name, value.get().to_owned())).collect())
 }
 
-fn object<'a>(members: impl Iterator<Item = &'a (String, String)>) -> String {
+/// An object of such members.
+pub(super) fn object<'a>(members: impl Iterator<Item = &'a (String, String)>) -> String {
     let members = members.map(|(name, value)| format!("{}:{value}", Value::from(&**name)));
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
@@ -201,14 +193,7 @@ mod tests {
             let first = row(line.as_bytes());
             let added = r#""errors":["ios_env: no","=and again"]"#;
             assert_eq!(first, format!("{{{members},\"line\":{number},{added}}}\n"));
-            assert_eq!(
-                without_added(first.as_bytes()),
-                Some(format!("{{{members}}}").into_bytes())
-            );
             assert_eq!(row(first.as_bytes()), first, "the row of a report adds nothing twice");
-        }
-        for other in [r#"{"a":1}"#, r#"{"line":1}"#, r#"{"errors":[]}"#, "[]", ""] {
-            assert_eq!(without_added(other.as_bytes()), None, "{other}");
         }
     }
 }

@@ -58,6 +58,11 @@ impl Output {
         self.asked == Some(Format::Json)
     }
 
+    /// Whether CSV was asked for.
+    pub(crate) fn is_asked_for_csv(&self) -> bool {
+        self.asked == Some(Format::Csv)
+    }
+
     /// Whether a person reads the result.
     pub(crate) fn is_for_people(&self) -> bool {
         self.format == Format::Table
@@ -134,6 +139,19 @@ impl Output {
     pub(crate) fn rows<'a>(&'a mut self, view: &'a View) -> Result<Rows<'a>, Failure> {
         let form = RowsForm { format: self.format, is_terminal: self.is_terminal };
         Rows::begin(&mut *self.out, form, view)
+    }
+
+    /// Shows records one by one as CSV, or as JSON with one record a line.
+    pub(crate) fn file<'a>(
+        &'a mut self,
+        is_csv: bool,
+        view: &'a View,
+    ) -> Result<Rows<'a>, Failure> {
+        if is_csv {
+            let form = RowsForm { format: Format::Csv, is_terminal: self.is_terminal };
+            return Rows::begin(&mut *self.out, form, view);
+        }
+        Ok(Rows::lines(&mut *self.out, self.is_terminal, view))
     }
 
     /// Shows that it is done.

@@ -47,9 +47,25 @@ pub(super) struct RowsForm {
 }
 
 enum To<'a> {
-    Table { out: &'a mut dyn Write, rows: Vec<Vec<String>>, shown: bool },
-    Json { out: &'a mut dyn Write, any: bool, is_terminal: bool },
-    Csv { csv: Box<csv::Writer<&'a mut dyn Write>>, is_terminal: bool },
+    Table {
+        out: &'a mut dyn Write,
+        rows: Vec<Vec<String>>,
+        shown: bool,
+    },
+    /// The records of a listing as the API answers them, in one answer.
+    Json {
+        out: &'a mut dyn Write,
+        any: bool,
+        is_terminal: bool,
+    },
+    Lines {
+        out: &'a mut dyn Write,
+        is_terminal: bool,
+    },
+    Csv {
+        csv: Box<csv::Writer<&'a mut dyn Write>>,
+        is_terminal: bool,
+    },
 }
 
 impl<'a> Rows<'a> {
@@ -62,7 +78,8 @@ impl<'a> Rows<'a> {
         let to = match format {
             Format::Table => To::Table { out, rows: Vec::new(), shown: false },
             Format::Json => {
-                write!(out, "[")?;
+                let list = view.list.expect("what is shown row by row is a listing");
+                write!(out, "{{\"{list}\": [")?;
                 To::Json { out, any: false, is_terminal }
             }
             Format::Csv => {
@@ -74,6 +91,11 @@ impl<'a> Rows<'a> {
         Ok(Self { view, to })
     }
 
+    /// JSON, one record a line.
+    pub(super) fn lines(out: &'a mut dyn Write, is_terminal: bool, view: &'a View) -> Self {
+        Self { view, to: To::Lines { out, is_terminal } }
+    }
+
     /// Shows a record.
     pub(crate) fn push<T: Serialize>(&mut self, record: &T) -> Result<(), Failure> {
         if let To::Json { out, any, is_terminal } = &mut self.to {
@@ -83,12 +105,17 @@ impl<'a> Rows<'a> {
             *any = true;
             return Ok(());
         }
+        if let To::Lines { out, is_terminal } = &mut self.to {
+            let json = serde_json::to_string(record).map_err(io::Error::from)?;
+            writeln!(out, "{}", json_for(&json, *is_terminal))?;
+            return Ok(());
+        }
         self.push_value(&value(record))
     }
 
     pub(super) fn push_value(&mut self, record: &Value) -> Result<(), Failure> {
         match &mut self.to {
-            To::Json { .. } => return self.push(record),
+            To::Json { .. } | To::Lines { .. } => return self.push(record),
             To::Csv { csv, is_terminal } => {
                 let cells = self.view.export.iter();
                 let cells = cells.map(|column| {
@@ -113,7 +140,11 @@ impl<'a> Rows<'a> {
     /// Shows what is left.
     pub(crate) fn end(self) -> Result<(), Failure> {
         match self.to {
-            To::Json { out, any, .. } => writeln!(out, "{}]", if any { "\n" } else { "" })?,
+            To::Json { out, any, .. } => {
+                // To its end: there is no page behind it.
+                writeln!(out, "{}], \"next_cursor\": null}}", if any { "\n" } else { "" })?;
+            }
+            To::Lines { .. } => {}
             To::Csv { mut csv, .. } => csv.flush()?,
             To::Table { out, rows, shown } => {
                 if !rows.is_empty() || !shown {
@@ -133,8 +164,12 @@ pub(crate) fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
         .from_writer(out)
 }
 
+/// The cause as it was: a pipe that was closed must be known for one.
 fn io(error: csv::Error) -> io::Error {
-    error.into()
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
 }
 
 /// A listing for people: a table, or where its columns do not fit, a block of lines for each record.

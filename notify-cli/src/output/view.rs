@@ -1,10 +1,12 @@
 //! Which fields of which answer make the columns of a table or a CSV file.
 
 mod campaigns;
+mod imports;
 mod notifications;
 mod web;
 
 pub(crate) use self::campaigns::*;
+pub(crate) use self::imports::*;
 pub(crate) use self::notifications::*;
 mod webhooks;
 
@@ -327,10 +329,3 @@ pub(crate) const PROFILES: View = many(
         plain("current", "/current"),
     ],
 );
-
-pub(crate) const IMPORTED: View = one(&[
-    plain("rows", "/rows"),
-    plain("registered", "/registered"),
-    plain("refused", "/refused"),
-    plain("refused_file", "/refused_file"),
-]);

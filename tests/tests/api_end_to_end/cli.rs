@@ -230,7 +230,8 @@ async fn results_come_as_table_json_and_csv() -> Result<()> {
         async move { notify.run(&["-o", form, "devices", "list", "--all"]).await }
     };
     let json: Value = serde_json::from_str(&listed("json").await?.stdout)?;
-    assert_eq!(json.as_array().map(Vec::len), Some(3), "{json}");
+    assert_eq!(json["devices"].as_array().map(Vec::len), Some(3), "{json}");
+    assert_eq!(json["next_cursor"], Value::Null);
     let csv = listed("csv").await?.stdout;
     let mut lines = csv.lines();
     assert!(
@@ -299,7 +300,7 @@ async fn two_thousand_rows_are_imported_and_the_refused_ones_reported() -> Resul
         let refused = folder.path().join(format!("{name}.refused.{report}"));
         let summary: Value = serde_json::from_str(&output.stdout)?;
         let expected = json!({"rows": 2_000, "registered": 1_996, "refused": 4,
-            "refused_file": refused});
+            "refused_file": refused, "duplicates": 0, "left_out": 0});
         assert_eq!(summary, expected);
         let report = std::fs::read_to_string(&refused)?;
         let rows: Vec<&str> = report.lines().filter(|line| line.contains(error)).collect();
@@ -326,5 +327,81 @@ async fn two_thousand_rows_are_imported_and_the_refused_ones_reported() -> Resul
     assert!(report.contains("GMT+09:00"), "what was corrected there stays: {report}");
     let statistics = notify.json(&["statistics", "devices"]).await?;
     assert_eq!(statistics["total"], 2 * 2_000);
+    server.stop().await
+}
+
+/// Every device but when it was registered, by id.
+async fn devices_of(notify: &Notify) -> Result<Vec<Value>> {
+    let listed = notify.json(&["devices", "list", "--all"]).await?;
+    let mut devices = listed["devices"].as_array().context("a list")?.clone();
+    for device in &mut devices {
+        let fields = device.as_object_mut().context("a device")?;
+        fields.remove("created_at");
+        fields.remove("updated_at");
+    }
+    devices.sort_by_key(|device| device["device_id"].to_string());
+    Ok(devices)
+}
+
+#[tokio::test]
+async fn an_application_is_exported_and_imported_into_another() -> Result<()> {
+    let (server, notify) = server_and_command().await?;
+    let folder = tempfile::tempdir()?;
+    let file = |name: &str, text: &str| -> Result<String> {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text)?;
+        Ok(path.to_str().context("a path")?.to_owned())
+    };
+    let made = server.sandbox.subscribe(None, &Answer::ok())?;
+    let subscription = json!({"endpoint": made.endpoint,
+        "keys": {"p256dh": made.p256dh, "auth": made.auth}});
+    let rows = [
+        json!({"device_id": "=a", "platform": "android", "sdk_type": "android_push",
+            "push_token": fcm_token(1, &Answer::ok()), "push_disabled": true, "android_id": "1",
+            "ad_id": "2", "imei": "3", "sdk_version": "4", "app_version": "5", "os_version": "6",
+            "store_identifier": "7", "timezone": "GMT-03:30", "country": "BR",
+            "utc_offset": "-210", "language": "pt-BR", "device_description": "a \"b\",\r\nc;\td",
+            "tags": [{"name": "a,b;c", "type": "bool", "value": true},
+                {"name": "[old]", "type": "bool", "value": false}]}),
+        json!({"device_id": "ios", "platform": "ios", "sdk_type": "ios_push", "ios_env": "sandbox",
+            "push_token": apns_token(1, &Answer::ok())}),
+        json!({"device_id": "no address", "platform": "ios", "sdk_type": "ios_push"}),
+        json!({"device_id": "dead", "platform": "android", "sdk_type": "android_push",
+            "push_token": fcm_token(2, &Answer::reason("UNREGISTERED"))}),
+        json!({"device_id": "web", "platform": "web", "subscription": subscription,
+            "language": "de", "timezone": "GMT+01:00", "tags": ["vip"]}),
+        json!({"device_id": "person", "platform": "fb-messenger", "recipient_id": "4711"}),
+        json!({"device_id": "chat", "platform": "chatapp", "recipient_id": "-77"}),
+    ];
+    let lines: Vec<String> = rows.iter().map(ToString::to_string).collect();
+    let first = file("first.ndjson", &lines.join("\n"))?;
+    let imported = notify.json(&["devices", "import", &first]).await?;
+    assert_eq!(imported["registered"], 7, "{imported}");
+    notify.json(&["send", "--text", "Hi", "--android-device", "dead"]).await?;
+    until("the dead address is known", async || {
+        let device = notify.json(&["devices", "get", "dead"]).await?;
+        Ok((device["disabled_reason"] == "unregistered").then_some(()))
+    })
+    .await?;
+    let mut expected = devices_of(&notify).await?;
+    let dead = expected.iter().position(|device| device["device_id"] == "dead");
+    expected.remove(dead.context("it is listed")?);
+
+    for format in ["csv", "ndjson"] {
+        let app = notify.json(&["apps", "create", format]).await?;
+        let key = notify.json(&["keys", "create", "--app", format]).await?;
+        let key = key["api_key"].as_str().context("a key")?;
+        let other = notify.clone().with("NOTIFY_API_KEY", key);
+        let exported = notify.run(&["devices", "export", "--format", format]).await?;
+        assert_eq!(exported.status, Some(0), "{app}: {exported:?}");
+        let exported = file(&format!("devices.{format}"), &exported.stdout)?;
+        let imported = other.json(&["devices", "import", &exported]).await?;
+        assert_eq!(
+            imported,
+            json!({"rows": 7, "registered": 6, "refused": 0, "refused_file": null,
+                "duplicates": 0, "left_out": 1})
+        );
+        assert_eq!(devices_of(&other).await?, expected, "{format}");
+    }
     server.stop().await
 }

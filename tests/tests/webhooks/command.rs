@@ -62,7 +62,7 @@ async fn a_webhook_is_kept_by_commands_alone() -> Result<()> {
     assert_eq!(notify.json(&redeliver).await?, success);
     until("it is delivered at last", async || {
         let all = notify.json(&["webhooks", "attempts", id, "--all"]).await?;
-        let all = all.as_array().context("a list")?;
+        let all = all["attempts"].as_array().context("a list")?;
         let again = all.iter().find(|one| one["id"] == failed["id"]).context("it is listed")?;
         Ok((again["outcome"] == "delivered").then_some(()))
     })

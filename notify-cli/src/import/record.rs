@@ -1,0 +1,392 @@
+//! What a row asks for. A row is a registration (spec 4.3), a subscription (B25), or a device as it
+//! reads back (B23); each may have tags.
+
+use std::hash::{BuildHasher, RandomState};
+
+use notify_client::notify_core::{
+    DeviceId, Platform, PushSubscription, RegisterDevice, Request, SetTags, Subscribe, Tag,
+    Timestamp,
+};
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    Purpose,
+    original::{is_added, is_report, members, object},
+};
+
+/// Fields of a device that only read back: they cannot be set, and lose nothing when left out.
+pub(super) const READ_BACK: [&str; 2] = ["created_at", "updated_at"];
+/// Fields of a registration that a subscription has too.
+const SUBSCRIBED: [&str; 5] = ["device_id", "platform", "language", "timezone", "utc_offset"];
+
+/// A row as it was written, before its rules are checked.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Draft {
+    /// A registration, or what a subscription has of one.
+    pub(super) registration: RegisterDevice,
+    pub(super) subscription: Option<PushSubscription>,
+    pub(super) recipient_id: Option<String>,
+    pub(super) tags: Vec<Tag>,
+    pub(super) enabled: Option<bool>,
+    pub(super) disabled_reason: Option<String>,
+}
+
+/// What a row asks for, checked.
+#[derive(Debug, PartialEq)]
+pub(super) enum Record {
+    /// To be registered, then tagged.
+    Register(RegisterDevice, Tagging),
+    /// To be subscribed, then tagged.
+    Subscribe(Subscribe, Tagging),
+    /// To be tagged.
+    Tag(Tagging),
+    /// Nothing: its provider reported the address as dead, and no request can say so.
+    Dead,
+}
+
+/// Tags to set; none may be there.
+#[derive(Debug, PartialEq)]
+pub(super) struct Tagging {
+    pub(super) device_id: DeviceId,
+    pub(super) tags: SetTags,
+}
+
+/// What one row may share with another: the device, and its address.
+pub(super) type Keys = [Option<u64>; 2];
+
+impl Draft {
+    /// Reads a line of NDJSON, be it one of a report. Only what is no plain registration is looked
+    /// at twice.
+    pub(super) fn from_json(line: &[u8]) -> Result<Self, Vec<String>> {
+        match (RegisterDevice::from_json(line.trim_ascii()), members(line)) {
+            (Err(_), Some(members)) => Self::from_members(members),
+            (plain, _) => {
+                let registration = plain.map_err(|violations| violations.into_vec())?;
+                Ok(Self { registration, ..Self::default() })
+            }
+        }
+    }
+
+    fn from_members(mut members: Vec<(String, String)>) -> Result<Self, Vec<String>> {
+        if is_report(members.iter().map(|(name, _)| name.as_bytes())) {
+            members.retain(|(name, _)| !is_added(name.as_bytes()));
+        }
+        members.retain(|(name, _)| !READ_BACK.contains(&&**name));
+        let mut take = |name: &str| {
+            let place = members.iter().position(|(member, _)| member == name)?;
+            let (_, text) = members.remove(place);
+            (text != "null").then_some(text)
+        };
+        let tags = take("tags").map(|text| tags_of_json(&text));
+        let subscription = take("subscription").map(|text| subscription(&text));
+        let recipient_id =
+            take("recipient_id").map(|text| typed(&text, "recipient_id", "a string"));
+        let enabled = take("enabled").map(|text| typed(&text, "enabled", "a boolean"));
+        let reason =
+            take("disabled_reason").map(|text| typed(&text, "disabled_reason", "a string"));
+        let registration = RegisterDevice::from_json(object(members.iter()).as_bytes())
+            .map_err(|violations| violations.into_vec());
+        let mut errors = Vec::new();
+        let draft = Self {
+            tags: noted(tags, &mut errors).unwrap_or_default(),
+            subscription: noted(subscription, &mut errors),
+            recipient_id: noted(recipient_id, &mut errors),
+            enabled: noted(enabled, &mut errors),
+            disabled_reason: noted(reason, &mut errors),
+            registration: noted(Some(registration), &mut errors).unwrap_or_default(),
+        };
+        if errors.is_empty() { Ok(draft) } else { Err(errors) }
+    }
+
+    /// Checks every rule.
+    pub(super) fn finish(
+        mut self,
+        purpose: Purpose,
+        now: Timestamp,
+    ) -> Result<Record, Vec<String>> {
+        let mut errors = Vec::new();
+        let tags = SetTags { tags: std::mem::take(&mut self.tags) };
+        if let Err(violations) = tags.clone().validate(now) {
+            errors.extend(violations.into_vec());
+        }
+        let device_id = DeviceId::new(self.registration.device_id.clone());
+        if purpose == Purpose::Tag {
+            let device_id = match device_id {
+                Ok(device_id) if errors.is_empty() => device_id,
+                Ok(_) => return Err(errors),
+                Err(rule) => {
+                    errors.insert(0, format!("device_id: {rule}"));
+                    return Err(errors);
+                }
+            };
+            return Ok(Record::Tag(Tagging { device_id, tags }));
+        }
+        let is_dead = self.check_state(&mut errors);
+        let subscribes = is_subscribed(&self.registration.platform);
+        let device = if subscribes { self.subscribe(&mut errors) } else { None };
+        let broken = match &device {
+            Some(subscribe) => subscribe.clone().validate(now).err(),
+            None if subscribes => None,
+            None => {
+                self.refuse_addresses(&mut errors);
+                self.registration.clone().validate(now).err()
+            }
+        };
+        errors.splice(0..0, broken.into_iter().flat_map(|broken| broken.into_vec()));
+        match (device_id, device) {
+            (Ok(_), _) if errors.is_empty() && is_dead => Ok(Record::Dead),
+            (Ok(device_id), Some(device)) if errors.is_empty() => {
+                Ok(Record::Subscribe(device, Tagging { device_id, tags }))
+            }
+            (Ok(device_id), None) if errors.is_empty() => {
+                Ok(Record::Register(self.registration, Tagging { device_id, tags }))
+            }
+            _ => Err(errors),
+        }
+    }
+
+    /// Whether the address is dead; push that its user turned off is a field of a registration.
+    fn check_state(&mut self, errors: &mut Vec<String>) -> bool {
+        let reason = self.disabled_reason.take().filter(|reason| !reason.is_empty());
+        match reason.as_deref() {
+            Some("unregistered") => return true,
+            Some("push_disabled") => self.registration.push_disabled = Some(true),
+            Some(_) => {
+                errors.push("disabled_reason: must be push_disabled or unregistered".to_owned());
+            }
+            None if self.enabled == Some(false)
+                && self.registration.push_disabled != Some(true) =>
+            {
+                errors.push("enabled: cannot be set; push_disabled can".to_owned());
+            }
+            None => {}
+        }
+        false
+    }
+
+    /// The subscription of a browser, a person or a chat; what it has no field for is named.
+    fn subscribe(&mut self, errors: &mut Vec<String>) -> Option<Subscribe> {
+        let platform = &self.registration.platform;
+        let fields = serde_json::to_value(&self.registration).ok()?;
+        for (name, value) in fields.as_object()? {
+            let is_set = !matches!(value, Value::Null | Value::Bool(false)) && value != "";
+            if is_set && !SUBSCRIBED.contains(&&**name) {
+                errors.push(format!("{name}: must be absent for platform {platform}"));
+            }
+        }
+        let RegisterDevice { device_id, platform, language, timezone, utc_offset, .. } =
+            self.registration.clone();
+        Some(Subscribe {
+            platform,
+            subscription: self.subscription.take(),
+            recipient_id: self.recipient_id.take(),
+            device_id: Some(device_id),
+            language,
+            timezone,
+            utc_offset,
+        })
+    }
+
+    fn refuse_addresses(&self, errors: &mut Vec<String>) {
+        let platform = &self.registration.platform;
+        for (name, is_set) in [
+            ("subscription", self.subscription.is_some()),
+            ("recipient_id", self.recipient_id.as_ref().is_some_and(|id| !id.is_empty())),
+        ] {
+            if is_set {
+                errors.push(format!("{name}: must be absent for platform {platform}"));
+            }
+        }
+    }
+}
+
+impl Record {
+    /// What it shares with other rows.
+    pub(super) fn keys(&self, hasher: &RandomState) -> Keys {
+        let device = |id: &str| Some(hasher.hash_one(("device", id)));
+        match self {
+            Self::Register(registration, _) => {
+                let token = registration.push_token.as_deref().filter(|token| !token.is_empty());
+                let token = token.map(|token| hasher.hash_one(("token", token)));
+                [device(&registration.device_id), token]
+            }
+            Self::Subscribe(subscribe, tagging) => {
+                let endpoint = subscribe.subscription.as_ref().map(|it| &*it.endpoint);
+                let address = endpoint.or(subscribe.recipient_id.as_deref());
+                let address =
+                    address.map(|address| hasher.hash_one((&subscribe.platform, address)));
+                [device(tagging.device_id.as_str()), address]
+            }
+            Self::Tag(tagging) => [device(tagging.device_id.as_str()), None],
+            Self::Dead => [None, None],
+        }
+    }
+}
+
+/// Whether devices of that platform subscribe instead of registering (B25).
+pub(super) fn is_subscribed(platform: &str) -> bool {
+    match Platform::from_word(platform) {
+        Some(Platform::Web | Platform::FbMessenger | Platform::ChatApp) => true,
+        Some(Platform::Android | Platform::Ios) | None => false,
+    }
+}
+
+/// A browser's subscription, as it serialises or as it reads back.
+pub(super) fn subscription(text: &str) -> Result<PushSubscription, Vec<String>> {
+    let mut value: Value = serde_json::from_str(text)
+        .map_err(|_| vec!["subscription: must be a JSON object".to_owned()])?;
+    if let Some(fields) = value.as_object_mut()
+        && !fields.contains_key("keys")
+    {
+        let keys = ["p256dh", "auth"].map(|name| (name.to_owned(), fields.remove(name)));
+        let keys = keys.into_iter().map(|(name, key)| (name, key.unwrap_or_default()));
+        let keys = Value::Object(keys.collect());
+        fields.insert("keys".to_owned(), keys);
+    }
+    let body = serde_json::json!({ "platform": "web", "subscription": value }).to_string();
+    let read = Subscribe::from_json(body.as_bytes()).map_err(|broken| broken.into_vec())?;
+    read.subscription.ok_or_else(|| vec!["subscription: must be a JSON object".to_owned()])
+}
+
+/// Tags as an array: of tags as they read back, or of the names of those that are true.
+pub(super) fn tags_of_json(text: &str) -> Result<Vec<Tag>, Vec<String>> {
+    let elements: Vec<&RawValue> = serde_json::from_str(text)
+        .map_err(|_| vec!["tags: must be an array of tags or of names".to_owned()])?;
+    let elements = elements.into_iter().map(|element| match element.get() {
+        name if name.starts_with('"') => {
+            format!(r#"{{"name":{name},"type":"bool","value":true}}"#)
+        }
+        tag => tag.to_owned(),
+    });
+    let body = format!(r#"{{"tags":[{}]}}"#, elements.collect::<Vec<_>>().join(","));
+    let read = SetTags::from_json(body.as_bytes()).map_err(|broken| broken.into_vec())?;
+    Ok(read.tags)
+}
+
+/// Tags of a cell: as JSON, or the names of those that are true.
+pub(super) fn tags_of_cell(cell: &str) -> Result<Vec<Tag>, Vec<String>> {
+    if cell.trim_start().starts_with('[') {
+        return tags_of_json(cell);
+    }
+    let names = cell.split([',', ';']).map(str::trim).filter(|name| !name.is_empty());
+    Ok(names.map(|name| Tag::new(name, true)).collect())
+}
+
+/// What was read, or nothing and what is wrong with it.
+fn noted<T>(read: Option<Result<T, Vec<String>>>, errors: &mut Vec<String>) -> Option<T> {
+    match read? {
+        Ok(value) => Some(value),
+        Err(broken) => {
+            errors.extend(broken);
+            None
+        }
+    }
+}
+
+fn typed<T: serde::de::DeserializeOwned>(
+    text: &str,
+    name: &str,
+    what: &str,
+) -> Result<T, Vec<String>> {
+    serde_json::from_str(text).map_err(|_| vec![format!("{name}: expected {what}")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(line: &str) -> Result<Record, Vec<String>> {
+        Draft::from_json(line.as_bytes())?.finish(Purpose::Register, Timestamp(0))
+    }
+
+    fn tagging(device_id: &str, tags: &[(&str, bool)]) -> Tagging {
+        let tags = tags.iter().map(|(name, value)| Tag::new(*name, *value)).collect();
+        let device_id = DeviceId::new(device_id).expect("an id of a test is one");
+        Tagging { device_id, tags: SetTags { tags } }
+    }
+
+    const ANDROID: &str =
+        r#""device_id":"a","platform":"android","sdk_type":"android_push","push_token":"t""#;
+
+    #[test]
+    fn a_device_that_reads_back_is_what_it_was_registered_as() {
+        let line = format!(
+            r#"{{{ANDROID},"push_disabled":true,"ios_env":null,"enabled":false,
+                "disabled_reason":"push_disabled","created_at":1,"updated_at":2,
+                "tags":[{{"name":"vip","type":"bool","value":true}},
+                {{"name":"old","type":"bool","value":false}}]}}"#
+        );
+        let registration = RegisterDevice {
+            device_id: "a".into(),
+            platform: "android".into(),
+            sdk_type: "android_push".into(),
+            push_token: Some("t".into()),
+            push_disabled: Some(true),
+            ..Default::default()
+        };
+        let tags = tagging("a", &[("vip", true), ("old", false)]);
+        assert_eq!(record(&line), Ok(Record::Register(registration, tags)));
+
+        let line = r#"{"device_id":"c","platform":"chatapp","sdk_type":null,"push_token":null,
+            "push_disabled":false,"recipient_id":"77","language":"de","timezone":null,
+            "tags":["vip"],"enabled":true,"disabled_reason":null,"created_at":1,"updated_at":1}"#;
+        let subscribe = Subscribe {
+            platform: "chatapp".into(),
+            recipient_id: Some("77".into()),
+            device_id: Some("c".into()),
+            language: Some("de".into()),
+            ..Default::default()
+        };
+        assert_eq!(record(line), Ok(Record::Subscribe(subscribe, tagging("c", &[("vip", true)]))));
+    }
+
+    #[test]
+    fn a_dead_address_is_left_out() {
+        let line = format!(r#"{{{ANDROID},"enabled":false,"disabled_reason":"unregistered"}}"#);
+        assert_eq!(record(&line), Ok(Record::Dead));
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_refused() {
+        for (more, errors) in [
+            (r#""enabled":false"#, vec!["enabled: cannot be set; push_disabled can"]),
+            (r#""enabled":0"#, vec!["enabled: expected a boolean"]),
+            (
+                r#""disabled_reason":"tired","recipient_id":"7""#,
+                vec![
+                    "disabled_reason: must be push_disabled or unregistered",
+                    "recipient_id: must be absent for platform android",
+                ],
+            ),
+            (
+                r#""tags":[7],"pish_token":"x""#,
+                vec![
+                    "tags[0]: expected an object",
+                    "pish_token: unknown field, did you mean `push_token`?",
+                ],
+            ),
+            (r#""tags":["a","a"]"#, vec!["tags[1].name: is given twice"]),
+        ] {
+            let errors = errors.into_iter().map(str::to_owned).collect();
+            assert_eq!(record(&format!("{{{ANDROID},{more}}}")), Err(errors), "{more}");
+        }
+        let line = r#"{"device_id":"w","platform":"web","push_token":"t","subscription":{}}"#;
+        let errors = record(line).unwrap_err();
+        assert!(errors.contains(&"push_token: must be absent for platform web".to_owned()));
+        assert!(errors.iter().any(|error| error.starts_with("subscription.endpoint: ")));
+    }
+
+    #[test]
+    fn tags_of_a_cell_are_names_or_json() {
+        let vip = [Tag::new("vip", true), Tag::new("new, shiny", false)];
+        for (cell, tags) in [
+            ("vip", &vip[..1]),
+            (" vip ;", &vip[..1]),
+            (r#"["vip"]"#, &vip[..1]),
+            (r#"["vip",{"name":"new, shiny","type":"bool","value":false}]"#, &vip[..]),
+            (",", &[]),
+        ] {
+            assert_eq!(tags_of_cell(cell).as_deref(), Ok(tags), "{cell}");
+        }
+    }
+}
