@@ -13,6 +13,8 @@ const UNWELL: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// What was watched ended, and not as it was meant to.
 const NOT_ALL_SENT: u8 = 1;
+/// What was compared is not the same.
+const DIFFERENT: u8 = 1;
 const REJECTED: u8 = 3;
 const NOT_AUTHORISED: u8 = 4;
 const NOT_FOUND: u8 = 5;
@@ -68,6 +70,12 @@ pub(crate) enum Failure {
     /// It was canceled before anything was sent.
     #[error("canceled before anything was sent")]
     CanceledBefore,
+    /// What is to be made is there already.
+    #[error("{0}")]
+    Taken(String),
+    /// Files and server differ, which the command was asked to report.
+    #[error("campaigns that differ: {0}")]
+    Differing(usize),
     /// A check found something wrong; what it is stands in the result.
     #[error("{0}")]
     Unwell(String),
@@ -97,6 +105,8 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::File { .. } => USAGE,
             Self::NotFound(_) => NOT_FOUND,
+            Self::Differing(_) => DIFFERENT,
+            Self::Taken(_) => REJECTED,
             Self::Unwell(_) => UNWELL,
             Self::Address(_) => FAILED,
             Self::RowsRefused { .. } | Self::Files(_) => REJECTED,
@@ -133,6 +143,8 @@ impl Failure {
             Self::Usage(_)
             | Self::File { .. }
             | Self::NotFound(_)
+            | Self::Taken(_)
+            | Self::Differing(_)
             | Self::RowsRefused { .. }
             | Self::NotAllSent { .. }
             | Self::CanceledBefore
@@ -265,7 +277,9 @@ mod tests {
             retry_after: None,
         };
         let refused = Error::Connect { origin: "http://a".to_owned(), source: "refused".into() };
-        let rows: [(Failure, u8); 18] = [
+        let rows: [(Failure, u8); 20] = [
+            (Failure::Differing(2), 1),
+            (Failure::Taken(String::new()), 3),
             (Failure::NotAllSent { failed: 1, expired: 0, canceled: 0 }, 1),
             (Failure::CanceledBefore, 1),
             (Failure::Unwell(String::new()), 1),

@@ -42,9 +42,13 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Reads a request body, as strictly as the server does (B1).
+/// Reads a request body, as strictly as the server does (B1), and names everything that is wrong
+/// with it at once (B2).
 pub(crate) fn request<R: Request>(path: &Path) -> Result<R, Failure> {
-    Ok(R::from_json(&read(path)?).map_err(Error::Invalid)?)
+    let body = read(path)?;
+    let now = Timestamp::from_ms(jiff::Timestamp::now().as_millisecond());
+    R::parse(&body, now).map_err(Error::Invalid)?;
+    Ok(R::from_json(&body).map_err(Error::Invalid)?)
 }
 
 /// A JSON object given as an argument.

@@ -72,25 +72,30 @@ impl Session {
         if let Ok(id) = app.parse() {
             return Ok(id);
         }
+        match self.apps_named(app).await?.as_slice() {
+            [id] => Ok(*id),
+            [] => Err(Failure::NotFound(format!("no application has the name or id `{app}`"))),
+            named @ [one, other, ..] => Err(Failure::Usage(format!(
+                "{} applications have the name `{app}`: say the id ({one}, {other}{})",
+                named.len(),
+                if named.len() > 2 { ", …" } else { "" }
+            ))),
+        }
+    }
+
+    /// The applications of that name: the server takes any.
+    pub(crate) async fn apps_named(&mut self, name: &str) -> Result<Vec<AppId>, Failure> {
         let notify = self.notify()?;
         let admin = notify.admin();
         let mut apps = admin.all_apps(&PageQuery { limit: Some(PAGE_OF_ALL), cursor: None });
         let mut named = Vec::new();
         while let Some(each) = apps.next().await {
             let each = each?;
-            if each.name == app {
+            if each.name == name {
                 named.push(each.id);
             }
         }
-        match named.as_slice() {
-            [id] => Ok(*id),
-            [] => Err(Failure::NotFound(format!("no application has the name or id `{app}`"))),
-            [one, other, ..] => Err(Failure::Usage(format!(
-                "{} applications have the name `{app}`: say the id ({one}, {other}{})",
-                named.len(),
-                if named.len() > 2 { ", …" } else { "" }
-            ))),
-        }
+        Ok(named)
     }
 }
 

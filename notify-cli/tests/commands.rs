@@ -321,12 +321,6 @@ async fn administration() {
     let path = format!("/admin/v1/apps/{ID}");
     check(vec![
         (
-            "apps create Shop --language de",
-            created(),
-            "POST /admin/v1/apps".to_owned(),
-            Some(json!({ "name": "Shop", "language": "de" })),
-        ),
-        (
             "apps list",
             json!({ "apps": [app.clone()], "next_cursor": null }),
             "GET /admin/v1/apps".to_owned(),
@@ -440,6 +434,107 @@ async fn an_application_is_named_by_its_name() {
         let run = bench.run(&["keys", "list", "--app", "Shop"]);
         assert_eq!((run.status, run.stderr), (status, format!("error: {said}\n")));
         assert_eq!(bench.requests().await.len(), 1, "nothing is done");
+    }
+}
+
+/// Commands take names for ids, so a name is given once.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_is_created_under_a_name_that_none_has() {
+    let app =
+        json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });
+    let page = |apps: &[Value]| answer(200, &json!({ "apps": apps, "next_cursor": null }));
+    let listed = ("GET /admin/v1/apps?limit=500".to_owned(), None);
+    let create = ["apps", "create", "Shop", "--language", "de"];
+    let if_missing = [&create[..], &["--if-missing"]].concat();
+    let posted = json!({ "name": "Shop", "language": "de" });
+    for args in [&create[..], &if_missing] {
+        let bench = Bench::giving(vec![page(&[]), answer(200, &created())]).await;
+        assert_eq!(bench.run(args).quiet().json(), created());
+        let post = ("POST /admin/v1/apps".to_owned(), Some(posted.clone()));
+        assert_eq!(bench.asked().await, [listed.clone(), post]);
+    }
+
+    let bench = Bench::answering(json!({ "apps": [app], "next_cursor": null })).await;
+    let run = bench.run(&create);
+    let said =
+        format!("error: an application has the name `Shop`: {ID}; --if-missing answers that id\n");
+    assert_eq!((run.status, run.stderr), (3, said));
+    assert_eq!(bench.run(&if_missing).quiet().json(), created());
+    assert_eq!(bench.asked().await, [listed.clone(), listed], "nothing is made");
+
+    let bench = Bench::answering(json!({ "apps": [app, app], "next_cursor": null })).await;
+    for args in [&create[..], &if_missing] {
+        let run = bench.run(args);
+        let said = "error: 2 applications have the name `Shop`\n";
+        assert_eq!((run.status, &*run.stderr), (3, said));
+    }
+}
+
+/// A server's 404 says no more than that.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_named() {
+    let app =
+        json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });
+    let device = json!({
+        "device_id": "d", "platform": "ios", "sdk_type": "ios_push", "push_token": null,
+        "push_disabled": false, "ios_env": null, "android_id": null, "ad_id": null, "imei": null,
+        "sdk_version": null, "app_version": null, "os_version": null, "store_identifier": null,
+        "timezone": null, "country": null, "utc_offset": null, "language": null,
+        "device_description": null, "tags": [], "enabled": true, "disabled_reason": null,
+        "created_at": 1, "updated_at": 1,
+    });
+    let missing = || answer(404, &json!({ "errors": ["not found"] }));
+    let there = |body: &Value| answer(200, body);
+    for (line, answers, said) in [
+        (
+            "devices untag d hungry nope other",
+            vec![there(&done()), missing(), missing(), there(&device)],
+            "`d` has no tags `nope`, `other`",
+        ),
+        ("devices untag d nope", vec![missing(), there(&device)], "`d` has no tag `nope`"),
+        ("devices untag d nope", vec![missing(), missing()], "no device has the id `d`"),
+        (
+            "apps web ID",
+            vec![missing(), there(&app)],
+            "no page may subscribe browsers of `Shop`: --origin lets one in",
+        ),
+        ("apps web ID", vec![missing(), missing()], "no application has the id `ID`"),
+        ("enrichments get default", vec![missing()], "no campaign is the default one"),
+        (
+            "enrichments get ID --device d",
+            vec![missing()],
+            "no active campaign has the id `ID`, or no device the id `d`",
+        ),
+        ("campaigns delete ID", vec![missing()], "no campaign has the id `ID`"),
+    ] {
+        let bench = Bench::giving(answers).await;
+        let line = line.replace("ID", ID);
+        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
+        let said = format!("error: not found: {}\n", said.replace("ID", ID));
+        assert_eq!((run.status, run.stderr), (5, said), "{line}");
+    }
+}
+
+/// As the server would list it (B2).
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_that_is_wrong_with_a_file_is_named_at_once() {
+    let template = r#"{"name": "", "layuot_id": "content_with_two", "features": [{"type": "x"}]}"#;
+    let notification = r#"{"text": "", "platform": ["ios"], "ttl_seconds": 9999999, "url": "x"}"#;
+    let id = ID;
+    for (args, body, errors) in [
+        (vec!["campaigns", "create"], template, ["layuot_id", "name", "layout_id"]),
+        (vec!["campaigns", "replace", id], template, ["layuot_id", "name", "layout_id"]),
+        (vec!["send", "--file"], notification, ["platform:", "ttl_seconds", "url"]),
+    ] {
+        let bench = Bench::answering(created()).await;
+        bench.file("bad.json", body);
+        let run = bench.run(&[&args[..], &["bad.json"]].concat());
+        assert_eq!(run.status, 3, "{run:?}");
+        for error in errors {
+            let named = run.stderr.lines().any(|line| line.starts_with(&format!("error: {error}")));
+            assert!(named, "{error}: {run:?}");
+        }
+        assert!(bench.requests().await.is_empty());
     }
 }
 

@@ -114,6 +114,12 @@ impl Plan {
         Self { campaigns }
     }
 
+    /// How many campaigns differ from what they are to be.
+    pub(crate) fn changes(&self) -> usize {
+        let is_change = |step: &&Step| !matches!(step.action, Action::Unchanged | Action::Left);
+        self.campaigns.iter().filter(is_change).count()
+    }
+
     /// Does it. What fails names its file; what was done before stays done, and doing it again goes
     /// on from there.
     pub(crate) async fn carry_out(&self, notify: &Client) -> Result<(), Failure> {

@@ -1,7 +1,10 @@
 //! `notify apps` (admin API).
 
 use clap::Subcommand;
-use notify_client::notify_core::{AppId, CreateApp, SetWebAccess, UpdateApp};
+use notify_client::{
+    Error,
+    notify_core::{AppCreated, AppId, CreateApp, SetWebAccess, UpdateApp},
+};
 
 use super::paging::{PageArgs, show_all};
 use crate::{failure::Failure, output::view, session::Session};
@@ -9,13 +12,16 @@ use crate::{failure::Failure, output::view, session::Session};
 /// `notify apps`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Apps {
-    /// Create an application.
+    /// Create an application. A name that one has is refused, since commands take names for ids.
     Create {
         /// Its name, the title of its notifications.
         name: String,
         /// Its language code; `en` unless given.
         #[arg(long, value_name = "CODE")]
         language: Option<String>,
+        /// Where an application has the name, answer its id and leave it as it is.
+        #[arg(long)]
+        if_missing: bool,
     },
     /// List applications, oldest first.
     List(PageArgs),
@@ -70,8 +76,21 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
     let notify = session.notify()?;
     let admin = notify.admin();
     match command {
-        Apps::Create { name, language } => {
-            let created = admin.create_app(&CreateApp { name, language }).await?;
+        Apps::Create { name, language, if_missing } => {
+            let created = match session.apps_named(&name).await?.as_slice() {
+                [] => admin.create_app(&CreateApp { name, language }).await?,
+                [id] if if_missing => AppCreated { id: *id },
+                [id] => {
+                    return Err(Failure::Taken(format!(
+                        "an application has the name `{name}`: {id}; --if-missing answers that id"
+                    )));
+                }
+                several => {
+                    let several = several.len();
+                    let what = format!("{several} applications have the name `{name}`");
+                    return Err(Failure::Taken(what));
+                }
+            };
             session.out.show(&created, &view::CREATED)
         }
         Apps::List(page) if page.all => {
@@ -107,7 +126,8 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
             show_web(app, session).await
         }
         Apps::Delete { app } => {
-            admin.delete_app(session.named_app(&app).await?).await?;
+            let id = session.named_app(&app).await?;
+            admin.delete_app(id).await.map_err(Failure::of_id("application", &app))?;
             session.out.done()
         }
     }
@@ -115,7 +135,17 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
 
 /// Shows what pages may do and, to people, what to put into them.
 async fn show_web(app: AppId, session: &mut Session) -> Result<(), Failure> {
-    let access = session.notify()?.admin().get_web_access(app).await?;
+    let notify = session.notify()?;
+    let access = match notify.admin().get_web_access(app).await {
+        Err(Error::NotFound { .. }) => {
+            let known = notify.admin().get_app(app).await;
+            let name = known.map_err(Failure::of_id("application", &app))?.name;
+            return Err(Failure::NotFound(format!(
+                "no page may subscribe browsers of `{name}`: --origin lets one in"
+            )));
+        }
+        access => access?,
+    };
     session.out.show(&access, &view::WEB_ACCESS)?;
     if !session.out.is_for_people() {
         return Ok(());

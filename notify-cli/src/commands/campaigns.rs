@@ -79,6 +79,9 @@ pub(crate) enum Campaigns {
         /// Show what would be done, and do nothing.
         #[arg(long)]
         dry_run: bool,
+        /// Exit with status 1 where something would be done.
+        #[arg(long, requires = "dry_run")]
+        exit_code: bool,
         /// Disable active campaigns that have no file; the default one stays.
         #[arg(long)]
         disable_missing: bool,
@@ -111,11 +114,13 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
         Campaigns::Enable { id } => set_status(&id, CampaignStatus::Active, session).await,
         Campaigns::Disable { id } => set_status(&id, CampaignStatus::Disabled, session).await,
         Campaigns::Delete { id } => {
-            session.notify()?.campaigns().delete(known("campaign", &id)?).await?;
+            let id = known("campaign", &id)?;
+            let notify = session.notify()?;
+            notify.campaigns().delete(id).await.map_err(Failure::of_id("campaign", &id))?;
             session.out.done()
         }
         Campaigns::Export { dir, format } => export(&dir, format, session).await,
-        Campaigns::Apply { dir, dry_run, disable_missing } => {
+        Campaigns::Apply { dir, dry_run, exit_code, disable_missing } => {
             let folder = Folder::read(&dir)?;
             let notify = session.notify()?;
             let server = Remote::all(&notify).await?;
@@ -123,7 +128,11 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
             if !dry_run {
                 plan.carry_out(&notify).await?;
             }
-            session.out.show(&plan, &view::CAMPAIGN_STEPS)
+            session.out.show(&plan, &view::CAMPAIGN_STEPS)?;
+            match plan.changes() {
+                changes if exit_code && changes > 0 => Err(Failure::Differing(changes)),
+                _ => Ok(()),
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use notify_client::{
-    EnrichmentAnswer,
+    EnrichmentAnswer, Error,
     notify_core::{CampaignRef, EnrichmentQuery},
 };
 
@@ -40,7 +40,12 @@ pub(crate) async fn run(command: Enrichments, session: &mut Session) -> Result<(
     };
     let query = EnrichmentQuery { notification_id: notification, device_id: device };
     let notify = session.notify()?;
-    match notify.enrichments().get(campaign, &query, if_none_match.as_deref()).await? {
+    let got = notify.enrichments().get(campaign, &query, if_none_match.as_deref()).await;
+    let got = got.map_err(|error| match error {
+        Error::NotFound { .. } => Failure::NotFound(unknown(campaign, &query)),
+        other => other.into(),
+    })?;
+    match got {
         EnrichmentAnswer::Fresh { enrichment, etag } => {
             session.out.show(&*enrichment, &view::ENRICHMENT)?;
             session.out.flush()?;
@@ -51,4 +56,19 @@ pub(crate) async fn run(command: Enrichments, session: &mut Session) -> Result<(
         EnrichmentAnswer::NotModified => output::talk("not modified"),
     }
     Ok(())
+}
+
+/// What there is nothing of: the server says of all of it no more than that.
+fn unknown(campaign: CampaignRef, query: &EnrichmentQuery) -> String {
+    let mut unknown = match campaign {
+        CampaignRef::Default => "no campaign is the default one".to_owned(),
+        CampaignRef::Id(id) => format!("no active campaign has the id `{id}`"),
+    };
+    if let Some(id) = &query.notification_id {
+        unknown.push_str(&format!(", or no notification the id `{id}`"));
+    }
+    if let Some(id) = &query.device_id {
+        unknown.push_str(&format!(", or no device the id `{id}`"));
+    }
+    unknown
 }

@@ -131,7 +131,14 @@ async fn a_change_of_a_file_is_shown_and_made_once() -> Result<()> {
         "Spring Sale update is_default",
     ];
     ensure!(apply(&notify, dir, &["--dry-run"]).await? == changed);
+    let path = dir.to_str().context("a path")?;
+    let compare = ["campaigns", "apply", path, "--dry-run", "--exit-code"];
+    let different = notify.run(&compare).await?;
+    ensure!(different.status == Some(1), "{different:?}");
+    ensure!(different.stderr == "error: campaigns that differ: 2\n", "{different:?}");
     ensure!(apply(&notify, dir, &[]).await? == changed);
+    let same = notify.run(&compare).await?;
+    ensure!(same.status == Some(0) && same.stderr.is_empty(), "{same:?}");
     ensure!(apply(&notify, dir, &[]).await? == ["own unchanged", "Spring Sale unchanged"]);
     let named = |own: bool| {
         vec![
