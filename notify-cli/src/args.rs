@@ -20,7 +20,8 @@ what the profile in use says is noted on stderr.
 
 Exit status:
   0 done, 1 a check failed (doctor, `test`, `check`), what was watched ended with deliveries that
-  failed, expired or were canceled, or `--exit-code` found a difference; 2 wrong usage, 3 rejected, 4 not authorised,
+  failed, expired or were canceled, a question was not answered with yes, or `--exit-code` found a
+  difference; 2 wrong usage, 3 rejected, 4 not authorised,
   5 not found, 6 the server or the network failed, after retries";
 
 /// Sends notifications with a Notify server, and administers it.

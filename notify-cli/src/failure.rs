@@ -13,6 +13,8 @@ const UNWELL: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// What was watched ended, and not as it was meant to.
 const NOT_ALL_SENT: u8 = 1;
+/// A question was not answered with yes.
+const DECLINED: u8 = 1;
 /// What was compared is not the same.
 const DIFFERENT: u8 = 1;
 const REJECTED: u8 = 3;
@@ -70,6 +72,9 @@ pub(crate) enum Failure {
     /// It was canceled before anything was sent.
     #[error("canceled before anything was sent")]
     CanceledBefore,
+    /// A question was not answered with yes.
+    #[error("nothing was changed")]
+    Declined,
     /// What is to be made is there already.
     #[error("{0}")]
     Taken(String),
@@ -105,6 +110,7 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::File { .. } => USAGE,
             Self::NotFound(_) => NOT_FOUND,
+            Self::Declined => DECLINED,
             Self::Differing(_) => DIFFERENT,
             Self::Taken(_) => REJECTED,
             Self::Unwell(_) => UNWELL,
@@ -143,6 +149,7 @@ impl Failure {
             Self::Usage(_)
             | Self::File { .. }
             | Self::NotFound(_)
+            | Self::Declined
             | Self::Taken(_)
             | Self::Differing(_)
             | Self::RowsRefused { .. }
@@ -277,7 +284,8 @@ mod tests {
             retry_after: None,
         };
         let refused = Error::Connect { origin: "http://a".to_owned(), source: "refused".into() };
-        let rows: [(Failure, u8); 20] = [
+        let rows: [(Failure, u8); 21] = [
+            (Failure::Declined, 1),
             (Failure::Differing(2), 1),
             (Failure::Taken(String::new()), 3),
             (Failure::NotAllSent { failed: 1, expired: 0, canceled: 0 }, 1),

@@ -4,6 +4,7 @@
 mod args;
 mod campaign_files;
 mod commands;
+mod confirm;
 mod connection;
 mod failure;
 mod import;

@@ -505,7 +505,9 @@ async fn what_is_not_there_is_named() {
             vec![missing()],
             "no active campaign has the id `ID`, or no device the id `d`",
         ),
+        ("webhooks delete ID", vec![missing()], "no webhook has the id `ID`"),
         ("campaigns delete ID", vec![missing()], "no campaign has the id `ID`"),
+        ("feeds delete ID", vec![missing()], "no feed has the id `ID`"),
     ] {
         let bench = Bench::giving(answers).await;
         let line = line.replace("ID", ID);

@@ -4,10 +4,12 @@
 
 mod common;
 
+use std::io::Write;
 use std::process::Command;
 
-use common::{Bench, ID};
+use common::{Bench, ID, answer};
 use serde_json::{Value, json};
+use wiremock::{Mock, matchers::method};
 
 /// Steers a terminal (C0, C1), turns the direction of a text, hides in it.
 const PLANTED: &str = "\u{1b}]0;planted\u{7}\u{1b}[2J \u{9b}31m \u{202e}ne \u{200b}";
@@ -28,9 +30,16 @@ const COLUMNS: usize = 80;
 
 /// Runs the command on a terminal of its own; gives what the terminal was sent.
 fn on_terminal(bench: &Bench, args: &[&str]) -> String {
+    let (status, sent) = answered(bench, args, "");
+    assert_eq!(status, Some(0), "{sent:?}");
+    sent
+}
+
+/// Runs the command on a terminal where somebody types; gives the exit status too.
+fn answered(bench: &Bench, args: &[&str], typed: &str) -> (Option<i32>, String) {
     let line = [&[env!("CARGO_BIN_EXE_notify")], args].concat().join(" ");
     let line = format!("stty cols {COLUMNS}; {line}");
-    let output = Command::new("script")
+    let mut script = Command::new("script")
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -38,12 +47,14 @@ fn on_terminal(bench: &Bench, args: &[&str]) -> String {
         .env("HOME", bench.home.path())
         .env("NOTIFY_URL", bench.server.uri())
         .env("NOTIFY_API_KEY", "nk_test")
-        .stdin(std::process::Stdio::null())
-        .output()
+        .env("NOTIFY_ADMIN_KEY", "na_test")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
         .expect("util-linux has `script`");
-    let sent = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{sent:?}");
-    sent
+    script.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+    let output = script.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
 fn steers(text: &str) -> bool {
@@ -108,4 +119,124 @@ async fn a_pipe_gets_every_byte() {
     let json = bench.run(&["devices", "list", "-o", "json"]).quiet();
     assert!(json.stdout.contains("\u{9b}31m \u{202e}ne \u{200b}"), "{json:?}");
     assert_eq!(json.json()["devices"][0]["language"], PLANTED);
+}
+
+/// Answers reading with this, and everything else as done.
+async fn reading(records: Value) -> Bench {
+    let bench = Bench::bare().await;
+    Mock::given(method("GET")).respond_with(answer(200, &records)).mount(&bench.server).await;
+    let done = answer(200, &json!({ "success": true }));
+    Mock::given(method("DELETE")).respond_with(done).mount(&bench.server).await;
+    bench
+}
+
+async fn deleted(bench: &Bench) -> Vec<String> {
+    let asked = bench.asked().await.into_iter().map(|(line, _)| line);
+    asked.filter(|line| line.starts_with("DELETE ")).collect()
+}
+
+/// What cannot be undone: the command, what the server knows, and what the question names.
+fn irreversible() -> Vec<(&'static str, Value, &'static str)> {
+    let mut device = devices()["devices"][0].clone();
+    device["language"] = json!("en");
+    // One answer that is an application and its keys, since one command reads both.
+    let app = json!({ "id": ID, "name": "Shop", "language": "en", "status": "active",
+        "created_at": 1, "keys": [{ "id": ID, "name": "backend", "hint": "nk_…abcd",
+        "created_at": 1, "last_used_at": 1_767_323_045_000_i64 }] });
+    let webhook = json!({ "id": ID, "url": "https://e/hook", "events": [], "description": null,
+        "enabled": true, "disabled_reason": null, "created_at": 1, "updated_at": 1,
+        "failing_since": null, "pending": 2, "dropped": 0, "previous_secret_until": null });
+    let feed = json!({ "id": ID, "name": "News", "url": "https://e/rss", "status": "ok",
+        "items": 1, "last_fetched_at": null, "last_error": null, "created_at": 1 });
+    let campaign = json!({ "id": ID, "name": "spring", "status": "active", "is_default": false,
+        "created_at": 5, "template": {
+            "name": "spring", "layout_id": "content_with_two",
+            "settings": { "big_share_button": true, "small_view": true, "build_without_image": true,
+                "small_share_button": true, "drag_to_expand": false },
+            "strings": [], "is_default": false, "features": [] } });
+    vec![
+        ("devices delete d", device, "Erase the device `d` (web) with its tags"),
+        ("keys revoke ID --app ID", app.clone(), "`backend` (nk_…abcd, last used on 2026-01-02)"),
+        (
+            "providers delete fcm --app ID",
+            app.clone(),
+            "the provider fcm of the application `Shop`",
+        ),
+        ("providers delete webpush --app ID", app, "every browser has to subscribe again"),
+        (
+            "webhooks delete ID",
+            json!({ "webhooks": [webhook], "next_cursor": null }),
+            "the webhook to https://e/hook with its secret and its messages (2 still to be sent)",
+        ),
+        ("feeds delete ID", json!({ "feeds": [feed], "next_cursor": null }), "the feed `News`"),
+        ("campaigns delete ID", campaign, "the campaign `spring`"),
+    ]
+}
+
+#[tokio::test]
+async fn what_cannot_be_undone_is_asked_about_on_a_terminal() {
+    for (line, records, named) in irreversible() {
+        let line = line.replace("ID", ID);
+        let args: Vec<&str> = line.split_whitespace().collect();
+        for (typed, is_done) in
+            [("y\n", true), ("Yes\n", true), ("n\n", false), ("\n", false), ("", false)]
+        {
+            let bench = reading(records.clone()).await;
+            let (status, sent) = answered(&bench, &args, typed);
+            assert!(sent.contains(named) && sent.contains("[y/N]"), "{line}: {sent:?}");
+            assert_eq!(deleted(&bench).await.len(), usize::from(is_done), "{line}: {sent:?}");
+            assert_eq!(status, Some(i32::from(!is_done)), "{line}: {sent:?}");
+            assert_eq!(sent.contains("error: nothing was changed"), !is_done, "{sent:?}");
+        }
+        let bench = reading(records).await;
+        let yes = [&args[..], &["--yes"]].concat();
+        assert!(!on_terminal(&bench, &yes).contains("[y/N]"));
+        assert_eq!(deleted(&bench).await.len(), 1);
+    }
+}
+
+/// Scripts are not asked: they have no terminal.
+#[tokio::test]
+async fn nothing_is_asked_in_a_pipe() {
+    for (line, records, _) in irreversible() {
+        let line = line.replace("ID", ID);
+        let bench = reading(records).await;
+        bench.run(&line.split_whitespace().collect::<Vec<_>>()).quiet();
+        let asked: Vec<String> = bench.asked().await.into_iter().map(|(line, _)| line).collect();
+        assert_eq!(asked.len(), 1, "{asked:?}");
+        assert!(asked[0].starts_with("DELETE "), "{asked:?}");
+    }
+}
+
+/// An application is all that a product has here: its name is typed.
+#[tokio::test]
+async fn an_application_is_deleted_by_its_name() {
+    let app = json!({ "id": ID, "name": "Shop", "language": "en", "status": "active",
+        "created_at": 1, "keys": [] });
+    for (typed, is_done) in [("Shop\n", true), ("y\n", false), ("shop\n", false), ("\n", false)] {
+        let bench = reading(app.clone()).await;
+        let (status, sent) = answered(&bench, &["apps", "delete", ID], typed);
+        assert!(sent.contains("The application `Shop`") && sent.contains("API keys (0)"), "{sent}");
+        assert_eq!(deleted(&bench).await.len(), usize::from(is_done), "{sent:?}");
+        assert_eq!(status, Some(i32::from(!is_done)), "{sent:?}");
+    }
+    let bench = reading(app).await;
+    on_terminal(&bench, &["apps", "delete", ID, "-y"]);
+    assert_eq!(deleted(&bench).await.len(), 1);
+}
+
+/// Its keys may be kept nowhere else.
+#[tokio::test]
+async fn a_profile_is_removed_when_that_is_confirmed() {
+    let bench = Bench::bare().await;
+    bench.run(&["profile", "set", "shop", "http://127.0.0.1:9"]).quiet();
+    let names = || {
+        let profiles = bench.run(&["profile", "list"]).quiet().json();
+        profiles["profiles"].as_array().unwrap().len()
+    };
+    let (status, sent) = answered(&bench, &["profile", "remove", "shop"], "n\n");
+    assert!(sent.contains("Remove the profile `shop` with its keys?"), "{sent:?}");
+    assert_eq!((status, names()), (Some(1), 1), "{sent:?}");
+    assert_eq!(answered(&bench, &["profile", "remove", "shop"], "y\n").0, Some(0));
+    assert_eq!(names(), 0);
 }

@@ -2,12 +2,17 @@
 
 use clap::Subcommand;
 use notify_client::{
-    Error,
+    Client, Error,
     notify_core::{AppCreated, AppId, CreateApp, SetWebAccess, UpdateApp},
 };
 
 use super::paging::{PageArgs, show_all};
-use crate::{failure::Failure, output::view, session::Session};
+use crate::{
+    confirm::{self, Consent},
+    failure::Failure,
+    output::view,
+    session::Session,
+};
 
 /// `notify apps`.
 #[derive(Debug, Subcommand)]
@@ -68,6 +73,8 @@ pub(crate) enum Apps {
     Delete {
         /// Its name or id.
         app: String,
+        #[command(flatten)]
+        consent: Consent,
     },
 }
 
@@ -125,12 +132,26 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
             }
             show_web(app, session).await
         }
-        Apps::Delete { app } => {
+        Apps::Delete { app, consent } => {
             let id = session.named_app(&app).await?;
+            if consent.is_to_be_asked() {
+                ask_to_delete(&notify, id).await?;
+            }
             admin.delete_app(id).await.map_err(Failure::of_id("application", &app))?;
             session.out.done()
         }
     }
+}
+
+async fn ask_to_delete(notify: &Client, id: AppId) -> Result<(), Failure> {
+    let app = notify.admin().get_app(id).await.map_err(Failure::of_id("application", &id))?;
+    let keys = notify.admin().list_keys(id).await?.keys.len();
+    let what = format!(
+        "The application `{}` ({id}) is deleted with its devices, notifications, campaigns, feeds, \
+         webhooks, providers and API keys ({keys}). This cannot be undone.",
+        app.name
+    );
+    confirm::ask_for_name(&what, &app.name)
 }
 
 /// Shows what pages may do and, to people, what to put into them.

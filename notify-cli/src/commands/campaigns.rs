@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::{
     campaign_files::{FileFormat, Folder, Plan, Remote, Written},
+    confirm::{self, Consent},
     failure::Failure,
     input,
     output::view,
@@ -63,6 +64,8 @@ pub(crate) enum Campaigns {
     Delete {
         /// Its id.
         id: String,
+        #[command(flatten)]
+        consent: Consent,
     },
     /// Write every campaign to a file of its own.
     Export {
@@ -113,9 +116,17 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
         }
         Campaigns::Enable { id } => set_status(&id, CampaignStatus::Active, session).await,
         Campaigns::Disable { id } => set_status(&id, CampaignStatus::Disabled, session).await,
-        Campaigns::Delete { id } => {
+        Campaigns::Delete { id, consent } => {
             let id = known("campaign", &id)?;
             let notify = session.notify()?;
+            if consent.is_to_be_asked() {
+                let campaign = notify.campaigns().get(id).await;
+                let campaign = campaign.map_err(Failure::of_id("campaign", &id))?;
+                confirm::ask(&format!(
+                    "Delete the campaign `{}` with its template? This cannot be undone.",
+                    campaign.campaign.name
+                ))?;
+            }
             notify.campaigns().delete(id).await.map_err(Failure::of_id("campaign", &id))?;
             session.out.done()
         }

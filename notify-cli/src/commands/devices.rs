@@ -10,6 +10,7 @@ use notify_client::{
 
 use super::paging::{PAGE_OF_ALL, PageArgs, show_all};
 use crate::{
+    confirm::{self, Consent},
     failure::Failure,
     import::{self, FileOptions, Format, Purpose},
     input,
@@ -54,6 +55,8 @@ pub(crate) enum Devices {
     Delete {
         /// Its id.
         device_id: String,
+        #[command(flatten)]
+        consent: Consent,
     },
     /// Set tags of a device, or of those of a file, and leave their others.
     #[command(after_help = TAG_HELP)]
@@ -171,7 +174,16 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             }
             file.end()
         }
-        Devices::Delete { device_id } => {
+        Devices::Delete { device_id, consent } => {
+            if consent.is_to_be_asked() {
+                let device = devices.get(&id(&device_id)?).await;
+                let device = device.map_err(Failure::of_id("device", &device_id))?;
+                confirm::ask(&format!(
+                    "Erase the device `{device_id}` ({}) with its tags and all that is kept about \
+                     it? This cannot be undone.",
+                    device.platform
+                ))?;
+            }
             let deleted = devices.delete(&id(&device_id)?).await;
             deleted.map_err(Failure::of_id("device", &device_id))?;
             session.out.done()

@@ -8,6 +8,7 @@ use notify_client::{
 
 use super::paging::{PAGE_OF_ALL, PageArgs, show_all};
 use crate::{
+    confirm::{self, Consent},
     failure::Failure,
     output::{self, view},
     session::{Session, known},
@@ -35,6 +36,8 @@ pub(crate) enum Feeds {
     Delete {
         /// Its id.
         id: String,
+        #[command(flatten)]
+        consent: Consent,
     },
 }
 
@@ -77,8 +80,12 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
                 }
             }
         }
-        Feeds::Delete { id } => {
-            notify.feeds().delete(known("feed", &id)?).await?;
+        Feeds::Delete { id, consent } => {
+            let id = known("feed", &id)?;
+            if consent.is_to_be_asked() {
+                ask_to_delete(&notify, id).await?;
+            }
+            notify.feeds().delete(id).await.map_err(Failure::of_id("feed", &id))?;
             session.out.done()
         }
     }
@@ -96,4 +103,19 @@ async fn name_of(notify: &Client, id: FeedId) -> Option<String> {
         }
     }
     None
+}
+
+async fn ask_to_delete(notify: &Client, id: FeedId) -> Result<(), Failure> {
+    let feeds = notify.feeds();
+    let mut all = feeds.all(&PageQuery::default());
+    while let Some(feed) = all.next().await {
+        let feed = feed?;
+        if feed.id == id {
+            return confirm::ask(&format!(
+                "Delete the feed `{}` ({}) with its items? This cannot be undone.",
+                feed.name, feed.url
+            ));
+        }
+    }
+    Err(Failure::NotFound(format!("no feed has the id `{id}`")))
 }

@@ -1,11 +1,15 @@
 //! `notify keys` (admin API).
 
 use clap::{Args, Subcommand};
-use notify_client::notify_core::CreateKey;
+use notify_client::{
+    Client,
+    notify_core::{AppId, CreateKey, KeyId},
+};
 
 use crate::{
+    confirm::{self, Consent},
     failure::Failure,
-    output::view,
+    output::{self, view},
     session::{Session, known},
 };
 
@@ -36,6 +40,8 @@ pub(crate) enum Keys {
         id: String,
         #[command(flatten)]
         app: AppArgs,
+        #[command(flatten)]
+        consent: Consent,
     },
 }
 
@@ -53,11 +59,32 @@ pub(crate) async fn run(command: Keys, session: &mut Session) -> Result<(), Fail
             let keys = notify.admin().list_keys(app).await?;
             session.out.show(&keys, &view::KEYS)
         }
-        Keys::Revoke { id, app } => {
+        Keys::Revoke { id, app, consent } => {
             let id = known("key", &id)?;
             let app = session.app(app.app.as_deref()).await?;
+            if consent.is_to_be_asked() {
+                ask_to_revoke(&notify, app, id).await?;
+            }
             notify.admin().revoke_key(app, id).await?;
             session.out.done()
         }
     }
+}
+
+async fn ask_to_revoke(notify: &Client, app: AppId, id: KeyId) -> Result<(), Failure> {
+    let keys = notify.admin().list_keys(app).await?.keys;
+    let Some(key) = keys.into_iter().find(|key| key.id == id) else {
+        return Err(Failure::NotFound(format!("no key has the id `{id}`")));
+    };
+    let app = notify.admin().get_app(app).await?.name;
+    let name = key.name.map_or_else(String::new, |name| format!(" `{name}`"));
+    let used = key.last_used_at.map_or_else(
+        || "never used".to_owned(),
+        |at| format!("last used on {}", output::day(at.as_ms())),
+    );
+    confirm::ask(&format!(
+        "Revoke the API key{name} ({}, {used}) of the application `{app}`? Whoever uses it is refused \
+         at once. This cannot be undone.",
+        key.hint
+    ))
 }

@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use serde::Serialize;
 
 use crate::{
+    confirm::{self, Consent},
     connection::variable,
     failure::Failure,
     input,
@@ -43,6 +44,8 @@ pub(crate) enum ProfileCommand {
     Remove {
         /// Its name.
         name: String,
+        #[command(flatten)]
+        consent: Consent,
     },
 }
 
@@ -82,7 +85,15 @@ pub(crate) fn run(command: ProfileCommand, session: &mut Session) -> Result<(), 
             return session.out.show(&List { profiles: shown.collect() }, &view::PROFILES);
         }
         ProfileCommand::Use { name } => profiles.choose(&name)?,
-        ProfileCommand::Remove { name } => profiles.remove(&name)?,
+        ProfileCommand::Remove { name, consent } => {
+            let is_there = profiles.iter().any(|(known, ..)| known == name);
+            if is_there && consent.is_to_be_asked() {
+                confirm::ask(&format!(
+                    "Remove the profile `{name}` with its keys? The server shows none of them again."
+                ))?;
+            }
+            profiles.remove(&name)?;
+        }
     }
     profiles.save()?;
     session.out.done()

@@ -7,7 +7,13 @@ use notify_client::notify_core::ProviderKind;
 use serde_json::Value;
 
 use super::keys::AppArgs;
-use crate::{failure::Failure, input, output::view, session::Session};
+use crate::{
+    confirm::{self, Consent},
+    failure::Failure,
+    input,
+    output::view,
+    session::Session,
+};
 
 const EXPECTED_BY_FCM: &str = "fcm expects Google's service account JSON as downloaded (Firebase \
     console, Project settings, Service accounts, Generate new private key)";
@@ -68,6 +74,8 @@ pub(crate) enum Providers {
         provider: ProviderKind,
         #[command(flatten)]
         app: AppArgs,
+        #[command(flatten)]
+        consent: Consent,
     },
 }
 
@@ -106,8 +114,21 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
             notify.admin().resume_provider(app, provider).await?;
             session.out.done()
         }
-        Providers::Delete { provider, app } => {
+        Providers::Delete { provider, app, consent } => {
             let app = session.app(app.app.as_deref()).await?;
+            if consent.is_to_be_asked() {
+                let name = notify.admin().get_app(app).await?.name;
+                let also = match provider {
+                    ProviderKind::WebPush => {
+                        " Its VAPID key goes too: every browser has to subscribe again."
+                    }
+                    _ => "",
+                };
+                confirm::ask(&format!(
+                    "Remove the provider {provider} of the application `{name}` with its \
+                     credentials? What it has still to send fails.{also} This cannot be undone."
+                ))?;
+            }
             notify.admin().delete_provider(app, provider).await?;
             session.out.done()
         }

@@ -1,12 +1,16 @@
 //! `notify webhooks`.
 
 use clap::Subcommand;
-use notify_client::notify_core::{
-    CreateWebhook, Timestamp, UpdateWebhook, WebhookId, WebhookOutcome,
+use notify_client::{
+    Client,
+    notify_core::{
+        CreateWebhook, PageQuery, Timestamp, UpdateWebhook, WebhookId, WebhookOutcome,
+    },
 };
 
 use super::paging::{PageArgs, show_all};
 use crate::{
+    confirm::{self, Consent},
     failure::Failure,
     input,
     output::view,
@@ -57,6 +61,8 @@ pub(crate) enum Webhooks {
     Delete {
         /// Its id.
         id: String,
+        #[command(flatten)]
+        consent: Consent,
     },
     /// Give a webhook another secret, shown this once; the one before it signs too for 24 hours.
     Rotate {
@@ -117,8 +123,12 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
             webhooks.update(hook(&id)?, &change).await?;
             session.out.done()
         }
-        Webhooks::Delete { id } => {
-            webhooks.delete(hook(&id)?).await?;
+        Webhooks::Delete { id, consent } => {
+            let id = hook(&id)?;
+            if consent.is_to_be_asked() {
+                ask_to_delete(&notify, id).await?;
+            }
+            webhooks.delete(id).await.map_err(Failure::of_id("webhook", &id))?;
             session.out.done()
         }
         Webhooks::Rotate { id } => {
@@ -154,6 +164,22 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
             session.out.done()
         }
     }
+}
+
+async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
+    let webhooks = notify.webhooks();
+    let mut all = webhooks.all(&PageQuery::default());
+    while let Some(webhook) = all.next().await {
+        let webhook = webhook?;
+        if webhook.id == id {
+            return confirm::ask(&format!(
+                "Delete the webhook to {} with its secret and its messages ({} still to be sent)? \
+                 This cannot be undone.",
+                webhook.url, webhook.pending
+            ));
+        }
+    }
+    Err(Failure::NotFound(format!("no webhook has the id `{id}`")))
 }
 
 fn hook(id: &str) -> Result<WebhookId, Failure> {

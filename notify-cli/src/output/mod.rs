@@ -203,6 +203,13 @@ pub(crate) fn talk(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", cell::printable(line));
 }
 
+/// Asks on stderr; the answer is typed behind it.
+pub(crate) fn prompt(question: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let _ = write!(stderr, "{}", cell::printable(question));
+    let _ = stderr.flush();
+}
+
 /// Says an error on stderr.
 pub(crate) fn complain(line: &str) {
     talk(&format!("error: {line}"));
