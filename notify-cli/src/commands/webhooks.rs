@@ -3,9 +3,7 @@
 use clap::Subcommand;
 use notify_client::{
     Client,
-    notify_core::{
-        CreateWebhook, PageQuery, Timestamp, UpdateWebhook, WebhookId, WebhookOutcome,
-    },
+    notify_core::{CreateWebhook, PageQuery, Timestamp, UpdateWebhook, WebhookId, WebhookOutcome},
 };
 
 use super::paging::{PageArgs, show_all};
