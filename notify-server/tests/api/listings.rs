@@ -100,7 +100,6 @@ impl<'s> Owner<'s> {
 
     /// Makes rows until there are that many; who asks for them, and where.
     async fn fill(&mut self, listing: &str, rows: usize) -> (Caller, String) {
-        let (admin, app) = (self.server.admin(), self.app.clone());
         let there = self.made;
         self.made = rows;
         match listing {
@@ -156,32 +155,39 @@ impl<'s> Owner<'s> {
                 self.wait_for(&path, "attempts", (rows, &|_| true)).await;
                 return (self.caller.clone(), path);
             }
+            _ => return self.fill_for_administrators(listing, (there, rows)).await,
+        }
+        (self.caller.clone(), listing.to_owned())
+    }
+
+    async fn fill_for_administrators(
+        &self,
+        listing: &str,
+        (there, rows): (usize, usize),
+    ) -> (Caller, String) {
+        let (admin, path) = (self.server.admin(), listing.replace("{id}", &self.app));
+        match listing {
             "/admin/v1/apps" => {
                 for number in there..rows {
                     let name = json!({"name": format!("app {number}")});
                     admin.post("/admin/v1/apps", &name).await.ok();
                 }
-                return (admin, listing.to_owned());
             }
             "/admin/v1/apps/{id}/keys" => {
-                let path = listing.replace("{id}", &app);
                 // One is there from the beginning.
                 for _ in there.max(1)..rows {
                     admin.post(&path, &json!({})).await.ok();
                 }
-                return (admin, path);
             }
             "/admin/v1/apps/{id}/providers" => {
-                let path = listing.replace("{id}", &app);
                 for kind in &ProviderKind::ALL[there..rows] {
                     let config = config_of(*kind).await;
                     admin.put(&format!("{path}/{kind}"), &config).await.ok();
                 }
-                return (admin, path);
             }
             other => panic!("{other}: a listing that this test knows no rows of"),
         }
-        (self.caller.clone(), listing.to_owned())
+        (admin, path)
     }
 
     async fn device(&self, number: usize) {

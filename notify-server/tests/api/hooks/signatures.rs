@@ -192,13 +192,19 @@ async fn secrets_and_what_people_wrote_are_not_logged() {
     let (server, app) = hooked().await;
     let planted = "planted-message-41cc";
     from_telegram(&server, &app, message(421_142_421, planted, 1)).await.ok();
-    from_meta(&server, &app, call(&[event("741247", &json!({"message": {"text": planted}}))]))
-        .await
-        .ok();
+    from_meta(
+        &server,
+        &app,
+        call(&[event("741247741247741", &json!({"message": {"text": planted}}))]),
+    )
+    .await
+    .ok();
     from_telegram(&server, &app, format!("{{\"{planted}")).await.ok();
     server.anyone().post_bytes(&format!("/hooks/messenger/{app}"), planted).await.is(401);
     let (log, metrics) = (logged(), server.anyone().get("/metrics").await.text);
-    for secret in [planted, "421142421", "741247", APP_SECRET, VERIFY_TOKEN, WEBHOOK_SECRET] {
+    for secret in
+        [planted, "421142421", "741247741247741", APP_SECRET, VERIFY_TOKEN, WEBHOOK_SECRET]
+    {
         assert!(!log.contains(secret), "the log holds {secret}");
         assert!(!metrics.contains(secret), "the metrics hold {secret}");
     }
