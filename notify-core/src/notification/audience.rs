@@ -27,7 +27,7 @@ pub(super) fn check_target(asked: &Asked<'_>, findings: &mut Findings) -> Option
     if lists.iter().any(|(_, ids)| ids.is_some_and(|ids| !ids.is_empty())) {
         let [mut android, mut ios, any] =
             lists.map(|(name, ids)| check_ids(&path(name), ids.unwrap_or_default(), findings));
-        // An id that stands in `device_ids` too counts there, whatever its platform (B64).
+        // An id that stands in `device_ids` too counts there, whatever its platform.
         let counted: HashSet<&DeviceId> = any.iter().collect();
         android.retain(|id| !counted.contains(id));
         ios.retain(|id| !counted.contains(id));

@@ -32,7 +32,7 @@ pub struct PlatformPreview {
 pub struct NotificationPreview {
     /// Each platform of the target.
     pub platforms: Vec<PlatformPreview>,
-    /// How many of `device_ids` name no device, where some do not (B64).
+    /// How many of `device_ids` name no device, where some do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<u64>,
 }

@@ -10,7 +10,7 @@ use crate::{Engagement, NotificationId, Platform, Timestamp, json::JsonObject};
 pub struct NotificationCreated {
     /// Its id.
     pub id: NotificationId,
-    /// How many ids it names, where none of them names a device: it reaches nobody (B64).
+    /// How many ids it names, where none of them names a device: it reaches nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<u64>,
 }
@@ -115,7 +115,7 @@ pub struct Counts {
     /// Still to come.
     pub pending: u64,
     /// Named ids that name no device of that platform; over all platforms also those of `device_ids`
-    /// that name no device at all (B64).
+    /// that name no device at all.
     pub unknown: u64,
     /// Named devices that are disabled, without an address, or without the tag.
     pub excluded: u64,

@@ -40,7 +40,7 @@ pub struct CreateNotification {
     /// Specific iOS devices; at most 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ios_device_ids: Option<Vec<String>>,
-    /// Specific devices of any platform; at most 1,000 (B64).
+    /// Specific devices of any platform; at most 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_ids: Option<Vec<String>>,
     /// Everything that a report has too.

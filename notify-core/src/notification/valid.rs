@@ -52,7 +52,7 @@ pub enum Target {
         android: Vec<DeviceId>,
         /// iOS devices.
         ios: Vec<DeviceId>,
-        /// Devices of any platform, in neither of the other lists (B64).
+        /// Devices of any platform, in neither of the other lists.
         any: Vec<DeviceId>,
     },
     /// Every device of these platforms; at least one, without duplicates.

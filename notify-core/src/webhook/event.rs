@@ -17,7 +17,7 @@ pub enum WebhookEventType {
     #[serde(rename = "notification.completed")]
     NotificationCompleted,
     /// A notification ended that was for somebody, was not canceled, and that no provider took for
-    /// anybody; or one that named devices, none of which there is (B64).
+    /// anybody; or one that named devices, none of which there is.
     #[serde(rename = "notification.failed")]
     NotificationFailed,
     /// A device was disabled because its address is dead, or its person locked us out.
@@ -116,7 +116,7 @@ pub struct NotificationEnded {
     /// What its deliveries came to.
     pub counts: Counts,
     /// Why it failed, where that says more than its counts: `no_such_device`, when every id that it
-    /// names is unknown (B64).
+    /// names is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
