@@ -11,6 +11,7 @@ mod retry_count;
 mod retrying;
 mod run;
 mod services;
+mod singles;
 mod throttled;
 
 pub(crate) use hand::Hand;
@@ -35,7 +36,7 @@ use super::gate::{Admission, Gate, Others};
 use super::job::Job;
 use super::pace::{ChatPace, Pace};
 use super::shared::Shared;
-use super::singles::{LANE_SINGLES_MAX, Singles};
+use super::singles::Singles;
 use super::slots::Slots;
 use crate::providers::{Allowance, SharedProvider};
 use crate::store::{AppNo, Change, DeviceKey, OpenPage, StoreError};
@@ -152,33 +153,6 @@ impl Lane {
     /// Gives the lane a page that another process left open; it counts as open from here on.
     pub(crate) fn add_page(&self, page: OpenPage) {
         self.tell(|inbox| inbox.pages.push_back(page));
-    }
-
-    /// Gives the lane notifications to one device each whose pages are open.
-    pub(crate) fn add_singles(&self, singles: Singles) {
-        self.singles.fetch_add(singles.singles.len(), Ordering::AcqRel);
-        self.tell(|inbox| inbox.singles.push(singles));
-    }
-
-    /// They are done, or go on as ordinary pages.
-    pub(crate) fn singles_fewer(&self, singles: usize) {
-        self.singles.fetch_sub(singles, Ordering::AcqRel);
-    }
-
-    /// Notes whether the lane has other work than notifications to one device.
-    pub(crate) fn has_others(&self, has_others: bool) {
-        self.has_others.store(has_others, Ordering::Release);
-    }
-
-    /// Whether notifications to one device may be started with their pages open: all would go out
-    /// at once, and pass nobody who waits.
-    pub(crate) fn takes_singles(&self, now: Timestamp) -> bool {
-        let is_ready = || matches!(self.known().provider, LaneProvider::Ready(_));
-        !self.has_others.load(Ordering::Acquire)
-            && self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX
-            && !self.has_retries_in_plenty()
-            && matches!(self.gate.peek(now), Admission::Go)
-            && is_ready()
     }
 
     /// Tells the lane that retries of it are due.

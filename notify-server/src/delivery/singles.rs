@@ -178,7 +178,7 @@ impl Run {
         let (shared, Single { job, page, device }) = (&self.lane.shared, single);
         let is_current = now.ms_since(self.read_at) <= shared.config.address_age_ms_max
             && !self.mark.has_changed(device.key)
-            && !device.taken_from.is_some_and(|(_, since)| since >= job.dispatch.due_at);
+            && device.taken_from.is_none_or(|(_, since)| since < job.dispatch.due_at);
         let is_own = shared.standing.holds(now)
             && self.tenure == shared.standing.tenure()
             && now < page.lease_until;
@@ -226,9 +226,9 @@ impl Run {
         self.lane.stream_ended();
         let mut batch = Batch::default();
         match settle((&self.lane, &job, &self.mark), landed, &mut batch) {
-            Some(device) => {
+            Some(_) => {
                 self.lane.shared.credit.give_back(1);
-                self.give_to_lane(Single { job, page, device });
+                self.give_to_lane(page);
             }
             None => {
                 self.credits += 1;
@@ -258,13 +258,13 @@ impl Run {
 
     fn go_on_as_page(&mut self) {
         let Some(single) = self.queue.pop_front() else { return };
-        self.give_to_lane(single);
+        self.give_to_lane(single.page);
     }
 
     /// Its device is read again before it is used.
-    fn give_to_lane(&mut self, single: Single) {
-        self.open.give(single.page.no);
-        self.lane.add_page(single.page);
+    fn give_to_lane(&mut self, page: OpenPage) {
+        self.open.give(page.no);
+        self.lane.add_page(page);
     }
 
     /// Commits, as often as it takes: while storage is gone the credit stays owed, and sending stops.

@@ -145,7 +145,7 @@ pub async fn the_page_of_one_device_is_opened_with_its_start(store: &dyn Store) 
     let OpenedDispatch { dispatch, page, device } = opened.remove(0);
     assert_eq!(store.dispatch(dispatch.no).await.unwrap(), dispatch);
     let range = store.read_range(&dispatch, page.from, page.to).await.unwrap();
-    assert_eq!(range, [device.clone()]);
+    assert_eq!(range, std::slice::from_ref(&device));
     let open = store.notification(app, id.clone()).await.unwrap();
     assert_eq!((open.status, open.counts.unknown), (NotificationStatus::Sending, 1));
     assert_eq!((open.counts.targeted, open.counts.pending), (1, 1));
