@@ -129,7 +129,7 @@ impl<'a> Rows<'a> {
                 let cells = cells.map(|column| shown(record.pointer(column.pointer), column.kind));
                 rows.push(cells.collect());
                 if rows.len() == TABLE_ROWS_MAX {
-                    writeln!(out, "{}", listing(self.view, std::mem::take(rows), room()))?;
+                    writeln!(out, "{}", listing(self.view, &std::mem::take(rows), room()))?;
                     *any = true;
                 }
             }
@@ -148,7 +148,7 @@ impl<'a> Rows<'a> {
             To::Csv { mut csv, .. } => csv.flush()?,
             To::Table { out, rows, shown } => {
                 if !rows.is_empty() || !shown {
-                    writeln!(out, "{}", listing(self.view, rows, room()))?;
+                    writeln!(out, "{}", listing(self.view, &rows, room()))?;
                 }
             }
         }
@@ -173,13 +173,13 @@ fn io(error: csv::Error) -> io::Error {
 }
 
 /// A listing for people: a table, or where its columns do not fit, a block of lines for each record.
-fn listing(view: &View, rows: Vec<Vec<String>>, room: Option<u16>) -> String {
+fn listing(view: &View, rows: &[Vec<String>], room: Option<u16>) -> String {
     let fitting = match room {
         None => Some((0..view.columns.len()).collect()),
-        Some(room) => fitting(view, &rows, room),
+        Some(room) => fitting(view, rows, room),
     };
     match fitting {
-        Some(places) => table(view, &rows, (&places, room)).to_string(),
+        Some(places) => table(view, rows, (&places, room)).to_string(),
         None => {
             let room = usize::from(room.unwrap_or(WIDTH_DEFAULT));
             let blocks: Vec<String> = rows.iter().map(|row| block(view, row, room)).collect();

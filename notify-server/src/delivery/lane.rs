@@ -132,12 +132,6 @@ impl Lane {
         lane
     }
 
-    /// The application's id for the log; its number, which nothing else shows, where it never had a
-    /// provider.
-    fn app_name(&self) -> String {
-        self.app_id.get().map_or_else(|| format!("number {}", self.app.0), ToString::to_string)
-    }
-
     /// Takes a share of the rates: the provider counts what all servers send.
     pub(crate) fn share_among(&self, servers: u32) {
         self.pace.share_among(servers);

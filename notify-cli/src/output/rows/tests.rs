@@ -13,7 +13,8 @@ fn shown_at(view: &View, records: &[Value], room: Option<u16>) -> String {
         let columns = view.columns.iter();
         columns.map(|column| shown(record.pointer(column.pointer), column.kind)).collect()
     };
-    listing(view, records.iter().map(cells).collect(), room)
+    let rows: Vec<_> = records.iter().map(cells).collect();
+    listing(view, &rows, room)
 }
 
 fn widest(text: &str) -> usize {

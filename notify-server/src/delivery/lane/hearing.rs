@@ -204,6 +204,12 @@ impl Lane {
         Some(death)
     }
 
+    /// The application's id for the log; its number, which nothing else shows, where it never had a
+    /// provider.
+    pub(super) fn app_name(&self) -> String {
+        self.app_id.get().map_or_else(|| format!("number {}", self.app.0), ToString::to_string)
+    }
+
     /// Stops the lane until an administrator releases it (B40).
     pub(crate) fn stop_sending(&self) {
         for window in &mut *self.purge.lock().expect("no holder of the windows panics") {
