@@ -217,7 +217,7 @@ impl Lane {
         }
         if self.gate.stop() {
             tracing::error!(
-                app.id = self.app_name(),
+                app.id = %self.app_name(),
                 platform = %self.platform,
                 "so many addresses look dead at once that credentials, topic or host may be wrong; \
                  nothing is disabled or sent before `notify providers resume` or another configuration"
@@ -240,7 +240,7 @@ impl Lane {
         let gate = service.map_or(&self.gate, |service| &service.gate);
         if gate.failed(outcome, now) {
             tracing::warn!(
-                app.id = self.app_name(),
+                app.id = %self.app_name(),
                 platform = %self.platform,
                 %reason,
                 ?outcome,
@@ -304,7 +304,7 @@ impl Lane {
         };
         if refusal == (Refusal::Held { news: true }) {
             tracing::warn!(
-                app.id = self.app_name(),
+                app.id = %self.app_name(),
                 platform = %self.platform,
                 %reason,
                 "our credentials are refused; deliveries are held"

@@ -76,7 +76,7 @@ impl Lane {
                 // Pages that set devices aside for a service wait at the lane's gate.
                 self.gate.nudge();
                 tracing::info!(
-                    app.id = self.app_name(),
+                    app.id = %self.app_name(),
                     platform = %self.platform,
                     service = name,
                     word = ?told.word,
