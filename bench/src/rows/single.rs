@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
             ("CPU, ms a send", median(&measured.costs.cpu()) / 1_000.0),
             ("bytes written a send", median(&measured.bytes)),
             ("commits a send", median(&measured.commits)),
-            ("p50 ms to the provider", percentile(&measured.latencies, 0.5)),
+            ("p50 ms to the provider", percentile(&measured.latencies, 50)),
         ];
         let goals = figures.into_iter().zip(goals);
         for ((unit, ratio), goal) in goals.filter_map(|(figure, goal)| Some((figure, goal?))) {
@@ -104,7 +104,7 @@ pub(crate) async fn run(scale: &Scale, place: &Place) -> anyhow::Result<Section>
 
 impl Measured {
     fn text(&self) -> String {
-        let [p50, p99] = [0.5, 0.99].map(|part| percentile(&self.latencies, part));
+        let [p50, p99] = [50, 99].map(|percent| percentile(&self.latencies, percent));
         format!(
             "{}, {:.0} bytes written, {:.3} commits; to the provider p50 {p50:.0} ms, p99 {p99:.0} ms",
             self.costs.text(),
@@ -175,7 +175,7 @@ impl Stage {
                     }
                     request.clear();
                     make(number, &mut request);
-                    began.push((number, unix_ms()?));
+                    began.push((number, now().as_ms() as f64));
                     let (status, body) = connection.exchange(&request).await?;
                     ensure!(status == 200, "{status} {}", String::from_utf8_lossy(body));
                     if connections == 1 {
@@ -254,14 +254,10 @@ fn post(api_key: &str, body: impl Fn(u64) -> String + Send + Sync + 'static) -> 
     })
 }
 
-fn unix_ms() -> anyhow::Result<f64> {
-    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() * 1_000.0)
-}
-
-/// The value below which that part of all lies; NaN of none.
-fn percentile(values: &[f64], part: f64) -> f64 {
+/// The value below which so many of a hundred lie; NaN of none.
+fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let place = ((sorted.len() as f64 * part) as usize).min(sorted.len().saturating_sub(1));
+    let place = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
     sorted.get(place).copied().unwrap_or(f64::NAN)
 }

@@ -29,7 +29,7 @@ use notify_core::{AppId, Platform, Timestamp};
 use tokio::sync::Notify;
 
 use self::purge::PurgeWindow;
-use self::retry_count::{Counting, RetryCount};
+use self::retry_count::RetryCount;
 use self::services::Services;
 use self::throttled::Throttled;
 use super::gate::{Admission, Gate, Others};
@@ -286,47 +286,6 @@ impl Lane {
 
     fn has_parked(&self) -> bool {
         self.parked.load(Ordering::Acquire) > 0
-    }
-
-    /// Whether so many deliveries are to be tried again that they go first.
-    pub(crate) fn has_retries_in_plenty(&self) -> bool {
-        self.retries.open() >= self.shared.config.lane_retry_rows_max
-    }
-
-    /// Whether so many may be open that they have to be counted: some end without being tried.
-    pub(crate) fn may_have_retries_in_plenty(&self) -> bool {
-        self.retries.open() >= self.shared.config.lane_retry_rows_max / 2
-    }
-
-    /// How many retries are open, counted in the store.
-    fn retries_counted(&self, begun: Counting, retries: u64) {
-        let before = self.retries.open();
-        self.retries.counted(begun, retries);
-        self.retries_went(before);
-    }
-
-    /// Retries ended.
-    pub(crate) fn retries_fewer(&self, retries: u64) {
-        let before = self.retries.open();
-        self.retries.fewer(retries);
-        self.retries_went(before);
-    }
-
-    /// Wakes pages that waited for retries to end.
-    fn retries_went(&self, before: u64) {
-        if before >= self.shared.config.lane_retry_rows_max && !self.has_retries_in_plenty() {
-            self.gate.nudge();
-        }
-    }
-
-    /// Deliveries are to become rows of their own.
-    pub(crate) fn retries_more(&self, retries: u64) {
-        self.retries.more(retries);
-    }
-
-    /// They are, or the page that had them broke off.
-    pub(crate) fn retries_written(&self, retries: u64) {
-        self.retries.written(retries);
     }
 
     /// Has the lane look for what it can take on.

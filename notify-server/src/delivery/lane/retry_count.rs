@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use super::Lane;
+
 /// How many retries of a lane are open, as far as this process knows: rather too many than too few,
 /// since what is in flight must not pass the bound (trap 12).
 #[derive(Debug, Default)]
@@ -63,6 +65,49 @@ impl RetryCount {
     pub(super) fn counted(&self, begun: Counting, retries: u64) {
         let mut state = self.lock();
         state.open = retries + begun.unwritten + (state.added - begun.added);
+    }
+}
+
+impl Lane {
+    /// Whether so many deliveries are to be tried again that they go first.
+    pub(crate) fn has_retries_in_plenty(&self) -> bool {
+        self.retries.open() >= self.shared.config.lane_retry_rows_max
+    }
+
+    /// Whether so many may be open that they have to be counted: some end without being tried.
+    pub(crate) fn may_have_retries_in_plenty(&self) -> bool {
+        self.retries.open() >= self.shared.config.lane_retry_rows_max / 2
+    }
+
+    /// How many retries are open, counted in the store.
+    pub(super) fn retries_counted(&self, begun: Counting, retries: u64) {
+        let before = self.retries.open();
+        self.retries.counted(begun, retries);
+        self.retries_went(before);
+    }
+
+    /// Retries ended.
+    pub(crate) fn retries_fewer(&self, retries: u64) {
+        let before = self.retries.open();
+        self.retries.fewer(retries);
+        self.retries_went(before);
+    }
+
+    /// Wakes pages that waited for retries to end.
+    fn retries_went(&self, before: u64) {
+        if before >= self.shared.config.lane_retry_rows_max && !self.has_retries_in_plenty() {
+            self.gate.nudge();
+        }
+    }
+
+    /// Deliveries are to become rows of their own.
+    pub(crate) fn retries_more(&self, retries: u64) {
+        self.retries.more(retries);
+    }
+
+    /// They are, or the page that had them broke off.
+    pub(crate) fn retries_written(&self, retries: u64) {
+        self.retries.written(retries);
     }
 }
 
