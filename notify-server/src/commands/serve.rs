@@ -53,10 +53,10 @@ fn next_steps(origin: &str) -> String {
     format!(
         "next steps, in another terminal:\n  \
          export NOTIFY_URL={origin}\n  \
-         export NOTIFY_API_KEY=nk_… NOTIFY_ADMIN_KEY=na_…   # the keys above\n  \
-         notify apps update default --name 'My App'         # the title of notifications\n  \
-         notify providers put fcm service-account.json      # or apns, webpush, …\n  \
-         notify doctor                                      # what is missing yet\n\
+         export NOTIFY_API_KEY=nk_… NOTIFY_ADMIN_KEY=na_…  # the keys above\n  \
+         notify apps update default --name 'My App'        # the title of notifications\n  \
+         notify providers put fcm service-account.json     # or apns, webpush, …\n  \
+         notify doctor                                     # what is missing yet\n\
          without credentials: `notify-server sandbox` plays the providers\n\
          reference: {origin}/docs\n"
     )

@@ -1,3 +1,5 @@
+//! The bounds of bodies and answers.
+
 use super::*;
 
 const BODY_BYTES_MAX: usize = 1_048_576;
