@@ -3,15 +3,12 @@
 //! One [`Client`], a handle per resource, the models of [`notify_core`] in and out:
 //!
 //! ```no_run
-//! use notify_client::{Client, notify_core::CreateNotification};
+//! use notify_client::{Client, notify_core::{CreateNotification, Platform}};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let notify = Client::builder("https://notify.example.com").api_key("nk_…").build()?;
-//! let hello = CreateNotification {
-//!     text: Some("Hello".into()),
-//!     platforms: Some(vec!["android".into(), "ios".into()]),
-//!     ..Default::default()
-//! };
+//! let hello = CreateNotification::to_platforms([Platform::Android, Platform::Ios], "Hello")
+//!     .url("https://shop.example.com/sale");
 //! let created = notify.notifications().create(&hello).await?;
 //! println!("{}", notify.notifications().get(&created.id).await?.status.as_str());
 //! # Ok(())
@@ -28,6 +25,9 @@
 //!    admin API creates is not sent again once the server may have done it.
 //! 3. The answer is a model of [`notify_core`], or an [`Error`] that tells caller, network and
 //!    server apart.
+//!
+//! `docs/rust.md` in the repository is a guide: errors, retries, streaming, webhooks, and how to test code
+//! that uses this crate.
 //!
 //! # Features
 //!
@@ -68,3 +68,8 @@ pub use stream::{EventStream, Streamed};
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// So are those of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/rust.md")]
+struct Guide;

@@ -139,6 +139,55 @@ impl Verifier {
     }
 }
 
+/// Signs messages as the server does: for tests of code that receives them.
+///
+/// ```
+/// use notify_client::{notify_core::Timestamp, webhook::{Signer, Verifier}};
+///
+/// # fn example() -> Result<(), notify_client::webhook::VerifyError> {
+/// let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+/// let (at, body) = (Timestamp::from_ms(1_614_265_330_000), br#"{"test": 2432232314}"#);
+/// let headers = Signer::new(secret)?.sign("msg_1", at, body);
+/// let header = |name: &str| {
+///     headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+/// };
+/// Verifier::new(secret)?.check_at(header, body, at)?;
+/// # Ok(())
+/// # }
+/// # example().unwrap();
+/// ```
+pub struct Signer(hmac::Key);
+
+impl std::fmt::Debug for Signer {
+    /// Shows no secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signer").finish_non_exhaustive()
+    }
+}
+
+impl Signer {
+    /// A signer with the secret of a webhook, or one of the test's own: `whsec_` and base64.
+    ///
+    /// # Errors
+    /// [`VerifyError::Secret`] when the text is none.
+    pub fn new(secret: &str) -> Result<Self, VerifyError> {
+        Ok(Self(key(secret)?))
+    }
+
+    /// The headers of a message with that `webhook-id`, sent at that time: names and values.
+    #[must_use]
+    pub fn sign(&self, id: &str, at: Timestamp, body: &[u8]) -> [(&'static str, String); 3] {
+        let seconds = at.as_ms().div_euclid(1_000);
+        let content = [format!("{id}.{seconds}.").as_bytes(), body].concat();
+        let signature = BASE64.encode(hmac::sign(&self.0, &content));
+        [
+            ("webhook-id", id.to_owned()),
+            ("webhook-timestamp", seconds.to_string()),
+            ("webhook-signature", format!("v1,{signature}")),
+        ]
+    }
+}
+
 fn key(secret: &str) -> Result<hmac::Key, VerifyError> {
     let text = secret.strip_prefix(PREFIX).unwrap_or(secret);
     let bytes = BASE64.decode(text).map_err(|_| VerifyError::Secret)?;
@@ -197,10 +246,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_signed_here_is_what_the_scheme_publishes() {
+        let headers = Signer::new(SECRET).unwrap().sign(ID, NOW, BODY);
+        let expected = [("webhook-id", ID), ("webhook-timestamp", AT), ("webhook-signature", FITS)];
+        assert_eq!(headers, expected.map(|(name, value)| (name, value.to_owned())));
+    }
+
+    #[test]
     fn what_is_no_secret_is_refused() {
         for text in ["", "whsec_", "whsec_%%%"] {
             assert_eq!(Verifier::new(text).err(), Some(VerifyError::Secret), "{text}");
         }
         assert!(!format!("{:?}", Verifier::new(SECRET)).contains("MfKQ"));
+        assert_eq!(Signer::new("whsec_").err(), Some(VerifyError::Secret));
+        assert!(!format!("{:?}", Signer::new(SECRET)).contains("MfKQ"));
     }
 }

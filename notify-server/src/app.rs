@@ -161,6 +161,7 @@ impl App {
             streams: api::Streams::new(stopping.clone()),
         });
         let first_keys = storage::found(&store, &clock).await?;
+        storage::note_installation(&config)?;
         let keyring = Keyring::new(&store);
         let front = Arc::new(Front::new(api, keyring.clone(), stopping.clone()));
         let serving = serving(front, limits(&config), tls, stopping);

@@ -19,6 +19,11 @@ use crate::store::{SharedStore, StoreError};
 /// Name of the application of a first start.
 const FIRST_APP: &str = "default";
 
+/// The file that shows that an installation is in the data folder.
+const NOTE: &str = "installation";
+const NOTE_TEXT: &str = "This folder holds an installation of Notify. Its database is notify.db, and its \
+                         secrets are sealed with master.key.\n";
+
 /// The keys of a first start: shown once, kept nowhere.
 pub struct FirstKeys {
     /// Key of the application `default`.
@@ -49,26 +54,40 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<SqlStore>, 
     Ok(opening.await.map_err(|_| AppError::Interrupted)??)
 }
 
-/// Refuses a folder that held a database which is gone: a new one in its place would look as if nothing
-/// had ever been there. Both files are made after the database and never before; the lock of the server
-/// and the master key may come first.
+/// Refuses a folder that held a database which is gone, or is empty: a new one in its place would look
+/// as if nothing had ever been there. What shows it is made after the database and never before; the lock
+/// of the server and the master key may come first.
 fn refuse_without_database(config: &Config, path: &Path) -> Result<(), AppError> {
-    let endings = ["migrate.lock", "wal"].into_iter().zip(['.', '-']);
-    let mut beside = endings.map(|(ending, mark)| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!("{mark}{ending}"));
-        PathBuf::from(name)
-    });
+    let refusal = |evidence| AppError::NoDatabase {
+        folder: config.data_dir.clone(),
+        database: path.to_owned(),
+        evidence,
+    };
+    let note = config.data_dir.join(NOTE);
+    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    if bytes == 0 && note.exists() {
+        return Err(refusal(note));
+    }
     // In this order: another process may be making the first one now.
-    let evidence = beside.find(|file| file.exists());
+    let evidence = [".migrate.lock", "-wal"].into_iter().find_map(|ending| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        Some(PathBuf::from(name)).filter(|file| file.exists())
+    });
     match evidence {
-        Some(evidence) if !path.exists() => Err(AppError::NoDatabase {
-            folder: config.data_dir.clone(),
-            database: path.to_owned(),
-            evidence,
-        }),
+        Some(evidence) if !path.exists() => Err(refusal(evidence)),
         Some(_) | None => Ok(()),
     }
+}
+
+/// Notes in the data folder that an installation is there, by a name that goes with no file of the
+/// database.
+pub(super) fn note_installation(config: &Config) -> Result<(), AppError> {
+    let path = config.data_dir.join(NOTE);
+    if path.exists() || !config.database().exists() {
+        return Ok(());
+    }
+    std::fs::write(&path, NOTE_TEXT).map_err(|source| AppError::DataDir { path, source })
 }
 
 fn make_data_dir(config: &Config) -> Result<(), AppError> {
@@ -120,6 +139,29 @@ mod tests {
             assert!(matches!(error, AppError::NoDatabase { .. }), "{error:?}");
             assert!(error.to_string().contains("restore the last backup"), "{error}");
             assert!(!config.database().exists());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_folder_whose_database_was_removed_with_all_its_files_or_emptied_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: folder.path().to_owned(), ..Config::default() };
+        open_store(&config, true).await.unwrap().close().await;
+        note_installation(&config).unwrap();
+        open_store(&config, true).await.unwrap().close().await;
+        for emptied in [true, false] {
+            for file in std::fs::read_dir(folder.path()).unwrap() {
+                let file = file.unwrap();
+                if file.file_name().to_string_lossy().starts_with("notify.db") {
+                    std::fs::remove_file(file.path()).unwrap();
+                }
+            }
+            if emptied {
+                std::fs::write(config.database(), "").unwrap();
+            }
+            let error = open_store(&config, true).await.unwrap_err();
+            assert!(matches!(error, AppError::NoDatabase { .. }), "{error:?}");
+            assert!(error.to_string().contains("restore the last backup"), "{error}");
         }
     }
 }

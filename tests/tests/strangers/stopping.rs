@@ -8,6 +8,8 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::http2::{NO_WINDOW, connect};
+
 /// Longest time of a stop: its grace is 30 s.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -50,5 +52,24 @@ async fn a_body_that_does_not_come_keeps_no_server_from_stopping() -> Result<()>
         read?;
         ensure!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_event_stream_that_is_not_read_keeps_no_server_from_stopping() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let server = ServerProcess::start(folder.path()).await?;
+    let key = server.api_key.clone().context("a key")?;
+    let (requests, _driver) = connect(&server.origin, NO_WINDOW).await?;
+    let request = http::Request::get(format!("{}/v1/events/stream", server.origin))
+        .header("x-api-key", key)
+        .body(())?;
+    let (response, _) = requests.ready().await?.send_request(request, true)?;
+    let response = response.await?;
+    ensure!(response.status() == 200, "{}", response.status());
+    let began = Instant::now();
+    let status = server.terminate().await?;
+    let took = began.elapsed();
+    ensure!(status.success() && took < STOP_MAX, "{status} after {took:?}");
     Ok(())
 }

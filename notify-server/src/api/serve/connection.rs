@@ -18,6 +18,9 @@ use super::transfer::Transfers;
 use super::{Builder, Limits, Serving};
 use crate::api::front::{HEADER_BYTES_MAX, HEADERS_MAX};
 
+/// How long answers that wait for their client may take once the server stops: as long as the body of
+/// a caller with a key.
+const STOPPING_WAIT: Duration = Duration::from_secs(5);
 /// Part of the write timeout after which an HTTP/2 client that sends nothing gets a ping; the rest is
 /// the time for its answer.
 const HTTP2_PING_PART: u32 = 3;
@@ -114,6 +117,11 @@ async fn drive<S>(
     let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.write_timeout);
     let mut watch = tokio::time::interval((shortest / 4).clamp(WATCH_MIN, WATCH_MAX));
     let mut is_retiring = false;
+    let mut cut_off = pin!(async {
+        serving.stopping.cancelled().await;
+        tokio::time::sleep(STOPPING_WAIT).await;
+    });
+    let mut is_cut_off = false;
     loop {
         tokio::select! {
             ended = connection.as_mut() => {
@@ -125,6 +133,10 @@ async fn drive<S>(
             () = serving.closing.cancelled(), if !is_retiring => {
                 connection.as_mut().graceful_shutdown();
                 is_retiring = true;
+            }
+            () = cut_off.as_mut(), if !is_cut_off => {
+                transfers.end_all();
+                is_cut_off = true;
             }
             _ = watch.tick() => match activity.verdict(limits, places.idle_timeout(limits)) {
                 Verdict::Cut => return,

@@ -84,6 +84,16 @@ impl Transfers {
         stuck.any(|transfer| !transfer.abort())
     }
 
+    /// Ends the streams whose clients have not taken everything.
+    pub(super) fn end_all(&self) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        for transfer in open.iter().filter_map(Weak::upgrade) {
+            if transfer.progress().outstanding > 0 {
+                transfer.abort();
+            }
+        }
+    }
+
     fn remember(&self, transfer: &Arc<Transfer>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.len() >= REMEMBERED_MIN && open.len() == open.capacity() {
