@@ -33,7 +33,8 @@ enum Measured {
 }
 
 /// Every route that reads. One that is not here fails the test.
-const ROUTES: [(&str, Measured); 38] = [
+const ROUTES: [(&str, Measured); 40] = [
+    ("/", Measured::Whole),
     ("/admin/v1/apps", Measured::Pages("apps")),
     ("/admin/v1/apps/{id}", Measured::Whole),
     ("/admin/v1/apps/{id}/devices/diagnostics", Measured::Whole),
@@ -43,6 +44,7 @@ const ROUTES: [(&str, Measured); 38] = [
     ("/admin/v1/apps/{id}/web", Measured::Whole),
     ("/admin/v1/diagnostics", Measured::Whole),
     ("/docs", Measured::Whole),
+    ("/docs/", Measured::Whole),
     ("/docs/{file}", Measured::Whole),
     ("/healthz", Measured::Whole),
     ("/hooks/messenger/{app_id}", Measured::Whole),
