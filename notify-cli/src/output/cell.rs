@@ -194,7 +194,7 @@ fn channel(channel: &Value) -> String {
     });
     let services = channel["services"].as_array().into_iter().flatten();
     for service in services {
-        text.push_str(&format!("\n{} {}", plain(service.get("service")), self::channel(service)));
+        text.push_str(&format!("; {} {}", plain(service.get("service")), self::channel(service)));
     }
     text
 }

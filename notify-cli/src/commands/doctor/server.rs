@@ -174,7 +174,7 @@ fn leap(ahead_ms: u64) -> Option<Finding> {
 
 fn mend_of(obstacle: &str) -> &'static str {
     if obstacle.contains("storage") {
-        "make room on the server's disk and look at its log; it goes on by itself"
+        "check that the database is up and its disk has room; the server recovers by itself"
     } else {
         "start the server again, and keep its log: it says what broke"
     }
