@@ -305,18 +305,22 @@ impl EngineRun {
         self.backlog.extend(started.dispatches);
         let mut by_lane: BTreeMap<_, Vec<Single>> = BTreeMap::new();
         for OpenedDispatch { dispatch, page, device } in started.opened {
-            shared.page_opened(page.no);
             let of = (dispatch.app, dispatch.platform);
             let job = Job::new(dispatch, &shared);
             by_lane.entry(of).or_default().push(Single { job, page, device });
         }
         // A cancellation that came in before the jobs could hear of it.
         if !by_lane.is_empty() && shared.cancellations() != cancellations {
-            self.hear_of_cancellations().await?;
+            // None of the pages counts as open yet, so that they are adopted where this fails.
+            let heard = self.hear_of_cancellations().await;
+            heard.inspect_err(|_| shared.ask_for_adoption())?;
         }
         for ((app, platform), singles) in by_lane {
             let from = DeviceKey::before_first(app, platform);
             let mark = shared.marks.split(&mark, from, DeviceKey::new(app, platform, SEQUENCE_MAX));
+            for single in &singles {
+                shared.page_opened(single.page.no);
+            }
             let singles = Singles { singles, read_at: now, mark, tenure };
             self.lane(app, platform).add_singles(singles);
         }

@@ -20,11 +20,10 @@ use super::marks::Mark;
 use super::page::{Batch, Landed, settle};
 use super::slots::Claim;
 use crate::providers::SharedProvider;
-use crate::reasons;
-use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, Settled, StoreError};
+use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
 
-/// Most notifications to one device that a lane has in hand; further ones wait for their turn as any
-/// dispatch does.
+/// How many notifications to one device a lane has in hand when it takes no more of them: further ones
+/// wait for their turn as any dispatch does. One start adds at most `EngineConfig::start_batch`.
 pub(crate) const LANE_SINGLES_MAX: usize = 1_000;
 
 /// A notification to one device.
@@ -151,10 +150,6 @@ impl Run {
                 self.go_on_as_page();
                 continue;
             }
-            if single.job.expired(now) {
-                self.expire();
-                continue;
-            }
             self.lane.slots.set_limit(self.lane.slots_max());
             if !self.slot.has_place() || !self.credit.has_place() {
                 return Ok(());
@@ -190,6 +185,7 @@ impl Run {
         is_current
             && is_own
             && !job.canceled()
+            && !job.expired(now)
             && job.reaches(device)
             && !self.lane.has_retries_in_plenty()
             && self.lane.chat_free(device.key, now).is_ok()
@@ -235,15 +231,6 @@ impl Run {
                 self.finish(page, batch);
             }
         }
-    }
-
-    /// The first one is over before it was sent.
-    fn expire(&mut self) {
-        let Some(single) = self.queue.pop_front() else { return };
-        let mut batch = Batch::default();
-        let reason = Some(reasons::EXPIRED.into());
-        batch.settle(single.device.key, Settled::Expired, reason, 0);
-        self.finish(single.page, batch);
     }
 
     fn finish(&mut self, page: OpenPage, batch: Batch) {

@@ -138,9 +138,7 @@ impl OpenPages {
 
     /// A page is finished.
     pub(crate) fn close(&mut self, page: PageNo) {
-        if self.pages.remove(&page) {
-            self.lane.singles_fewer(1);
-        }
+        self.give(page);
         self.lane.shared.page_closed(page);
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    pub(crate) fn settle(
+    pub(super) fn settle(
         &mut self,
         key: DeviceKey,
         settled: Settled,

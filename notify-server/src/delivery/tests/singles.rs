@@ -73,21 +73,26 @@ async fn many_are_settled_in_few_commits() {
     rig.stop().await;
 }
 
-/// While one waits for its stream its device may change (trap 8).
-#[tokio::test]
-async fn one_that_waits_goes_to_the_address_that_its_device_has_then() {
-    let mut rig = rig(1, 2).await;
+/// One that its provider holds on the only stream, and one that waits for that stream.
+async fn held_and_waiting(rig: &Rig) -> [NotificationId; 2] {
     rig.provider.script(|token, _| match token {
         "token-d00000" => Told::Held(delivered()),
         _ => Told::Answer(delivered()),
     });
     let before = rig.provider.journal().len();
-    let held = send(&rig, "d00000").await;
+    let held = send(rig, "d00000").await;
     rig.provider.arrived(before + 1).await;
-    let waiting = send(&rig, "d00001").await;
+    [held, send(rig, "d00001").await]
+}
+
+/// While one waits for its stream its device may change (trap 8).
+#[tokio::test]
+async fn one_that_waits_goes_to_the_address_that_its_device_has_then() {
+    let mut rig = rig(1, 2).await;
+    let ids = held_and_waiting(&rig).await;
     rig.register(RegisterDevice::android("d00001", "token-new")).await;
     rig.provider.release();
-    for id in [held, waiting] {
+    for id in ids {
         rig.until(&id, is_completed).await;
     }
     assert_eq!(attempts(&rig.provider, "token-d00001"), 0);
@@ -98,14 +103,7 @@ async fn one_that_waits_goes_to_the_address_that_its_device_has_then() {
 #[tokio::test]
 async fn one_that_waits_can_be_canceled() {
     let mut rig = rig(1, 2).await;
-    rig.provider.script(|token, _| match token {
-        "token-d00000" => Told::Held(delivered()),
-        _ => Told::Answer(delivered()),
-    });
-    let before = rig.provider.journal().len();
-    let held = send(&rig, "d00000").await;
-    rig.provider.arrived(before + 1).await;
-    let waiting = send(&rig, "d00001").await;
+    let [held, waiting] = held_and_waiting(&rig).await;
     rig.store.cancel_notification(rig.app, waiting.clone(), START).await.unwrap();
     rig.provider.release();
     rig.until(&held, is_completed).await;
