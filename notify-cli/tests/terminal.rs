@@ -165,7 +165,7 @@ fn irreversible() -> Vec<(&'static str, Value, &'static str)> {
         ("providers delete webpush --app ID", app, "every browser has to subscribe again"),
         (
             "webhooks delete ID",
-            json!({ "webhooks": [webhook], "next_cursor": null }),
+            webhook,
             "the webhook to https://e/hook with its secret and its messages (2 still to be sent)",
         ),
         ("feeds delete ID", json!({ "feeds": [feed], "next_cursor": null }), "the feed `News`"),

@@ -2,11 +2,11 @@
 
 use clap::Subcommand;
 use notify_client::{
-    Client,
-    notify_core::{CheckFeed, CreateFeed, FeedId, FeedStatus, PageQuery},
+    Client, Error,
+    notify_core::{CheckFeed, CreateFeed, Feed, FeedId, FeedStatus, PageQuery},
 };
 
-use super::paging::{PAGE_OF_ALL, PageArgs, show_all};
+use super::paging::{PAGE_OF_ALL, PageArgs, find, show_all};
 use crate::{
     confirm::{self, Consent},
     failure::Failure,
@@ -50,10 +50,12 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
             let created = notify.feeds().create(&feed).await?;
             session.out.show(&created, &view::CREATED)?;
             session.out.flush()?;
-            if let Some(known) = name_of(&notify, created.id).await
-                && known != feed.name
+            // It is made all the same where its name cannot be found out.
+            if let Ok(Some(known)) = find_feed(&notify, created.id).await
+                && known.name != feed.name
             {
-                output::talk(&format!("it was there before as `{known}`, and keeps that name"));
+                let name = known.name;
+                output::talk(&format!("it was there before as `{name}`, and keeps that name"));
             }
             Ok(())
         }
@@ -91,31 +93,17 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
     }
 }
 
-/// The name of a feed, if it can be found out: it is made all the same.
-async fn name_of(notify: &Client, id: FeedId) -> Option<String> {
+/// A feed as the listing has it.
+async fn find_feed(notify: &Client, id: FeedId) -> Result<Option<Feed>, Error> {
     let query = PageQuery { limit: Some(PAGE_OF_ALL), cursor: None };
-    let feeds = notify.feeds();
-    let mut all = feeds.all(&query);
-    while let Some(feed) = all.next().await {
-        let feed = feed.ok()?;
-        if feed.id == id {
-            return Some(feed.name);
-        }
-    }
-    None
+    find(notify.feeds().all(&query), |feed| feed.id == id).await
 }
 
 async fn ask_to_delete(notify: &Client, id: FeedId) -> Result<(), Failure> {
-    let feeds = notify.feeds();
-    let mut all = feeds.all(&PageQuery::default());
-    while let Some(feed) = all.next().await {
-        let feed = feed?;
-        if feed.id == id {
-            return confirm::ask(&format!(
-                "Delete the feed `{}` ({}) with its items? This cannot be undone.",
-                feed.name, feed.url
-            ));
-        }
-    }
-    Err(Failure::NotFound(format!("no feed has the id `{id}`")))
+    let feed = find_feed(notify, id).await?;
+    let feed = feed.ok_or_else(|| Failure::NotFound(format!("no feed has the id `{id}`")))?;
+    confirm::ask(&format!(
+        "Delete the feed `{}` ({}) with its items? This cannot be undone.",
+        feed.name, feed.url
+    ))
 }

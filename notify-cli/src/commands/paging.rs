@@ -1,7 +1,7 @@
 //! The arguments of listings (B10).
 
 use clap::Args;
-use notify_client::{Page, Pages, notify_core::PageQuery};
+use notify_client::{Error, Page, Pages, notify_core::PageQuery};
 use serde::Serialize;
 
 use crate::{failure::Failure, output::view::View, session::Session};
@@ -46,4 +46,18 @@ where
         rows.push(&item?)?;
     }
     rows.end()
+}
+
+/// The first item of a listing that is wanted, for what has no call of its own.
+pub(crate) async fn find<P: Page>(
+    mut pages: Pages<'_, P>,
+    is_wanted: impl Fn(&P::Item) -> bool,
+) -> Result<Option<P::Item>, Error> {
+    while let Some(item) = pages.next().await {
+        let item = item?;
+        if is_wanted(&item) {
+            return Ok(Some(item));
+        }
+    }
+    Ok(None)
 }

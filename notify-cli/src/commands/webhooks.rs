@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use notify_client::{
     Client,
-    notify_core::{CreateWebhook, PageQuery, Timestamp, UpdateWebhook, WebhookId, WebhookOutcome},
+    notify_core::{CreateWebhook, Timestamp, UpdateWebhook, WebhookId, WebhookOutcome},
 };
 
 use super::paging::{PageArgs, show_all};
@@ -165,19 +165,12 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
 }
 
 async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
-    let webhooks = notify.webhooks();
-    let mut all = webhooks.all(&PageQuery::default());
-    while let Some(webhook) = all.next().await {
-        let webhook = webhook?;
-        if webhook.id == id {
-            return confirm::ask(&format!(
-                "Delete the webhook to {} with its secret and its messages ({} still to be sent)? \
-                 This cannot be undone.",
-                webhook.url, webhook.pending
-            ));
-        }
-    }
-    Err(Failure::NotFound(format!("no webhook has the id `{id}`")))
+    let webhook = notify.webhooks().get(id).await.map_err(Failure::of_id("webhook", &id))?;
+    confirm::ask(&format!(
+        "Delete the webhook to {} with its secret and its messages ({} still to be sent)? \
+         This cannot be undone.",
+        webhook.url, webhook.pending
+    ))
 }
 
 fn hook(id: &str) -> Result<WebhookId, Failure> {
