@@ -34,14 +34,17 @@ impl DiskFault {
         let said = tokio::time::timeout(WAIT_MAX, lines.next_line()).await.context("strace")??;
         let said = said.unwrap_or_default();
         ensure!(said.contains("attached"), "the process cannot be traced: {said}");
+        // It reports every new thread; a pipe that nobody reads would end it, and the fault with it.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self { tracer })
     }
 
     /// Ends the fault, and returns when the process goes on without it.
     ///
     /// # Errors
-    /// When the tracer does not end.
+    /// When the tracer has ended before, and the fault with it, or does not end now.
     pub async fn end(mut self) -> Result<()> {
+        ensure!(self.tracer.try_wait()?.is_none(), "strace ended before the fault did");
         let tracer = self.tracer.id().context("the tracer runs")?.to_string();
         let told = Command::new("kill").args(["-INT", &tracer]).status().await?;
         ensure!(told.success(), "kill -INT failed");
