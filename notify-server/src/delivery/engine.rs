@@ -16,7 +16,7 @@ use super::job::Job;
 use super::lane::{Lane, LaneRun};
 use super::news;
 use super::shared::{Shared, Surroundings};
-use super::singles::{Single, Singles};
+use super::singles::{Single, Singles, Start};
 use super::standing;
 use super::view::EngineView;
 use crate::channel::Channels;
@@ -321,7 +321,8 @@ impl EngineRun {
             for single in &singles {
                 shared.page_opened(single.page.no);
             }
-            let singles = Singles { singles, read_at: now, mark, tenure };
+            let start = Start { read_at: now, mark, tenure };
+            let singles = Singles { singles, start };
             self.lane(app, platform).add_singles(singles);
         }
         Ok(())

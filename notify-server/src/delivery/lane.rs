@@ -16,10 +16,10 @@ mod throttled;
 
 pub(crate) use hand::Hand;
 pub(crate) use hearing::Received;
-pub(crate) use pages::OpenPages;
 pub(crate) use purge::Death;
 pub(crate) use run::LaneRun;
 pub(crate) use services::{Candidate, InService, Service};
+pub(crate) use singles::OpenSingle;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,23 +1,27 @@
-//! Notifications to one device each, as many as came due together: sent by one task and settled in one
-//! commit. The store opened their pages when it started them, so that nothing is read again.
+//! Notifications to one device each, as many as came due together: sent by one task of their lane and
+//! settled in few commits. The store opened their pages when it started them, so that nothing is read
+//! again.
 //!
 //! What cannot go out at once, or has to wait after all, goes on as an ordinary page.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use notify_core::Timestamp;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 use super::attempt::attempt;
 use super::gate::Admission;
 use super::job::{Job, Mode};
-use super::lane::{InService, Lane, OpenPages};
+use super::lane::{InService, Lane, OpenSingle};
 use super::marks::Mark;
 use super::page::{Batch, Landed, settle};
+use super::shared::Shared;
 use super::slots::Claim;
 use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
@@ -25,6 +29,9 @@ use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
 /// How many notifications to one device a lane has in hand when it takes no more of them: further ones
 /// wait for their turn as any dispatch does. One start adds at most `EngineConfig::start_batch`.
 pub(crate) const LANE_SINGLES_MAX: usize = 1_000;
+/// How long the last outcomes wait for later ones to share their commit, which costs more CPU than the
+/// rest of a send. A process that ends meanwhile repeats no more than the credit allows.
+const COMMIT_LINGER: Duration = Duration::from_millis(20);
 
 /// A notification to one device.
 pub(crate) struct Single {
@@ -36,6 +43,11 @@ pub(crate) struct Single {
 /// Notifications of one lane that were started together.
 pub(crate) struct Singles {
     pub(crate) singles: Vec<Single>,
+    pub(crate) start: Start,
+}
+
+/// What notifications that were started together share.
+pub(crate) struct Start {
     /// When their devices were read.
     pub(crate) read_at: Timestamp,
     /// Opened before that: it shows what changed since.
@@ -44,47 +56,80 @@ pub(crate) struct Singles {
     pub(crate) tenure: u64,
 }
 
+/// One that waits to go out.
+struct Queued {
+    single: Single,
+    /// Its page is open, and its mark held, until its outcome is committed.
+    held: Held,
+}
+
+struct Held {
+    open: OpenSingle,
+    start: Arc<Start>,
+}
+
 /// One whose attempt came back.
 struct Returned {
     job: Arc<Job>,
     page: OpenPage,
+    held: Held,
     landed: Landed,
+}
+
+/// Outcomes for one commit.
+#[derive(Default)]
+struct Outcomes {
+    checkpoints: Vec<Checkpoint>,
+    held: Vec<Held>,
+    /// Retries that the checkpoints write.
+    retries: u64,
+}
+
+/// Outcomes that were committed, and whether each page was this process's own still.
+struct Committed {
+    outcomes: Outcomes,
+    finished: Vec<Result<OpenPage, StoreError>>,
 }
 
 type Flights = FuturesUnordered<BoxFuture<'static, Returned>>;
 
-/// Sends all of them and commits what became of them.
-pub(crate) async fn run(lane: &Arc<Lane>, singles: Singles, open: OpenPages) {
-    let Singles { singles, read_at, mark, tenure } = singles;
+/// Sends what comes in and commits the outcomes, until nothing is left to do.
+pub(crate) async fn run(lane: &Arc<Lane>, mut incoming: UnboundedReceiver<Singles>) {
     let mut run = Run {
         slot: Claim::new(&lane.slots),
         credit: Claim::new(&lane.shared.credit),
         lane: lane.clone(),
-        queue: singles.into(),
-        read_at,
-        mark,
-        tenure,
-        open,
-        finished: Vec::new(),
+        queue: VecDeque::new(),
+        outcomes: Outcomes::default(),
         retries: 0,
         in_flight: 0,
         credits: 0,
         since: Instant::now(),
     };
     let mut flights = Flights::new();
-    let every = lane.shared.config.checkpoint_every;
+    let mut commit: Option<BoxFuture<'static, Committed>> = None;
+    let config = &lane.shared.config;
     loop {
         if let Err(error) = run.start_what_may_start(&mut flights).await {
             lane.shared.storage_failed(&error).await;
             continue;
         }
-        let is_over = run.queue.is_empty() && flights.is_empty();
-        if is_over || run.finished.len() >= lane.shared.config.checkpoint_outcomes {
-            run.commit().await;
+        let is_idle = run.queue.is_empty() && flights.is_empty();
+        let stopping = lane.shared.stop.asked();
+        let waiting = run.outcomes.checkpoints.len();
+        if commit.is_none() && waiting > 0 && (waiting >= config.checkpoint_outcomes || stopping) {
+            commit = Some(run.commit());
         }
-        if is_over {
-            return;
+        if is_idle && waiting == 0 && commit.is_none() {
+            // What is sent to a closed channel goes to the next run.
+            incoming.close();
+            match incoming.try_recv() {
+                Ok(singles) => run.take(singles),
+                Err(_) => return,
+            }
+            continue;
         }
+        let due = run.since + if is_idle { COMMIT_LINGER } else { config.checkpoint_every };
         tokio::select! {
             biased;
             Some(returned) = flights.next(), if !flights.is_empty() => {
@@ -93,12 +138,19 @@ pub(crate) async fn run(lane: &Arc<Lane>, singles: Singles, open: OpenPages) {
                     run.land(returned);
                 }
             }
-            () = tokio::time::sleep_until(run.since + every), if !run.finished.is_empty() => {
-                run.commit().await;
+            Some(singles) = incoming.recv() => run.take(singles),
+            committed = async { commit.as_mut().expect("asked only then").await },
+                if commit.is_some() =>
+            {
+                commit = None;
+                run.committed(committed);
+            }
+            () = tokio::time::sleep_until(due), if waiting > 0 && commit.is_none() => {
+                commit = Some(run.commit());
             }
             () = run.slot.turn() => {}
             () = run.credit.turn() => {}
-            () = lane.shared.stop.told(), if !run.queue.is_empty() => {}
+            () = lane.shared.stop.told(), if !stopping => {}
         }
     }
 }
@@ -106,28 +158,45 @@ pub(crate) async fn run(lane: &Arc<Lane>, singles: Singles, open: OpenPages) {
 /// Singles at work. Dropped, it gives back every place that it holds.
 struct Run {
     lane: Arc<Lane>,
-    queue: VecDeque<Single>,
-    read_at: Timestamp,
-    mark: Arc<Mark>,
-    tenure: u64,
-    open: OpenPages,
-    /// Checkpoints that wait for a commit.
-    finished: Vec<Checkpoint>,
-    /// Retries that these write.
+    queue: VecDeque<Queued>,
+    /// Outcomes that wait for a commit.
+    outcomes: Outcomes,
+    /// Retries that are written with outcomes not committed yet.
     retries: u64,
     in_flight: usize,
-    /// Credit that is owed until the checkpoints are committed.
+    /// Credit that is owed until outcomes are committed.
     credits: usize,
-    /// When the first of the checkpoints came.
+    /// When the first of the outcomes came.
     since: Instant,
     slot: Claim,
     credit: Claim,
 }
 
 impl Run {
+    fn take(&mut self, singles: Singles) {
+        let start = Arc::new(singles.start);
+        self.queue.extend(singles.singles.into_iter().map(|single| {
+            let open = OpenSingle::new(self.lane.clone(), single.page.no);
+            Queued { single, held: Held { open, start: start.clone() } }
+        }));
+    }
+
+    /// Takes the next one off the queue. After the last of a start, changes of devices matter to
+    /// nobody any more.
+    fn next(&mut self) -> Option<Queued> {
+        let next = self.queue.pop_front()?;
+        let start = &next.held.start;
+        let is_last =
+            self.queue.front().is_none_or(|queued| !Arc::ptr_eq(&queued.held.start, start));
+        if is_last {
+            start.mark.narrow(DeviceKey(0), DeviceKey(0));
+        }
+        Some(next)
+    }
+
     /// Starts what may go out, until none is left or the lane has no place.
     async fn start_what_may_start(&mut self, flights: &mut Flights) -> Result<(), StoreError> {
-        while let Some(single) = self.queue.front() {
+        while let Some(queued) = self.queue.front() {
             let shared = self.lane.shared.clone();
             if shared.stop.asked() {
                 // The next process takes up what is open.
@@ -135,7 +204,7 @@ impl Run {
                 break;
             }
             let version = self.lane.provider_version();
-            let mode = single.job.mode(&self.lane).await?;
+            let mode = queued.single.job.mode(&self.lane).await?;
             // Nothing is awaited from here on to the start: whatever was acknowledged before it, an
             // update of the device (trap 8), a cancellation or another provider, is seen.
             let now = shared.clock.now();
@@ -146,7 +215,7 @@ impl Run {
                     continue;
                 }
             };
-            if version != self.lane.provider_version() || !self.may_go(single, provider, now) {
+            if version != self.lane.provider_version() || !self.may_go(queued, provider, now) {
                 self.go_on_as_page();
                 continue;
             }
@@ -160,22 +229,21 @@ impl Run {
             }
             self.start(flights, (mode, version), now);
         }
-        // Places that nobody uses must not wait for the answers that are still to come, and changes of
-        // devices matter to nobody any more.
+        // Places that nobody uses must not wait for the answers that are still to come.
         self.slot.let_go();
         self.credit.let_go();
-        self.mark.narrow(DeviceKey(0), DeviceKey(0));
         Ok(())
     }
 
     /// Whether one can go out as it was read, as far as its lane lets anything out.
-    fn may_go(&self, single: &Single, provider: &SharedProvider, now: Timestamp) -> bool {
-        let (shared, Single { job, page, device }) = (&self.lane.shared, single);
-        let is_current = now.ms_since(self.read_at) <= shared.config.address_age_ms_max
-            && !self.mark.has_changed(device.key)
+    fn may_go(&self, queued: &Queued, provider: &SharedProvider, now: Timestamp) -> bool {
+        let (shared, start) = (&self.lane.shared, &queued.held.start);
+        let Single { job, page, device } = &queued.single;
+        let is_current = now.ms_since(start.read_at) <= shared.config.address_age_ms_max
+            && !start.mark.has_changed(device.key)
             && device.taken_from.is_none_or(|(_, since)| since < job.dispatch.due_at);
         let is_own = shared.standing.holds(now)
-            && self.tenure == shared.standing.tenure()
+            && start.tenure == shared.standing.tenure()
             && now < page.lease_until;
         let service_has_room = || {
             let service = job.service_of(&self.lane, device);
@@ -193,83 +261,89 @@ impl Run {
     }
 
     fn start(&mut self, flights: &mut Flights, (mode, version): (Mode, u64), now: Timestamp) {
-        let (Some(single), Mode::Send { provider, payload }) = (self.queue.pop_front(), mode)
-        else {
-            return;
-        };
-        let Single { job, page, device } = single;
+        let (Some(queued), Mode::Send { provider, payload }) = (self.next(), mode) else { return };
+        let Queued { single: Single { job, page, device }, held } = queued;
         let address = job.address(&device).expect("it was looked at just now");
         self.lane.chat_started(device.key, now);
         self.slot.hand_over();
         self.credit.hand_over();
         self.in_flight += 1;
-        self.mark.started(job.dispatch.no, device.key);
+        held.start.mark.started(job.dispatch.no, device.key);
         let service = job.service_of(&self.lane, &device);
         let service = service.map(|service| InService::start(service, now));
         let metrics = self.lane.shared.metrics.clone();
         flights.push(
             async move {
                 let answer = attempt(&metrics, &provider, &payload, &address).await;
-                Returned { job, page, landed: Landed { device, service, version, answer } }
+                Returned { job, page, held, landed: Landed { device, service, version, answer } }
             }
             .boxed(),
         );
     }
 
     fn land(&mut self, returned: Returned) {
-        let Returned { job, page, landed } = returned;
+        let Returned { job, page, held, landed } = returned;
         self.in_flight -= 1;
         self.lane.stream_ended();
         let mut batch = Batch::default();
-        match settle((&self.lane, &job, &self.mark), landed, &mut batch) {
+        match settle((&self.lane, &job, &held.start.mark), landed, &mut batch) {
             Some(_) => {
                 self.lane.shared.credit.give_back(1);
-                self.give_to_lane(page);
+                held.open.give();
+                self.lane.add_page(page);
             }
             None => {
                 self.credits += 1;
-                self.finish(page, batch);
+                self.finish(page, held, batch);
             }
         }
     }
 
-    fn finish(&mut self, page: OpenPage, batch: Batch) {
-        if self.finished.is_empty() {
+    fn finish(&mut self, page: OpenPage, held: Held, batch: Batch) {
+        if self.outcomes.checkpoints.is_empty() {
             self.since = Instant::now();
         }
-        self.retries += batch.retries() as u64;
+        let retries = batch.retries() as u64;
+        self.retries += retries;
+        self.outcomes.retries += retries;
         let checkpoint = batch.into_checkpoint(page);
         let now = self.lane.shared.clock.now();
-        self.finished.push(Checkpoint { targeted: 1, finished: true, at: now, ..checkpoint });
-    }
-
-    fn go_on_as_page(&mut self) {
-        let Some(single) = self.queue.pop_front() else { return };
-        self.give_to_lane(single.page);
+        let checkpoint = Checkpoint { targeted: 1, finished: true, at: now, ..checkpoint };
+        self.outcomes.checkpoints.push(checkpoint);
+        self.outcomes.held.push(held);
     }
 
     /// Its device is read again before it is used.
-    fn give_to_lane(&mut self, page: OpenPage) {
-        self.open.give(page.no);
-        self.lane.add_page(page);
+    fn go_on_as_page(&mut self) {
+        let Some(queued) = self.next() else { return };
+        queued.held.open.give();
+        self.lane.add_page(queued.single.page);
     }
 
-    /// Commits, as often as it takes: while storage is gone the credit stays owed, and sending stops.
-    async fn commit(&mut self) {
+    /// Commits the outcomes that wait, as often as it takes: while storage is gone the credit stays
+    /// owed, and sending stops.
+    fn commit(&mut self) -> BoxFuture<'static, Committed> {
+        let outcomes = std::mem::take(&mut self.outcomes);
         let shared = self.lane.shared.clone();
-        let checkpoints = std::mem::take(&mut self.finished);
-        if checkpoints.is_empty() {
-            return;
-        }
-        let finished = loop {
-            match shared.store.finish_pages(checkpoints.clone()).await {
-                Ok(finished) => break finished,
-                Err(error) => shared.storage_failed(&error).await,
+        async move {
+            loop {
+                match shared.store.finish_pages(outcomes.checkpoints.clone()).await {
+                    Ok(finished) => break Committed { outcomes, finished },
+                    Err(error) => shared.storage_failed(&error).await,
+                }
             }
-        };
+        }
+        .boxed()
+    }
+
+    fn committed(&mut self, committed: Committed) {
+        let Committed { outcomes: Outcomes { checkpoints, held, retries }, finished } = committed;
+        let shared: &Arc<Shared> = &self.lane.shared;
         shared.committed();
-        shared.credit.give_back(std::mem::take(&mut self.credits));
-        self.lane.retries_written(std::mem::take(&mut self.retries));
+        self.credits -= checkpoints.len();
+        shared.credit.give_back(checkpoints.len());
+        self.retries -= retries;
+        self.lane.retries_written(retries);
         for (checkpoint, finished) in checkpoints.iter().zip(finished) {
             match finished {
                 Ok(_) => shared.metrics.settled(&checkpoint.settled, &checkpoint.dead),
@@ -280,9 +354,7 @@ impl Run {
         if let Some(due_at) = retries.map(|retry| retry.due_at).min() {
             shared.look_by(due_at);
         }
-        for checkpoint in &checkpoints {
-            self.open.close(checkpoint.page.no);
-        }
+        drop(held);
     }
 }
 

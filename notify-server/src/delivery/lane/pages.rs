@@ -1,7 +1,9 @@
 //! Opening pages: the next one of a dispatch, and those that were left open.
 
-use std::collections::HashSet;
 use std::sync::Arc;
+
+use tokio::sync::mpsc::error::SendError;
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::Lane;
 use super::run::{Finished, LaneRun};
@@ -103,12 +105,23 @@ impl LaneRun {
         Ok(())
     }
 
-    /// Has notifications to one device each sent together.
-    pub(super) fn spawn_singles(&mut self, singles: Singles) {
-        let pages = singles.singles.iter().map(|single| single.page.no).collect();
-        let (lane, open) = (self.lane.clone(), OpenPages::new(self.lane.clone(), pages));
+    /// Has notifications to one device each sent together, by the task that does so already where
+    /// there is one.
+    pub(super) fn send_singles(&mut self, singles: Singles) {
+        let singles = match &self.singles {
+            Some(task) => match task.send(singles) {
+                Ok(()) => return,
+                Err(SendError(singles)) => singles,
+            },
+            None => singles,
+        };
+        let (task, incoming) = unbounded_channel();
+        // The other end is just below.
+        let _ = task.send(singles);
+        self.singles = Some(task);
+        let lane = self.lane.clone();
         self.running.spawn(async move {
-            singles::run(&lane, singles, open).await;
+            singles::run(&lane, incoming).await;
             Finished::Singles
         });
     }
@@ -121,41 +134,6 @@ impl LaneRun {
             Finished::Page(run.run().await)
         });
         self.open.insert(task.id(), waiting);
-    }
-}
-
-/// Pages that one task works on; those that it still has at its end, also when it panicked, are
-/// worked on no more.
-pub(crate) struct OpenPages {
-    lane: Arc<Lane>,
-    pages: HashSet<PageNo>,
-}
-
-impl OpenPages {
-    pub(super) fn new(lane: Arc<Lane>, pages: HashSet<PageNo>) -> Self {
-        Self { lane, pages }
-    }
-
-    /// A page is finished.
-    pub(crate) fn close(&mut self, page: PageNo) {
-        self.give(page);
-        self.lane.shared.page_closed(page);
-    }
-
-    /// A page is somebody else's of this process from here on.
-    pub(crate) fn give(&mut self, page: PageNo) {
-        if self.pages.remove(&page) {
-            self.lane.singles_fewer(1);
-        }
-    }
-}
-
-impl Drop for OpenPages {
-    fn drop(&mut self) {
-        self.lane.singles_fewer(self.pages.len());
-        for page in &self.pages {
-            self.lane.shared.page_closed(*page);
-        }
     }
 }
 

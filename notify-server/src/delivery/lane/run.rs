@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::Lane;
@@ -11,6 +12,7 @@ use super::hand::Hand;
 use crate::changes::Heard;
 use crate::delivery::job::Job;
 use crate::delivery::page::PageEnd;
+use crate::delivery::singles::Singles;
 use crate::store::{DispatchNo, OpenPage, StoreError};
 
 /// The work of a lane: which dispatches take turns, and what is open.
@@ -25,6 +27,9 @@ pub(crate) struct LaneRun {
     pub(super) open: HashMap<Id, Arc<AtomicUsize>>,
     /// What each task of retries has claimed, by its task.
     pub(super) hands: HashMap<Id, Arc<Hand>>,
+    /// The way to the task that sends notifications to one device each. What is in it is bounded by
+    /// `LANE_SINGLES_MAX`.
+    pub(super) singles: Option<UnboundedSender<Singles>>,
     pub(super) retries_due: bool,
     /// Whether retries that are due wait for a change of the gate.
     pub(super) retries_wait: bool,
@@ -53,6 +58,7 @@ impl LaneRun {
             running: JoinSet::new(),
             open: HashMap::new(),
             hands: HashMap::new(),
+            singles: None,
             retries_due: false,
             retries_wait: false,
             claims_lost: false,
@@ -161,7 +167,7 @@ impl LaneRun {
     async fn read_inbox(&mut self) -> Result<(), StoreError> {
         let inbox = std::mem::take(&mut *self.lane.inbox.lock().expect("no holder panics"));
         self.retries_due |= inbox.retries_due || inbox.provider_changed;
-        inbox.singles.into_iter().for_each(|singles| self.spawn_singles(singles));
+        inbox.singles.into_iter().for_each(|singles| self.send_singles(singles));
         for job in inbox.dispatches {
             if self.later.is_empty()
                 && self.turns.len() < self.lane.shared.config.lane_dispatches_max

@@ -1,5 +1,6 @@
 //! Notifications to one device each, as their lane sees them.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use notify_core::Timestamp;
@@ -7,17 +8,13 @@ use notify_core::Timestamp;
 use super::{Lane, LaneProvider};
 use crate::delivery::gate::Admission;
 use crate::delivery::singles::{LANE_SINGLES_MAX, Singles};
+use crate::store::PageNo;
 
 impl Lane {
     /// Gives the lane notifications to one device each whose pages are open.
     pub(crate) fn add_singles(&self, singles: Singles) {
         self.singles.fetch_add(singles.singles.len(), Ordering::AcqRel);
         self.tell(|inbox| inbox.singles.push(singles));
-    }
-
-    /// They are done, or go on as ordinary pages.
-    pub(crate) fn singles_fewer(&self, singles: usize) {
-        self.singles.fetch_sub(singles, Ordering::AcqRel);
     }
 
     /// Notes whether the lane has other work than notifications to one device.
@@ -34,5 +31,33 @@ impl Lane {
             && !self.has_retries_in_plenty()
             && matches!(self.gate.peek(now), Admission::Go)
             && is_ready()
+    }
+}
+
+/// The open page of a notification to one device, in hand until it is dropped, also by a panic.
+pub(crate) struct OpenSingle {
+    lane: Arc<Lane>,
+    /// `None` once the page is another task's.
+    page: Option<PageNo>,
+}
+
+impl OpenSingle {
+    /// One that [`Lane::add_singles`] counted.
+    pub(crate) fn new(lane: Arc<Lane>, page: PageNo) -> Self {
+        Self { lane, page: Some(page) }
+    }
+
+    /// The page is another task's of this process from here on.
+    pub(crate) fn give(mut self) {
+        self.page = None;
+    }
+}
+
+impl Drop for OpenSingle {
+    fn drop(&mut self) {
+        self.lane.singles.fetch_sub(1, Ordering::AcqRel);
+        if let Some(page) = self.page {
+            self.lane.shared.page_closed(page);
+        }
     }
 }
