@@ -18,11 +18,11 @@ use super::news;
 use super::shared::{Shared, Surroundings};
 use super::singles::{Single, Singles, Start};
 use super::standing;
+use super::starts::{self, CommittedStart, PreparedStart};
 use super::view::EngineView;
 use crate::channel::Channels;
 use crate::store::{
-    Adoption, AppNo, DeviceKey, DispatchNo, OpenedDispatch, Opening, SEQUENCE_MAX, StartDue,
-    StoreError,
+    Adoption, Agenda, AppNo, DeviceKey, DispatchNo, OpenedDispatch, SEQUENCE_MAX, StoreError,
 };
 
 /// How soon the engine looks again at retries that are past due but were not taken, in
@@ -49,7 +49,7 @@ impl Engine {
     /// When the thread or its runtime cannot be made.
     pub fn start(around: Surroundings, config: EngineConfig) -> std::io::Result<Self> {
         let shared = Shared::new(around, config);
-        shared.store.subscribe(shared.clone());
+        starts::subscribe(&shared);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let run = EngineRun::new(shared.clone());
         let thread = std::thread::Builder::new().name("delivery".into()).spawn(move || {
@@ -173,18 +173,25 @@ impl EngineRun {
             };
             let shared = self.shared.clone();
             shared.looks_at(next);
-            tokio::select! {
-                biased;
-                () = shared.wake.notified() => {}
-                Some(ended) = self.lanes.join_next(), if !self.lanes.is_empty() => {
-                    if let Err(error) = ended {
-                        // Nothing of the lane would be sent any more, and nobody would know.
-                        tracing::error!(%error, "a lane broke off: the engine ends");
-                        shared.stop.ask();
+            loop {
+                tokio::select! {
+                    biased;
+                    () = shared.wake.notified() => {}
+                    () = shared.starts.committed() => match self.take_on_starts().await {
+                        Ok(()) => continue,
+                        Err(error) => shared.storage_failed(&error).await,
+                    },
+                    Some(ended) = self.lanes.join_next(), if !self.lanes.is_empty() => {
+                        if let Err(error) = ended {
+                            // Nothing of the lane would be sent any more, and nobody would know.
+                            tracing::error!(%error, "a lane broke off: the engine ends");
+                            shared.stop.ask();
+                        }
                     }
+                    () = shared.clock.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
+                    () = shared.stop.told() => {}
                 }
-                () = shared.clock.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
-                () = shared.stop.told() => {}
+                break;
             }
         }
         while self.lanes.join_next().await.is_some() {}
@@ -208,18 +215,16 @@ impl EngineRun {
         }
         // One instant for the whole look: what becomes due in the middle of it is seen as next.
         let now = self.shared.clock.now();
-        // Read first: a write with nothing to do would stand in line with those that have.
-        let agenda = self.shared.store.agenda(now).await?;
-        let is_due = agenda.next_due.is_some_and(|due| due <= now);
-        if is_due {
-            self.start_due(now).await?;
+        // Read first: a write with nothing to do would wait behind those that have.
+        let mut agenda = self.shared.store.agenda(now).await?;
+        if agenda.next_due.is_some_and(|due| due <= now) {
+            agenda = self.start_due(now).await?;
         }
         self.take_backlog().await?;
         for (app, platform) in agenda.retry_lanes {
             self.lane(app, platform).retries_due();
         }
-        if is_due || !self.backlog.is_empty() {
-            // What came in meanwhile may be due as well.
+        if !self.backlog.is_empty() {
             return Ok(Some(now));
         }
         // One that is past due was handed to its lane just now.
@@ -280,50 +285,59 @@ impl EngineRun {
         Ok(())
     }
 
-    /// Starts the next notifications that are due. Those to one device go straight to their lanes.
-    async fn start_due(&mut self, now: Timestamp) -> Result<(), StoreError> {
+    /// Starts the next notifications that are due. Answers what is to be done after that.
+    async fn start_due(&mut self, now: Timestamp) -> Result<Agenda, StoreError> {
         let shared = self.shared.clone();
-        let limit = shared.config.start_batch;
-        let lanes = {
-            let lanes = shared.lanes.lock().expect("no holder of the lanes panics");
-            let taking = lanes.iter().filter(|(_, lane)| lane.takes_singles(now));
-            taking.map(|(of, _)| *of).collect()
-        };
-        let lease_until = now.plus_ms(shared.config.lease_ms);
-        let opening = Some(Opening { epoch: shared.epoch, lease_until, lanes });
-        // Ahead of the devices, which are read with the start (trap 8).
-        let mark = shared.marks.open(DeviceKey(0), DeviceKey(i64::MAX));
-        let (cancellations, tenure) = (shared.cancellations(), shared.standing.tenure());
-        let started = shared.store.start(StartDue { now, limit, opening }).await;
-        let started = started.inspect_err(|_| {
+        let (start, due) = PreparedStart::new(&shared, now);
+        let started = shared.store.start(due).await.inspect_err(|_| {
             // Whether it happened is not known: what it may have made is looked up.
             self.shared.adoption_asked.store(true, Ordering::Release);
         })?;
-        #[cfg(test)]
-        shared.opened_with_start.fetch_add(started.opened.len(), Ordering::AcqRel);
+        let agenda = started.agenda.clone();
+        self.take_on_start(start.committed(&shared, started)).await?;
+        Ok(agenda)
+    }
+
+    /// Takes on what was started in the commits that accepted it.
+    async fn take_on_starts(&mut self) -> Result<(), StoreError> {
+        while let Some(start) = self.shared.starts.next() {
+            self.take_on_start(start).await?;
+        }
+        while !self.backlog.is_empty() {
+            self.take_backlog().await?;
+        }
+        Ok(())
+    }
+
+    /// Takes on what was started. Notifications to one device go straight to their lanes.
+    async fn take_on_start(&mut self, start: CommittedStart) -> Result<(), StoreError> {
+        let CommittedStart { prepared, dispatches, opened } = start;
+        let shared = self.shared.clone();
         shared.committed();
-        self.backlog.extend(started.dispatches);
+        self.backlog.extend(dispatches);
         let mut by_lane: BTreeMap<_, Vec<Single>> = BTreeMap::new();
-        for OpenedDispatch { dispatch, page, device } in started.opened {
+        for OpenedDispatch { dispatch, page, device } in opened {
             let of = (dispatch.app, dispatch.platform);
             let job = Job::new(dispatch, &shared);
             by_lane.entry(of).or_default().push(Single { job, page, device });
         }
         // A cancellation that came in before the jobs could hear of it.
-        if !by_lane.is_empty() && shared.cancellations() != cancellations {
-            // None of the pages counts as open yet, so that they are adopted where this fails.
-            let heard = self.hear_of_cancellations().await;
-            heard.inspect_err(|_| shared.ask_for_adoption())?;
+        if !by_lane.is_empty() && shared.cancellations() != prepared.cancellations {
+            self.hear_of_cancellations().await.inspect_err(|_| {
+                let singles = by_lane.values().flatten();
+                singles.for_each(|single| shared.page_closed(single.page.no));
+                shared.ask_for_adoption();
+            })?;
         }
         for ((app, platform), singles) in by_lane {
             let from = DeviceKey::before_first(app, platform);
-            let mark = shared.marks.split(&mark, from, DeviceKey::new(app, platform, SEQUENCE_MAX));
-            for single in &singles {
-                shared.page_opened(single.page.no);
-            }
-            let start = Start { read_at: now, mark, tenure };
-            let singles = Singles { singles, start };
-            self.lane(app, platform).add_singles(singles);
+            let to = DeviceKey::new(app, platform, SEQUENCE_MAX);
+            let start = Start {
+                read_at: prepared.at,
+                mark: shared.marks.split(&prepared.mark, from, to),
+                tenure: prepared.tenure,
+            };
+            self.lane(app, platform).add_singles(Singles { singles, start });
         }
         Ok(())
     }

@@ -26,6 +26,7 @@ mod shared;
 mod singles;
 mod slots;
 mod standing;
+mod starts;
 mod stop;
 mod view;
 

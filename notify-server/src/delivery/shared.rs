@@ -18,6 +18,7 @@ use super::marks::Marks;
 use super::news::News;
 use super::slots::Slots;
 use super::standing::Standing;
+use super::starts::Starts;
 use super::stop::StopSign;
 use crate::causes::with_causes;
 use crate::channel::{ChannelState, Channels, ServiceState};
@@ -78,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) standing: Standing,
     /// What is told to other servers, and asked of them.
     pub(crate) news: Arc<News>,
+    /// What was started in the commits that accepted it.
+    pub(crate) starts: Starts,
     /// Something may be due that the engine does not know of.
     pub(crate) wake: Notify,
     /// When the engine looks next by itself; not before it is told, while it looks.
@@ -146,6 +149,7 @@ impl Shared {
             marks: Marks::default(),
             stop: StopSign::default(),
             wake: Notify::new(),
+            starts: Starts::default(),
             next_look: Mutex::default(),
             lanes: Mutex::default(),
             adoption_asked: AtomicBool::new(true),

@@ -86,6 +86,19 @@ pub struct StartDue {
     pub opening: Option<Opening>,
 }
 
+/// Says what is to be started in a commit that accepts a notification which is due; `None` leaves it
+/// to [`DeliveryStore::start`]. Called on the writer's thread.
+pub type StartHook = Box<dyn Fn() -> Option<StartWithAccept> + Send + Sync>;
+
+/// A start in the commit that accepts a notification.
+pub struct StartWithAccept {
+    /// What to start.
+    pub due: StartDue,
+    /// Called with what was started, before anything else is written; with `None` when it is not known
+    /// whether the commit was done. Dropped when nothing was started.
+    pub done: Box<dyn FnOnce(Option<Started>) + Send>,
+}
+
 /// Who gets the pages that a start opens.
 #[derive(Debug, Clone)]
 pub struct Opening {
@@ -104,8 +117,8 @@ pub struct Started {
     pub dispatches: Vec<DispatchNo>,
     /// Notifications to one device each, with their only page.
     pub opened: Vec<OpenedDispatch>,
-    /// Whether more is due.
-    pub more: bool,
+    /// What is to be done after that.
+    pub agenda: Agenda,
 }
 
 /// A dispatch to one device whose only page is open.
@@ -159,6 +172,9 @@ pub trait DeliveryStore {
     /// its page opened with it, where that is asked for.
     async fn start(&self, start: StartDue) -> Result<Started, StoreError>;
 
+    /// Has notifications that are due when they are accepted started in the same commit from now on.
+    fn start_with_accept(&self, hook: StartHook);
+
     /// The same, opening no page: the new dispatches, and whether more are due.
     #[cfg(any(test, feature = "testing"))]
     async fn start_due(
@@ -167,7 +183,7 @@ pub trait DeliveryStore {
         limit: u32,
     ) -> Result<(Vec<DispatchNo>, bool), StoreError> {
         let started = self.start(StartDue { now, limit, opening: None }).await?;
-        Ok((started.dispatches, started.more))
+        Ok((started.dispatches, started.agenda.next_due.is_some_and(|due| due <= now)))
     }
 
     /// What is to be done at that instant, and when there is more.

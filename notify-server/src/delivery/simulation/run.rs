@@ -18,6 +18,7 @@ use super::world::{SharedWorld, World, lock};
 use super::{checks, disk, outcomes, panics};
 use crate::delivery::engine::EngineRun;
 use crate::delivery::shared::Shared;
+use crate::delivery::starts;
 use crate::delivery::{EngineConfig, Surroundings};
 use crate::store::sql::SqlStore;
 use crate::store::sqlite::SqliteStore;
@@ -188,7 +189,7 @@ impl Server {
         // Another process has other random numbers.
         let config = EngineConfig { seed: Some(self.rng.u64(..)), ..self.config.clone() };
         let shared = Shared::new(around, config);
-        process.store.subscribe(shared.clone());
+        starts::subscribe(&shared);
         self.shared = Some(shared.clone());
         let task = tokio::spawn(EngineRun::new(shared.clone()).run());
         lock(&self.world).note("the engine starts");

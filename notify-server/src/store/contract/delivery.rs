@@ -139,9 +139,9 @@ pub async fn the_page_of_one_device_is_opened_with_its_start(store: &dyn Store) 
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let id = given::accepted(store, app, given::direct(&["d001", "nobody"], &[])).await;
-    let Started { dispatches, mut opened, more } =
+    let Started { dispatches, mut opened, agenda } =
         started(store, &[(app, Platform::Android)]).await;
-    assert_eq!((dispatches, opened.len(), more), (vec![], 1, false));
+    assert_eq!((dispatches, opened.len(), agenda), (vec![], 1, Agenda::default()));
     let OpenedDispatch { dispatch, page, device } = opened.remove(0);
     assert_eq!(store.dispatch(dispatch.no).await.unwrap(), dispatch);
     let range = store.read_range(&dispatch, page.from, page.to).await.unwrap();

@@ -31,7 +31,7 @@ use crate::store::sql;
 use crate::store::{
     Adopted, Adoption, Agenda, AppNo, AudienceDevice, Checkpoint, ClaimedRetry, DeliveryStore,
     DeviceKey, DeviceOutcome, Dispatch, DispatchNo, Epoch, Heartbeat, OpenPage, Others, PageClaim,
-    RetryClaim, RetryOutcome, Scan, Slice, StartDue, Started, StoreError,
+    RetryClaim, RetryOutcome, Scan, Slice, StartDue, StartHook, Started, StoreError,
 };
 
 #[async_trait]
@@ -63,17 +63,12 @@ impl DeliveryStore for SqlStore {
         self.write(move |tx| start::due(tx, &start)).await
     }
 
+    fn start_with_accept(&self, hook: StartHook) {
+        self.writer.before_commit(Box::new(move |tx| start::with_accept(tx, &hook)));
+    }
+
     async fn agenda(&self, now: Timestamp) -> Result<Agenda, StoreError> {
-        self.read(move |connection| {
-            let lanes = retry::lanes(connection)?;
-            let due = lanes.iter().filter(|lane| lane.claimable_at <= now);
-            Ok(Agenda {
-                next_due: start::next_due(connection)?,
-                retry_lanes: due.map(|lane| (lane.app, lane.platform)).collect(),
-                next_retry_due: lanes.iter().map(|lane| lane.claimable_at).min(),
-            })
-        })
-        .await
+        self.read(move |connection| start::agenda(connection, now)).await
     }
 
     async fn dispatch(&self, no: DispatchNo) -> Result<Dispatch, StoreError> {

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
@@ -43,6 +43,13 @@ impl WriteTx<'_> {
     }
 }
 
+impl WriteTx<'_> {
+    /// Has nobody hear of a change that this commit deals with itself.
+    pub(super) fn forget(&mut self, change: Change) {
+        self.changes.retain(|noted| *noted != change);
+    }
+}
+
 impl std::ops::Deref for WriteTx<'_> {
     type Target = Connection;
 
@@ -50,6 +57,13 @@ impl std::ops::Deref for WriteTx<'_> {
         self.connection
     }
 }
+
+/// Adds to a commit that makes a notification due, after its writes. What it changes is taken back
+/// where it fails.
+pub(super) type BeforeCommit =
+    Box<dyn Fn(&mut WriteTx<'_>) -> Result<Option<AfterCommit>, StoreError> + Send + Sync>;
+/// Called once the commit is done, before anybody else hears of it; with false when that is not known.
+pub(super) type AfterCommit = Box<dyn FnOnce(bool) + Send>;
 
 /// A write that waits, whatever its answer's type.
 trait Job: Send {
@@ -132,13 +146,14 @@ type Inline = (Work, Receiver<Box<dyn Job>>);
 /// The way to the writer thread.
 pub(in crate::store) struct Writer {
     jobs: RwLock<Option<SyncSender<Box<dyn Job>>>>,
-    thread: std::sync::Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     /// Transactions that were committed.
     pub(super) commits: Arc<AtomicU64>,
+    before_commit: Arc<Mutex<Option<BeforeCommit>>>,
     faults: Arc<Faults>,
     /// What the thread would have, where there is none.
     #[cfg(any(test, feature = "testing"))]
-    inline: Option<std::sync::Mutex<Inline>>,
+    inline: Option<Mutex<Inline>>,
     /// Told of each write that comes in.
     #[cfg(any(test, feature = "testing"))]
     pub(super) arrived: tokio::sync::Notify,
@@ -153,14 +168,16 @@ impl Writer {
     ) -> std::io::Result<Self> {
         let mut work = Work::new(source, connection, told);
         let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
+        let before_commit = Arc::clone(&work.before_commit);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || work.run(&waiting))?;
         Ok(Self {
             jobs: RwLock::new(Some(jobs)),
-            thread: std::sync::Mutex::new(Some(thread)),
+            thread: Mutex::new(Some(thread)),
             commits,
+            before_commit,
             faults,
             #[cfg(any(test, feature = "testing"))]
             inline: None,
@@ -178,13 +195,15 @@ impl Writer {
     ) -> Self {
         let work = Work::new(source, connection, (listeners, Arc::default()));
         let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
+        let before_commit = Arc::clone(&work.before_commit);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
         Self {
             jobs: RwLock::new(Some(jobs)),
-            thread: std::sync::Mutex::default(),
+            thread: Mutex::default(),
             commits,
+            before_commit,
             faults,
-            inline: Some(std::sync::Mutex::new((work, waiting))),
+            inline: Some(Mutex::new((work, waiting))),
             arrived: tokio::sync::Notify::new(),
         }
     }
@@ -227,6 +246,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Adds to every commit from now on that makes a notification due.
+    pub(super) fn before_commit(&self, add: BeforeCommit) {
+        *self.before_commit.lock().unwrap_or_else(PoisonError::into_inner) = Some(add);
+    }
+
     /// Finishes what waits and ends the thread. Blocks until then.
     pub(in crate::store) fn stop(&self) {
         self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
@@ -262,6 +286,7 @@ struct Work {
     listeners: Listeners,
     busy: Arc<AtomicU64>,
     commits: Arc<AtomicU64>,
+    before_commit: Arc<Mutex<Option<BeforeCommit>>>,
     faults: Arc<Faults>,
 }
 
@@ -271,8 +296,16 @@ impl Work {
         connection: Connection,
         (listeners, busy): (Listeners, Arc<AtomicU64>),
     ) -> Self {
-        let (connection, commits, faults) = (Some(connection), Arc::default(), Arc::default());
-        Self { source, connection, untold: false, listeners, busy, commits, faults }
+        Self {
+            source,
+            connection: Some(connection),
+            untold: false,
+            listeners,
+            busy,
+            commits: Arc::default(),
+            before_commit: Arc::default(),
+            faults: Arc::default(),
+        }
     }
 
     fn run(&mut self, waiting: &Receiver<Box<dyn Job>>) {
@@ -293,7 +326,12 @@ impl Work {
         if batch.is_empty() {
             return;
         }
-        match self.attempt(&mut batch) {
+        let mut after = None;
+        let attempt = self.attempt(&mut batch, &mut after);
+        if let Some(after) = after {
+            after(attempt.is_ok());
+        }
+        match attempt {
             Ok(changes) => {
                 tell(&self.listeners, &changes);
                 batch.into_iter().for_each(|job| job.answer(None));
@@ -312,7 +350,11 @@ impl Work {
     }
 
     /// Runs a batch in one transaction. Any error means that nothing of it is stored.
-    fn attempt(&mut self, batch: &mut [Box<dyn Job>]) -> SqlResult<Vec<Change>> {
+    fn attempt(
+        &mut self,
+        batch: &mut [Box<dyn Job>],
+        after: &mut Option<AfterCommit>,
+    ) -> SqlResult<Vec<Change>> {
         let connection = begin(&mut self.connection, &mut *self.source)?;
         let mut changes = Vec::new();
         // One that is alone needs no savepoint, which would copy every page that it changes.
@@ -345,6 +387,11 @@ impl Work {
             }
         }
         reached(batch, Stage::Written);
+        let before_commit = self.before_commit.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(add) = &*before_commit {
+            *after = add_to(connection, add, &mut changes)?;
+        }
+        drop(before_commit);
         self.source.check()?;
         self.faults.at_commit()?;
         if std::mem::replace(&mut self.untold, true) {
@@ -356,6 +403,35 @@ impl Work {
         self.faults.at_answer()?;
         self.untold = false;
         Ok(changes)
+    }
+}
+
+/// Adds to a commit that makes a notification due. A failure, or a panic, leaves it as it was.
+fn add_to(
+    connection: &Connection,
+    add: &BeforeCommit,
+    changes: &mut Vec<Change>,
+) -> SqlResult<Option<AfterCommit>> {
+    if !changes.contains(&Change::NotificationDue) {
+        return Ok(None);
+    }
+    let mut with_added = changes.clone();
+    connection.save()?;
+    let mut tx = WriteTx { connection, changes: &mut with_added };
+    let added = catch_unwind(AssertUnwindSafe(|| add(&mut tx)));
+    if !connection.in_transaction() {
+        return Err(Error::Ended);
+    }
+    match added {
+        Ok(Ok(after)) => {
+            connection.keep()?;
+            *changes = with_added;
+            Ok(after)
+        }
+        Ok(Err(_)) | Err(_) => {
+            connection.take_back()?;
+            Ok(None)
+        }
     }
 }
 

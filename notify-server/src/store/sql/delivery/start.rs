@@ -7,13 +7,15 @@ use notify_core::{AppId, NotificationId, Platform, Timestamp};
 use super::super::device::{Lists, Named, keys_by_ids};
 use super::super::error::inserted;
 use super::super::row::{platforms_of, unknown_value, uuid_at};
-use super::super::writer::WriteTx;
+use super::super::writer::{AfterCommit, WriteTx};
 use super::settle::{self, Moved};
-use super::{page, slice, zones};
+use super::{page, retry, slice, zones};
+use crate::failpoint::{self, Stage};
 use crate::store::sql::{Connection, OptionalExtension, Type, count_of, params};
 use crate::store::{
-    AppNo, AudienceDevice, DeviceKey, Dispatch, DispatchNo, NotificationNo, OpenedDispatch,
-    Opening, PageClaim, Source, StartDue, Started, StoreError, Zone, platform_code,
+    Agenda, AppNo, AudienceDevice, Change, DeviceKey, Dispatch, DispatchNo, NotificationNo,
+    OpenedDispatch, Opening, PageClaim, Source, StartDue, StartHook, StartWithAccept, Started,
+    StoreError, Zone, platform_code,
 };
 
 /// A notification that is due.
@@ -67,27 +69,40 @@ impl Part {
 
 /// Starts what is due, oldest first, and of one instant what was accepted first.
 pub(super) fn due(tx: &mut WriteTx<'_>, start_due: &StartDue) -> Result<Started, StoreError> {
-    let limit = usize::try_from(start_due.limit).unwrap_or(usize::MAX);
-    let mut due = read_due(tx, start_due.now, limit)?;
-    let more = due.len() > limit;
-    due.truncate(limit);
     let mut started = Started::default();
-    for (notification, rendering) in due {
+    for (notification, rendering) in read_due(tx, start_due.now, start_due.limit)? {
         start(tx, (&notification, rendering), start_due, &mut started)?;
     }
-    let more_zones = zones::due(tx, start_due.now, limit, &mut started.dispatches)?;
-    started.more = more || more_zones;
+    started.dispatches.extend(zones::due(tx, start_due.now, start_due.limit)?);
+    started.agenda = agenda(tx, start_due.now)?;
     Ok(started)
 }
 
-/// What is due, and one more than the limit where there is more. Without a poll, a notification that
+/// Starts what the writes of a commit made due, as part of it. Where that fails, the commit goes on
+/// without, and what is due is started later.
+pub(super) fn with_accept(
+    tx: &mut WriteTx<'_>,
+    hook: &StartHook,
+) -> Result<Option<AfterCommit>, StoreError> {
+    let Some(StartWithAccept { due: start_due, done }) = hook() else { return Ok(None) };
+    let started = due(tx, &start_due)?;
+    failpoint::reach("start", Stage::Written);
+    if started.agenda.next_due.is_none_or(|due| due > start_due.now) {
+        tx.forget(Change::NotificationDue);
+    }
+    Ok(Some(Box::new(move |is_committed| {
+        failpoint::reach("start", Stage::Committed);
+        done(is_committed.then_some(started));
+    })))
+}
+
+/// What is due, at most that many. Without a poll, a notification that
 /// names devices comes with what it is rendered from.
 fn read_due(
     tx: &Connection,
     now: Timestamp,
-    limit: usize,
+    limit: u32,
 ) -> Result<Vec<(Due, Option<Rendering>)>, StoreError> {
-    let rows_max = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let due = tx
         .prepare_cached(concat!(
             "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
@@ -101,7 +116,7 @@ fn read_due(
             count_of!("n.no"),
             " limit ?2"
         ))?
-        .query_map([now.as_ms(), rows_max], |row| {
+        .query_map([now.as_ms(), i64::from(limit)], |row| {
             let due = Due {
                 no: NotificationNo(row.get(0)?),
                 app: AppNo(row.get(1)?),
@@ -127,9 +142,20 @@ fn read_due(
     Ok(due)
 }
 
+/// What is to be done as of now.
+pub(super) fn agenda(connection: &Connection, now: Timestamp) -> Result<Agenda, StoreError> {
+    let lanes = retry::lanes(connection)?;
+    let due = lanes.iter().filter(|lane| lane.claimable_at <= now);
+    Ok(Agenda {
+        next_due: next_due(connection)?,
+        retry_lanes: due.map(|lane| (lane.app, lane.platform)).collect(),
+        next_retry_due: lanes.iter().map(|lane| lane.claimable_at).min(),
+    })
+}
+
 /// When the next notification is due. One of an application that is being erased never starts, and
 /// must not stand before those that do.
-pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
+fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
     let due = connection
         .prepare_cached(
             "select n.due_at from notifications n indexed by notifications_due cross join apps a

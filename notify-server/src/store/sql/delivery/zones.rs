@@ -34,14 +34,13 @@ impl Local {
     }
 }
 
-/// Starts zones that are due; whether more notifications wait for that.
+/// Starts zones that are due, of at most that many notifications; the dispatches that it makes.
 pub(super) fn due(
     tx: &mut WriteTx<'_>,
     now: Timestamp,
-    limit: usize,
-    dispatches: &mut Vec<DispatchNo>,
-) -> Result<bool, StoreError> {
-    let mut found = tx
+    limit: u32,
+) -> Result<Vec<DispatchNo>, StoreError> {
+    let found = tx
         .prepare_cached(concat!(
             "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
              a.device_sequence, n.status = 'sending', n.local_time, n.created_at,
@@ -52,7 +51,7 @@ pub(super) fn due(
             count_of!("n.no"),
             " limit ?2"
         ))?
-        .query_map(params![now.as_ms(), i64::try_from(limit + 1).unwrap_or(i64::MAX)], |row| {
+        .query_map([now.as_ms(), i64::from(limit)], |row| {
             Ok(Local {
                 due: Due {
                     no: NotificationNo(row.get(0)?),
@@ -69,13 +68,11 @@ pub(super) fn due(
             })
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    let more = found.len() > limit;
-    found.truncate(limit);
+    let mut dispatches = Vec::new();
     for local in &found {
-        let made = look(tx, local, now)?;
-        dispatches.extend(made);
+        dispatches.extend(look(tx, local, now)?);
     }
-    Ok(more)
+    Ok(dispatches)
 }
 
 /// When zones are to be looked at next.
