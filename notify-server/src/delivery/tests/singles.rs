@@ -73,6 +73,48 @@ async fn many_are_settled_in_few_commits() {
     rig.stop().await;
 }
 
+#[tokio::test]
+async fn one_is_started_in_the_commit_that_accepts_it_and_outcomes_share_a_commit() {
+    const SENDS: usize = 20;
+    let mut rig = rig(SENDS, SENDS).await;
+    rig.provider.script(|_, _| Told::Held(delivered()));
+    let sent = rig.provider.journal().len();
+    let before = rig.store.commits();
+    let mut ids = Vec::new();
+    for number in 0..SENDS {
+        let id = rig.accept(to(&format!("d{number:05}"))).await;
+        let record = rig.store.notification(rig.app, id.clone()).await.unwrap();
+        assert_eq!(record.status, NotificationStatus::Sending, "it is started when it is accepted");
+        ids.push(id);
+    }
+    rig.provider.arrived(sent + SENDS).await;
+    let accepted = rig.store.commits() - before;
+    assert_eq!(accepted, SENDS as u64, "one commit accepts and starts it");
+    rig.provider.release();
+    for id in &ids {
+        let record = rig.until(id, is_completed).await;
+        assert_eq!((record.counts.targeted, record.counts.sent), (1, 1));
+    }
+    let settled = rig.store.commits() - before - accepted;
+    assert!(settled <= 3, "{settled} commits for the outcomes of {SENDS}");
+    rig.stop().await;
+}
+
+/// Whether the commit was done is not known to its caller, nor to the engine.
+#[tokio::test]
+async fn one_whose_accept_is_in_doubt_goes_out_once() {
+    let mut rig = rig(10, 2).await;
+    let sent = rig.provider.journal().len();
+    rig.database.fail(Fault::Answer(1));
+    rig.try_accept(to("d00000")).await.unwrap_err();
+    rig.provider.arrived(sent + 1).await;
+    let id = rig.accept(to("d00001")).await;
+    rig.until(&id, is_completed).await;
+    assert_eq!(attempts(&rig.provider, "token-d00000"), 1);
+    assert_eq!(rig.store.agenda(START).await.unwrap().next_due, None);
+    rig.stop().await;
+}
+
 /// One that its provider holds on the only stream, and one that waits for that stream.
 async fn held_and_waiting(rig: &Rig) -> [NotificationId; 2] {
     rig.provider.script(|token, _| match token {
