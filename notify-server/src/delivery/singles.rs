@@ -27,8 +27,9 @@ use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
 
 /// How many notifications to one device a lane has in hand when it takes no more of them: further ones
-/// wait for their turn as any dispatch does. One start adds at most `EngineConfig::start_batch`.
-pub(crate) const LANE_SINGLES_MAX: usize = 1_000;
+/// wait for their turn as any dispatch does. One start adds at most `EngineConfig::start_batch`. With
+/// some 3 kB each they bridge a second of a provider, or a disk, that stands still under full load.
+pub(crate) const LANE_SINGLES_MAX: usize = 4_000;
 /// How long the last outcomes wait for later ones to share their commit, which costs more CPU than the
 /// rest of a send. A process that ends meanwhile repeats no more than the credit allows.
 const COMMIT_LINGER: Duration = Duration::from_millis(20);

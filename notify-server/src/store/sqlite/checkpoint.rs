@@ -18,6 +18,9 @@ const CHECKPOINT_PAGES: i32 = 16_000;
 /// Pages of the log from which the writer itself carries the rest over, after it has answered
 /// everybody: only while nobody writes can the log begin anew, and without that it grows for ever.
 pub(super) const LOG_PAGES_MAX: i32 = 32_000;
+/// Fewest pages between two checkpoints of one log. Each writes every page anew that changed since the
+/// last one, and some change with every commit.
+const CHECKPOINT_STEP_MIN: i32 = 500;
 
 /// The writer's side.
 pub(super) struct Checkpoints {
@@ -26,6 +29,8 @@ pub(super) struct Checkpoints {
     stop: Arc<AtomicBool>,
     /// Pages of the log after the last commit.
     log_pages: Arc<AtomicI32>,
+    /// Pages of the log from which it is carried over next.
+    next_at: AtomicI32,
 }
 
 impl Checkpoints {
@@ -49,13 +54,22 @@ impl Checkpoints {
                     }
                 }
             })?;
-        Ok(Self { wake: Some(wake), thread: Some(thread), stop, log_pages: Arc::default() })
+        Ok(Self::new(Some(wake), Some(thread), stop))
     }
 
     /// Has no thread: only a log of [`LOG_PAGES_MAX`] is carried over, by the writer.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn inline() -> Self {
-        Self { wake: None, thread: None, stop: Arc::default(), log_pages: Arc::default() }
+        Self::new(None, None, Arc::default())
+    }
+
+    fn new(
+        wake: Option<SyncSender<()>>,
+        thread: Option<JoinHandle<()>>,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        let next_at = AtomicI32::new(CHECKPOINT_PAGES);
+        Self { wake, thread, stop, log_pages: Arc::default(), next_at }
     }
 
     /// Learns the length of the log from every commit of this connection.
@@ -73,9 +87,12 @@ impl Checkpoints {
         let pages = self.log_pages.load(Ordering::Relaxed);
         if pages >= LOG_PAGES_MAX {
             let _ = run(connection);
-        } else if pages >= CHECKPOINT_PAGES
+        } else if pages < CHECKPOINT_PAGES {
+            self.next_at.store(CHECKPOINT_PAGES, Ordering::Relaxed);
+        } else if pages >= self.next_at.load(Ordering::Relaxed)
             && let Some(wake) = &self.wake
         {
+            self.next_at.store(next_after(pages), Ordering::Relaxed);
             let _ = wake.try_send(());
         }
     }
@@ -91,6 +108,26 @@ impl Drop for Checkpoints {
     }
 }
 
+/// When a log of that length is carried over again. Halfway to the writer's own turn, so that little
+/// is left for that.
+fn next_after(pages: i32) -> i32 {
+    pages + ((LOG_PAGES_MAX - pages) / 2).max(CHECKPOINT_STEP_MIN)
+}
+
 fn run(connection: &Connection) -> rusqlite::Result<()> {
     connection.prepare_cached("pragma wal_checkpoint(passive)")?.query_row([], |_| Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_carried_over_seldom_and_leaves_little_to_the_writer() {
+        let mut at = vec![CHECKPOINT_PAGES];
+        while next_after(at[at.len() - 1]) < LOG_PAGES_MAX {
+            at.push(next_after(at[at.len() - 1]));
+        }
+        assert_eq!(at, [16_000, 24_000, 28_000, 30_000, 31_000, 31_500]);
+    }
 }
