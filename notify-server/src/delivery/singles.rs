@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -30,9 +29,6 @@ use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
 /// wait for their turn as any dispatch does. One start adds at most `EngineConfig::start_batch`. With
 /// some 3 kB each they bridge a second of a provider, or a disk, that stands still under full load.
 pub(crate) const LANE_SINGLES_MAX: usize = 4_000;
-/// How long the last outcomes wait for later ones to share their commit, which costs more CPU than the
-/// rest of a send. A process that ends meanwhile repeats no more than the credit allows.
-const COMMIT_LINGER: Duration = Duration::from_millis(20);
 
 /// A notification to one device.
 pub(crate) struct Single {
@@ -130,7 +126,8 @@ pub(crate) async fn run(lane: &Arc<Lane>, mut incoming: UnboundedReceiver<Single
             }
             continue;
         }
-        let due = run.since + if is_idle { COMMIT_LINGER } else { config.checkpoint_every };
+        // The last outcomes wait as well: a commit costs more CPU than the rest of a send.
+        let due = run.since + config.checkpoint_every;
         tokio::select! {
             biased;
             Some(returned) = flights.next(), if !flights.is_empty() => {
