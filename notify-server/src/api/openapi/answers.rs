@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::operations::takes_idempotency_key;
+use super::reference::{Example, add_examples};
 use super::{JSON, reference};
 use crate::api::route::{Route, placeholder, segments};
 
@@ -61,8 +62,8 @@ impl Area {
 }
 
 /// The responses of an operation.
-pub(super) fn of(route: &Route) -> Value {
-    let mut responses = successes(route);
+pub(super) fn of(route: &Route, examples: &[Example]) -> Value {
+    let mut responses = successes(route, examples);
     let area = Area::of(route.template);
     for status in refusals(route, area) {
         let (name, description) = named(status);
@@ -76,13 +77,16 @@ pub(super) fn of(route: &Route) -> Value {
     Value::Object(responses)
 }
 
-fn successes(route: &Route) -> Map<String, Value> {
+fn successes(route: &Route, examples: &[Example]) -> Map<String, Value> {
     let mut responses = Map::new();
     if let Some(shape) = route.response {
-        let mut success = json!({
-            "description": "Success",
-            "content": { JSON: { "schema": shape.reference() } },
-        });
+        let mut content = json!({ "schema": shape.reference() });
+        if shape.is::<notify_core::Success>() {
+            content["example"] = json!({ "success": true });
+        } else {
+            add_examples(&mut content, examples);
+        }
+        let mut success = json!({ "description": "Success", "content": { JSON: content } });
         if takes_idempotency_key(route) {
             success["headers"] = header("Idempotency-Replayed");
         }
