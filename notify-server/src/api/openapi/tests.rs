@@ -255,7 +255,7 @@ fn the_api_of_applications_comes_first() {
             { "name": "Outgoing webhooks and the event stream" },
             { "name": "Administration" },
             { "name": "Browsers" },
-            { "name": "Beside the API" },
+            { "name": "Health, metrics and pages" },
             { "name": "Inbound webhooks" },
         ])
     );

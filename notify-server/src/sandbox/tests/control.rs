@@ -302,6 +302,6 @@ async fn run_serves_until_it_is_told_to_stop() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let taken = taken.local_addr().unwrap();
     let failed = crate::sandbox::run(taken, async {}, |_| {}).await.unwrap_err();
-    let said = format!("cannot listen on {taken}; --listen takes another address");
+    let said = format!("cannot listen on {taken}; choose another address with --listen");
     assert_eq!(failed.to_string(), said);
 }
