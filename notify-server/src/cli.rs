@@ -102,11 +102,12 @@ fn whole() -> Command {
     let json =
         || Arg::new("json").long("json").action(ArgAction::SetTrue).help("Answers JSON on stdout");
     let app_create = Command::new("create")
-        .about("Makes an application and shows its API key this once")
+        .about("Creates an application and shows its API key; it is not shown again")
         .arg(Arg::new("name").value_name("NAME").required(true).help("Name of the application"))
         .arg(json());
-    let admin_key_create =
-        Command::new("create").about("Makes an admin key and shows it this once").arg(json());
+    let admin_key_create = Command::new("create")
+        .about("Creates an admin key and shows it; it is not shown again")
+        .arg(json());
     let file = Arg::new("file").value_name("FILE").required(true);
     Command::new("notify-server")
         .version(env!("CARGO_PKG_VERSION"))
@@ -136,7 +137,7 @@ fn whole() -> Command {
         .subcommand(
             Command::new("backup")
                 .about("Copies the database to a new file, while the server runs or not")
-                .arg(file.value_parser(value_parser!(PathBuf)).help("File to make")),
+                .arg(file.value_parser(value_parser!(PathBuf)).help("File to create")),
         )
         .subcommand(
             Command::new("forget-credentials")
@@ -154,11 +155,11 @@ fn whole() -> Command {
                 ),
         )
         .subcommand(Command::new("confirm-clock").about(
-            "Has retention trust the clock again after a leap of more than a day; beside servers or not",
+            "Lets retention trust the clock again after it jumped by more than a day; works while servers run",
         ))
         .subcommand(moving())
         .subcommand(Command::new("sandbox").about(
-            "Runs fake providers (--listen ADDR, else 127.0.0.1:8081, whatever NOTIFY_LISTEN says)",
+            "Runs fake providers (on --listen ADDR or 127.0.0.1:8081; NOTIFY_LISTEN does not count)",
         ))
 }
 
@@ -171,9 +172,9 @@ fn moving() -> Command {
         .long("undo")
         .action(ArgAction::SetTrue)
         .conflicts_with("to")
-        .help("Lets a database be served again that was moved away");
+        .help("Lets the source of a move be served again");
     Command::new("move")
-        .about("Carries everything from SQLite to PostgreSQL or back; run again, it goes on")
+        .about("Moves everything from SQLite to PostgreSQL or back; after an interruption the same command resumes")
         .args([to, undo])
 }
 

@@ -127,8 +127,8 @@ impl Operations {
             Ok(Ok(checked)) => checked,
             Ok(Err(_)) => Checked::bad("the provider did not answer in time"),
             Err(error) => {
-                tracing::error!(%error, "the check of a provider broke off");
-                Checked::bad("the check broke off; the log knows why")
+                tracing::error!(%error, "the check of a provider panicked");
+                Checked::bad("the check ended with a defect of the server; see its log")
             }
         })
     }

@@ -76,16 +76,16 @@ fn the_first_start_prints_its_keys_once_and_a_signal_ends_it_well() {
     assert_eq!(status, Some(0), "{log}");
     assert!(!log.contains(&api_key["api key: ".len()..]), "keys are not logged");
     let said = |log: &str, text: &str| log.lines().filter(|line| line.contains(text)).count();
-    assert_eq!(said(&log, "they are shown this once"), 1, "{log}");
+    assert_eq!(said(&log, "they are not shown again"), 1, "{log}");
     let data = format!("data folder {}: ", folder.path().display());
-    assert_eq!(said(&log, &format!("{data}a new installation")), 1, "{log}");
+    assert_eq!(said(&log, &format!("{data}new installation")), 1, "{log}");
     assert_eq!(said(&log, "set --public-url (NOTIFY_PUBLIC_URL)"), 1, "{log}");
 
     let mut server = Server::start(folder.path());
     assert!(server.line().starts_with("listening on http://127.0.0.1:"), "keys are shown once");
     let (status, log) = server.stop("-INT");
-    assert_eq!((status, said(&log, "shown this once")), (Some(0), 0), "{log}");
-    assert_eq!(said(&log, &format!("{data}what was there before")), 1, "{log}");
+    assert_eq!((status, said(&log, "not shown again")), (Some(0), 0), "{log}");
+    assert_eq!(said(&log, &format!("{data}existing installation")), 1, "{log}");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_new_installation_of_a_subcommand_is_told_with_its_folder() {
         let data = folder.path().join("data");
         let first = run(&data, arguments);
         let words = String::from_utf8_lossy(&first.stderr).into_owned();
-        assert_eq!(words, format!("made a new installation in {}\n", data.display()));
+        assert_eq!(words, format!("created an installation in {}\n", data.display()));
         assert!(first.status.success());
         assert_eq!(run(&data, arguments).stderr, b"", "this once");
     }
@@ -162,7 +162,7 @@ fn a_new_installation_of_a_subcommand_is_told_with_its_folder() {
     let output = relative.current_dir(folder.path()).output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     let absolute = folder.path().canonicalize().unwrap().join("here");
-    assert_eq!(words, format!("made a new installation in {}\n", absolute.display()));
+    assert_eq!(words, format!("created an installation in {}\n", absolute.display()));
 }
 
 #[test]
@@ -181,13 +181,14 @@ fn an_address_that_cannot_be_listened_on_uses_up_no_first_start() {
     }
     let sandbox = run(folder.path(), &["sandbox", "--listen", &taken]);
     let words = String::from_utf8_lossy(&sandbox.stderr).into_owned();
-    let said = format!("error: cannot listen on {taken}; --listen takes another address: ");
+    let said = format!("error: cannot listen on {taken}; choose another address with --listen: ");
     assert!(sandbox.status.code() == Some(1) && words.starts_with(&said), "{words}");
     for address in ["localhost.invalid:80", &taken] {
         let refused = run(folder.path(), &["--listen", address]);
         let words = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!((refused.status.code(), &*refused.stdout), (Some(1), &b""[..]), "{words}");
-        let said = format!("error: cannot listen on {address}; --listen takes another address: ");
+        let said =
+            format!("error: cannot listen on {address}; choose another address with --listen: ");
         assert!(words.starts_with(&said), "{words}");
         assert!(!folder.path().join("master.key").exists());
     }
@@ -357,8 +358,8 @@ fn the_program_works_on_postgresql() {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(1) && words.contains(why), "{arguments:?}: {words}");
     };
-    refused(&["serve"], "goes with a master key of your own");
-    refused(&["forget-credentials"], "goes with a master key of your own");
+    refused(&["serve"], "needs a master key of your own");
+    refused(&["forget-credentials"], "needs a master key of your own");
     refused(&["backup", "copy.db"], "pg_dump");
     let first = json(&on_postgres(&["app", "create", "shop", "--json"]).output().unwrap());
     assert!(first["admin_key"].as_str().unwrap().starts_with("na_"));
@@ -378,6 +379,6 @@ fn the_program_works_on_postgresql() {
     assert!(key["admin_key"].as_str().unwrap().starts_with("na_"));
     let (status, log) = server.stop("-TERM");
     assert_eq!(status, Some(0), "{log}");
-    assert!(log.contains("what was there before"), "{log}");
+    assert!(log.contains("existing installation"), "{log}");
     assert!(!folder.path().join("notify.db").exists());
 }

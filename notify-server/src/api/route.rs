@@ -44,6 +44,8 @@ pub(crate) struct Route {
     pub(crate) method: Method,
     /// Path with `{placeholders}`.
     pub(crate) template: &'static str,
+    /// Its name in programs that are made from the document: a verb and what it is done to.
+    pub(crate) id: &'static str,
     /// What it does, in one line.
     pub(crate) summary: &'static str,
     /// The rows that fix it, such as `spec 4.1, B12`; empty where none does.
@@ -73,6 +75,12 @@ pub(crate) struct RawBody {
 }
 
 impl Route {
+    /// Names it.
+    pub(crate) fn id(mut self, id: &'static str) -> Self {
+        self.id = id;
+        self
+    }
+
     /// Says what it does and which rows fix it.
     pub(crate) fn about(mut self, summary: &'static str, rows: &'static str) -> Self {
         self.summary = summary;
@@ -115,6 +123,7 @@ impl Route {
         Self {
             method,
             template,
+            id: "",
             summary: "",
             rows: "",
             query: &[],

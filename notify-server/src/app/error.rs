@@ -13,7 +13,7 @@ use crate::store::sqlite::OpenError;
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     /// The data folder cannot be made.
-    #[error("cannot make the data folder {}", path.display())]
+    #[error("cannot create the data folder {}", path.display())]
     DataDir {
         /// Which.
         path: PathBuf,
@@ -26,8 +26,8 @@ pub enum AppError {
     NoFolder(PathBuf),
     /// The folder held a database, which is gone.
     #[error(
-        "{} held an installation, since {} is there, but {} is missing: mount its volume or restore \
-         the last backup. For a new installation, give --data-dir an empty folder",
+        "{} holds an installation ({} exists), but {} is missing: mount its volume or restore the last \
+         backup. For a new installation, give --data-dir an empty folder",
         folder.display(), evidence.display(), database.display()
     )]
     NoDatabase {
@@ -46,8 +46,8 @@ pub enum AppError {
     Connect(#[from] postgres::OpenError),
     /// A database that other machines can reach has no key of one machine's.
     #[error(
-        "--database-url goes with a master key of your own, the same for all servers of that \
-         database: in {MASTER_KEY_VARIABLE}, or in the file of --master-key-file"
+        "--database-url needs a master key of your own, the same for all servers of that \
+         database: set {MASTER_KEY_VARIABLE}, or --master-key-file"
     )]
     NoMasterKey,
     /// The thread that opens the database ended early.
@@ -66,7 +66,7 @@ pub enum AppError {
     #[error("cannot serve TLS")]
     Tls(#[from] TlsError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}; --listen takes another address")]
+    #[error("cannot listen on {address}; choose another address with --listen")]
     Listen {
         /// Which.
         address: String,

@@ -50,7 +50,7 @@ async fn open_or_make(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
     let store = open_store(config, false).await?;
     if is_new {
         let folder = std::path::absolute(&config.data_dir)?;
-        let line = format!("made a new installation in {}", folder.display());
+        let line = format!("created an installation in {}", folder.display());
         writeln!(std::io::stderr(), "{line}").context("cannot write to standard error")?;
     }
     Ok(store)

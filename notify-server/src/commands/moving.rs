@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -18,20 +18,24 @@ use crate::store::moving::{
 /// Holds what `--to` takes, where other users of the machine cannot read it.
 const TO_VARIABLE: &str = "NOTIFY_MOVE_TO";
 const BAR: &str = "{msg:30} {bar:30} {percent}% of {human_len} rows ({eta} left)";
+/// Most rows between two lines where standard error is no terminal, in percent of all.
+const LINE_PERCENT: u64 = 10;
+/// Longest time between two of these lines while rows are moved.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 /// Bytes of a digest that are shown.
 const DIGEST_SHOWN: usize = 8;
 
 /// Carries everything to another database.
 pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<()> {
     let to = to.or_else(|| std::env::var(TO_VARIABLE).ok());
-    let to = to.with_context(|| format!("--to or {TO_VARIABLE} says where to"))?;
+    let to = to.with_context(|| format!("name the target in --to or {TO_VARIABLE}"))?;
     let to: Place = to.parse().context("--to")?;
     let from = source(config);
     let (began, at_ms) = (Instant::now(), SystemClock::start().now().as_ms());
-    let (told_from, told_to) = (from.to_string(), to.to_string());
+    let (from_name, to_name) = (from.to_string(), to.to_string());
     writeln!(
         std::io::stderr(),
-        "moving {told_from} to {told_to}; ended early, the same command goes on"
+        "moving {from_name} to {to_name}; if this is interrupted, run the same command again: it resumes"
     )
     .context("cannot write to standard error")?;
     let moved = apart(move || {
@@ -43,7 +47,7 @@ pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<(
     .await?;
     let seconds = began.elapsed().as_secs_f64();
     report(&moved, seconds)?;
-    print(&format!("moved {told_from} to {told_to}"))?;
+    print(&format!("moved {from_name} to {to_name}"))?;
     print(&advice(config))
 }
 
@@ -53,7 +57,7 @@ pub(super) async fn undo(config: &Config) -> anyhow::Result<()> {
     let place = from.to_string();
     match apart(move || undo_move(&from)).await? {
         Some(other) => print(&format!(
-            "{place} can be served again, as it was when it was moved to {other}; do not serve both"
+            "{place} can be served again, in its state when it was moved to {other}; do not serve both"
         )),
         None => print(&format!("{place} was not moved away: nothing to undo")),
     }
@@ -72,14 +76,15 @@ async fn apart<T: Send + 'static>(
 ) -> anyhow::Result<T> {
     let (done, waits) = tokio::sync::oneshot::channel();
     thread::Builder::new().name("move".to_owned()).spawn(move || done.send(work()))?;
-    Ok(waits.await.map_err(|_| anyhow!("the move broke down"))??)
+    Ok(waits.await.map_err(|_| anyhow!("the move ended with a defect of the server"))??)
 }
 
-/// What a person sees meanwhile, on standard error: a bar on a terminal, else a line a table.
+/// The progress on standard error: a bar on a terminal, else a line now and then.
 struct Bar {
     bar: ProgressBar,
-    /// What the last line was about.
-    told: Option<(Step, String)>,
+    lines: Lines,
+    /// What the bar was about.
+    shown: Option<(Step, String)>,
 }
 
 impl Bar {
@@ -91,28 +96,56 @@ impl Bar {
         };
         let bar = ProgressBar::with_draw_target(None, target);
         bar.set_style(ProgressStyle::with_template(BAR).expect("the template is well-formed"));
-        Self { bar, told: None }
+        Self { bar, lines: Lines::default(), shown: None }
     }
 
-    fn show(&mut self, Progress { step, table, rows, of }: Progress<'_>) {
-        let is_news = self
-            .told
-            .as_ref()
-            .is_none_or(|(before, about)| (*before, about.as_str()) != (step, table));
-        if is_news {
-            if self.told.as_ref().is_none_or(|(before, _)| *before != step) {
+    fn show(&mut self, progress: Progress<'_>) {
+        if self.bar.is_hidden() {
+            if let Some(line) = self.lines.next(progress, Instant::now()) {
+                // Standard error may be closed.
+                let _ = writeln!(std::io::stderr(), "{line}");
+            }
+            return;
+        }
+        let Progress { step, table, rows, of } = progress;
+        let shown = self.shown.as_ref().map(|(step, table)| (*step, table.as_str()));
+        if shown != Some((step, table)) {
+            if shown.is_none_or(|(before, _)| before != step) {
                 self.bar.set_length(of);
                 self.bar.reset();
             }
-            self.told = Some((step, table.to_owned()));
+            self.shown = Some((step, table.to_owned()));
             self.bar.set_message(format!("{step} {table}"));
-            if self.bar.is_hidden() {
-                // Nobody may be there to read it.
-                let _ =
-                    writeln!(std::io::stderr(), "{step} {table} ({rows} of {of} rows are done)");
-            }
         }
         self.bar.set_position(rows);
+    }
+}
+
+/// The progress for a log: a line for each step, each tenth of its rows, and each few seconds.
+#[derive(Default)]
+struct Lines {
+    last: Option<Line>,
+}
+
+struct Line {
+    step: Step,
+    percent: u64,
+    at: Instant,
+}
+
+impl Lines {
+    fn next(&mut self, progress: Progress<'_>, at: Instant) -> Option<String> {
+        let Progress { step, table, rows, of } = progress;
+        let percent = (rows * 100).checked_div(of).unwrap_or(100);
+        let is_due = self.last.as_ref().is_none_or(|last| {
+            last.step != step
+                || percent / LINE_PERCENT > last.percent / LINE_PERCENT
+                || at.duration_since(last.at) >= LINE_INTERVAL
+        });
+        is_due.then(|| {
+            self.last = Some(Line { step, percent, at });
+            format!("{step}: {percent}% ({rows} of {of} rows), now {table}")
+        })
     }
 }
 
@@ -125,8 +158,8 @@ fn report(moved: &MoveReport, seconds: f64) -> anyhow::Result<()> {
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = moved.copied as f64 / seconds.max(0.001);
     print(&format!(
-        "{rows} rows of {} tables are the same in both; {} of them copied now, in {seconds:.1} s with \
-         the comparison ({rate:.0} rows/s)",
+        "both databases hold the same {rows} rows in {} tables; {} rows were copied now, in {seconds:.1} s \
+         including the comparison ({rate:.0} rows/s)",
         moved.tables.len(),
         moved.copied
     ))
@@ -137,6 +170,46 @@ fn advice(config: &Config) -> String {
     let key = master_key_place(config);
     format!(
         "its servers need the same master key ({key}): in {MASTER_KEY_VARIABLE}, --master-key-file, or \
-         as {MASTER_KEY_FILE} beside a SQLite file"
+         as {MASTER_KEY_FILE} in the folder of a SQLite file"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_gets_a_line_for_each_step_each_tenth_and_each_five_seconds() {
+        let (mut lines, start) = (Lines::default(), Instant::now());
+        let mut line = |step, rows, of, after_ms| {
+            let progress = Progress { step, table: "devices", rows, of };
+            lines.next(progress, start + Duration::from_millis(after_ms))
+        };
+        let expected = [
+            (Step::Copying, 0, 1_000, 0, Some("copying: 0% (0 of 1000 rows), now devices")),
+            (Step::Copying, 99, 1_000, 10, None),
+            (Step::Copying, 100, 1_000, 20, Some("copying: 10% (100 of 1000 rows), now devices")),
+            (Step::Copying, 199, 1_000, 5_019, None),
+            (
+                Step::Copying,
+                199,
+                1_000,
+                5_020,
+                Some("copying: 19% (199 of 1000 rows), now devices"),
+            ),
+            (
+                Step::Copying,
+                990,
+                1_000,
+                5_030,
+                Some("copying: 99% (990 of 1000 rows), now devices"),
+            ),
+            (Step::Comparing, 0, 1_000, 5_040, Some("comparing: 0% (0 of 1000 rows), now devices")),
+            (Step::Ending, 0, 0, 5_050, Some("ending with: 100% (0 of 0 rows), now devices")),
+            (Step::Ending, 0, 0, 5_060, None),
+        ];
+        for (step, rows, of, after_ms, expected) in expected {
+            assert_eq!(line(step, rows, of, after_ms).as_deref(), expected, "{rows} at {after_ms}");
+        }
+    }
 }

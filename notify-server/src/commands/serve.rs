@@ -24,17 +24,17 @@ pub(super) async fn serve(config: Config) -> anyhow::Result<()> {
     // Who started in another folder wonders why no key is taken.
     match place {
         Some(place) if app.first_keys.is_some() => {
-            tracing::info!("database {place}: a new installation");
+            tracing::info!("database {place}: new installation");
         }
-        Some(place) => tracing::info!("database {place}: what was there before"),
-        None if is_new => tracing::info!("data folder {folder}: a new installation"),
-        None => tracing::info!("data folder {folder}: what was there before"),
+        Some(place) => tracing::info!("database {place}: existing installation"),
+        None if is_new => tracing::info!("data folder {folder}: new installation"),
+        None => tracing::info!("data folder {folder}: existing installation"),
     }
     if let Some(keys) = &app.first_keys {
         print(&format!("api key: {}", reveal(&keys.api_key)))?;
         print(&format!("admin key: {}", reveal(&keys.admin_key)))?;
         // On standard error: scripts read the lines of standard output.
-        tracing::warn!("keep the api key and the admin key: they are shown this once");
+        tracing::warn!("save the api key and the admin key: they are not shown again");
         if let Err(error) = app.keys_shown().await {
             let cause = with_causes(&error);
             tracing::warn!(cause, "the next start shows other keys; these stay valid");
@@ -56,7 +56,7 @@ fn next_steps(origin: &str) -> String {
          export NOTIFY_API_KEY=nk_… NOTIFY_ADMIN_KEY=na_…  # the keys above\n  \
          notify apps update default --name 'My App'        # the title of notifications\n  \
          notify providers put fcm service-account.json     # or apns, webpush, …\n  \
-         notify doctor                                     # what is missing yet\n\
+         notify doctor                                     # what is still missing\n\
          without credentials: `notify-server sandbox` plays the providers\n\
          reference: {origin}/docs\n"
     )
@@ -79,7 +79,9 @@ async fn until_the_end(
         }
     };
     if !has_engine {
-        tracing::error!("the delivery engine has ended: the server stops, to be started again");
+        tracing::error!(
+            "the delivery engine has ended: the server stops and must be started again"
+        );
     }
     if !app.stop().await && has_engine {
         tracing::warn!("requests or messages were cut off: they took longer than --shutdown-grace");

@@ -24,10 +24,10 @@ A span of time is `30s`, `500ms`, `2m` or `1h`; a plain number is seconds. A lis
 const FOOT: &str = "
 `NOTIFY_MASTER_KEY` holds the master key itself (32 bytes in base64) in place of a file. It is no
 flag and no key of the file, which others can read. Without either, `master.key` in the data folder
-is used, and made when missing (mode 0600) unless something is sealed already. Whoever has the
-database needs the master key too: without the right one the server does not start, since the
-providers' credentials could not be opened. When it is lost for good, `notify-server
-forget-credentials` gives them up: messages wait until the providers are configured anew.
+is used, and made when missing (mode 0600) unless something is sealed already. A backup of the
+database needs the master key too: without the right one the server does not start, since it cannot
+open the providers' credentials. If the key is lost for good, `notify-server forget-credentials`
+deletes these credentials: messages wait until the providers are configured again.
 ";
 
 /// The whole document.

@@ -98,7 +98,7 @@ impl Config {
             return wrong("public-url", "must be an http or https url without a query");
         }
         if self.master_key.is_some() && self.master_key_file.is_some() {
-            return wrong("master-key-file", "cannot be used beside NOTIFY_MASTER_KEY");
+            return wrong("master-key-file", "cannot be used together with NOTIFY_MASTER_KEY");
         }
         let at_least_one = [
             ("max-body-bytes", self.max_body_bytes),

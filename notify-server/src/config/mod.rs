@@ -86,14 +86,14 @@ pub struct Config {
     pub delivery_credit: usize,
     /// Whether the providers' ids of messages that went well are kept.
     pub keep_message_ids: bool,
-    /// Days that a notification is kept after its end; 0 is for ever.
+    /// Days that a notification is kept after its end; 0 is forever.
     pub keep_notifications_days: u32,
-    /// Days that outcomes device by device are kept after it; 0 is for ever.
+    /// Days that outcomes device by device are kept after it; 0 is forever.
     pub keep_outcomes_days: u32,
-    /// Days that events device by device are kept after it; 0 is for ever.
+    /// Days that events device by device are kept after it; 0 is forever.
     pub keep_events_days: u32,
     /// Days that a browser that subscribed without an API key is kept before it has taken a message,
-    /// counted from its last visit; 0 is for ever.
+    /// counted from its last visit; 0 is forever.
     pub keep_anonymous_devices_days: u32,
     /// File of the master key; `master.key` in the data folder by default.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -46,8 +46,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
     text(
         "database-url",
         "URL",
-        "PostgreSQL in place of the file: postgres://USER:PASSWORD@HOST/DATABASE. Arguments can be read \
-         by others: the variable is the better place",
+        "PostgreSQL in place of the file: postgres://USER:PASSWORD@HOST/DATABASE. Other users can \
+         read arguments: prefer the variable",
     ),
     text("public-url", "URL", "What poll urls begin with; the listening address by default"),
     text("tls-cert", "FILE", "Certificate chain (PEM); serves https"),
@@ -58,26 +58,26 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "Lets feeds, webhooks and web push endpoints point to loopback and private addresses",
         kind: Kind::Switch,
     },
-    count("rate-limit", "N", "Requests a second and API key; 0 is no limit"),
+    count("rate-limit", "N", "Requests, for each second and API key; 0 is no limit"),
     count(
         "auth-failures-per-minute",
         "N",
-        "Failed authentications a minute and client address; 0 is no limit",
+        "Failed authentications, for each minute and client address; 0 is no limit",
     ),
     count(
         "poll-votes-per-minute",
         "N",
-        "Votes on the pages of polls a minute and client address; 0 is no limit",
+        "Votes on the pages of polls, for each minute and client address; 0 is no limit",
     ),
     count(
         "web-requests-per-minute",
         "N",
-        "Requests of web pages a minute, application and client address; 0 is no limit",
+        "Requests of web pages, for each minute, application and client address; 0 is no limit",
     ),
     count(
         "web-subscriptions-per-minute",
         "N",
-        "Browsers that subscribe by themselves a minute and application; 0 is no limit",
+        "Browsers that subscribe without an API key, for each minute and application; 0 is no limit",
     ),
     text("trusted-proxies", "NETS", "Addresses or networks whose X-Forwarded-For counts"),
     count("max-body-bytes", "BYTES", "Largest body of a request"),
@@ -97,46 +97,50 @@ pub(crate) const SETTINGS: &[Setting] = &[
     count(
         "max-connections",
         "N",
-        "Most connections, as far as the limit of open files leaves a reserve",
+        "Most connections; fewer where the limit of open files is too low",
     ),
     count(
         "max-connections-per-address",
         "N",
-        "Most connections of one address, and half of all at the most; 0 is no limit",
+        "Most connections of one address, at most half of --max-connections; 0 is no limit",
     ),
-    text("shutdown-grace", "SPAN", "How long what is in flight may take to end after a signal"),
+    text(
+        "shutdown-grace",
+        "SPAN",
+        "How long requests and messages in flight may take to end after a signal",
+    ),
     count("reader-threads", "N", "Connections that read the database"),
     count(
         "delivery-credit",
         "N",
-        "Most messages in flight or not noted down yet: what a crash can repeat at the most",
+        "Most messages in flight or not yet recorded; after a crash at most this many are sent twice",
     ),
     Setting {
         name: "keep-message-ids",
         value: "BOOL",
-        help: "Keeps the providers' ids of messages that went well, for listings of deliveries",
+        help: "Keeps the providers' ids of delivered messages, for listings of deliveries",
         kind: Kind::Switch,
     },
     count(
         "keep-notifications-days",
         "DAYS",
-        "How long a notification is kept after its end, with its counts; 0 is for ever",
+        "How long a notification is kept after its end, with its counts; 0 is forever",
     ),
     count(
         "keep-outcomes-days",
         "DAYS",
-        "How long is kept what became of each device; the counts stay; 0 is for ever",
+        "How long the outcome for each device is kept; the counts stay; 0 is forever",
     ),
     count(
         "keep-events-days",
         "DAYS",
-        "How long is kept what each device did; the counts stay; 0 is for ever",
+        "How long the events of each device are kept; the counts stay; 0 is forever",
     ),
     count(
         "keep-anonymous-devices-days",
         "DAYS",
         "How long a browser that subscribed without an API key is kept before it has taken a message, \
-         counted from its last visit; 0 is for ever",
+         counted from its last visit; 0 is forever",
     ),
     text("master-key-file", "FILE", "Master key file; master.key in the data folder by default"),
     text("log", "FILTER", "What is logged, such as info or notify_server=debug"),

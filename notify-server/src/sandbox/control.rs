@@ -62,6 +62,7 @@ fn route(scene: &Scene, call: &Call) -> Answered {
     let method = &call.head.method;
     match call.head.uri.path() {
         "/" => get(method, || page::render(scene)),
+        page::SCRIPT_PATH => get(method, page::script),
         "/sandbox/config" => get(method, || ok(&config(scene))),
         "/sandbox/config/apns" => get(method, || ok(&scene.apns_config(0))),
         "/sandbox/config/fcm" => get(method, || ok(&scene.fcm_config())),

@@ -19,7 +19,7 @@ const PEM_COLUMNS: usize = 64;
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The address is taken or not this machine's.
-    #[error("cannot listen on {address}; --listen takes another address")]
+    #[error("cannot listen on {address}; choose another address with --listen")]
     Listen {
         /// Which.
         address: SocketAddr,

@@ -157,6 +157,13 @@ impl Journal {
         self.inner().entries.iter().cloned().collect()
     }
 
+    /// The last entries, and the number of the newest, from 1.
+    pub(super) fn latest(&self, max: usize) -> (Vec<Received>, u64) {
+        let inner = self.inner();
+        let older = inner.entries.len().saturating_sub(max);
+        (inner.entries.iter().skip(older).cloned().collect(), inner.received)
+    }
+
     pub(super) fn counts(&self) -> Counts {
         let inner = self.inner();
         let answers = inner.answers.iter().flat_map(|(&(provider, status), reasons)| {

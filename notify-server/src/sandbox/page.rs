@@ -1,34 +1,45 @@
 //! What people read: the page of what was received, and the instructions. Everything that came
-//! from outside is escaped; no script, nothing loaded from elsewhere.
+//! from outside is escaped; nothing is loaded from elsewhere, and no script runs but the page's own.
 
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 
+use super::answer::Provider;
 use super::exchange::respond;
 use super::journal::Received;
 use super::scene::Scene;
 
-/// Messages the page shows, newest first.
+/// Messages the page shows, newest first; the script keeps as many.
 const SHOWN_MAX: usize = 200;
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem;max-width:75rem}\
-    table{border-collapse:collapse;width:100%}\
+/// The address of the script.
+pub(super) const SCRIPT_PATH: &str = "/sandbox/page.js";
+const SCRIPT: &str = include_str!("page.js");
+
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+// The script keeps the place itself, since not every browser does; widths that follow from the messages
+// would change the heights of those that are read.
+const STYLE: &str = "html{overflow-anchor:none}\
+    body{font:15px/1.45 system-ui,sans-serif;margin:2rem;max-width:75rem}\
+    table{border-collapse:collapse;width:100%;table-layout:fixed}th:first-child{width:7em}\
     th,td{text-align:left;vertical-align:top;padding:.4rem .6rem;border-bottom:1px solid #ccc}\
     td{overflow-wrap:anywhere}pre{margin:0;white-space:pre-wrap;max-width:40rem}\
-    .refused{color:#a11}";
+    .refused td:nth-child(3){color:#a11}.check td,.check pre{color:#777}";
 
 /// The page.
 pub(super) fn render(scene: &Scene) -> Response<Bytes> {
-    let mut entries = scene.journal.entries();
-    let entries = entries.split_off(entries.len().saturating_sub(SHOWN_MAX));
+    let (entries, received) = scene.journal.latest(SHOWN_MAX);
     let counts = scene.journal.counts();
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta http-equiv=\"refresh\" content=\"3\"><title>Notify sandbox</title>\
-         <style>{STYLE}</style></head><body><h1>Notify sandbox</h1>\
-         <p>Received: {}, accepted: {}, shown: the last {}.</p>",
+         <title>Notify sandbox</title><style>{STYLE}</style>\
+         <script src=\"{SCRIPT_PATH}\" defer></script></head><body><h1>Notify sandbox</h1>\
+         <p><span id=\"counts\">Received: {}, accepted: {}, shown: the last {}.</span> \
+         <a href=\"/\">Reload</a></p><div id=\"messages\">",
         counts.received,
         counts.accepted,
         entries.len(),
@@ -38,32 +49,58 @@ pub(super) fn render(scene: &Scene) -> Response<Bytes> {
     } else {
         page.push_str("<table><thead><tr><th>when</th><th>to</th><th>answer</th>");
         page.push_str("<th>payload</th><th>headers</th></tr></thead><tbody>");
-        entries.iter().rev().for_each(|entry| push_row(&mut page, entry));
+        let numbers = (1..=received).rev();
+        numbers.zip(entries.iter().rev()).for_each(|(no, entry)| push_row(&mut page, no, entry));
         page.push_str("</tbody></table>");
     }
-    page.push_str("</body></html>\n");
+    page.push_str("</div></body></html>\n");
 
     let mut response = respond(StatusCode::OK, "text/html; charset=utf-8", page);
-    let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
-    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     response
 }
 
-fn push_row(page: &mut String, entry: &Received) {
+/// The page's script.
+pub(super) fn script() -> Response<Bytes> {
+    respond(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT)
+}
+
+/// Whether it is how a server checks its credentials, as `notify providers test` and `notify doctor` have
+/// it do: a message to a token of no device, or a dry run.
+fn is_check(entry: &Received) -> bool {
+    match entry.provider {
+        Provider::Apns => {
+            let token = entry.token.as_deref().unwrap_or_default();
+            !token.is_empty() && token.bytes().all(|digit| digit == b'0')
+        }
+        Provider::Fcm => entry.payload["validate_only"] == true,
+        Provider::WebPush | Provider::Messenger | Provider::Telegram | Provider::Oauth => false,
+    }
+}
+
+fn push_row(page: &mut String, number: u64, entry: &Received) {
     let at = jiff::Timestamp::from_millisecond(entry.at_ms).unwrap_or_default();
     let environment = match entry.environment {
         Some(super::Environment::Sandbox) => " (development)",
         Some(super::Environment::Production) | None => "",
     };
-    let class = if (200..300).contains(&entry.status) { "accepted" } else { "refused" };
+    let is_check = is_check(entry);
+    let class = match entry.status {
+        _ if is_check => "check",
+        200..300 => "accepted",
+        _ => "refused",
+    };
+    let note = if is_check { "<br>check of the credentials, no push" } else { "" };
     let payload = serde_json::to_string_pretty(&entry.payload).unwrap_or_default();
     let headers: Vec<String> =
         entry.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     // Writing to a string cannot fail.
     let _ = write!(
         page,
-        "<tr><td>{}</td><td>{}{environment}<br><code>{}</code></td>\
-         <td class=\"{class}\">{} {}<br><small>{}</small></td><td><pre>{}</pre></td>\
+        "<tr data-number=\"{number}\" class=\"{class}\"><td>{}</td>\
+         <td>{}{environment}<br><code>{}</code></td>\
+         <td>{} {}{note}<br><small>{}</small></td><td><pre>{}</pre></td>\
          <td><pre>{}</pre></td></tr>",
         at.strftime("%H:%M:%S%.3f"),
         entry.provider.as_str(),

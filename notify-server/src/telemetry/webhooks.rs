@@ -32,7 +32,7 @@ impl WebhookMetrics {
         registry.register("webhook_attempts", help, self.attempts.clone());
         let help = "Webhooks disabled by the server";
         registry.register("webhooks_disabled", help, self.disabled.clone());
-        let help = "Events dropped before a webhook was told of them";
+        let help = "Events dropped before they were sent to a webhook";
         registry.register("webhook_events_dropped", help, self.dropped.clone());
     }
 

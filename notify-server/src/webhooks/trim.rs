@@ -56,7 +56,7 @@ impl Trimmer {
             }
             Err(error) => {
                 let cause = with_causes(&error);
-                tracing::warn!(cause, "events that are over were not deleted");
+                tracing::warn!(cause, "expired events were not deleted");
                 false
             }
         }

@@ -7,6 +7,7 @@ mod beside;
 mod firefox;
 mod renewing;
 mod reporting;
+mod sandbox_page;
 mod stage;
 mod subscribing;
 mod worker;

@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use notify_core::{
-    AnswerPoll, App, AppCreated, AppDiagnostics, CampaignCreated, CampaignList, CheckFeed,
-    CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook, DeliveryList, Device,
-    DeviceStatistics, Diagnostics, Enrichment, EventsAccepted, Explanation, FeedCheck, FeedCreated,
-    FeedList, KeyCreated, KeyList, NoBody, NotificationCreated, NotificationPreview,
-    NotificationRecord, NotificationStatistics, Poll, ProviderChecked, ProviderView,
-    RecoverWebhook, RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus,
-    SetTags, SetWebAccess, Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp,
-    UpdateApp, UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed,
-    Webhook, WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookRecovered,
+    AnswerPoll, App, AppCreated, AppDiagnostics, AppList, CampaignCreated, CampaignList,
+    CampaignRecord, CheckFeed, CreateApp, CreateFeed, CreateKey, CreateNotification, CreateWebhook,
+    DeliveryList, Device, DeviceList, DeviceStatistics, Diagnostics, Enrichment, EventsAccepted,
+    Explanation, FeedCheck, FeedCreated, FeedList, KeyCreated, KeyList, NoBody,
+    NotificationCreated, NotificationList, NotificationPreview, NotificationRecord,
+    NotificationStatistics, Poll, ProviderChecked, ProviderList, ProviderView, RecoverWebhook,
+    RegisterDevice, ReportEvents, ReportNotification, Request, SetCampaignStatus, SetTags,
+    SetWebAccess, Subscribe, SubscriptionCreated, Success, TagList, Template, Timestamp, UpdateApp,
+    UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook,
+    WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
 };
 use notify_server::sandbox::apns::Reason;
 use notify_server::sandbox::{
@@ -143,6 +144,7 @@ fn form(text: &str) -> Result<(), String> {
 fn answer_check(endpoint: &str) -> Option<Check> {
     Some(match endpoint {
         "POST /v1/notifications" | "POST /v1/notifications/notify" => answer::<NotificationCreated>,
+        "GET /v1/notifications" => answer::<NotificationList>,
         "GET /v1/notifications/{id}" => answer::<NotificationRecord>,
         "POST /v1/notifications/preview" => answer::<NotificationPreview>,
         "GET /v1/notifications/{id}/deliveries" => answer::<DeliveryList>,
@@ -150,6 +152,7 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /v1/polls/{id}" => answer::<Poll>,
         "POST /v1/events" => answer::<EventsAccepted>,
         "POST /v1/devices" => answer::<Success>,
+        "GET /v1/devices" => answer::<DeviceList>,
         "GET /v1/devices/{device_id}" => answer::<Device>,
         "GET /v1/tags" => answer::<TagList>,
         "POST /v1/subscriptions" => answer::<SubscriptionCreated>,
@@ -157,16 +160,22 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /v1/statistics/notifications" => answer::<NotificationStatistics>,
         "POST /v1/campaigns" => answer::<CampaignCreated>,
         "GET /v1/campaigns" => answer::<CampaignList>,
-        "GET /v1/enrichments/{campaign_id}" => answer::<Enrichment>,
+        "GET /v1/campaigns/{id}" => answer::<CampaignRecord>,
+        "GET /v1/enrichments/{campaign_id}"
+        | "GET /web/v1/{app_id}/devices/{device_id}/enrichments/{campaign_id}" => {
+            answer::<Enrichment>
+        }
         "POST /v1/feeds" => answer::<FeedCreated>,
         "POST /v1/feeds/check" => answer::<FeedCheck>,
         "GET /v1/feeds" => answer::<FeedList>,
         "POST /v1/webhooks" | "POST /v1/webhooks/{id}/rotate" => answer::<WebhookCreated>,
+        "GET /v1/webhooks" => answer::<WebhookList>,
         "GET /v1/webhooks/{id}" => answer::<Webhook>,
         "POST /v1/webhooks/{id}/test" => answer::<WebhookAttempt>,
         "GET /v1/webhooks/{id}/attempts" => answer::<WebhookAttemptList>,
         "POST /v1/webhooks/{id}/recover" => answer::<WebhookRecovered>,
         "POST /admin/v1/apps" => answer::<AppCreated>,
+        "GET /admin/v1/apps" => answer::<AppList>,
         "GET /admin/v1/apps/{id}" => answer::<App>,
         "POST /admin/v1/apps/{id}/keys" => answer::<KeyCreated>,
         "GET /admin/v1/apps/{id}/keys" => answer::<KeyList>,
@@ -174,6 +183,7 @@ fn answer_check(endpoint: &str) -> Option<Check> {
         "GET /web/v1/{app_id}" => answer::<WebConfig>,
         "POST /web/v1/{app_id}/devices" => answer::<WebSubscribed>,
         "POST /web/v1/{app_id}/devices/{device_id}/events" => answer::<EventsAccepted>,
+        "GET /admin/v1/apps/{id}/providers" => answer::<ProviderList>,
         "GET /admin/v1/apps/{id}/providers/{provider}" => answer::<ProviderView>,
         "POST /admin/v1/apps/{id}/providers/{provider}/test" => answer::<ProviderChecked>,
         "GET /admin/v1/apps/{id}/devices/diagnostics" => answer::<AppDiagnostics>,
@@ -188,7 +198,9 @@ fn the_examples_of_the_api_document_are_what_the_models_read() {
     let document = read("docs/api.md");
     let mut shown = BTreeSet::new();
     for Block { heading, language, text } in blocks(&document) {
-        let check = match language.as_str() {
+        // After a colon stands what it shows.
+        let kind = language.split(": ").next().unwrap_or_default();
+        let check = match kind {
             "json request" => request_check(&heading),
             "json" => answer_check(&heading),
             "form request" => Some(form as Check),
@@ -196,7 +208,7 @@ fn the_examples_of_the_api_document_are_what_the_models_read() {
         };
         let check = check.unwrap_or_else(|| panic!("{heading}: no model for this {language}"));
         check(&text).unwrap_or_else(|error| panic!("{heading}: {error}\n{text}"));
-        if language.ends_with("request") {
+        if kind.ends_with("request") {
             shown.insert(heading);
         }
     }
@@ -205,6 +217,35 @@ fn the_examples_of_the_api_document_are_what_the_models_read() {
         let has_body = ["POST", "PUT", "PATCH"].iter().any(|method| heading.starts_with(method));
         assert_eq!(shown.contains(heading), has_body, "{heading}: an example of its body");
     }
+}
+
+/// The examples of the OpenAPI document, each read as its route reads or answers it.
+#[test]
+fn the_examples_of_the_openapi_document_are_what_the_models_read() {
+    let openapi: Value = serde_json::from_str(&notify_server::openapi_json()).unwrap();
+    let mut read = 0;
+    let mut all_of = |content: &Value, endpoint: &str, check: fn(&str) -> Option<Check>| {
+        let named = content["examples"].as_object().into_iter().flatten();
+        let named = named.map(|(_, example)| &example["value"]);
+        for example in content.get("example").into_iter().chain(named) {
+            let check = check(endpoint).unwrap_or_else(|| panic!("{endpoint}: no model"));
+            check(&example.to_string()).unwrap_or_else(|error| panic!("{endpoint}: {error}"));
+            read += 1;
+        }
+    };
+    for (path, item) in openapi["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let endpoint = format!("{} {path}", method.to_uppercase());
+            let json = "application/json";
+            all_of(&operation["requestBody"]["content"][json], &endpoint, request_check);
+            let success = &operation["responses"]["200"]["content"][json];
+            let is_success = success["schema"]["$ref"] == "#/components/schemas/Success";
+            let check =
+                if is_success { |_: &str| Some(answer::<Success> as Check) } else { answer_check };
+            all_of(success, &endpoint, check);
+        }
+    }
+    assert!(read > 80, "{read}");
 }
 
 #[test]

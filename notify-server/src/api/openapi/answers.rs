@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::operations::takes_idempotency_key;
+use super::reference::{Example, add_examples};
 use super::{JSON, reference};
 use crate::api::route::{Route, placeholder, segments};
 
@@ -61,8 +62,8 @@ impl Area {
 }
 
 /// The responses of an operation.
-pub(super) fn of(route: &Route) -> Value {
-    let mut responses = successes(route);
+pub(super) fn of(route: &Route, examples: &[Example]) -> Value {
+    let mut responses = successes(route, examples);
     let area = Area::of(route.template);
     for status in refusals(route, area) {
         let (name, description) = named(status);
@@ -76,13 +77,16 @@ pub(super) fn of(route: &Route) -> Value {
     Value::Object(responses)
 }
 
-fn successes(route: &Route) -> Map<String, Value> {
+fn successes(route: &Route, examples: &[Example]) -> Map<String, Value> {
     let mut responses = Map::new();
     if let Some(shape) = route.response {
-        let mut success = json!({
-            "description": "Success",
-            "content": { JSON: { "schema": shape.reference() } },
-        });
+        let mut content = json!({ "schema": shape.reference() });
+        if shape.is::<notify_core::Success>() {
+            content["example"] = json!({ "success": true });
+        } else {
+            add_examples(&mut content, examples);
+        }
+        let mut success = json!({ "description": "Success", "content": { JSON: content } });
         if takes_idempotency_key(route) {
             success["headers"] = header("Idempotency-Replayed");
         }
@@ -140,20 +144,21 @@ fn refusals(route: &Route, area: Area) -> Vec<StatusCode> {
 /// The name of the shared response of a status, and what it means.
 fn named(status: StatusCode) -> (&'static str, &'static str) {
     match status {
-        StatusCode::UNAUTHORIZED => {
-            ("Unauthorized", "The caller did not prove who it is, or may not call")
-        }
+        StatusCode::UNAUTHORIZED => (
+            "Unauthorized",
+            "The credentials are missing or invalid, or the application is suspended",
+        ),
         StatusCode::NOT_FOUND => {
-            ("NotFound", "Something that the path or query names is not there")
+            ("NotFound", "Something that the path or query names does not exist")
         }
         StatusCode::CONFLICT => ("Conflict", "The `Idempotency-Key` was used with another body"),
-        StatusCode::PAYLOAD_TOO_LARGE => ("PayloadTooLarge", "The body is over the limit"),
-        StatusCode::TOO_MANY_REQUESTS => ("TooManyRequests", "Over a rate limit"),
+        StatusCode::PAYLOAD_TOO_LARGE => ("PayloadTooLarge", "The body exceeds the limit"),
+        StatusCode::TOO_MANY_REQUESTS => ("TooManyRequests", "A rate limit is exceeded"),
         StatusCode::INTERNAL_SERVER_ERROR => ("InternalError", "A defect of the server"),
         StatusCode::SERVICE_UNAVAILABLE => {
-            ("Unavailable", "The server cannot take it now; the request can be sent again")
+            ("Unavailable", "The server cannot process it now; send the request again later")
         }
-        _ => ("BadRequest", "Every rule that the request breaks"),
+        _ => ("BadRequest", "Every rule that the request violates"),
     }
 }
 
@@ -199,7 +204,7 @@ pub(super) fn headers() -> Value {
             "schema": { "type": "integer", "minimum": 0 },
         },
         "WWW-Authenticate": {
-            "description": "How the caller can prove who it is",
+            "description": "How the caller can authenticate",
             "required": true,
             "schema": { "type": "string" },
         },

@@ -1,11 +1,14 @@
 //! OpenAPI 3.1 out of the table of routes and the models, so that they cannot disagree. Requests are
-//! described as strictly as they are read: the bounds come from `notify_core::schema`.
+//! described as strictly as they are read: the bounds come from `notify_core::schema`. Descriptions and
+//! examples come from `docs/api.md`.
 
 mod answers;
 mod operations;
+mod reference;
 mod requests;
 
 use notify_core::ErrorBody;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
@@ -48,6 +51,10 @@ impl Shape {
     fn reference(self) -> Value {
         reference(&(self.name)())
     }
+
+    fn is<T: ToSchema>(self) -> bool {
+        (self.name)() == T::name()
+    }
 }
 
 /// A reference to the schema of that name.
@@ -55,44 +62,84 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// The document, as indented JSON.
-pub(crate) fn document(routes: &[Route]) -> String {
-    let mut paths: Map<String, Value> = Map::new();
-    for route in routes {
-        let item = paths.entry(route.template).or_insert_with(|| json!({}));
-        item[route.method.as_str().to_lowercase()] = operations::operation(route);
-    }
-    let mut schemas = schemas(routes);
-    let renamed = requests::make_strict(&mut schemas, routes);
-    for path in paths.values_mut() {
-        for operation in path.as_object_mut().into_iter().flat_map(Map::values_mut) {
+/// The document, in the order in which it is read: what a `Map` holds is sorted by name.
+#[derive(Serialize)]
+struct Document {
+    openapi: &'static str,
+    info: Value,
+    tags: Vec<Value>,
+    paths: Paths,
+    components: Value,
+}
+
+/// The paths in the order of the routes, the application's API first.
+struct Paths(Vec<(&'static str, Value)>);
+
+impl Paths {
+    fn of(routes: &[Route], renamed: &requests::Renamed) -> Self {
+        let mut paths: Vec<(&'static str, Value)> = Vec::new();
+        for route in routes {
+            let mut operation = operations::operation(route);
             if let Some(body) = operation.get_mut("requestBody") {
-                renamed.apply(body);
+                renamed.apply(&mut body["content"]);
+            }
+            let method = route.method.as_str().to_lowercase();
+            match paths.iter_mut().find(|(template, _)| *template == route.template) {
+                Some((_, item)) => item[method] = operation,
+                None => paths.push((route.template, json!({ method: operation }))),
             }
         }
+        Self(paths)
     }
-    let mut document = json!({
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Notify",
-            "version": env!("CARGO_PKG_VERSION"),
-            "description": "Push notifications and their enrichment. Every answer of `/v1` and \
-                `/admin/v1` that is not 200 is `{\"errors\": [string]}`. In requests `null`, and `\"\"` \
-                for optional texts other than ids, equal leaving a field out.",
-        },
-        "paths": paths,
-        "components": {
-            "schemas": schemas,
-            "responses": answers::shared(),
-            "headers": answers::headers(),
-            "securitySchemes": {
-                API_KEY: { "type": "apiKey", "in": "header", "name": "X-API-Key" },
-                ADMIN_KEY: { "type": "http", "scheme": "bearer" },
-                DEVICE_SECRET: { "type": "apiKey", "in": "header", "name": "X-Device-Secret" },
-            },
+}
+
+impl Serialize for Paths {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(template, item)| (template, item)))
+    }
+}
+
+/// The chapters that the operations are grouped by, in the order of the routes.
+fn tags(routes: &[Route]) -> Vec<Value> {
+    let mut tags: Vec<Value> = Vec::new();
+    for route in routes {
+        let tag = json!({ "name": operations::tag(route) });
+        if !tags.contains(&tag) {
+            tags.push(tag);
+        }
+    }
+    tags
+}
+
+/// The document, as indented JSON.
+pub(crate) fn document(routes: &[Route]) -> String {
+    let mut schemas = schemas(routes);
+    let renamed = requests::make_strict(&mut schemas, routes);
+    let mut components = json!({
+        "schemas": schemas,
+        "responses": answers::shared(),
+        "headers": answers::headers(),
+        "securitySchemes": {
+            API_KEY: { "type": "apiKey", "in": "header", "name": "X-API-Key" },
+            ADMIN_KEY: { "type": "http", "scheme": "bearer" },
+            DEVICE_SECRET: { "type": "apiKey", "in": "header", "name": "X-Device-Secret" },
         },
     });
-    tell_users(&mut document);
+    remove_citations(&mut components);
+    let document = Document {
+        openapi: "3.1.0",
+        info: json!({
+            "title": "Notify",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Push notifications and their enrichment. `/v1` is the API of applications \
+                and takes an API key, `/admin/v1` that of administrators and takes an admin key. \
+                Every answer of them that is not 200 is `{\"errors\": [string]}`. In requests `null`, \
+                and `\"\"` for optional texts other than ids, equal leaving a field out.",
+        }),
+        tags: tags(routes),
+        paths: Paths::of(routes, &renamed),
+        components,
+    };
     serde_json::to_string_pretty(&document).expect("it has string keys")
 }
 
@@ -111,17 +158,17 @@ fn schemas(routes: &[Route]) -> Map<String, Value> {
 }
 
 /// Takes out of every description what only readers of the sources can look up.
-fn tell_users(part: &mut Value) {
+fn remove_citations(part: &mut Value) {
     match part {
         Value::Object(members) => {
             for (name, member) in members {
                 match member {
                     Value::String(text) if name == "description" => *text = without_rows(text),
-                    member => tell_users(member),
+                    member => remove_citations(member),
                 }
             }
         }
-        Value::Array(parts) => parts.iter_mut().for_each(tell_users),
+        Value::Array(parts) => parts.iter_mut().for_each(remove_citations),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -7,35 +7,43 @@ use notify_core::{
 };
 use serde_json::{Value, json};
 
+use super::reference::{Section, add_examples, section};
 use super::{ADMIN_KEY, API_KEY, DEVICE_SECRET, JSON, answers};
 use crate::api::docs_page;
 use crate::api::route::{Route, placeholder, segments};
 
 pub(super) fn operation(route: &Route) -> Value {
+    let section = section_of(route);
     let mut operation = json!({
         "summary": route.summary,
-        "tags": [tag(route.template)],
-        "operationId": operation_id(route),
+        "description": section.map_or("", |section| &section.description),
+        "tags": [tag(route)],
+        "operationId": route.id,
         "parameters": parameters(route),
-        "responses": answers::of(route),
+        "responses": answers::of(route, section.map_or(&[], |section| &section.answers)),
     });
     if !route.rows.is_empty() {
         operation["x-rows"] = json!(route.rows);
     }
-    if let Some(shape) = route.request {
-        operation["requestBody"] = json!({
-            "required": route.needs_body,
-            "content": { JSON: { "schema": shape.reference() } },
-        });
-    } else if let Some(body) = route.reads {
-        let schema = (body.schema)();
+    let body = match (route.request, route.reads) {
+        (Some(shape), _) => Some((JSON, shape.reference(), route.needs_body)),
+        (None, Some(body)) => Some((body.media_type, (body.schema)(), true)),
+        (None, None) => None,
+    };
+    if let Some((media_type, schema, required)) = body {
+        let mut content = json!({ "schema": schema });
+        add_examples(&mut content, section.map_or(&[], |section| &section.requests));
         operation["requestBody"] =
-            json!({ "required": true, "content": { body.media_type: { "schema": schema } } });
+            json!({ "required": required, "content": { media_type: content } });
     }
     if let Some(scheme) = security(route.template) {
         operation["security"] = json!([{ scheme: [] }]);
     }
     operation
+}
+
+fn section_of(route: &Route) -> Option<&'static Section> {
+    section(&format!("{} {}", route.method, route.template))
 }
 
 fn parameters(route: &Route) -> Vec<Value> {
@@ -146,19 +154,7 @@ pub(super) fn security(template: &str) -> Option<&'static str> {
     }
 }
 
-/// The resource: the first segment that is neither version nor area.
-fn tag(template: &'static str) -> &'static str {
-    let area =
-        if template.starts_with("/admin") { 2 } else { usize::from(template.starts_with("/v1/")) };
-    segments(template).nth(area).unwrap_or("server")
-}
-
-/// `post_v1_devices_by_device_id_tags`: unique, since method and template are.
-fn operation_id(route: &Route) -> String {
-    let words = segments(route.template).map(|segment| match placeholder(segment) {
-        Some(name) => format!("by_{name}"),
-        None => segment.replace(['.', '-'], "_"),
-    });
-    let words: Vec<String> = words.collect();
-    format!("{}_{}", route.method.as_str().to_lowercase(), words.join("_"))
+/// The chapter of the reference.
+pub(super) fn tag(route: &Route) -> &'static str {
+    section_of(route).map_or("", |section| section.chapter)
 }

@@ -1,6 +1,7 @@
 //! What the document says of requests, parameters and statuses.
 
 use super::*;
+use crate::provider_config::ProviderConfig;
 
 #[test]
 fn users_are_not_sent_to_rows_that_they_cannot_read() {
@@ -218,4 +219,96 @@ fn the_rules_of_a_message_do_not_hold_for_a_poll() {
     assert!(!ignored.contains("minItems") && ignored.contains("actions"), "{ignored}");
     let message = notification["allOf"][2]["anyOf"][0]["properties"].to_string();
     assert!(message.contains("#/components/schemas/WebPushSettings"), "{message}");
+}
+
+/// What a program reads of a JSON object is in any order; people read it from above.
+#[test]
+fn the_api_of_applications_comes_first() {
+    let text = document(&crate::api::routes::routes());
+    let place = |path: &str| {
+        text.find(&format!("\n    \"{path}\": {{")).unwrap_or_else(|| panic!("{path} is missing"))
+    };
+    let paths = [
+        "/v1/notifications",
+        "/v1/notifications/preview",
+        "/v1/devices",
+        "/v1/tags",
+        "/v1/campaigns",
+        "/v1/feeds",
+        "/v1/webhooks",
+        "/admin/v1/apps",
+        "/web/v1/{app_id}",
+        "/healthz",
+        "/hooks/telegram/{app_id}",
+    ];
+    assert!(paths.is_sorted_by_key(|path| place(path)), "{:?}", paths.map(place));
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        document["tags"],
+        json!([
+            { "name": "Notifications" },
+            { "name": "Polls" },
+            { "name": "Events" },
+            { "name": "Devices" },
+            { "name": "Campaigns" },
+            { "name": "Feeds" },
+            { "name": "Outgoing webhooks and the event stream" },
+            { "name": "Administration" },
+            { "name": "Browsers" },
+            { "name": "Health, metrics and pages" },
+            { "name": "Inbound webhooks" },
+        ])
+    );
+}
+
+#[test]
+fn every_operation_is_described() {
+    let document = whole();
+    for (name, operation) in operations(&document) {
+        let description = operation["description"].as_str().unwrap();
+        assert!(!description.is_empty(), "{name}");
+        assert!(!description.contains("```") && !description.contains("](#"), "{name}");
+    }
+}
+
+/// What `content` shows: its one example, or all of them with what each of them shows.
+fn examples(content: &Value) -> Vec<&Value> {
+    let named = content["examples"].as_object().into_iter().flatten();
+    let named = named.map(|(name, example)| {
+        assert!(!name.is_empty() && example["summary"].is_string(), "{name}");
+        &example["value"]
+    });
+    content.get("example").into_iter().chain(named).collect()
+}
+
+#[test]
+fn every_body_and_every_answer_of_a_model_has_an_example() {
+    let document = whole();
+    for (name, operation) in operations(&document) {
+        let bodies = operation["requestBody"]["content"].as_object().into_iter().flatten();
+        let success = &operation["responses"]["200"]["content"][JSON];
+        let answers = success.get("schema").map(|_| success);
+        for content in bodies.map(|(_, content)| content).chain(answers) {
+            let examples = examples(content);
+            assert!(!examples.is_empty(), "{name}");
+            assert!(examples.iter().all(|example| !example.is_null()), "{name}");
+        }
+    }
+}
+
+/// The rules of a provider depend on the path, so that its examples are named after it.
+#[test]
+fn every_example_of_a_provider_is_one_that_it_takes() {
+    let document = whole();
+    let body = &document["paths"]["/admin/v1/apps/{id}/providers/{provider}"]["put"]["requestBody"];
+    let shown = body["content"][JSON]["examples"].as_object().unwrap();
+    for (name, example) in shown {
+        let kind = notify_core::ProviderKind::ALL.into_iter().find(|kind| kind.as_str() == name);
+        let kind = kind.unwrap_or_else(|| panic!("{name} is no provider"));
+        let mut config = example["value"].clone();
+        ProviderConfig::complete(kind, &mut config, None);
+        let taken = ProviderConfig::parse(kind, &config);
+        assert!(taken.is_ok(), "{name}: {taken:?}");
+    }
+    assert_eq!(shown.keys().collect::<Vec<_>>(), ["apns", "messenger", "telegram", "webpush"]);
 }

@@ -192,7 +192,7 @@ async fn settings_and_tokens_are_changed_over_http() {
 }
 
 #[tokio::test]
-async fn the_page_escapes_what_it_shows_and_runs_no_script() {
+async fn the_page_escapes_what_it_shows_and_runs_no_script_but_its_own() {
     let (sandbox, _) = start().await;
     let (status, empty) = plain(&sandbox, "GET", "/", "").await;
     assert_eq!(status, 200);
@@ -205,9 +205,29 @@ async fn the_page_escapes_what_it_shows_and_runs_no_script() {
         .await
         .unwrap();
     let (_, page) = plain(&sandbox, "GET", "/", "").await;
-    assert!(!page.contains("<script"), "{page}");
+    let own = "<script src=\"/sandbox/page.js\" defer></script>";
+    assert_eq!((page.matches("<script").count(), page.matches(own).count()), (1, 1), "{page}");
     assert_eq!(page.matches("&lt;script&gt;").count(), 3, "{page}");
-    assert!(page.contains("http-equiv=\"refresh\""));
+    assert!(page.contains("<a href=\"/\">Reload</a>") && !page.contains("http-equiv"), "{page}");
+    let (status, script) = plain(&sandbox, "GET", "/sandbox/page.js", "").await;
+    assert!(status == 200 && script.contains("fetch(\"/\")"), "{script}");
+}
+
+/// How a server checks its credentials is no push that failed.
+#[tokio::test]
+async fn the_page_tells_checks_of_credentials_from_pushes() {
+    let (sandbox, _) = start().await;
+    let mut client = Client::connect(&sandbox).await;
+    let access = access_token(&sandbox, &mut client).await;
+    let message = json!({ "validate_only": true, "message": { "token": "none-notatoken" } });
+    client.send(fcm_send(&access, &json!({})).json(&message)).await.unwrap();
+    client.send(push_to(&sandbox, &"0".repeat(64))).await.unwrap();
+    client.send(push_to(&sandbox, "00bb-410")).await.unwrap();
+    let (_, page) = plain(&sandbox, "GET", "/", "").await;
+    let rows = page.split("<tr data-number=\"").skip(1).map(|row| row.split('>').next().unwrap());
+    let expected = ["3\" class=\"refused\"", "2\" class=\"check\"", "1\" class=\"check\""];
+    assert_eq!(rows.collect::<Vec<_>>(), expected, "{page}");
+    assert_eq!(page.matches("check of the credentials, no push").count(), 2);
 }
 
 #[tokio::test]
@@ -282,6 +302,6 @@ async fn run_serves_until_it_is_told_to_stop() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let taken = taken.local_addr().unwrap();
     let failed = crate::sandbox::run(taken, async {}, |_| {}).await.unwrap_err();
-    let said = format!("cannot listen on {taken}; --listen takes another address");
+    let said = format!("cannot listen on {taken}; choose another address with --listen");
     assert_eq!(failed.to_string(), said);
 }

@@ -83,7 +83,11 @@ pub(super) fn copy(
         }
         numbers::carry(source, target, table)?;
     }
-    target.connection.analyze().map_err(target.failing(Step::Copying, "statistics"))?;
+    // Not the whole database: of tables that it may not look at, PostgreSQL logs a warning each.
+    for table in tables {
+        let failed = target.failing(Step::Copying, &table.name);
+        target.connection.analyze(&table.name).map_err(failed)?;
+    }
     Ok(copied)
 }
 

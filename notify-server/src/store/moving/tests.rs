@@ -124,6 +124,22 @@ fn everything_goes_there_and_back_with_its_numbers() {
     }
 }
 
+/// Of tables that its user may not look at, PostgreSQL would log a warning each.
+#[test]
+fn a_move_has_postgres_collect_statistics_of_its_own_tables_alone() {
+    let home = Installation::new();
+    home.database.execute(
+        "create schema others; create table others.things (no int); insert into others.things values (1)",
+    );
+    moved(&home.file(), &home.postgres()).unwrap();
+    let looked_at = |tables: &str| {
+        let count = "select count(*) from pg_stat_all_tables where last_analyze is not null and";
+        home.database.numbers(&format!("{count} {tables}"))
+    };
+    assert_eq!(looked_at("schemaname = 'public' and relname in ('apps', 'devices')"), [2]);
+    assert_eq!(looked_at("schemaname = 'others'"), [0]);
+}
+
 #[test]
 fn both_have_the_same_tables_and_columns() {
     let home = Installation::new();

@@ -155,12 +155,12 @@ impl Connection {
         }
     }
 
-    /// Has the database look at what its tables hold, so that it plans well from the first query on.
-    pub(in crate::store) fn analyze(&self) -> Result<()> {
+    /// Has the database collect statistics of a table, so that it plans well from the first query on.
+    pub(in crate::store) fn analyze(&self, table: &str) -> Result<()> {
         match self {
             // Its plans follow from the indexes alone.
             Self::Sqlite(_) => Ok(()),
-            Self::Postgres(session) => session.execute_batch("analyze"),
+            Self::Postgres(session) => session.execute_batch(&format!("analyze {table}")),
         }
     }
 

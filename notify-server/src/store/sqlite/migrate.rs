@@ -3,10 +3,11 @@
 //! this one needs it.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::path::Path;
 
 use refinery::{Runner, Target};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
 use super::OpenError;
 
@@ -46,11 +47,34 @@ pub(super) fn migrate(
     let Err(source) = runner().run(connection) else { return Ok(()) };
     let path = path.to_owned();
     // A question that fails too has the same cause as the migration.
-    Err(if is_of_version(connection, found).unwrap_or(true) {
+    Err(if is_of_storage(&source) || is_of_version(connection, found).unwrap_or(true) {
         OpenError::Migration { path, found, known, source: source.into() }
     } else {
         OpenError::OtherTables { path, found, known, source: source.into() }
     })
+}
+
+/// Whether the disk, or another process, kept a migration from its end: the tables have no part in it.
+fn is_of_storage(error: &refinery::Error) -> bool {
+    let mut cause = error.source();
+    let failure = std::iter::from_fn(|| {
+        let found = cause?;
+        cause = found.source();
+        Some(found)
+    })
+    .find_map(|cause| cause.downcast_ref::<rusqlite::Error>());
+    matches!(
+        failure.and_then(rusqlite::Error::sqlite_error_code),
+        Some(
+            ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::ReadOnly
+                | ErrorCode::CannotOpen
+                | ErrorCode::PermissionDenied
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+        )
+    )
 }
 
 /// Runs what is missing, and records it, in one transaction.

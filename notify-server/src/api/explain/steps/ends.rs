@@ -66,7 +66,7 @@ impl Telling<'_> {
                 ExplainedOutcome::Failed
             }
             Settled::Unregistered => {
-                let detail = format!("the provider says that the address is dead{because}");
+                let detail = format!("the provider reported the address as dead{because}");
                 self.add(Some(at), StepWord::Unregistered, detail);
                 self.tell_dead();
                 self.tell_enabled_again();
@@ -94,7 +94,7 @@ impl Telling<'_> {
             Some(reasons::CREDENTIALS_REFUSED) => {
                 let refused = "the provider refused the server's credentials";
                 self.add(Some(at), StepWord::CredentialsRefused, refused);
-                "ttl_seconds is 0: its one try could not wait until they are mended".into()
+                "ttl_seconds is 0: its only attempt could not wait for valid credentials".into()
             }
             Some(reasons::OVERTAKEN) => {
                 "a newer notification with the same collapse_key was sent to the device".into()
@@ -103,12 +103,12 @@ impl Telling<'_> {
                 if attempts == 0 {
                     // What holds everything back now may be what did then: nothing else is kept.
                     self.tell_channel();
-                    "its time (ttl_seconds) was over before it could be sent".into()
+                    "it expired (ttl_seconds) before it could be sent".into()
                 } else {
-                    "its time (ttl_seconds) was over before the next attempt".into()
+                    "it expired (ttl_seconds) before the next attempt".into()
                 }
             }
-            Some(reason) => format!("its time (ttl_seconds) was over: {reason}"),
+            Some(reason) => format!("it expired (ttl_seconds): {reason}"),
         };
         self.add(Some(at), StepWord::Expired, detail);
     }

@@ -327,7 +327,7 @@ fn details_of_what_is_over() -> [Detail; 5] {
     [
         (failed("provider_not_configured", 1), open(), Attempted, "1 attempt"),
         (failed("address_not_allowed", 0), open(), Failed, not_allowed),
-        (expired, open(), Expired, "its time (ttl_seconds) was over: UNAVAILABLE"),
+        (expired, open(), Expired, "it expired (ttl_seconds): UNAVAILABLE"),
         (canceled, open(), Canceled, "canceled before it was tried again"),
         (ios, open(), AddressDead, dead),
     ]

@@ -115,3 +115,15 @@ fn tables_that_are_no_versions_are_refused_with_what_to_do() {
     assert!(error.to_string().contains("restore notify.db from the last backup"), "{error}");
     assert_eq!(file.rows().len(), before.len() - 1);
 }
+
+/// A backup would not help against a full disk.
+#[test]
+fn a_full_disk_is_not_taken_for_wrong_tables() {
+    let file = File::new();
+    let mut connection = make_version(&file.path, 3);
+    connection.execute_batch("drop table feed_items; vacuum").unwrap();
+    let pages: i64 = connection.query_row("pragma page_count", [], |row| row.get(0)).unwrap();
+    connection.pragma_update(None, "max_page_count", pages).unwrap();
+    let error = migrate(&file.path, &mut connection).unwrap_err();
+    assert!(matches!(error, OpenError::Migration { found: 3, .. }), "{error:?}");
+}
