@@ -508,26 +508,32 @@ async fn an_application_is_created_under_a_name_that_none_has() {
         format!("error: an application has the name `Shop`: {ID}; --if-missing prints that id\n");
     assert_eq!((run.status, run.stderr), (3, said));
     assert_eq!(bench.run(&if_missing).quiet().json(), created());
-    assert_eq!(bench.asked().await, [listed.clone(), listed.clone()], "nothing is made");
-
-    const OTHER: &str = "0190a3b2-7f00-7000-8000-000000000002";
-    for (renamed, is_done) in [(ID, true), (OTHER, false)] {
-        let bench = Bench::giving(vec![page(&[app.clone()]), answer(200, &done())]).await;
-        let run = bench.run(&["apps", "update", renamed, "--name", "Shop"]);
-        let said = format!("error: an application has the name `Shop`: {ID}\n");
-        let expected = if is_done { (0, String::new()) } else { (3, said) };
-        assert_eq!((run.status, run.stderr), expected);
-        let mut asked = vec![listed.clone()];
-        let patch = format!("PATCH /admin/v1/apps/{renamed}");
-        asked.extend(is_done.then(|| (patch, Some(json!({ "name": "Shop" })))));
-        assert_eq!(bench.asked().await, asked);
-    }
+    assert_eq!(bench.asked().await, [listed.clone(), listed], "nothing is made");
 
     let bench = Bench::answering(json!({ "apps": [app, app], "next_cursor": null })).await;
     for args in [&create[..], &if_missing] {
         let run = bench.run(args);
         let said = "error: 2 applications have the name `Shop`\n";
         assert_eq!((run.status, &*run.stderr), (3, said));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_is_renamed_to_a_name_that_no_other_has() {
+    const OTHER: &str = "0190a3b2-7f00-7000-8000-000000000002";
+    let shop =
+        json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });
+    let apps = answer(200, &json!({ "apps": [shop], "next_cursor": null }));
+    for (renamed, is_done) in [(ID, true), (OTHER, false)] {
+        let bench = Bench::giving(vec![apps.clone(), answer(200, &done())]).await;
+        let run = bench.run(&["apps", "update", renamed, "--name", "Shop"]);
+        let said = format!("error: an application has the name `Shop`: {ID}\n");
+        let expected = if is_done { (0, String::new()) } else { (3, said) };
+        assert_eq!((run.status, run.stderr), expected);
+        let mut asked = vec![("GET /admin/v1/apps?limit=500".to_owned(), None)];
+        let patch = format!("PATCH /admin/v1/apps/{renamed}");
+        asked.extend(is_done.then(|| (patch, Some(json!({ "name": "Shop" })))));
+        assert_eq!(bench.asked().await, asked);
     }
 }
 
@@ -566,53 +572,52 @@ async fn what_is_not_there_is_named() {
             vec![missing()],
             "no active campaign has the id `ID`, or no device the id `d`",
         ),
-        ("apps get ID", vec![missing()], "no application has the id `ID`"),
-        ("apps update ID --status active", vec![missing()], "no application has the id `ID`"),
-        ("apps web ID --off", vec![missing()], "no application has the id `ID`"),
-        (
-            "apps web ID --origin https://a.example",
-            vec![missing()],
-            "no application has the id `ID`",
-        ),
-        ("keys create --app ID", vec![missing()], "no application has the id `ID`"),
-        ("keys list --app ID", vec![missing()], "no application has the id `ID`"),
-        (
-            "keys revoke ID --app ID",
-            vec![missing()],
-            "no key of the application ID has the id `ID`",
-        ),
-        (
-            "providers get fcm --app ID",
-            vec![missing()],
-            "fcm is not configured in an application with the id `ID`",
-        ),
-        (
-            "providers resume fcm --app ID",
-            vec![missing()],
-            "fcm is not configured in an application with the id `ID`",
-        ),
-        ("providers list --app ID", vec![missing()], "no application has the id `ID`"),
-        ("polls get p", vec![missing()], "no poll has the id `p`"),
-        ("polls answer p ID", vec![missing()], "no poll `p` has an answer with the id `ID`"),
-        ("notifications deliveries n --all", vec![missing()], "no notification has the id `n`"),
-        ("webhooks update ID --disable", vec![missing()], "no webhook has the id `ID`"),
-        ("webhooks rotate ID", vec![missing()], "no webhook has the id `ID`"),
-        ("webhooks test ID", vec![missing()], "no webhook has the id `ID`"),
-        ("webhooks attempts ID", vec![missing()], "no webhook has the id `ID`"),
-        ("webhooks attempts ID --all", vec![missing()], "no webhook has the id `ID`"),
-        ("webhooks recover ID --since 1h", vec![missing()], "no webhook has the id `ID`"),
-        (
-            "webhooks redeliver ID ID",
-            vec![missing()],
-            "no webhook `ID` has a message with the id `ID`",
-        ),
-        ("campaigns get ID", vec![missing()], "no campaign has the id `ID`"),
-        ("campaigns enable ID", vec![missing()], "no campaign has the id `ID`"),
-        ("webhooks delete ID", vec![missing()], "no webhook has the id `ID`"),
-        ("campaigns delete ID", vec![missing()], "no campaign has the id `ID`"),
-        ("feeds delete ID", vec![missing()], "no feed has the id `ID`"),
     ] {
         let bench = Bench::giving(answers).await;
+        let line = line.replace("ID", ID);
+        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
+        let said = format!("error: not found: {}\n", said.replace("ID", ID));
+        assert_eq!((run.status, run.stderr), (5, said), "{line}");
+    }
+}
+
+/// What an id was to name, whichever command took it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_names_nothing_is_named_by_every_command() {
+    const APP: &str = "no application has the id `ID`";
+    const FCM: &str = "fcm is not configured in an application with the id `ID`";
+    const WEBHOOK: &str = "no webhook has the id `ID`";
+    const CAMPAIGN: &str = "no campaign has the id `ID`";
+    for (line, said) in [
+        ("apps get ID", APP),
+        ("apps update ID --status active", APP),
+        ("apps web ID --off", APP),
+        ("apps web ID --origin https://a.example", APP),
+        ("keys create --app ID", APP),
+        ("keys list --app ID", APP),
+        ("keys revoke ID --app ID", "no key of the application ID has the id `ID`"),
+        ("providers list --app ID", APP),
+        ("providers get fcm --app ID", FCM),
+        ("providers test fcm --app ID", FCM),
+        ("providers resume fcm --app ID", FCM),
+        ("providers delete fcm --app ID", FCM),
+        ("polls get p", "no poll has the id `p`"),
+        ("polls answer p ID", "no poll `p` has an answer with the id `ID`"),
+        ("notifications deliveries n --all", "no notification has the id `n`"),
+        ("webhooks update ID --disable", WEBHOOK),
+        ("webhooks rotate ID", WEBHOOK),
+        ("webhooks test ID", WEBHOOK),
+        ("webhooks attempts ID", WEBHOOK),
+        ("webhooks attempts ID --all", WEBHOOK),
+        ("webhooks recover ID --since 1h", WEBHOOK),
+        ("webhooks redeliver ID ID", "no webhook `ID` has a message with the id `ID`"),
+        ("webhooks delete ID", WEBHOOK),
+        ("campaigns get ID", CAMPAIGN),
+        ("campaigns enable ID", CAMPAIGN),
+        ("campaigns delete ID", CAMPAIGN),
+        ("feeds delete ID", "no feed has the id `ID`"),
+    ] {
+        let bench = Bench::giving(vec![answer(404, &json!({ "errors": ["not found"] }))]).await;
         let line = line.replace("ID", ID);
         let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
         let said = format!("error: not found: {}\n", said.replace("ID", ID));

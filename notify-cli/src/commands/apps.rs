@@ -1,5 +1,7 @@
 //! `notify apps` (admin API).
 
+use std::fmt::Display;
+
 use clap::Subcommand;
 use notify_client::{
     Client, Error,
@@ -108,8 +110,7 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
             session.out.show(&page, &view::APPS)
         }
         Apps::Get { app } => {
-            let found = admin.get_app(session.named_app(&app).await?).await;
-            let found = found.map_err(Failure::of_id("application", &app))?;
+            let found = admin.get_app(session.named_app(&app).await?).await.map_err(of(&app))?;
             session.out.show(&found, &view::APP)
         }
         Apps::Update { app, name, language, status } => {
@@ -118,13 +119,12 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
                 refuse_taken_name(name, id, session).await?;
             }
             let change = UpdateApp { name, language, status };
-            let updated = admin.update_app(id, &change).await;
-            updated.map_err(Failure::of_id("application", &app))?;
+            admin.update_app(id, &change).await.map_err(of(&app))?;
             session.out.done()
         }
         Apps::Web { app, off: true, .. } => {
-            let cleared = admin.clear_web_access(session.named_app(&app).await?).await;
-            cleared.map_err(Failure::of_id("application", &app))?;
+            let id = session.named_app(&app).await?;
+            admin.clear_web_access(id).await.map_err(of(&app))?;
             session.out.done()
         }
         Apps::Web { app, origins, tags, push_services, off: false } => {
@@ -135,8 +135,7 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
                     allowed_tags: Some(tags),
                     push_services: Some(push_services).filter(|hosts| !hosts.is_empty()),
                 };
-                let set = admin.set_web_access(app, &access).await;
-                set.map_err(Failure::of_id("application", &app))?;
+                admin.set_web_access(app, &access).await.map_err(of(&app))?;
             }
             show_web(app, session).await
         }
@@ -145,7 +144,7 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
             if consent.is_to_be_asked()? {
                 ask_to_delete(&notify, id).await?;
             }
-            admin.delete_app(id).await.map_err(Failure::of_id("application", &app))?;
+            admin.delete_app(id).await.map_err(of(&app))?;
             session.out.done()
         }
     }
@@ -161,7 +160,7 @@ async fn refuse_taken_name(name: &str, own: AppId, session: &mut Session) -> Res
 }
 
 async fn ask_to_delete(notify: &Client, id: AppId) -> Result<(), Failure> {
-    let app = notify.admin().get_app(id).await.map_err(Failure::of_id("application", &id))?;
+    let app = notify.admin().get_app(id).await.map_err(of(&id))?;
     let keys = notify.admin().list_keys(id).await?.keys.len();
     let what = format!(
         "This deletes the application `{}` ({id}) with its devices, notifications, campaigns, feeds, \
@@ -178,7 +177,7 @@ async fn show_web(app: AppId, session: &mut Session) -> Result<(), Failure> {
     let access = match notify.admin().get_web_access(app).await {
         Err(Error::NotFound { .. }) => {
             let known = notify.admin().get_app(app).await;
-            let name = known.map_err(Failure::of_id("application", &app))?.name;
+            let name = known.map_err(of(&app))?.name;
             return Err(Failure::NotFound(format!(
                 "no page may subscribe browsers of `{name}`: --origin allows one"
             )));
@@ -203,4 +202,8 @@ As /notify-sw.js of the site:
 "
     );
     session.out.text(snippet.as_bytes())
+}
+
+fn of<E: Into<Failure>, I: Display>(id: &I) -> impl FnOnce(E) -> Failure + use<E, I> {
+    Failure::of_id("application", id)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use notify_client::{
-    Error,
+    Client, Error,
     notify_core::{AppId, ProviderKind},
 };
 use serde_json::Value;
@@ -125,24 +125,28 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
         Providers::Delete { provider, app, consent } => {
             let app = session.app(app.app.as_deref()).await?;
             if consent.is_to_be_asked()? {
-                let found = notify.admin().get_app(app).await;
-                let name = found.map_err(Failure::of_id("application", &app))?.name;
-                let also = match provider {
-                    ProviderKind::WebPush => {
-                        " Its VAPID key is deleted too: every browser has to subscribe again."
-                    }
-                    _ => "",
-                };
-                confirm::ask(&format!(
-                    "Remove the provider {provider} of the application `{name}` with its \
-                     credentials? Pending deliveries through it fail.{also} This cannot be undone."
-                ))?;
+                ask_to_delete(&notify, app, provider).await?;
             }
             let deleted = notify.admin().delete_provider(app, provider).await;
             deleted.map_err(not_configured(provider, app))?;
             session.out.done()
         }
     }
+}
+
+async fn ask_to_delete(notify: &Client, app: AppId, provider: ProviderKind) -> Result<(), Failure> {
+    let found = notify.admin().get_app(app).await;
+    let name = found.map_err(Failure::of_id("application", &app))?.name;
+    let also = match provider {
+        ProviderKind::WebPush => {
+            " Its VAPID key is deleted too: every browser has to subscribe again."
+        }
+        _ => "",
+    };
+    confirm::ask(&format!(
+        "Remove the provider {provider} of the application `{name}` with its \
+         credentials? Pending deliveries through it fail.{also} This cannot be undone."
+    ))
 }
 
 /// A provider that the application does not have.

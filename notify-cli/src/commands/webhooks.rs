@@ -1,5 +1,7 @@
 //! `notify webhooks`.
 
+use std::fmt::Display;
+
 use clap::Subcommand;
 use notify_client::{
     Client,
@@ -119,8 +121,7 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
                 description,
                 enabled: (enable || disable).then_some(enable),
             };
-            let updated = webhooks.update(hook(&id)?, &change).await;
-            updated.map_err(Failure::of_id("webhook", &id))?;
+            webhooks.update(hook(&id)?, &change).await.map_err(of(&id))?;
             session.out.done()
         }
         Webhooks::Delete { id, consent } => {
@@ -128,17 +129,15 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
             if consent.is_to_be_asked()? {
                 ask_to_delete(&notify, id).await?;
             }
-            webhooks.delete(id).await.map_err(Failure::of_id("webhook", &id))?;
+            webhooks.delete(id).await.map_err(of(&id))?;
             session.out.done()
         }
         Webhooks::Rotate { id } => {
-            let rotated = webhooks.rotate(hook(&id)?).await;
-            let rotated = rotated.map_err(Failure::of_id("webhook", &id))?;
+            let rotated = webhooks.rotate(hook(&id)?).await.map_err(of(&id))?;
             session.out.show(&rotated, &view::WEBHOOK_CREATED)
         }
         Webhooks::Test { id } => {
-            let attempt = webhooks.test(hook(&id)?).await;
-            let attempt = attempt.map_err(Failure::of_id("webhook", &id))?;
+            let attempt = webhooks.test(hook(&id)?).await.map_err(of(&id))?;
             session.out.show(&attempt, &view::WEBHOOK_ATTEMPT)?;
             match attempt.outcome {
                 WebhookOutcome::Delivered => Ok(()),
@@ -152,17 +151,14 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
         }
         Webhooks::Attempts { id, page } if page.all => {
             let pages = webhooks.all_attempts(hook(&id)?, &page.query());
-            let shown = show_all(pages, session, &view::WEBHOOK_ATTEMPTS).await;
-            shown.map_err(Failure::of_id("webhook", &id))
+            show_all(pages, session, &view::WEBHOOK_ATTEMPTS).await.map_err(of(&id))
         }
         Webhooks::Attempts { id, page } => {
-            let page = webhooks.attempts(hook(&id)?, &page.query()).await;
-            let page = page.map_err(Failure::of_id("webhook", &id))?;
+            let page = webhooks.attempts(hook(&id)?, &page.query()).await.map_err(of(&id))?;
             session.out.show(&page, &view::WEBHOOK_ATTEMPTS)
         }
         Webhooks::Recover { id, since } => {
-            let recovered = webhooks.recover(hook(&id)?, since).await;
-            let recovered = recovered.map_err(Failure::of_id("webhook", &id))?;
+            let recovered = webhooks.recover(hook(&id)?, since).await.map_err(of(&id))?;
             session.out.show(&recovered, &view::WEBHOOK_RECOVERED)
         }
         Webhooks::Redeliver { id, message_id } => {
@@ -175,7 +171,7 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
 }
 
 async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
-    let webhook = notify.webhooks().get(id).await.map_err(Failure::of_id("webhook", &id))?;
+    let webhook = notify.webhooks().get(id).await.map_err(of(&id))?;
     confirm::ask(&format!(
         "Delete the webhook to {} with its secret and its messages ({} pending)? This cannot be \
          undone.",
@@ -185,4 +181,8 @@ async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
 
 fn hook(id: &str) -> Result<WebhookId, Failure> {
     known("webhook", id)
+}
+
+fn of<E: Into<Failure>, I: Display>(id: &I) -> impl FnOnce(E) -> Failure + use<E, I> {
+    Failure::of_id("webhook", id)
 }

@@ -47,7 +47,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
 }
 
 /// A count with its noun: `1 device`, `2 devices`.
-pub(crate) fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+pub(crate) fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     let plural = if count == N::from(1) { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }
