@@ -4,32 +4,36 @@ use clap::{Parser, Subcommand};
 
 use crate::{commands, connection::ConnectionArgs, import::Import, output::Format};
 
-/// What the command says about its surroundings.
+/// The end of the help text: environment, precedence, exit status.
 const ENVIRONMENT: &str = "\
 Environment:
-  NOTIFY_URL             address of the server (default http://127.0.0.1:8080)
-  NOTIFY_API_KEY         key of the application
-  NOTIFY_ADMIN_KEY       key of the administrator, for apps, keys and providers
-  NOTIFY_PROFILE         profile to use, see `notify profile`
-  NOTIFY_CA_CERTIFICATE  PEM file of an authority to trust beside the system's
-  NO_COLOR               no colours
+  NOTIFY_URL             Address of the server (default http://127.0.0.1:8080)
+  NOTIFY_API_KEY         API key of the application
+  NOTIFY_ADMIN_KEY       Admin key, for apps, keys and providers
+  NOTIFY_PROFILE         Profile to use, see `notify profile`
+  NOTIFY_CA_CERTIFICATE  PEM file of an authority to trust in addition to the system's
+  NO_COLOR               Turns colours off
 
-Which server and key: --server or --profile; then NOTIFY_URL and the keys of the environment; then
-the profile of NOTIFY_PROFILE; then that of `notify profile use`. A variable that takes the place of
-what the profile in use says is noted on stderr.
+Server and keys come from the first of these that sets them: --server or --profile, NOTIFY_URL and
+the key variables, the profile of NOTIFY_PROFILE, the profile of `notify profile use`. A note on
+stderr says when a variable overrides the profile in use.
 
 Exit status:
-  0 done, 1 a check failed (doctor, `test`, `check`), what was watched ended with deliveries that
-  failed, expired or were canceled, a question was not answered with yes, or `--exit-code` found a
-  difference; 2 wrong usage, 3 rejected, 4 not authorised,
-  5 not found, 6 the server or the network failed, after retries";
+  0  done
+  1  a check failed (doctor, `test`, `check`); a watched notification ended with deliveries that
+     failed, expired or were canceled; a confirmation was declined; `--exit-code` found a difference
+  2  wrong usage
+  3  the server rejected the request
+  4  not authorised
+  5  not found
+  6  the server or the network failed, after retries";
 
-/// Sends notifications with a Notify server, and administers it.
+/// Sends notifications through a Notify server, and administers it.
 #[derive(Debug, Parser)]
 #[command(name = "notify", version, after_help = ENVIRONMENT, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Form of the result; a table on a terminal, json in a pipe.
-    #[arg(short, long, global = true, value_name = "FORM")]
+    /// Format of the result; `table` on a terminal, `json` in a pipe.
+    #[arg(short, long, global = true, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
@@ -42,11 +46,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Send a notification.
     Send(Box<commands::send::Send>),
-    /// Tell why a device did or did not get a notification.
+    /// Show why a device did or did not receive a notification.
     Explain(commands::explain::Explain),
-    /// Watch a notification until every delivery has its outcome.
+    /// Follow a notification until every delivery has an outcome.
     Watch(commands::watch::Watch),
-    /// Make a notification known that is delivered by other means.
+    /// Register a notification that something else delivers.
     Report(Box<commands::report::Report>),
     /// Read and cancel notifications.
     #[command(subcommand)]
@@ -69,18 +73,18 @@ pub(crate) enum Command {
     /// Read and answer polls.
     #[command(subcommand)]
     Polls(commands::polls::Polls),
-    /// Report what devices did with notifications.
+    /// Report that devices received, opened, clicked or dismissed notifications.
     #[command(subcommand)]
     Events(commands::events::Events),
-    /// Show what happens as it happens, a line for each event, until it is interrupted.
+    /// Print events as they happen, one a line, until interrupted.
     Tail(commands::tail::Tail),
-    /// Be told what happens: create, test and watch over webhooks.
+    /// Create, test and manage webhooks, which receive events.
     #[command(subcommand)]
     Webhooks(commands::webhooks::Webhooks),
-    /// Read what a device shows for a campaign.
+    /// Show what a device displays for a campaign.
     #[command(subcommand)]
     Enrichments(commands::enrichments::Enrichments),
-    /// Count devices, and what became of notifications day by day.
+    /// Count devices, and notifications by day.
     #[command(subcommand, visible_alias = "stats")]
     Statistics(commands::statistics::Statistics),
     /// Administer applications (needs the admin key).
@@ -92,14 +96,34 @@ pub(crate) enum Command {
     /// Administer push providers (needs the admin key).
     #[command(subcommand)]
     Providers(commands::providers::Providers),
-    /// Look for what keeps notifications from arriving, and say how to mend it (needs the admin
-    /// key).
+    /// Find problems that keep notifications from arriving, and show a remedy for each (needs the
+    /// admin key).
     Doctor(commands::doctor::Doctor),
-    /// Keep addresses and keys of servers in the user's config folder.
+    /// Manage profiles: addresses and keys of servers, stored in the user's config folder.
     #[command(subcommand)]
     Profile(commands::profile::ProfileCommand),
     /// Print completions for a shell.
     Completions(commands::completions::Completions),
+}
+
+/// Adds what was likely meant: a text that is sent has an option of its own.
+pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    let is_sending = ["notify send ", "notify report "].iter().any(|it| usage.contains(it));
+    let given = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(given)) if !given.starts_with('-') => given.clone(),
+        _ => return error,
+    };
+    if is_sending && error.kind() == ErrorKind::UnknownArgument {
+        let quoted = given.replace('\'', "'\\''");
+        let tip = format!(
+            "the text has an option of its own: --text '{quoted}'; --android-title sets the title on \
+             Android"
+        );
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// `notify devices`.
@@ -122,7 +146,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// What `--help` says, command by command; what all commands share stands at the top alone.
+    /// What `--help` says, command by command; what all commands share comes once, at the top.
     fn describe(command: &clap::Command, path: &str, text: &mut String) {
         let is_root = !path.contains(' ');
         if is_root || !command.has_subcommands() {

@@ -9,16 +9,23 @@ use crate::{failure::Failure, output};
 /// Whether to ask.
 #[derive(Debug, Args)]
 pub(crate) struct Consent {
-    /// Do it without a question. A command whose input or errors go elsewhere than to a terminal
-    /// asks none.
+    /// Skip the confirmation. The command asks for one only when standard input is a terminal.
     #[arg(short, long)]
     yes: bool,
 }
 
 impl Consent {
-    /// Whether there is somebody to ask who has not agreed yet.
-    pub(crate) fn is_to_be_asked(&self) -> bool {
-        !self.yes && io::stdin().is_terminal() && io::stderr().is_terminal()
+    /// Whether a person is there to be asked who has not agreed yet. A person who would not see the
+    /// question has not agreed either.
+    pub(crate) fn is_to_be_asked(&self) -> Result<bool, Failure> {
+        if self.yes || !io::stdin().is_terminal() {
+            return Ok(false);
+        }
+        if io::stderr().is_terminal() {
+            return Ok(true);
+        }
+        let why = "standard error is not a terminal, so the command cannot ask for confirmation: give --yes";
+        Err(Failure::Usage(why.to_owned()))
     }
 }
 
@@ -31,9 +38,9 @@ pub(crate) fn ask(question: &str) -> Result<(), Failure> {
     }
 }
 
-/// Asks for the name of what is to go.
+/// Asks for the name of what is deleted.
 pub(crate) fn ask_for_name(what: &str, name: &str) -> Result<(), Failure> {
-    output::prompt(&format!("{what} Type `{}` to go on: ", name.trim()));
+    output::prompt(&format!("{what} Type `{}` to continue: ", name.trim()));
     if answer()? == name.trim() { Ok(()) } else { Err(Failure::Declined) }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     profiles::{Profile, Profiles},
 };
 
-/// Where a server listens unless told otherwise.
+/// Where a server listens by default.
 const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 const USER_AGENT: &str = concat!("notify-cli/", env!("CARGO_PKG_VERSION"));
 
@@ -31,13 +31,13 @@ pub(crate) struct ConnectionArgs {
     pub(crate) server: Option<String>,
     #[arg(long, global = true, value_name = "NAME", help = "Profile to use [env: NOTIFY_PROFILE]")]
     pub(crate) profile: Option<String>,
-    /// PEM file of an authority to trust beside the system's.
+    /// PEM file of an authority to trust in addition to the system's.
     #[arg(long, global = true, value_name = "FILE", env = "NOTIFY_CA_CERTIFICATE")]
     pub(crate) ca_certificate: Option<PathBuf>,
-    /// Seconds that one attempt may take.
+    /// Time limit of one attempt, in seconds.
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = TIMEOUT_DEFAULT.as_secs())]
     pub(crate) timeout: u64,
-    /// How often a call is tried again when the server or the network fails.
+    /// How often to retry a call when the server or the network fails.
     #[arg(long, global = true, value_name = "TIMES", default_value_t = RETRIES_DEFAULT)]
     pub(crate) retries: usize,
 }
@@ -61,8 +61,8 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Connection, Failure> {
         PATHS_OF_THE_API.iter().find_map(|path| Some((path, bare.strip_suffix(path)?)))
     {
         return Err(Failure::Address(format!(
-            "{bare} is not the address of a Notify server: leave `{path}` out ({server}), calls add \
-             it themselves"
+            "{bare} is not the address of a Notify server: leave `{path}` out ({server}), the command \
+             adds it"
         )));
     }
     if let Some(note) = target.note() {
@@ -143,12 +143,12 @@ impl Target {
         Ok(Self { url, api_key, admin_key, profile, overridden })
     }
 
-    /// Says that what somebody chose by `notify profile use` is not what counts.
+    /// Says that the profile of `notify profile use` is not what counts.
     fn note(&self) -> Option<String> {
         let (profile, variables) = self.overridden.as_ref()?;
-        let verb = if variables.len() == 1 { "takes" } else { "take" };
+        let verb = if variables.len() == 1 { "overrides" } else { "override" };
         Some(format!(
-            "note: {} {verb} the place of what profile `{profile}` says; --profile {profile} uses it",
+            "note: {} {verb} the profile `{profile}`; --profile {profile} uses the profile",
             variables.join(" and ")
         ))
     }
@@ -220,16 +220,16 @@ mod tests {
         let same = [("NOTIFY_URL", "http://home/"), ("NOTIFY_API_KEY", "nk_home")];
         let away = [("NOTIFY_PROFILE", "away"), key];
         for (env, names) in [
-            (&[url][..], Some("NOTIFY_URL takes the place of what profile `home`")),
-            (&[key], Some("NOTIFY_API_KEY takes the place of what profile `home`")),
-            (&away, Some("NOTIFY_API_KEY takes the place of what profile `away`")),
-            (&[url, key], Some("NOTIFY_URL takes the place of what profile `home`")),
+            (&[url][..], Some("NOTIFY_URL overrides the profile `home`")),
+            (&[key], Some("NOTIFY_API_KEY overrides the profile `home`")),
+            (&away, Some("NOTIFY_API_KEY overrides the profile `away`")),
+            (&[url, key], Some("NOTIFY_URL overrides the profile `home`")),
             (&same, None),
             (&[], None),
         ] {
-            let told = note(None, None, env);
-            assert_eq!(told.is_some(), names.is_some(), "{env:?}: {told:?}");
-            assert!(told.unwrap_or_default().contains(names.unwrap_or_default()), "{env:?}");
+            let noted = note(None, None, env);
+            assert_eq!(noted.is_some(), names.is_some(), "{env:?}: {noted:?}");
+            assert!(noted.unwrap_or_default().contains(names.unwrap_or_default()), "{env:?}");
         }
         assert_eq!(note(None, Some("away"), &[key]), None, "it was named");
         assert_eq!(note(Some("http://flag"), None, &[key]), None, "the flag was given");

@@ -1,6 +1,7 @@
 //! Why a command failed: its exit status and its lines on stderr. Never a stack trace.
 
 use std::{
+    fmt::Display,
     io,
     path::{Path, PathBuf},
 };
@@ -42,7 +43,7 @@ pub(crate) enum Failure {
     #[error("not found: {0}")]
     NotFound(String),
     /// Rows of an import were refused; the report says which.
-    #[error("rows refused: {rows}{}", how_to_mend(report.as_deref()))]
+    #[error("rows refused: {rows}{}", what_to_correct(report.as_deref()))]
     RowsRefused {
         /// How many.
         rows: u64,
@@ -60,7 +61,7 @@ pub(crate) enum Failure {
         cause: Option<Box<Failure>>,
     },
     /// What was watched ended, and not as it was meant to.
-    #[error("it ended with {failed} failed, {expired} expired, {canceled} canceled")]
+    #[error("the notification ended with {failed} failed, {expired} expired, {canceled} canceled")]
     NotAllSent {
         /// Deliveries that failed.
         failed: u64,
@@ -81,7 +82,7 @@ pub(crate) enum Failure {
     /// Files and server differ, which the command was asked to report.
     #[error("campaigns that differ: {0}")]
     Differing(usize),
-    /// A check found something wrong; what it is stands in the result.
+    /// A check found something wrong; what it is is in the result.
     #[error("{0}")]
     Unwell(String),
     /// The address is not that of a server.
@@ -127,11 +128,20 @@ impl Failure {
 
     /// The failure of a call that takes one id: which one it is that names nothing, since the server
     /// says of it no more than that.
-    pub(crate) fn of_id(what: &str, id: &impl std::fmt::Display) -> impl FnOnce(Error) -> Self {
-        let unknown = format!("no {what} has the id `{id}`");
-        move |error| match error {
-            Error::NotFound { .. } => Self::NotFound(unknown),
-            other => other.into(),
+    pub(crate) fn of_id<E: Into<Self>, I: Display>(
+        what: &str,
+        id: &I,
+    ) -> impl FnOnce(E) -> Self + use<E, I> {
+        Self::of(format!("no {what} has the id `{id}`"))
+    }
+
+    /// The failure of a call whose 404 means this. One that is not of a Notify server means nothing.
+    pub(crate) fn of<E: Into<Self>>(unknown: String) -> impl FnOnce(E) -> Self {
+        move |error| match error.into() {
+            Self::Call(error @ Error::NotFound { .. }) if !is_foreign(&error) => {
+                Self::NotFound(unknown)
+            }
+            other => other,
         }
     }
 
@@ -146,9 +156,14 @@ impl Failure {
             }
             Self::Files(lines) => lines.clone(),
             Self::Call(error) => call_lines(error, server.unwrap_or("the server")),
+            Self::NotFound(_) => {
+                let hint = server.and_then(path_of).map(|path| {
+                    format!("; is `{path}` part of the server's address? --server changes it")
+                });
+                vec![format!("{self}{}", hint.unwrap_or_default())]
+            }
             Self::Usage(_)
             | Self::File { .. }
-            | Self::NotFound(_)
             | Self::Declined
             | Self::Taken(_)
             | Self::Differing(_)
@@ -163,12 +178,12 @@ impl Failure {
 }
 
 fn how_to_go_on(resumable: bool) -> &'static str {
-    if resumable { "; run the same command again to go on from there" } else { "" }
+    if resumable { "; run the same command again to continue from there" } else { "" }
 }
 
-fn how_to_mend(report: Option<&Path>) -> String {
+fn what_to_correct(report: Option<&Path>) -> String {
     report.map_or_else(String::new, |report| {
-        format!("; correct them in {} and import that file", report.display())
+        format!("; correct them in {} and run the command again with that file", report.display())
     })
 }
 
@@ -197,10 +212,10 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
     }
     match error {
         Error::NoKey(KeyKind::Admin) => {
-            vec!["no admin key: set NOTIFY_ADMIN_KEY or keep one in a profile".to_owned()]
+            vec!["no admin key: set NOTIFY_ADMIN_KEY or store one in a profile".to_owned()]
         }
         Error::NoKey(KeyKind::Api) => {
-            vec!["no API key: set NOTIFY_API_KEY or keep one in a profile".to_owned()]
+            vec!["no API key: set NOTIFY_API_KEY or store one in a profile".to_owned()]
         }
         Error::OtherKey(KeyKind::Admin) => {
             vec![format!("{error}: set NOTIFY_ADMIN_KEY, or that of the profile, to one")]
@@ -209,15 +224,22 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
             vec![format!("{error}: set NOTIFY_API_KEY, or that of the profile, to one")]
         }
         error if is_foreign(error) => vec![format!("{error}{}", is_it_notify(server))],
+        Error::NotFound { call, .. } => {
+            let why = match path_of(server) {
+                Some(path) => format!("is `{path}` part of its address?"),
+                None => "is it older than this command?".to_owned(),
+            };
+            vec![format!("not found: {server} does not know {call}; {why}")]
+        }
         Error::Unauthorized { .. } => vec![format!(
-            "{error}; is it a key of {server}, its application active, or is this another \
-             installation (other data folder)?"
+            "{error}; does the key belong to {server} and its data folder, and is its application \
+             active?"
         )],
         Error::Connect { .. } if speaks_no_tls(error) => {
             vec![format!("cannot connect to {server}: it speaks no TLS; does it serve http://?")]
         }
         Error::Connect { .. } => vec![format!(
-            "{error}; is the server running? NOTIFY_URL, --server or a profile say where it is"
+            "{error}; is the server running? NOTIFY_URL, --server or a profile sets its address"
         )],
         Error::Timeout { .. } => vec![format!("{error}; --timeout SECONDS waits longer")],
         Error::Transport { .. } if speaks_no_http(error) => {
@@ -231,6 +253,13 @@ fn call_lines(error: &Error, server: &str) -> Vec<String> {
 /// Whether the answer is not one of a Notify server: each of those has a request id (B3).
 fn is_foreign(error: &Error) -> bool {
     error.status().is_some() && error.request_id().is_none()
+}
+
+/// The path of an address, where it has one: most servers are reached without.
+fn path_of(server: &str) -> Option<&str> {
+    let (_, rest) = server.split_once("://")?;
+    let path = &rest[rest.find('/')?..];
+    Some(path.trim_end_matches('/')).filter(|path| !path.is_empty())
 }
 
 fn is_it_notify(server: &str) -> String {
@@ -299,9 +328,17 @@ mod tests {
             (Failure::RowsRefused { rows: 1, report: None }, 3),
             (Error::Unauthorized { errors: Vec::new(), request_id: id() }.into(), 4),
             (Error::OtherKey(KeyKind::Admin).into(), 4),
-            (Error::NotFound { errors: Vec::new(), request_id: id() }.into(), 5),
+            (
+                Error::NotFound { call: String::new(), errors: Vec::new(), request_id: id() }
+                    .into(),
+                5,
+            ),
             // No server of ours: each of its answers has an id.
-            (Error::NotFound { errors: Vec::new(), request_id: None }.into(), 6),
+            (
+                Error::NotFound { call: String::new(), errors: Vec::new(), request_id: None }
+                    .into(),
+                6,
+            ),
             (Failure::Address(String::new()), 6),
             (rejected(429).into(), 6),
             (failed(503).into(), 6),

@@ -1,6 +1,7 @@
 //! `notify`: the command of people and scripts that run a Notify server. It decides nothing that
 //! the server decides; it reads arguments, calls the SDK and shows what comes back.
 
+mod address;
 mod args;
 mod campaign_files;
 mod commands;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let error = args::with_tip(error);
             // Help goes to stdout and ends well; a closed pipe is no failure either way.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::USAGE));

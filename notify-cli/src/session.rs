@@ -58,9 +58,9 @@ impl Session {
         let apps = self.notify()?.admin().list_apps(&two).await?.apps;
         match apps.as_slice() {
             [app] => Ok(app.id),
-            [] => Err(Failure::Usage("there is no application yet: `notify apps create`".into())),
+            [] => Err(Failure::Usage("there is no application yet: `notify apps create NAME` creates one".into())),
             _ => Err(Failure::Usage(
-                "there are several applications: say --app with a name or id of `notify apps list`"
+                "there are several applications: give --app with a name or id of `notify apps list`"
                     .into(),
             )),
         }

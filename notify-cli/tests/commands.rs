@@ -229,24 +229,72 @@ async fn campaigns_and_feeds() {
     .await;
 }
 
-/// A feed that is there already keeps its name: who gives another is told.
+/// A feed that exists already keeps its name, and the command says so.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feed_that_was_there_before_says_so() {
-    for (known, said) in [("News", ""), ("x", "it was there before as `x`, and keeps that name\n")]
-    {
-        let feed = json!({ "id": ID, "name": known, "url": "https://e/rss", "status": "pending",
-            "items": 0, "last_fetched_at": null, "last_error": null, "created_at": 1 });
+async fn a_feed_that_exists_already_keeps_its_name() {
+    const URL: &str = "https://e.example/rss";
+    let keeps = "a feed `x` has this address already, and keeps its name\n";
+    for (known, said) in [("News", ""), ("x", keeps)] {
+        let feed = feed(URL, known, ("pending", None));
         let feeds = json!({ "feeds": [feed], "next_cursor": null });
         let bench = Bench::giving(vec![answer(200, &created()), answer(200, &feeds)]).await;
-        let run = bench.run(&["feeds", "create", "https://e/rss", "--name", "News"]);
+        let run = bench.run(&["feeds", "create", URL, "--name", "News"]);
         assert_eq!((run.status, run.stderr.as_str()), (0, said), "{run:?}");
         assert_eq!(run.json(), created());
-        let body = json!({ "url": "https://e/rss", "name": "News" });
+        let body = json!({ "url": URL, "name": "News" });
         let asked = [
             ("POST /v1/feeds".to_owned(), Some(body)),
             ("GET /v1/feeds?limit=500".to_owned(), None),
         ];
         assert_eq!(bench.asked().await, asked);
+    }
+}
+
+fn feed(url: &str, name: &str, (status, error): (&str, Option<&str>)) -> Value {
+    json!({ "id": ID, "name": name, "url": url, "status": status, "items": 0,
+        "last_fetched_at": null, "last_error": error, "created_at": 1 })
+}
+
+/// The server accepts an address that it will not call, and fails at the first fetch.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feed_that_the_server_cannot_read_is_a_warning_at_once() {
+    const REFUSED: &str = "the address is not allowed";
+    let check = |status: &str, problems: &[&str]| json!({ "status": status, "count": 0, "items": [], "problems": problems });
+    for (url, state, checked, problem) in [
+        ("https://e.example/rss", ("failing", Some("status 404")), None, Some("status 404")),
+        ("https://e.example/rss", ("ok", None), None, None),
+        (
+            "http://10.1.2.3/rss",
+            ("pending", None),
+            Some(check("failing", &[REFUSED])),
+            Some(REFUSED),
+        ),
+        (
+            "https://e.example:8443/rss",
+            ("pending", None),
+            Some(check("failing", &[REFUSED])),
+            Some(REFUSED),
+        ),
+        // The server runs with --allow-private-networks.
+        ("http://localhost/rss", ("pending", None), Some(check("ok", &["one item is cut"])), None),
+    ] {
+        let feeds = json!({ "feeds": [feed(url, "News", state)], "next_cursor": null });
+        let mut answers = vec![answer(200, &created()), answer(200, &feeds)];
+        answers.extend(checked.iter().map(|checked| answer(200, checked)));
+        let calls = answers.len();
+        let bench = Bench::giving(answers).await;
+        let run = bench.run(&["feeds", "create", url, "--name", "News"]);
+        let said = problem.map_or_else(String::new, |problem| {
+            format!("warning: the server cannot read this feed: {problem}\n")
+        });
+        assert_eq!((run.status, &run.stderr), (0, &said), "{url}");
+        assert_eq!(run.json(), created());
+        let asked = bench.asked().await;
+        assert_eq!(asked.len(), calls, "{asked:?}");
+        if checked.is_some() {
+            let call = ("POST /v1/feeds/check".to_owned(), Some(json!({ "url": url })));
+            assert_eq!(asked.last(), Some(&call));
+        }
     }
 }
 
@@ -373,7 +421,7 @@ async fn the_only_application_need_not_be_named() {
     assert_eq!(run.status, 2);
     assert_eq!(
         run.stderr,
-        "error: there are several applications: say --app with a name or id of `notify apps \
+        "error: there are several applications: give --app with a name or id of `notify apps \
          list`\n"
     );
 }
@@ -457,7 +505,7 @@ async fn an_application_is_created_under_a_name_that_none_has() {
     let bench = Bench::answering(json!({ "apps": [app], "next_cursor": null })).await;
     let run = bench.run(&create);
     let said =
-        format!("error: an application has the name `Shop`: {ID}; --if-missing answers that id\n");
+        format!("error: an application has the name `Shop`: {ID}; --if-missing prints that id\n");
     assert_eq!((run.status, run.stderr), (3, said));
     assert_eq!(bench.run(&if_missing).quiet().json(), created());
     assert_eq!(bench.asked().await, [listed.clone(), listed], "nothing is made");
@@ -467,6 +515,25 @@ async fn an_application_is_created_under_a_name_that_none_has() {
         let run = bench.run(args);
         let said = "error: 2 applications have the name `Shop`\n";
         assert_eq!((run.status, &*run.stderr), (3, said));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_is_renamed_to_a_name_that_no_other_has() {
+    const OTHER: &str = "0190a3b2-7f00-7000-8000-000000000002";
+    let shop =
+        json!({ "id": ID, "name": "Shop", "language": "en", "status": "active", "created_at": 1 });
+    let apps = answer(200, &json!({ "apps": [shop], "next_cursor": null }));
+    for (renamed, is_done) in [(ID, true), (OTHER, false)] {
+        let bench = Bench::giving(vec![apps.clone(), answer(200, &done())]).await;
+        let run = bench.run(&["apps", "update", renamed, "--name", "Shop"]);
+        let said = format!("error: an application has the name `Shop`: {ID}\n");
+        let expected = if is_done { (0, String::new()) } else { (3, said) };
+        assert_eq!((run.status, run.stderr), expected);
+        let mut asked = vec![("GET /admin/v1/apps?limit=500".to_owned(), None)];
+        let patch = format!("PATCH /admin/v1/apps/{renamed}");
+        asked.extend(is_done.then(|| (patch, Some(json!({ "name": "Shop" })))));
+        assert_eq!(bench.asked().await, asked);
     }
 }
 
@@ -496,7 +563,7 @@ async fn what_is_not_there_is_named() {
         (
             "apps web ID",
             vec![missing(), there(&app)],
-            "no page may subscribe browsers of `Shop`: --origin lets one in",
+            "no page may subscribe browsers of `Shop`: --origin allows one",
         ),
         ("apps web ID", vec![missing(), missing()], "no application has the id `ID`"),
         ("enrichments get default", vec![missing()], "no campaign is the default one"),
@@ -505,11 +572,52 @@ async fn what_is_not_there_is_named() {
             vec![missing()],
             "no active campaign has the id `ID`, or no device the id `d`",
         ),
-        ("webhooks delete ID", vec![missing()], "no webhook has the id `ID`"),
-        ("campaigns delete ID", vec![missing()], "no campaign has the id `ID`"),
-        ("feeds delete ID", vec![missing()], "no feed has the id `ID`"),
     ] {
         let bench = Bench::giving(answers).await;
+        let line = line.replace("ID", ID);
+        let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
+        let said = format!("error: not found: {}\n", said.replace("ID", ID));
+        assert_eq!((run.status, run.stderr), (5, said), "{line}");
+    }
+}
+
+/// What an id was to name, whichever command took it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_names_nothing_is_named_by_every_command() {
+    const APP: &str = "no application has the id `ID`";
+    const FCM: &str = "fcm is not configured in an application with the id `ID`";
+    const WEBHOOK: &str = "no webhook has the id `ID`";
+    const CAMPAIGN: &str = "no campaign has the id `ID`";
+    for (line, said) in [
+        ("apps get ID", APP),
+        ("apps update ID --status active", APP),
+        ("apps web ID --off", APP),
+        ("apps web ID --origin https://a.example", APP),
+        ("keys create --app ID", APP),
+        ("keys list --app ID", APP),
+        ("keys revoke ID --app ID", "no key of the application ID has the id `ID`"),
+        ("providers list --app ID", APP),
+        ("providers get fcm --app ID", FCM),
+        ("providers test fcm --app ID", FCM),
+        ("providers resume fcm --app ID", FCM),
+        ("providers delete fcm --app ID", FCM),
+        ("polls get p", "no poll has the id `p`"),
+        ("polls answer p ID", "no poll `p` has an answer with the id `ID`"),
+        ("notifications deliveries n --all", "no notification has the id `n`"),
+        ("webhooks update ID --disable", WEBHOOK),
+        ("webhooks rotate ID", WEBHOOK),
+        ("webhooks test ID", WEBHOOK),
+        ("webhooks attempts ID", WEBHOOK),
+        ("webhooks attempts ID --all", WEBHOOK),
+        ("webhooks recover ID --since 1h", WEBHOOK),
+        ("webhooks redeliver ID ID", "no webhook `ID` has a message with the id `ID`"),
+        ("webhooks delete ID", WEBHOOK),
+        ("campaigns get ID", CAMPAIGN),
+        ("campaigns enable ID", CAMPAIGN),
+        ("campaigns delete ID", CAMPAIGN),
+        ("feeds delete ID", "no feed has the id `ID`"),
+    ] {
+        let bench = Bench::giving(vec![answer(404, &json!({ "errors": ["not found"] }))]).await;
         let line = line.replace("ID", ID);
         let run = bench.run(&line.split_whitespace().collect::<Vec<_>>());
         let said = format!("error: not found: {}\n", said.replace("ID", ID));

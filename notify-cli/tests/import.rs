@@ -228,8 +228,8 @@ async fn a_report_is_never_written_over() {
     assert_eq!(run.status, 2);
     assert_eq!(
         run.stderr,
-        "error: --refused: devices.csv.refused.csv is there already, and may hold corrections: \
-         name another file, or import devices.csv.refused.csv first and remove it\n"
+        "error: --refused: devices.csv.refused.csv exists already and may hold corrections: \
+         name another file, or process devices.csv.refused.csv first and remove it\n"
     );
     assert_eq!(bench.requests().await.len(), before, "nothing is sent");
     assert_eq!(bench.read("devices.csv.refused.csv"), edited);
@@ -274,7 +274,7 @@ async fn the_file_to_import_is_not_written_over() {
     for option in ["--refused", "--state"] {
         let run = bench.run(&["devices", "import", "devices.csv", option, "./devices.csv"]);
         assert_eq!(run.status, 2);
-        assert_eq!(run.stderr, format!("error: {option}: devices.csv is the file to import\n"));
+        assert_eq!(run.stderr, format!("error: {option}: devices.csv is the file that is read\n"));
         assert_eq!(bench.read("devices.csv"), file(20));
     }
 }
@@ -301,8 +301,8 @@ async fn a_cut_import_goes_on_where_it_was() {
     assert_eq!(
         run.stderr,
         format!(
-            "error: not authorised: missing or invalid API key; is it a key of {}, its application \
-             active, or is this another installation (other data folder)?\nerror: stopped after line 55; run the same command again to go on \
+            "error: not authorised: missing or invalid API key; does the key belong to {} and its \
+             data folder, and is its application active?\nerror: stopped after line 55; run the same command again to continue \
              from there\n",
             bench.server.uri()
         )
@@ -316,8 +316,8 @@ async fn a_cut_import_goes_on_where_it_was() {
     assert_eq!(run.status, 3, "{run:?}");
     assert_eq!(
         run.stderr,
-        "going on after line 55\n\
-         error: rows refused: 10; correct them in devices.csv.refused.csv and import that file\n"
+        "continuing after line 55\n\
+         error: rows refused: 10; correct them in devices.csv.refused.csv and run the command again with that file\n"
     );
     summary(&run, 100, 90, 10);
     let after = registered(&bench).await.split_off(before);
@@ -356,11 +356,11 @@ async fn an_interrupted_import_goes_on_where_it_was() {
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
-    let said = "error: stopped after line 8; run the same command again to go on from there\n";
+    let said = "error: stopped after line 8; run the same command again to continue from there\n";
     assert_eq!(String::from_utf8(output.stderr).unwrap(), said);
 
     let run = bench.run(&import);
-    assert_eq!((run.status, run.stderr.as_str()), (0, "going on after line 8\n"));
+    assert_eq!((run.status, run.stderr.as_str()), (0, "continuing after line 8\n"));
     summary(&run, 9, 9, 0);
     assert_eq!(registered(&bench).await[8..], ["d8", "d9"]);
 }
@@ -516,11 +516,7 @@ async fn the_last_row_of_a_file_wins() {
         );
         assert_eq!(
             (run.status, run.stderr.as_str()),
-            (
-                0,
-                "duplicates: 50 rows name a device or an address that an earlier row names; the \
-                 last row won\n"
-            )
+            (0, "of 100 rows, 50 were replaced by a later row for the same device or address\n")
         );
         let mut firsts = HashMap::new();
         let mut pairs = 0;
@@ -772,8 +768,8 @@ async fn what_is_listed_or_exported_is_imported() {
         );
         assert_eq!(
             run.stderr,
-            "left out: 1 devices whose address their provider reported as dead (unregistered); \
-             their apps register again\n"
+            "1 row left out: the provider reported the device's address as dead (unregistered); its \
+             app registers it again\n"
         );
         assert_eq!(bench.asked().await[1..], made_again(), "{args:?}");
     }

@@ -191,7 +191,7 @@ async fn a_checked_feed_shows_its_items_and_says_its_problems() {
         json!({ "status": "failing", "count": 0, "items": [], "problems": ["it is no feed"] });
     let failing = Bench::answering(failing).await;
     let run = failing.run(&["feeds", "check", "https://e/rss"]);
-    assert_eq!((run.status, run.stderr.as_str()), (1, "error: the feed cannot be used as it is\n"));
+    assert_eq!((run.status, run.stderr.as_str()), (1, "error: the feed cannot be used\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -277,10 +277,16 @@ async fn the_exit_status_says_whose_fault_it_is() {
             401,
             vec!["missing or invalid API key"],
             4,
-            "error: not authorised: missing or invalid API key; is it a key of SERVER, its \
-             application active, or is this another installation (other data folder)?\n",
+            "error: not authorised: missing or invalid API key; does the key belong to SERVER \
+             and its data folder, and is its application active?\n",
         ),
-        (404, vec!["not found"], 5, "error: not found\n"),
+        (
+            404,
+            vec!["not found"],
+            5,
+            "error: not found: SERVER does not know POST /v1/notifications; is it older than this \
+             command?\n",
+        ),
         (429, vec!["slow down"], 6, "error: slow down\n"),
         (
             500,
@@ -315,6 +321,25 @@ async fn an_id_that_names_nothing_is_named() {
     }
 }
 
+/// A path of the address may be the mistake, whatever the command asks for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_404_below_a_path_names_the_path() {
+    for (line, said) in [
+        ("tags list", "SERVER/foo does not know GET /foo/v1/tags; is `/foo` part of its address?"),
+        (
+            "devices get d",
+            "no device has the id `d`; is `/foo` part of the server's address? --server changes it",
+        ),
+    ] {
+        let bench = Bench::giving(vec![answer(404, &errors(&["not found"]))]).await;
+        let server = format!("{}/foo", bench.server.uri());
+        let args: Vec<&str> = line.split_whitespace().chain(["--server", &server]).collect();
+        let run = bench.run(&args);
+        let stderr = format!("error: not found: {said}\n").replace("SERVER", &bench.server.uri());
+        assert_eq!((run.status, run.stderr), (5, stderr), "{line}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_not_there_is_six_and_named() {
     let bench = Bench::bare().await;
@@ -327,7 +352,7 @@ async fn a_server_that_is_not_there_is_six_and_named() {
     let run = bench.run(&args);
     assert_eq!(run.status, 6);
     let start = format!("error: cannot connect to {server}: Connection refused (os error");
-    let end = "; is the server running? NOTIFY_URL, --server or a profile say where it is\n";
+    let end = "; is the server running? NOTIFY_URL, --server or a profile sets its address\n";
     assert!(run.stderr.starts_with(&start) && run.stderr.ends_with(end), "{run:?}");
     assert_eq!(run.stderr.lines().count(), 1, "no stack trace: {run:?}");
 }
@@ -355,7 +380,7 @@ async fn an_answer_that_fails_names_the_server() {
 async fn what_is_no_notify_server_is_told() {
     for (status, said) in [
         (401, "not authorised: no such path"),
-        (404, "no such path"),
+        (404, "GET /v1/tags: no such path"),
         (405, "no such path"),
         (500, "the server failed with status 500: no such path"),
     ] {
@@ -378,7 +403,7 @@ async fn an_address_with_a_path_of_the_api_is_told() {
         let path = path.trim_end_matches('/');
         let stderr = format!(
             "error: {server}{path} is not the address of a Notify server: leave `{path}` out \
-             ({server}), calls add it themselves\n"
+             ({server}), the command adds it\n"
         );
         assert_eq!((run.status, run.stderr), (6, stderr));
     }
@@ -439,12 +464,18 @@ async fn wrong_usage_names_its_cure() {
     bench.file("AuthKey.p8", "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n");
     bench.file("google.json", r#"{"project_info": {}, "client": []}"#);
     bench.file("other.json", r#"{"private_key": "secret"}"#);
-    let target = "error: who gets it? --platform PLATFORM (android, ios, web, fb-messenger, \
+    let target = "error: no target: give --platform PLATFORM (android, ios, web, fb-messenger, \
         chatapp), --device ID, --android-device ID or --ios-device ID\n";
     for (line, cure) in [
         ("send --text Hi --tag vip", target),
         ("send --text Hi", target),
         ("send --platform ios", "--text <TEXT>"),
+        ("send Hello", "tip: the text has an option of its own: --text 'Hello'"),
+        (
+            "send --platform ios it's",
+            "--text 'it'\\''s'; --android-title sets the title on Android",
+        ),
+        ("report --id r --platform ios Hello", "--text 'Hello'"),
         ("send --tag vip", "Usage: notify send --text <TEXT> --platform <PLATFORM> [OPTIONS]"),
         (
             "send --text Hi --platform ios --at 1767323045",
@@ -460,7 +491,7 @@ async fn wrong_usage_names_its_cure() {
         ("campaigns create empty.json", "error: empty.json: is empty\n"),
         (
             "providers put apns AuthKey.p8",
-            "its text goes into `private_key`, beside `team_id`, `key_id` and `topic`: jq -n \
+            "its text goes into `private_key`, next to `team_id`, `key_id` and `topic`: jq -n \
              --rawfile key AuthKey.p8",
         ),
         ("providers put fcm AuthKey.p8", "expects Google's service account JSON as downloaded"),
@@ -515,7 +546,7 @@ async fn wrong_usage_is_two() {
     }
     let run = common::finish(bench.offline(&["tags", "list"]));
     assert_eq!(run.status, 2);
-    assert_eq!(run.stderr, "error: no API key: set NOTIFY_API_KEY or keep one in a profile\n");
+    assert_eq!(run.stderr, "error: no API key: set NOTIFY_API_KEY or store one in a profile\n");
     assert!(bench.requests().await.is_empty());
 }
 

@@ -116,7 +116,7 @@ async fn a_watch_ends_with_a_status_that_tells() {
         if exit == 1 {
             let error = match counts {
                 [0, 0, 0, 0, 0, 0] => "error: canceled before anything was sent",
-                _ => "error: it ended with ",
+                _ => "error: the notification ended with ",
             };
             assert!(lines[3].starts_with(error), "{lines:?}");
         }
@@ -148,7 +148,7 @@ async fn a_watch_says_what_holds_deliveries() {
     let lines: Vec<&str> = run.stderr.lines().collect();
     let expected = [
         "sending: 0 of 3 sent, 3 pending".to_owned(),
-        format!("sending: 0 of 3 sent, 3 pending; {held} (0/s)"),
+        format!("waiting: {held}"),
         "completed: 3 of 3 sent".to_owned(),
     ];
     assert_eq!((run.status, lines), (0, expected.iter().map(String::as_str).collect()));
@@ -156,6 +156,45 @@ async fn a_watch_says_what_holds_deliveries() {
     let path = format!("GET /v1/notifications/{ID}");
     assert_eq!(asked[2], format!("{path}/deliveries?limit=1&outcome=pending"));
     assert_eq!(asked[3], format!("{path}/explain/d"));
+}
+
+/// The reason is said when it begins and when it ends, however often the time of the next probe
+/// changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_is_said_when_it_begins_and_when_it_ends() {
+    let unreachable = |minute: u8| {
+        format!(
+            "fcm cannot be reached: everything waits; next probe at 2026-01-02T03:{minute:02}:00Z"
+        )
+    };
+    let explained = |steps: Value| json!({"device_id": "d", "outcome": "pending", "steps": steps});
+    let paused =
+        |minute| explained(json!([{"at": null, "what": "paused", "detail": unreachable(minute)}]));
+    let waiting = json!({"deliveries": [{"device_id": "d", "platform": "android",
+        "outcome": "pending", "reason": null, "attempts": 0, "provider_message_id": null,
+        "at": null, "next_attempt_at": null}], "next_cursor": null});
+    let pending = || record("sending", [0, 0, 0, 0, 0, 3]);
+    let bodies = [
+        pending(),
+        pending(),
+        waiting.clone(),
+        paused(4),
+        // The device of the hold is asked again; others may be sent to meanwhile.
+        record("sending", [1, 0, 0, 0, 0, 2]),
+        paused(5),
+        pending(),
+        explained(json!([])),
+        waiting,
+        explained(json!([])),
+        record("completed", [3, 0, 0, 0, 0, 0]),
+    ];
+    let bench = Bench::giving(bodies.iter().map(|body| answer(200, body)).collect()).await;
+    let run = bench.run(&["watch", ID, "--every", "0.05"]);
+    let waits = |line: &&str| line.starts_with("waiting: ") || line.starts_with("deliveries ");
+    let said: Vec<&str> = run.stderr.lines().filter(waits).collect();
+    let begins = format!("waiting: {}", unreachable(4));
+    assert_eq!(said, [&*begins, "deliveries go out again"], "{run:?}");
+    assert_eq!(run.status, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

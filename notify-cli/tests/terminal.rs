@@ -166,7 +166,7 @@ fn irreversible() -> Vec<(&'static str, Value, &'static str)> {
         (
             "webhooks delete ID",
             webhook,
-            "the webhook to https://e/hook with its secret and its messages (2 still to be sent)",
+            "the webhook to https://e/hook with its secret and its messages (2 pending)",
         ),
         ("feeds delete ID", json!({ "feeds": [feed], "next_cursor": null }), "the feed `News`"),
         ("campaigns delete ID", campaign, "the campaign `spring`"),
@@ -195,6 +195,65 @@ async fn what_cannot_be_undone_is_asked_about_on_a_terminal() {
     }
 }
 
+/// A person who would not see the question has not agreed.
+#[tokio::test]
+async fn what_cannot_be_asked_is_refused_on_a_terminal() {
+    let mut rows = irreversible();
+    let app = rows[1].1.clone();
+    rows.push(("apps delete ID", app, ""));
+    for (line, records, _) in rows {
+        let bench = reading(records).await;
+        let elsewhere = format!("2>{}", bench.home.path().join("errors").display());
+        let line = line.replace("ID", ID);
+        let args: Vec<&str> = line.split_whitespace().chain([&*elsewhere]).collect();
+        let (status, sent) = answered(&bench, &args, "y\n");
+        assert_eq!(status, Some(2), "{line}: {sent:?}");
+        let said = "error: standard error is not a terminal, so the command cannot ask for \
+            confirmation: give --yes\n";
+        assert_eq!(bench.read("errors"), said, "{line}");
+        assert!(deleted(&bench).await.is_empty(), "{line}");
+        let yes = [&args[..], &["--yes"]].concat();
+        assert_eq!(answered(&bench, &yes, "").0, Some(0), "{line}");
+        assert_eq!(deleted(&bench).await.len(), 1, "{line}");
+    }
+}
+
+/// A person reads a sentence; programs get what they parse.
+#[tokio::test]
+async fn an_empty_listing_is_a_sentence_on_a_terminal() {
+    for (line, list, said) in [
+        ("devices list", "devices", "No devices."),
+        ("devices list --all", "devices", "No devices."),
+        ("apps list", "apps", "No applications."),
+        ("statistics notifications", "days", "No days with counts."),
+    ] {
+        let empty = json!({ list: [], "next_cursor": null, "total_sent": 0, "total_received": 0,
+            "total_opened": 0, "total_clicked": 0, "total_dismissed": 0 });
+        let bench = Bench::answering(empty).await;
+        let args: Vec<&str> = line.split_whitespace().collect();
+        let (nowhere, table) = ("2>/dev/null", ["-o", "table"]);
+        assert_eq!(on_terminal(&bench, &args), format!("{said}\r\n"), "{line}");
+        assert_eq!(on_terminal(&bench, &[&args[..], &[nowhere]].concat()), "", "{line}");
+        let csv = on_terminal(&bench, &[&args[..], &["-o", "csv"]].concat());
+        assert!(csv.starts_with('"'), "{line}: {csv:?}");
+        let piped = bench.run(&[&args[..], &table].concat()).quiet().stdout;
+        assert!(piped.starts_with('┌'), "{line}: {piped}");
+    }
+}
+
+/// The cause of an explanation is a sentence, which may be longer than a line.
+#[tokio::test]
+async fn a_headline_is_wrapped_at_the_width_of_the_terminal() {
+    let cause = "fcm cannot be reached, or fails whatever it is asked: everything waits; next probe \
+        at 2026-01-02T03:04:05Z";
+    let explained = json!({ "device_id": "d", "outcome": "pending",
+        "steps": [{ "at": null, "what": "paused", "detail": cause }] });
+    let sent = on_terminal(&Bench::answering(explained).await, &["explain", ID, "d"]);
+    let lines: Vec<&str> = sent.lines().take(2).collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS), "{sent}");
+    assert_eq!(lines.join(" "), format!("! d pending: {cause}"));
+}
+
 /// Scripts are not asked: they have no terminal.
 #[tokio::test]
 async fn nothing_is_asked_in_a_pipe() {
@@ -216,7 +275,10 @@ async fn an_application_is_deleted_by_its_name() {
     for (typed, is_done) in [("Shop\n", true), ("y\n", false), ("shop\n", false), ("\n", false)] {
         let bench = reading(app.clone()).await;
         let (status, sent) = answered(&bench, &["apps", "delete", ID], typed);
-        assert!(sent.contains("The application `Shop`") && sent.contains("API keys (0)"), "{sent}");
+        assert!(
+            sent.contains("This deletes the application `Shop`") && sent.contains("0 API keys"),
+            "{sent}"
+        );
         assert_eq!(deleted(&bench).await.len(), usize::from(is_done), "{sent:?}");
         assert_eq!(status, Some(i32::from(!is_done)), "{sent:?}");
     }

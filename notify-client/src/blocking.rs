@@ -49,7 +49,9 @@ impl Client {
         let mut attempts = Attempts::new(&self.shared.delays, &call);
         loop {
             let answer = self.attempt(&prepared);
-            match attempts.after(answer.and_then(|answer| call.outcome(&answer))) {
+            match attempts
+                .after(answer.and_then(|answer| call.outcome(&answer, &self.shared.base_url)))
+            {
                 Step::End(result) => return result,
                 Step::Again(delay) => std::thread::sleep(delay),
             }

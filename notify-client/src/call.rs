@@ -9,6 +9,7 @@ use reqwest::{
     header::{self, HeaderMap},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use url::Url;
 
 use crate::Error;
 
@@ -151,12 +152,26 @@ impl<T> Call<T> {
     }
 
     /// What the answer says.
-    pub(crate) fn outcome(&self, answer: &Answer) -> Result<T, Error> {
+    pub(crate) fn outcome(&self, answer: &Answer, base: &Url) -> Result<T, Error> {
         if (200..300).contains(&answer.status) || self.takes_not_modified(answer) {
             (self.read)(answer)
         } else {
-            Err(answer.error())
+            Err(answer.error(self.name(base)))
         }
+    }
+
+    /// The method and the path, for errors: `GET /v1/devices/…`. What follows the kind of resource may
+    /// be an id of a device, and stays out.
+    pub(crate) fn name(&self, base: &Url) -> String {
+        let fixed = match self.credential {
+            Credential::Admin => 3,
+            Credential::App => 2,
+            Credential::None => 1,
+        };
+        let path: Vec<&str> = self.segments.iter().take(fixed).map(String::as_str).collect();
+        let more = if self.segments.len() > fixed { "/…" } else { "" };
+        let before = base.path().trim_end_matches('/');
+        format!("{} {before}/{}{more}", self.method, path.join("/"))
     }
 
     fn takes_not_modified(&self, answer: &Answer) -> bool {
@@ -187,15 +202,15 @@ impl Answer {
         retry_after(&self.header(header::RETRY_AFTER)?, jiff::Timestamp::now())
     }
 
-    /// What an answer that is no success says.
-    pub(crate) fn error(&self) -> Error {
+    /// What an answer to this call says that is no success.
+    pub(crate) fn error(&self, call: String) -> Error {
         let request_id = self.request_id();
         let (status, retry_after) = (self.status, self.retry_after());
         // A proxy in between may answer with a page; then the status says it all.
         let mut errors = serde_json::from_slice(&self.body).unwrap_or(ErrorBody::default()).errors;
         match status {
             401 => Error::Unauthorized { errors, request_id },
-            404 => Error::NotFound { errors, request_id },
+            404 => Error::NotFound { call, errors, request_id },
             500.. => Error::Server { status, errors, request_id, retry_after },
             _ => {
                 if let Some(elsewhere) = self.header(header::LOCATION) {

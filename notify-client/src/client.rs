@@ -57,7 +57,9 @@ impl Client {
         let mut attempts = Attempts::new(&self.shared.delays, &call);
         loop {
             let answer = self.attempt(&prepared).await;
-            match attempts.after(answer.and_then(|answer| call.outcome(&answer))) {
+            match attempts
+                .after(answer.and_then(|answer| call.outcome(&answer, &self.shared.base_url)))
+            {
                 Step::End(result) => return result,
                 Step::Again(delay) => DefaultSleeper::default().sleep(delay).await,
             }
@@ -80,7 +82,7 @@ impl Client {
             if response.status().is_success() {
                 return Ok(response);
             }
-            Err(answer(response, base).await?.error())
+            Err(answer(response, base).await?.error(call.name(base)))
         };
         let opened = tokio::time::timeout(HEAD_MAX, opening).await;
         opened.unwrap_or_else(|elapsed| Err(Error::timeout(base, elapsed)))

@@ -73,9 +73,11 @@ pub enum Error {
         /// The server's id of the request.
         request_id: Option<String>,
     },
-    /// 404: nothing has that id.
-    #[error("{}", text(errors, 404))]
+    /// 404: nothing has that id, or the server has no such address.
+    #[error("{call}: {}", text(errors, 404))]
     NotFound {
+        /// The method and the path without ids: `GET /v1/devices/…`. A path of the base url leads it.
+        call: String,
         /// What the server says.
         errors: Vec<String>,
         /// The server's id of the request.

@@ -27,6 +27,15 @@ macro_rules! server_id {
                 if id.hyphenated().to_string() == text { Ok(Self(id)) } else { Err(UnknownId) }
             }
         }
+
+        impl TryFrom<&str> for $name {
+            type Error = UnknownId;
+
+            /// Reads what [`std::str::FromStr`] reads.
+            fn try_from(text: &str) -> Result<Self, UnknownId> {
+                text.parse()
+            }
+        }
     )*};
 }
 
@@ -51,6 +60,19 @@ server_id! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an id")]
 pub struct UnknownId;
+
+/// A text that breaks a rule of the ids that callers make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an id {0}")]
+pub struct WrongId(&'static str);
+
+impl WrongId {
+    /// The rule, without a path: `must not be empty`.
+    #[must_use]
+    pub fn rule(&self) -> &'static str {
+        self.0
+    }
+}
 
 /// Longest id that a caller may make, in characters.
 pub const CALLER_ID_CHARS_MAX: usize = 255;
@@ -79,6 +101,33 @@ macro_rules! caller_id {
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = WrongId;
+
+            /// Takes what [`Self::new`] takes.
+            fn from_str(text: &str) -> Result<Self, WrongId> {
+                Self::new(text).map_err(WrongId)
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = WrongId;
+
+            /// Takes what [`Self::new`] takes.
+            fn try_from(text: &str) -> Result<Self, WrongId> {
+                Self::new(text).map_err(WrongId)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = WrongId;
+
+            /// Takes what [`Self::new`] takes.
+            fn try_from(text: String) -> Result<Self, WrongId> {
+                Self::new(text).map_err(WrongId)
             }
         }
 
@@ -133,4 +182,37 @@ fn check_caller_id(text: &str) -> Result<(), &'static str> {
         return Err("must not be `.` or `..`");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_the_caller_is_read_by_its_rules() {
+        for (text, rule) in [
+            ("pixel/7", None),
+            ("", Some("must not be empty")),
+            ("..", Some("must not be `.` or `..`")),
+            ("a\n", Some("must not contain control characters")),
+        ] {
+            let parsed: Result<DeviceId, WrongId> = text.parse();
+            assert_eq!(parsed.as_ref().err().map(WrongId::rule), rule, "{text:?}");
+            assert_eq!(DeviceId::try_from(text), parsed, "{text:?}");
+            assert_eq!(DeviceId::try_from(text.to_owned()), parsed, "{text:?}");
+            assert_eq!(parsed.ok().as_ref().map(DeviceId::as_str), rule.is_none().then_some(text));
+        }
+        let wrong = NotificationId::try_from("").unwrap_err();
+        assert_eq!(wrong.to_string(), "an id must not be empty");
+    }
+
+    #[test]
+    fn an_id_of_the_server_has_one_form() {
+        let text = "0190a3b2-7f00-7000-8000-000000000001";
+        assert_eq!(AppId::try_from(text), text.parse());
+        assert_eq!(AppId::try_from(text).map(|id| id.to_string()), Ok(text.to_owned()));
+        for wrong in ["", "shop", "0190A3B2-7F00-7000-8000-000000000001", "0190a3b27f0070008000"] {
+            assert_eq!(AppId::try_from(wrong), Err(UnknownId), "{wrong}");
+        }
+    }
 }

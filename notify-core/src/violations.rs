@@ -149,6 +149,10 @@ impl Findings {
 /// Longest unknown name that is compared with known ones, in bytes.
 const NAME_COMPARED_BYTES_MAX: usize = 64;
 
+/// Distance of a name that has a word too many in front of a known one, as `web_device_ids` has: less
+/// than that of one whose first word differs.
+const PREFIXED_DISTANCE: usize = 2;
+
 /// The known name that is close to a misspelt one, if one is.
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     if name.len() > NAME_COMPARED_BYTES_MAX {
@@ -158,8 +162,38 @@ fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let close = name.chars().count().max(3) / 3;
     known
         .iter()
-        .map(|known| (strsim::osa_distance(&name, known), *known))
+        .map(|known| (distance(&name, known), *known))
         .filter(|(distance, _)| *distance <= close)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)
+}
+
+fn distance(name: &str, known: &str) -> usize {
+    let edits = strsim::osa_distance(name, known);
+    let is_prefixed = name.strip_suffix(known).is_some_and(|before| before.ends_with('_'));
+    if is_prefixed { edits.min(PREFIXED_DISTANCE) } else { edits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_names_the_nearest_name() {
+        let known = ["android_device_ids", "ios_device_ids", "device_ids", "text", "url", "tags"];
+        for (name, near) in [
+            ("tag", Some("tags")),
+            ("TEXT", Some("text")),
+            ("andriod_device_ids", Some("android_device_ids")),
+            ("ios_devices_ids", Some("ios_device_ids")),
+            ("device_id", Some("device_ids")),
+            ("web_device_ids", Some("device_ids")),
+            ("chatapp_device_ids", Some("device_ids")),
+            ("image_url", Some("url")),
+            ("curl", Some("url")),
+            ("colour", None),
+        ] {
+            assert_eq!(nearest(name, &known), near, "{name}");
+        }
+    }
 }

@@ -130,28 +130,28 @@ async fn the_doctor_tells_what_keeps_deliveries_back() -> Result<()> {
         let checks = found["checks"].as_array().context("checks")?;
         let ill = checks.iter().filter(|check| check["ok"] == false && check["check"] != "disk");
         Ok(ill
-            .map(|check| format!("{} {}: {}", check["check"], check["about"], check["mend"]))
+            .map(|check| format!("{} {}: {}", check["check"], check["about"], check["hint"]))
             .map(|line| line.replace('"', ""))
             .collect())
     };
     let told = ill().await?;
     let stopped = format!(
-        "channel {name} apns: see that topic, key and environment, or project, are those of the \
-         app whose devices these are; then `notify providers resume apns --app '{name}'`"
+        "channel {name} apns: check that topic, key and environment, or project, belong to the app \
+         of these devices; then `notify providers resume apns --app '{name}'`"
     );
-    let missing = format!("channel {name} fcm: notify providers put fcm FILE --app '{name}'");
+    let missing = format!("channel {name} fcm: `notify providers put fcm FILE --app '{name}'`");
     assert!(told.contains(&stopped) && told.contains(&missing), "{told:?}");
 
     notify.json(&["providers", "resume", "apns"]).await?;
     let suspend = ["apps", "update", &server.app_id.to_string(), "--status", "suspended"];
     notify.json(&suspend).await?;
     let told = ill().await?;
-    assert!(told[0].starts_with(&format!("status {name}: if that is not wanted")), "{told:?}");
+    assert!(told[0].starts_with(&format!("status {name}: `notify apps update")), "{told:?}");
     server.stop().await
 }
 
 #[tokio::test]
-async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() -> Result<()> {
+async fn the_doctor_finds_what_is_wrong_and_gives_a_hint() -> Result<()> {
     let server = TestServer::start().await?;
     let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
     let topic = server.sandbox.apns_config()["topic"].as_str().context("a topic")?.to_owned();
@@ -186,7 +186,7 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() -> Result<()> 
         let mut ill = found["checks"].as_array().context("checks")?.iter();
         let ill = ill.find(|check| is(check, name) && check["ok"] == false).context(name)?;
         assert!(ill["detail"].as_str().is_some_and(|detail| detail.contains(said)), "{ill}");
-        assert!(ill["mend"].as_str().is_some_and(|mend| !mend.is_empty()), "{ill}");
+        assert!(ill["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{ill}");
     }
     let table = notify.run(&["doctor", "-o", "table"]).await?;
     assert!(table.stdout.contains("InvalidProviderToken"), "{table:?}");

@@ -1,5 +1,7 @@
 //! `notify apps` (admin API).
 
+use std::fmt::Display;
+
 use clap::Subcommand;
 use notify_client::{
     Client, Error,
@@ -10,21 +12,21 @@ use super::paging::{PageArgs, show_all};
 use crate::{
     confirm::{self, Consent},
     failure::Failure,
-    output::view,
+    output::{counted, view},
     session::Session,
 };
 
 /// `notify apps`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Apps {
-    /// Create an application. A name that one has is refused, since commands take names for ids.
+    /// Create an application. Refuses the name of an existing one, since commands accept names as ids.
     Create {
-        /// Its name, the title of its notifications.
+        /// Its name, which is the default title of its notifications.
         name: String,
         /// Its language code; `en` unless given.
         #[arg(long, value_name = "CODE")]
         language: Option<String>,
-        /// Where an application has the name, answer its id and leave it as it is.
+        /// If an application has this name, print its id and change nothing.
         #[arg(long)]
         if_missing: bool,
     },
@@ -40,36 +42,36 @@ pub(crate) enum Apps {
     Update {
         /// Its name or id.
         app: String,
-        /// Its new name.
+        /// Its new name; that of another application is refused.
         #[arg(long, group = "change")]
         name: Option<String>,
         /// Its new language code.
         #[arg(long, value_name = "CODE", group = "change")]
         language: Option<String>,
-        /// Its new state; the keys of a suspended one are refused.
+        /// Its new status. The server refuses the keys of a suspended application.
         #[arg(long, value_parser = ["active", "suspended"], group = "change")]
         status: Option<String>,
     },
-    /// Say which pages may subscribe browsers without an API key; show it when nothing is said.
+    /// Set which pages may subscribe browsers without an API key; without options, show them.
     Web {
         /// Its name or id.
         app: String,
-        /// Origin of a page, such as `https://shop.example`; once for each. Replaces what was said
-        /// before, tags and push services too.
+        /// Origin of a page, such as `https://shop.example`; repeatable. Replaces the earlier origins,
+        /// tags and push services.
         #[arg(long = "origin", value_name = "ORIGIN")]
         origins: Vec<String>,
-        /// Tag that a browser may set on itself; once for each.
+        /// Tag that a browser may set on itself; repeatable.
         #[arg(long = "tag", value_name = "NAME", requires = "origins")]
         tags: Vec<String>,
-        /// Host of a push service, `*.` before a whole domain, in place of those of the known
-        /// browsers; once for each.
+        /// Host of a push service, `*.` for a whole domain; repeatable. Replaces those of the known
+        /// browsers.
         #[arg(long = "push-service", value_name = "HOST", requires = "origins")]
         push_services: Vec<String>,
-        /// Let no page call any more.
+        /// Allow no page.
         #[arg(long, conflicts_with = "origins")]
         off: bool,
     },
-    /// Delete an application with all it has.
+    /// Delete an application with all its data.
     Delete {
         /// Its name or id.
         app: String,
@@ -89,7 +91,7 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
                 [id] if if_missing => AppCreated { id: *id },
                 [id] => {
                     return Err(Failure::Taken(format!(
-                        "an application has the name `{name}`: {id}; --if-missing answers that id"
+                        "an application has the name `{name}`: {id}; --if-missing prints that id"
                     )));
                 }
                 several => {
@@ -108,16 +110,21 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
             session.out.show(&page, &view::APPS)
         }
         Apps::Get { app } => {
-            let app = admin.get_app(session.named_app(&app).await?).await?;
-            session.out.show(&app, &view::APP)
+            let found = admin.get_app(session.named_app(&app).await?).await.map_err(of(&app))?;
+            session.out.show(&found, &view::APP)
         }
         Apps::Update { app, name, language, status } => {
+            let id = session.named_app(&app).await?;
+            if let Some(name) = &name {
+                refuse_taken_name(name, id, session).await?;
+            }
             let change = UpdateApp { name, language, status };
-            admin.update_app(session.named_app(&app).await?, &change).await?;
+            admin.update_app(id, &change).await.map_err(of(&app))?;
             session.out.done()
         }
         Apps::Web { app, off: true, .. } => {
-            admin.clear_web_access(session.named_app(&app).await?).await?;
+            let id = session.named_app(&app).await?;
+            admin.clear_web_access(id).await.map_err(of(&app))?;
             session.out.done()
         }
         Apps::Web { app, origins, tags, push_services, off: false } => {
@@ -128,28 +135,38 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
                     allowed_tags: Some(tags),
                     push_services: Some(push_services).filter(|hosts| !hosts.is_empty()),
                 };
-                admin.set_web_access(app, &access).await?;
+                admin.set_web_access(app, &access).await.map_err(of(&app))?;
             }
             show_web(app, session).await
         }
         Apps::Delete { app, consent } => {
             let id = session.named_app(&app).await?;
-            if consent.is_to_be_asked() {
+            if consent.is_to_be_asked()? {
                 ask_to_delete(&notify, id).await?;
             }
-            admin.delete_app(id).await.map_err(Failure::of_id("application", &app))?;
+            admin.delete_app(id).await.map_err(of(&app))?;
             session.out.done()
         }
     }
 }
 
+/// Commands take names for ids, so no two applications get one name.
+async fn refuse_taken_name(name: &str, own: AppId, session: &mut Session) -> Result<(), Failure> {
+    let named = session.apps_named(name).await?;
+    match named.iter().find(|id| **id != own) {
+        Some(id) => Err(Failure::Taken(format!("an application has the name `{name}`: {id}"))),
+        None => Ok(()),
+    }
+}
+
 async fn ask_to_delete(notify: &Client, id: AppId) -> Result<(), Failure> {
-    let app = notify.admin().get_app(id).await.map_err(Failure::of_id("application", &id))?;
+    let app = notify.admin().get_app(id).await.map_err(of(&id))?;
     let keys = notify.admin().list_keys(id).await?.keys.len();
     let what = format!(
-        "The application `{}` ({id}) is deleted with its devices, notifications, campaigns, feeds, \
-         webhooks, providers and API keys ({keys}). This cannot be undone.",
-        app.name
+        "This deletes the application `{}` ({id}) with its devices, notifications, campaigns, feeds, \
+         webhooks, providers and {}. It cannot be undone.",
+        app.name,
+        counted(keys, "API key")
     );
     confirm::ask_for_name(&what, &app.name)
 }
@@ -160,9 +177,9 @@ async fn show_web(app: AppId, session: &mut Session) -> Result<(), Failure> {
     let access = match notify.admin().get_web_access(app).await {
         Err(Error::NotFound { .. }) => {
             let known = notify.admin().get_app(app).await;
-            let name = known.map_err(Failure::of_id("application", &app))?.name;
+            let name = known.map_err(of(&app))?.name;
             return Err(Failure::NotFound(format!(
-                "no page may subscribe browsers of `{name}`: --origin lets one in"
+                "no page may subscribe browsers of `{name}`: --origin allows one"
             )));
         }
         access => access?,
@@ -185,4 +202,8 @@ As /notify-sw.js of the site:
 "
     );
     session.out.text(snippet.as_bytes())
+}
+
+fn of<E: Into<Failure>, I: Display>(id: &I) -> impl FnOnce(E) -> Failure + use<E, I> {
+    Failure::of_id("application", id)
 }

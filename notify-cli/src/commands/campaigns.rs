@@ -28,13 +28,13 @@ pub(crate) enum Campaigns {
         /// Part of the name, letter case ignored.
         #[arg(long)]
         name: Option<String>,
-        /// Which ones; `active` unless given.
+        /// Only campaigns with this status; `active` unless given.
         #[arg(long, value_parser = ["active", "disabled", "all"])]
         status: Option<String>,
         /// Campaigns to skip.
         #[arg(long, value_name = "N")]
         offset: Option<u64>,
-        /// Most campaigns, 1 to 1,000; 50 unless given.
+        /// Maximum number of campaigns, 1 to 1,000; 50 unless given.
         #[arg(long, value_name = "N")]
         limit: Option<u32>,
     },
@@ -60,7 +60,7 @@ pub(crate) enum Campaigns {
         /// Its id.
         id: String,
     },
-    /// Delete a campaign that no notification names.
+    /// Delete a campaign that no notification uses.
     Delete {
         /// Its id.
         id: String,
@@ -69,23 +69,23 @@ pub(crate) enum Campaigns {
     },
     /// Write every campaign to a file of its own.
     Export {
-        /// The folder; made when missing. A file that holds a campaign of that name is written over.
+        /// The folder; created if missing. A file that holds a campaign of the same name is overwritten.
         dir: PathBuf,
-        /// Form of new files.
+        /// Format of new files.
         #[arg(long, value_enum, default_value = "toml")]
         format: FileFormat,
     },
-    /// Make the campaigns of the server those of a folder's files, by name.
+    /// Create and update campaigns from the files of a folder, matched by name.
     Apply {
         /// The folder, with a TOML or JSON file for each campaign.
         dir: PathBuf,
-        /// Show what would be done, and do nothing.
+        /// Show the changes without making them.
         #[arg(long)]
         dry_run: bool,
-        /// Exit with status 1 where something would be done.
+        /// Exit with status 1 if there are changes to make.
         #[arg(long, requires = "dry_run")]
         exit_code: bool,
-        /// Disable active campaigns that have no file; the default one stays.
+        /// Disable active campaigns that have no file, except the default one.
         #[arg(long)]
         disable_missing: bool,
     },
@@ -105,13 +105,15 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
             session.out.show(&page, &view::CAMPAIGNS)
         }
         Campaigns::Get { id } => {
-            let campaign = session.notify()?.campaigns().get(known("campaign", &id)?).await?;
+            let campaign = session.notify()?.campaigns().get(known("campaign", &id)?).await;
+            let campaign = campaign.map_err(Failure::of_id("campaign", &id))?;
             session.out.show(&campaign, &view::CAMPAIGN)
         }
         Campaigns::Replace { id, file } => {
             let template: Template = input::request(&file)?;
             let id = known("campaign", &id)?;
-            session.notify()?.campaigns().replace(id, &template).await?;
+            let replaced = session.notify()?.campaigns().replace(id, &template).await;
+            replaced.map_err(Failure::of_id("campaign", &id))?;
             session.out.done()
         }
         Campaigns::Enable { id } => set_status(&id, CampaignStatus::Active, session).await,
@@ -119,7 +121,7 @@ pub(crate) async fn run(command: Campaigns, session: &mut Session) -> Result<(),
         Campaigns::Delete { id, consent } => {
             let id = known("campaign", &id)?;
             let notify = session.notify()?;
-            if consent.is_to_be_asked() {
+            if consent.is_to_be_asked()? {
                 let campaign = notify.campaigns().get(id).await;
                 let campaign = campaign.map_err(Failure::of_id("campaign", &id))?;
                 confirm::ask(&format!(
@@ -169,6 +171,7 @@ async fn set_status(
     status: CampaignStatus,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    session.notify()?.campaigns().set_status(known("campaign", id)?, status).await?;
+    let set = session.notify()?.campaigns().set_status(known("campaign", id)?, status).await;
+    set.map_err(Failure::of_id("campaign", &id))?;
     session.out.done()
 }

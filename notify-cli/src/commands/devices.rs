@@ -51,14 +51,14 @@ pub(crate) enum Devices {
         #[arg(long)]
         tag: Option<String>,
     },
-    /// Erase a device and all that is kept about it.
+    /// Erase a device and all data about it.
     Delete {
         /// Its id.
         device_id: String,
         #[command(flatten)]
         consent: Consent,
     },
-    /// Set tags of a device, or of those of a file, and leave their others.
+    /// Set tags of a device, or of the devices of a file. Their other tags stay.
     #[command(after_help = TAG_HELP)]
     Tag(Box<TagArgs>),
     /// Remove tags of a device.
@@ -73,8 +73,8 @@ pub(crate) enum Devices {
 
 const TAG_HELP: &str = "\
 A file has the columns `device_id` and `tags`: names with commas between them, or a JSON array of
-names and tags. An NDJSON file has the same members. What else it holds is left out, so a file that
-`notify devices export` wrote can be used. It is read, resumed and reported on as an import is.";
+names and tags. An NDJSON file has the same members. Other columns are ignored, so a file of `notify
+devices export` works too. State file and refused rows work as in `notify devices import`.";
 
 /// Arguments of `notify devices tag`.
 #[derive(Debug, Args)]
@@ -100,7 +100,7 @@ pub(crate) struct TagArgs {
 /// Arguments of `notify devices register`.
 #[derive(Debug, Args)]
 pub(crate) struct Register {
-    /// The whole request as JSON, in place of everything else; `-` for standard input.
+    /// The request as JSON; excludes the other options. `-` for standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device_id", "platform"])]
     file: Option<PathBuf>,
     /// Its id, of your making.
@@ -175,12 +175,12 @@ pub(crate) async fn run(command: Devices, session: &mut Session) -> Result<(), F
             file.end()
         }
         Devices::Delete { device_id, consent } => {
-            if consent.is_to_be_asked() {
+            if consent.is_to_be_asked()? {
                 let device = devices.get(&id(&device_id)?).await;
                 let device = device.map_err(Failure::of_id("device", &device_id))?;
                 confirm::ask(&format!(
-                    "Erase the device `{device_id}` ({}) with its tags and all that is kept about \
-                     it? This cannot be undone.",
+                    "Erase the device `{device_id}` ({}) with its tags and all data about it? \
+                     This cannot be undone.",
                     device.platform
                 ))?;
             }

@@ -10,29 +10,29 @@ use crate::{failure::Failure, input, output::view, session::Session};
 /// `notify events`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Events {
-    /// Report one event, or many by `--file`.
+    /// Report one event, or with `--file` up to 1,000.
     Report(Report),
 }
 
 /// Arguments of `notify events report`.
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// The whole request as JSON, in place of everything else; `-` for standard input.
+    /// The request as JSON; excludes the other options. `-` for standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "notification", "device", "at"])]
     file: Option<PathBuf>,
-    /// What happened.
+    /// Type of the event.
     #[arg(
         long = "type", value_name = "TYPE", required_unless_present = "file",
         value_parser = ["received", "opened", "clicked", "dismissed"],
     )]
     kind: Option<String>,
-    /// With which notification.
+    /// Id of the notification.
     #[arg(long, value_name = "ID", required_unless_present = "file")]
     notification: Option<String>,
-    /// On which device.
+    /// Id of the device.
     #[arg(long, value_name = "DEVICE_ID", required_unless_present = "file")]
     device: Option<String>,
-    /// When: unix milliseconds or a time like 2026-05-01T09:00:00Z; now unless given.
+    /// Time of the event, like 2026-05-01T09:00:00Z or unix milliseconds; now unless given.
     #[arg(long, value_name = "TIME", value_parser = input::instant)]
     at: Option<Timestamp>,
 }

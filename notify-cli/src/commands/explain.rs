@@ -14,7 +14,7 @@ use crate::{
 
 /// Arguments of `notify explain`.
 #[derive(Debug, Args)]
-#[command(after_help = "A step without a time is told of the state now.")]
+#[command(after_help = "A step without a time describes the current state.")]
 pub(crate) struct Explain {
     /// Id of the notification.
     notification: String,
@@ -27,25 +27,25 @@ pub(crate) async fn run(args: Explain, session: &mut Session) -> Result<(), Fail
     let id = own_id("notification", &args.notification, NotificationId::new)?;
     let device = own_id("device", &args.device, DeviceId::new)?;
     let notify = session.notify()?;
-    let told = match notify.notifications().explain(&id, &device).await {
+    let explained = match notify.notifications().explain(&id, &device).await {
         Err(error @ Error::NotFound { .. }) => {
             return Err(unknown(&notify, &id, &device, error).await);
         }
-        told => told?,
+        explained => explained?,
     };
-    session.out.heading(&headline(&told))?;
-    let mut told = told;
+    session.out.heading(&headline(&explained))?;
+    let mut explained = explained;
     if session.out.is_for_people() {
         // Every explanation begins with it, and it says no more than its name.
-        told.steps.retain(|step| step.what != StepWord::Accepted);
+        explained.steps.retain(|step| step.what != StepWord::Accepted);
     }
-    session.out.show(&told, &view::EXPLANATION)
+    session.out.show(&explained, &view::EXPLANATION)
 }
 
 /// The outcome and its cause, ahead of the steps that lead there.
-fn headline(told: &Explanation) -> String {
+fn headline(explained: &Explanation) -> String {
     use StepWord as Word;
-    let (mark, outcome, causes): (_, _, &[Word]) = match told.outcome {
+    let (mark, outcome, causes): (_, _, &[Word]) = match explained.outcome {
         ExplainedOutcome::Sent => ('✓', "sent", &[Word::Sent]),
         ExplainedOutcome::Reported => ('✓', "reported", &[Word::Reported]),
         ExplainedOutcome::Pending => (
@@ -79,8 +79,9 @@ fn headline(told: &Explanation) -> String {
             ],
         ),
     };
-    let cause = causes.iter().find_map(|word| told.steps.iter().find(|step| step.what == *word));
-    let device = &told.device_id;
+    let cause =
+        causes.iter().find_map(|word| explained.steps.iter().find(|step| step.what == *word));
+    let device = &explained.device_id;
     match cause {
         // The outcome stands before it.
         Some(step) => {
@@ -152,12 +153,12 @@ mod tests {
                 what: *what,
                 detail: (*detail).to_owned(),
             };
-            let told = Explanation {
+            let explained = Explanation {
                 device_id: DeviceId::new("d".to_owned()).unwrap(),
                 outcome,
                 steps: steps.iter().map(step).collect(),
             };
-            assert_eq!(headline(&told), text);
+            assert_eq!(headline(&explained), text);
         }
     }
 }

@@ -8,6 +8,7 @@ use notify_client::{
 
 use super::paging::{PAGE_OF_ALL, PageArgs, find, show_all};
 use crate::{
+    address,
     confirm::{self, Consent},
     failure::Failure,
     output::{self, view},
@@ -17,7 +18,8 @@ use crate::{
 /// `notify feeds`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Feeds {
-    /// Create a feed. The one that has this address already is answered as it is, under its own name.
+    /// Create a feed, and print its id. If a feed with this address exists, print that one's id; its
+    /// name stays.
     Create {
         /// Address of an RSS, Atom or JSON feed.
         feed_url: String,
@@ -25,9 +27,9 @@ pub(crate) enum Feeds {
         #[arg(long)]
         name: String,
     },
-    /// List feeds with how their last fetch went.
+    /// List feeds with the result of their last fetch.
     List(PageArgs),
-    /// Show what would be taken from a feed, and what is wrong with it. Keeps nothing.
+    /// Fetch a feed once, and show its items and problems. The server stores nothing.
     Check {
         /// Address of an RSS, Atom or JSON feed.
         url: String,
@@ -50,12 +52,17 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
             let created = notify.feeds().create(&feed).await?;
             session.out.show(&created, &view::CREATED)?;
             session.out.flush()?;
-            // It is made all the same where its name cannot be found out.
-            if let Ok(Some(known)) = find_feed(&notify, created.id).await
-                && known.name != feed.name
-            {
-                let name = known.name;
-                output::talk(&format!("it was there before as `{name}`, and keeps that name"));
+            // The feed is created whatever these find out.
+            if let Ok(Some(known)) = find_feed(&notify, created.id).await {
+                if known.name != feed.name {
+                    let name = &known.name;
+                    output::talk(&format!(
+                        "a feed `{name}` has this address already, and keeps its name"
+                    ));
+                }
+                for problem in problems(&notify, known).await {
+                    output::talk(&format!("warning: the server cannot read this feed: {problem}"));
+                }
             }
             Ok(())
         }
@@ -78,18 +85,33 @@ pub(crate) async fn run(command: Feeds, session: &mut Session) -> Result<(), Fai
             match checked.status {
                 FeedStatus::Ok => Ok(()),
                 FeedStatus::Pending | FeedStatus::Failing => {
-                    Err(Failure::Unwell("the feed cannot be used as it is".to_owned()))
+                    Err(Failure::Unwell("the feed cannot be used".to_owned()))
                 }
             }
         }
         Feeds::Delete { id, consent } => {
             let id = known("feed", &id)?;
-            if consent.is_to_be_asked() {
+            if consent.is_to_be_asked()? {
                 ask_to_delete(&notify, id).await?;
             }
             notify.feeds().delete(id).await.map_err(Failure::of_id("feed", &id))?;
             session.out.done()
         }
+    }
+}
+
+/// What keeps the server from reading a feed: what its last fetch failed of, or, before the first one
+/// of an address that a server refuses unless it may call private networks, what a check says.
+async fn problems(notify: &Client, feed: Feed) -> Vec<String> {
+    let is_public = address::is_public(&feed.url);
+    match feed.status {
+        FeedStatus::Ok => Vec::new(),
+        FeedStatus::Failing => feed.last_error.into_iter().collect(),
+        FeedStatus::Pending if is_public && !address::has_other_port(&feed.url) => Vec::new(),
+        FeedStatus::Pending => match notify.feeds().check(&CheckFeed { url: feed.url }).await {
+            Ok(checked) if checked.status == FeedStatus::Failing => checked.problems,
+            Ok(_) | Err(_) => Vec::new(),
+        },
     }
 }
 

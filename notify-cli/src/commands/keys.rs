@@ -24,7 +24,7 @@ pub(crate) struct AppArgs {
 /// `notify keys`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
-    /// Create an API key. It is shown this once.
+    /// Create an API key, and print it. It is shown only once.
     Create {
         /// What it is for.
         #[arg(long)]
@@ -51,28 +51,34 @@ pub(crate) async fn run(command: Keys, session: &mut Session) -> Result<(), Fail
     match command {
         Keys::Create { name, app } => {
             let app = session.app(app.app.as_deref()).await?;
-            let created = notify.admin().create_key(app, &CreateKey { name }).await?;
+            let created = notify.admin().create_key(app, &CreateKey { name }).await;
+            let created = created.map_err(Failure::of_id("application", &app))?;
             session.out.show(&created, &view::KEY_CREATED)
         }
         Keys::List(app) => {
             let app = session.app(app.app.as_deref()).await?;
-            let keys = notify.admin().list_keys(app).await?;
+            let keys = notify.admin().list_keys(app).await;
+            let keys = keys.map_err(Failure::of_id("application", &app))?;
             session.out.show(&keys, &view::KEYS)
         }
         Keys::Revoke { id, app, consent } => {
             let id = known("key", &id)?;
             let app = session.app(app.app.as_deref()).await?;
-            if consent.is_to_be_asked() {
+            if consent.is_to_be_asked()? {
                 ask_to_revoke(&notify, app, id).await?;
             }
-            notify.admin().revoke_key(app, id).await?;
+            let revoked = notify.admin().revoke_key(app, id).await;
+            revoked.map_err(Failure::of(format!(
+                "no key of the application {app} has the id `{id}`"
+            )))?;
             session.out.done()
         }
     }
 }
 
 async fn ask_to_revoke(notify: &Client, app: AppId, id: KeyId) -> Result<(), Failure> {
-    let keys = notify.admin().list_keys(app).await?.keys;
+    let keys = notify.admin().list_keys(app).await;
+    let keys = keys.map_err(Failure::of_id("application", &app))?.keys;
     let Some(key) = keys.into_iter().find(|key| key.id == id) else {
         return Err(Failure::NotFound(format!("no key has the id `{id}`")));
     };
@@ -83,8 +89,8 @@ async fn ask_to_revoke(notify: &Client, app: AppId, id: KeyId) -> Result<(), Fai
         |at| format!("last used on {}", output::day(at.as_ms())),
     );
     confirm::ask(&format!(
-        "Revoke the API key{name} ({}, {used}) of the application `{app}`? Whoever uses it is refused \
-         at once. This cannot be undone.",
+        "Revoke the API key{name} ({}, {used}) of the application `{app}`? The server refuses it at \
+         once. This cannot be undone.",
         key.hint
     ))
 }

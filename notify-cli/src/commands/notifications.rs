@@ -1,10 +1,7 @@
 //! `notify notifications` (B20).
 
 use clap::Subcommand;
-use notify_client::{
-    Error,
-    notify_core::{DeliveryOutcome, ListDeliveries, NotificationId, PageQuery},
-};
+use notify_client::notify_core::{DeliveryOutcome, ListDeliveries, NotificationId, PageQuery};
 
 use super::paging::{PageArgs, show_all};
 use crate::{
@@ -24,7 +21,7 @@ pub(crate) enum Notifications {
     },
     /// List notifications, newest first.
     List(PageArgs),
-    /// List what became of a notification device by device.
+    /// List the deliveries of a notification, one for each device.
     Deliveries {
         /// Its id.
         id: String,
@@ -65,7 +62,8 @@ pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result
             let query = ListDeliveries { limit, cursor, outcome };
             if is_all {
                 let pages = notify.notifications().all_deliveries(&id, &query);
-                return show_all(pages, session, &view::DELIVERIES).await;
+                let shown = show_all(pages, session, &view::DELIVERIES).await;
+                return shown.map_err(of_id(&id));
             }
             let page = notify.notifications().deliveries(&id, &query).await.map_err(of_id(&id))?;
             session.out.show(&page, &view::DELIVERIES)
@@ -78,6 +76,6 @@ pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result
     }
 }
 
-fn of_id(id: &NotificationId) -> impl FnOnce(Error) -> Failure {
+fn of_id<E: Into<Failure>>(id: &NotificationId) -> impl FnOnce(E) -> Failure + use<E> {
     Failure::of_id("notification", id)
 }

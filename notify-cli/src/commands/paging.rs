@@ -15,10 +15,10 @@ pub(crate) struct PageArgs {
     /// Page size, 1 to 1,000; 50 unless given.
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// Where the page before ended.
+    /// Cursor that the previous page printed.
     #[arg(long)]
     cursor: Option<String>,
-    /// Everything from there on, page by page.
+    /// Read every page from there on.
     #[arg(long)]
     pub(crate) all: bool,
 }

@@ -34,13 +34,17 @@ pub(crate) async fn run(command: Polls, session: &mut Session) -> Result<(), Fai
     let notify = session.notify()?;
     match command {
         Polls::Get { id } => {
-            let poll = notify.polls().get(&own_id("id", &id, NotificationId::new)?).await?;
+            let poll = notify.polls().get(&own_id("id", &id, NotificationId::new)?).await;
+            let poll = poll.map_err(Failure::of_id("poll", &id))?;
             session.out.show(&poll, &view::POLL_ANSWERS)
         }
         Polls::Answer { poll, answer, device } => {
             let poll = own_id("poll", &poll, NotificationId::new)?;
             let answer = known("answer", &answer)?;
-            notify.polls().answer(&poll, answer, &AnswerPoll { device_id: device }).await?;
+            let by = AnswerPoll { device_id: device };
+            let answered = notify.polls().answer(&poll, answer, &by).await;
+            let unknown = format!("no poll `{poll}` has an answer with the id `{answer}`");
+            answered.map_err(Failure::of(unknown))?;
             session.out.done()
         }
     }

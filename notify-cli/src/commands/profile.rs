@@ -87,9 +87,9 @@ pub(crate) fn run(command: ProfileCommand, session: &mut Session) -> Result<(), 
         ProfileCommand::Use { name } => profiles.choose(&name)?,
         ProfileCommand::Remove { name, consent } => {
             let is_there = profiles.iter().any(|(known, ..)| known == name);
-            if is_there && consent.is_to_be_asked() {
+            if is_there && consent.is_to_be_asked()? {
                 confirm::ask(&format!(
-                    "Remove the profile `{name}` with its keys? The server shows none of them again."
+                    "Remove the profile `{name}` with its keys? The server cannot show them again."
                 ))?;
             }
             profiles.remove(&name)?;

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use notify_client::notify_core::ProviderKind;
+use notify_client::{
+    Client, Error,
+    notify_core::{AppId, ProviderKind},
+};
 use serde_json::Value;
 
 use super::keys::AppArgs;
@@ -51,7 +54,7 @@ pub(crate) enum Providers {
     },
     /// List the configured providers.
     List(AppArgs),
-    /// Check the credentials against the provider; nobody gets anything.
+    /// Check the credentials with the provider; no device receives anything.
     Test {
         /// Which provider.
         #[arg(value_parser = input::provider())]
@@ -59,7 +62,7 @@ pub(crate) enum Providers {
         #[command(flatten)]
         app: AppArgs,
     },
-    /// Let deliveries go on that are held.
+    /// Resume deliveries that are held.
     Resume {
         /// Which provider.
         #[arg(value_parser = input::provider())]
@@ -86,22 +89,26 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
         Providers::Put { provider, file, app } => {
             let config = configuration(provider, &file, &input::read(&file)?)?;
             let app = session.app(app.app.as_deref()).await?;
-            notify.admin().put_provider(app, provider, &config).await?;
+            let put = notify.admin().put_provider(app, provider, &config).await;
+            put.map_err(Failure::of_id("application", &app))?;
             session.out.done()
         }
         Providers::Get { provider, app } => {
             let app = session.app(app.app.as_deref()).await?;
-            let view = notify.admin().get_provider(app, provider).await?;
+            let view = notify.admin().get_provider(app, provider).await;
+            let view = view.map_err(not_configured(provider, app))?;
             session.out.show(&view, &view::PROVIDER)
         }
         Providers::List(app) => {
             let app = session.app(app.app.as_deref()).await?;
-            let list = notify.admin().list_providers(app).await?;
+            let list = notify.admin().list_providers(app).await;
+            let list = list.map_err(Failure::of_id("application", &app))?;
             session.out.show(&list, &view::PROVIDERS)
         }
         Providers::Test { provider, app } => {
             let app = session.app(app.app.as_deref()).await?;
-            let checked = notify.admin().test_provider(app, provider).await?;
+            let checked = notify.admin().test_provider(app, provider).await;
+            let checked = checked.map_err(not_configured(provider, app))?;
             session.out.show(&checked, &view::PROVIDER_CHECKED)?;
             // Scripts look at the status alone.
             match checked.ok {
@@ -111,28 +118,40 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
         }
         Providers::Resume { provider, app } => {
             let app = session.app(app.app.as_deref()).await?;
-            notify.admin().resume_provider(app, provider).await?;
+            let resumed = notify.admin().resume_provider(app, provider).await;
+            resumed.map_err(not_configured(provider, app))?;
             session.out.done()
         }
         Providers::Delete { provider, app, consent } => {
             let app = session.app(app.app.as_deref()).await?;
-            if consent.is_to_be_asked() {
-                let name = notify.admin().get_app(app).await?.name;
-                let also = match provider {
-                    ProviderKind::WebPush => {
-                        " Its VAPID key goes too: every browser has to subscribe again."
-                    }
-                    _ => "",
-                };
-                confirm::ask(&format!(
-                    "Remove the provider {provider} of the application `{name}` with its \
-                     credentials? What it has still to send fails.{also} This cannot be undone."
-                ))?;
+            if consent.is_to_be_asked()? {
+                ask_to_delete(&notify, app, provider).await?;
             }
-            notify.admin().delete_provider(app, provider).await?;
+            let deleted = notify.admin().delete_provider(app, provider).await;
+            deleted.map_err(not_configured(provider, app))?;
             session.out.done()
         }
     }
+}
+
+async fn ask_to_delete(notify: &Client, app: AppId, provider: ProviderKind) -> Result<(), Failure> {
+    let found = notify.admin().get_app(app).await;
+    let name = found.map_err(Failure::of_id("application", &app))?.name;
+    let also = match provider {
+        ProviderKind::WebPush => {
+            " Its VAPID key is deleted too: every browser has to subscribe again."
+        }
+        _ => "",
+    };
+    confirm::ask(&format!(
+        "Remove the provider {provider} of the application `{name}` with its \
+         credentials? Pending deliveries through it fail.{also} This cannot be undone."
+    ))
+}
+
+/// A provider that the application does not have.
+fn not_configured(provider: ProviderKind, app: AppId) -> impl FnOnce(Error) -> Failure {
+    Failure::of(format!("{provider} is not configured in an application with the id `{app}`"))
 }
 
 /// The body of the call. A service account by itself is put where it belongs. No error repeats the
@@ -144,7 +163,7 @@ fn configuration(provider: ProviderKind, file: &Path, bytes: &[u8]) -> Result<Va
     let is_pem = bytes.trim_ascii_start().starts_with(b"-----BEGIN");
     if is_pem && provider == ProviderKind::Apns {
         return wrong(format!(
-            "is the key alone: its text goes into `private_key`, beside `team_id`, `key_id` and \
+            "is the key alone: its text goes into `private_key`, next to `team_id`, `key_id` and \
              `topic`: jq -n --rawfile key {} '{{team_id: \"TEAM123456\", key_id: \"KEY1234567\", \
              private_key: $key, topic: \"com.example.app\"}}' | notify providers put apns -",
             if file == Path::new("-") { "key.p8".into() } else { file.display().to_string() }

@@ -11,10 +11,10 @@ use crate::{failure::Failure, input, output::view, session::Session};
 /// Arguments of `notify report`.
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// The whole request as JSON, in place of everything else; `-` for standard input.
+    /// The request as JSON; excludes the other options. `-` for standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "platforms", "ContentArgs"])]
     file: Option<PathBuf>,
-    /// Your own id of the notification.
+    /// Id of the notification, of your choice.
     #[arg(long, required_unless_present = "file")]
     id: Option<String>,
     /// A platform it goes to; may be repeated.

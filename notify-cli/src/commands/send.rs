@@ -9,7 +9,7 @@ use super::{content::ContentArgs, watch};
 use crate::{
     failure::Failure,
     input,
-    output::{talk, view},
+    output::{counted, talk, view},
     session::Session,
 };
 
@@ -21,20 +21,20 @@ use crate::{
     after_help = "Example: notify send --text 'Dinner is ready' --platform ios --tag hungry"
 )]
 pub(crate) struct Send {
-    /// The whole request as JSON, in place of everything but --idempotency-key; `-` for standard
+    /// The request as JSON; excludes the options of target, content and delivery. `-` for standard
     /// input.
     #[arg(
         long, value_name = "FILE",
         conflicts_with_all = ["TargetArgs", "ContentArgs", "TimingArgs"],
     )]
     file: Option<PathBuf>,
-    /// Sends once, however often the command runs with this key within a day.
+    /// Send once, even if the command runs again with this key within a day.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Show what would be sent and how many devices it would reach now, and send nothing.
+    /// Show the messages and how many devices they would reach now; send nothing.
     #[arg(long, conflicts_with = "idempotency_key")]
     preview: bool,
-    /// Watch it until every delivery has its outcome, as `notify watch` does.
+    /// Follow the notification until every delivery has an outcome, like `notify watch`.
     #[arg(long, conflicts_with = "preview")]
     watch: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ struct TimingArgs {
     /// Wall-clock time of each device: YYYY-MM-DDTHH:MM.
     #[arg(long, value_name = "TIME")]
     send_at_local: Option<String>,
-    /// How long a delivery is worth trying; 28 days unless given.
+    /// How long to keep trying a delivery; 28 days unless given.
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u32>,
     /// How soon the provider should deliver.
@@ -96,9 +96,9 @@ struct TimingArgs {
     collapse_key: Option<String>,
 }
 
-/// What a command without a target is told. Its tags narrow a target and are none.
-const NO_TARGET: &str = "who gets it? --platform PLATFORM (android, ios, web, fb-messenger, \
-    chatapp), --device ID, --android-device ID or --ios-device ID";
+/// The error of a command without a target. Its tags narrow a target and are none.
+const NO_TARGET: &str = "no target: give --platform PLATFORM (android, ios, web, \
+    fb-messenger, chatapp), --device ID, --android-device ID or --ios-device ID";
 
 /// Sends.
 pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
@@ -119,7 +119,10 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     }
     let created = notifications.create(&notification).await?;
     if let Some(ids) = created.unknown {
-        talk(&format!("warning: nobody gets it: {ids} named, no such device"));
+        talk(&format!(
+            "warning: no device receives it: none of the {} exists",
+            counted(ids, "named id")
+        ));
     }
     if is_watched {
         // The result is the notification as it ended; who interrupts that has its id all the same.

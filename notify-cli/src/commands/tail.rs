@@ -12,10 +12,10 @@ use crate::{failure::Failure, output, session::Session};
 /// `notify tail`.
 #[derive(Debug, Args)]
 pub(crate) struct Tail {
-    /// A type to show, such as `notification.failed`; several may be given. Every type without it.
+    /// Type of events to show, such as `notification.failed`; repeatable. Every type unless given.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Go on after the event of this cursor.
+    /// Start after the event of this cursor.
     #[arg(long, value_name = "CURSOR")]
     since: Option<String>,
     /// Print each event as JSON, with its cursor.
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure
                     session.out.line(&line(&value, event.data.kind(), &cursor))?;
                 }
             }
-            Streamed::Reset => output::talk("events in between are not kept any more"),
+            Streamed::Reset => output::talk("the server no longer has the events in between"),
             _ => {}
         }
     }
@@ -74,7 +74,15 @@ fn for_people(event: &Value, kind: &str) -> String {
     // To the second: `2026-01-02T03:04:05.678Z`.
     let second = timestamp.split_once('.').map_or(timestamp.into(), |(at, _)| format!("{at}Z"));
     let mut line = format!("{second}  {kind}");
-    add_fields(&mut line, &event["data"]);
+    let mut data = event["data"].clone();
+    // Its status is that of the notification, which completed with failures: `failed  status=completed`
+    // reads as a contradiction.
+    if kind == "notification.failed"
+        && let Some(fields) = data.as_object_mut()
+    {
+        fields.remove("status");
+    }
+    add_fields(&mut line, &data);
     line
 }
 
@@ -109,6 +117,12 @@ mod tests {
                 "notification.completed",
                 "2026-01-02T03:04:05Z  notification.completed  \
                  notification_id=n-1  status=completed  sent=1  targeted=1",
+            ),
+            (
+                json!({"notification_id": "n-1", "reason": "no_such_device", "status": "completed"}),
+                "notification.failed",
+                "2026-01-02T03:04:05Z  notification.failed  notification_id=n-1  \
+                 reason=no_such_device",
             ),
             (
                 json!({"poll_id": "p", "answer_id": "a b", "device_id": null}),

@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use notify_client::{
-    Client,
+    Client, Error,
     notify_core::{
-        Counts, DeliveryOutcome, ListDeliveries, NotificationId, NotificationRecord,
-        NotificationStatus, StepWord,
+        Counts, DeliveryOutcome, DeviceId, ExplainedOutcome, ListDeliveries, NotificationId,
+        NotificationRecord, NotificationStatus, StepWord,
     },
 };
 use tokio::time::Instant;
@@ -32,13 +32,13 @@ const EVERY_MAX: f64 = 3_600.0;
 /// Arguments of `notify watch`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Ends with 0 when every delivery was sent or its address found dead, with 1 \
-    when some failed, expired or were canceled."
+    after_help = "Exits with 0 when every delivery was sent or its address was unregistered, and with \
+    1 when a delivery failed, expired or was canceled."
 )]
 pub(crate) struct Watch {
     /// Id of the notification.
     notification: String,
-    /// Time between two looks.
+    /// Time between two requests.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = every)]
     every: Duration,
 }
@@ -57,17 +57,19 @@ pub(super) async fn follow(
 ) -> Result<(), Failure> {
     let notify = session.notify()?;
     let mut progress = Progress::new();
+    let mut hold = None;
     let record = loop {
         let record = notify.notifications().get(id).await;
         let record = record.map_err(Failure::of_id("notification", id))?;
         if is_over(record.status) {
             break record;
         }
-        let cause = match progress.is_stuck(&record) {
-            true => what_holds(&notify, id).await,
-            false => None,
-        };
-        progress.show(&record, cause.as_deref());
+        if hold.is_some() || progress.is_stuck(&record) {
+            // Watching goes on without an answer, and with the last one.
+            let now = Hold::find(&notify, id, hold.as_ref()).await;
+            hold = now.unwrap_or(hold);
+        }
+        progress.show(&record, hold.as_ref());
         tokio::time::sleep(every).await;
     };
     progress.end(&record);
@@ -85,15 +87,54 @@ pub(super) async fn follow(
     Ok(())
 }
 
-/// Why nothing moves, as it stands with one of the deliveries that wait. Watching goes on without.
-async fn what_holds(notify: &Client, id: &NotificationId) -> Option<String> {
-    let outcome = Some(DeliveryOutcome::Pending);
-    let one = ListDeliveries { limit: Some(1), cursor: None, outcome };
-    let waiting = notify.notifications().deliveries(id, &one).await.ok()?;
-    let device = waiting.deliveries.first()?.device_id.as_ref()?;
-    let told = notify.notifications().explain(id, device).await.ok()?;
-    let holds = [StepWord::CredentialsRefused, StepWord::Paused, StepWord::ProviderNotConfigured];
-    told.steps.into_iter().find(|step| holds.contains(&step.what)).map(|step| step.detail)
+/// What keeps deliveries from going out, as one of those that wait shows it.
+struct Hold {
+    device: DeviceId,
+    detail: String,
+}
+
+impl Hold {
+    /// The hold now: that of the same device as before where it lasts, since another one that waits may
+    /// be of another provider.
+    async fn find(
+        notify: &Client,
+        id: &NotificationId,
+        before: Option<&Self>,
+    ) -> Result<Option<Self>, Error> {
+        if let Some(before) = before
+            && let Some(hold) = Self::of(notify, id, &before.device).await?
+        {
+            return Ok(Some(hold));
+        }
+        let outcome = Some(DeliveryOutcome::Pending);
+        let one = ListDeliveries { limit: Some(1), cursor: None, outcome };
+        let waiting = notify.notifications().deliveries(id, &one).await?;
+        match waiting.deliveries.first().and_then(|delivery| delivery.device_id.as_ref()) {
+            Some(device) => Self::of(notify, id, device).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn of(
+        notify: &Client,
+        id: &NotificationId,
+        device: &DeviceId,
+    ) -> Result<Option<Self>, Error> {
+        let explained = notify.notifications().explain(id, device).await?;
+        // What ended may have been held before.
+        if explained.outcome != ExplainedOutcome::Pending {
+            return Ok(None);
+        }
+        let holds =
+            [StepWord::CredentialsRefused, StepWord::Paused, StepWord::ProviderNotConfigured];
+        let step = explained.steps.into_iter().find(|step| holds.contains(&step.what));
+        Ok(step.map(|step| Self { device: device.clone(), detail: step.detail }))
+    }
+
+    /// What tells it from another one: the next probe is at another time after each.
+    fn reason(&self) -> String {
+        self.detail.chars().filter(|character| !character.is_ascii_digit()).collect()
+    }
 }
 
 fn is_over(status: NotificationStatus) -> bool {
@@ -114,13 +155,15 @@ struct Progress {
     /// The line said last, and how many deliveries were settled when.
     said: String,
     before: Option<(u64, Instant)>,
+    /// The reason of the hold said last, while it lasts.
+    held: Option<String>,
 }
 
 impl Progress {
     fn new() -> Self {
         let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         line.set_style(ProgressStyle::with_template("{msg}").expect("the template is well-formed"));
-        Self { line, began: Instant::now(), said: String::new(), before: None }
+        Self { line, began: Instant::now(), said: String::new(), before: None, held: None }
     }
 
     /// Whether deliveries wait, and none has been settled since the last look.
@@ -129,17 +172,29 @@ impl Progress {
         record.counts.pending > 0 && before == Some(settled(record))
     }
 
-    fn show(&mut self, record: &NotificationRecord, cause: Option<&str>) {
+    /// Says when deliveries begin to wait, and when they go on.
+    fn tell_hold(&mut self, hold: Option<&Hold>) {
+        let reason = hold.map(Hold::reason);
+        if reason == self.held {
+            return;
+        }
+        let line = match hold {
+            Some(hold) => format!("waiting: {}", hold.detail),
+            None => "deliveries go out again".to_owned(),
+        };
+        self.line.suspend(|| talk(&line));
+        self.held = reason;
+    }
+
+    fn show(&mut self, record: &NotificationRecord, hold: Option<&Hold>) {
+        self.tell_hold(hold);
         let settled = settled(record);
         let now = Instant::now();
         let rate = self.before.replace((settled, now)).map(|(before, at)| {
             let seconds = now.duration_since(at).as_secs_f64().max(f64::EPSILON);
             settled.saturating_sub(before) as f64 / seconds
         });
-        let mut line = state(record);
-        if let Some(cause) = cause {
-            line.push_str(&format!("; {cause}"));
-        }
+        let line = state(record);
         if !self.line.is_hidden() {
             // One text, drawn at once: a bar that is drawn ahead of its words contradicts them.
             let seconds = self.began.elapsed().as_secs();

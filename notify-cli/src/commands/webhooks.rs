@@ -1,5 +1,7 @@
 //! `notify webhooks`.
 
+use std::fmt::Display;
+
 use clap::Subcommand;
 use notify_client::{
     Client,
@@ -18,12 +20,12 @@ use crate::{
 /// `notify webhooks`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Webhooks {
-    /// Create a webhook; its secret is shown this once.
+    /// Create a webhook, and print its secret, which is shown only once.
     Create {
         /// Where messages go.
         hook_url: String,
-        /// A type to be told of, such as `notification.failed`; several may be given. Every type
-        /// without it.
+        /// Type of events to send, such as `notification.failed`; repeatable. Every type unless
+        /// given.
         #[arg(long = "event", value_name = "TYPE")]
         events: Vec<String>,
         /// What it is for.
@@ -39,19 +41,19 @@ pub(crate) enum Webhooks {
         /// Where messages go.
         #[arg(long)]
         hook_url: Option<String>,
-        /// A type to be told of; several may be given, and take the place of those before.
+        /// Type of events to send; repeatable. Replaces the earlier types.
         #[arg(long = "event", value_name = "TYPE", conflicts_with = "every_event")]
         events: Vec<String>,
-        /// Be told of every type.
+        /// Send events of every type.
         #[arg(long)]
         every_event: bool,
         /// What it is for.
         #[arg(long)]
         description: Option<String>,
-        /// Send messages again, of what happens from now on.
+        /// Send events again, those from now on.
         #[arg(long, conflicts_with = "disable")]
         enable: bool,
-        /// Send no more messages.
+        /// Send no more events.
         #[arg(long)]
         disable: bool,
     },
@@ -62,24 +64,25 @@ pub(crate) enum Webhooks {
         #[command(flatten)]
         consent: Consent,
     },
-    /// Give a webhook another secret, shown this once; the one before it signs too for 24 hours.
+    /// Replace the secret of a webhook, and print the new one, which is shown only once. For 24 hours
+    /// messages carry signatures of both.
     Rotate {
         /// Its id.
         id: String,
     },
-    /// Send an event that tests a webhook, and tell what came of it.
+    /// Send a test event to a webhook, and show the result.
     Test {
         /// Its id.
         id: String,
     },
-    /// List what was sent to a webhook and what came of it.
+    /// List the messages to a webhook with their last attempts.
     Attempts {
         /// Its id.
         id: String,
         #[command(flatten)]
         page: PageArgs,
     },
-    /// Send now what failed since a time, or waits to be tried again.
+    /// Send the messages now that failed since a time or wait for a retry.
     Recover {
         /// Id of the webhook.
         id: String,
@@ -87,7 +90,7 @@ pub(crate) enum Webhooks {
         #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
         since: Timestamp,
     },
-    /// Send a message now, whether it is over or waits to be tried again.
+    /// Send a message now, whether it was delivered, failed or waits for a retry.
     Redeliver {
         /// Id of the webhook.
         id: String,
@@ -118,61 +121,68 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
                 description,
                 enabled: (enable || disable).then_some(enable),
             };
-            webhooks.update(hook(&id)?, &change).await?;
+            webhooks.update(hook(&id)?, &change).await.map_err(of(&id))?;
             session.out.done()
         }
         Webhooks::Delete { id, consent } => {
             let id = hook(&id)?;
-            if consent.is_to_be_asked() {
+            if consent.is_to_be_asked()? {
                 ask_to_delete(&notify, id).await?;
             }
-            webhooks.delete(id).await.map_err(Failure::of_id("webhook", &id))?;
+            webhooks.delete(id).await.map_err(of(&id))?;
             session.out.done()
         }
         Webhooks::Rotate { id } => {
-            session.out.show(&webhooks.rotate(hook(&id)?).await?, &view::WEBHOOK_CREATED)
+            let rotated = webhooks.rotate(hook(&id)?).await.map_err(of(&id))?;
+            session.out.show(&rotated, &view::WEBHOOK_CREATED)
         }
         Webhooks::Test { id } => {
-            let attempt = webhooks.test(hook(&id)?).await?;
+            let attempt = webhooks.test(hook(&id)?).await.map_err(of(&id))?;
             session.out.show(&attempt, &view::WEBHOOK_ATTEMPT)?;
             match attempt.outcome {
                 WebhookOutcome::Delivered => Ok(()),
                 WebhookOutcome::Pending | WebhookOutcome::Failed => {
                     let status = attempt.status.map(|status| format!(": status {status}"));
                     let status = status.or(attempt.reason.map(|reason| format!(": {reason}")));
-                    let what = "the endpoint did not take the message";
+                    let what = "the endpoint did not accept the message";
                     Err(Failure::Unwell(format!("{what}{}", status.unwrap_or_default())))
                 }
             }
         }
         Webhooks::Attempts { id, page } if page.all => {
             let pages = webhooks.all_attempts(hook(&id)?, &page.query());
-            show_all(pages, session, &view::WEBHOOK_ATTEMPTS).await
+            show_all(pages, session, &view::WEBHOOK_ATTEMPTS).await.map_err(of(&id))
         }
         Webhooks::Attempts { id, page } => {
-            let page = webhooks.attempts(hook(&id)?, &page.query()).await?;
+            let page = webhooks.attempts(hook(&id)?, &page.query()).await.map_err(of(&id))?;
             session.out.show(&page, &view::WEBHOOK_ATTEMPTS)
         }
         Webhooks::Recover { id, since } => {
-            let recovered = webhooks.recover(hook(&id)?, since).await?;
+            let recovered = webhooks.recover(hook(&id)?, since).await.map_err(of(&id))?;
             session.out.show(&recovered, &view::WEBHOOK_RECOVERED)
         }
         Webhooks::Redeliver { id, message_id } => {
-            webhooks.redeliver(hook(&id)?, known("message", &message_id)?).await?;
+            let sent = webhooks.redeliver(hook(&id)?, known("message", &message_id)?).await;
+            let unknown = format!("no webhook `{id}` has a message with the id `{message_id}`");
+            sent.map_err(Failure::of(unknown))?;
             session.out.done()
         }
     }
 }
 
 async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
-    let webhook = notify.webhooks().get(id).await.map_err(Failure::of_id("webhook", &id))?;
+    let webhook = notify.webhooks().get(id).await.map_err(of(&id))?;
     confirm::ask(&format!(
-        "Delete the webhook to {} with its secret and its messages ({} still to be sent)? \
-         This cannot be undone.",
+        "Delete the webhook to {} with its secret and its messages ({} pending)? This cannot be \
+         undone.",
         webhook.url, webhook.pending
     ))
 }
 
 fn hook(id: &str) -> Result<WebhookId, Failure> {
     known("webhook", id)
+}
+
+fn of<E: Into<Failure>, I: Display>(id: &I) -> impl FnOnce(E) -> Failure + use<E, I> {
+    Failure::of_id("webhook", id)
 }

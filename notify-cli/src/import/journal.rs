@@ -103,7 +103,7 @@ impl Journal {
         let mut state = kept.unwrap_or_default();
         let report = Report::open(report, state.report.take())?;
         if goes_on {
-            output::talk(&format!("going on after line {}", state.mark.line));
+            output::talk(&format!("continuing after line {}", state.mark.line));
         }
         let saved_rows = state.mark.rows;
         Ok(Self { state_path, report, state, saved: Instant::now(), saved_rows })

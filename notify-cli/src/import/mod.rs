@@ -33,7 +33,7 @@ use self::{
 };
 use crate::{
     failure::{Failure, broken_rules},
-    output::{self, view},
+    output::{self, counted, view},
     session::Session,
 };
 
@@ -45,8 +45,8 @@ const PARALLEL_MAX: i64 = 1_024;
 /// Arguments of `notify devices import`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-CSV files begin with a header that names fields of a device, however they are spelt (`Device_ID`,
-`device id`); commas, semicolons, tabs or `|` part the cells. An empty cell is an absent field, and
+CSV files begin with a header that names fields of a device in any spelling (`Device_ID`,
+`device id`); commas, semicolons, tabs or `|` separate the cells. An empty cell is an absent field, and
 `sdk_type` may be left out. NDJSON files have one device a line; what `notify devices export` and
 `notify devices list -o json` write is read too. UTF-16 is read where the file begins with its mark.
 
@@ -54,15 +54,15 @@ CSV files begin with a header that names fields of a device, however they are sp
 Devices of the platforms web, fb-messenger and chatapp need `subscription` or `recipient_id`.
 
 Where several rows name one device or one address, the last row of the file wins, and `duplicates`
-counts the others. A device whose address its provider reported as dead (`disabled_reason` is
-`unregistered`) is left out and counted: no request can say so, and its app registers again.
+counts the rows that a later one replaced. The import leaves out, and counts, devices whose address
+the provider reported as dead (`disabled_reason` is `unregistered`): their apps register again.
 
-What is cut (by Ctrl-C, a crash, a server that is down) goes on from the state file when the same
-command runs again.
+An import that was cut short (by Ctrl-C, a crash, a server that is down) continues from the state
+file when the same command runs again.
 
-Rows that are refused are written to a file of their own as they were, with their line and errors;
-correct them there and import that file. What is refused again goes to another file, with the line
-of the first one. A file that is there is never written over.")]
+The import writes refused rows to a file of their own, unchanged, with their line and errors.
+Correct them there and import that file. Rows that are refused again go to another file, with the
+line of the first one. An existing file is never overwritten.")]
 pub(crate) struct Import {
     /// CSV, NDJSON, or the JSON of a listing; `-` for standard input.
     pub(crate) file: PathBuf,
@@ -73,26 +73,26 @@ pub(crate) struct Import {
 /// How a file is read and settled.
 #[derive(Debug, Args)]
 pub(crate) struct FileOptions {
-    /// Form of the file; told by its name (.csv, .ndjson, .jsonl, .json) unless given.
+    /// Format of the file; derived from its name (.csv, .ndjson, .jsonl, .json) unless given.
     #[arg(long)]
     format: Option<Format>,
-    /// Rows under way at a time.
+    /// Number of rows in flight.
     #[arg(
         long, value_name = "N", default_value_t = PARALLEL_DEFAULT,
         value_parser = clap::value_parser!(u16).range(1..=PARALLEL_MAX),
     )]
     parallel: u16,
-    /// Where the progress is kept; beside FILE unless given.
+    /// File that keeps the progress; next to FILE unless given.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Where the rows go that were refused, a new file; FILE.refused.csv or FILE.refused.ndjson
-    /// unless given, with a number where that is taken.
+    /// New file for the rows that were refused; FILE.refused.csv or FILE.refused.ndjson unless given,
+    /// with a number if that exists.
     #[arg(long, value_name = "FILE")]
     refused: Option<PathBuf>,
-    /// Begin anew, whatever the state file says.
+    /// Start over, and ignore the state file.
     #[arg(long)]
     restart: bool,
-    /// Leave out columns of a CSV file that are no fields of a device.
+    /// Ignore columns of a CSV file that are not fields of a device.
     #[arg(long)]
     ignore_unknown_columns: bool,
 }
@@ -200,14 +200,16 @@ fn show(journal: &Journal, purpose: Purpose, session: &mut Session) -> Result<()
     session.out.show(&imported, &view::IMPORTED)?;
     if duplicates > 0 {
         output::talk(&format!(
-            "duplicates: {duplicates} rows name a device or an address that an earlier row names; \
-             the last row won"
+            "of {}, {duplicates} {} replaced by a later row for the same device or address",
+            counted(rows, "row"),
+            if duplicates == 1 { "was" } else { "were" },
         ));
     }
     if left_out > 0 {
         output::talk(&format!(
-            "left out: {left_out} devices whose address their provider reported as dead \
-             (unregistered); their apps register again"
+            "{} left out: the provider reported the device's address as dead (unregistered); its \
+             app registers it again",
+            counted(left_out, "row"),
         ));
     }
     Ok(())
@@ -361,7 +363,7 @@ impl Work<'_> {
         {
             if file.is_some() && path.as_ref().and_then(|path| path.canonicalize().ok()) == file {
                 let path = self.file.display();
-                return Err(Failure::Usage(format!("{option}: {path} is the file to import")));
+                return Err(Failure::Usage(format!("{option}: {path} is the file that is read")));
             }
         }
         Ok(())

@@ -87,8 +87,8 @@ impl Report {
             && path.exists()
         {
             return Err(Failure::Usage(format!(
-                "--refused: {0} is there already, and may hold corrections: name another file, or \
-                 import {0} first and remove it",
+                "--refused: {0} exists already and may hold corrections: name another file, or \
+                 process {0} first and remove it",
                 path.display()
             )));
         }
@@ -167,8 +167,8 @@ impl Report {
         };
         if !is_as_written(&file, written).map_err(failed())? {
             return Err(Failure::Usage(format!(
-                "{} was changed since the import was cut: move it away to go on; what is refused \
-                 from here on gets a file of its own",
+                "{} was changed since the run was cut: move it away to go on; rows that are refused \
+                 from here on go to a file of their own",
                 written.path.display()
             )));
         }

@@ -15,8 +15,10 @@ pub(crate) enum Kind {
     Text,
     /// The same, and never shortened: its end may say what is to be done.
     Whole,
-    /// A message as it goes out; the same, and never wider than a line of text is.
+    /// A message as it goes out; the same, indented, and never wider than a line of text is.
     Payload,
+    /// An object or a list; people see its members, indented, a line each.
+    Nested,
     /// Unix milliseconds; people see the time.
     Time,
     /// The same where the day is enough.
@@ -66,6 +68,7 @@ impl Kind {
             Self::Text
             | Self::Whole
             | Self::Payload
+            | Self::Nested
             | Self::Tags
             | Self::Provider
             | Self::Forgotten
@@ -83,6 +86,9 @@ impl Kind {
 /// Members of a provider's configuration that tell one from another (RFC 6901).
 const PROVIDER_SUMMARY: [&str; 5] =
     ["/team_id", "/key_id", "/topic", "/service_account/project_id", "/endpoint"];
+
+/// Longest JSON that is shown in one line, in characters.
+const NESTED_LINE_CHARS_MAX: usize = 60;
 
 /// What else can become of a targeted device, in the order of a person's interest (B20).
 const NOT_SENT: [&str; 5] = ["failed", "unregistered", "expired", "canceled", "pending"];
@@ -134,6 +140,9 @@ pub(super) fn shown(value: Option<&Value>, kind: Kind) -> String {
         }
         (Some(attempt @ Value::Object(_)), Kind::Attempt) => failed_because(attempt),
         (Some(hook @ Value::Object(_)), Kind::Webhook) => webhook(hook),
+        (Some(json @ (Value::Array(_) | Value::Object(_))), Kind::Nested | Kind::Payload) => {
+            return printable_lines(&indented(json));
+        }
         (Some(json @ (Value::Array(_) | Value::Object(_))), _) => spaced(json),
         _ => plain(value),
     };
@@ -197,6 +206,15 @@ fn channel(channel: &Value) -> String {
         text.push_str(&format!("; {} {}", plain(service.get("service")), self::channel(service)));
     }
     text
+}
+
+/// JSON in lines, unless one short line holds it.
+fn indented(json: &Value) -> String {
+    let line = spaced(json);
+    if line.chars().count() <= NESTED_LINE_CHARS_MAX {
+        return line;
+    }
+    serde_json::to_string_pretty(json).expect("a value is JSON")
 }
 
 /// JSON with a blank after each comma and colon, where lines can be broken.

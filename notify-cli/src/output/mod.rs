@@ -19,7 +19,7 @@ pub(crate) use cell::{day, guarded, time, unguarded};
 pub(crate) use chart::Bar;
 use rows::RowsForm;
 pub(crate) use rows::{Rows, csv_writer};
-pub(crate) use text::wrapped;
+pub(crate) use text::{counted, wrapped};
 use view::View;
 
 /// Form of the result.
@@ -101,9 +101,12 @@ impl Output {
     }
 
     /// Says for people what the table below is about.
-    pub(crate) fn heading(&mut self, line: &str) -> Result<(), Failure> {
+    pub(crate) fn heading(&mut self, text: &str) -> Result<(), Failure> {
         match self.format {
-            Format::Table => Ok(writeln!(self.out, "{}", cell::printable(line))?),
+            Format::Table => {
+                let columns = rows::room().map_or(usize::MAX, usize::from);
+                self.lines(&wrapped(&cell::printable(text), columns))
+            }
             Format::Json | Format::Csv => Ok(()),
         }
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{
     Format,
     cell::{Kind, exported, printable_lines, shown},
-    json_for, text, value,
+    json_for, talk, text, value,
     view::{Column, View},
 };
 use crate::failure::Failure;
@@ -51,6 +51,7 @@ enum To<'a> {
         out: &'a mut dyn Write,
         rows: Vec<Vec<String>>,
         shown: bool,
+        is_terminal: bool,
     },
     /// The records of a listing as the API answers them, in one answer.
     Json {
@@ -76,7 +77,7 @@ impl<'a> Rows<'a> {
     ) -> Result<Self, Failure> {
         let RowsForm { format, is_terminal } = form;
         let to = match format {
-            Format::Table => To::Table { out, rows: Vec::new(), shown: false },
+            Format::Table => To::Table { out, rows: Vec::new(), shown: false, is_terminal },
             Format::Json => {
                 let list = view.list.expect("what is shown row by row is a listing");
                 write!(out, "{{\"{list}\": [")?;
@@ -124,7 +125,7 @@ impl<'a> Rows<'a> {
                 });
                 csv.write_record(cells).map_err(io)?;
             }
-            To::Table { out, rows, shown: any } => {
+            To::Table { out, rows, shown: any, is_terminal: _ } => {
                 let cells = self.view.columns.iter();
                 let cells = cells.map(|column| shown(record.pointer(column.pointer), column.kind));
                 rows.push(cells.collect());
@@ -146,7 +147,11 @@ impl<'a> Rows<'a> {
             }
             To::Lines { .. } => {}
             To::Csv { mut csv, .. } => csv.flush()?,
-            To::Table { out, rows, shown } => {
+            // An empty table is for programs; a person reads a sentence.
+            To::Table { rows, shown: false, is_terminal: true, .. } if rows.is_empty() => {
+                talk(&format!("No {}.", self.view.noun));
+            }
+            To::Table { out, rows, shown, is_terminal: _ } => {
                 if !rows.is_empty() || !shown {
                     writeln!(out, "{}", listing(self.view, &rows, room()))?;
                 }

@@ -1,5 +1,7 @@
 //! How wide a text is on a terminal, and its lines where it has to be broken.
 
+use std::fmt::Display;
+
 use unicode_width::UnicodeWidthStr;
 
 /// Columns of a text that may be broken at any place: words that are not ASCII, of which some scripts
@@ -21,16 +23,20 @@ pub(super) fn width_min(text: &str) -> usize {
     text.split_whitespace().map(needed).max().unwrap_or_default()
 }
 
-/// The lines of a text, broken at spaces; a word that is wider than that stands out.
+/// The lines of a text, broken at spaces; a word that is wider than that stands out. What a line is
+/// indented by, its parts are too.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.lines() {
-        let mut line = String::new();
-        for word in paragraph.split(' ') {
-            if !line.is_empty() && line.width() + 1 + word.width() > columns {
-                lines.push(std::mem::take(&mut line));
+        let words = paragraph.trim_start_matches(' ');
+        let indent = &paragraph[..paragraph.len() - words.len()];
+        let mut line = indent.to_owned();
+        for word in words.split(' ') {
+            let is_begun = line.len() > indent.len();
+            if is_begun && line.width() + 1 + word.width() > columns {
+                lines.push(std::mem::replace(&mut line, indent.to_owned()));
             }
-            if !line.is_empty() {
+            if line.len() > indent.len() {
                 line.push(' ');
             }
             line.push_str(word);
@@ -38,6 +44,12 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
         lines.push(line);
     }
     lines
+}
+
+/// A count with its noun: `1 device`, `2 devices`.
+pub(crate) fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    let plural = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 #[cfg(test)]
@@ -53,8 +65,16 @@ mod tests {
             ("see https://a.example/feed now", 10, vec!["see", "https://a.example/feed", "now"]),
             ("one\ntwo three", 20, vec!["one", "two three"]),
             ("お茶 はいかが", 6, vec!["お茶", "はいかが"]),
+            ("{\n  \"a b\": 1\n}", 6, vec!["{", "  \"a", "  b\":", "  1", "}"]),
         ] {
             assert_eq!(wrapped(text, columns), lines, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn one_is_singular() {
+        for (count, text) in [(0, "0 devices"), (1, "1 device"), (2, "2 devices")] {
+            assert_eq!(counted::<u64>(count, "device"), text);
         }
     }
 

@@ -19,6 +19,8 @@ use super::cell::Kind;
 pub(crate) struct View {
     /// The field that holds the records; `None` when the answer is one.
     pub(crate) list: Option<&'static str>,
+    /// What there is none of when it is empty.
+    pub(crate) noun: &'static str,
     /// What people see.
     pub(crate) columns: &'static [Column],
     /// What a CSV file holds.
@@ -31,6 +33,10 @@ pub(crate) struct View {
 impl View {
     const fn headed(self, head: usize) -> Self {
         Self { head, ..self }
+    }
+
+    const fn called(self, noun: &'static str) -> Self {
+        Self { noun, ..self }
     }
 }
 
@@ -66,6 +72,10 @@ const fn whole(name: &'static str, pointer: &'static str) -> Column {
     column(name, pointer, Kind::Whole)
 }
 
+const fn nested(name: &'static str, pointer: &'static str) -> Column {
+    column(name, pointer, Kind::Nested)
+}
+
 const fn count(name: &'static str, pointer: &'static str) -> Column {
     column(name, pointer, Kind::Count)
 }
@@ -83,7 +93,7 @@ const fn day(name: &'static str, pointer: &'static str) -> Column {
 }
 
 const fn one(columns: &'static [Column]) -> View {
-    View { list: None, columns, export: columns, head: 1 }
+    View { list: None, noun: "", columns, export: columns, head: 1 }
 }
 
 const fn many(list: &'static str, columns: &'static [Column]) -> View {
@@ -92,7 +102,7 @@ const fn many(list: &'static str, columns: &'static [Column]) -> View {
 
 /// A listing whose CSV has other columns than people see.
 const fn listed(list: &'static str, columns: &'static [Column], export: &'static [Column]) -> View {
-    View { list: Some(list), columns, export, head: 1 }
+    View { list: Some(list), noun: list, columns, export, head: 1 }
 }
 
 pub(crate) const SUCCESS: View = one(&[plain("success", "/success")]);
@@ -193,9 +203,9 @@ pub(crate) const EVENTS_ACCEPTED: View =
 pub(crate) const ENRICHMENT: View = one(&[
     plain("campaign_id", "/campaign_id"),
     plain("layout_id", "/layout_id"),
-    plain("settings", "/settings"),
-    plain("strings", "/strings"),
-    plain("features", "/features"),
+    nested("settings", "/settings"),
+    nested("strings", "/strings"),
+    nested("features", "/features"),
 ]);
 
 pub(crate) const DEVICE_STATISTICS: View = listed(
@@ -230,7 +240,8 @@ pub(crate) const NOTIFICATION_STATISTICS: View = many(
         plain("clicked", "/clicked"),
         plain("dismissed", "/dismissed"),
     ],
-);
+)
+.called("days with counts");
 
 const APP_COLUMNS: &[Column] = &[
     plain("id", "/id"),
@@ -239,7 +250,7 @@ const APP_COLUMNS: &[Column] = &[
     plain("status", "/status"),
     time("created_at", "/created_at").optional(),
 ];
-pub(crate) const APPS: View = many("apps", APP_COLUMNS);
+pub(crate) const APPS: View = many("apps", APP_COLUMNS).called("applications");
 pub(crate) const APP: View = one(APP_COLUMNS);
 
 pub(crate) const KEYS: View = listed(
@@ -259,7 +270,8 @@ pub(crate) const KEYS: View = listed(
         time("created_at", "/created_at"),
     ],
 )
-.headed(3);
+.headed(3)
+.called("API keys");
 
 const PROVIDER_EXPORT: &[Column] = &[
     plain("provider", "/provider"),
@@ -279,6 +291,7 @@ pub(crate) const PROVIDERS: View = listed(
 /// A provider has the fields that its configuration has; a certificate is for `-o json`.
 pub(crate) const PROVIDER: View = View {
     list: None,
+    noun: "",
     columns: &[
         plain("provider", "/provider"),
         column("config", "/config", Kind::Forgotten),
@@ -314,7 +327,7 @@ pub(crate) const DOCTOR: View = many(
         text("about", "/about"),
         plain("ok", "/ok"),
         whole("detail", "/detail"),
-        whole("mend", "/mend"),
+        whole("hint", "/hint"),
         plain("status", "/status"),
     ],
 );

@@ -60,6 +60,9 @@ impl Bench {
     }
 
     pub(crate) async fn bare() -> Self {
+        // A mock server that is dropped takes locks of tokio without awaiting them. They wait for ever
+        // once the task has used up its budget, which a long table does unless it yields.
+        tokio::task::yield_now().await;
         Self { server: MockServer::start().await, home: TempDir::new().unwrap() }
     }
 

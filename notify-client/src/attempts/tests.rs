@@ -47,7 +47,7 @@ fn refused() -> Error {
 }
 
 fn not_found() -> Error {
-    Error::NotFound { errors: Vec::new(), request_id: None }
+    Error::NotFound { call: String::new(), errors: Vec::new(), request_id: None }
 }
 
 fn delay(call: &Call<()>, error: Error) -> Option<Duration> {

@@ -34,6 +34,7 @@ async fn the_status_says_whose_fault_it_is() {
 
     let error = error_of(answer(404, errors(&["not found"]))).await;
     assert!(matches!(error, Error::NotFound { .. }));
+    assert_eq!(error.to_string(), "POST /v1/notifications: not found");
     assert_eq!(error.request_id(), Some("req-1"));
 
     let error = error_of(answer(400, errors(&["text: a", "url: b"]))).await;

@@ -119,8 +119,8 @@ impl Reader {
     }
 }
 
-async fn follow(block: &Block) -> Result<()> {
-    let lines = commands(block);
+async fn follow(blocks: [&Block; 2]) -> Result<()> {
+    let lines: Vec<_> = blocks.into_iter().flat_map(commands).collect();
     ensure!(lines.len() <= QUICK_START_LINES_MAX, "{} lines", lines.len());
     let mut reader = Reader::start().await?;
     for line in lines {
@@ -135,15 +135,17 @@ async fn the_quick_start_ends_with_a_notification_that_arrives() -> Result<()> {
     let readme = read("README.md");
     let blocks = blocks(&readme);
     let quick: Vec<_> = blocks.iter().filter(|block| block.heading == "Quick start").collect();
-    let [with_command, with_curl, manifest, program] = quick.as_slice() else {
+    let [sandbox, with_command, with_curl, manifest, program] = quick.as_slice() else {
         bail!("the quick start has {} blocks", quick.len());
     };
     // The SDK's documentation tests compile the program.
     ensure!(manifest.language == "toml" && program.language == "rust,no_run");
+    // It does not end: a block that is pasted whole has no line behind it.
+    ensure!(commands(sandbox).len() == 1);
     ensure!(with_command.text.contains("notify send"));
-    follow(with_command).await.context("with the command")?;
+    follow([sandbox, with_command]).await.context("with the command")?;
     ensure!(!with_curl.text.contains("notify send"));
-    follow(with_curl).await.context("with curl")?;
+    follow([sandbox, with_curl]).await.context("with curl")?;
 
     let two: Vec<_> = blocks.iter().filter(|block| block.heading == "Two commands").collect();
     ensure!(two.len() == 1);

@@ -5,59 +5,62 @@ use notify_client::{
     notify_core::{App, AppDiagnostics, IosDiagnostics, ProviderKind, ProviderView},
 };
 
+use crate::output::counted;
+
 use super::report::{Finding, Report};
-use super::{channel, content, mend};
+use super::{AppName, channel, content, hints};
 
 /// A key of APNs that is made for the other environment begins so.
 const OTHER_ENVIRONMENT: &str = "BadEnvironmentKey";
 
 /// Looks at an application.
-pub(super) async fn look(notify: &Client, app: &App, report: &mut Report) {
-    report.extend(channel::status(app));
+pub(super) async fn look(notify: &Client, app: &App, name: &AppName, report: &mut Report) {
+    let label = &name.label;
+    report.extend(channel::status(app, label));
     let admin = notify.admin();
     let (providers, diagnostics) =
         match (admin.list_providers(app.id).await, admin.app_diagnostics(app.id).await) {
             (Ok(list), Ok(diagnostics)) => (list.providers, diagnostics),
             (Err(error), _) | (_, Err(error)) => {
-                let finding = Finding::bad("providers", &app.name, error.to_string());
-                return report.add(finding.mend("look at the server's log"));
+                let finding = Finding::bad("providers", label, error.to_string());
+                return report.add(finding.hint("read the server's log"));
             }
         };
     if providers.is_empty() {
-        let mend = format!("notify providers put PROVIDER FILE --app '{}'", app.name);
-        report.add(Finding::bad("providers", &app.name, "none is configured").mend(mend));
+        let hint = format!("`notify providers put PROVIDER FILE --app {}`", name.argument);
+        report.add(Finding::bad("providers", label, "no provider is configured").hint(hint));
     }
-    for told in &diagnostics.channels {
-        report.add(channel::standing(&app.name, told));
-        report.extend(channel::services(&app.name, told));
+    for channel in &diagnostics.channels {
+        report.add(channel::standing(name, channel));
+        report.extend(channel::services(name, channel));
     }
-    report.extend(content::webhooks(&app.name, &diagnostics.webhooks));
-    report.extend(content::feeds(&app.name, &diagnostics.feeds));
+    report.extend(content::webhooks(label, &diagnostics.webhooks));
+    report.extend(content::feeds(label, &diagnostics.feeds));
     for provider in &providers {
-        look_at_provider(notify, app, (provider, &diagnostics), report).await;
+        look_at_provider(notify, (app, label), (provider, &diagnostics), report).await;
     }
 }
 
 async fn look_at_provider(
     notify: &Client,
-    app: &App,
+    (app, label): (&App, &str),
     (view, diagnostics): (&ProviderView, &AppDiagnostics),
     report: &mut Report,
 ) {
     let provider = view.provider;
-    let about = format!("{} {provider}", app.name);
+    let about = format!("{label} {provider}");
     let checked = match notify.admin().test_provider(app.id, provider).await {
         Ok(checked) => checked,
         Err(error) => {
             let finding = Finding::bad("credentials", &about, error.to_string());
-            return report.add(finding.mend("look at the server's log"));
+            return report.add(finding.hint("read the server's log"));
         }
     };
     report.add(if checked.ok {
         Finding::good("credentials", &about, checked.detail.clone())
     } else {
-        let mend = mend::of_check(provider, &checked.detail);
-        Finding::bad("credentials", &about, checked.detail.clone()).mend(mend)
+        let hint = hints::of_check(provider, &checked.detail);
+        Finding::bad("credentials", &about, checked.detail.clone()).hint(hint)
     });
     match provider {
         ProviderKind::Apns => {
@@ -82,17 +85,23 @@ fn topic(about: &str, ios: &IosDiagnostics) -> Option<Finding> {
         .collect();
     if others.is_empty() {
         let detail = match ios.sampled {
-            0 => format!("{topic}; no iOS device is registered yet"),
-            sampled => format!("{topic}; of the newest {sampled} iOS devices none names another"),
+            0 => format!("the topic is {topic}; no iOS device is registered yet"),
+            1 => format!("the topic is {topic}; the iOS device names no other app"),
+            sampled => {
+                format!(
+                    "the topic is {topic}; none of the newest {sampled} iOS devices names another"
+                )
+            }
         };
         return Some(Finding::good("topic", about, detail));
     }
-    let detail = format!("the topic is {topic}, devices say {}", others.join(", "));
-    let mend = "put the bundle id of the app as topic; another app is another application here";
-    Some(Finding::bad("topic", about, detail).mend(mend))
+    let detail = format!("the topic is {topic}, but devices name {}", others.join(", "));
+    let hint =
+        "set topic to the bundle id of the app; a second app needs an application of its own";
+    Some(Finding::bad("topic", about, detail).hint(hint))
 }
 
-/// A key may be made for one of the two environments; devices of the other get nothing.
+/// A key may be made for one of the two environments; devices of the other receive nothing.
 fn environment(about: &str, ios: &IosDiagnostics, checked: &str) -> Option<Finding> {
     let (production, sandbox) = checked.split_once("; sandbox: ")?;
     let lost =
@@ -100,10 +109,12 @@ fn environment(about: &str, ios: &IosDiagnostics, checked: &str) -> Option<Findi
     let lost =
         lost.iter().find(|(_, said, devices)| said.contains(OTHER_ENVIRONMENT) && *devices > 0);
     let (name, _, devices) = lost?;
-    let detail =
-        format!("the key is not for {name}, where {devices} of {} devices are", ios.sampled);
-    let mend = "make a key for both environments; or see which ios_env the app registers with";
-    Some(Finding::bad("ios_env", about, detail).mend(mend))
+    let detail = format!(
+        "the key does not cover {name}, which {devices} of {} use",
+        counted(ios.sampled, "device")
+    );
+    let hint = "create a key for both environments, or check the ios_env that the app registers";
+    Some(Finding::bad("ios_env", about, detail).hint(hint))
 }
 
 /// RFC 8292 section 2.1: push services write there when something is wrong, and Apple refuses
@@ -121,10 +132,12 @@ fn subject(about: &str, subject: &str) -> Finding {
     };
     match address {
         Some(address) if !is_placeholder(address) => Finding::good("vapid", about, subject),
-        Some(_) => Finding::bad("vapid", about, format!("the subject {subject} reaches nobody"))
-            .mend(mend::of_credentials(ProviderKind::WebPush)),
-        None => Finding::bad("vapid", about, format!("the subject `{subject}` is no address"))
-            .mend(mend::of_credentials(ProviderKind::WebPush)),
+        Some(_) => {
+            Finding::bad("vapid", about, format!("nothing can be sent to the subject {subject}"))
+                .hint(hints::of_credentials(ProviderKind::WebPush))
+        }
+        None => Finding::bad("vapid", about, format!("the subject `{subject}` is not an address"))
+            .hint(hints::of_credentials(ProviderKind::WebPush)),
     }
 }
 
@@ -148,19 +161,19 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_that_devices_do_not_name_is_told() {
+    fn a_topic_that_devices_do_not_name_is_a_failure() {
         assert!(topic("a", &ios(0, &[("com.shop.app", 9)])).unwrap().is_ok());
         assert!(topic("a", &ios(0, &[])).unwrap().is_ok(), "none says which app it is");
         let wrong = topic("a", &ios(0, &[("com.shop.dev", 7), ("com.shop.app", 3)])).unwrap();
         assert!(!wrong.is_ok());
-        let detail = "the topic is com.shop.app, devices say com.shop.dev (7 of 10)";
+        let detail = "the topic is com.shop.app, but devices name com.shop.dev (7 of 10)";
         assert_eq!(wrong.detail(), detail);
         let unset = IosDiagnostics { topic: None, ..ios(0, &[("x", 1)]) };
         assert!(topic("a", &unset).is_none());
     }
 
     #[test]
-    fn a_key_of_one_environment_is_told_when_devices_are_in_the_other() {
+    fn a_key_of_one_environment_fails_where_devices_use_the_other() {
         let good = "the credentials are accepted";
         let refused = "the credentials are refused: BadEnvironmentKeyIdInToken";
         let no_sandbox = format!("production: {good}; sandbox: {refused}");
@@ -178,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_is_an_address_of_somebody() {
+    fn a_subject_is_a_real_address() {
         for (text, ok) in [
             ("mailto:push@shop.io", true),
             ("https://shop.io/contact", true),

@@ -1,82 +1,85 @@
-//! Whether deliveries go out: good credentials do not let go what is stopped or held.
+//! Whether deliveries go out: valid credentials alone do not resume what is stopped or held.
 
 use notify_client::notify_core::{App, AppStatus, ChannelDiagnostics, ChannelWord, ServiceView};
 
-use super::{mend, report::Finding};
-use crate::output::time;
+use super::{AppName, hints, report::Finding};
+use crate::output::{counted, time};
 
 /// What keeps a whole application back.
-pub(super) fn status(app: &App) -> Option<Finding> {
-    let mend = format!("if that is not wanted: notify apps update {} --status active", app.id);
-    let detail = "it is suspended: its keys are refused; what was accepted still goes out";
+pub(super) fn status(app: &App, label: &str) -> Option<Finding> {
+    let hint = format!("`notify apps update {} --status active` activates it", app.id);
+    let detail = "the application is suspended: the server refuses its keys, and still delivers what \
+                  it accepted before";
     match app.status {
         AppStatus::Active => None,
-        AppStatus::Suspended => Some(Finding::bad("status", &app.name, detail).mend(mend)),
+        AppStatus::Suspended => Some(Finding::bad("status", label, detail).hint(hint)),
     }
 }
 
-/// How deliveries through a provider stand.
-pub(super) fn standing(app: &str, told: &ChannelDiagnostics) -> Finding {
-    let provider = told.provider;
-    let about = format!("{app} {provider}");
-    if !told.configured {
+/// The state of deliveries through a provider.
+pub(super) fn standing(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding {
+    let provider = diagnosed.provider;
+    let AppName { label, argument } = app;
+    let about = format!("{label} {provider}");
+    if !diagnosed.configured {
         let detail = format!(
-            "{} devices, and no configuration: every send to them fails with \
-             provider_not_configured",
-            told.devices
+            "the provider is not configured: every send to {} fails with provider_not_configured",
+            counted(diagnosed.devices, "device")
         );
-        let mend = format!("notify providers put {provider} FILE --app '{app}'");
-        return Finding::bad("channel", &about, detail).mend(mend);
+        let hint = format!("`notify providers put {provider} FILE --app {argument}`");
+        return Finding::bad("channel", &about, detail).hint(hint);
     }
-    let resume = format!("`notify providers resume {provider} --app '{app}'`");
-    let until = told.channel.until.map(time);
+    let resume = format!("`notify providers resume {provider} --app {argument}`");
+    let until = diagnosed.channel.until.map(time);
     let at = until.as_deref().unwrap_or("an unknown time");
-    match told.channel.state {
+    match diagnosed.channel.state {
         ChannelWord::Open => Finding::good("channel", &about, "deliveries go out"),
         ChannelWord::Throttled => {
-            let detail = format!("it asked to slow down: deliveries wait until {at}");
-            Finding::warning("channel", &about, detail)
-                .mend("nothing is to be done; if it stays so, put a smaller rate_per_second")
+            let detail = format!("the provider asked to slow down: deliveries wait until {at}");
+            Finding::warning("channel", &about, detail).hint(
+                "deliveries resume on their own; if this recurs, set a smaller rate_per_second",
+            )
         }
         ChannelWord::Unreachable => {
             let detail = format!(
-                "it cannot be reached, or fails whatever it is asked: deliveries wait; next probe \
+                "the provider cannot be reached, or every request fails: deliveries wait; next probe \
                  at {at}"
             );
-            let mend = "they go on by themselves; if it stays so, see that the server's machine \
+            let hint = "deliveries resume on their own; if not, check that the server's machine \
                         reaches the provider";
-            Finding::warning("channel", &about, detail).mend(mend)
+            Finding::warning("channel", &about, detail).hint(hint)
         }
         ChannelWord::Held => {
-            let reason = told.channel.reason.as_deref().unwrap_or("a probe is out");
+            let reason = diagnosed.channel.reason.as_deref().unwrap_or("a probe is in flight");
             let detail = format!(
-                "it refuses the server's credentials ({reason}): deliveries are held; next probe \
-                 at {at}"
+                "the provider refuses the server's credentials ({reason}): deliveries are held; next \
+                 probe at {at}"
             );
-            let mend = format!("{}; once they are mended {resume}", mend::of_credentials(provider));
-            Finding::bad("channel", &about, detail).mend(mend)
+            let hint = format!("{}; then {resume}", hints::of_credentials(provider));
+            Finding::bad("channel", &about, detail).hint(hint)
         }
         ChannelWord::Stopped => {
-            let detail = "so many addresses looked dead at once that nothing is sent; those that \
-                          were disabled for it are enabled again";
-            let mend = format!(
-                "see that topic, key and environment, or project, are those of the app whose \
-                 devices these are; then {resume}"
+            let detail = "the server stopped sending because too many addresses looked dead at once; \
+                          it enabled their devices again";
+            let hint = format!(
+                "check that topic, key and environment, or project, belong to the app of these \
+                 devices; then {resume}"
             );
-            Finding::bad("channel", &about, detail).mend(mend)
+            Finding::bad("channel", &about, detail).hint(hint)
         }
     }
 }
 
-/// The push services of a provider that get nothing while the others do.
-pub(super) fn services(app: &str, diagnosed: &ChannelDiagnostics) -> Vec<Finding> {
+/// The push services of a provider that receive nothing while the others do.
+pub(super) fn services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Finding> {
     let provider = diagnosed.provider;
-    let about = format!("{app} {provider}");
+    let AppName { label, argument } = app;
+    let about = format!("{label} {provider}");
     let finding = |service: &ServiceView| {
         let name = &service.service;
         let until = service.until.map(time);
         let until = until.as_deref().unwrap_or("an unknown time");
-        let resume = format!("`notify providers resume {provider} --app '{app}'`");
+        let resume = format!("`notify providers resume {provider} --app {argument}`");
         match service.state {
             ChannelWord::Held => {
                 let reason = service.reason.as_deref().unwrap_or("a probe is in flight");
@@ -84,14 +87,14 @@ pub(super) fn services(app: &str, diagnosed: &ChannelDiagnostics) -> Vec<Finding
                     "{name} refuses the server's credentials ({reason}): its deliveries are held; \
                      next probe at {until}"
                 );
-                let remedy = format!("{}; then {resume}", mend::of_credentials(provider));
-                Finding::bad("service", &about, detail).mend(remedy)
+                let remedy = format!("{}; then {resume}", hints::of_credentials(provider));
+                Finding::bad("service", &about, detail).hint(remedy)
             }
             ChannelWord::Throttled => {
                 let detail =
                     format!("{name} asked to slow down: its deliveries wait until {until}");
                 Finding::warning("service", &about, detail)
-                    .mend("nothing to do; if it stays so, set a smaller rate_per_second")
+                    .hint("they resume on their own; if this recurs, set a smaller rate_per_second")
             }
             ChannelWord::Unreachable | ChannelWord::Stopped | ChannelWord::Open => {
                 let detail = format!(
@@ -99,7 +102,7 @@ pub(super) fn services(app: &str, diagnosed: &ChannelDiagnostics) -> Vec<Finding
                      probe at {until}"
                 );
                 Finding::warning("service", &about, detail)
-                    .mend("they resume on their own; if not, check that the server reaches it")
+                    .hint("they resume on their own; if not, check that the server reaches it")
             }
         }
     };
@@ -113,7 +116,11 @@ mod tests {
     use super::super::report::Status;
     use super::*;
 
-    fn told(configured: bool, state: ChannelWord, reason: Option<&str>) -> (Status, String) {
+    fn shop() -> AppName {
+        AppName { label: "Shop".to_owned(), argument: "'Shop'".to_owned() }
+    }
+
+    fn found(configured: bool, state: ChannelWord, reason: Option<&str>) -> (Status, String) {
         let channel = ChannelView {
             state,
             reason: reason.map(str::to_owned),
@@ -121,10 +128,10 @@ mod tests {
             services: vec![],
         };
         let provider = ProviderKind::Apns;
-        let told = ChannelDiagnostics { provider, configured, devices: 12, channel };
-        let finding = standing("Shop", &told);
+        let diagnosed = ChannelDiagnostics { provider, configured, devices: 12, channel };
+        let finding = standing(&shop(), &diagnosed);
         let detail = finding.detail().to_owned();
-        assert_eq!(finding.mended().is_some(), state != ChannelWord::Open || !configured);
+        assert_eq!(finding.hinted().is_some(), state != ChannelWord::Open || !configured);
         (finding.status(), detail)
     }
 
@@ -145,7 +152,7 @@ mod tests {
         let channel = ChannelView { state: ChannelWord::Open, reason: None, until: None, services };
         let provider = ProviderKind::WebPush;
         let diagnosed = ChannelDiagnostics { provider, configured: true, devices: 12, channel };
-        let findings = super::services("Shop", &diagnosed);
+        let findings = super::services(&shop(), &diagnosed);
         let shown: Vec<_> = findings
             .iter()
             .map(|finding| (finding.status(), finding.detail().to_owned()))
@@ -172,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_deliveries_back_is_told_and_what_passes_is_no_failure() {
+    fn what_holds_deliveries_is_a_failure_and_what_passes_a_warning() {
         let at = "2026-01-02T03:04:05Z";
         for (configured, state, reason, status, detail) in [
             (true, ChannelWord::Open, None, Status::Ok, "deliveries go out".to_owned()),
@@ -181,7 +188,7 @@ mod tests {
                 ChannelWord::Open,
                 None,
                 Status::Failed,
-                "12 devices, and no configuration: every send to them fails with \
+                "the provider is not configured: every send to 12 devices fails with \
                  provider_not_configured"
                     .to_owned(),
             ),
@@ -190,7 +197,7 @@ mod tests {
                 ChannelWord::Throttled,
                 None,
                 Status::Warning,
-                format!("it asked to slow down: deliveries wait until {at}"),
+                format!("the provider asked to slow down: deliveries wait until {at}"),
             ),
             (
                 true,
@@ -198,8 +205,8 @@ mod tests {
                 None,
                 Status::Warning,
                 format!(
-                    "it cannot be reached, or fails whatever it is asked: deliveries \
-                     wait; next probe at {at}"
+                    "the provider cannot be reached, or every request fails: deliveries wait; next \
+                     probe at {at}"
                 ),
             ),
             (
@@ -208,8 +215,8 @@ mod tests {
                 Some("InvalidProviderToken"),
                 Status::Failed,
                 format!(
-                    "it refuses the server's credentials (InvalidProviderToken): deliveries are \
-                     held; next probe at {at}"
+                    "the provider refuses the server's credentials (InvalidProviderToken): deliveries \
+                     are held; next probe at {at}"
                 ),
             ),
             (
@@ -217,12 +224,12 @@ mod tests {
                 ChannelWord::Stopped,
                 None,
                 Status::Failed,
-                "so many addresses looked dead at once that nothing is sent; those that were \
-                 disabled for it are enabled again"
+                "the server stopped sending because too many addresses looked dead at once; it \
+                 enabled their devices again"
                     .to_owned(),
             ),
         ] {
-            assert_eq!(told(configured, state, reason), (status, detail), "{state:?}");
+            assert_eq!(found(configured, state, reason), (status, detail), "{state:?}");
         }
     }
 }

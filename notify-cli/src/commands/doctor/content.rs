@@ -1,11 +1,11 @@
-//! Webhooks that get nothing, and feeds that give nothing.
+//! Webhooks that receive nothing, and feeds that yield nothing.
 
 use notify_client::notify_core::{Feed, Webhook};
 
 use super::report::Finding;
-use crate::output::time;
+use crate::output::{counted, time};
 
-/// Most feeds of an application that are told of one by one.
+/// Most feeds of an application that have a finding of their own.
 const FEEDS_SHOWN_MAX: usize = 5;
 
 /// Those that the server disabled, or that fail.
@@ -17,19 +17,22 @@ fn finding(app: &str, webhook: &Webhook) -> Finding {
     let Webhook { id, url, .. } = webhook;
     if webhook.enabled {
         let since = webhook.failing_since.map(time).unwrap_or_default();
-        let detail = format!("{url} has taken nothing since {since}: {} wait", webhook.pending);
-        let mend = format!("`notify webhooks attempts {id}` says why; messages are tried again");
-        return Finding::warning("webhook", app, detail).mend(mend);
+        let detail = format!(
+            "{url} has accepted nothing since {since}: {} pending",
+            counted(webhook.pending, "message")
+        );
+        let hint = format!("`notify webhooks attempts {id}` shows why; the server keeps trying");
+        return Finding::warning("webhook", app, detail).hint(hint);
     }
     let why = match webhook.disabled_reason.as_deref() {
-        Some("gone") => "it answered 410",
-        Some("failing") => "it took nothing for 120 hours",
+        Some("gone") => "its endpoint answered 410",
+        Some("failing") => "its endpoint accepted nothing for 120 hours",
         Some(other) => other,
-        None => "by request",
+        None => "an administrator disabled it",
     };
-    let detail = format!("{url} is disabled ({why}): nothing is sent there");
-    let mend = format!("repair the endpoint, then `notify webhooks update {id} --enable`");
-    Finding::bad("webhook", app, detail).mend(mend)
+    let detail = format!("the webhook to {url} is disabled: {why}");
+    let hint = format!("repair the endpoint, then run `notify webhooks update {id} --enable`");
+    Finding::bad("webhook", app, detail).hint(hint)
 }
 
 /// Those whose last fetch failed.
@@ -37,14 +40,15 @@ pub(super) fn feeds(app: &str, failing: &[Feed]) -> Vec<Finding> {
     let finding = |feed: &Feed| {
         let why = feed.last_error.as_deref().unwrap_or("its last fetch failed");
         let detail = format!("`{}` at {}: {why}", feed.name, feed.url);
-        let mend = "`notify feeds check` with the address says more; it is fetched again by itself";
-        Finding::warning("feed", app, detail).mend(mend)
+        let hint =
+            "`notify feeds check` with this address shows more; the server fetches the feed again";
+        Finding::warning("feed", app, detail).hint(hint)
     };
     let mut findings: Vec<Finding> = failing.iter().take(FEEDS_SHOWN_MAX).map(finding).collect();
     let others = failing.len().saturating_sub(FEEDS_SHOWN_MAX);
     if others > 0 {
-        let detail = format!("{others} more fail");
-        findings.push(Finding::warning("feed", app, detail).mend("see `notify feeds list`"));
+        let detail = format!("{} cannot be fetched", counted(others, "more feed"));
+        findings.push(Finding::warning("feed", app, detail).hint("`notify feeds list` shows them"));
     }
     findings
 }
@@ -60,7 +64,7 @@ mod tests {
     const AT: Timestamp = Timestamp(1_767_323_045_678);
 
     #[test]
-    fn a_webhook_that_is_told_nothing_is_a_failure_and_one_that_fails_a_warning() {
+    fn a_disabled_webhook_is_a_failure_and_a_failing_one_a_warning() {
         let webhook = |disabled: Option<&str>| Webhook {
             id: ID.parse().unwrap(),
             url: "https://a.example/hook".to_owned(),
@@ -79,23 +83,24 @@ mod tests {
             (
                 None,
                 Status::Warning,
-                "https://a.example/hook has taken nothing since 2026-01-02T03:04:05Z: 7 wait",
+                "https://a.example/hook has accepted nothing since 2026-01-02T03:04:05Z: 7 messages \
+                 pending",
             ),
             (
                 Some("gone"),
                 Status::Failed,
-                "https://a.example/hook is disabled (it answered 410): nothing is sent there",
+                "the webhook to https://a.example/hook is disabled: its endpoint answered 410",
             ),
             (
                 Some("failing"),
                 Status::Failed,
-                "https://a.example/hook is disabled (it took nothing for 120 hours): nothing is sent \
-                 there",
+                "the webhook to https://a.example/hook is disabled: its endpoint accepted nothing for \
+                 120 hours",
             ),
         ] {
             let findings = webhooks("Shop", &[webhook(disabled)]);
             assert_eq!((findings[0].status(), findings[0].detail()), (status, detail));
-            assert!(findings[0].mended().is_some_and(|mend| mend.contains(ID)));
+            assert!(findings[0].hinted().is_some_and(|hint| hint.contains(ID)));
         }
     }
 
@@ -117,6 +122,6 @@ mod tests {
         assert_eq!(findings.len(), FEEDS_SHOWN_MAX + 1);
         let detail = "`feed 1` at https://a.example/rss: it answered with status 404";
         assert_eq!((findings[0].status(), findings[0].detail()), (Status::Warning, detail));
-        assert_eq!(findings[FEEDS_SHOWN_MAX].detail(), "2 more fail");
+        assert_eq!(findings[FEEDS_SHOWN_MAX].detail(), "2 more feeds cannot be fetched");
     }
 }

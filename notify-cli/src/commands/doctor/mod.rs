@@ -1,9 +1,9 @@
-//! `notify doctor`: looks for what keeps notifications from arriving, and says how to mend it.
+//! `notify doctor`: checks what can keep notifications from arriving, and names a remedy for each failure.
 
 mod app;
 mod channel;
 mod content;
-mod mend;
+mod hints;
 mod report;
 mod server;
 
@@ -17,10 +17,10 @@ use crate::{failure::Failure, output::view, session::Session};
 /// Arguments of `notify doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Name or id of the one application to look at; all unless given.
-    #[arg(long, value_name = "APP")]
+    /// Check only this application; every one unless given.
+    #[arg(long, value_name = "NAME|ID")]
     app: Option<String>,
-    /// Show what is well too, not only how many checks that are.
+    /// List the checks that passed too, not only their number.
     #[arg(long)]
     all: bool,
 }
@@ -34,15 +34,14 @@ pub(crate) async fn run(args: Doctor, session: &mut Session) -> Result<(), Failu
     if reached && server::look(&notify, &mut report).await {
         match apps(&args, session).await {
             Ok(apps) => {
-                for each in &apps {
-                    app::look(&notify, each, &mut report).await;
+                for (app, name) in &apps {
+                    app::look(&notify, app, name, &mut report).await;
                 }
             }
-            // One that was named and is not there is wrong usage, not illness.
+            // An application that does not exist is wrong usage, not a finding.
             Err(failure @ (Failure::NotFound(_) | Failure::Usage(_))) => return Err(failure),
             Err(failure) => report.add(
-                Finding::bad("applications", "", failure.to_string())
-                    .mend("look at the server's log"),
+                Finding::bad("applications", "", failure.to_string()).hint("read the server's log"),
             ),
         }
     }
@@ -56,11 +55,33 @@ pub(crate) async fn run(args: Doctor, session: &mut Session) -> Result<(), Failu
     report.failure().map_or(Ok(()), |failure| Err(Failure::Unwell(failure)))
 }
 
-async fn apps(args: &Doctor, session: &mut Session) -> Result<Vec<App>, Failure> {
+/// How findings name an application, and how a command does.
+struct AppName {
+    label: String,
+    /// What `--app` takes: the name, quoted for a shell, or the id where that is ambiguous.
+    argument: String,
+}
+
+impl AppName {
+    fn new(app: &App, is_unique: bool) -> Self {
+        let App { id, name, .. } = app;
+        match is_unique {
+            true if name.contains('\'') => Self { label: name.clone(), argument: id.to_string() },
+            true => Self { label: name.clone(), argument: format!("'{name}'") },
+            false => Self { label: format!("{name} ({id})"), argument: id.to_string() },
+        }
+    }
+}
+
+async fn apps(args: &Doctor, session: &mut Session) -> Result<Vec<(App, AppName)>, Failure> {
     let notify = session.notify()?;
     if let Some(app) = &args.app {
         let id = session.named_app(app).await?;
-        return Ok(vec![notify.admin().get_app(id).await?]);
+        let found = notify.admin().get_app(id).await;
+        let app = found.map_err(Failure::of_id("application", &id))?;
+        let is_unique = session.apps_named(&app.name).await?.len() == 1;
+        let name = AppName::new(&app, is_unique);
+        return Ok(vec![(app, name)]);
     }
     let admin = notify.admin();
     let mut all = admin.all_apps(&PageQuery { limit: Some(PAGE_OF_ALL), cursor: None });
@@ -68,5 +89,37 @@ async fn apps(args: &Doctor, session: &mut Session) -> Result<Vec<App>, Failure>
     while let Some(app) = all.next().await {
         apps.push(app?);
     }
-    Ok(apps)
+    let name = |app: &App| {
+        let is_unique = apps.iter().filter(|other| other.name == app.name).count() == 1;
+        AppName::new(app, is_unique)
+    };
+    let names: Vec<_> = apps.iter().map(name).collect();
+    Ok(apps.into_iter().zip(names).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use notify_client::notify_core::{AppStatus, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn an_ambiguous_name_gives_way_to_the_id() {
+        const ID: &str = "0190a3b2-7f00-7000-8000-000000000001";
+        for (name, is_unique, label, argument) in [
+            ("My shop", true, "My shop".to_owned(), "'My shop'"),
+            ("Shop", false, format!("Shop ({ID})"), ID),
+            ("Bob's", true, "Bob's".to_owned(), ID),
+        ] {
+            let app = App {
+                id: ID.parse().unwrap(),
+                name: name.to_owned(),
+                language: "en".to_owned(),
+                status: AppStatus::Active,
+                created_at: Timestamp(1),
+            };
+            let named = AppName::new(&app, is_unique);
+            assert_eq!((&*named.label, &*named.argument), (&*label, argument));
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::output::wrapped;
+use crate::output::{counted, wrapped};
 
 /// What stands before what is said of a finding.
 const INDENT: &str = "  ";
@@ -38,7 +38,7 @@ pub(super) struct Finding {
     /// Whether it has not failed.
     ok: bool,
     detail: String,
-    mend: Option<String>,
+    hint: Option<String>,
     status: Status,
 }
 
@@ -49,7 +49,7 @@ impl Finding {
             about: about.to_owned(),
             ok: status != Status::Failed,
             detail: detail.into(),
-            mend: None,
+            hint: None,
             status,
         }
     }
@@ -85,13 +85,13 @@ impl Finding {
     }
 
     #[cfg(test)]
-    pub(super) fn mended(&self) -> Option<&str> {
-        self.mend.as_deref()
+    pub(super) fn hinted(&self) -> Option<&str> {
+        self.hint.as_deref()
     }
 
-    /// How to mend it.
-    pub(super) fn mend(self, mend: impl Into<String>) -> Self {
-        Self { mend: Some(mend.into()), ..self }
+    /// What to do about it.
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 
     fn lines(&self, said: &mut Vec<(String, String)>, columns: usize) -> Vec<String> {
@@ -106,17 +106,17 @@ impl Finding {
             }
         }
         lines.extend(detail.into_iter().map(|line| format!("{INDENT}{line}")));
-        let Some(mend) = &self.mend else { return lines };
+        let Some(hint) = &self.hint else { return lines };
         // Refused credentials are seen by the channel and by the check of them: one remedy.
         let is_said = said.iter().any(|(about, before)| {
-            *about == self.about && (before.contains(mend) || mend.contains(before))
+            *about == self.about && (before.contains(hint) || hint.contains(before))
         });
         if !is_said {
-            let mend = wrapped(mend, room.saturating_sub(INDENT.len()));
+            let hint = wrapped(hint, room.saturating_sub(INDENT.len()));
             let arrow = std::iter::once("→ ").chain(std::iter::repeat(INDENT));
-            lines.extend(arrow.zip(mend).map(|(before, line)| format!("{INDENT}{before}{line}")));
+            lines.extend(arrow.zip(hint).map(|(before, line)| format!("{INDENT}{before}{line}")));
         }
-        said.push((self.about.clone(), mend.clone()));
+        said.push((self.about.clone(), hint.clone()));
         lines
     }
 }
@@ -140,8 +140,8 @@ impl Report {
     /// What failed, of how many checks; `None` when nothing did.
     pub(super) fn failure(&self) -> Option<String> {
         let failed = self.count(Status::Failed);
-        let checks = self.checks.len();
-        (failed > 0).then(|| format!("{failed} of {checks} checks failed"))
+        let checks = counted(self.checks.len(), "check");
+        (failed > 0).then(|| format!("{failed} of {checks} failed"))
     }
 
     fn count(&self, status: Status) -> usize {
@@ -159,8 +159,7 @@ impl Report {
         }
         let well = self.count(Status::Ok);
         if !all && well > 0 {
-            let plural = if well == 1 { "" } else { "s" };
-            lines.push(format!("{} {well} check{plural}", Status::Ok.mark()));
+            lines.push(format!("{} {} passed", Status::Ok.mark(), counted(well, "check")));
         }
         lines
     }
@@ -176,12 +175,12 @@ mod tests {
         let keys = "compare team_id, key_id, topic and the .p8 file with Apple's developer account";
         let mut report = Report::default();
         report.add(Finding::good("server", "", "it is ready"));
-        report.add(Finding::warning("public url", "", "links lead nowhere").mend("set it"));
+        report.add(Finding::warning("public url", "", "links lead nowhere").hint("set it"));
         report.add(
             Finding::bad("channel", "Shop apns", "deliveries are held")
-                .mend(format!("{keys}; once they are mended `resume`")),
+                .hint(format!("{keys}; then run `resume`")),
         );
-        report.add(Finding::bad("credentials", "Shop apns", "they are refused").mend(keys));
+        report.add(Finding::bad("credentials", "Shop apns", "they are refused").hint(keys));
         report.add(Finding::good("disk", "", "there is room"));
         report
     }
@@ -194,13 +193,13 @@ mod tests {
 ✗ channel  Shop apns
   deliveries are held
   → compare team_id, key_id, topic and the .p8 file with
-    Apple's developer account; once they are mended `resume`
+    Apple's developer account; then run `resume`
 ✗ credentials  Shop apns
   they are refused
 ! public url
   links lead nowhere
   → set it
-✓ 2 checks"
+✓ 2 checks passed"
         );
         let all = report().lines(true, 60);
         let last = ["✓ server  it is ready", "✓ disk  there is room"];
@@ -213,7 +212,7 @@ mod tests {
     fn a_warning_is_no_failure_and_says_so() {
         let warning = Finding::warning("channel", "Shop fcm", "it asked to slow down");
         let expected = json!({"check": "channel", "about": "Shop fcm", "ok": true,
-            "detail": "it asked to slow down", "mend": null, "status": "warning"});
+            "detail": "it asked to slow down", "hint": null, "status": "warning"});
         assert_eq!(serde_json::to_value(&warning).unwrap(), expected);
         for (finding, ok, status) in
             [(Finding::good("a", "", ""), true, "ok"), (Finding::bad("a", "", ""), false, "failed")]

@@ -1,6 +1,4 @@
-//! The server: whether it is there, works, tells the time, and keeps what it is given.
-
-use std::net::IpAddr;
+//! The server: whether it answers, works, has the right time, and stores what it accepts.
 
 use notify_client::{
     Client, Error,
@@ -8,7 +6,10 @@ use notify_client::{
 };
 
 use super::report::{Finding, Report};
-use crate::output::time;
+use crate::{
+    address,
+    output::{counted, time},
+};
 
 /// Largest difference of two clocks that is none, in milliseconds: a `Date` has whole seconds, and
 /// the answer is under way for a while.
@@ -33,20 +34,20 @@ pub(super) async fn reach(notify: &Client, place: &str, report: &mut Report) -> 
         }
         Err(Error::Server { status: 503, errors, .. }) => {
             let why = if errors.is_empty() { "no reason given".into() } else { errors.join("; ") };
-            let mend = errors.first().map_or("look at the server's log", |error| mend_of(error));
-            let detail = format!("{place} answers, and is not ready: {why}");
-            report.add(Finding::bad("server", "", detail).mend(mend));
+            let hint = errors.first().map_or("read the server's log", |error| hint_of(error));
+            let detail = format!("{place} answers, but is not ready: {why}");
+            report.add(Finding::bad("server", "", detail).hint(hint));
             true
         }
         Err(error @ (Error::Connect { .. } | Error::Timeout { .. } | Error::Transport { .. })) => {
-            let mend = "start the server, or say where it is: NOTIFY_URL, --server or a profile";
-            report.add(Finding::bad("server", "", error.to_string()).mend(mend));
+            let hint =
+                "start the server, or set its address with NOTIFY_URL, --server or a profile";
+            report.add(Finding::bad("server", "", error.to_string()).hint(hint));
             false
         }
         Err(error) => {
-            let mend = "is this address a Notify server's? NOTIFY_URL, --server or a profile say \
-                        where it is";
-            report.add(Finding::bad("server", "", format!("{place}: {error}")).mend(mend));
+            let hint = "check the address: NOTIFY_URL, --server or a profile sets it";
+            report.add(Finding::bad("server", "", format!("{place}: {error}")).hint(hint));
             false
         }
     }
@@ -60,24 +61,25 @@ pub(super) async fn look(notify: &Client, report: &mut Report) -> bool {
             true
         }
         Err(error @ Error::NoKey(_)) => {
-            let mend = "set NOTIFY_ADMIN_KEY or keep one in a profile; without it only the server \
-                        is looked at";
-            report.add(Finding::bad("admin key", "", error.to_string()).mend(mend));
+            let hint = "set NOTIFY_ADMIN_KEY or store the key in a profile; without it doctor checks \
+                        the server alone";
+            report.add(Finding::bad("admin key", "", error.to_string()).hint(hint));
             false
         }
         Err(error @ Error::OtherKey(_)) => {
-            let mend = "set NOTIFY_ADMIN_KEY, or the admin key of the profile, to one";
-            report.add(Finding::bad("admin key", "", error.to_string()).mend(mend));
+            let hint = "set NOTIFY_ADMIN_KEY, or the admin key of the profile, to an admin key";
+            report.add(Finding::bad("admin key", "", error.to_string()).hint(hint));
             false
         }
         Err(error @ Error::Unauthorized { .. }) => {
-            let mend = "`notify-server admin-key create` on the server makes one";
-            report.add(Finding::bad("admin key", "", error.to_string()).mend(mend));
+            let hint =
+                "`notify-server admin-key create` on the server's machine creates an admin key";
+            report.add(Finding::bad("admin key", "", error.to_string()).hint(hint));
             false
         }
         Err(error) => {
             let finding = Finding::bad("diagnostics", "", error.to_string());
-            report.add(finding.mend("look at the server's log"));
+            report.add(finding.hint("read the server's log"));
             false
         }
     }
@@ -85,7 +87,7 @@ pub(super) async fn look(notify: &Client, report: &mut Report) -> bool {
 
 fn judge(diagnostics: &Diagnostics, report: &mut Report) {
     for obstacle in &diagnostics.obstacles {
-        report.add(Finding::bad("work", "", obstacle.clone()).mend(mend_of(obstacle)));
+        report.add(Finding::bad("work", "", obstacle.clone()).hint(hint_of(obstacle)));
     }
     if diagnostics.obstacles.is_empty() {
         let detail = format!("version {} reads, writes and delivers", diagnostics.version);
@@ -100,44 +102,12 @@ fn judge(diagnostics: &Diagnostics, report: &mut Report) {
 
 /// Poll urls lead to the server: people open them on their phones.
 fn reachable(public_url: &str) -> Finding {
-    if is_public(host_of(public_url)) {
+    if address::is_public(public_url) {
         return Finding::good("public url", "", public_url);
     }
-    let detail = format!("links of polls begin with {public_url}, which phones cannot reach");
-    let mend = "set --public-url (NOTIFY_PUBLIC_URL) of the server to its address as phones see it";
-    Finding::warning("public url", "", detail).mend(mend)
-}
-
-fn host_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split('/').next().unwrap_or_default();
-    match authority.strip_prefix('[').and_then(|literal| literal.split_once(']')) {
-        Some((literal, _)) => literal,
-        None => authority.split(':').next().unwrap_or_default(),
-    }
-}
-
-/// Whether a phone anywhere may find it, as far as a name or an address tells.
-fn is_public(host: &str) -> bool {
-    match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
-        Ok(IpAddr::V4(address)) => {
-            !(address.is_loopback()
-                || address.is_unspecified()
-                || address.is_private()
-                || address.is_link_local())
-        }
-        Ok(IpAddr::V6(address)) => {
-            !(address.is_loopback()
-                || address.is_unspecified()
-                || address.is_unique_local()
-                || address.is_unicast_link_local())
-        }
-        Err(_) => {
-            let host = host.trim_end_matches('.');
-            let ends = [".localhost", ".local", ".internal", ".home.arpa"];
-            host.contains('.') && !ends.iter().any(|end| host.ends_with(end))
-        }
-    }
+    let detail = format!("poll links begin with {public_url}, which phones cannot reach");
+    let hint = "set the server's --public-url (NOTIFY_PUBLIC_URL) to the address that phones use";
+    Finding::warning("public url", "", detail).hint(hint)
 }
 
 /// The TLS certificate, where the server has one whose end is known.
@@ -145,15 +115,15 @@ fn certificate(not_after: Option<Timestamp>, now: Timestamp) -> Option<Finding> 
     let not_after = not_after?;
     let end = time(not_after);
     let left_ms = not_after.ms_since(now);
-    let renew = "renew it, and put the new files where --tls-cert and --tls-key name them: the \
-                 server reads them by itself";
+    let renew =
+        "renew it and replace the files of --tls-cert and --tls-key; the server reloads them";
     Some(if left_ms < 0 {
-        let detail = format!("it expired at {end}: clients refuse to connect");
-        Finding::bad("certificate", "", detail).mend(renew)
+        let detail = format!("the certificate expired at {end}: clients refuse to connect");
+        Finding::bad("certificate", "", detail).hint(renew)
     } else if left_ms < CERTIFICATE_LEFT_MS_MIN {
-        Finding::warning("certificate", "", format!("it expires at {end}")).mend(renew)
+        Finding::warning("certificate", "", format!("the certificate expires at {end}")).hint(renew)
     } else {
-        Finding::good("certificate", "", format!("it is valid until {end}"))
+        Finding::good("certificate", "", format!("the certificate is valid until {end}"))
     })
 }
 
@@ -164,19 +134,20 @@ fn leap(ahead_ms: u64) -> Option<Finding> {
     }
     let days = ahead_ms / DAY_MS;
     let detail = format!(
-        "the server's clock leapt ahead by {days} days: nothing is deleted for its age until that is \
-         confirmed"
+        "the server's clock jumped ahead by {}: the server deletes nothing by age until an operator \
+         confirms the clock",
+        counted(days, "day")
     );
-    let mend = "if it is right, run `notify-server confirm-clock` on the server; if it is wrong, set \
-                it and restart the server";
-    Some(Finding::bad("clock leap", "", detail).mend(mend))
+    let hint = "if the clock is right, run `notify-server confirm-clock` on the server's machine; if \
+                not, set it and restart the server";
+    Some(Finding::bad("clock leap", "", detail).hint(hint))
 }
 
-fn mend_of(obstacle: &str) -> &'static str {
+fn hint_of(obstacle: &str) -> &'static str {
     if obstacle.contains("storage") {
-        "check that the database is up and its disk has room; the server recovers by itself"
+        "check that the database is up and its disk has room; the server recovers on its own"
     } else {
-        "start the server again, and keep its log: it says what broke"
+        "restart the server, and keep its log: it shows the cause"
     }
 }
 
@@ -184,34 +155,34 @@ fn mend_of(obstacle: &str) -> &'static str {
 fn settings(storage: &StorageDiagnostics) -> Finding {
     let StorageDiagnostics { backend, journal_mode, synchronous, .. } = storage;
     let is_durable = journal_mode == "wal" && matches!(synchronous.as_str(), "full" | "extra");
-    let (detail, mend) = if backend == "sqlite" {
+    let (detail, hint) = if backend == "sqlite" {
         let detail = format!("sqlite, journal_mode {journal_mode}, synchronous {synchronous}");
-        let mend = "the data folder lies on a file system without shared memory or locks (a \
-                    network share): move it to a local disk";
-        (detail, mend)
+        let hint = "move the data folder to a local disk: its file system has no shared memory or \
+                    locks (a network share?)";
+        (detail, hint)
     } else {
-        let synced = if is_durable { "is" } else { "may not be" };
-        let detail = format!("{backend}, what was committed {synced} on its disk");
-        let mend = "set fsync, full_page_writes and synchronous_commit to on in PostgreSQL: what \
-                    was accepted can be lost otherwise when its machine fails";
-        (detail, mend)
+        let synced = if is_durable { "are" } else { "may not be" };
+        let detail = format!("{backend}, commits {synced} on its disk");
+        let hint = "set fsync, full_page_writes and synchronous_commit to on in PostgreSQL; otherwise \
+                    accepted notifications can be lost when its machine fails";
+        (detail, hint)
     };
     if is_durable {
         Finding::good("storage", "", detail)
     } else {
-        Finding::bad("storage", "", detail).mend(mend)
+        Finding::bad("storage", "", detail).hint(hint)
     }
 }
 
 fn room(storage: &StorageDiagnostics) -> Option<Finding> {
     let free = storage.free_bytes?;
     let used = storage.database_bytes + storage.log_bytes;
-    let detail = format!("{} MiB free, the database has {} MiB", free / MIB, used / MIB);
+    let detail = format!("{} MiB are free; the database takes {} MiB", free / MIB, used / MIB);
     Some(if free >= FREE_BYTES_MIN {
         Finding::good("disk", "", detail)
     } else {
-        let mend = "make room, or keep less: --keep-outcomes-days, --keep-notifications-days";
-        Finding::bad("disk", "", detail).mend(mend)
+        let hint = "free disk space, or lower --keep-outcomes-days and --keep-notifications-days";
+        Finding::bad("disk", "", detail).hint(hint)
     })
 }
 
@@ -221,11 +192,10 @@ fn clock(server: Timestamp, here: Timestamp) -> Finding {
         (ahead_ms.abs() / 1_000, if ahead_ms < 0 { "behind" } else { "ahead of" });
     let detail = format!("the server is {seconds} s {side} this machine");
     if ahead_ms.abs() <= SKEW_MS_MAX {
-        return Finding::good("clock", "", "server and this machine agree");
+        return Finding::good("clock", "", "the server and this machine agree");
     }
-    let mend = "let both take their time from the network (NTP): Apple and Google refuse tokens \
-                of a wrong clock";
-    Finding::bad("clock", "", detail).mend(mend)
+    let hint = "synchronise both clocks (NTP): Apple and Google refuse tokens of a wrong clock";
+    Finding::bad("clock", "", detail).hint(hint)
 }
 
 fn now() -> Timestamp {
@@ -311,30 +281,24 @@ mod tests {
             ("sqlite", "wal", "extra", true, "sqlite, journal_mode wal, synchronous extra"),
             ("sqlite", "wal", "normal", false, "sqlite, journal_mode wal, synchronous normal"),
             ("sqlite", "delete", "full", false, "sqlite, journal_mode delete, synchronous full"),
-            ("postgres", "wal", "full", true, "postgres, what was committed is on its disk"),
-            (
-                "postgres",
-                "wal",
-                "off",
-                false,
-                "postgres, what was committed may not be on its disk",
-            ),
+            ("postgres", "wal", "full", true, "postgres, commits are on its disk"),
+            ("postgres", "wal", "off", false, "postgres, commits may not be on its disk"),
             (
                 "postgres",
                 "wal without fsync",
                 "full",
                 false,
-                "postgres, what was committed may not be on its disk",
+                "postgres, commits may not be on its disk",
             ),
         ] {
             let found = settings(&storage(backend, journal, synchronous, None));
             assert_eq!((found.is_ok(), found.detail()), (ok, detail));
         }
         let room = |free_bytes| room(&storage("sqlite", "wal", "full", free_bytes));
-        assert!(room(None).is_none(), "the system does not tell");
+        assert!(room(None).is_none(), "the system does not report it");
         assert!(room(Some(FREE_BYTES_MIN)).unwrap().is_ok());
         let full = room(Some(3 * MIB)).unwrap();
         assert!(!full.is_ok());
-        assert_eq!(full.detail(), "3 MiB free, the database has 6 MiB");
+        assert_eq!(full.detail(), "3 MiB are free; the database takes 6 MiB");
     }
 }

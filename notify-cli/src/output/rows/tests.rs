@@ -34,7 +34,8 @@ fn a_payload_is_whole_and_no_wider_than_a_text() {
     let record = json!({"platform": "android", "payload": payload});
     for (room, most) in [(None, 130), (Some(80), 80)] {
         let text = shown_at(&view::PREVIEW, std::slice::from_ref(&record), room);
-        assert!(text.contains("\"end\""), "{text}");
+        assert!(text.contains("\"z\": \"end\""), "{text}");
+        assert!(text.contains("  \"message\": {"), "{text}");
         assert!(widest(&text) <= most, "{text}");
     }
 }
@@ -147,14 +148,28 @@ fn a_record_is_a_box_where_it_has_room_and_shows_no_zeros() {
     );
     let settings = json!({"big_share_button": true, "build_without_image": true,
         "drag_to_expand": true, "small_share_button": true});
-    let campaign = json!({"id": ID, "name": "spring", "template": {"settings": settings}});
+    let feature = json!({"type": "article", "text": "word ".repeat(12).trim_end()});
+    let template = json!({"settings": settings, "strings": [], "features": [feature]});
+    let campaign = json!({"id": ID, "name": "spring", "template": template});
     assert_eq!(
-        super::record(&campaign, &view::CAMPAIGN, Some(80)),
+        super::record(&campaign, &view::CAMPAIGN, Some(60)),
         "\
 id        0190a3b2-7f00-7000-8000-000000000001
 name      spring
-settings  {\"big_share_button\": true, \"build_without_image\": true,
-          \"drag_to_expand\": true, \"small_share_button\": true}"
+settings  {
+            \"big_share_button\": true,
+            \"build_without_image\": true,
+            \"drag_to_expand\": true,
+            \"small_share_button\": true
+          }
+strings   []
+features  [
+            {
+              \"text\": \"word word word word word word word
+              word word word word word\",
+              \"type\": \"article\"
+            }
+          ]"
     );
     assert_eq!(super::record(&json!({"id": ID}), &view::CREATED, Some(80)), ID);
 }

@@ -1,6 +1,6 @@
 //! Campaigns in columns, and what becomes of them as files.
 
-use super::{Column, Kind, View, column, many, one, plain, text, time};
+use super::{Column, Kind, View, column, many, nested, one, plain, text, time};
 
 const CAMPAIGN_COLUMNS: &[Column] = &[
     plain("id", "/id"),
@@ -17,9 +17,9 @@ pub(crate) const CAMPAIGN: View = one(&[
     plain("is_default", "/is_default"),
     time("created_at", "/created_at"),
     plain("layout_id", "/template/layout_id"),
-    plain("settings", "/template/settings"),
-    plain("strings", "/template/strings"),
-    plain("features", "/template/features"),
+    nested("settings", "/template/settings"),
+    nested("strings", "/template/strings"),
+    nested("features", "/template/features"),
 ]);
 
 pub(crate) const CAMPAIGN_STEPS: View = many(

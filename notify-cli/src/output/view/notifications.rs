@@ -1,7 +1,7 @@
 //! Columns of notifications, of what became of them, and of previews.
 
 use super::super::cell::Kind;
-use super::{Column, View, column, count, listed, one, plain, text, time, whole};
+use super::{Column, View, column, count, listed, nested, one, plain, text, time, whole};
 
 const NOTIFICATION_COLUMNS: &[Column] = &[
     plain("id", "/id"),
@@ -36,7 +36,7 @@ pub(crate) const NOTIFICATION: View = one(&[
     time("send_at", "/send_at"),
     time("started_at", "/started_at"),
     time("completed_at", "/completed_at"),
-    plain("request", "/request"),
+    nested("request", "/request"),
     count("targeted", "/counts/targeted"),
     count("sent", "/counts/sent"),
     count("failed", "/counts/failed"),

@@ -46,6 +46,6 @@ const ATTEMPT_COLUMNS: &[Column] = &[
     time("next_attempt_at", "/next_attempt_at"),
 ];
 pub(crate) const WEBHOOK_ATTEMPT: View =
-    View { list: None, columns: ATTEMPT_COLUMNS, export: ATTEMPT_EXPORT, head: 1 };
+    View { list: None, noun: "", columns: ATTEMPT_COLUMNS, export: ATTEMPT_EXPORT, head: 1 };
 pub(crate) const WEBHOOK_ATTEMPTS: View =
     listed("attempts", ATTEMPT_COLUMNS, ATTEMPT_EXPORT).headed(3);

@@ -20,9 +20,9 @@ use crate::delivery::engine::EngineRun;
 use crate::delivery::shared::Shared;
 use crate::delivery::starts;
 use crate::delivery::{EngineConfig, Surroundings};
+use crate::store::SharedStore;
 use crate::store::sql::SqlStore;
 use crate::store::sqlite::SqliteStore;
-use crate::store::SharedStore;
 use crate::telemetry::DeliveryMetrics;
 
 /// How long an orderly stop may take: an attempt that was just begun, and storage that fails.

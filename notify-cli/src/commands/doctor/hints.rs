@@ -1,10 +1,10 @@
-//! How to mend a check of a provider that failed. New keys help only where the keys were refused:
-//! a provider that was not reached has said nothing of them.
+//! What to do about a provider whose check failed. New keys help only where the keys were refused: a
+//! provider that was not reached has not judged them.
 
 use notify_client::notify_core::ProviderKind;
 
-/// What the server says of a provider that was not heard.
-const UNHEARD: [&str; 9] = [
+/// What the server says of a provider that gave no answer.
+const NO_ANSWER: [&str; 9] = [
     "connect_failed",
     "connect_timeout",
     "tls_timeout",
@@ -25,30 +25,30 @@ enum Failed {
     AppSecret,
     /// Its certificate is not trusted, or not its own.
     Certificate,
-    /// It was not reached, or not heard.
+    /// It was not reached, or gave no answer.
     Reach,
-    /// It was heard, and cannot say now.
+    /// It answered, and cannot judge the credentials now.
     Passing,
 }
 
-/// How to mend a check that failed with these words.
+/// What to do about a check that failed with these words.
 pub(super) fn of_check(provider: ProviderKind, detail: &str) -> &'static str {
     match what_failed(provider, detail) {
         Failed::Credentials => of_credentials(provider),
         Failed::AppSecret => {
-            "app_secret is not that of the app whose page token this is (App settings > Basic), or \
-             it was reset; then `notify providers put messenger`"
+            "app_secret does not belong to the app of the page token, or it was reset: copy it from \
+             App settings > Basic, then run `notify providers put messenger`"
         }
         Failed::Certificate => {
-            "compare endpoint and ca_certificate: the endpoint's certificate must be its own, in \
-             its time, and of an authority that the server's system or ca_certificate trusts; the \
-             keys were not looked at"
+            "compare endpoint and ca_certificate: the endpoint's certificate must name the endpoint, \
+             be valid now, and come from an authority that the server's system or ca_certificate \
+             trusts; the keys were not checked"
         }
         Failed::Reach => {
-            "see that endpoint is right, and that the server's machine reaches it: name service, \
-             firewall, proxy; the keys were not looked at"
+            "check that endpoint is right and that the server's machine reaches it (DNS, firewall, \
+             proxy); the keys were not checked"
         }
-        Failed::Passing => "nothing is to be done: it passes by itself; check again later",
+        Failed::Passing => "the provider is busy: check again later",
     }
 }
 
@@ -63,7 +63,7 @@ fn what_failed(provider: ProviderKind, detail: &str) -> Failed {
     if says(&["tls_failed", "certificate", "no_root_certificates"]) {
         return Failed::Certificate;
     }
-    if says(&UNHEARD) {
+    if says(&NO_ANSWER) {
         return Failed::Reach;
     }
     if says(&["asks to wait", "gave no answer that counts"]) {
@@ -72,29 +72,29 @@ fn what_failed(provider: ProviderKind, detail: &str) -> Failed {
     Failed::Credentials
 }
 
-/// How to mend credentials.
+/// What to do about refused credentials.
 pub(super) fn of_credentials(provider: ProviderKind) -> &'static str {
     match provider {
         ProviderKind::Apns => {
             "compare team_id, key_id, topic and the .p8 file with Apple's developer account \
-             (Certificates, Identifiers & Profiles > Keys), and the server's clock; then `notify \
-             providers put apns`"
+             (Certificates, Identifiers & Profiles > Keys), check the server's clock, then run \
+             `notify providers put apns`"
         }
         ProviderKind::Fcm => {
-            "in the Firebase console make a new key of a service account that may send (Project \
-             settings > Service accounts), see that the Cloud Messaging API is on; then `notify \
+            "in the Firebase console create a key of a service account that may send (Project \
+             settings > Service accounts) and enable the Cloud Messaging API, then run `notify \
              providers put fcm`"
         }
         ProviderKind::WebPush => {
-            "the subject is a mailto: or https: address at which you are reached; then `notify \
-             providers put webpush`"
+            "set the subject to a mailto: or https: address of yours, then run `notify providers put \
+             webpush`"
         }
         ProviderKind::Messenger => {
-            "make a new page access token with pages_messaging; then `notify providers put \
+            "create a page access token with pages_messaging, then run `notify providers put \
              messenger`"
         }
         ProviderKind::Telegram => {
-            "ask @BotFather for the bot's token; then `notify providers put telegram`"
+            "copy the bot's token from @BotFather, then run `notify providers put telegram`"
         }
     }
 }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_mended_only_where_they_were_refused() {
+    fn new_keys_are_the_remedy_only_where_the_keys_were_refused() {
         use Failed::{AppSecret, Certificate, Credentials, Passing, Reach};
         use ProviderKind::{Apns, Fcm, Messenger, Telegram};
         let no_answer = "the provider gave no answer that counts: ";
