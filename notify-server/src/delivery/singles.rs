@@ -118,11 +118,11 @@ pub(crate) async fn run(lane: &Arc<Lane>, mut incoming: UnboundedReceiver<Single
             commit = Some(run.commit());
         }
         if is_idle && waiting == 0 && commit.is_none() {
-            // What is sent to a closed channel goes to the next run.
-            incoming.close();
             match incoming.try_recv() {
                 Ok(singles) => run.take(singles),
-                Err(_) => return,
+                Err(_) if incoming.is_closed() => return,
+                // What comes from here on starts another run.
+                Err(_) => incoming.close(),
             }
             continue;
         }

@@ -100,6 +100,26 @@ async fn one_is_started_in_the_commit_that_accepts_it_and_outcomes_share_a_commi
     rig.stop().await;
 }
 
+/// The next one comes when the last one is out, as from a caller that sends one at a time.
+#[tokio::test]
+async fn sends_one_after_the_other_share_the_commits_of_their_outcomes() {
+    const SENDS: usize = 20;
+    let mut rig = rig(SENDS, SENDS).await;
+    let sent = rig.provider.journal().len();
+    let before = rig.store.commits();
+    let mut ids = Vec::new();
+    for number in 0..SENDS {
+        ids.push(rig.accept(to(&format!("d{number:05}"))).await);
+        rig.provider.arrived(sent + number + 1).await;
+    }
+    for id in &ids {
+        rig.until(id, is_completed).await;
+    }
+    let settled = rig.store.commits() - before - SENDS as u64;
+    assert!(settled <= SENDS as u64 / 2, "{settled} commits for the outcomes of {SENDS}");
+    rig.stop().await;
+}
+
 /// Whether the commit was done is not known to its caller, nor to the engine.
 #[tokio::test]
 async fn one_whose_accept_is_in_doubt_goes_out_once() {
