@@ -244,7 +244,7 @@ async fn an_empty_listing_is_a_sentence_on_a_terminal() {
 /// The cause of an explanation is a sentence, which may be longer than a line.
 #[tokio::test]
 async fn a_headline_is_wrapped_at_the_width_of_the_terminal() {
-    let cause = "fcm cannot be reached, or fails whatever it is asked: everything waits; next probe \
+    let cause = "fcm cannot be reached, or fails every request: everything waits; next probe \
         at 2026-01-02T03:04:05Z";
     let explained = json!({ "device_id": "d", "outcome": "pending",
         "steps": [{ "at": null, "what": "paused", "detail": cause }] });

@@ -17,7 +17,7 @@ pub(crate) enum ChannelState {
         /// Until when.
         until: Timestamp,
     },
-    /// They wait: the provider cannot be reached, or fails whatever it is asked.
+    /// They wait: the provider cannot be reached, or fails every request.
     Unreachable {
         /// When the next one is tried as a probe, or the one that is out counts as lost.
         probe_at: Timestamp,

@@ -27,7 +27,7 @@ pub enum ChannelWord {
     Open,
     /// They wait, since the provider asked to slow down.
     Throttled,
-    /// They wait, since the provider cannot be reached, or fails whatever it is asked.
+    /// They wait, since the provider cannot be reached, or fails every request.
     Unreachable,
     /// They are held: the provider refuses the server's credentials.
     Held,

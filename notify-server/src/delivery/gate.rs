@@ -41,7 +41,7 @@ pub(crate) enum GateState {
         /// When one delivery is tried as a probe.
         probe_at: Timestamp,
     },
-    /// The provider cannot be reached, or fails whatever it is asked.
+    /// The provider cannot be reached, or fails every request.
     Failing {
         /// When one delivery is tried as a probe.
         probe_at: Timestamp,

@@ -25,7 +25,7 @@ impl Telling<'_> {
             }
             ChannelState::Unreachable { probe_at } => {
                 let detail = format!(
-                    "{name} cannot be reached, or fails whatever it is asked: {scope} waits; \
+                    "{name} cannot be reached, or fails every request: {scope} waits; \
                      next probe at {}",
                     time(*probe_at)
                 );
