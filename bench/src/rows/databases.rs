@@ -112,7 +112,7 @@ fn move_installation(
     let seconds = started.elapsed().as_secs_f64();
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout)?;
-    let line = said.lines().find(|line| line.contains("are the same in both"));
+    let line = said.lines().find_map(|line| line.strip_prefix("both databases hold the same "));
     let rows = line.and_then(|line| line.split(' ').next()).context("a line with the rows")?;
     let rows: u64 = rows.parse()?;
     Ok(Moved { rows, per_second: rows as f64 / seconds })

@@ -76,7 +76,7 @@ async fn apart<T: Send + 'static>(
 ) -> anyhow::Result<T> {
     let (done, waits) = tokio::sync::oneshot::channel();
     thread::Builder::new().name("move".to_owned()).spawn(move || done.send(work()))?;
-    Ok(waits.await.map_err(|_| anyhow!("the move ended with a defect of the server"))??)
+    Ok(waits.await.map_err(|_| anyhow!("the move failed with an internal error"))??)
 }
 
 /// The progress on standard error: a bar on a terminal, else a line now and then.
@@ -205,7 +205,7 @@ mod tests {
                 Some("copying: 99% (990 of 1000 rows), now devices"),
             ),
             (Step::Comparing, 0, 1_000, 5_040, Some("comparing: 0% (0 of 1000 rows), now devices")),
-            (Step::Ending, 0, 0, 5_050, Some("ending with: 100% (0 of 0 rows), now devices")),
+            (Step::Ending, 0, 0, 5_050, Some("finishing: 100% (0 of 0 rows), now devices")),
             (Step::Ending, 0, 0, 5_060, None),
         ];
         for (step, rows, of, after_ms, expected) in expected {

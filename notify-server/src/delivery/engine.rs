@@ -16,9 +16,9 @@ use super::job::Job;
 use super::lane::{Lane, LaneRun};
 use super::news;
 use super::shared::{Shared, Surroundings};
-use super::singles::{Single, Singles, Start};
+use super::singles::{Single, Singles};
 use super::standing;
-use super::starts::{self, CommittedStart, PreparedStart};
+use super::starts::{self, PendingPage, PendingStart, StartContext};
 use super::view::EngineView;
 use crate::channel::Channels;
 use crate::store::{
@@ -177,10 +177,6 @@ impl EngineRun {
                 tokio::select! {
                     biased;
                     () = shared.wake.notified() => {}
-                    () = shared.starts.committed() => match self.take_on_starts().await {
-                        Ok(()) => continue,
-                        Err(error) => shared.storage_failed(&error).await,
-                    },
                     Some(ended) = self.lanes.join_next(), if !self.lanes.is_empty() => {
                         if let Err(error) = ended {
                             // Nothing of the lane would be sent any more, and nobody would know.
@@ -190,6 +186,12 @@ impl EngineRun {
                     }
                     () = shared.clock.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
                     () = shared.stop.told() => {}
+                    // Last, so that none of the others waits while more is accepted all the time.
+                    () = shared.starts.arrived() => match self.take_on_starts().await {
+                        Ok(()) if self.backlog.is_empty() => continue,
+                        Ok(()) => {}
+                        Err(error) => shared.storage_failed(&error).await,
+                    },
                 }
                 break;
             }
@@ -213,6 +215,8 @@ impl EngineRun {
         if self.shared.standing.take_catch_up_asked() {
             self.catch_up().await.inspect_err(|_| self.shared.standing.ask_to_catch_up())?;
         }
+        // Under load there is always more to look for, and they must not wait for its end.
+        self.take_on_starts().await?;
         // One instant for the whole look: what becomes due in the middle of it is seen as next.
         let now = self.shared.clock.now();
         // Read first: a write with nothing to do would wait behind those that have.
@@ -285,59 +289,51 @@ impl EngineRun {
         Ok(())
     }
 
-    /// Starts the next notifications that are due. Answers what is to be done after that.
+    /// Starts the next notifications that are due. Returns the agenda after it.
     async fn start_due(&mut self, now: Timestamp) -> Result<Agenda, StoreError> {
         let shared = self.shared.clone();
-        let (start, due) = PreparedStart::new(&shared, now);
+        let (context, due) = StartContext::new(&shared, now);
         let started = shared.store.start(due).await.inspect_err(|_| {
             // Whether it happened is not known: what it may have made is looked up.
             self.shared.adoption_asked.store(true, Ordering::Release);
         })?;
         let agenda = started.agenda.clone();
-        self.take_on_start(start.committed(&shared, started)).await?;
+        self.take_on_start(context.commit(&shared, started)).await?;
         Ok(agenda)
     }
 
-    /// Takes on what was started in the commits that accepted it.
+    /// Hands what was started in the commits that accepted it to its lanes.
     async fn take_on_starts(&mut self) -> Result<(), StoreError> {
         while let Some(start) = self.shared.starts.next() {
             self.take_on_start(start).await?;
         }
-        while !self.backlog.is_empty() {
-            self.take_backlog().await?;
-        }
-        Ok(())
+        self.take_backlog().await
     }
 
-    /// Takes on what was started. Notifications to one device go straight to their lanes.
-    async fn take_on_start(&mut self, start: CommittedStart) -> Result<(), StoreError> {
-        let CommittedStart { prepared, dispatches, opened } = start;
+    /// Hands a start to its lanes. Notifications to one device pass the backlog.
+    async fn take_on_start(&mut self, start: PendingStart) -> Result<(), StoreError> {
+        let PendingStart { context, dispatches, pages } = start;
         let shared = self.shared.clone();
         shared.committed();
         self.backlog.extend(dispatches);
         let mut by_lane: BTreeMap<_, Vec<Single>> = BTreeMap::new();
-        for OpenedDispatch { dispatch, page, device } in opened {
+        for PendingPage { opened: OpenedDispatch { dispatch, page, device }, open } in pages {
             let of = (dispatch.app, dispatch.platform);
             let job = Job::new(dispatch, &shared);
-            by_lane.entry(of).or_default().push(Single { job, page, device });
+            by_lane.entry(of).or_default().push(Single { job, page, device, open });
         }
-        // A cancellation that came in before the jobs could hear of it.
-        if !by_lane.is_empty() && shared.cancellations() != prepared.cancellations {
-            self.hear_of_cancellations().await.inspect_err(|_| {
-                let singles = by_lane.values().flatten();
-                singles.for_each(|single| shared.page_closed(single.page.no));
-                shared.ask_for_adoption();
-            })?;
+        // A cancellation that came in before the jobs could hear of it. Where it cannot be read, the pages
+        // are open no more, and are adopted.
+        if !by_lane.is_empty() && shared.cancellations() != context.cancellations {
+            let heard = self.hear_of_cancellations().await;
+            heard.inspect_err(|_| shared.ask_for_adoption())?;
         }
         for ((app, platform), singles) in by_lane {
             let from = DeviceKey::before_first(app, platform);
             let to = DeviceKey::new(app, platform, SEQUENCE_MAX);
-            let start = Start {
-                read_at: prepared.at,
-                mark: shared.marks.split(&prepared.mark, from, to),
-                tenure: prepared.tenure,
-            };
-            self.lane(app, platform).add_singles(Singles { singles, start });
+            let mark = shared.marks.split(&context.mark, from, to);
+            let context = StartContext { mark, ..context };
+            self.lane(app, platform).add_singles(Singles { singles, context });
         }
         Ok(())
     }

@@ -78,7 +78,7 @@ pub(crate) struct Lane {
     /// Devices of all pages that wait for a service.
     parked: AtomicUsize,
     /// Notifications to one device in hand.
-    singles: AtomicUsize,
+    singles: Arc<AtomicUsize>,
     /// Whether anything but these is in hand, or may be: it takes turns with all others.
     has_others: AtomicBool,
     retries: RetryCount,
@@ -117,7 +117,7 @@ impl Lane {
             chats: ChatPace::default(),
             purge: Mutex::default(),
             parked: AtomicUsize::new(0),
-            singles: AtomicUsize::new(0),
+            singles: Arc::default(),
             has_others: AtomicBool::new(true),
             retries: RetryCount::default(),
             throttled: Throttled::default(),

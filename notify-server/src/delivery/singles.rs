@@ -18,10 +18,10 @@ use super::attempt::attempt;
 use super::gate::Admission;
 use super::job::{Job, Mode};
 use super::lane::{InService, Lane, OpenSingle};
-use super::marks::Mark;
 use super::page::{Batch, Landed, settle};
 use super::shared::Shared;
 use super::slots::Claim;
+use super::starts::StartContext;
 use crate::providers::SharedProvider;
 use crate::store::{AudienceDevice, Checkpoint, DeviceKey, OpenPage, StoreError};
 
@@ -35,41 +35,33 @@ pub(crate) struct Single {
     pub(crate) job: Arc<Job>,
     pub(crate) page: OpenPage,
     pub(crate) device: AudienceDevice,
+    pub(crate) open: OpenSingle,
 }
 
 /// Notifications of one lane that were started together.
 pub(crate) struct Singles {
     pub(crate) singles: Vec<Single>,
-    pub(crate) start: Start,
-}
-
-/// What notifications that were started together share.
-pub(crate) struct Start {
-    /// When their devices were read.
-    pub(crate) read_at: Timestamp,
-    /// Opened before that: it shows what changed since.
-    pub(crate) mark: Arc<Mark>,
-    /// The server's tenure when the pages were surely its own.
-    pub(crate) tenure: u64,
+    pub(crate) context: StartContext,
 }
 
 /// One that waits to go out.
-struct Queued {
-    single: Single,
-    /// Its page is open, and its mark held, until its outcome is committed.
-    held: Held,
+struct QueueEntry {
+    job: Arc<Job>,
+    device: AudienceDevice,
+    page: PageGuard,
 }
 
-struct Held {
+/// A page that is open, and whose mark shows that its device was sent to, until its outcome is committed.
+struct PageGuard {
+    page: OpenPage,
     open: OpenSingle,
-    start: Arc<Start>,
+    context: Arc<StartContext>,
 }
 
 /// One whose attempt came back.
 struct Returned {
     job: Arc<Job>,
-    page: OpenPage,
-    held: Held,
+    page: PageGuard,
     landed: Landed,
 }
 
@@ -77,13 +69,13 @@ struct Returned {
 #[derive(Default)]
 struct Outcomes {
     checkpoints: Vec<Checkpoint>,
-    held: Vec<Held>,
+    pages: Vec<PageGuard>,
     /// Retries that the checkpoints write.
     retries: u64,
 }
 
 /// Outcomes that were committed, and whether each page was this process's own still.
-struct Committed {
+struct CommitResult {
     outcomes: Outcomes,
     finished: Vec<Result<OpenPage, StoreError>>,
 }
@@ -104,7 +96,7 @@ pub(crate) async fn run(lane: &Arc<Lane>, mut incoming: UnboundedReceiver<Single
         since: Instant::now(),
     };
     let mut flights = Flights::new();
-    let mut commit: Option<BoxFuture<'static, Committed>> = None;
+    let mut commit: Option<BoxFuture<'static, CommitResult>> = None;
     let config = &lane.shared.config;
     loop {
         if let Err(error) = run.start_what_may_start(&mut flights).await {
@@ -156,7 +148,7 @@ pub(crate) async fn run(lane: &Arc<Lane>, mut incoming: UnboundedReceiver<Single
 /// Singles at work. Dropped, it gives back every place that it holds.
 struct Run {
     lane: Arc<Lane>,
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueueEntry>,
     /// Outcomes that wait for a commit.
     outcomes: Outcomes,
     /// Retries that are written with outcomes not committed yet.
@@ -172,29 +164,28 @@ struct Run {
 
 impl Run {
     fn take(&mut self, singles: Singles) {
-        let start = Arc::new(singles.start);
+        let context = Arc::new(singles.context);
         self.queue.extend(singles.singles.into_iter().map(|single| {
-            let open = OpenSingle::new(self.lane.clone(), single.page.no);
-            Queued { single, held: Held { open, start: start.clone() } }
+            let Single { job, page, device, open } = single;
+            QueueEntry { job, device, page: PageGuard { page, open, context: context.clone() } }
         }));
     }
 
-    /// Takes the next one off the queue. After the last of a start, changes of devices matter to
-    /// nobody any more.
-    fn next(&mut self) -> Option<Queued> {
+    /// Takes the next one off the queue. After the last one of a start, its mark no longer needs changes
+    /// of devices.
+    fn next(&mut self) -> Option<QueueEntry> {
         let next = self.queue.pop_front()?;
-        let start = &next.held.start;
-        let is_last =
-            self.queue.front().is_none_or(|queued| !Arc::ptr_eq(&queued.held.start, start));
-        if is_last {
-            start.mark.narrow(DeviceKey(0), DeviceKey(0));
+        let context = &next.page.context;
+        let follows = |entry: &QueueEntry| Arc::ptr_eq(&entry.page.context, context);
+        if !self.queue.front().is_some_and(follows) {
+            context.mark.narrow(DeviceKey(0), DeviceKey(0));
         }
         Some(next)
     }
 
     /// Starts what may go out, until none is left or the lane has no place.
     async fn start_what_may_start(&mut self, flights: &mut Flights) -> Result<(), StoreError> {
-        while let Some(queued) = self.queue.front() {
+        while let Some(entry) = self.queue.front() {
             let shared = self.lane.shared.clone();
             if shared.stop.asked() {
                 // The next process takes up what is open.
@@ -202,7 +193,7 @@ impl Run {
                 break;
             }
             let version = self.lane.provider_version();
-            let mode = queued.single.job.mode(&self.lane).await?;
+            let mode = entry.job.mode(&self.lane).await?;
             // Nothing is awaited from here on to the start: whatever was acknowledged before it, an
             // update of the device (trap 8), a cancellation or another provider, is seen.
             let now = shared.clock.now();
@@ -213,7 +204,7 @@ impl Run {
                     continue;
                 }
             };
-            if version != self.lane.provider_version() || !self.may_go(queued, provider, now) {
+            if version != self.lane.provider_version() || !self.may_go(entry, provider, now) {
                 self.go_on_as_page();
                 continue;
             }
@@ -234,14 +225,14 @@ impl Run {
     }
 
     /// Whether one can go out as it was read, as far as its lane lets anything out.
-    fn may_go(&self, queued: &Queued, provider: &SharedProvider, now: Timestamp) -> bool {
-        let (shared, start) = (&self.lane.shared, &queued.held.start);
-        let Single { job, page, device } = &queued.single;
-        let is_current = now.ms_since(start.read_at) <= shared.config.address_age_ms_max
-            && !start.mark.has_changed(device.key)
+    fn may_go(&self, entry: &QueueEntry, provider: &SharedProvider, now: Timestamp) -> bool {
+        let QueueEntry { job, device, page: PageGuard { page, context, .. } } = entry;
+        let shared = &self.lane.shared;
+        let is_current = now.ms_since(context.at) <= shared.config.address_age_ms_max
+            && !context.mark.has_changed(device.key)
             && device.taken_from.is_none_or(|(_, since)| since < job.dispatch.due_at);
         let is_own = shared.standing.holds(now)
-            && start.tenure == shared.standing.tenure()
+            && context.tenure == shared.standing.tenure()
             && now < page.lease_until;
         let service_has_room = || {
             let service = job.service_of(&self.lane, device);
@@ -259,74 +250,77 @@ impl Run {
     }
 
     fn start(&mut self, flights: &mut Flights, (mode, version): (Mode, u64), now: Timestamp) {
-        let (Some(queued), Mode::Send { provider, payload }) = (self.next(), mode) else { return };
-        let Queued { single: Single { job, page, device }, held } = queued;
+        let (Some(entry), Mode::Send { provider, payload }) = (self.next(), mode) else { return };
+        let QueueEntry { job, device, page } = entry;
         let address = job.address(&device).expect("it was looked at just now");
         self.lane.chat_started(device.key, now);
         self.slot.hand_over();
         self.credit.hand_over();
         self.in_flight += 1;
-        held.start.mark.started(job.dispatch.no, device.key);
+        page.context.mark.started(job.dispatch.no, device.key);
         let service = job.service_of(&self.lane, &device);
         let service = service.map(|service| InService::start(service, now));
         let metrics = self.lane.shared.metrics.clone();
         flights.push(
             async move {
                 let answer = attempt(&metrics, &provider, &payload, &address).await;
-                Returned { job, page, held, landed: Landed { device, service, version, answer } }
+                Returned { job, page, landed: Landed { device, service, version, answer } }
             }
             .boxed(),
         );
     }
 
     fn land(&mut self, returned: Returned) {
-        let Returned { job, page, held, landed } = returned;
+        let Returned { job, page, landed } = returned;
         self.in_flight -= 1;
         self.lane.stream_ended();
         let mut batch = Batch::default();
-        match settle((&self.lane, &job, &held.start.mark), landed, &mut batch) {
+        match settle((&self.lane, &job, &page.context.mark), landed, &mut batch) {
             Some(_) => {
                 self.lane.shared.credit.give_back(1);
-                held.open.give();
-                self.lane.add_page(page);
+                self.give_to_lane(page);
             }
             None => {
                 self.credits += 1;
-                self.finish(page, held, batch);
+                self.finish(page, batch);
             }
         }
     }
 
-    fn finish(&mut self, page: OpenPage, held: Held, batch: Batch) {
+    fn finish(&mut self, page: PageGuard, batch: Batch) {
         if self.outcomes.checkpoints.is_empty() {
             self.since = Instant::now();
         }
         let retries = batch.retries() as u64;
         self.retries += retries;
         self.outcomes.retries += retries;
-        let checkpoint = batch.into_checkpoint(page);
+        let checkpoint = batch.into_checkpoint(page.page);
         let now = self.lane.shared.clock.now();
         let checkpoint = Checkpoint { targeted: 1, finished: true, at: now, ..checkpoint };
         self.outcomes.checkpoints.push(checkpoint);
-        self.outcomes.held.push(held);
+        self.outcomes.pages.push(page);
+    }
+
+    fn go_on_as_page(&mut self) {
+        let Some(entry) = self.next() else { return };
+        self.give_to_lane(entry.page);
     }
 
     /// Its device is read again before it is used.
-    fn go_on_as_page(&mut self) {
-        let Some(queued) = self.next() else { return };
-        queued.held.open.give();
-        self.lane.add_page(queued.single.page);
+    fn give_to_lane(&self, page: PageGuard) {
+        page.open.give();
+        self.lane.add_page(page.page);
     }
 
     /// Commits the outcomes that wait, as often as it takes: while storage is gone the credit stays
     /// owed, and sending stops.
-    fn commit(&mut self) -> BoxFuture<'static, Committed> {
+    fn commit(&mut self) -> BoxFuture<'static, CommitResult> {
         let outcomes = std::mem::take(&mut self.outcomes);
         let shared = self.lane.shared.clone();
         async move {
             loop {
                 match shared.store.finish_pages(outcomes.checkpoints.clone()).await {
-                    Ok(finished) => break Committed { outcomes, finished },
+                    Ok(finished) => break CommitResult { outcomes, finished },
                     Err(error) => shared.storage_failed(&error).await,
                 }
             }
@@ -334,8 +328,8 @@ impl Run {
         .boxed()
     }
 
-    fn committed(&mut self, committed: Committed) {
-        let Committed { outcomes: Outcomes { checkpoints, held, retries }, finished } = committed;
+    fn committed(&mut self, result: CommitResult) {
+        let CommitResult { outcomes: Outcomes { checkpoints, pages, retries }, finished } = result;
         let shared: &Arc<Shared> = &self.lane.shared;
         shared.committed();
         self.credits -= checkpoints.len();
@@ -352,7 +346,8 @@ impl Run {
         if let Some(due_at) = retries.map(|retry| retry.due_at).min() {
             shared.look_by(due_at);
         }
-        drop(held);
+        // From here on they are not open any more.
+        drop(pages);
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use notify_core::Timestamp;
 use tokio::sync::Notify;
 
+use super::lane::OpenSingle;
 use super::marks::Mark;
 use super::shared::Shared;
 use crate::store::{
@@ -17,25 +18,31 @@ use crate::store::{
 /// engine looks next.
 const STARTS_WAITING_MAX: usize = 16;
 
-/// What the engine has to know of a start from before it.
-pub(crate) struct PreparedStart {
+/// State read before a start.
+pub(crate) struct StartContext {
     pub(crate) at: Timestamp,
-    /// Opened ahead of the devices, which are read with the start (trap 8).
+    /// Opened ahead of the devices, which are read with the start (trap 8): it shows what changed since.
     pub(crate) mark: Arc<Mark>,
-    /// The server's tenure.
+    /// The server's tenure when the pages were surely its own.
     pub(crate) tenure: u64,
     /// How many cancellations there were.
     pub(crate) cancellations: u64,
 }
 
-/// What was started and is to be taken on. Its pages count as open.
-pub(crate) struct CommittedStart {
-    pub(crate) prepared: PreparedStart,
+/// A committed start that waits for the engine.
+pub(crate) struct PendingStart {
+    pub(crate) context: StartContext,
     pub(crate) dispatches: Vec<DispatchNo>,
-    pub(crate) opened: Vec<OpenedDispatch>,
+    pub(crate) pages: Vec<PendingPage>,
 }
 
-impl PreparedStart {
+/// A page that was opened with its start.
+pub(crate) struct PendingPage {
+    pub(crate) opened: OpenedDispatch,
+    pub(crate) open: OpenSingle,
+}
+
+impl StartContext {
     /// A start, and what the store is asked for.
     pub(crate) fn new(shared: &Shared, now: Timestamp) -> (Self, StartDue) {
         let lanes = {
@@ -43,7 +50,7 @@ impl PreparedStart {
             let taking = lanes.iter().filter(|(_, lane)| lane.takes_singles(now));
             taking.map(|(of, _)| *of).collect()
         };
-        let prepared = Self {
+        let context = Self {
             at: now,
             mark: shared.marks.open(DeviceKey(0), DeviceKey(i64::MAX)),
             tenure: shared.standing.tenure(),
@@ -51,42 +58,46 @@ impl PreparedStart {
         };
         let lease_until = now.plus_ms(shared.config.lease_ms);
         let opening = Some(Opening { epoch: shared.epoch, lease_until, lanes });
-        (prepared, StartDue { now, limit: shared.config.start_batch, opening })
+        (context, StartDue { now, limit: shared.config.start_batch, opening })
     }
 
-    /// The start is committed. Called before anything else is written, so that no adoption takes the
-    /// pages for some that were left behind.
-    pub(crate) fn committed(self, shared: &Shared, started: Started) -> CommittedStart {
+    /// The start is committed. Called before anything else is written, so that an adoption does not treat
+    /// its pages as abandoned.
+    pub(crate) fn commit(self, shared: &Arc<Shared>, started: Started) -> PendingStart {
         let Started { dispatches, opened, agenda: _ } = started;
-        for OpenedDispatch { page, .. } in &opened {
-            shared.page_opened(page.no);
-        }
         #[cfg(test)]
         shared.opened_with_start.fetch_add(opened.len(), std::sync::atomic::Ordering::AcqRel);
-        CommittedStart { prepared: self, dispatches, opened }
+        let lanes = shared.lanes.lock().expect("no holder of the lanes panics");
+        let pages = opened.into_iter().filter_map(|opened| {
+            let lane = lanes.get(&(opened.dispatch.app, opened.dispatch.platform));
+            debug_assert!(lane.is_some(), "pages are opened for lanes alone");
+            let open = lane?.open_single(opened.page.no);
+            Some(PendingPage { opened, open })
+        });
+        PendingStart { context: self, dispatches, pages: pages.collect() }
     }
 }
 
 /// Starts of commits that accepted notifications, until the engine takes them on.
 #[derive(Default)]
 pub(crate) struct Starts {
-    waiting: Mutex<VecDeque<CommittedStart>>,
-    committed: Notify,
+    waiting: Mutex<VecDeque<PendingStart>>,
+    arrived: Notify,
 }
 
 impl Starts {
     /// Returns when there is one, or was since the last time.
-    pub(crate) async fn committed(&self) {
-        self.committed.notified().await;
+    pub(crate) async fn arrived(&self) {
+        self.arrived.notified().await;
     }
 
     /// Takes the next one.
-    pub(crate) fn next(&self) -> Option<CommittedStart> {
+    pub(crate) fn next(&self) -> Option<PendingStart> {
         self.waiting.lock().expect("no holder panics").pop_front()
     }
 }
 
-/// Has the engine learn of changes, and what is accepted started with its commit.
+/// Subscribes the engine to changes, and starts notifications in the commit that accepts them.
 pub(crate) fn subscribe(shared: &Arc<Shared>) {
     shared.store.subscribe(shared.clone());
     // Servers that share a database take turns with what any of them accepted.
@@ -102,12 +113,16 @@ fn hook(shared: Weak<Shared>) -> StartHook {
         if shared.stop.asked() || shared.ended.is_cancelled() || waiting >= STARTS_WAITING_MAX {
             return None;
         }
-        let (prepared, due) = PreparedStart::new(&shared, shared.clock.now());
+        let (context, due) = StartContext::new(&shared, shared.clock.now());
         let done = Box::new(move |started: Option<Started>| match started {
             Some(started) => {
-                let start = prepared.committed(&shared, started);
+                let next_due = started.agenda.next_due;
+                let start = context.commit(&shared, started);
                 shared.starts.waiting.lock().expect("no holder panics").push_back(start);
-                shared.starts.committed.notify_one();
+                shared.starts.arrived.notify_one();
+                if let Some(due) = next_due {
+                    shared.look_by(due);
+                }
             }
             None => shared.ask_for_adoption(),
         });

@@ -86,16 +86,16 @@ pub struct StartDue {
     pub opening: Option<Opening>,
 }
 
-/// Says what is to be started in a commit that accepts a notification which is due; `None` leaves it
-/// to [`DeliveryStore::start`]. Called on the writer's thread.
+/// Decides what to start in a commit that accepts a notification which is due; `None` leaves it to
+/// [`DeliveryStore::start`]. Called on the writer's thread.
 pub type StartHook = Box<dyn Fn() -> Option<StartWithAccept> + Send + Sync>;
 
 /// A start in the commit that accepts a notification.
 pub struct StartWithAccept {
     /// What to start.
     pub due: StartDue,
-    /// Called with what was started, before anything else is written; with `None` when it is not known
-    /// whether the commit was done. Dropped when nothing was started.
+    /// Called with what was started, before anything else is written; with `None` when the commit failed
+    /// or is in doubt. Dropped when the start failed.
     pub done: Box<dyn FnOnce(Option<Started>) + Send>,
 }
 

@@ -105,8 +105,7 @@ impl LaneRun {
         Ok(())
     }
 
-    /// Has notifications to one device each sent together, by the task that does so already where
-    /// there is one.
+    /// Sends notifications to one device each: passes them to the task that does so, or starts one.
     pub(super) fn send_singles(&mut self, singles: Singles) {
         let singles = match &self.singles {
             Some(task) => match task.send(singles) {
@@ -116,7 +115,7 @@ impl LaneRun {
             None => singles,
         };
         let (task, incoming) = unbounded_channel();
-        // The other end is just below.
+        // Cannot fail: `incoming` is still open.
         let _ = task.send(singles);
         self.singles = Some(task);
         let lane = self.lane.clone();

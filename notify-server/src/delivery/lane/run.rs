@@ -27,8 +27,7 @@ pub(crate) struct LaneRun {
     pub(super) open: HashMap<Id, Arc<AtomicUsize>>,
     /// What each task of retries has claimed, by its task.
     pub(super) hands: HashMap<Id, Arc<Hand>>,
-    /// The way to the task that sends notifications to one device each. What is in it is bounded by
-    /// `LANE_SINGLES_MAX`.
+    /// Channel to the task that sends notifications to one device each, bounded by `LANE_SINGLES_MAX`.
     pub(super) singles: Option<UnboundedSender<Singles>>,
     pub(super) retries_due: bool,
     /// Whether retries that are due wait for a change of the gate.

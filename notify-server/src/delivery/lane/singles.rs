@@ -1,19 +1,27 @@
 //! Notifications to one device each, as their lane sees them.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use notify_core::Timestamp;
 
 use super::{Lane, LaneProvider};
 use crate::delivery::gate::Admission;
+use crate::delivery::shared::Shared;
 use crate::delivery::singles::{LANE_SINGLES_MAX, Singles};
 use crate::store::PageNo;
 
 impl Lane {
-    /// Gives the lane notifications to one device each whose pages are open.
+    /// Counts the page of a notification to one device as open and in hand.
+    pub(crate) fn open_single(&self, page: PageNo) -> OpenSingle {
+        self.singles.fetch_add(1, Ordering::AcqRel);
+        self.shared.page_opened(page);
+        let (shared, singles) = (Arc::downgrade(&self.shared), self.singles.clone());
+        OpenSingle { shared, singles, page: Some(page) }
+    }
+
+    /// Gives the lane notifications to one device each.
     pub(crate) fn add_singles(&self, singles: Singles) {
-        self.singles.fetch_add(singles.singles.len(), Ordering::AcqRel);
         self.tell(|inbox| inbox.singles.push(singles));
     }
 
@@ -36,17 +44,14 @@ impl Lane {
 
 /// The open page of a notification to one device, in hand until it is dropped, also by a panic.
 pub(crate) struct OpenSingle {
-    lane: Arc<Lane>,
+    /// Weak, since it waits in queues that the engine itself holds.
+    shared: Weak<Shared>,
+    singles: Arc<AtomicUsize>,
     /// `None` once the page is another task's.
     page: Option<PageNo>,
 }
 
 impl OpenSingle {
-    /// One that [`Lane::add_singles`] counted.
-    pub(crate) fn new(lane: Arc<Lane>, page: PageNo) -> Self {
-        Self { lane, page: Some(page) }
-    }
-
     /// The page is another task's of this process from here on.
     pub(crate) fn give(mut self) {
         self.page = None;
@@ -55,9 +60,9 @@ impl OpenSingle {
 
 impl Drop for OpenSingle {
     fn drop(&mut self) {
-        self.lane.singles.fetch_sub(1, Ordering::AcqRel);
-        if let Some(page) = self.page {
-            self.lane.shared.page_closed(page);
+        self.singles.fetch_sub(1, Ordering::AcqRel);
+        if let (Some(page), Some(shared)) = (self.page, self.shared.upgrade()) {
+            shared.page_closed(page);
         }
     }
 }

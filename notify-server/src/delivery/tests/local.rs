@@ -112,6 +112,28 @@ async fn named_devices_have_their_own_time_and_a_time_that_passed_is_now() {
     rig.stop().await;
 }
 
+/// The commit that accepts it looks at its zones. The engine had nothing to wait for, and has to wake for
+/// the next one.
+#[tokio::test]
+async fn an_idle_engine_wakes_for_the_zones_of_what_is_accepted() {
+    let mut rig = Rig::new(4).await;
+    in_zone(&rig, "tokyo", 9 * 60).await;
+    rig.start();
+    let mut before = rig.broadcast().await;
+    for _ in 0..20 {
+        rig.until(&before, |record| record.status == NotificationStatus::Completed).await;
+        before = rig.broadcast().await;
+    }
+    rig.until(&before, |record| record.status == NotificationStatus::Completed).await;
+    let mut progress = rig.progress();
+    progress.mark_unchanged();
+    let id = rig.accept(in_the_morning()).await;
+    progress.changed().await.unwrap();
+    turn_to(&rig, -1);
+    sent(&rig, &id, 1).await;
+    rig.stop().await;
+}
+
 #[tokio::test]
 async fn zones_to_come_are_canceled_with_the_notification() {
     let mut rig = Rig::new(4).await;

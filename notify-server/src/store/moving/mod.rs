@@ -102,7 +102,7 @@ impl fmt::Display for Step {
             Self::Opening => "opening",
             Self::Copying => "copying",
             Self::Comparing => "comparing",
-            Self::Ending => "ending with",
+            Self::Ending => "finishing",
         })
     }
 }

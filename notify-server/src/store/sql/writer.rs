@@ -41,10 +41,8 @@ impl WriteTx<'_> {
             self.changes.push(change);
         }
     }
-}
 
-impl WriteTx<'_> {
-    /// Has nobody hear of a change that this commit deals with itself.
+    /// Drops a change that this commit has handled itself: no listener is called for it.
     pub(super) fn forget(&mut self, change: Change) {
         self.changes.retain(|noted| *noted != change);
     }
@@ -58,11 +56,10 @@ impl std::ops::Deref for WriteTx<'_> {
     }
 }
 
-/// Adds to a commit that makes a notification due, after its writes. What it changes is taken back
-/// where it fails.
+/// Runs before a commit that makes a notification due. If it fails, its writes are rolled back.
 pub(super) type BeforeCommit =
     Box<dyn Fn(&mut WriteTx<'_>) -> Result<Option<AfterCommit>, StoreError> + Send + Sync>;
-/// Called once the commit is done, before anybody else hears of it; with false when that is not known.
+/// Called after the commit, before the listeners; with false when the commit failed or is in doubt.
 pub(super) type AfterCommit = Box<dyn FnOnce(bool) + Send>;
 
 /// A write that waits, whatever its answer's type.
@@ -329,7 +326,8 @@ impl Work {
         let mut after = None;
         let attempt = self.attempt(&mut batch, &mut after);
         if let Some(after) = after {
-            after(attempt.is_ok());
+            let is_committed = attempt.is_ok();
+            let _ = catch_unwind(AssertUnwindSafe(|| after(is_committed)));
         }
         match attempt {
             Ok(changes) => {

@@ -13,8 +13,6 @@ use rusqlite::hooks::Wal;
 use super::connection::open_writer;
 use super::place::Places;
 
-/// Pages of the log from which it is carried over.
-const CHECKPOINT_PAGES: i32 = 16_000;
 /// Pages of the log from which the writer itself carries the rest over, after it has answered
 /// everybody: only while nobody writes can the log begin anew, and without that it grows for ever.
 pub(super) const LOG_PAGES_MAX: i32 = 32_000;
@@ -29,8 +27,8 @@ pub(super) struct Checkpoints {
     stop: Arc<AtomicBool>,
     /// Pages of the log after the last commit.
     log_pages: Arc<AtomicI32>,
-    /// Pages of the log from which it is carried over next.
-    next_at: AtomicI32,
+    /// Pages of the log when it was last carried over; 0 for a log that was not yet.
+    carried_at: AtomicI32,
 }
 
 impl Checkpoints {
@@ -68,8 +66,7 @@ impl Checkpoints {
         thread: Option<JoinHandle<()>>,
         stop: Arc<AtomicBool>,
     ) -> Self {
-        let next_at = AtomicI32::new(CHECKPOINT_PAGES);
-        Self { wake, thread, stop, log_pages: Arc::default(), next_at }
+        Self { wake, thread, stop, log_pages: Arc::default(), carried_at: AtomicI32::new(0) }
     }
 
     /// Learns the length of the log from every commit of this connection.
@@ -81,20 +78,22 @@ impl Checkpoints {
         }))
     }
 
-    /// Has the log carried over when it is long. A checkpoint that fails is tried again by the
+    /// Has the log carried over when it is long. A checkpoint that fails is tried again at the
     /// next commit; nothing is lost, since the log holds everything.
     pub(super) fn after_commit(&self, connection: &Connection) {
         let pages = self.log_pages.load(Ordering::Relaxed);
         if pages >= LOG_PAGES_MAX {
             let _ = run(connection);
-        } else if pages < CHECKPOINT_PAGES {
-            self.next_at.store(CHECKPOINT_PAGES, Ordering::Relaxed);
-        } else if pages >= self.next_at.load(Ordering::Relaxed)
-            && let Some(wake) = &self.wake
-        {
-            self.next_at.store(next_after(pages), Ordering::Relaxed);
-            let _ = wake.try_send(());
+            return;
         }
+        let carried_at = match self.carried_at.load(Ordering::Relaxed) {
+            // The log began anew.
+            carried_at if carried_at > pages => 0,
+            carried_at => carried_at,
+        };
+        let is_carried = pages >= next_after(carried_at)
+            && self.wake.as_ref().is_some_and(|wake| wake.try_send(()).is_ok());
+        self.carried_at.store(if is_carried { pages } else { carried_at }, Ordering::Relaxed);
     }
 }
 
@@ -108,10 +107,10 @@ impl Drop for Checkpoints {
     }
 }
 
-/// When a log of that length is carried over again. Halfway to the writer's own turn, so that little
-/// is left for that.
-fn next_after(pages: i32) -> i32 {
-    pages + ((LOG_PAGES_MAX - pages) / 2).max(CHECKPOINT_STEP_MIN)
+/// The length at which a log that was carried over at that length is carried over next: halfway to the
+/// writer's own checkpoint, which then has little left.
+fn next_after(carried_at: i32) -> i32 {
+    carried_at + ((LOG_PAGES_MAX - carried_at) / 2).max(CHECKPOINT_STEP_MIN)
 }
 
 fn run(connection: &Connection) -> rusqlite::Result<()> {
@@ -124,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_log_is_carried_over_seldom_and_leaves_little_to_the_writer() {
-        let mut at = vec![CHECKPOINT_PAGES];
+        let mut at = vec![next_after(0)];
         while next_after(at[at.len() - 1]) < LOG_PAGES_MAX {
             at.push(next_after(at[at.len() - 1]));
         }

@@ -78,8 +78,8 @@ pub(super) fn due(tx: &mut WriteTx<'_>, start_due: &StartDue) -> Result<Started,
     Ok(started)
 }
 
-/// Starts what the writes of a commit made due, as part of it. Where that fails, the commit goes on
-/// without, and what is due is started later.
+/// Starts what the writes of a commit made due, as part of it. If the start fails, the commit proceeds
+/// without it, and the engine starts what is due later.
 pub(super) fn with_accept(
     tx: &mut WriteTx<'_>,
     hook: &StartHook,
@@ -91,13 +91,15 @@ pub(super) fn with_accept(
         tx.forget(Change::NotificationDue);
     }
     Ok(Some(Box::new(move |is_committed| {
-        failpoint::reach("start", Stage::Committed);
+        if is_committed {
+            failpoint::reach("start", Stage::Committed);
+        }
         done(is_committed.then_some(started));
     })))
 }
 
-/// What is due, at most that many. Without a poll, a notification that
-/// names devices comes with what it is rendered from.
+/// What is due, at most that many. Without a poll, a notification that names devices comes with what it
+/// is rendered from.
 fn read_due(
     tx: &Connection,
     now: Timestamp,
