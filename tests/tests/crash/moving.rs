@@ -27,7 +27,7 @@ async fn moved(from: &Launch, to: &str) -> Result<()> {
         ensure!(status.code().is_none(), "it was to be killed at {commits}: {status} {said}");
     }
     let (status, said) = launch.answered().await?;
-    ensure!(status.success() && said.contains("are the same in both"), "{status}: {said}");
+    ensure!(status.success() && said.contains("both databases hold the same"), "{status}: {said}");
     for secret in ["postgres@", "password"] {
         ensure!(!said.contains(secret), "{said}");
     }
