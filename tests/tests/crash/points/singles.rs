@@ -64,7 +64,8 @@ async fn a_process_that_ends_at_any_point_of_a_single_send_loses_nothing() -> Re
     settle(server, &data_dir).await
 }
 
-/// Sends one notification after another until the process is gone; notes those that it accepted.
+/// Sends one notification after another until the process is gone; notes those that it accepted. Each
+/// waits for the end of the one before, so that it finds its lane idle.
 async fn send_until_it_ends(
     client: &Client,
     name: &str,
@@ -74,9 +75,14 @@ async fn send_until_it_ends(
         let text = format!("{name}-{number}");
         let notification =
             CreateNotification::to_devices(["one"], [], &text).expect("a device is named");
-        match client.notifications().create(&notification).await {
-            Ok(created) => accepted.insert(created.id, text),
-            Err(_) => return,
-        };
+        let Ok(created) = client.notifications().create(&notification).await else { return };
+        accepted.insert(created.id.clone(), text);
+        let over = until("it is over, or the server", async || {
+            let record = client.notifications().get(&created.id).await?;
+            Ok((record.status == NotificationStatus::Completed).then_some(()))
+        });
+        if over.await.is_err() {
+            return;
+        }
     }
 }
