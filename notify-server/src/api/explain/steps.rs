@@ -58,8 +58,8 @@ impl Telling<'_> {
             Progress::RegisteredLater => ExplainedOutcome::NotTargeted,
             Progress::Ahead | Progress::InOpenPage => self.tell_waiting(may_be_sent_to),
             Progress::PassedOver => {
-                let detail = "its turn came, and it was not a device to send to then: without the \
-                    tag, disabled or without an address, whatever it is now";
+                let detail = "it was skipped at sending time: it lacked the tag, was disabled or \
+                    had no address. That may have changed since";
                 self.add(None, StepWord::PassedOver, detail);
                 self.tell_moved();
                 ExplainedOutcome::NotTargeted
@@ -77,7 +77,7 @@ impl Telling<'_> {
         let notification = &self.facts.notification;
         if let Some(at) = notification.started_at {
             if notification.local_time.is_none() {
-                let detail = "became due; its audience is who had registered until then";
+                let detail = "became due; it goes to devices registered before this time";
                 return self.add(Some(at), StepWord::Started, detail);
             }
             let detail = "its first zone became due; the audience of each zone is who had \
@@ -169,7 +169,7 @@ impl Telling<'_> {
             return false;
         }
         let detail = if notification.names_devices && proved_at.is_none() {
-            "it names the device; below is whether that is one to send to".to_owned()
+            "the notification names this device. The next lines say whether it can receive".to_owned()
         } else if notification.names_devices {
             "it names the device".to_owned()
         } else {
