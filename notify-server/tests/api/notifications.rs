@@ -267,3 +267,27 @@ async fn an_explanation_tells_the_turn_of_a_device_by_its_own_clock() {
     ];
     assert_eq!(told, json!({"device_id": "d1", "outcome": "pending", "steps": steps}));
 }
+
+#[tokio::test]
+async fn explain_says_under_which_platform_a_device_is_named_by_mistake() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    for id in ["phone", "other"] {
+        caller.post("/v1/devices", &android(id)).await.ok();
+    }
+    let mistaken = json!({"text": "t", "ios_device_ids": ["phone"]});
+    let scheduled = json!({"text": "t", "ios_device_ids": ["phone"], "send_at": NOW.0 + HOUR_MS});
+    let under_ios = "the notification names this device under ios, but its platform is android";
+    let nowhere = "it names devices, and this one is not among those on android";
+    for (body, device, expected) in [
+        (&mistaken, "phone", under_ios),
+        (&scheduled, "phone", under_ios),
+        (&mistaken, "other", nowhere),
+    ] {
+        let id = caller.post("/v1/notifications", body).await.id();
+        let told = caller.get(&format!("/v1/notifications/{id}/explain/{device}")).await.ok();
+        assert_eq!(told["outcome"], "not_targeted", "{told}");
+        let last = told["steps"].as_array().unwrap().last().unwrap();
+        assert_eq!((&last["what"], &last["detail"]), (&json!("not_targeted"), &json!(expected)));
+    }
+}

@@ -19,12 +19,13 @@ pub(super) struct Channel {
     pub(super) service: Option<String>,
 }
 
-/// Explains, in order.
+/// Explains, in order. `named_under` is the platform whose list has the id of a device of another one.
 pub(super) fn explain(
     facts: &DeliveryFacts,
     channel: &Channel,
+    named_under: Option<Platform>,
 ) -> (ExplainedOutcome, Vec<ExplainedStep>) {
-    let mut telling = Telling { facts, channel, steps: Vec::new() };
+    let mut telling = Telling { facts, channel, named_under, steps: Vec::new() };
     let outcome = telling.tell();
     (outcome, telling.steps)
 }
@@ -32,6 +33,7 @@ pub(super) fn explain(
 struct Telling<'a> {
     facts: &'a DeliveryFacts,
     channel: &'a Channel,
+    named_under: Option<Platform>,
     steps: Vec<ExplainedStep>,
 }
 
@@ -158,7 +160,11 @@ impl Telling<'_> {
             | Progress::Settled { .. } => notification.started_at,
         };
         if !is_targeted && proved_at.is_none() {
-            let detail = if notification.names_devices {
+            let detail = if let Some(other) = self.named_under {
+                format!(
+                    "the notification names this device under {other}, but its platform is {platform}"
+                )
+            } else if notification.names_devices {
                 format!("it names devices, and this one is not among those on {platform}")
             } else {
                 let named: Vec<&str> =
@@ -169,7 +175,8 @@ impl Telling<'_> {
             return false;
         }
         let detail = if notification.names_devices && proved_at.is_none() {
-            "the notification names this device. The next lines say whether it can receive".to_owned()
+            "the notification names this device. The next lines say whether it can receive"
+                .to_owned()
         } else if notification.names_devices {
             "it names the device".to_owned()
         } else {
