@@ -45,10 +45,9 @@ fn named_under(notification: &NotificationRecord, device: &DeviceId) -> Option<P
     let request = CreateNotification::from_json(notification.request.as_str().as_bytes()).ok()?;
     let lists =
         [(Platform::Android, request.android_device_ids), (Platform::Ios, request.ios_device_ids)];
-    let mut named = lists.into_iter().filter(|(_, ids)| {
-        ids.as_ref().is_some_and(|ids| ids.iter().any(|id| id == device.as_str()))
-    });
-    named.next().map(|(platform, _)| platform)
+    let names = |ids: &Vec<String>| ids.iter().any(|id| id == device.as_str());
+    let named = lists.into_iter().find(|(_, ids)| ids.as_ref().is_some_and(names));
+    named.map(|(platform, _)| platform)
 }
 
 /// The push service of that name, if nothing goes out to it now.
