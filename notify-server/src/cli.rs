@@ -159,7 +159,7 @@ fn whole() -> Command {
         ))
         .subcommand(moving())
         .subcommand(Command::new("sandbox").about(
-            "Runs fake providers (on --listen ADDR or 127.0.0.1:8081; NOTIFY_LISTEN does not count)",
+            "Runs fake providers (on --listen ADDR or 127.0.0.1:8081; ignores NOTIFY_LISTEN)",
         ))
 }
 

@@ -29,7 +29,8 @@ pub(crate) enum KeyKind {
 }
 
 impl KeyKind {
-    fn prefix(self) -> &'static str {
+    /// What keys of this kind begin with.
+    pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Api => "nk_",
             Self::Admin => "na_",

@@ -128,7 +128,7 @@ impl Operations {
             Ok(Err(_)) => Checked::bad("the provider did not answer in time"),
             Err(error) => {
                 tracing::error!(%error, "the check of a provider panicked");
-                Checked::bad("the check ended with a defect of the server; see its log")
+                Checked::bad("the check failed with an internal error; see the server's log")
             }
         })
     }

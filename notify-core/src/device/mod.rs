@@ -2,6 +2,7 @@
 
 mod build;
 mod offset;
+mod platform;
 mod read_back;
 mod register;
 mod request;

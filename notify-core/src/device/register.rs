@@ -3,6 +3,8 @@
 use super::{
     DEVICE_TEXT_CHARS_MAX, DeviceDetails, Endpoint, ListDevices, PUSH_TOKEN_CHARS_MAX,
     RegisterDevice, Registration, offset,
+    platform::{Elsewhere, check_platform},
+    subscribe,
 };
 use crate::{
     CURSOR, DeviceId, IosEnv, LIMIT, PageQuery, Parameter, ParameterForm, Platform, Query,
@@ -17,7 +19,9 @@ use crate::{
 request!(RegisterDevice => Registration, Body::Required, read, check);
 
 /// Platforms that register themselves; the others come in through subscriptions.
-const PLATFORMS: [Platform; 2] = [Platform::Android, Platform::Ios];
+pub(super) const PLATFORMS: [Platform; 2] = [Platform::Android, Platform::Ios];
+const SUBSCRIBE: Elsewhere =
+    Elsewhere { route: "POST /v1/subscriptions", platforms: &subscribe::PLATFORMS };
 const IOS_ENVS: [IosEnv; 2] = [IosEnv::Production, IosEnv::Sandbox];
 
 fn read(object: &mut Object<'_, '_>) -> RegisterDevice {
@@ -49,8 +53,7 @@ fn check(
     findings: &mut Findings,
 ) -> Option<Registration> {
     let device_id = findings.id(&path("device_id"), &request.device_id, DeviceId::new);
-    let platform =
-        findings.word(&path("platform"), &request.platform, &PLATFORMS, Platform::as_str);
+    let platform = check_platform(&request.platform, &PLATFORMS, SUBSCRIBE, findings);
     check_sdk_type(&request.sdk_type, platform, findings);
     let push_token =
         findings.text_up_to(&path("push_token"), request.push_token, PUSH_TOKEN_CHARS_MAX);

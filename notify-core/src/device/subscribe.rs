@@ -9,6 +9,8 @@ use base64::{
 use super::{
     DEVICE_TEXT_CHARS_MAX, DeviceDetails, Endpoint, PushKeys, PushSubscription,
     RECIPIENT_ID_CHARS_MAX, Subscribe, Subscription, WebSubscription, offset,
+    platform::{Elsewhere, check_platform},
+    register,
 };
 use crate::{
     DeviceId, Platform, Timestamp,
@@ -22,7 +24,10 @@ use crate::{
 request!(Subscribe => Subscription, Body::Required, read, check_subscription);
 
 /// Platforms that subscribe instead of registering.
-const PLATFORMS: [Platform; 3] = [Platform::Web, Platform::FbMessenger, Platform::ChatApp];
+pub(super) const PLATFORMS: [Platform; 3] =
+    [Platform::Web, Platform::FbMessenger, Platform::ChatApp];
+const REGISTER: Elsewhere =
+    Elsewhere { route: "POST /v1/devices", platforms: &register::PLATFORMS };
 /// Length of an uncompressed P-256 point, in bytes.
 const P256DH_BYTES: usize = 65;
 /// First byte of an uncompressed point (SEC 1, section 2.3.3).
@@ -73,7 +78,7 @@ pub(crate) fn check_subscription(
     findings: &mut Findings,
 ) -> Option<Subscription> {
     let Subscribe { platform, subscription, recipient_id, .. } = request;
-    let platform = findings.word(&path("platform"), &platform, &PLATFORMS, Platform::as_str);
+    let platform = check_platform(&platform, &PLATFORMS, REGISTER, findings);
     let endpoint = platform.and_then(|platform| {
         check_endpoint(platform, subscription, recipient_id.as_deref(), findings)
     });

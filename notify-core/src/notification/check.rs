@@ -42,7 +42,8 @@ fn create(
         findings,
     );
     let tag = audience::check_tags(request.content.tags.as_deref(), findings);
-    let due = schedule::check(request.send_at, request.send_at_local.as_deref(), now, findings);
+    let schedule =
+        schedule::check(request.send_at, request.send_at_local.as_deref(), now, findings);
     let ttl_seconds = schedule::check_ttl(request.ttl_seconds, findings);
     let priority = schedule::check_priority(request.priority.as_deref(), findings);
     let collapse_key = schedule::check_collapse_key(request.collapse_key, findings);
@@ -50,7 +51,8 @@ fn create(
     Some(Notification {
         audience: Audience { target: target?, tag },
         content: content?,
-        schedule: due?,
+        schedule: schedule?,
+        passed_send_at: request.send_at.map(Timestamp).filter(|at| *at <= now),
         ttl_seconds,
         priority: priority?,
         collapse_key,

@@ -13,6 +13,8 @@ pub struct Notification {
     pub content: Content,
     /// When they get it.
     pub schedule: Schedule,
+    /// The `send_at` that had passed when it was checked, so that it is sent at once.
+    pub passed_send_at: Option<Timestamp>,
     /// How long a delivery is worth trying, from the moment it is due; 0 means one try.
     pub ttl_seconds: u32,
     /// How soon the provider should deliver it.

@@ -11,6 +11,9 @@ fn minimal() -> Value {
     json!({"device_id": "d", "platform": "android", "sdk_type": "android_push"})
 }
 
+const REGISTERED: &str = "platform: must be one of android, ios (POST /v1/subscriptions takes web, \
+                          fb-messenger, chatapp)";
+
 pub(crate) fn full() -> Value {
     json!({
         "device_id": "d", "platform": "ios", "sdk_type": "ios_push", "android_id": "a",
@@ -55,7 +58,8 @@ fn required_fields_and_words_are_checked() {
                 &["device_id: must be at most 255 characters"],
             ),
             ("/platform", "-", &["platform: is required"]),
-            ("/platform", "\"web\"", &["platform: must be one of android, ios"]),
+            ("/platform", "\"web\"", &[REGISTERED]),
+            ("/platform", "\"telegram\"", &[REGISTERED]),
             ("/platform", "\"ios\"", &["sdk_type: must be ios_push for platform ios"]),
             ("/sdk_type", "-", &["sdk_type: is required"]),
             ("/sdk_type", "\"ios_push\"", &["sdk_type: must be android_push for platform android"]),
@@ -135,7 +139,7 @@ fn every_broken_rule_is_listed_at_once() {
         [
             "tokn: unknown field",
             "device_id: is required",
-            "platform: must be one of android, ios",
+            REGISTERED,
             "sdk_type: is required",
             "utc_offset: must be a whole number of minutes within ±840",
         ]
@@ -180,6 +184,9 @@ pub(crate) fn web() -> Value {
     }})
 }
 
+const SUBSCRIBED: &str =
+    "platform: must be one of web, fb-messenger, chatapp (POST /v1/devices takes android, ios)";
+
 #[test]
 fn browser_subscriptions_are_checked() {
     const POINT: &str =
@@ -189,7 +196,8 @@ fn browser_subscriptions_are_checked() {
         &web(),
         &[
             ("/platform", "-", &["platform: is required"]),
-            ("/platform", "\"ios\"", &["platform: must be one of web, fb-messenger, chatapp"]),
+            ("/platform", "\"ios\"", &[SUBSCRIBED]),
+            ("/platform", "\"messenger\"", &[SUBSCRIBED]),
             ("/subscription", "-", &["subscription: is required for platform web"]),
             ("/subscription", "[]", &["subscription: expected an object"]),
             ("/subscription/expirationTime", "1700000000000.5", &[]),

@@ -237,9 +237,13 @@ fn the_schedule_holds_its_rules() {
             &["send_at_local: must not be combined with send_at"],
         )],
     );
-    assert_eq!(parse(&both).schedule, Schedule::At(Timestamp(NOW.0 + 1)));
+    let due = |body: &Value| {
+        let notification = parse(body);
+        (notification.schedule, notification.passed_send_at)
+    };
+    assert_eq!(due(&both), (Schedule::At(Timestamp(NOW.0 + 1)), None));
     both["send_at"] = json!(NOW.0);
-    assert_eq!(parse(&both).schedule, Schedule::Now, "what is past is due now");
+    assert_eq!(due(&both), (Schedule::Now, Some(NOW)), "what is past is due now");
     let local = json!({"text": "t", "platforms": ["ios"], "send_at_local": "2026-01-01T09:30"});
     let wall_clock = LocalTime(NOW.0 + (9 * 60 + 30) * 60_000);
     assert_eq!(parse(&local).schedule, Schedule::Local(wall_clock));

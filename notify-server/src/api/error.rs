@@ -27,6 +27,10 @@ pub(crate) enum ApiError {
     /// text for all of them: an answer must not help to guess.
     #[error("missing or invalid API key")]
     Unauthorized,
+    /// The same where an API key came as a bearer token. What it says depends on the request alone, not on
+    /// which keys there are.
+    #[error("missing or invalid API key: send it in the header X-API-Key, not in Authorization")]
+    ApiKeyAsBearer,
     /// The same for the admin API.
     #[error("missing or invalid admin key")]
     AdminUnauthorized,
@@ -97,6 +101,7 @@ impl ApiError {
         match self {
             Self::Invalid(_) | Self::NotHttp(_) | Self::TooSlow => StatusCode::BAD_REQUEST,
             Self::Unauthorized
+            | Self::ApiKeyAsBearer
             | Self::AdminUnauthorized
             | Self::HookUnauthorized
             | Self::PageUnauthorized
@@ -139,6 +144,7 @@ impl ApiError {
             Self::Invalid(errors) => errors,
             Self::NotHttp(_)
             | Self::Unauthorized
+            | Self::ApiKeyAsBearer
             | Self::AdminUnauthorized
             | Self::HookUnauthorized
             | Self::PageUnauthorized
@@ -158,7 +164,7 @@ impl ApiError {
 
     fn extra_header(&self) -> Option<(header::HeaderName, HeaderValue)> {
         match self {
-            Self::Unauthorized => {
+            Self::Unauthorized | Self::ApiKeyAsBearer => {
                 Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("ApiKey")))
             }
             Self::AdminUnauthorized => {
@@ -200,6 +206,7 @@ impl ApiError {
             Self::Invalid(_)
             | Self::NotHttp(_)
             | Self::Unauthorized
+            | Self::ApiKeyAsBearer
             | Self::AdminUnauthorized
             | Self::HookUnauthorized
             | Self::PageUnauthorized

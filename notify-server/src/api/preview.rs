@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use notify_core::json::JsonObject;
 use notify_core::{
-    Notification, NotificationId, NotificationPreview, Platform, PlatformPreview, ProviderKind,
-    Target,
+    CampaignRef, Notification, NotificationId, NotificationPreview, Platform, PlatformPreview,
+    ProviderKind, SCHEDULE_AHEAD_DAYS_MAX, Target, Timestamp,
 };
 use uuid::Uuid;
 
@@ -16,7 +16,10 @@ use super::reply::Reply;
 use crate::channel::ChannelState;
 use crate::payload::{self, Preview, PreviewSettings};
 use crate::provider_config::ProviderConfig;
-use crate::store::Reach;
+use crate::store::{Reach, StoreError};
+
+/// How far from now a `send_at` lies that was meant in seconds, in milliseconds.
+const MEANT_WITHIN_MS: i64 = SCHEDULE_AHEAD_DAYS_MAX * 24 * 3_600_000;
 
 /// How the provider of a platform stands.
 enum Provider {
@@ -39,12 +42,14 @@ pub(crate) async fn preview(
     if matches!(&notification.audience.target, Target::Devices { any, .. } if !any.is_empty()) {
         check_named(&reached)?;
     }
+    let of_request = request_problems(&ctx, &notification).await?;
     let mut platforms = Vec::with_capacity(reached.platforms.len());
     for reach in reached.platforms {
         let provider = provider(&ctx, reach.platform.provider()).await?;
         let preview = payload::preview(reach.platform, &draft.outgoing(), &settings(&provider));
         let state = ctx.api().channels.state(ctx.app_no(), reach.platform);
-        let mut problems = channel_problems(reach.platform, &provider, &state);
+        let mut problems = of_request.clone();
+        problems.extend(channel_problems(reach.platform, &provider, &state));
         problems.extend(audience_problems(&reach, tag.as_deref()));
         platforms.push(shown(reach, preview, problems));
     }
@@ -73,6 +78,32 @@ fn settings(provider: &Provider) -> PreviewSettings {
         },
         Provider::Missing | Provider::Unreadable => PreviewSettings::default(),
     }
+}
+
+/// What is odd about the request, whatever the platform.
+async fn request_problems(ctx: &Ctx, notification: &Notification) -> Result<Vec<String>, ApiError> {
+    let mut problems =
+        notification.passed_send_at.map_or_else(Vec::new, |at| passed_problems(at, ctx.at()));
+    if let Some(campaign @ CampaignRef::Default) = notification.content.campaign() {
+        match ctx.api().store.active_campaign(ctx.app_no(), campaign).await {
+            Ok(_) => {}
+            Err(StoreError::NotFound) => {
+                problems.push("campaign_id: there is no default campaign now".to_owned());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(problems)
+}
+
+/// What is odd about a `send_at` that had passed.
+fn passed_problems(at: Timestamp, now: Timestamp) -> Vec<String> {
+    let mut problems = vec!["send_at: is in the past, so it would be sent at once".to_owned()];
+    let in_ms = at.as_ms().saturating_mul(1_000);
+    if (in_ms - now.as_ms()).abs() <= MEANT_WITHIN_MS {
+        problems.push(format!("send_at: looks like unix seconds; give milliseconds ({in_ms})"));
+    }
+    problems
 }
 
 /// What keeps messages from the provider now.

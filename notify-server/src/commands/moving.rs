@@ -46,7 +46,9 @@ pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<(
     })
     .await?;
     let seconds = began.elapsed().as_secs_f64();
-    report(&moved, seconds)?;
+    for line in report(&moved, seconds) {
+        print(&line)?;
+    }
     print(&format!("moved {from_name} to {to_name}"))?;
     print(&advice(config))
 }
@@ -149,20 +151,26 @@ impl Lines {
     }
 }
 
-fn report(moved: &MoveReport, seconds: f64) -> anyhow::Result<()> {
-    for table in &moved.tables {
-        let digest = hex(&table.digest[..DIGEST_SHOWN]);
-        print(&format!("{:>12} rows  sha256 {digest}…  {}", table.rows, table.name))?;
-    }
+/// A line for each table that has rows, and the summary.
+fn report(moved: &MoveReport, seconds: f64) -> Vec<String> {
+    let with_rows = moved.tables.iter().filter(|table| table.rows > 0);
+    let mut lines: Vec<String> = with_rows
+        .map(|table| {
+            let digest = hex(&table.digest[..DIGEST_SHOWN]);
+            format!("{:>12} rows  sha256 {digest}…  {}", table.rows, table.name)
+        })
+        .collect();
     let rows: u64 = moved.tables.iter().map(|table| table.rows).sum();
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = moved.copied as f64 / seconds.max(0.001);
-    print(&format!(
-        "both databases hold the same {rows} rows in {} tables; {} rows were copied now, in {seconds:.1} s \
-         including the comparison ({rate:.0} rows/s)",
+    lines.push(format!(
+        "both databases hold the same {rows} rows in {} tables, {} of them empty; {} rows were copied now, in \
+         {seconds:.1} s including the comparison ({rate:.0} rows/s)",
         moved.tables.len(),
+        moved.tables.len() - lines.len(),
         moved.copied
-    ))
+    ));
+    lines
 }
 
 /// What the new place needs beside the rows.
@@ -177,6 +185,21 @@ fn advice(config: &Config) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::moving::TableMoved;
+
+    #[test]
+    fn a_report_lists_the_tables_that_have_rows_and_ends_with_the_summary() {
+        let table = |name: &str, rows| TableMoved { name: name.to_owned(), rows, digest: [7; 32] };
+        let tables = vec![table("apps", 2), table("campaigns", 0), table("devices", 1_000)];
+        let moved = MoveReport { tables, copied: 1_002 };
+        let expected = [
+            "           2 rows  sha256 0707070707070707…  apps",
+            "        1000 rows  sha256 0707070707070707…  devices",
+            "both databases hold the same 1002 rows in 3 tables, 1 of them empty; 1002 rows were copied \
+             now, in 2.0 s including the comparison (501 rows/s)",
+        ];
+        assert_eq!(report(&moved, 2.0), expected);
+    }
 
     #[test]
     fn a_log_gets_a_line_for_each_step_each_tenth_and_each_five_seconds() {

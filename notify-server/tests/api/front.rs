@@ -10,14 +10,18 @@ async fn without_a_good_key_every_path_under_v1_is_401_before_anything_else() {
     let server = TestServer::start().await;
     let mutated = format!("{}x", &server.api_key[..server.api_key.len() - 1]);
     let unknown = "nk_0000000000000000000000000000000000000000000".to_owned();
+    const REFUSED: &str = "missing or invalid API key";
+    const MISPLACED: &str =
+        "missing or invalid API key: send it in the header X-API-Key, not in Authorization";
     let callers = [
-        server.anyone(),
-        server.calling("x-api-key", mutated),
-        server.calling("x-api-key", unknown),
-        server.calling("x-api-key", server.admin_key.clone()),
-        server.calling("authorization", format!("Bearer {}", server.api_key)),
+        (server.anyone(), REFUSED),
+        (server.calling("x-api-key", mutated.clone()), REFUSED),
+        (server.calling("x-api-key", unknown), REFUSED),
+        (server.calling("x-api-key", server.admin_key.clone()), REFUSED),
+        (server.calling("authorization", format!("Bearer {}", server.api_key)), MISPLACED),
+        (server.calling("authorization", format!("bearer {mutated}")), MISPLACED),
     ];
-    for caller in callers {
+    for (caller, refused) in callers {
         for (method, path, body) in [
             (Method::POST, "/v1/notifications", "{"),
             (Method::GET, "/v1/notifications", ""),
@@ -27,7 +31,7 @@ async fn without_a_good_key_every_path_under_v1_is_401_before_anything_else() {
             (Method::OPTIONS, "/v1/devices", ""),
         ] {
             let answer = Answer::of(caller.request(method, path).body(body)).await;
-            answer.rejected(401, &["missing or invalid API key"]);
+            answer.rejected(401, &[refused]);
         }
         let answer = caller.get("/admin/v1/nowhere").await;
         answer.rejected(401, &["missing or invalid admin key"]);

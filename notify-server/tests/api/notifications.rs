@@ -88,6 +88,52 @@ async fn ids_of_any_platform_count_for_the_platforms_of_their_devices() {
     assert_eq!(preview["unknown"], 2);
 }
 
+/// B19 and B17 let these pass; whoever looks before sending is told.
+#[tokio::test]
+async fn a_preview_lists_what_is_odd_about_the_request() {
+    const PAST: &str = "send_at: is in the past, so it would be sent at once";
+    const NO_DEFAULT: &str = "campaign_id: there is no default campaign now";
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    let seconds = |at: i64| {
+        format!("send_at: looks like unix seconds; give milliseconds ({})", at / 1_000 * 1_000)
+    };
+    let day = 24 * HOUR_MS;
+    let (soon, last_year, too_early) = (NOW.0 + HOUR_MS, NOW.0 - 366 * day, NOW.0 - 367 * day);
+    let rows = [
+        (json!({}), vec![]),
+        (json!({"send_at": soon}), vec![]),
+        (json!({"send_at": NOW.0 - 1}), vec![PAST.to_owned()]),
+        (json!({"send_at": 0}), vec![PAST.to_owned()]),
+        (json!({"send_at": soon / 1_000}), vec![PAST.to_owned(), seconds(soon)]),
+        (json!({"send_at": last_year / 1_000}), vec![PAST.to_owned(), seconds(last_year)]),
+        (json!({"send_at": too_early / 1_000}), vec![PAST.to_owned()]),
+        (json!({"campaign_id": "default"}), vec![NO_DEFAULT.to_owned()]),
+    ];
+    let of_request = |preview: Value| {
+        let platforms = preview["platforms"].as_array().unwrap().clone();
+        let problems = platforms.into_iter().map(|platform| {
+            let all = platform["problems"].as_array().unwrap().iter();
+            all.map(|problem| problem.as_str().unwrap().to_owned())
+                .filter(|problem| problem.starts_with("send_at") || problem.contains("no default"))
+                .collect::<Vec<_>>()
+        });
+        problems.collect::<Vec<_>>()
+    };
+    for (more, expected) in rows {
+        let mut body = json!({"text": "t", "platforms": ["android", "ios"]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let preview = caller.post("/v1/notifications/preview", &body).await.ok();
+        assert_eq!(of_request(preview), [expected.clone(), expected], "{body}");
+    }
+    let mut default = template("welcome");
+    default["is_default"] = json!(true);
+    caller.post("/v1/campaigns", &default).await.ok();
+    let body = json!({"text": "t", "platforms": ["ios"], "campaign_id": "default"});
+    let preview = caller.post("/v1/notifications/preview", &body).await.ok();
+    assert_eq!(of_request(preview), [Vec::<String>::new()]);
+}
+
 /// The answer is the contract's, and says more only when nobody is there (B64).
 #[tokio::test]
 async fn an_answer_tells_when_every_named_id_is_unknown() {
@@ -220,4 +266,28 @@ async fn an_explanation_tells_the_turn_of_a_device_by_its_own_clock() {
         step(None, "provider_not_configured", "apns is not configured now"),
     ];
     assert_eq!(told, json!({"device_id": "d1", "outcome": "pending", "steps": steps}));
+}
+
+#[tokio::test]
+async fn explain_says_under_which_platform_a_device_is_named_by_mistake() {
+    let server = TestServer::start().await;
+    let caller = server.caller();
+    for id in ["phone", "other"] {
+        caller.post("/v1/devices", &android(id)).await.ok();
+    }
+    let mistaken = json!({"text": "t", "ios_device_ids": ["phone"]});
+    let scheduled = json!({"text": "t", "ios_device_ids": ["phone"], "send_at": NOW.0 + HOUR_MS});
+    let under_ios = "the notification names this device under ios, but its platform is android";
+    let nowhere = "it names devices, and this one is not among those on android";
+    for (body, device, expected) in [
+        (&mistaken, "phone", under_ios),
+        (&scheduled, "phone", under_ios),
+        (&mistaken, "other", nowhere),
+    ] {
+        let id = caller.post("/v1/notifications", body).await.id();
+        let told = caller.get(&format!("/v1/notifications/{id}/explain/{device}")).await.ok();
+        assert_eq!(told["outcome"], "not_targeted", "{told}");
+        let last = told["steps"].as_array().unwrap().last().unwrap();
+        assert_eq!((&last["what"], &last["detail"]), (&json!("not_targeted"), &json!(expected)));
+    }
 }

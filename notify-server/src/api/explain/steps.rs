@@ -19,12 +19,13 @@ pub(super) struct Channel {
     pub(super) service: Option<String>,
 }
 
-/// Explains, in order.
+/// Explains, in order. `named_under` is the platform whose list has the id of a device of another one.
 pub(super) fn explain(
     facts: &DeliveryFacts,
     channel: &Channel,
+    named_under: Option<Platform>,
 ) -> (ExplainedOutcome, Vec<ExplainedStep>) {
-    let mut telling = Telling { facts, channel, steps: Vec::new() };
+    let mut telling = Telling { facts, channel, named_under, steps: Vec::new() };
     let outcome = telling.tell();
     (outcome, telling.steps)
 }
@@ -32,6 +33,7 @@ pub(super) fn explain(
 struct Telling<'a> {
     facts: &'a DeliveryFacts,
     channel: &'a Channel,
+    named_under: Option<Platform>,
     steps: Vec<ExplainedStep>,
 }
 
@@ -58,8 +60,8 @@ impl Telling<'_> {
             Progress::RegisteredLater => ExplainedOutcome::NotTargeted,
             Progress::Ahead | Progress::InOpenPage => self.tell_waiting(may_be_sent_to),
             Progress::PassedOver => {
-                let detail = "its turn came, and it was not a device to send to then: without the \
-                    tag, disabled or without an address, whatever it is now";
+                let detail = "it was skipped at sending time: it lacked the tag, was disabled or \
+                    had no address. That may have changed since";
                 self.add(None, StepWord::PassedOver, detail);
                 self.tell_moved();
                 ExplainedOutcome::NotTargeted
@@ -77,7 +79,7 @@ impl Telling<'_> {
         let notification = &self.facts.notification;
         if let Some(at) = notification.started_at {
             if notification.local_time.is_none() {
-                let detail = "became due; its audience is who had registered until then";
+                let detail = "became due; it goes to devices registered before this time";
                 return self.add(Some(at), StepWord::Started, detail);
             }
             let detail = "its first zone became due; the audience of each zone is who had \
@@ -158,7 +160,11 @@ impl Telling<'_> {
             | Progress::Settled { .. } => notification.started_at,
         };
         if !is_targeted && proved_at.is_none() {
-            let detail = if notification.names_devices {
+            let detail = if let Some(other) = self.named_under {
+                format!(
+                    "the notification names this device under {other}, but its platform is {platform}"
+                )
+            } else if notification.names_devices {
                 format!("it names devices, and this one is not among those on {platform}")
             } else {
                 let named: Vec<&str> =
@@ -169,7 +175,8 @@ impl Telling<'_> {
             return false;
         }
         let detail = if notification.names_devices && proved_at.is_none() {
-            "it names the device; below is whether that is one to send to".to_owned()
+            "the notification names this device. The next lines say whether it can receive"
+                .to_owned()
         } else if notification.names_devices {
             "it names the device".to_owned()
         } else {

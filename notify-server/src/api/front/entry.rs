@@ -33,6 +33,7 @@ impl Front {
         match outcome {
             Err(
                 error @ (ApiError::Unauthorized
+                | ApiError::ApiKeyAsBearer
                 | ApiError::AdminUnauthorized
                 | ApiError::PageUnauthorized),
             ) => {
@@ -45,7 +46,7 @@ impl Front {
 
     async fn application(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         let hash = only(headers, &API_KEY).and_then(|key| key_hash(KeyKind::Api, key));
-        let hash = hash.ok_or(ApiError::Unauthorized)?;
+        let Some(hash) = hash else { return Err(without_key(headers)) };
         let access = self.keyring.application(hash, self.api.clock.now()).await?;
         let access = access.ok_or(ApiError::Unauthorized)?;
         self.key_rate.take(access.key)?;
@@ -70,6 +71,14 @@ impl Front {
             false => Err(ApiError::AdminUnauthorized),
         }
     }
+}
+
+/// What to say where no API key came: it may stand in the header that holds admin keys.
+fn without_key(headers: &HeaderMap) -> ApiError {
+    let token = only(headers, &header::AUTHORIZATION).and_then(bearer);
+    let is_misplaced = !headers.contains_key(&API_KEY)
+        && token.is_some_and(|token| token.starts_with(KeyKind::Api.prefix()));
+    if is_misplaced { ApiError::ApiKeyAsBearer } else { ApiError::Unauthorized }
 }
 
 /// The value of a header that stands there once and is visible ASCII.

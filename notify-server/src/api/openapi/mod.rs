@@ -73,11 +73,17 @@ struct Document {
 }
 
 /// The paths in the order of the routes, the application's API first.
-struct Paths(Vec<(&'static str, Value)>);
+struct Paths(Vec<(&'static str, Item)>);
+
+/// The operations of one path, by method.
+struct Item(Vec<(String, Value)>);
+
+/// Methods in the order in which people read them: create, read, update, delete.
+const METHODS: [&str; 5] = ["post", "get", "put", "patch", "delete"];
 
 impl Paths {
     fn of(routes: &[Route], renamed: &requests::Renamed) -> Self {
-        let mut paths: Vec<(&'static str, Value)> = Vec::new();
+        let mut paths: Vec<(&'static str, Item)> = Vec::new();
         for route in routes {
             let mut operation = operations::operation(route);
             if let Some(body) = operation.get_mut("requestBody") {
@@ -85,9 +91,12 @@ impl Paths {
             }
             let method = route.method.as_str().to_lowercase();
             match paths.iter_mut().find(|(template, _)| *template == route.template) {
-                Some((_, item)) => item[method] = operation,
-                None => paths.push((route.template, json!({ method: operation }))),
+                Some((_, item)) => item.0.push((method, operation)),
+                None => paths.push((route.template, Item(vec![(method, operation)]))),
             }
+        }
+        for (_, item) in &mut paths {
+            item.0.sort_by_key(|(method, _)| METHODS.iter().position(|known| known == method));
         }
         Self(paths)
     }
@@ -96,6 +105,12 @@ impl Paths {
 impl Serialize for Paths {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(template, item)| (template, item)))
+    }
+}
+
+impl Serialize for Item {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(method, operation)| (method, operation)))
     }
 }
 
@@ -132,7 +147,8 @@ pub(crate) fn document(routes: &[Route]) -> String {
             "title": "Notify",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Push notifications and their enrichment. `/v1` is the API of applications \
-                and takes an API key, `/admin/v1` that of administrators and takes an admin key. \
+                and takes an API key in the header `X-API-Key`, `/admin/v1` that of administrators and \
+                takes an admin key as `Authorization: Bearer`. \
                 Every answer of them that is not 200 is `{\"errors\": [string]}`. In requests `null`, \
                 and `\"\"` for optional texts other than ids, equal leaving a field out.",
         }),

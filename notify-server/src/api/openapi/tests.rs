@@ -242,7 +242,17 @@ fn the_api_of_applications_comes_first() {
         "/hooks/telegram/{app_id}",
     ];
     assert!(paths.is_sorted_by_key(|path| place(path)), "{:?}", paths.map(place));
+    let of_path = |path: &str| {
+        let item = text[place(path)..].lines().skip(2).take_while(|line| *line != "    },");
+        let named = item.filter_map(|line| line.strip_prefix("      \"")?.strip_suffix("\": {"));
+        named.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(of_path("/v1/notifications"), ["post", "get"]);
+    assert_eq!(of_path("/v1/campaigns/{id}"), ["get", "put", "delete"]);
+    assert_eq!(of_path("/v1/webhooks/{id}"), ["get", "patch", "delete"]);
     let document: Value = serde_json::from_str(&text).unwrap();
+    let introduction = document["info"]["description"].as_str().unwrap();
+    assert!(introduction.contains("`X-API-Key`"), "{introduction}");
     assert_eq!(
         document["tags"],
         json!([
@@ -250,6 +260,7 @@ fn the_api_of_applications_comes_first() {
             { "name": "Polls" },
             { "name": "Events" },
             { "name": "Devices" },
+            { "name": "Statistics" },
             { "name": "Campaigns" },
             { "name": "Feeds" },
             { "name": "Outgoing webhooks and the event stream" },

@@ -87,7 +87,7 @@ pub(in crate::sandbox) fn exchange_token(scene: &Scene, call: &Call) -> Verdict 
             let status = answer.status.unwrap_or(400);
             let usual = if status >= 500 { "internal_failure" } else { "invalid_grant" };
             let error = answer.reason.clone().unwrap_or_else(|| usual.to_owned());
-            Err((status, error, "As a rule of the sandbox demands.".to_owned()))
+            Err((status, error, "A rule of the sandbox sets this error.".to_owned()))
         }
         checked => checked,
     };

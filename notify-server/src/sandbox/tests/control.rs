@@ -215,7 +215,7 @@ async fn the_page_escapes_what_it_shows_and_runs_no_script_but_its_own() {
 
 /// How a server checks its credentials is no push that failed.
 #[tokio::test]
-async fn the_page_tells_checks_of_credentials_from_pushes() {
+async fn the_page_marks_checks_of_credentials() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let access = access_token(&sandbox, &mut client).await;

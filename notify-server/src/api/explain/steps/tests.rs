@@ -73,7 +73,7 @@ fn scheduled() -> DeliveryFacts {
 
 /// Each step as `word` where it is told of now, or `word@time`.
 fn told(facts: &DeliveryFacts, channel: &Channel) -> (ExplainedOutcome, String) {
-    let (outcome, steps) = explain(facts, channel);
+    let (outcome, steps) = explain(facts, channel, None);
     let words = steps.iter().map(|step| {
         assert!(!step.detail.is_empty());
         let at = step.at.map_or_else(String::new, |at| format!("@{at}"));
@@ -260,7 +260,7 @@ fn a_step_names_the_push_service_that_is_held() {
     let name = "https://push.example";
     let held = ChannelState::Held { reason: Some("http_403".into()), probe_at: NEXT };
     let channel = Channel { is_configured: true, state: held, service: Some(name.to_owned()) };
-    let (_, steps) = explain(&facts(Progress::Ahead), &channel);
+    let (_, steps) = explain(&facts(Progress::Ahead), &channel, None);
     let step = steps.last().unwrap();
     assert_eq!(step.what, StepWord::CredentialsRefused);
     let expected = "https://push.example refuses the server's credentials (http_403): everything \
@@ -289,7 +289,7 @@ fn what_holds_everything_back_is_told_of_now_while_something_is_to_come() {
 #[test]
 fn the_providers_words_and_the_times_stand_in_the_details() {
     let detail = |facts: &DeliveryFacts, word| {
-        let (_, steps) = explain(facts, &open());
+        let (_, steps) = explain(facts, &open(), None);
         let step = steps.iter().find(|step| step.what == word);
         step.map(|step| step.detail.clone()).unwrap_or_default()
     };
@@ -359,13 +359,36 @@ fn details_of_what_is_to_come() -> [Detail; 5] {
     ]
 }
 
+fn details_of_the_target() -> [Detail; 4] {
+    use StepWord::{NotTargeted, PassedOver, Started, Targeted};
+    let named = |is_named| {
+        with(facts(Progress::None), |facts| {
+            facts.notification.names_devices = true;
+            facts.device.is_named = is_named;
+        })
+    };
+    let started = "became due; it goes to devices registered before this time";
+    let targeted = "the notification names this device. The next lines say whether it can receive";
+    let not_targeted = "it names devices, and this one is not among those on android";
+    let passed_over = "it was skipped at sending time: it lacked the tag, was disabled or had no \
+                       address. That may have changed since";
+    [
+        (named(true), open(), Started, started),
+        (named(true), open(), Targeted, targeted),
+        (named(false), open(), NotTargeted, not_targeted),
+        (facts(Progress::PassedOver), open(), PassedOver, passed_over),
+    ]
+}
+
 /// Each is what a person reads when something is odd.
 #[test]
 fn details_tell_what_is_known_and_no_more() {
-    for (facts, channel, word, detail) in
-        details_of_what_is_over().into_iter().chain(details_of_what_is_to_come())
+    for (facts, channel, word, detail) in details_of_what_is_over()
+        .into_iter()
+        .chain(details_of_what_is_to_come())
+        .chain(details_of_the_target())
     {
-        let (_, steps) = explain(&facts, &channel);
+        let (_, steps) = explain(&facts, &channel, None);
         let told = steps.iter().find(|step| step.what == word).map(|step| step.detail.as_str());
         assert_eq!(told, Some(detail), "{facts:?}");
     }
@@ -377,7 +400,7 @@ fn every_word_is_told_somewhere() {
     let mut untold: HashSet<StepWord> = StepWord::ALL.iter().copied().collect();
     for (channel, _) in closed_channels() {
         for (facts, ..) in rows() {
-            for step in explain(&facts, &channel).1 {
+            for step in explain(&facts, &channel, None).1 {
                 untold.remove(&step.what);
             }
         }
