@@ -39,9 +39,13 @@ pub(crate) enum Failure {
         /// Why not.
         source: io::Error,
     },
-    /// An id that is none of the server's, and so names nothing.
+    /// The server answered that an id names nothing.
     #[error("not found: {0}")]
     NotFound(String),
+    /// The command itself found that an id or a name names nothing: the server was not asked, or it
+    /// answered.
+    #[error("not found: {0}")]
+    Missing(String),
     /// Rows of an import were refused; the report says which.
     #[error("rows refused: {rows}{}", what_to_correct(report.as_deref()))]
     RowsRefused {
@@ -82,7 +86,7 @@ pub(crate) enum Failure {
     /// Files and server differ, which the command was asked to report.
     #[error("campaigns that differ: {0}")]
     Differing(usize),
-    /// A check found something wrong; what it is is in the result.
+    /// A check found a problem; the result has the details.
     #[error("{0}")]
     Unwell(String),
     /// The address is not that of a server.
@@ -110,7 +114,7 @@ impl Failure {
     pub(crate) fn status(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::File { .. } => USAGE,
-            Self::NotFound(_) => NOT_FOUND,
+            Self::NotFound(_) | Self::Missing(_) => NOT_FOUND,
             Self::Declined => DECLINED,
             Self::Differing(_) => DIFFERENT,
             Self::Taken(_) => REJECTED,
@@ -132,11 +136,11 @@ impl Failure {
         what: &str,
         id: &I,
     ) -> impl FnOnce(E) -> Self + use<E, I> {
-        Self::of(format!("no {what} has the id `{id}`"))
+        Self::when_not_found(format!("no {what} has the id `{id}`"))
     }
 
-    /// The failure of a call whose 404 means this. One that is not of a Notify server means nothing.
-    pub(crate) fn of<E: Into<Self>>(unknown: String) -> impl FnOnce(E) -> Self {
+    /// Turns a 404 of a Notify server into `NotFound` with this text.
+    pub(crate) fn when_not_found<E: Into<Self>>(unknown: String) -> impl FnOnce(E) -> Self {
         move |error| match error.into() {
             Self::Call(error @ Error::NotFound { .. }) if !is_foreign(&error) => {
                 Self::NotFound(unknown)
@@ -163,6 +167,7 @@ impl Failure {
                 vec![format!("{self}{}", hint.unwrap_or_default())]
             }
             Self::Usage(_)
+            | Self::Missing(_)
             | Self::File { .. }
             | Self::Declined
             | Self::Taken(_)

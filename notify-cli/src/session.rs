@@ -74,7 +74,7 @@ impl Session {
         }
         match self.apps_named(app).await?.as_slice() {
             [id] => Ok(*id),
-            [] => Err(Failure::NotFound(format!("no application has the name or id `{app}`"))),
+            [] => Err(Failure::Missing(format!("no application has the name or id `{app}`"))),
             named @ [one, other, ..] => Err(Failure::Usage(format!(
                 "{} applications have the name `{app}`: say the id ({one}, {other}{})",
                 named.len(),
@@ -101,7 +101,7 @@ impl Session {
 
 /// Reads an id of the server's. What has not its form names nothing, as the server would say (B4).
 pub(crate) fn known<T: std::str::FromStr>(what: &str, id: &str) -> Result<T, Failure> {
-    id.parse().map_err(|_| Failure::NotFound(format!("no {what} has the id `{id}`")))
+    id.parse().map_err(|_| Failure::Missing(format!("no {what} has the id `{id}`")))
 }
 
 /// Reads an id of the caller's (B6).

@@ -222,7 +222,7 @@ async fn untag(notify: &Client, device_id: &DeviceId, names: &[String]) -> Resul
     }
     devices.get(device_id).await.map_err(Failure::of_id("device", device_id))?;
     let what = if missing.len() == 1 { "tag" } else { "tags" };
-    Err(Failure::NotFound(format!("`{device_id}` has no {what} {}", missing.join(", "))))
+    Err(Failure::Missing(format!("`{device_id}` has no {what} {}", missing.join(", "))))
 }
 
 fn id(text: &str) -> Result<DeviceId, Failure> {

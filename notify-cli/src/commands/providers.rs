@@ -151,7 +151,9 @@ async fn ask_to_delete(notify: &Client, app: AppId, provider: ProviderKind) -> R
 
 /// A provider that the application does not have.
 fn not_configured(provider: ProviderKind, app: AppId) -> impl FnOnce(Error) -> Failure {
-    Failure::of(format!("{provider} is not configured in an application with the id `{app}`"))
+    Failure::when_not_found(format!(
+        "{provider} is not configured in an application with the id `{app}`"
+    ))
 }
 
 /// The body of the call. A service account by itself is put where it belongs. No error repeats the

@@ -131,7 +131,7 @@ impl Hold {
         Ok(step.map(|step| Self { device: device.clone(), detail: step.detail }))
     }
 
-    /// What tells it from another one: the next probe is at another time after each.
+    /// The detail without digits: each probe changes its time.
     fn reason(&self) -> String {
         self.detail.chars().filter(|character| !character.is_ascii_digit()).collect()
     }
@@ -173,7 +173,7 @@ impl Progress {
     }
 
     /// Says when deliveries begin to wait, and when they go on.
-    fn tell_hold(&mut self, hold: Option<&Hold>) {
+    fn report_hold(&mut self, hold: Option<&Hold>) {
         let reason = hold.map(Hold::reason);
         if reason == self.held {
             return;
@@ -187,7 +187,7 @@ impl Progress {
     }
 
     fn show(&mut self, record: &NotificationRecord, hold: Option<&Hold>) {
-        self.tell_hold(hold);
+        self.report_hold(hold);
         let settled = settled(record);
         let now = Instant::now();
         let rate = self.before.replace((settled, now)).map(|(before, at)| {

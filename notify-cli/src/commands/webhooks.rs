@@ -1,7 +1,5 @@
 //! `notify webhooks`.
 
-use std::fmt::Display;
-
 use clap::Subcommand;
 use notify_client::{
     Client,
@@ -121,7 +119,7 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
                 description,
                 enabled: (enable || disable).then_some(enable),
             };
-            webhooks.update(hook(&id)?, &change).await.map_err(of(&id))?;
+            webhooks.update(hook(&id)?, &change).await.map_err(Failure::of_id("webhook", &id))?;
             session.out.done()
         }
         Webhooks::Delete { id, consent } => {
@@ -129,15 +127,17 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
             if consent.is_to_be_asked()? {
                 ask_to_delete(&notify, id).await?;
             }
-            webhooks.delete(id).await.map_err(of(&id))?;
+            webhooks.delete(id).await.map_err(Failure::of_id("webhook", &id))?;
             session.out.done()
         }
         Webhooks::Rotate { id } => {
-            let rotated = webhooks.rotate(hook(&id)?).await.map_err(of(&id))?;
+            let rotated =
+                webhooks.rotate(hook(&id)?).await.map_err(Failure::of_id("webhook", &id))?;
             session.out.show(&rotated, &view::WEBHOOK_CREATED)
         }
         Webhooks::Test { id } => {
-            let attempt = webhooks.test(hook(&id)?).await.map_err(of(&id))?;
+            let attempt =
+                webhooks.test(hook(&id)?).await.map_err(Failure::of_id("webhook", &id))?;
             session.out.show(&attempt, &view::WEBHOOK_ATTEMPT)?;
             match attempt.outcome {
                 WebhookOutcome::Delivered => Ok(()),
@@ -151,27 +151,35 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
         }
         Webhooks::Attempts { id, page } if page.all => {
             let pages = webhooks.all_attempts(hook(&id)?, &page.query());
-            show_all(pages, session, &view::WEBHOOK_ATTEMPTS).await.map_err(of(&id))
+            show_all(pages, session, &view::WEBHOOK_ATTEMPTS)
+                .await
+                .map_err(Failure::of_id("webhook", &id))
         }
         Webhooks::Attempts { id, page } => {
-            let page = webhooks.attempts(hook(&id)?, &page.query()).await.map_err(of(&id))?;
+            let page = webhooks
+                .attempts(hook(&id)?, &page.query())
+                .await
+                .map_err(Failure::of_id("webhook", &id))?;
             session.out.show(&page, &view::WEBHOOK_ATTEMPTS)
         }
         Webhooks::Recover { id, since } => {
-            let recovered = webhooks.recover(hook(&id)?, since).await.map_err(of(&id))?;
+            let recovered = webhooks
+                .recover(hook(&id)?, since)
+                .await
+                .map_err(Failure::of_id("webhook", &id))?;
             session.out.show(&recovered, &view::WEBHOOK_RECOVERED)
         }
         Webhooks::Redeliver { id, message_id } => {
             let sent = webhooks.redeliver(hook(&id)?, known("message", &message_id)?).await;
             let unknown = format!("no webhook `{id}` has a message with the id `{message_id}`");
-            sent.map_err(Failure::of(unknown))?;
+            sent.map_err(Failure::when_not_found(unknown))?;
             session.out.done()
         }
     }
 }
 
 async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
-    let webhook = notify.webhooks().get(id).await.map_err(of(&id))?;
+    let webhook = notify.webhooks().get(id).await.map_err(Failure::of_id("webhook", &id))?;
     confirm::ask(&format!(
         "Delete the webhook to {} with its secret and its messages ({} pending)? This cannot be \
          undone.",
@@ -181,8 +189,4 @@ async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
 
 fn hook(id: &str) -> Result<WebhookId, Failure> {
     known("webhook", id)
-}
-
-fn of<E: Into<Failure>, I: Display>(id: &I) -> impl FnOnce(E) -> Failure + use<E, I> {
-    Failure::of_id("webhook", id)
 }
