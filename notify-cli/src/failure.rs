@@ -47,12 +47,14 @@ pub(crate) enum Failure {
     #[error("not found: {0}")]
     Missing(String),
     /// Rows of an import were refused; the report says which.
-    #[error("rows refused: {rows}{}", what_to_correct(report.as_deref()))]
+    #[error("rows refused: {rows}{}", what_to_correct(report.as_deref(), command))]
     RowsRefused {
         /// How many.
         rows: u64,
         /// Where they are, if in a file.
         report: Option<PathBuf>,
+        /// What takes that file.
+        command: &'static str,
     },
     /// An import ended early.
     #[error("stopped after line {line}{}", how_to_go_on(*resumable))]
@@ -186,9 +188,10 @@ fn how_to_go_on(resumable: bool) -> &'static str {
     if resumable { "; run the same command again to continue from there" } else { "" }
 }
 
-fn what_to_correct(report: Option<&Path>) -> String {
+fn what_to_correct(report: Option<&Path>, command: &str) -> String {
     report.map_or_else(String::new, |report| {
-        format!("; correct them in {} and run the command again with that file", report.display())
+        let report = report.display();
+        format!("; correct them in {report}, then run `{command} {report}`")
     })
 }
 
@@ -330,7 +333,7 @@ mod tests {
             (Error::NoKey(KeyKind::Api).into(), 2),
             (rejected(400).into(), 3),
             (rejected(409).into(), 3),
-            (Failure::RowsRefused { rows: 1, report: None }, 3),
+            (Failure::RowsRefused { rows: 1, report: None, command: "" }, 3),
             (Error::Unauthorized { errors: Vec::new(), request_id: id() }.into(), 4),
             (Error::OtherKey(KeyKind::Admin).into(), 4),
             (

@@ -121,6 +121,7 @@ impl Draft {
             };
             return Ok(Record::Tag(Tagging { device_id, tags }));
         }
+        self.fill_sdk_type();
         let is_dead = self.check_state(&mut errors);
         let subscribes = is_subscribed(&self.registration.platform);
         let device = if subscribes { self.subscribe(&mut errors) } else { None };
@@ -142,6 +143,19 @@ impl Draft {
                 Ok(Record::Register(self.registration, Tagging { device_id, tags }))
             }
             _ => Err(errors),
+        }
+    }
+
+    /// A platform has one kind of SDK, so a row need not name it.
+    fn fill_sdk_type(&mut self) {
+        let RegisterDevice { platform, sdk_type, .. } = &mut self.registration;
+        if sdk_type.is_empty() && !is_subscribed(platform) {
+            *sdk_type = match &**platform {
+                "ios" => "ios_push",
+                // Of a platform that is none the platform alone is told, not this beside it.
+                _ => "android_push",
+            }
+            .to_owned();
         }
     }
 
@@ -201,6 +215,16 @@ impl Draft {
 }
 
 impl Record {
+    /// Whether it registers a device that nothing can be sent to, for want of an address.
+    pub(super) fn lacks_address(&self) -> bool {
+        match self {
+            Self::Register(registration, _) => {
+                registration.push_token.as_ref().is_none_or(String::is_empty)
+            }
+            Self::Subscribe(..) | Self::Tag(_) | Self::Dead => false,
+        }
+    }
+
     /// What it shares with other rows.
     pub(super) fn keys(&self, hasher: &RandomState) -> Keys {
         let device = |id: &str| Some(hasher.hash_one(("device", id)));
@@ -265,7 +289,7 @@ pub(super) fn tags_of_json(text: &str) -> Result<Vec<Tag>, Vec<String>> {
 
 /// Tags of a cell: as JSON, or the names of those that are true.
 pub(super) fn tags_of_cell(cell: &str) -> Result<Vec<Tag>, Vec<String>> {
-    if cell.trim_start().starts_with('[') {
+    if cell.trim_start().starts_with(['[', '{']) {
         return tags_of_json(cell);
     }
     let names = cell.split([',', ';']).map(str::trim).filter(|name| !name.is_empty());
@@ -341,6 +365,22 @@ mod tests {
     }
 
     #[test]
+    fn the_kind_of_sdk_follows_from_the_platform() {
+        for (platform, sdk_type) in [("ios", "ios_push"), ("android", "android_push")] {
+            let line = format!(r#"{{"device_id":"a","platform":"{platform}"}}"#);
+            let registration = RegisterDevice {
+                device_id: "a".into(),
+                platform: platform.into(),
+                sdk_type: sdk_type.into(),
+                ..Default::default()
+            };
+            let registered = Record::Register(registration, tagging("a", &[]));
+            assert!(registered.lacks_address());
+            assert_eq!(record(&line), Ok(registered));
+        }
+    }
+
+    #[test]
     fn a_dead_address_is_left_out() {
         let line = format!(r#"{{{ANDROID},"enabled":false,"disabled_reason":"unregistered"}}"#);
         assert_eq!(record(&line), Ok(Record::Dead));
@@ -387,6 +427,10 @@ mod tests {
             (",", &[]),
         ] {
             assert_eq!(tags_of_cell(cell).as_deref(), Ok(tags), "{cell}");
+        }
+        for object in [r#"{"x":true}"#, r#" {"name":"x"},{"name":"y"}"#] {
+            let error = "tags: must be an array of tags or of names".to_owned();
+            assert_eq!(tags_of_cell(object), Err(vec![error]), "{object}");
         }
     }
 }
