@@ -110,5 +110,11 @@ pub(crate) fn own_id<T>(
     id: &str,
     new: impl FnOnce(String) -> Result<T, &'static str>,
 ) -> Result<T, Failure> {
+    let object = serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(id);
+    if object.is_ok() {
+        return Err(Failure::Usage(format!(
+            "{what}: this is a JSON object, not an id; `jq -r .id` takes the id out of an answer"
+        )));
+    }
     new(id.to_owned()).map_err(|rule| Failure::Usage(format!("{what}: {rule}")))
 }

@@ -30,7 +30,8 @@ pub(crate) enum Devices {
     },
     /// List devices.
     List {
-        /// Only this platform.
+        /// Only this platform: android, ios, web, fb-messenger (Facebook Messenger) or chatapp
+        /// (Telegram).
         #[arg(long, value_parser = input::platform())]
         platform: Option<Platform>,
         /// Only devices that have this tag set to true.
@@ -44,7 +45,8 @@ pub(crate) enum Devices {
         /// Form of the file; ndjson unless given.
         #[arg(long)]
         format: Option<Format>,
-        /// Only this platform.
+        /// Only this platform: android, ios, web, fb-messenger (Facebook Messenger) or chatapp
+        /// (Telegram).
         #[arg(long, value_parser = input::platform())]
         platform: Option<Platform>,
         /// Only devices that have this tag set to true.

@@ -11,7 +11,7 @@ use crate::{
     confirm::{self, Consent},
     failure::Failure,
     input,
-    output::view,
+    output::{self, view},
     session::{Session, known},
 };
 
@@ -48,7 +48,7 @@ pub(crate) enum Webhooks {
         /// What it is for.
         #[arg(long)]
         description: Option<String>,
-        /// Send events again, those from now on.
+        /// Send events again, those from now on; `recover` sends the messages that failed before.
         #[arg(long, conflicts_with = "disable")]
         enable: bool,
         /// Send no more events.
@@ -88,7 +88,8 @@ pub(crate) enum Webhooks {
         #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
         since: Timestamp,
     },
-    /// Send a message now, whether it was delivered, failed or waits for a retry.
+    /// Queue a message to be sent now, whether it was delivered, failed or waits for a retry; `attempts`
+    /// shows the outcome.
     Redeliver {
         /// Id of the webhook.
         id: String,
@@ -119,8 +120,17 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
                 description,
                 enabled: (enable || disable).then_some(enable),
             };
-            webhooks.update(hook(&id)?, &change).await.map_err(Failure::of_id("webhook", &id))?;
-            session.out.done()
+            let updated = webhooks.update(hook(&id)?, &change).await;
+            updated.map_err(Failure::of_id("webhook", &id))?;
+            session.out.done()?;
+            if enable {
+                session.out.flush()?;
+                output::talk(&format!(
+                    "events that happened while it was disabled were not kept; `notify webhooks \
+                     recover {id} --since TIME` sends the messages that failed"
+                ));
+            }
+            Ok(())
         }
         Webhooks::Delete { id, consent } => {
             let id = hook(&id)?;
@@ -173,6 +183,10 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
             let sent = webhooks.redeliver(hook(&id)?, known("message", &message_id)?).await;
             let unknown = format!("no webhook `{id}` has a message with the id `{message_id}`");
             sent.map_err(Failure::when_not_found(unknown))?;
+            if session.out.is_for_people() {
+                let queued = format!("queued; see `notify webhooks attempts {id}`\n");
+                return session.out.text(queued.as_bytes());
+            }
             session.out.done()
         }
     }
