@@ -84,21 +84,7 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
     let admin = notify.admin();
     match command {
         Apps::Create { name, language, if_missing } => {
-            let created = match session.apps_named(&name).await?.as_slice() {
-                [] => admin.create_app(&CreateApp { name, language }).await?,
-                [id] if if_missing => AppCreated { id: *id },
-                [id] => {
-                    return Err(Failure::Taken(format!(
-                        "an application has the name `{name}`: {id}; --if-missing prints that id"
-                    )));
-                }
-                several => {
-                    let several = several.len();
-                    let what = format!("{several} applications have the name `{name}`");
-                    return Err(Failure::Taken(what));
-                }
-            };
-            session.out.show(&created, &view::CREATED)
+            create(CreateApp { name, language }, if_missing, session).await
         }
         Apps::List(page) if page.all => {
             show_all(admin.all_apps(&page.query()), session, &view::APPS).await
@@ -152,6 +138,24 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
             session.out.done()
         }
     }
+}
+
+async fn create(app: CreateApp, if_missing: bool, session: &mut Session) -> Result<(), Failure> {
+    let name = &app.name;
+    let created = match session.apps_named(name).await?.as_slice() {
+        [] => session.notify()?.admin().create_app(&app).await?,
+        [id] if if_missing => AppCreated { id: *id },
+        [id] => {
+            return Err(Failure::Taken(format!(
+                "an application has the name `{name}`: {id}; --if-missing prints that id"
+            )));
+        }
+        several => {
+            let several = several.len();
+            return Err(Failure::Taken(format!("{several} applications have the name `{name}`")));
+        }
+    };
+    session.out.show(&created, &view::CREATED)
 }
 
 /// Commands take names for ids, so no two applications get one name.

@@ -119,6 +119,19 @@ mod tests {
 
     use super::*;
 
+    fn explained(outcome: ExplainedOutcome, steps: &[(StepWord, &str)]) -> Explanation {
+        let step = |(what, detail): &(StepWord, &str)| ExplainedStep {
+            at: None,
+            what: *what,
+            detail: (*detail).to_owned(),
+        };
+        Explanation {
+            device_id: DeviceId::new("d".to_owned()).unwrap(),
+            outcome,
+            steps: steps.iter().map(step).collect(),
+        }
+    }
+
     #[test]
     fn the_cause_stands_first() {
         use ExplainedOutcome as Outcome;
@@ -159,11 +172,27 @@ mod tests {
                 "✓ d sent: the provider took it",
             ),
             (
+                Outcome::Canceled,
+                &[(Word::CancelRequested, "canceled by request")],
+                "✗ d canceled: by request",
+            ),
+            (Outcome::Canceled, &[], "✗ d canceled"),
+        ] {
+            assert_eq!(headline(&explained(outcome, steps)), text);
+        }
+    }
+
+    #[test]
+    fn what_was_answered_last_stands_before_the_next_attempt() {
+        use ExplainedOutcome as Outcome;
+        use StepWord as Word;
+        for (outcome, steps, text) in [
+            (
                 Outcome::Pending,
                 &[
                     (Word::Attempted, "2 attempts, the last answer: connect_failed"),
                     (Word::NextAttempt, "due at 2026-01-02T03:04:05Z"),
-                ],
+                ][..],
                 "! d pending: the last answer: connect_failed; due at 2026-01-02T03:04:05Z",
             ),
             (
@@ -175,24 +204,8 @@ mod tests {
                 ],
                 "! d pending: https://push.example cannot be reached",
             ),
-            (
-                Outcome::Canceled,
-                &[(Word::CancelRequested, "canceled by request")],
-                "✗ d canceled: by request",
-            ),
-            (Outcome::Canceled, &[], "✗ d canceled"),
         ] {
-            let step = |(what, detail): &(Word, &str)| ExplainedStep {
-                at: None,
-                what: *what,
-                detail: (*detail).to_owned(),
-            };
-            let explained = Explanation {
-                device_id: DeviceId::new("d".to_owned()).unwrap(),
-                outcome,
-                steps: steps.iter().map(step).collect(),
-            };
-            assert_eq!(headline(&explained), text);
+            assert_eq!(headline(&explained(outcome, steps)), text);
         }
     }
 }

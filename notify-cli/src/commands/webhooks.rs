@@ -120,17 +120,7 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
                 description,
                 enabled: (enable || disable).then_some(enable),
             };
-            let updated = webhooks.update(hook(&id)?, &change).await;
-            updated.map_err(Failure::of_id("webhook", &id))?;
-            session.out.done()?;
-            if enable {
-                session.out.flush()?;
-                output::talk(&format!(
-                    "events that happened while it was disabled were not kept; `notify webhooks \
-                     recover {id} --since TIME` sends the messages that failed"
-                ));
-            }
-            Ok(())
+            update(&id, &change, session).await
         }
         Webhooks::Delete { id, consent } => {
             let id = hook(&id)?;
@@ -145,20 +135,7 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
                 webhooks.rotate(hook(&id)?).await.map_err(Failure::of_id("webhook", &id))?;
             session.out.show(&rotated, &view::WEBHOOK_CREATED)
         }
-        Webhooks::Test { id } => {
-            let attempt =
-                webhooks.test(hook(&id)?).await.map_err(Failure::of_id("webhook", &id))?;
-            session.out.show(&attempt, &view::WEBHOOK_ATTEMPT)?;
-            match attempt.outcome {
-                WebhookOutcome::Delivered => Ok(()),
-                WebhookOutcome::Pending | WebhookOutcome::Failed => {
-                    let status = attempt.status.map(|status| format!(": status {status}"));
-                    let status = status.or(attempt.reason.map(|reason| format!(": {reason}")));
-                    let what = "the endpoint did not accept the message";
-                    Err(Failure::Unwell(format!("{what}{}", status.unwrap_or_default())))
-                }
-            }
-        }
+        Webhooks::Test { id } => test(&id, session).await,
         Webhooks::Attempts { id, page } if page.all => {
             let pages = webhooks.all_attempts(hook(&id)?, &page.query());
             show_all(pages, session, &view::WEBHOOK_ATTEMPTS)
@@ -179,17 +156,49 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
                 .map_err(Failure::of_id("webhook", &id))?;
             session.out.show(&recovered, &view::WEBHOOK_RECOVERED)
         }
-        Webhooks::Redeliver { id, message_id } => {
-            let sent = webhooks.redeliver(hook(&id)?, known("message", &message_id)?).await;
-            let unknown = format!("no webhook `{id}` has a message with the id `{message_id}`");
-            sent.map_err(Failure::when_not_found(unknown))?;
-            if session.out.is_for_people() {
-                let queued = format!("queued; see `notify webhooks attempts {id}`\n");
-                return session.out.text(queued.as_bytes());
-            }
-            session.out.done()
+        Webhooks::Redeliver { id, message_id } => redeliver(&id, &message_id, session).await,
+    }
+}
+
+async fn update(id: &str, change: &UpdateWebhook, session: &mut Session) -> Result<(), Failure> {
+    let updated = session.notify()?.webhooks().update(hook(id)?, change).await;
+    updated.map_err(Failure::of_id("webhook", &id))?;
+    session.out.done()?;
+    if change.enabled == Some(true) {
+        session.out.flush()?;
+        output::talk(&format!(
+            "events that happened while it was disabled were not kept; `notify webhooks recover {id} \
+             --since TIME` sends the messages that failed"
+        ));
+    }
+    Ok(())
+}
+
+async fn test(id: &str, session: &mut Session) -> Result<(), Failure> {
+    let attempt = session.notify()?.webhooks().test(hook(id)?).await;
+    let attempt = attempt.map_err(Failure::of_id("webhook", &id))?;
+    session.out.show(&attempt, &view::WEBHOOK_ATTEMPT)?;
+    match attempt.outcome {
+        WebhookOutcome::Delivered => Ok(()),
+        WebhookOutcome::Pending | WebhookOutcome::Failed => {
+            let status = attempt.status.map(|status| format!(": status {status}"));
+            let status = status.or(attempt.reason.map(|reason| format!(": {reason}")));
+            let what = "the endpoint did not accept the message";
+            Err(Failure::Unwell(format!("{what}{}", status.unwrap_or_default())))
         }
     }
+}
+
+async fn redeliver(id: &str, message_id: &str, session: &mut Session) -> Result<(), Failure> {
+    let (hook, message) = (hook(id)?, known("message", message_id)?);
+    let sent = session.notify()?.webhooks().redeliver(hook, message).await;
+    let unknown = format!("no webhook `{id}` has a message with the id `{message_id}`");
+    sent.map_err(Failure::when_not_found(unknown))?;
+    if session.out.is_for_people() {
+        let queued = format!("queued; see `notify webhooks attempts {id}`\n");
+        return session.out.text(queued.as_bytes());
+    }
+    session.out.done()
 }
 
 async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {

@@ -178,12 +178,12 @@ impl Journal {
     ) -> Result<(), Failure> {
         let line = mark.line;
         let is_first = self.report.path().is_none();
-        let told = || format!("line {line}: {device_id}: {}", errors.join("; "));
+        let described = || format!("line {line}: {device_id}: {}", errors.join("; "));
         if self.report.is_nowhere() {
-            output::complain(&told());
+            output::complain(&described());
         } else {
             self.report.push(original, line, errors)?;
-            self.first_refused.get_or_insert_with(told);
+            self.first_refused.get_or_insert_with(described);
         }
         self.state.refused += 1;
         self.state.duplicates += u64::from(repeated.device || repeated.address);

@@ -14,6 +14,7 @@ mod repeats;
 mod report;
 mod source;
 mod turns;
+mod work;
 
 use std::path::{Path, PathBuf};
 
@@ -28,9 +29,9 @@ use self::{
     progress::Progress,
     record::{Record, Tagging},
     repeats::Repeated,
-    report::Place,
     source::{Reading, Row, Source},
     turns::Turns,
+    work::Work,
 };
 use crate::{
     failure::{Failure, broken_rules},
@@ -362,62 +363,5 @@ async fn record(
         }
         journal.save_at_times()?;
         progress.show(journal);
-    }
-}
-
-/// A file and what to do with it.
-struct Work<'a> {
-    file: &'a Path,
-    options: FileOptions,
-    purpose: Purpose,
-}
-
-impl Work<'_> {
-    fn format(&self) -> Result<Format, Failure> {
-        let extension = self.file.extension().map(|it| it.to_string_lossy().to_lowercase());
-        match (self.options.format, extension.as_deref()) {
-            (Some(format), _) => Ok(format),
-            (None, Some("csv" | "tsv")) => Ok(Format::Csv),
-            (None, Some("ndjson" | "jsonl" | "json")) => Ok(Format::Ndjson),
-            (None, _) => Err(Failure::Usage(format!(
-                "{}: say --format csv or --format ndjson",
-                self.file.display()
-            ))),
-        }
-    }
-
-    fn report(&self, format: Format) -> Place {
-        match &self.options.refused {
-            Some(path) => Place::Given(path.clone()),
-            None if self.file == Path::new("-") => Place::Nowhere,
-            None => Place::beside(self.file, format),
-        }
-    }
-
-    /// Refuses to write over what it is to read.
-    fn spare_the_file(&self) -> Result<(), Failure> {
-        let file = self.file.canonicalize().ok();
-        for (option, path) in
-            [("--state", &self.options.state), ("--refused", &self.options.refused)]
-        {
-            if file.is_some() && path.as_ref().and_then(|path| path.canonicalize().ok()) == file {
-                let path = self.file.display();
-                return Err(Failure::Usage(format!("{option}: {path} is the file that is read")));
-            }
-        }
-        Ok(())
-    }
-
-    /// The path given, or one beside the file; standard input has no place beside it.
-    fn state_path(&self) -> Option<PathBuf> {
-        if self.options.state.is_some() || self.file == Path::new("-") {
-            return self.options.state.clone();
-        }
-        let mut path = self.file.to_owned().into_os_string();
-        path.push(match self.purpose {
-            Purpose::Register => ".notify-import",
-            Purpose::Tag => ".notify-tags",
-        });
-        Some(path.into())
     }
 }
