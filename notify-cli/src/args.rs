@@ -110,6 +110,18 @@ pub(crate) enum Command {
 pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    if error.kind() == ErrorKind::InvalidValue
+        && let (Some(ContextValue::String(option)), Some(ContextValue::String(value))) =
+            (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+        && option.starts_with("--platform")
+        && value.contains(',')
+    {
+        let each = value.split(',').map(|platform| format!("--platform {}", platform.trim()));
+        let each = each.collect::<Vec<_>>().join(" ");
+        let tip = format!("`send` and `report` take several platforms one by one: {each}");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        return error;
+    }
     let is_sending = ["notify send ", "notify report "].iter().any(|it| usage.contains(it));
     let given = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(given)) if !given.starts_with('-') => given.clone(),

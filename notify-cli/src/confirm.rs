@@ -9,14 +9,14 @@ use crate::{failure::Failure, output};
 /// Whether to ask.
 #[derive(Debug, Args)]
 pub(crate) struct Consent {
-    /// Skip the confirmation. The command asks for one only when standard input is a terminal.
+    /// Skip the confirmation. The command asks for one only when standard input is a terminal, and
+    /// refuses if standard error is not one, since the question would not show.
     #[arg(short, long)]
     yes: bool,
 }
 
 impl Consent {
-    /// Whether a person is there to be asked who has not agreed yet. A person who would not see the
-    /// question has not agreed either.
+    /// Whether to ask. Fails where a person types but would not see the question.
     pub(crate) fn is_to_be_asked(&self) -> Result<bool, Failure> {
         if self.yes || !io::stdin().is_terminal() {
             return Ok(false);

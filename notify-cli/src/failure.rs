@@ -39,16 +39,22 @@ pub(crate) enum Failure {
         /// Why not.
         source: io::Error,
     },
-    /// An id that is none of the server's, and so names nothing.
+    /// The server answered that an id names nothing.
     #[error("not found: {0}")]
     NotFound(String),
+    /// The command itself found that an id or a name names nothing: the server was not asked, or it
+    /// answered.
+    #[error("not found: {0}")]
+    Missing(String),
     /// Rows of an import were refused; the report says which.
-    #[error("rows refused: {rows}{}", what_to_correct(report.as_deref()))]
+    #[error("rows refused: {rows}{}", what_to_correct(report.as_deref(), command))]
     RowsRefused {
         /// How many.
         rows: u64,
         /// Where they are, if in a file.
         report: Option<PathBuf>,
+        /// What takes that file.
+        command: &'static str,
     },
     /// An import ended early.
     #[error("stopped after line {line}{}", how_to_go_on(*resumable))]
@@ -82,7 +88,7 @@ pub(crate) enum Failure {
     /// Files and server differ, which the command was asked to report.
     #[error("campaigns that differ: {0}")]
     Differing(usize),
-    /// A check found something wrong; what it is is in the result.
+    /// A check found a problem; the result has the details.
     #[error("{0}")]
     Unwell(String),
     /// The address is not that of a server.
@@ -110,7 +116,7 @@ impl Failure {
     pub(crate) fn status(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::File { .. } => USAGE,
-            Self::NotFound(_) => NOT_FOUND,
+            Self::NotFound(_) | Self::Missing(_) => NOT_FOUND,
             Self::Declined => DECLINED,
             Self::Differing(_) => DIFFERENT,
             Self::Taken(_) => REJECTED,
@@ -132,11 +138,11 @@ impl Failure {
         what: &str,
         id: &I,
     ) -> impl FnOnce(E) -> Self + use<E, I> {
-        Self::of(format!("no {what} has the id `{id}`"))
+        Self::when_not_found(format!("no {what} has the id `{id}`"))
     }
 
-    /// The failure of a call whose 404 means this. One that is not of a Notify server means nothing.
-    pub(crate) fn of<E: Into<Self>>(unknown: String) -> impl FnOnce(E) -> Self {
+    /// Turns a 404 of a Notify server into `NotFound` with this text.
+    pub(crate) fn when_not_found<E: Into<Self>>(unknown: String) -> impl FnOnce(E) -> Self {
         move |error| match error.into() {
             Self::Call(error @ Error::NotFound { .. }) if !is_foreign(&error) => {
                 Self::NotFound(unknown)
@@ -163,6 +169,7 @@ impl Failure {
                 vec![format!("{self}{}", hint.unwrap_or_default())]
             }
             Self::Usage(_)
+            | Self::Missing(_)
             | Self::File { .. }
             | Self::Declined
             | Self::Taken(_)
@@ -181,9 +188,10 @@ fn how_to_go_on(resumable: bool) -> &'static str {
     if resumable { "; run the same command again to continue from there" } else { "" }
 }
 
-fn what_to_correct(report: Option<&Path>) -> String {
+fn what_to_correct(report: Option<&Path>, command: &str) -> String {
     report.map_or_else(String::new, |report| {
-        format!("; correct them in {} and run the command again with that file", report.display())
+        let report = report.display();
+        format!("; correct them in {report}, then run `{command} {report}`")
     })
 }
 
@@ -325,7 +333,7 @@ mod tests {
             (Error::NoKey(KeyKind::Api).into(), 2),
             (rejected(400).into(), 3),
             (rejected(409).into(), 3),
-            (Failure::RowsRefused { rows: 1, report: None }, 3),
+            (Failure::RowsRefused { rows: 1, report: None, command: "" }, 3),
             (Error::Unauthorized { errors: Vec::new(), request_id: id() }.into(), 4),
             (Error::OtherKey(KeyKind::Admin).into(), 4),
             (

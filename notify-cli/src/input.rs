@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use notify_client::{
     Error,
     notify_core::{DeliveryOutcome, Platform, ProviderKind, Request, Timestamp, json::JsonObject},
@@ -130,8 +130,26 @@ fn span(text: &str) -> Option<jiff::SignedDuration> {
 
 /// The word of a platform.
 pub(crate) fn platform() -> impl TypedValueParser<Value = Platform> {
-    PossibleValuesParser::new(Platform::ALL.map(Platform::as_str))
-        .map(|word| Platform::from_word(&word).expect("the words are those of the platforms"))
+    one_of(&Platform::ALL)
+}
+
+/// The word of a platform whose devices subscribe.
+pub(crate) fn subscribed_platform() -> impl TypedValueParser<Value = Platform> {
+    one_of(&[Platform::Web, Platform::FbMessenger, Platform::ChatApp])
+}
+
+/// Another name of [`Platform::ChatApp`] on the command line.
+pub(crate) const TELEGRAM: &str = "telegram";
+
+fn one_of(platforms: &[Platform]) -> impl TypedValueParser<Value = Platform> + use<> {
+    let value = |platform: &Platform| {
+        let value = PossibleValue::new(platform.as_str());
+        if *platform == Platform::ChatApp { value.alias(TELEGRAM) } else { value }
+    };
+    PossibleValuesParser::new(platforms.iter().map(value)).map(|word| match &*word {
+        TELEGRAM => Platform::ChatApp,
+        word => Platform::from_word(word).expect("the words are those of the platforms"),
+    })
 }
 
 /// The word of an outcome.

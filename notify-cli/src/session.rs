@@ -74,7 +74,7 @@ impl Session {
         }
         match self.apps_named(app).await?.as_slice() {
             [id] => Ok(*id),
-            [] => Err(Failure::NotFound(format!("no application has the name or id `{app}`"))),
+            [] => Err(Failure::Missing(format!("no application has the name or id `{app}`"))),
             named @ [one, other, ..] => Err(Failure::Usage(format!(
                 "{} applications have the name `{app}`: say the id ({one}, {other}{})",
                 named.len(),
@@ -101,7 +101,7 @@ impl Session {
 
 /// Reads an id of the server's. What has not its form names nothing, as the server would say (B4).
 pub(crate) fn known<T: std::str::FromStr>(what: &str, id: &str) -> Result<T, Failure> {
-    id.parse().map_err(|_| Failure::NotFound(format!("no {what} has the id `{id}`")))
+    id.parse().map_err(|_| Failure::Missing(format!("no {what} has the id `{id}`")))
 }
 
 /// Reads an id of the caller's (B6).
@@ -110,5 +110,11 @@ pub(crate) fn own_id<T>(
     id: &str,
     new: impl FnOnce(String) -> Result<T, &'static str>,
 ) -> Result<T, Failure> {
+    let object = serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(id);
+    if object.is_ok() {
+        return Err(Failure::Usage(format!(
+            "{what}: this is a JSON object, not an id; `jq -r .id` takes the id out of an answer"
+        )));
+    }
     new(id.to_owned()).map_err(|rule| Failure::Usage(format!("{what}: {rule}")))
 }

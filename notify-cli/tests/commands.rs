@@ -66,6 +66,12 @@ async fn sending() {
             })),
         ),
         (
+            "send --text Hi --platform telegram",
+            created(),
+            "POST /v1/notifications".to_owned(),
+            Some(json!({ "text": "Hi", "platforms": ["chatapp"] })),
+        ),
+        (
             "send --text Hi --device chat-77 --device phone",
             created(),
             "POST /v1/notifications".to_owned(),
@@ -139,6 +145,12 @@ async fn devices_and_tags() {
             created(),
             "POST /v1/subscriptions".to_owned(),
             Some(json!({ "platform": "chatapp", "recipient_id": "4711", "device_id": "d" })),
+        ),
+        (
+            "subscriptions create --platform telegram --recipient-id 4711",
+            created(),
+            "POST /v1/subscriptions".to_owned(),
+            Some(json!({ "platform": "chatapp", "recipient_id": "4711" })),
         ),
     ])
     .await;
@@ -351,7 +363,7 @@ async fn polls_events_and_statistics() {
 #[tokio::test(flavor = "multi_thread")]
 async fn administration() {
     let with_id = |line: &str| line.replace("ID", ID);
-    let [get, update, delete, create, list, revoke, providers, remove, test, resume] = [
+    let [get, update, delete, create, list, revoke, providers, remove, test] = [
         "apps get ID",
         "apps update ID --status suspended",
         "apps delete ID",
@@ -361,7 +373,6 @@ async fn administration() {
         "providers list --app ID",
         "providers delete webpush --app ID",
         "providers test apns --app ID",
-        "providers resume fcm --app ID",
     ]
     .map(with_id);
     let app =
@@ -393,9 +404,80 @@ async fn administration() {
             format!("POST {path}/providers/apns/test"),
             None,
         ),
-        (&resume, done(), format!("POST {path}/providers/fcm/resume"), None),
     ])
     .await;
+}
+
+/// Who resumes a provider that sends wonders why nothing changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn resuming_says_when_nothing_was_held() {
+    let provider = |state: &str, services: Value| {
+        json!({ "provider": "fcm", "config": {}, "updated_at": 1, "channel":
+            { "state": state, "reason": null, "until": null, "services": services } })
+    };
+    let held =
+        json!([{ "service": "https://e", "state": "held", "reason": "http_403", "until": null }]);
+    let mut silent = provider("open", json!([]));
+    silent.as_object_mut().unwrap().remove("channel");
+    for (before, said) in [
+        (provider("open", json!([])), "nothing was held\n"),
+        (provider("held", json!([])), ""),
+        (provider("open", held), ""),
+        (silent, ""),
+    ] {
+        let bench = Bench::giving(vec![answer(200, &before), answer(200, &done())]).await;
+        let run = bench.run(&["providers", "resume", "fcm", "--app", ID]);
+        assert_eq!((run.status, run.stderr.as_str(), run.json()), (0, said, done()));
+        let path = format!("/admin/v1/apps/{ID}/providers/fcm");
+        let asked = [(format!("GET {path}"), None), (format!("POST {path}/resume"), None)];
+        assert_eq!(bench.asked().await, asked);
+    }
+}
+
+/// A webhook that was disabled missed events, and its failed messages stay where they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn enabling_a_webhook_says_what_it_missed() {
+    let said = format!(
+        "events that happened while it was disabled were not kept; `notify webhooks recover {ID} \
+         --since TIME` sends the messages that failed\n"
+    );
+    for (option, said) in [("--enable", &*said), ("--disable", ""), ("--every-event", "")] {
+        let bench = Bench::answering(done()).await;
+        let run = bench.run(&["webhooks", "update", ID, option]);
+        assert_eq!((run.status, run.stderr.as_str(), run.json()), (0, said, done()), "{option}");
+    }
+}
+
+/// The message goes out later, and its endpoint may refuse it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_redelivered_is_queued() {
+    let bench = Bench::answering(done()).await;
+    let redeliver = ["webhooks", "redeliver", ID, ID];
+    assert_eq!(bench.run(&redeliver).quiet().json(), done());
+    let shown = bench.run(&[&redeliver[..], &["-o", "table"]].concat()).quiet().stdout;
+    assert_eq!(shown, format!("queued; see `notify webhooks attempts {ID}`\n"));
+}
+
+/// Ids that name nothing reach nobody; a comma may be why.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_that_names_nobody_says_so() {
+    for (devices, unknown, said) in [
+        (&["a"][..], 1, "no device has the named id"),
+        (&["a", "b"], 2, "no device has one of the 2 named ids"),
+        (
+            &["a,b"],
+            1,
+            "no device has the named id; `a,b` is one id with a comma in it: repeat --device for each",
+        ),
+    ] {
+        let created = json!({ "id": ID, "unknown": unknown });
+        let bench = Bench::answering(created.clone()).await;
+        let named = devices.iter().flat_map(|id| ["--device", id]);
+        let args: Vec<&str> = ["send", "--text", "Hi"].into_iter().chain(named).collect();
+        let run = bench.run(&args);
+        let said = format!("warning: no device receives it: {said}\n");
+        assert_eq!((run.status, &run.stderr, run.json()), (0, &said, created), "{devices:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -646,6 +728,18 @@ async fn everything_that_is_wrong_with_a_file_is_named_at_once() {
         }
         assert!(bench.requests().await.is_empty());
     }
+}
+
+/// Whoever copies the example gets a campaign.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_a_campaign_is_one() {
+    let bench = Bench::answering(created()).await;
+    let help = bench.run(&["campaigns", "create", "--help"]).quiet().stdout;
+    let (_, example) = help.split_once("Example of FILE:").unwrap();
+    bench.file("example.json", example);
+    bench.run(&["campaigns", "create", "example.json"]).quiet();
+    let sent: Value = serde_json::from_str(example).unwrap();
+    assert_eq!(bench.asked().await, [("POST /v1/campaigns".to_owned(), Some(sent))]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -40,13 +40,15 @@ async fn once_at(device_id: &str, reply: impl Respond + 'static) -> Bench {
     bench
 }
 
-fn summary(run: &Run, rows: u64, registered: u64, refused: u64) {
+/// Each row is of another device.
+fn summary(run: &Run, rows: u64, registered: u64, refused: u64, without_address: u64) {
     let file = (refused > 0).then_some("devices.csv.refused.csv");
     assert_eq!(
         run.json(),
         json!({
             "rows": rows, "registered": registered, "refused": refused, "refused_file": file,
-            "duplicates": 0, "left_out": 0,
+            "duplicates": 0, "left_out": 0, "devices": registered, "replaced": 0,
+            "without_address": without_address,
         }),
         "{run:?}"
     );
@@ -62,7 +64,7 @@ async fn a_csv_file_is_registered() {
          \"b\",android,'-t2,,\r\n",
     );
     let run = bench.run(&["devices", "import", "devices.csv", "--parallel", "1"]).quiet();
-    summary(&run, 2, 2, 0);
+    summary(&run, 2, 2, 0, 0);
     assert_eq!(
         bench.asked().await,
         [
@@ -91,8 +93,8 @@ async fn ndjson_comes_from_standard_input() {
     let mut command = bench.command(&["devices", "import", "-", "--format", "ndjson"]);
     command.write_stdin(
         "{\"device_id\":\"a\",\"platform\":\"ios\",\"sdk_type\":\"ios_push\"}\n\n\
-         {\"device_id\":\"b\",\"platform\":\"ios\"}\n\
-         {\"device_id\":\"c\",\"platform\":\"android\",\"sdk_type\":\"android_push\"}",
+         {\"device_id\":\"b\",\"platform\":\"ios\",\"sdk_type\":\"android_push\"}\n\
+         {\"device_id\":\"c\",\"platform\":\"android\"}",
     );
     let run = common::finish(command);
     assert_eq!(run.status, 3);
@@ -100,7 +102,7 @@ async fn ndjson_comes_from_standard_input() {
         run.json(),
         json!({
             "rows": 3, "registered": 2, "refused": 1, "refused_file": null, "duplicates": 0,
-            "left_out": 0,
+            "left_out": 0, "devices": 2, "replaced": 0, "without_address": 2,
         })
     );
     let lines: Vec<_> = run.stderr.lines().collect();
@@ -125,7 +127,7 @@ async fn rows_that_are_refused_are_reported() {
     );
     let run = bench.run(&["devices", "import", "devices.csv"]);
     assert_eq!(run.status, 3);
-    summary(&run, 6, 2, 4);
+    summary(&run, 6, 2, 4, 2);
     let report = bench.read("devices.csv.refused.csv");
     let rows: Vec<&str> = report.split("\r\n").collect();
     assert_eq!(rows[0], r#""device_id","platform","ios_env","line","errors""#);
@@ -148,7 +150,7 @@ async fn a_report_names_the_line_whatever_ends_it() {
     for (end, last) in [("\n", ""), ("\n", "\n\n"), ("\r\n", ""), ("\r\n", "\r\n")] {
         let bench = Bench::answering(done()).await;
         bench.file("devices.csv", rows.join(end) + last);
-        summary(&bench.run(&["devices", "import", "devices.csv"]), 5, 1, 4);
+        summary(&bench.run(&["devices", "import", "devices.csv"]), 5, 1, 4, 1);
         let report = bench.read("devices.csv.refused.csv");
         let mut report = csv::Reader::from_reader(report.as_bytes());
         let lines = report.records().map(|row| row.unwrap()[2].parse::<u32>().unwrap());
@@ -182,7 +184,7 @@ async fn a_report_that_was_corrected_is_imported() {
         bench.file(name, file);
         let run = bench.run(&["devices", "import", name, "--ignore-unknown-columns"]);
         assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "{run:?}");
-        let again = ["devices", "import", report, "--ignore-unknown-columns"];
+        let again = ["devices", "import", report];
         let run = bench.run(&again);
         assert_eq!((run.status, &run.json()["refused"]), (3, &json!(1)), "as it is: {run:?}");
         assert_eq!(run.json()["refused_file"], next, "beside the first file");
@@ -259,7 +261,7 @@ async fn an_import_goes_on_beside_a_report_that_was_changed() {
     std::fs::remove_file(bench.home.path().join("devices.csv.refused.csv")).unwrap();
     let run = bench.run(&import);
     assert_eq!(run.status, 3, "{run:?}");
-    summary(&run, 20, 18, 2);
+    summary(&run, 20, 18, 2, 18);
     let rest = bench.read("devices.csv.refused.csv");
     assert!(
         rest.starts_with("\"device_id\",\"platform\",\"line\",\"errors\"\r\n\"d20\","),
@@ -317,9 +319,11 @@ async fn a_cut_import_goes_on_where_it_was() {
     assert_eq!(
         run.stderr,
         "continuing after line 55\n\
-         error: rows refused: 10; correct them in devices.csv.refused.csv and run the command again with that file\n"
+         the first refused row: line 61: d60: platform: must be one of android, ios\n\
+         error: rows refused: 10; correct them in devices.csv.refused.csv, then run `notify devices \
+         import devices.csv.refused.csv`\n"
     );
-    summary(&run, 100, 90, 10);
+    summary(&run, 100, 90, 10, 90);
     let after = registered(&bench).await.split_off(before);
     assert_eq!(after.len(), 41, "d55 to d99 without d60, d70, d80, d90");
     assert!(after.contains(&"d55".to_owned()) && !after.contains(&"d54".to_owned()));
@@ -361,7 +365,7 @@ async fn an_interrupted_import_goes_on_where_it_was() {
 
     let run = bench.run(&import);
     assert_eq!((run.status, run.stderr.as_str()), (0, "continuing after line 8\n"));
-    summary(&run, 9, 9, 0);
+    summary(&run, 9, 9, 0, 9);
     assert_eq!(registered(&bench).await[8..], ["d8", "d9"]);
 }
 
@@ -384,10 +388,10 @@ async fn another_file_is_not_taken_for_the_one_begun() {
     bench.file("devices.csv", file(9) + "d10,ios\n");
     let run = bench.run(&import);
     assert_eq!(run.status, 0, "a file that has grown goes on: {run:?}");
-    summary(&run, 10, 10, 0);
+    summary(&run, 10, 10, 0, 10);
     let mut again = import.to_vec();
     again.push("--restart");
-    summary(&bench.run(&again).quiet(), 10, 10, 0);
+    summary(&bench.run(&again).quiet(), 10, 10, 0, 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -416,11 +420,17 @@ async fn a_file_that_makes_no_sense_is_wrong_usage() {
     for (name, text, said) in [
         ("a.csv", "", "there is no header"),
         ("a.csv", "device_id,push_token\n", "no column `platform`"),
-        ("a.csv", "device_id,platform,push_tokn\n", "column `push_tokn` is no field"),
+        (
+            "a.csv",
+            "device_id,platform,token\n",
+            "column `token` is no field of a device (did you mean `push_token`?); \
+             --ignore-unknown-columns leaves",
+        ),
         (
             "a.csv",
             "device_id,platform,push_tokn,shop\n",
-            "columns `push_tokn`, `shop` are no fields of a device; --ignore-unknown-columns",
+            "columns `push_tokn`, `shop` are no fields of a device (did you mean `push_token` for \
+             `push_tokn`?); --ignore-unknown-columns",
         ),
         ("a.json", "{\n\"device\":[]}\n", "is no list of devices: missing field `devices`"),
         ("a.csv", endless.as_str(), "longer than 1 MiB"),
@@ -443,7 +453,7 @@ async fn a_busy_server_is_asked_again() {
     ])
     .await;
     bench.file("devices.csv", "device_id,platform\na,ios\n");
-    summary(&bench.run(&["devices", "import", "devices.csv"]).quiet(), 1, 1, 0);
+    summary(&bench.run(&["devices", "import", "devices.csv"]).quiet(), 1, 1, 0, 1);
     let requests = bench.requests().await;
     assert_eq!(requests[0].headers["idempotency-key"], requests[1].headers["idempotency-key"]);
 }
@@ -497,9 +507,20 @@ async fn the_last_row_of_a_file_wins() {
     let devices = |row: usize| [format!("d{row},ios,,first"), format!("d{row},ios,,last")];
     let tokens =
         |row: usize| [format!("a{row},ios,t{row},first"), format!("b{row},ios,t{row},last")];
-    for (pair, key) in
-        [(&devices as &dyn Fn(usize) -> [String; 2], "device_id"), (&tokens, "push_token")]
-    {
+    for (pair, key, replaced, said) in [
+        (
+            &devices as &dyn Fn(usize) -> [String; 2],
+            "device_id",
+            50,
+            "of 100 rows, 50 were replaced by a later row for the same device\n",
+        ),
+        (
+            &tokens,
+            "push_token",
+            0,
+            "50 rows took the address of an earlier row, whose device has none now\n",
+        ),
+    ] {
         let (bench, arrivals) = slow_at_first().await;
         let rows: Vec<String> = (0..50).flat_map(pair).collect();
         bench.file(
@@ -511,13 +532,11 @@ async fn the_last_row_of_a_file_wins() {
             run.json(),
             json!({
                 "rows": 100, "registered": 100, "refused": 0, "refused_file": null,
-                "duplicates": 50, "left_out": 0,
+                "duplicates": 50, "left_out": 0, "devices": 100 - replaced,
+                "replaced": replaced, "without_address": replaced * 2,
             })
         );
-        assert_eq!(
-            (run.status, run.stderr.as_str()),
-            (0, "of 100 rows, 50 were replaced by a later row for the same device or address\n")
-        );
+        assert_eq!((run.status, run.stderr.as_str()), (0, said));
         let mut firsts = HashMap::new();
         let mut pairs = 0;
         for (body, at) in arrivals.try_iter() {
@@ -545,6 +564,35 @@ async fn an_import_that_goes_on_knows_the_rows_before() {
     assert_eq!((&run.json()["rows"], &run.json()["duplicates"]), (&json!(5), &json!(2)), "{run:?}");
 }
 
+/// People read numbers that add up: three devices, one row replaced and one refused are five rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_adds_up() {
+    let bench = Bench::answering(done()).await;
+    bench.file(
+        "devices.tsv",
+        "device_id\tplatform\tpush_token\na\tios\tt\na\tios\tt\nb\tios\t\nc\tandroid\tu\n\
+         d\twindows\tv\n",
+    );
+    let run = bench.run(&["devices", "import", "devices.tsv", "-o", "table"]);
+    let cells = |line: &str| {
+        let line = line.trim_matches('│');
+        let (name, value) = line.split_once('┆')?;
+        Some((name.trim().to_owned(), value.trim().to_owned()))
+    };
+    let shown: Vec<_> = run.stdout.lines().filter_map(cells).collect();
+    let expected = [
+        ("rows", "5"),
+        ("devices registered", "3"),
+        ("rows replaced by later ones", "1"),
+        ("rows refused", "1"),
+        ("refused_file", "devices.tsv.refused.csv"),
+        ("rows left out", "0"),
+        ("registered without an address", "1"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(shown, expected, "{run:?}");
+}
+
 fn utf_16(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
     "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(bytes).collect()
 }
@@ -564,7 +612,7 @@ async fn a_file_of_a_spreadsheet_is_read() {
     ] {
         let bench = Bench::answering(done()).await;
         bench.file("devices.csv", &file);
-        summary(&bench.run(&["devices", "import", "devices.csv"]).quiet(), 1, 1, 0);
+        summary(&bench.run(&["devices", "import", "devices.csv"]).quiet(), 1, 1, 0, 0);
         assert_eq!(
             bench.asked().await,
             [(
@@ -588,7 +636,7 @@ async fn rows_behind_an_open_quote_are_refused_with_it() {
     let bench = Bench::answering(done()).await;
     let text = "device_id,platform,device_description\na,ios,\nb,windows,\nc,ios,\"Pixel\nd,ios,\n";
     bench.file("devices.csv", text);
-    summary(&bench.run(&["devices", "import", "devices.csv"]), 3, 1, 2);
+    summary(&bench.run(&["devices", "import", "devices.csv"]), 3, 1, 2, 1);
     let report = bench.read("devices.csv.refused.csv");
     let mut report = csv::Reader::from_reader(report.as_bytes());
     let rows: Vec<_> = report.records().map(Result::unwrap).collect();
@@ -616,7 +664,7 @@ async fn tags_are_set_behind_the_registration() {
          d,ios,\"vip,vip\"\n",
     );
     let run = bench.run(&["devices", "import", "devices.csv", "--parallel", "1"]);
-    summary(&run, 4, 3, 1);
+    summary(&run, 4, 3, 1, 3);
     let device = |id: &str| {
         let body = json!({ "device_id": id, "platform": "ios", "sdk_type": "ios_push" });
         ("POST /v1/devices".to_owned(), Some(body))
@@ -662,6 +710,13 @@ async fn devices_of_a_file_are_tagged() {
     let tagged = |id: &str| format!("POST /v1/devices/{id}/tags");
     assert_eq!(lines, [tagged("a"), tagged("ghost"), tagged("c"), tagged("c")]);
     assert_eq!(bench.asked().await[3].1, Some(tags(&[("vip", true), ("new", true)])));
+
+    bench.file("o.csv", "device_id;tags\na;\"{\"\"x\"\":true}\"\n");
+    let run = bench.run(&["devices", "tag", "--file", "o.csv"]);
+    let said = "the first refused row: line 2: a: tags: must be an array of tags or of names\n\
+        error: rows refused: 1; correct them in o.csv.refused.csv, then run `notify devices tag \
+        --file o.csv.refused.csv`\n";
+    assert_eq!((run.status, run.stderr.as_str()), (3, said));
 
     for (args, said) in [
         (vec!["devices", "tag"], "--file"),
@@ -763,7 +818,8 @@ async fn what_is_listed_or_exported_is_imported() {
         assert_eq!(
             run.json(),
             json!({ "rows": 4, "registered": 3, "refused": 0, "refused_file": null,
-                "duplicates": 0, "left_out": 1 }),
+                "duplicates": 0, "left_out": 1, "devices": 3, "replaced": 0,
+                "without_address": 0 }),
             "{args:?}: {run:?}"
         );
         assert_eq!(

@@ -45,7 +45,7 @@ async fn a_listing_is_a_table_for_people() {
          │ a\\u{1b}[31mb ┆ bool ┆ 0       │\n\
          └──────────────┴──────┴─────────┘\n"
     );
-    assert_eq!(run.stderr, "more with --cursor next\n");
+    assert_eq!(run.stderr, "more with --cursor next, or everything with --all\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -321,7 +321,8 @@ async fn an_id_that_names_nothing_is_named() {
     }
 }
 
-/// A path of the address may be the mistake, whatever the command asks for.
+/// A path of the address may be the mistake, whatever the command asks for; not where the server was not
+/// asked, or knows the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_404_below_a_path_names_the_path() {
     for (line, said) in [
@@ -330,6 +331,7 @@ async fn a_404_below_a_path_names_the_path() {
             "devices get d",
             "no device has the id `d`; is `/foo` part of the server's address? --server changes it",
         ),
+        ("campaigns get spring", "no campaign has the id `spring`"),
     ] {
         let bench = Bench::giving(vec![answer(404, &errors(&["not found"]))]).await;
         let server = format!("{}/foo", bench.server.uri());
@@ -465,11 +467,28 @@ async fn wrong_usage_names_its_cure() {
     bench.file("google.json", r#"{"project_info": {}, "client": []}"#);
     bench.file("other.json", r#"{"private_key": "secret"}"#);
     let target = "error: no target: give --platform PLATFORM (android, ios, web, fb-messenger, \
-        chatapp), --device ID, --android-device ID or --ios-device ID\n";
+        chatapp; several as in --platform android --platform ios), --device ID, --android-device ID \
+        or --ios-device ID\n";
     for (line, cure) in [
         ("send --text Hi --tag vip", target),
         ("send --text Hi", target),
         ("send --platform ios", "--text <TEXT>"),
+        (
+            "send --text Hi --platform android,ios",
+            "tip: `send` and `report` take several platforms one by one: --platform android \
+             --platform ios",
+        ),
+        (
+            "tail --type foo",
+            "error: --type: there is no type `foo`: give one of notification.completed, \
+             notification.failed, device.unregistered, poll.answered, engagement.opened, \
+             engagement.clicked\n",
+        ),
+        (
+            "explain {\"id\":\"x\"} d",
+            "error: notification: this is a JSON object, not an id; `jq -r .id` takes the id out of an \
+             answer\n",
+        ),
         ("send Hello", "tip: the text has an option of its own: --text 'Hello'"),
         (
             "send --platform ios it's",

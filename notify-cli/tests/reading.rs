@@ -197,6 +197,65 @@ async fn a_hold_is_said_when_it_begins_and_when_it_ends() {
     assert_eq!(run.status, 0);
 }
 
+/// A provider may fail one push service alone: nothing is held, and each attempt fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_says_why_a_delivery_is_tried_again() {
+    let waiting = json!({"deliveries": [{"device_id": "d", "platform": "web",
+        "outcome": "pending", "reason": null, "attempts": 1, "provider_message_id": null,
+        "at": null, "next_attempt_at": 3}], "next_cursor": null});
+    let told = json!({"device_id": "d", "outcome": "pending", "steps": [
+        {"at": 2, "what": "attempted", "detail": "1 attempt, the last answer: connect_failed"},
+        {"at": 3, "what": "next_attempt", "detail": "due at 2026-01-02T03:04:05Z"}]});
+    let bodies = [
+        record("sending", [0, 0, 0, 0, 0, 1]),
+        record("sending", [0, 0, 0, 0, 0, 1]),
+        waiting,
+        told,
+        record("completed", [1, 0, 0, 0, 0, 0]),
+    ];
+    let bench = Bench::giving(bodies.iter().map(|body| answer(200, body)).collect()).await;
+    let run = bench.run(&["watch", ID, "--every", "0.05"]);
+    let said = "sending: 0 of 1 sent, 1 pending\nwaiting: the last answer: connect_failed\n\
+        completed: 1 of 1 sent\n";
+    assert_eq!((run.status, run.stderr.as_str()), (0, said));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_says_why_nobody_got_it() {
+    for (request, unknown, excluded, why) in [
+        (json!({"device_ids": ["a"]}), 1, 0, "no device has the named id"),
+        (json!({"device_ids": ["a", "b"]}), 2, 0, "no device has one of the 2 named ids"),
+        (
+            json!({"device_ids": ["a", "b"]}),
+            1,
+            1,
+            "no device has the named id; 1 named device is disabled or without an address",
+        ),
+        (
+            json!({"device_ids": ["a", "b"], "tags": ["vip"]}),
+            0,
+            2,
+            "2 named devices are disabled or without an address, or lack the tag",
+        ),
+        (
+            json!({"platforms": ["ios", "web"], "tags": ["vip"]}),
+            0,
+            0,
+            "there is no enabled device on ios, web with the tag `vip`",
+        ),
+        (json!({"platforms": ["ios"]}), 0, 0, "there is no enabled device on ios"),
+    ] {
+        let mut last = record("completed", [0; 6]);
+        last["request"] = request;
+        last["counts"]["unknown"] = json!(unknown);
+        last["counts"]["excluded"] = json!(excluded);
+        let bench = Bench::giving(vec![answer(200, &last)]).await;
+        let run = bench.run(&["watch", ID]);
+        let said = format!("completed: 0 of 0 sent\nwarning: no device matched: {why}\n");
+        assert_eq!((run.status, run.stderr), (0, said));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_sent_can_be_watched_at_once() {
     let last = record("completed", [3, 0, 0, 0, 0, 0]);

@@ -1,7 +1,5 @@
 //! `notify apps` (admin API).
 
-use std::fmt::Display;
-
 use clap::Subcommand;
 use notify_client::{
     Client, Error,
@@ -86,21 +84,7 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
     let admin = notify.admin();
     match command {
         Apps::Create { name, language, if_missing } => {
-            let created = match session.apps_named(&name).await?.as_slice() {
-                [] => admin.create_app(&CreateApp { name, language }).await?,
-                [id] if if_missing => AppCreated { id: *id },
-                [id] => {
-                    return Err(Failure::Taken(format!(
-                        "an application has the name `{name}`: {id}; --if-missing prints that id"
-                    )));
-                }
-                several => {
-                    let several = several.len();
-                    let what = format!("{several} applications have the name `{name}`");
-                    return Err(Failure::Taken(what));
-                }
-            };
-            session.out.show(&created, &view::CREATED)
+            create(CreateApp { name, language }, if_missing, session).await
         }
         Apps::List(page) if page.all => {
             show_all(admin.all_apps(&page.query()), session, &view::APPS).await
@@ -110,7 +94,10 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
             session.out.show(&page, &view::APPS)
         }
         Apps::Get { app } => {
-            let found = admin.get_app(session.named_app(&app).await?).await.map_err(of(&app))?;
+            let found = admin
+                .get_app(session.named_app(&app).await?)
+                .await
+                .map_err(Failure::of_id("application", &app))?;
             session.out.show(&found, &view::APP)
         }
         Apps::Update { app, name, language, status } => {
@@ -119,12 +106,12 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
                 refuse_taken_name(name, id, session).await?;
             }
             let change = UpdateApp { name, language, status };
-            admin.update_app(id, &change).await.map_err(of(&app))?;
+            admin.update_app(id, &change).await.map_err(Failure::of_id("application", &app))?;
             session.out.done()
         }
         Apps::Web { app, off: true, .. } => {
             let id = session.named_app(&app).await?;
-            admin.clear_web_access(id).await.map_err(of(&app))?;
+            admin.clear_web_access(id).await.map_err(Failure::of_id("application", &app))?;
             session.out.done()
         }
         Apps::Web { app, origins, tags, push_services, off: false } => {
@@ -135,7 +122,10 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
                     allowed_tags: Some(tags),
                     push_services: Some(push_services).filter(|hosts| !hosts.is_empty()),
                 };
-                admin.set_web_access(app, &access).await.map_err(of(&app))?;
+                admin
+                    .set_web_access(app, &access)
+                    .await
+                    .map_err(Failure::of_id("application", &app))?;
             }
             show_web(app, session).await
         }
@@ -144,10 +134,28 @@ pub(crate) async fn run(command: Apps, session: &mut Session) -> Result<(), Fail
             if consent.is_to_be_asked()? {
                 ask_to_delete(&notify, id).await?;
             }
-            admin.delete_app(id).await.map_err(of(&app))?;
+            admin.delete_app(id).await.map_err(Failure::of_id("application", &app))?;
             session.out.done()
         }
     }
+}
+
+async fn create(app: CreateApp, if_missing: bool, session: &mut Session) -> Result<(), Failure> {
+    let name = &app.name;
+    let created = match session.apps_named(name).await?.as_slice() {
+        [] => session.notify()?.admin().create_app(&app).await?,
+        [id] if if_missing => AppCreated { id: *id },
+        [id] => {
+            return Err(Failure::Taken(format!(
+                "an application has the name `{name}`: {id}; --if-missing prints that id"
+            )));
+        }
+        several => {
+            let several = several.len();
+            return Err(Failure::Taken(format!("{several} applications have the name `{name}`")));
+        }
+    };
+    session.out.show(&created, &view::CREATED)
 }
 
 /// Commands take names for ids, so no two applications get one name.
@@ -160,7 +168,7 @@ async fn refuse_taken_name(name: &str, own: AppId, session: &mut Session) -> Res
 }
 
 async fn ask_to_delete(notify: &Client, id: AppId) -> Result<(), Failure> {
-    let app = notify.admin().get_app(id).await.map_err(of(&id))?;
+    let app = notify.admin().get_app(id).await.map_err(Failure::of_id("application", &id))?;
     let keys = notify.admin().list_keys(id).await?.keys.len();
     let what = format!(
         "This deletes the application `{}` ({id}) with its devices, notifications, campaigns, feeds, \
@@ -177,8 +185,8 @@ async fn show_web(app: AppId, session: &mut Session) -> Result<(), Failure> {
     let access = match notify.admin().get_web_access(app).await {
         Err(Error::NotFound { .. }) => {
             let known = notify.admin().get_app(app).await;
-            let name = known.map_err(of(&app))?.name;
-            return Err(Failure::NotFound(format!(
+            let name = known.map_err(Failure::of_id("application", &app))?.name;
+            return Err(Failure::Missing(format!(
                 "no page may subscribe browsers of `{name}`: --origin allows one"
             )));
         }
@@ -202,8 +210,4 @@ As /notify-sw.js of the site:
 "
     );
     session.out.text(snippet.as_bytes())
-}
-
-fn of<E: Into<Failure>, I: Display>(id: &I) -> impl FnOnce(E) -> Failure + use<E, I> {
-    Failure::of_id("application", id)
 }

@@ -15,10 +15,18 @@ use crate::{
     session::{Session, known},
 };
 
+const CREATE_HELP: &str = r#"Example of FILE:
+  {"name": "spring", "layout_id": "content_with_two", "settings": {}, "features": [
+    {"type": "content_feed", "position": 1, "data": {"feeds": [
+      {"url": "https://shop.example/feed", "name": "News"}]}},
+    {"type": "action_button", "position": 1, "data": {
+      "type": "url", "title": "Shop", "url": "shop://sale"}}]}"#;
+
 /// `notify campaigns`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Campaigns {
     /// Create a campaign of a template.
+    #[command(after_help = CREATE_HELP)]
     Create {
         /// The template as JSON; `-` for standard input.
         file: PathBuf,

@@ -30,7 +30,8 @@ pub(crate) enum Devices {
     },
     /// List devices.
     List {
-        /// Only this platform.
+        /// Only this platform: android, ios, web, fb-messenger (Facebook Messenger) or chatapp
+        /// (Telegram).
         #[arg(long, value_parser = input::platform())]
         platform: Option<Platform>,
         /// Only devices that have this tag set to true.
@@ -44,7 +45,8 @@ pub(crate) enum Devices {
         /// Form of the file; ndjson unless given.
         #[arg(long)]
         format: Option<Format>,
-        /// Only this platform.
+        /// Only this platform: android, ios, web, fb-messenger (Facebook Messenger) or chatapp
+        /// (Telegram).
         #[arg(long, value_parser = input::platform())]
         platform: Option<Platform>,
         /// Only devices that have this tag set to true.
@@ -222,7 +224,7 @@ async fn untag(notify: &Client, device_id: &DeviceId, names: &[String]) -> Resul
     }
     devices.get(device_id).await.map_err(Failure::of_id("device", device_id))?;
     let what = if missing.len() == 1 { "tag" } else { "tags" };
-    Err(Failure::NotFound(format!("`{device_id}` has no {what} {}", missing.join(", "))))
+    Err(Failure::Missing(format!("`{device_id}` has no {what} {}", missing.join(", "))))
 }
 
 fn id(text: &str) -> Result<DeviceId, Failure> {

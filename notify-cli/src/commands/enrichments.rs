@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use notify_client::{
-    EnrichmentAnswer, Error,
+    EnrichmentAnswer,
     notify_core::{CampaignRef, EnrichmentQuery},
 };
 
@@ -41,10 +41,7 @@ pub(crate) async fn run(command: Enrichments, session: &mut Session) -> Result<(
     let query = EnrichmentQuery { notification_id: notification, device_id: device };
     let notify = session.notify()?;
     let got = notify.enrichments().get(campaign, &query, if_none_match.as_deref()).await;
-    let got = got.map_err(|error| match error {
-        Error::NotFound { .. } => Failure::NotFound(unknown(campaign, &query)),
-        other => other.into(),
-    })?;
+    let got = got.map_err(Failure::when_not_found(unknown(campaign, &query)))?;
     match got {
         EnrichmentAnswer::Fresh { enrichment, etag } => {
             session.out.show(&*enrichment, &view::ENRICHMENT)?;

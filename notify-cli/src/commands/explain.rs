@@ -12,6 +12,9 @@ use crate::{
     session::{Session, own_id},
 };
 
+/// What precedes a provider's answer in the detail of a step.
+const LAST_ANSWER: &str = "the last answer: ";
+
 /// Arguments of `notify explain`.
 #[derive(Debug, Args)]
 #[command(after_help = "A step without a time describes the current state.")]
@@ -86,10 +89,19 @@ fn headline(explained: &Explanation) -> String {
         // The outcome stands before it.
         Some(step) => {
             let detail = step.detail.strip_prefix(outcome).unwrap_or(&step.detail);
-            format!("{mark} {device} {outcome}: {}", detail.trim_start_matches(": "))
+            let detail = detail.trim_start_matches([':', ' ']);
+            let answer = last_answer(explained).filter(|_| step.what == Word::NextAttempt);
+            let answer = answer.map_or_else(String::new, |answer| format!("{answer}; "));
+            format!("{mark} {device} {outcome}: {answer}{detail}")
         }
         None => format!("{mark} {device} {outcome}"),
     }
+}
+
+/// What the provider said last, as the step of the attempts has it.
+pub(super) fn last_answer(explained: &Explanation) -> Option<&str> {
+    let attempted = explained.steps.iter().rev().find(|step| step.what == StepWord::Attempted)?;
+    attempted.detail.find(LAST_ANSWER).map(|at| &attempted.detail[at..])
 }
 
 /// Which of the two names nothing: the server says of both that one of them does.
@@ -106,6 +118,19 @@ mod tests {
     use notify_client::notify_core::ExplainedStep;
 
     use super::*;
+
+    fn explained(outcome: ExplainedOutcome, steps: &[(StepWord, &str)]) -> Explanation {
+        let step = |(what, detail): &(StepWord, &str)| ExplainedStep {
+            at: None,
+            what: *what,
+            detail: (*detail).to_owned(),
+        };
+        Explanation {
+            device_id: DeviceId::new("d".to_owned()).unwrap(),
+            outcome,
+            steps: steps.iter().map(step).collect(),
+        }
+    }
 
     #[test]
     fn the_cause_stands_first() {
@@ -146,19 +171,41 @@ mod tests {
                 &[(Word::Sent, "the provider took it")],
                 "✓ d sent: the provider took it",
             ),
+            (
+                Outcome::Canceled,
+                &[(Word::CancelRequested, "canceled by request")],
+                "✗ d canceled: by request",
+            ),
             (Outcome::Canceled, &[], "✗ d canceled"),
         ] {
-            let step = |(what, detail): &(Word, &str)| ExplainedStep {
-                at: None,
-                what: *what,
-                detail: (*detail).to_owned(),
-            };
-            let explained = Explanation {
-                device_id: DeviceId::new("d".to_owned()).unwrap(),
-                outcome,
-                steps: steps.iter().map(step).collect(),
-            };
-            assert_eq!(headline(&explained), text);
+            assert_eq!(headline(&explained(outcome, steps)), text);
+        }
+    }
+
+    #[test]
+    fn what_was_answered_last_stands_before_the_next_attempt() {
+        use ExplainedOutcome as Outcome;
+        use StepWord as Word;
+        for (outcome, steps, text) in [
+            (
+                Outcome::Pending,
+                &[
+                    (Word::Attempted, "2 attempts, the last answer: connect_failed"),
+                    (Word::NextAttempt, "due at 2026-01-02T03:04:05Z"),
+                ][..],
+                "! d pending: the last answer: connect_failed; due at 2026-01-02T03:04:05Z",
+            ),
+            (
+                Outcome::Pending,
+                &[
+                    (Word::Attempted, "2 attempts, the last answer: connect_failed"),
+                    (Word::Paused, "https://push.example cannot be reached"),
+                    (Word::NextAttempt, "due at 2026-01-02T03:04:05Z"),
+                ],
+                "! d pending: https://push.example cannot be reached",
+            ),
+        ] {
+            assert_eq!(headline(&explained(outcome, steps)), text);
         }
     }
 }

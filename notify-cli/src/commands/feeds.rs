@@ -123,7 +123,7 @@ async fn find_feed(notify: &Client, id: FeedId) -> Result<Option<Feed>, Error> {
 
 async fn ask_to_delete(notify: &Client, id: FeedId) -> Result<(), Failure> {
     let feed = find_feed(notify, id).await?;
-    let feed = feed.ok_or_else(|| Failure::NotFound(format!("no feed has the id `{id}`")))?;
+    let feed = feed.ok_or_else(|| Failure::Missing(format!("no feed has the id `{id}`")))?;
     confirm::ask(&format!(
         "Delete the feed `{}` ({}) with its items? This cannot be undone.",
         feed.name, feed.url

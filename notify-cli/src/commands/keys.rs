@@ -68,7 +68,7 @@ pub(crate) async fn run(command: Keys, session: &mut Session) -> Result<(), Fail
                 ask_to_revoke(&notify, app, id).await?;
             }
             let revoked = notify.admin().revoke_key(app, id).await;
-            revoked.map_err(Failure::of(format!(
+            revoked.map_err(Failure::when_not_found(format!(
                 "no key of the application {app} has the id `{id}`"
             )))?;
             session.out.done()
@@ -80,7 +80,7 @@ async fn ask_to_revoke(notify: &Client, app: AppId, id: KeyId) -> Result<(), Fai
     let keys = notify.admin().list_keys(app).await;
     let keys = keys.map_err(Failure::of_id("application", &app))?.keys;
     let Some(key) = keys.into_iter().find(|key| key.id == id) else {
-        return Err(Failure::NotFound(format!("no key has the id `{id}`")));
+        return Err(Failure::Missing(format!("no key has the id `{id}`")));
     };
     let app = notify.admin().get_app(app).await?.name;
     let name = key.name.map_or_else(String::new, |name| format!(" `{name}`"));

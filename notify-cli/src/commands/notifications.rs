@@ -44,7 +44,11 @@ pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result
     match command {
         Notifications::Get { id } => {
             let id = own_id("id", &id, NotificationId::new)?;
-            let notification = notify.notifications().get(&id).await.map_err(of_id(&id))?;
+            let notification = notify
+                .notifications()
+                .get(&id)
+                .await
+                .map_err(Failure::of_id("notification", &id))?;
             session.out.show(&notification, &view::NOTIFICATION)
         }
         Notifications::List(page) if page.all => {
@@ -63,19 +67,23 @@ pub(crate) async fn run(command: Notifications, session: &mut Session) -> Result
             if is_all {
                 let pages = notify.notifications().all_deliveries(&id, &query);
                 let shown = show_all(pages, session, &view::DELIVERIES).await;
-                return shown.map_err(of_id(&id));
+                return shown.map_err(Failure::of_id("notification", &id));
             }
-            let page = notify.notifications().deliveries(&id, &query).await.map_err(of_id(&id))?;
+            let page = notify
+                .notifications()
+                .deliveries(&id, &query)
+                .await
+                .map_err(Failure::of_id("notification", &id))?;
             session.out.show(&page, &view::DELIVERIES)
         }
         Notifications::Cancel { id } => {
             let id = own_id("id", &id, NotificationId::new)?;
-            notify.notifications().cancel(&id).await.map_err(of_id(&id))?;
+            notify
+                .notifications()
+                .cancel(&id)
+                .await
+                .map_err(Failure::of_id("notification", &id))?;
             session.out.done()
         }
     }
-}
-
-fn of_id<E: Into<Failure>>(id: &NotificationId) -> impl FnOnce(E) -> Failure + use<E> {
-    Failure::of_id("notification", id)
 }

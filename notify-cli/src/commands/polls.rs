@@ -44,7 +44,7 @@ pub(crate) async fn run(command: Polls, session: &mut Session) -> Result<(), Fai
             let by = AnswerPoll { device_id: device };
             let answered = notify.polls().answer(&poll, answer, &by).await;
             let unknown = format!("no poll `{poll}` has an answer with the id `{answer}`");
-            answered.map_err(Failure::of(unknown))?;
+            answered.map_err(Failure::when_not_found(unknown))?;
             session.out.done()
         }
     }

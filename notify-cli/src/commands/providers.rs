@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use notify_client::{
     Client, Error,
-    notify_core::{AppId, ProviderKind},
+    notify_core::{AppId, ChannelWord, ProviderKind, ProviderView},
 };
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::{
     confirm::{self, Consent},
     failure::Failure,
     input,
-    output::view,
+    output::{self, view},
     session::Session,
 };
 
@@ -27,7 +27,11 @@ accounts, Generate new private key).
 
 For apns the text of the .p8 file goes into `private_key`:
   jq -n --rawfile key AuthKey_KEY1234567.p8 '{team_id: \"TEAM123456\", key_id: \"KEY1234567\",
-    private_key: $key, topic: \"com.example.app\"}' | notify providers put apns -";
+    private_key: $key, topic: \"com.example.app\"}' | notify providers put apns -
+
+For webpush: {\"subject\": \"mailto:you@your.domain\"}, whom push services write to.
+For messenger: {\"page_access_token\": \"...\", \"app_secret\": \"...\", \"verify_token\": \"...\"}.
+For telegram: {\"bot_token\": \"...\"}, the token of @BotFather.";
 
 /// `notify providers`.
 #[derive(Debug, Subcommand)]
@@ -118,9 +122,16 @@ pub(crate) async fn run(command: Providers, session: &mut Session) -> Result<(),
         }
         Providers::Resume { provider, app } => {
             let app = session.app(app.app.as_deref()).await?;
+            let before = notify.admin().get_provider(app, provider).await;
+            let before = before.map_err(not_configured(provider, app))?;
             let resumed = notify.admin().resume_provider(app, provider).await;
             resumed.map_err(not_configured(provider, app))?;
-            session.out.done()
+            session.out.done()?;
+            if is_open(&before) {
+                session.out.flush()?;
+                output::talk("nothing was held");
+            }
+            Ok(())
         }
         Providers::Delete { provider, app, consent } => {
             let app = session.app(app.app.as_deref()).await?;
@@ -149,9 +160,17 @@ async fn ask_to_delete(notify: &Client, app: AppId, provider: ProviderKind) -> R
     ))
 }
 
+/// Whether everything went out through it.
+fn is_open(provider: &ProviderView) -> bool {
+    let channel = provider.channel.as_ref();
+    channel.is_some_and(|it| it.state == ChannelWord::Open && it.services.is_empty())
+}
+
 /// A provider that the application does not have.
 fn not_configured(provider: ProviderKind, app: AppId) -> impl FnOnce(Error) -> Failure {
-    Failure::of(format!("{provider} is not configured in an application with the id `{app}`"))
+    Failure::when_not_found(format!(
+        "{provider} is not configured in an application with the id `{app}`"
+    ))
 }
 
 /// The body of the call. A service account by itself is put where it belongs. No error repeats the

@@ -17,7 +17,8 @@ pub(crate) struct Report {
     /// Id of the notification, of your choice.
     #[arg(long, required_unless_present = "file")]
     id: Option<String>,
-    /// A platform it goes to; may be repeated.
+    /// A platform it goes to, such as fb-messenger (Facebook Messenger) or chatapp (Telegram); may be
+    /// repeated.
     #[arg(
         long = "platform", value_name = "PLATFORM", value_parser = input::platform(),
         required_unless_present = "file",

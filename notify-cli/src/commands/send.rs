@@ -9,16 +9,25 @@ use super::{content::ContentArgs, watch};
 use crate::{
     failure::Failure,
     input,
-    output::{counted, talk, view},
+    output::{talk, view},
     session::Session,
 };
+
+const SEND_HELP: &str = "\
+Examples:
+  notify send --text 'Dinner is ready' --platform android --platform ios --tag hungry
+
+  ID=$(notify send --text 'Dinner is ready' --platform ios | jq -r .id)
+  notify watch \"$ID\"
+
+Platforms: android, ios, web (browsers), fb-messenger (Facebook Messenger), chatapp (Telegram).";
 
 /// Arguments of `notify send`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "notify send --text <TEXT> --platform <PLATFORM> [OPTIONS]\n       \
         notify send --file <FILE>",
-    after_help = "Example: notify send --text 'Dinner is ready' --platform ios --tag hungry"
+    after_help = SEND_HELP
 )]
 pub(crate) struct Send {
     /// The request as JSON; excludes the options of target, content and delivery. `-` for standard
@@ -98,7 +107,8 @@ struct TimingArgs {
 
 /// The error of a command without a target. Its tags narrow a target and are none.
 const NO_TARGET: &str = "no target: give --platform PLATFORM (android, ios, web, \
-    fb-messenger, chatapp), --device ID, --android-device ID or --ios-device ID";
+    fb-messenger, chatapp; several as in --platform android --platform ios), --device ID, \
+    --android-device ID or --ios-device ID";
 
 /// Sends.
 pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure> {
@@ -119,10 +129,7 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     }
     let created = notifications.create(&notification).await?;
     if let Some(ids) = created.unknown {
-        talk(&format!(
-            "warning: no device receives it: none of the {} exists",
-            counted(ids, "named id")
-        ));
+        talk(&format!("warning: no device receives it: {}", nobody(ids, &notification)));
     }
     if is_watched {
         // The result is the notification as it ended; who interrupts that has its id all the same.
@@ -130,6 +137,21 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
         return watch::follow(&created.id, watch::EVERY_DEFAULT, session).await;
     }
     session.out.show(&created, &view::CREATED)
+}
+
+/// Why ids reach nobody. An id with a comma may be several that were meant.
+fn nobody(unknown: u64, notification: &CreateNotification) -> String {
+    let CreateNotification { device_ids, android_device_ids, ios_device_ids, .. } = notification;
+    let lists = [device_ids, android_device_ids, ios_device_ids];
+    let mut ids = lists.into_iter().flatten().flatten();
+    let tip = match ids.find(|id| id.contains(',')) {
+        Some(id) => format!("; `{id}` is one id with a comma in it: repeat --device for each"),
+        None => String::new(),
+    };
+    match unknown {
+        1 => format!("no device has the named id{tip}"),
+        unknown => format!("no device has one of the {unknown} named ids{tip}"),
+    }
 }
 
 fn notification(args: Send) -> CreateNotification {

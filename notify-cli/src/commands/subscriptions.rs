@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use notify_client::{
     Error,
-    notify_core::{Request, Subscribe, json::JsonObject},
+    notify_core::{Platform, Request, Subscribe, json::JsonObject},
 };
 
 use crate::{failure::Failure, input, output::view, session::Session};
@@ -20,16 +20,18 @@ pub(crate) enum Subscriptions {
 /// Arguments of `notify subscriptions create`.
 #[derive(Debug, Args)]
 pub(crate) struct Create {
-    /// Its platform.
-    #[arg(long, value_parser = ["web", "fb-messenger", "chatapp"])]
-    platform: String,
+    /// Its platform: web, fb-messenger (Facebook Messenger) or chatapp (Telegram).
+    #[arg(long, value_parser = input::subscribed_platform())]
+    platform: Platform,
     /// For `web`: a file with the browser's `PushSubscription` as JSON; `-` for standard input.
     #[arg(long, value_name = "FILE", required_if_eq("platform", "web"))]
     subscription: Option<PathBuf>,
-    /// For `fb-messenger` and `chatapp`: the person or chat.
+    /// For `fb-messenger` and `chatapp` (Telegram): the person or chat.
     #[arg(
         long, value_name = "ID",
-        required_if_eq_any([("platform", "fb-messenger"), ("platform", "chatapp")]),
+        required_if_eq_any([
+            ("platform", "fb-messenger"), ("platform", "chatapp"), ("platform", input::TELEGRAM),
+        ]),
     )]
     recipient_id: Option<String>,
     /// Its device id; made by the server unless given.
@@ -51,7 +53,7 @@ pub(crate) async fn run(command: Subscriptions, session: &mut Session) -> Result
         None => None,
     };
     let subscribe = Subscribe {
-        platform: args.platform,
+        platform: args.platform.to_string(),
         subscription: subscription.and_then(|subscribe| subscribe.subscription),
         recipient_id: args.recipient_id,
         device_id: args.device_id,

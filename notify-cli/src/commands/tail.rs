@@ -26,12 +26,17 @@ pub(crate) struct Tail {
 /// Runs the command until it is interrupted.
 pub(crate) async fn run(args: Tail, session: &mut Session) -> Result<(), Failure> {
     let types = args.types.iter().map(|word| {
-        WebhookEventType::from_word(word)
-            .ok_or_else(|| Failure::Usage(format!("--type: there is no type `{word}`")))
+        WebhookEventType::from_word(word).ok_or_else(|| {
+            let all = WebhookEventType::ALL.map(WebhookEventType::as_str).join(", ");
+            Failure::Usage(format!("--type: there is no type `{word}`: give one of {all}"))
+        })
     });
     let types = types.collect::<Result<Vec<_>, _>>()?;
     let json = args.json || session.out.is_asked_for_json();
     let mut events = session.notify()?.stream(StreamQuery { cursor: args.since, types });
+    if session.out.is_for_people() {
+        output::talk("waiting for events");
+    }
     // One for the whole run: a signal that comes while a line is written must not be lost.
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {

@@ -14,6 +14,7 @@ use notify_client::{
 };
 use tokio::time::Instant;
 
+use super::explain::last_answer;
 use crate::{
     failure::Failure,
     output::{talk, time, view},
@@ -73,6 +74,9 @@ pub(super) async fn follow(
         tokio::time::sleep(every).await;
     };
     progress.end(&record);
+    if let Some(why) = why_nobody(&record) {
+        talk(&format!("warning: no device matched: {why}"));
+    }
     session.out.show(&record, &view::NOTIFICATION)?;
     let Counts { failed, expired, canceled, .. } = record.counts;
     if failed + expired + canceled > 0 {
@@ -127,11 +131,13 @@ impl Hold {
         }
         let holds =
             [StepWord::CredentialsRefused, StepWord::Paused, StepWord::ProviderNotConfigured];
-        let step = explained.steps.into_iter().find(|step| holds.contains(&step.what));
-        Ok(step.map(|step| Self { device: device.clone(), detail: step.detail }))
+        let step = explained.steps.iter().find(|step| holds.contains(&step.what));
+        // Where nothing is held, what the provider said last is why a delivery is tried again.
+        let detail = step.map(|step| &*step.detail).or_else(|| last_answer(&explained));
+        Ok(detail.map(|detail| Self { device: device.clone(), detail: detail.to_owned() }))
     }
 
-    /// What tells it from another one: the next probe is at another time after each.
+    /// The detail without digits: each probe changes its time.
     fn reason(&self) -> String {
         self.detail.chars().filter(|character| !character.is_ascii_digit()).collect()
     }
@@ -173,7 +179,7 @@ impl Progress {
     }
 
     /// Says when deliveries begin to wait, and when they go on.
-    fn tell_hold(&mut self, hold: Option<&Hold>) {
+    fn report_hold(&mut self, hold: Option<&Hold>) {
         let reason = hold.map(Hold::reason);
         if reason == self.held {
             return;
@@ -187,7 +193,7 @@ impl Progress {
     }
 
     fn show(&mut self, record: &NotificationRecord, hold: Option<&Hold>) {
-        self.tell_hold(hold);
+        self.report_hold(hold);
         let settled = settled(record);
         let now = Instant::now();
         let rate = self.before.replace((settled, now)).map(|(before, at)| {
@@ -269,6 +275,52 @@ fn state(record: &NotificationRecord) -> String {
         line.push_str(&format!(" (most often {} on {})", worst.reason, worst.platform));
     }
     line
+}
+
+/// Why a notification reached nobody, when it did not.
+fn why_nobody(record: &NotificationRecord) -> Option<String> {
+    if record.status != NotificationStatus::Completed || record.counts.targeted > 0 {
+        return None;
+    }
+    let request = serde_json::to_value(&record.request).unwrap_or_default();
+    let words = |name: &str| {
+        let list = request[name].as_array().into_iter().flatten();
+        list.filter_map(|word| word.as_str()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let Counts { unknown, excluded, .. } = record.counts;
+    let tags = words("tags").into_iter().map(|tag| format!("`{tag}`")).collect::<Vec<_>>();
+    let with_tag = match tags.as_slice() {
+        [] => String::new(),
+        tags => format!(" with the tag {}", tags.join(", ")),
+    };
+    let mut reasons = Vec::new();
+    if unknown > 0 {
+        reasons.push(match unknown {
+            1 => "no device has the named id".to_owned(),
+            unknown => format!("no device has one of the {unknown} named ids"),
+        });
+    }
+    if excluded > 0 {
+        let lack = if tags.is_empty() { "" } else { ", or lack the tag" };
+        reasons.push(format!(
+            "{} disabled or without an address{lack}",
+            if excluded == 1 {
+                "1 named device is".to_owned()
+            } else {
+                format!("{excluded} named devices are")
+            }
+        ));
+    }
+    if reasons.is_empty() {
+        let platforms = words("platforms");
+        let on = if platforms.is_empty() {
+            String::new()
+        } else {
+            format!(" on {}", platforms.join(", "))
+        };
+        reasons.push(format!("there is no enabled device{on}{with_tag}"));
+    }
+    Some(reasons.join("; "))
 }
 
 fn every(text: &str) -> Result<Duration, String> {

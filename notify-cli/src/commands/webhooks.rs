@@ -1,7 +1,5 @@
 //! `notify webhooks`.
 
-use std::fmt::Display;
-
 use clap::Subcommand;
 use notify_client::{
     Client,
@@ -13,7 +11,7 @@ use crate::{
     confirm::{self, Consent},
     failure::Failure,
     input,
-    output::view,
+    output::{self, view},
     session::{Session, known},
 };
 
@@ -50,7 +48,7 @@ pub(crate) enum Webhooks {
         /// What it is for.
         #[arg(long)]
         description: Option<String>,
-        /// Send events again, those from now on.
+        /// Send events again, those from now on; `recover` sends the messages that failed before.
         #[arg(long, conflicts_with = "disable")]
         enable: bool,
         /// Send no more events.
@@ -90,7 +88,8 @@ pub(crate) enum Webhooks {
         #[arg(long, value_name = "TIME", value_parser = input::instant_past)]
         since: Timestamp,
     },
-    /// Send a message now, whether it was delivered, failed or waits for a retry.
+    /// Queue a message to be sent now, whether it was delivered, failed or waits for a retry; `attempts`
+    /// shows the outcome.
     Redeliver {
         /// Id of the webhook.
         id: String,
@@ -121,57 +120,89 @@ pub(crate) async fn run(command: Webhooks, session: &mut Session) -> Result<(), 
                 description,
                 enabled: (enable || disable).then_some(enable),
             };
-            webhooks.update(hook(&id)?, &change).await.map_err(of(&id))?;
-            session.out.done()
+            update(&id, &change, session).await
         }
         Webhooks::Delete { id, consent } => {
             let id = hook(&id)?;
             if consent.is_to_be_asked()? {
                 ask_to_delete(&notify, id).await?;
             }
-            webhooks.delete(id).await.map_err(of(&id))?;
+            webhooks.delete(id).await.map_err(Failure::of_id("webhook", &id))?;
             session.out.done()
         }
         Webhooks::Rotate { id } => {
-            let rotated = webhooks.rotate(hook(&id)?).await.map_err(of(&id))?;
+            let rotated =
+                webhooks.rotate(hook(&id)?).await.map_err(Failure::of_id("webhook", &id))?;
             session.out.show(&rotated, &view::WEBHOOK_CREATED)
         }
-        Webhooks::Test { id } => {
-            let attempt = webhooks.test(hook(&id)?).await.map_err(of(&id))?;
-            session.out.show(&attempt, &view::WEBHOOK_ATTEMPT)?;
-            match attempt.outcome {
-                WebhookOutcome::Delivered => Ok(()),
-                WebhookOutcome::Pending | WebhookOutcome::Failed => {
-                    let status = attempt.status.map(|status| format!(": status {status}"));
-                    let status = status.or(attempt.reason.map(|reason| format!(": {reason}")));
-                    let what = "the endpoint did not accept the message";
-                    Err(Failure::Unwell(format!("{what}{}", status.unwrap_or_default())))
-                }
-            }
-        }
+        Webhooks::Test { id } => test(&id, session).await,
         Webhooks::Attempts { id, page } if page.all => {
             let pages = webhooks.all_attempts(hook(&id)?, &page.query());
-            show_all(pages, session, &view::WEBHOOK_ATTEMPTS).await.map_err(of(&id))
+            show_all(pages, session, &view::WEBHOOK_ATTEMPTS)
+                .await
+                .map_err(Failure::of_id("webhook", &id))
         }
         Webhooks::Attempts { id, page } => {
-            let page = webhooks.attempts(hook(&id)?, &page.query()).await.map_err(of(&id))?;
+            let page = webhooks
+                .attempts(hook(&id)?, &page.query())
+                .await
+                .map_err(Failure::of_id("webhook", &id))?;
             session.out.show(&page, &view::WEBHOOK_ATTEMPTS)
         }
         Webhooks::Recover { id, since } => {
-            let recovered = webhooks.recover(hook(&id)?, since).await.map_err(of(&id))?;
+            let recovered = webhooks
+                .recover(hook(&id)?, since)
+                .await
+                .map_err(Failure::of_id("webhook", &id))?;
             session.out.show(&recovered, &view::WEBHOOK_RECOVERED)
         }
-        Webhooks::Redeliver { id, message_id } => {
-            let sent = webhooks.redeliver(hook(&id)?, known("message", &message_id)?).await;
-            let unknown = format!("no webhook `{id}` has a message with the id `{message_id}`");
-            sent.map_err(Failure::of(unknown))?;
-            session.out.done()
+        Webhooks::Redeliver { id, message_id } => redeliver(&id, &message_id, session).await,
+    }
+}
+
+async fn update(id: &str, change: &UpdateWebhook, session: &mut Session) -> Result<(), Failure> {
+    let updated = session.notify()?.webhooks().update(hook(id)?, change).await;
+    updated.map_err(Failure::of_id("webhook", &id))?;
+    session.out.done()?;
+    if change.enabled == Some(true) {
+        session.out.flush()?;
+        output::talk(&format!(
+            "events that happened while it was disabled were not kept; `notify webhooks recover {id} \
+             --since TIME` sends the messages that failed"
+        ));
+    }
+    Ok(())
+}
+
+async fn test(id: &str, session: &mut Session) -> Result<(), Failure> {
+    let attempt = session.notify()?.webhooks().test(hook(id)?).await;
+    let attempt = attempt.map_err(Failure::of_id("webhook", &id))?;
+    session.out.show(&attempt, &view::WEBHOOK_ATTEMPT)?;
+    match attempt.outcome {
+        WebhookOutcome::Delivered => Ok(()),
+        WebhookOutcome::Pending | WebhookOutcome::Failed => {
+            let status = attempt.status.map(|status| format!(": status {status}"));
+            let status = status.or(attempt.reason.map(|reason| format!(": {reason}")));
+            let what = "the endpoint did not accept the message";
+            Err(Failure::Unwell(format!("{what}{}", status.unwrap_or_default())))
         }
     }
 }
 
+async fn redeliver(id: &str, message_id: &str, session: &mut Session) -> Result<(), Failure> {
+    let (hook, message) = (hook(id)?, known("message", message_id)?);
+    let sent = session.notify()?.webhooks().redeliver(hook, message).await;
+    let unknown = format!("no webhook `{id}` has a message with the id `{message_id}`");
+    sent.map_err(Failure::when_not_found(unknown))?;
+    if session.out.is_for_people() {
+        let queued = format!("queued; see `notify webhooks attempts {id}`\n");
+        return session.out.text(queued.as_bytes());
+    }
+    session.out.done()
+}
+
 async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
-    let webhook = notify.webhooks().get(id).await.map_err(of(&id))?;
+    let webhook = notify.webhooks().get(id).await.map_err(Failure::of_id("webhook", &id))?;
     confirm::ask(&format!(
         "Delete the webhook to {} with its secret and its messages ({} pending)? This cannot be \
          undone.",
@@ -181,8 +212,4 @@ async fn ask_to_delete(notify: &Client, id: WebhookId) -> Result<(), Failure> {
 
 fn hook(id: &str) -> Result<WebhookId, Failure> {
     known("webhook", id)
-}
-
-fn of<E: Into<Failure>, I: Display>(id: &I) -> impl FnOnce(E) -> Failure + use<E, I> {
-    Failure::of_id("webhook", id)
 }

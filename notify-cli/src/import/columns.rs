@@ -1,11 +1,12 @@
 //! Columns of a CSV file as fields of a device (spec 4.3, B23 to B25).
 
 use csv::ByteRecord;
+use strsim::osa_distance;
 
 use super::{
     Purpose,
-    original::{is_added, is_report},
-    record::{Draft, READ_BACK, is_subscribed, subscription, tags_of_cell},
+    original::is_report,
+    record::{Draft, READ_BACK, subscription, tags_of_cell},
 };
 use crate::{failure::Failure, output::unguarded};
 
@@ -59,6 +60,24 @@ columns! {
         timezone country utc_offset language device_description ios_env;
 }
 
+/// Names that other systems give to fields, without their separators.
+const OTHER_NAMES: [(&str, &str); 14] = [
+    ("token", "push_token"),
+    ("devicetoken", "push_token"),
+    ("apnstoken", "push_token"),
+    ("fcmtoken", "push_token"),
+    ("registrationid", "push_token"),
+    ("registrationtoken", "push_token"),
+    ("chatid", "recipient_id"),
+    ("psid", "recipient_id"),
+    ("id", DEVICE_ID),
+    ("os", "platform"),
+    ("lang", "language"),
+    ("locale", "language"),
+    ("tz", "timezone"),
+    ("segments", TAGS),
+];
+
 const DEVICE_ID: &str = "device_id";
 const TAGS: &str = "tags";
 
@@ -91,17 +110,12 @@ impl Columns {
             let wide = if is_wide { "; is it UTF-16 without its byte-order mark?" } else { "" };
             return Err(Failure::Usage(format!("the header has no {missing}{wide}")));
         }
-        let is_report = is_report(header.iter());
-        let is_left_out = |name: &str| ignore_unknown || (is_report && is_added(name.as_bytes()));
+        // A report has the unknown columns of a file that was imported without them.
+        let is_left_out = ignore_unknown || is_report(header.iter());
         let unknown = names.iter().zip(&known).filter(|(_, known)| known.is_none());
         let unknown: Vec<_> = unknown.map(|(name, _)| &**name).collect();
-        let unknown: Vec<_> = unknown.into_iter().filter(|name| !is_left_out(name)).collect();
-        if !unknown.is_empty() {
-            let (what, one) = (columns(&unknown), unknown.len() == 1);
-            return Err(Failure::Usage(format!(
-                "{what} {} of a device; --ignore-unknown-columns leaves such columns out",
-                if one { "is no field" } else { "are no fields" }
-            )));
+        if !is_left_out && !unknown.is_empty() {
+            return Err(unknown_columns(&unknown));
         }
         for (place, name) in names.iter().enumerate() {
             let earlier = names[..place].iter().zip(&known).find(|(earlier, field)| {
@@ -146,16 +160,7 @@ impl Columns {
                 errors.extend(broken);
             }
         }
-        let device = &mut draft.registration;
-        if device.sdk_type.is_empty() && !is_subscribed(&device.platform) {
-            device.sdk_type = match &*device.platform {
-                "ios" => "ios_push",
-                // Of a platform that is none the platform alone is told, not this beside it.
-                _ => "android_push",
-            }
-            .to_owned();
-        }
-        let device_id = device.device_id.clone();
+        let device_id = draft.registration.device_id.clone();
         (device_id, if errors.is_empty() { Ok(draft) } else { Err(errors) })
     }
 }
@@ -164,6 +169,36 @@ impl Columns {
 fn field(name: &str) -> Option<(&'static str, Fill)> {
     let name = bare(name);
     COLUMNS.iter().find(|(known, _)| bare(known) == name).copied()
+}
+
+fn unknown_columns(names: &[&str]) -> Failure {
+    let are = if names.len() == 1 { "is no field" } else { "are no fields" };
+    let meant = names.iter().filter_map(|name| Some((name, meant(name)?)));
+    let meant: Vec<_> = match names {
+        [_] => meant.map(|(_, field)| format!("`{field}`")).collect(),
+        _ => meant.map(|(name, field)| format!("`{field}` for `{name}`")).collect(),
+    };
+    let tip = match meant.as_slice() {
+        [] => String::new(),
+        meant => format!(" (did you mean {}?)", meant.join(", ")),
+    };
+    let what = columns(names);
+    Failure::Usage(format!(
+        "{what} {are} of a device{tip}; --ignore-unknown-columns leaves such columns out"
+    ))
+}
+
+/// The field that an unknown column likely means: by another name, or misspelt.
+fn meant(name: &str) -> Option<&'static str> {
+    let name = bare(name);
+    let other = OTHER_NAMES.into_iter().find(|(other, _)| *other == name);
+    if let Some((_, field)) = other {
+        return Some(field);
+    }
+    let close = name.chars().count().max(3) / 3;
+    let fields = COLUMNS.iter().map(|(field, _)| (osa_distance(&name, &bare(field)), *field));
+    let near = fields.filter(|(edits, _)| *edits <= close).min_by_key(|(edits, _)| *edits);
+    near.map(|(_, field)| field)
 }
 
 fn bare(name: &str) -> String {
@@ -221,7 +256,6 @@ mod tests {
             RegisterDevice {
                 device_id: "a".into(),
                 platform: "ios".into(),
-                sdk_type: "ios_push".into(),
                 push_token: Some("-token".into()),
                 ..Default::default()
             }
@@ -269,8 +303,21 @@ mod tests {
             (
                 [&both[..], &["push_tokn"]].concat(),
                 register,
-                "column `push_tokn` is no field of a device; \
+                "column `push_tokn` is no field of a device (did you mean `push_token`?); \
                  --ignore-unknown-columns leaves such columns out",
+            ),
+            (
+                [&both[..], &["Token"]].concat(),
+                register,
+                "column `Token` is no field of a device (did you mean `push_token`?); \
+                 --ignore-unknown-columns leaves such columns out",
+            ),
+            (
+                [&both[..], &["token", "shop", "lang"]].concat(),
+                register,
+                "columns `token`, `shop`, `lang` are no fields of a device (did you mean \
+                 `push_token` for `token`, `language` for `lang`?); --ignore-unknown-columns leaves \
+                 such columns out",
             ),
             (
                 [&both[..], &["shop", "vip"]].concat(),
@@ -299,7 +346,9 @@ mod tests {
             assert_eq!(header(&names, purpose, false), Err(error.to_owned()), "{names:?}");
         }
         assert_eq!(header(&["device_id", "platform", "shop"], register, true), Ok(()));
-        assert_eq!(header(&["device_id", "platform", "line", "errors"], register, false), Ok(()));
+        for more in [&["line", "errors"][..], &["shop", "line", "errors"]] {
+            assert_eq!(header(&[&both[..], more].concat(), register, false), Ok(()));
+        }
         assert_eq!(header(&["device_id", "platform", "tags"], tag, false), Ok(()));
         assert!(header(&["device_id", "platform", "x", "x"], register, true).is_err());
     }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     digest::Digest,
     original::Original,
+    repeats::Repeated,
     report::{Place, Report, Written},
 };
 use crate::{failure::Failure, output};
@@ -65,6 +66,12 @@ struct State {
     refused: u64,
     #[serde(default)]
     duplicates: u64,
+    #[serde(default)]
+    replaced: u64,
+    #[serde(default)]
+    moved: u64,
+    #[serde(default)]
+    without_address: u64,
     /// The report then.
     report: Option<Written>,
 }
@@ -77,6 +84,12 @@ pub(super) struct Counts {
     pub(super) refused: u64,
     /// Those that name a device or an address that an earlier row names.
     pub(super) duplicates: u64,
+    /// Rows that are done, and whose device a later one registered again.
+    pub(super) replaced: u64,
+    /// Rows that took the address of another device's row.
+    pub(super) moved: u64,
+    /// Rows that are done and have no address.
+    pub(super) without_address: u64,
 }
 
 /// The progress of an import.
@@ -84,6 +97,8 @@ pub(super) struct Journal {
     state_path: Option<PathBuf>,
     report: Report,
     state: State,
+    /// The first row that this run refused: line, device and errors.
+    first_refused: Option<String>,
     saved: Instant,
     saved_rows: u64,
 }
@@ -106,7 +121,8 @@ impl Journal {
             output::talk(&format!("continuing after line {}", state.mark.line));
         }
         let saved_rows = state.mark.rows;
-        Ok(Self { state_path, report, state, saved: Instant::now(), saved_rows })
+        let saved = Instant::now();
+        Ok(Self { state_path, report, state, first_refused: None, saved, saved_rows })
     }
 
     /// Where to go on; `None` at the beginning.
@@ -116,8 +132,9 @@ impl Journal {
 
     /// What became of the rows.
     pub(super) fn counts(&self) -> Counts {
-        let State { done, left_out, refused, duplicates, .. } = self.state;
-        Counts { done, left_out, refused, duplicates }
+        let State { done, left_out, refused, duplicates, replaced, moved, without_address, .. } =
+            self.state;
+        Counts { done, left_out, refused, duplicates, replaced, moved, without_address }
     }
 
     /// How many bytes of the file are settled.
@@ -130,10 +147,19 @@ impl Journal {
         self.report.path()
     }
 
+    /// The first row that this run refused, where no line on stderr has named it yet.
+    pub(super) fn first_refused(&self) -> Option<&str> {
+        self.first_refused.as_deref()
+    }
+
     /// Notes a row that is done.
-    pub(super) fn done(&mut self, mark: Mark, is_repeated: bool) {
+    pub(super) fn done(&mut self, mark: Mark, repeated: Repeated, lacks_address: bool) {
+        let Repeated { device, address } = repeated;
         self.state.done += 1;
-        self.state.duplicates += u64::from(is_repeated);
+        self.state.duplicates += u64::from(device || address);
+        self.state.replaced += u64::from(device);
+        self.state.moved += u64::from(address && !device);
+        self.state.without_address += u64::from(lacks_address);
         self.state.mark = mark;
     }
 
@@ -147,18 +173,20 @@ impl Journal {
     pub(super) fn refused(
         &mut self,
         mark: Mark,
-        is_repeated: bool,
+        repeated: Repeated,
         Refused { device_id, original, errors }: &Refused,
     ) -> Result<(), Failure> {
         let line = mark.line;
         let is_first = self.report.path().is_none();
+        let described = || format!("line {line}: {device_id}: {}", errors.join("; "));
         if self.report.is_nowhere() {
-            output::complain(&format!("line {line}: {device_id}: {}", errors.join("; ")));
+            output::complain(&described());
         } else {
             self.report.push(original, line, errors)?;
+            self.first_refused.get_or_insert_with(described);
         }
         self.state.refused += 1;
-        self.state.duplicates += u64::from(is_repeated);
+        self.state.duplicates += u64::from(repeated.device || repeated.address);
         self.state.mark = mark;
         // From now on the state knows the file, so that a crash leaves none that nobody goes on with.
         if is_first { self.save() } else { Ok(()) }

@@ -14,6 +14,7 @@ mod repeats;
 mod report;
 mod source;
 mod turns;
+mod work;
 
 use std::path::{Path, PathBuf};
 
@@ -27,9 +28,10 @@ use self::{
     journal::{Counts, Journal, Mark, Refused},
     progress::Progress,
     record::{Record, Tagging},
-    report::Place,
+    repeats::Repeated,
     source::{Reading, Row, Source},
     turns::Turns,
+    work::Work,
 };
 use crate::{
     failure::{Failure, broken_rules},
@@ -46,23 +48,26 @@ const PARALLEL_MAX: i64 = 1_024;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 CSV files begin with a header that names fields of a device in any spelling (`Device_ID`,
-`device id`); commas, semicolons, tabs or `|` separate the cells. An empty cell is an absent field, and
-`sdk_type` may be left out. NDJSON files have one device a line; what `notify devices export` and
-`notify devices list -o json` write is read too. UTF-16 is read where the file begins with its mark.
+`device id`); commas, semicolons, tabs or `|` separate the cells. An empty cell is an absent field.
+NDJSON files have one device a line; what `notify devices export` and `notify devices list -o json`
+write is read too. `sdk_type` may be left out. UTF-16 is read where the file begins with its mark.
 
 `tags` are set and others stay: names with commas between them, or a JSON array of names and tags.
 Devices of the platforms web, fb-messenger and chatapp need `subscription` or `recipient_id`.
 
-Where several rows name one device or one address, the last row of the file wins, and `duplicates`
-counts the rows that a later one replaced. The import leaves out, and counts, devices whose address
-the provider reported as dead (`disabled_reason` is `unregistered`): their apps register again.
+Where several rows name one device or one address, the last row of the file wins. `rows` is the sum
+of `devices`, `replaced` (by a later row for the same device), `refused` and `left_out`.
+`duplicates` counts the rows that name a device or an address of an earlier one, `without_address`
+those registered without an address, to whose devices nothing can be sent. The import leaves out
+devices whose address the provider reported as dead (`disabled_reason` is `unregistered`): their
+apps register again.
 
 An import that was cut short (by Ctrl-C, a crash, a server that is down) continues from the state
 file when the same command runs again.
 
 The import writes refused rows to a file of their own, unchanged, with their line and errors.
-Correct them there and import that file. Rows that are refused again go to another file, with the
-line of the first one. An existing file is never overwritten.")]
+Correct them there and import that file, whose unknown columns are ignored. Rows that are refused
+again go to another file, with the line of the first one. An existing file is never overwritten.")]
 pub(crate) struct Import {
     /// CSV, NDJSON, or the JSON of a listing; `-` for standard input.
     pub(crate) file: PathBuf,
@@ -73,7 +78,7 @@ pub(crate) struct Import {
 /// How a file is read and settled.
 #[derive(Debug, Args)]
 pub(crate) struct FileOptions {
-    /// Format of the file; derived from its name (.csv, .ndjson, .jsonl, .json) unless given.
+    /// Format of the file; derived from its name (.csv, .tsv, .ndjson, .jsonl, .json) unless given.
     #[arg(long)]
     format: Option<Format>,
     /// Number of rows in flight.
@@ -124,6 +129,10 @@ struct Imported<'a> {
     refused_file: Option<&'a Path>,
     duplicates: u64,
     left_out: u64,
+    /// Devices of the rows registered; with the next one and those refused and left out, all rows.
+    devices: u64,
+    replaced: u64,
+    without_address: u64,
 }
 
 /// What is shown when a file is tagged.
@@ -137,7 +146,10 @@ struct Tagged<'a> {
 
 /// What became of a row.
 enum Settled {
-    Done,
+    Done {
+        /// Whether nothing can be sent to its device yet.
+        lacks_address: bool,
+    },
     LeftOut,
     Refused(Refused),
     /// The row is not settled: what is wrong is not its fault.
@@ -147,7 +159,7 @@ enum Settled {
 /// A row that is settled, in the order of the file.
 struct Outcome {
     mark: Mark,
-    is_repeated: bool,
+    repeated: Repeated,
     settled: Settled,
 }
 
@@ -179,30 +191,55 @@ pub(crate) async fn run(
     }
     journal.finish()?;
     show(&journal, purpose, session)?;
+    if let Some(first) = journal.first_refused() {
+        session.out.flush()?;
+        output::talk(&format!("the first refused row: {first}"));
+    }
     match journal.counts().refused {
         0 => Ok(()),
         rows => {
             let report = journal.report().map(Path::to_owned);
-            Err(Failure::RowsRefused { rows, report })
+            let command = match purpose {
+                Purpose::Register => "notify devices import",
+                Purpose::Tag => "notify devices tag --file",
+            };
+            Err(Failure::RowsRefused { rows, report, command })
         }
     }
 }
 
 fn show(journal: &Journal, purpose: Purpose, session: &mut Session) -> Result<(), Failure> {
-    let Counts { done, left_out, refused, duplicates } = journal.counts();
+    let Counts { done, left_out, refused, duplicates, replaced, moved, without_address } =
+        journal.counts();
     let rows = done + left_out + refused;
     let refused_file = journal.report().filter(|_| refused > 0);
     if purpose == Purpose::Tag {
         let tagged = Tagged { rows, tagged: done, refused, refused_file };
         return session.out.show(&tagged, &view::TAGGED);
     }
-    let imported = Imported { rows, registered: done, refused, refused_file, duplicates, left_out };
+    let imported = Imported {
+        rows,
+        registered: done,
+        refused,
+        refused_file,
+        duplicates,
+        left_out,
+        devices: done - replaced,
+        replaced,
+        without_address,
+    };
     session.out.show(&imported, &view::IMPORTED)?;
-    if duplicates > 0 {
+    if replaced > 0 {
         output::talk(&format!(
-            "of {}, {duplicates} {} replaced by a later row for the same device or address",
+            "of {}, {replaced} {} replaced by a later row for the same device",
             counted(rows, "row"),
-            if duplicates == 1 { "was" } else { "were" },
+            if replaced == 1 { "was" } else { "were" },
+        ));
+    }
+    if moved > 0 {
+        output::talk(&format!(
+            "{} took the address of an earlier row, whose device has none now",
+            counted(moved, "row"),
         ));
     }
     if left_out > 0 {
@@ -242,27 +279,30 @@ async fn settle(notify: &Client, row: Result<Row, Failure>) -> Outcome {
         Ok(row) => row,
         Err(failure) => {
             let (mark, settled) = (Mark::default(), Settled::Stopped(failure));
-            return Outcome { mark, is_repeated: false, settled };
+            return Outcome { mark, repeated: Repeated::default(), settled };
         }
     };
-    let Row { mark, device_id, record, is_repeated, original, keys: _ } = row;
+    let Row { mark, device_id, record, repeated, original, keys: _ } = row;
     let carried_out = match &record {
-        Ok(Record::Dead) => return Outcome { mark, is_repeated, settled: Settled::LeftOut },
+        Ok(Record::Dead) => return Outcome { mark, repeated, settled: Settled::LeftOut },
         Ok(record) => carry_out(notify, record).await,
         Err(_) => Ok(()),
     };
     let errors = match (record, carried_out) {
         (Err(errors), _) => errors,
-        (Ok(_), Ok(())) => return Outcome { mark, is_repeated, settled: Settled::Done },
+        (Ok(record), Ok(())) => {
+            let settled = Settled::Done { lacks_address: record.lacks_address() };
+            return Outcome { mark, repeated, settled };
+        }
         (Ok(_), Err(error)) => match faults(&error) {
             Some(errors) => errors,
             None => {
-                return Outcome { mark, is_repeated, settled: Settled::Stopped(error.into()) };
+                return Outcome { mark, repeated, settled: Settled::Stopped(error.into()) };
             }
         },
     };
     let settled = Settled::Refused(Refused { device_id, original, errors });
-    Outcome { mark, is_repeated, settled }
+    Outcome { mark, repeated, settled }
 }
 
 /// Does what a row asks for.
@@ -312,73 +352,16 @@ async fn record(
             next = settled.next() => next,
             _ = &mut interrupt => return Ok(Some(None)),
         };
-        let Some(Outcome { mark, is_repeated, settled }) = next else { return Ok(None) };
+        let Some(Outcome { mark, repeated, settled }) = next else { return Ok(None) };
         match settled {
             Settled::Stopped(cause) => return Ok(Some(Some(cause))),
-            Settled::Done => journal.done(mark, is_repeated),
+            Settled::Done { lacks_address } => journal.done(mark, repeated, lacks_address),
             Settled::LeftOut => journal.left_out(mark),
             Settled::Refused(row) => {
-                progress.beside(|| journal.refused(mark, is_repeated, &row))?;
+                progress.beside(|| journal.refused(mark, repeated, &row))?;
             }
         }
         journal.save_at_times()?;
         progress.show(journal);
-    }
-}
-
-/// A file and what to do with it.
-struct Work<'a> {
-    file: &'a Path,
-    options: FileOptions,
-    purpose: Purpose,
-}
-
-impl Work<'_> {
-    fn format(&self) -> Result<Format, Failure> {
-        let extension = self.file.extension().map(|it| it.to_string_lossy().to_lowercase());
-        match (self.options.format, extension.as_deref()) {
-            (Some(format), _) => Ok(format),
-            (None, Some("csv")) => Ok(Format::Csv),
-            (None, Some("ndjson" | "jsonl" | "json")) => Ok(Format::Ndjson),
-            (None, _) => Err(Failure::Usage(format!(
-                "{}: say --format csv or --format ndjson",
-                self.file.display()
-            ))),
-        }
-    }
-
-    fn report(&self, format: Format) -> Place {
-        match &self.options.refused {
-            Some(path) => Place::Given(path.clone()),
-            None if self.file == Path::new("-") => Place::Nowhere,
-            None => Place::beside(self.file, format),
-        }
-    }
-
-    /// Refuses to write over what it is to read.
-    fn spare_the_file(&self) -> Result<(), Failure> {
-        let file = self.file.canonicalize().ok();
-        for (option, path) in
-            [("--state", &self.options.state), ("--refused", &self.options.refused)]
-        {
-            if file.is_some() && path.as_ref().and_then(|path| path.canonicalize().ok()) == file {
-                let path = self.file.display();
-                return Err(Failure::Usage(format!("{option}: {path} is the file that is read")));
-            }
-        }
-        Ok(())
-    }
-
-    /// The path given, or one beside the file; standard input has no place beside it.
-    fn state_path(&self) -> Option<PathBuf> {
-        if self.options.state.is_some() || self.file == Path::new("-") {
-            return self.options.state.clone();
-        }
-        let mut path = self.file.to_owned().into_os_string();
-        path.push(match self.purpose {
-            Purpose::Register => ".notify-import",
-            Purpose::Tag => ".notify-tags",
-        });
-        Some(path.into())
     }
 }

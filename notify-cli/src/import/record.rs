@@ -121,6 +121,7 @@ impl Draft {
             };
             return Ok(Record::Tag(Tagging { device_id, tags }));
         }
+        self.fill_sdk_type();
         let is_dead = self.check_state(&mut errors);
         let subscribes = is_subscribed(&self.registration.platform);
         let device = if subscribes { self.subscribe(&mut errors) } else { None };
@@ -142,6 +143,19 @@ impl Draft {
                 Ok(Record::Register(self.registration, Tagging { device_id, tags }))
             }
             _ => Err(errors),
+        }
+    }
+
+    /// A platform has one kind of SDK, so a row need not name it.
+    fn fill_sdk_type(&mut self) {
+        let RegisterDevice { platform, sdk_type, .. } = &mut self.registration;
+        if sdk_type.is_empty() && !is_subscribed(platform) {
+            *sdk_type = match &**platform {
+                "ios" => "ios_push",
+                // Of a platform that is none the platform alone is told, not this beside it.
+                _ => "android_push",
+            }
+            .to_owned();
         }
     }
 
@@ -201,6 +215,16 @@ impl Draft {
 }
 
 impl Record {
+    /// Whether it registers a device that nothing can be sent to, for want of an address.
+    pub(super) fn lacks_address(&self) -> bool {
+        match self {
+            Self::Register(registration, _) => {
+                registration.push_token.as_ref().is_none_or(String::is_empty)
+            }
+            Self::Subscribe(..) | Self::Tag(_) | Self::Dead => false,
+        }
+    }
+
     /// What it shares with other rows.
     pub(super) fn keys(&self, hasher: &RandomState) -> Keys {
         let device = |id: &str| Some(hasher.hash_one(("device", id)));
@@ -265,7 +289,7 @@ pub(super) fn tags_of_json(text: &str) -> Result<Vec<Tag>, Vec<String>> {
 
 /// Tags of a cell: as JSON, or the names of those that are true.
 pub(super) fn tags_of_cell(cell: &str) -> Result<Vec<Tag>, Vec<String>> {
-    if cell.trim_start().starts_with('[') {
+    if cell.trim_start().starts_with(['[', '{']) {
         return tags_of_json(cell);
     }
     let names = cell.split([',', ';']).map(str::trim).filter(|name| !name.is_empty());
@@ -292,101 +316,4 @@ fn typed<T: serde::de::DeserializeOwned>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(line: &str) -> Result<Record, Vec<String>> {
-        Draft::from_json(line.as_bytes())?.finish(Purpose::Register, Timestamp(0))
-    }
-
-    fn tagging(device_id: &str, tags: &[(&str, bool)]) -> Tagging {
-        let tags = tags.iter().map(|(name, value)| Tag::new(*name, *value)).collect();
-        let device_id = DeviceId::new(device_id).expect("an id of a test is one");
-        Tagging { device_id, tags: SetTags { tags } }
-    }
-
-    const ANDROID: &str =
-        r#""device_id":"a","platform":"android","sdk_type":"android_push","push_token":"t""#;
-
-    #[test]
-    fn a_device_that_reads_back_is_what_it_was_registered_as() {
-        let line = format!(
-            r#"{{{ANDROID},"push_disabled":true,"ios_env":null,"enabled":false,
-                "disabled_reason":"push_disabled","created_at":1,"updated_at":2,
-                "tags":[{{"name":"vip","type":"bool","value":true}},
-                {{"name":"old","type":"bool","value":false}}]}}"#
-        );
-        let registration = RegisterDevice {
-            device_id: "a".into(),
-            platform: "android".into(),
-            sdk_type: "android_push".into(),
-            push_token: Some("t".into()),
-            push_disabled: Some(true),
-            ..Default::default()
-        };
-        let tags = tagging("a", &[("vip", true), ("old", false)]);
-        assert_eq!(record(&line), Ok(Record::Register(registration, tags)));
-
-        let line = r#"{"device_id":"c","platform":"chatapp","sdk_type":null,"push_token":null,
-            "push_disabled":false,"recipient_id":"77","language":"de","timezone":null,
-            "tags":["vip"],"enabled":true,"disabled_reason":null,"created_at":1,"updated_at":1}"#;
-        let subscribe = Subscribe {
-            platform: "chatapp".into(),
-            recipient_id: Some("77".into()),
-            device_id: Some("c".into()),
-            language: Some("de".into()),
-            ..Default::default()
-        };
-        assert_eq!(record(line), Ok(Record::Subscribe(subscribe, tagging("c", &[("vip", true)]))));
-    }
-
-    #[test]
-    fn a_dead_address_is_left_out() {
-        let line = format!(r#"{{{ANDROID},"enabled":false,"disabled_reason":"unregistered"}}"#);
-        assert_eq!(record(&line), Ok(Record::Dead));
-    }
-
-    #[test]
-    fn what_cannot_be_set_is_refused() {
-        for (more, errors) in [
-            (r#""enabled":false"#, vec!["enabled: cannot be set; push_disabled can"]),
-            (r#""enabled":0"#, vec!["enabled: expected a boolean"]),
-            (
-                r#""disabled_reason":"tired","recipient_id":"7""#,
-                vec![
-                    "disabled_reason: must be push_disabled or unregistered",
-                    "recipient_id: must be absent for platform android",
-                ],
-            ),
-            (
-                r#""tags":[7],"pish_token":"x""#,
-                vec![
-                    "tags[0]: expected an object",
-                    "pish_token: unknown field, did you mean `push_token`?",
-                ],
-            ),
-            (r#""tags":["a","a"]"#, vec!["tags[1].name: is given twice"]),
-        ] {
-            let errors = errors.into_iter().map(str::to_owned).collect();
-            assert_eq!(record(&format!("{{{ANDROID},{more}}}")), Err(errors), "{more}");
-        }
-        let line = r#"{"device_id":"w","platform":"web","push_token":"t","subscription":{}}"#;
-        let errors = record(line).unwrap_err();
-        assert!(errors.contains(&"push_token: must be absent for platform web".to_owned()));
-        assert!(errors.iter().any(|error| error.starts_with("subscription.endpoint: ")));
-    }
-
-    #[test]
-    fn tags_of_a_cell_are_names_or_json() {
-        let vip = [Tag::new("vip", true), Tag::new("new, shiny", false)];
-        for (cell, tags) in [
-            ("vip", &vip[..1]),
-            (" vip ;", &vip[..1]),
-            (r#"["vip"]"#, &vip[..1]),
-            (r#"["vip",{"name":"new, shiny","type":"bool","value":false}]"#, &vip[..]),
-            (",", &[]),
-        ] {
-            assert_eq!(tags_of_cell(cell).as_deref(), Ok(tags), "{cell}");
-        }
-    }
-}
+mod tests;

@@ -5,6 +5,13 @@ use std::{collections::HashSet, hash::RandomState};
 
 use super::record::{Keys, Record};
 
+/// What of a row an earlier row has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Repeated {
+    pub(super) device: bool,
+    pub(super) address: bool,
+}
+
 #[derive(Default)]
 pub(super) struct Repeats {
     hasher: RandomState,
@@ -12,13 +19,10 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
-    /// Notes a row: what it shares with others, and whether an earlier row has any of it.
-    pub(super) fn note(&mut self, record: &Record) -> (Keys, bool) {
+    /// Notes a row: what it shares with others, and what of it an earlier row has.
+    pub(super) fn note(&mut self, record: &Record) -> (Keys, Repeated) {
         let keys = record.keys(&self.hasher);
-        let mut is_repeated = false;
-        for key in keys.into_iter().flatten() {
-            is_repeated |= !self.seen.insert(key);
-        }
-        (keys, is_repeated)
+        let [device, address] = keys.map(|key| key.is_some_and(|key| !self.seen.insert(key)));
+        (keys, Repeated { device, address })
     }
 }

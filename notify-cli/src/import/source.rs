@@ -21,7 +21,7 @@ use super::{
     list::{self, is_list},
     original::Original,
     record::{Draft, Keys, Record},
-    repeats::Repeats,
+    repeats::{Repeated, Repeats},
 };
 use crate::failure::Failure;
 
@@ -36,7 +36,7 @@ pub(super) struct Row {
     /// What it shares with other rows.
     pub(super) keys: Keys,
     /// Whether an earlier row has its device or its address.
-    pub(super) is_repeated: bool,
+    pub(super) repeated: Repeated,
     /// What the file has, for the report.
     pub(super) original: Original,
 }
@@ -211,15 +211,15 @@ impl Sink<'_> {
         original: impl FnOnce() -> Original,
     ) -> bool {
         let record = draft.and_then(|draft| draft.finish(self.purpose, self.now));
-        let (keys, is_repeated) = match &record {
+        let (keys, repeated) = match &record {
             Ok(record) => self.repeats.note(record),
-            Err(_) => (Keys::default(), false),
+            Err(_) => (Keys::default(), Repeated::default()),
         };
         if !is_new {
             return true;
         }
         let (mark, original) = (self.place.mark, original());
-        let row = Row { mark, device_id, record, keys, is_repeated, original };
+        let row = Row { mark, device_id, record, keys, repeated, original };
         self.rows.blocking_send(Ok(row)).is_ok()
     }
 }

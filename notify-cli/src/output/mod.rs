@@ -93,7 +93,7 @@ impl Output {
                 rows.end()?;
                 if let Some(cursor) = cursor {
                     self.out.flush()?;
-                    talk(&format!("more with --cursor {cursor}"));
+                    talk(&format!("more with --cursor {cursor}, or everything with --all"));
                 }
                 Ok(())
             }

@@ -19,7 +19,7 @@ use super::cell::Kind;
 pub(crate) struct View {
     /// The field that holds the records; `None` when the answer is one.
     pub(crate) list: Option<&'static str>,
-    /// What there is none of when it is empty.
+    /// Plural noun for an empty list: `No devices.`
     pub(crate) noun: &'static str,
     /// What people see.
     pub(crate) columns: &'static [Column],
@@ -93,7 +93,12 @@ const fn day(name: &'static str, pointer: &'static str) -> Column {
 }
 
 const fn one(columns: &'static [Column]) -> View {
-    View { list: None, noun: "", columns, export: columns, head: 1 }
+    record(columns, columns)
+}
+
+/// A record whose CSV has other columns than people see.
+const fn record(columns: &'static [Column], export: &'static [Column]) -> View {
+    View { list: None, noun: "", columns, export, head: 1 }
 }
 
 const fn many(list: &'static str, columns: &'static [Column]) -> View {
@@ -289,10 +294,8 @@ pub(crate) const PROVIDERS: View = listed(
     PROVIDER_EXPORT,
 );
 /// A provider has the fields that its configuration has; a certificate is for `-o json`.
-pub(crate) const PROVIDER: View = View {
-    list: None,
-    noun: "",
-    columns: &[
+pub(crate) const PROVIDER: View = record(
+    &[
         plain("provider", "/provider"),
         column("config", "/config", Kind::Forgotten),
         plain("team_id", "/config/team_id"),
@@ -310,9 +313,8 @@ pub(crate) const PROVIDER: View = View {
         column("deliveries", "/channel", Kind::Channel),
         time("updated_at", "/updated_at"),
     ],
-    export: PROVIDER_EXPORT,
-    head: 1,
-};
+    PROVIDER_EXPORT,
+);
 
 pub(crate) const PROVIDER_CHECKED: View = one(&[
     plain("ok", "/ok"),

@@ -300,7 +300,8 @@ async fn two_thousand_rows_are_imported_and_the_refused_ones_reported() -> Resul
         let refused = folder.path().join(format!("{name}.refused.{report}"));
         let summary: Value = serde_json::from_str(&output.stdout)?;
         let expected = json!({"rows": 2_000, "registered": 1_996, "refused": 4,
-            "refused_file": refused, "duplicates": 0, "left_out": 0});
+            "refused_file": refused, "duplicates": 0, "left_out": 0, "devices": 1_996,
+            "replaced": 0, "without_address": 0});
         assert_eq!(summary, expected);
         let report = std::fs::read_to_string(&refused)?;
         let rows: Vec<&str> = report.lines().filter(|line| line.contains(error)).collect();
@@ -399,7 +400,8 @@ async fn an_application_is_exported_and_imported_into_another() -> Result<()> {
         assert_eq!(
             imported,
             json!({"rows": 7, "registered": 6, "refused": 0, "refused_file": null,
-                "duplicates": 0, "left_out": 1})
+                "duplicates": 0, "left_out": 1, "devices": 6, "replaced": 0,
+                "without_address": 1})
         );
         assert_eq!(devices_of(&other).await?, expected, "{format}");
     }

@@ -27,7 +27,7 @@ pub(super) async fn look(notify: &Client, app: &App, name: &AppName, report: &mu
             }
         };
     if providers.is_empty() {
-        let hint = format!("`notify providers put PROVIDER FILE --app {}`", name.argument);
+        let hint = hints::first_provider(&name.argument);
         report.add(Finding::bad("providers", label, "no provider is configured").hint(hint));
     }
     for channel in &diagnostics.channels {
@@ -37,14 +37,16 @@ pub(super) async fn look(notify: &Client, app: &App, name: &AppName, report: &mu
     report.extend(content::webhooks(label, &diagnostics.webhooks));
     report.extend(content::feeds(label, &diagnostics.feeds));
     for provider in &providers {
-        look_at_provider(notify, (app, label), (provider, &diagnostics), report).await;
+        look_at_provider(notify, app, label, provider, &diagnostics, report).await;
     }
 }
 
 async fn look_at_provider(
     notify: &Client,
-    (app, label): (&App, &str),
-    (view, diagnostics): (&ProviderView, &AppDiagnostics),
+    app: &App,
+    label: &str,
+    view: &ProviderView,
+    diagnostics: &AppDiagnostics,
     report: &mut Report,
 ) {
     let provider = view.provider;

@@ -31,7 +31,10 @@ fn finding(app: &str, webhook: &Webhook) -> Finding {
         None => "an administrator disabled it",
     };
     let detail = format!("the webhook to {url} is disabled: {why}");
-    let hint = format!("repair the endpoint, then run `notify webhooks update {id} --enable`");
+    let hint = format!(
+        "repair the endpoint, run `notify webhooks update {id} --enable`, then `notify webhooks recover \
+         {id} --since TIME` to send the messages that failed; events while it is disabled are not kept"
+    );
     Finding::bad("webhook", app, detail).hint(hint)
 }
 
@@ -100,7 +103,10 @@ mod tests {
         ] {
             let findings = webhooks("Shop", &[webhook(disabled)]);
             assert_eq!((findings[0].status(), findings[0].detail()), (status, detail));
-            assert!(findings[0].hinted().is_some_and(|hint| hint.contains(ID)));
+            let hint = findings[0].hinted().expect("what is broken has a remedy");
+            assert!(hint.contains(ID), "{hint}");
+            let recovers = hint.contains(&format!("`notify webhooks recover {ID} --since TIME`"));
+            assert_eq!(recovers, disabled.is_some(), "{hint}");
         }
     }
 

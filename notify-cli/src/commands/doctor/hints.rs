@@ -37,7 +37,7 @@ pub(super) fn of_check(provider: ProviderKind, detail: &str) -> &'static str {
         Failed::Credentials => of_credentials(provider),
         Failed::AppSecret => {
             "app_secret does not belong to the app of the page token, or it was reset: copy it from \
-             App settings > Basic, then run `notify providers put messenger`"
+             App settings > Basic, then run `notify providers put messenger FILE`"
         }
         Failed::Certificate => {
             "compare endpoint and ca_certificate: the endpoint's certificate must name the endpoint, \
@@ -72,29 +72,38 @@ fn what_failed(provider: ProviderKind, detail: &str) -> Failed {
     Failed::Credentials
 }
 
+/// What to do where no provider is configured; `app` is what `--app` takes.
+pub(super) fn first_provider(app: &str) -> String {
+    let all = ProviderKind::ALL.map(ProviderKind::as_str).join(", ");
+    format!(
+        "`notify providers put PROVIDER FILE --app {app}`, with one of {all}; `notify providers put \
+         --help` explains FILE"
+    )
+}
+
 /// What to do about refused credentials.
 pub(super) fn of_credentials(provider: ProviderKind) -> &'static str {
     match provider {
         ProviderKind::Apns => {
             "compare team_id, key_id, topic and the .p8 file with Apple's developer account \
              (Certificates, Identifiers & Profiles > Keys), check the server's clock, then run \
-             `notify providers put apns`"
+             `notify providers put apns FILE`"
         }
         ProviderKind::Fcm => {
             "in the Firebase console create a key of a service account that may send (Project \
              settings > Service accounts) and enable the Cloud Messaging API, then run `notify \
-             providers put fcm`"
+             providers put fcm FILE`"
         }
         ProviderKind::WebPush => {
             "set the subject to a mailto: or https: address of yours, then run `notify providers put \
-             webpush`"
+             webpush FILE`"
         }
         ProviderKind::Messenger => {
             "create a page access token with pages_messaging, then run `notify providers put \
-             messenger`"
+             messenger FILE`"
         }
         ProviderKind::Telegram => {
-            "copy the bot's token from @BotFather, then run `notify providers put telegram`"
+            "copy the bot's token from @BotFather, then run `notify providers put telegram FILE`"
         }
     }
 }
@@ -141,7 +150,20 @@ mod tests {
         ] {
             assert_eq!(what_failed(provider, detail), expected, "{provider}: {detail}");
         }
+        for provider in ProviderKind::ALL {
+            let command = format!("`notify providers put {provider} FILE`");
+            assert!(of_credentials(provider).contains(&command), "{provider}");
+        }
         let certificate = of_check(Apns, "tls_failed");
         assert!(certificate.contains("ca_certificate") && !certificate.contains("make"));
+    }
+
+    #[test]
+    fn without_a_provider_all_are_named() {
+        assert_eq!(
+            first_provider("'Shop'"),
+            "`notify providers put PROVIDER FILE --app 'Shop'`, with one of apns, fcm, webpush, \
+             messenger, telegram; `notify providers put --help` explains FILE"
+        );
     }
 }

@@ -39,7 +39,9 @@ pub(crate) async fn run(args: Doctor, session: &mut Session) -> Result<(), Failu
                 }
             }
             // An application that does not exist is wrong usage, not a finding.
-            Err(failure @ (Failure::NotFound(_) | Failure::Usage(_))) => return Err(failure),
+            Err(failure @ (Failure::NotFound(_) | Failure::Missing(_) | Failure::Usage(_))) => {
+                return Err(failure);
+            }
             Err(failure) => report.add(
                 Finding::bad("applications", "", failure.to_string()).hint("read the server's log"),
             ),

@@ -1,7 +1,7 @@
 //! Columns of webhooks and of what was sent to them.
 
 use super::super::cell::Kind;
-use super::{Column, View, column, count, listed, one, plain, text, time};
+use super::{Column, View, column, count, listed, one, plain, record, text, time};
 
 pub(crate) const WEBHOOK_CREATED: View = one(&[plain("id", "/id"), plain("secret", "/secret")]);
 pub(crate) const WEBHOOK_RECOVERED: View =
@@ -45,7 +45,6 @@ const ATTEMPT_COLUMNS: &[Column] = &[
     plain("latency_ms", "/latency_ms"),
     time("next_attempt_at", "/next_attempt_at"),
 ];
-pub(crate) const WEBHOOK_ATTEMPT: View =
-    View { list: None, noun: "", columns: ATTEMPT_COLUMNS, export: ATTEMPT_EXPORT, head: 1 };
+pub(crate) const WEBHOOK_ATTEMPT: View = record(ATTEMPT_COLUMNS, ATTEMPT_EXPORT);
 pub(crate) const WEBHOOK_ATTEMPTS: View =
     listed("attempts", ATTEMPT_COLUMNS, ATTEMPT_EXPORT).headed(3);

@@ -1,0 +1,118 @@
+//! Rows of every kind, and what is refused.
+
+use super::*;
+
+fn record(line: &str) -> Result<Record, Vec<String>> {
+    Draft::from_json(line.as_bytes())?.finish(Purpose::Register, Timestamp(0))
+}
+
+fn tagging(device_id: &str, tags: &[(&str, bool)]) -> Tagging {
+    let tags = tags.iter().map(|(name, value)| Tag::new(*name, *value)).collect();
+    let device_id = DeviceId::new(device_id).expect("an id of a test is one");
+    Tagging { device_id, tags: SetTags { tags } }
+}
+
+const ANDROID: &str =
+    r#""device_id":"a","platform":"android","sdk_type":"android_push","push_token":"t""#;
+
+#[test]
+fn a_device_that_reads_back_is_what_it_was_registered_as() {
+    let line = format!(
+        r#"{{{ANDROID},"push_disabled":true,"ios_env":null,"enabled":false,
+            "disabled_reason":"push_disabled","created_at":1,"updated_at":2,
+            "tags":[{{"name":"vip","type":"bool","value":true}},
+            {{"name":"old","type":"bool","value":false}}]}}"#
+    );
+    let registration = RegisterDevice {
+        device_id: "a".into(),
+        platform: "android".into(),
+        sdk_type: "android_push".into(),
+        push_token: Some("t".into()),
+        push_disabled: Some(true),
+        ..Default::default()
+    };
+    let tags = tagging("a", &[("vip", true), ("old", false)]);
+    assert_eq!(record(&line), Ok(Record::Register(registration, tags)));
+
+    let line = r#"{"device_id":"c","platform":"chatapp","sdk_type":null,"push_token":null,
+        "push_disabled":false,"recipient_id":"77","language":"de","timezone":null,
+        "tags":["vip"],"enabled":true,"disabled_reason":null,"created_at":1,"updated_at":1}"#;
+    let subscribe = Subscribe {
+        platform: "chatapp".into(),
+        recipient_id: Some("77".into()),
+        device_id: Some("c".into()),
+        language: Some("de".into()),
+        ..Default::default()
+    };
+    assert_eq!(record(line), Ok(Record::Subscribe(subscribe, tagging("c", &[("vip", true)]))));
+}
+
+#[test]
+fn the_kind_of_sdk_follows_from_the_platform() {
+    for (platform, sdk_type) in [("ios", "ios_push"), ("android", "android_push")] {
+        let line = format!(r#"{{"device_id":"a","platform":"{platform}"}}"#);
+        let registration = RegisterDevice {
+            device_id: "a".into(),
+            platform: platform.into(),
+            sdk_type: sdk_type.into(),
+            ..Default::default()
+        };
+        let registered = Record::Register(registration, tagging("a", &[]));
+        assert!(registered.lacks_address());
+        assert_eq!(record(&line), Ok(registered));
+    }
+}
+
+#[test]
+fn a_dead_address_is_left_out() {
+    let line = format!(r#"{{{ANDROID},"enabled":false,"disabled_reason":"unregistered"}}"#);
+    assert_eq!(record(&line), Ok(Record::Dead));
+}
+
+#[test]
+fn what_cannot_be_set_is_refused() {
+    for (more, errors) in [
+        (r#""enabled":false"#, vec!["enabled: cannot be set; push_disabled can"]),
+        (r#""enabled":0"#, vec!["enabled: expected a boolean"]),
+        (
+            r#""disabled_reason":"tired","recipient_id":"7""#,
+            vec![
+                "disabled_reason: must be push_disabled or unregistered",
+                "recipient_id: must be absent for platform android",
+            ],
+        ),
+        (
+            r#""tags":[7],"pish_token":"x""#,
+            vec![
+                "tags[0]: expected an object",
+                "pish_token: unknown field, did you mean `push_token`?",
+            ],
+        ),
+        (r#""tags":["a","a"]"#, vec!["tags[1].name: is given twice"]),
+    ] {
+        let errors = errors.into_iter().map(str::to_owned).collect();
+        assert_eq!(record(&format!("{{{ANDROID},{more}}}")), Err(errors), "{more}");
+    }
+    let line = r#"{"device_id":"w","platform":"web","push_token":"t","subscription":{}}"#;
+    let errors = record(line).unwrap_err();
+    assert!(errors.contains(&"push_token: must be absent for platform web".to_owned()));
+    assert!(errors.iter().any(|error| error.starts_with("subscription.endpoint: ")));
+}
+
+#[test]
+fn tags_of_a_cell_are_names_or_json() {
+    let vip = [Tag::new("vip", true), Tag::new("new, shiny", false)];
+    for (cell, tags) in [
+        ("vip", &vip[..1]),
+        (" vip ;", &vip[..1]),
+        (r#"["vip"]"#, &vip[..1]),
+        (r#"["vip",{"name":"new, shiny","type":"bool","value":false}]"#, &vip[..]),
+        (",", &[]),
+    ] {
+        assert_eq!(tags_of_cell(cell).as_deref(), Ok(tags), "{cell}");
+    }
+    for object in [r#"{"x":true}"#, r#" {"name":"x"},{"name":"y"}"#] {
+        let error = "tags: must be an array of tags or of names".to_owned();
+        assert_eq!(tags_of_cell(object), Err(vec![error]), "{object}");
+    }
+}
