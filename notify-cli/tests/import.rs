@@ -319,7 +319,8 @@ async fn a_cut_import_goes_on_where_it_was() {
     assert_eq!(
         run.stderr,
         "continuing after line 55\n\
-         the first refused row: line 61: d60: platform: must be one of android, ios\n\
+         the first refused row: line 61: d60: platform: must be one of android, ios (POST \
+         /v1/subscriptions takes web, fb-messenger, chatapp)\n\
          error: rows refused: 10; correct them in devices.csv.refused.csv, then run `notify devices \
          import devices.csv.refused.csv`\n"
     );
