@@ -1,47 +1,43 @@
 //! What a url says of the place of its host.
 
-use std::net::IpAddr;
+use std::net::Ipv4Addr;
+
+use url::{Host, Url};
 
 /// Whether any machine of the internet may find the host of a url, as far as its name or address tells.
 pub(crate) fn is_public(url: &str) -> bool {
-    let host = host_of(url);
-    match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
-        Ok(IpAddr::V4(address)) => {
-            !(address.is_loopback()
-                || address.is_unspecified()
-                || address.is_private()
-                || address.is_link_local())
-        }
-        Ok(IpAddr::V6(address)) => {
-            !(address.is_loopback()
-                || address.is_unspecified()
-                || address.is_unique_local()
-                || address.is_unicast_link_local())
-        }
-        Err(_) => {
+    let url = Url::parse(url);
+    match url.as_ref().ok().and_then(Url::host) {
+        Some(Host::Ipv4(address)) => is_public_v4(address),
+        Some(Host::Ipv6(address)) => address.to_ipv4_mapped().map_or_else(
+            || {
+                !(address.is_loopback()
+                    || address.is_unspecified()
+                    || address.is_unique_local()
+                    || address.is_unicast_link_local())
+            },
+            is_public_v4,
+        ),
+        Some(Host::Domain(host)) => {
             let host = host.trim_end_matches('.');
             let ends = [".localhost", ".local", ".internal", ".home.arpa"];
             host.contains('.') && !ends.iter().any(|end| host.ends_with(end))
         }
+        None => false,
     }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    !(address.is_loopback()
+        || address.is_unspecified()
+        || address.is_private()
+        || address.is_link_local())
 }
 
 /// Whether a url names another port than those of the web.
 pub(crate) fn has_other_port(url: &str) -> bool {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let behind_host = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
-    let port = behind_host.rsplit_once(':').map(|(_, port)| port);
-    port.is_some_and(|port| !matches!(port, "" | "80" | "443"))
-}
-
-fn host_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split('/').next().unwrap_or_default();
-    match authority.strip_prefix('[').and_then(|literal| literal.split_once(']')) {
-        Some((literal, _)) => literal,
-        None => authority.split(':').next().unwrap_or_default(),
-    }
+    let port = Url::parse(url).ok().and_then(|url| url.port());
+    port.is_some_and(|port| !matches!(port, 80 | 443))
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl Findings {
             self.more += 1;
             return;
         }
-        match nearest(name, known) {
+        match nearest_name(name, known) {
             Some(near) => self.add(path, format_args!("unknown {what}, did you mean `{near}`?")),
             None => self.add(path, format_args!("unknown {what}")),
         }
@@ -153,8 +153,10 @@ const NAME_COMPARED_BYTES_MAX: usize = 64;
 /// than that of one whose first word differs.
 const PREFIXED_DISTANCE: usize = 2;
 
-/// The known name that is close to a misspelt one, if one is.
-fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+/// The known name that is closest to a misspelt one, if one is close: at most a third of its characters
+/// differ. Letter case of `name` is ignored.
+#[must_use]
+pub fn nearest_name<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     if name.len() > NAME_COMPARED_BYTES_MAX {
         return None;
     }
@@ -193,7 +195,7 @@ mod tests {
             ("curl", Some("url")),
             ("colour", None),
         ] {
-            assert_eq!(nearest(name, &known), near, "{name}");
+            assert_eq!(nearest_name(name, &known), near, "{name}");
         }
     }
 }

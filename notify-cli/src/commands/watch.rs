@@ -74,7 +74,7 @@ pub(super) async fn follow(
         tokio::time::sleep(every).await;
     };
     progress.end(&record);
-    if let Some(why) = why_nobody(&record) {
+    if let Some(why) = why_none(&record) {
         talk(&format!("warning: no device matched: {why}"));
     }
     session.out.show(&record, &view::NOTIFICATION)?;
@@ -277,8 +277,8 @@ fn state(record: &NotificationRecord) -> String {
     line
 }
 
-/// Why a notification reached nobody, when it did not.
-fn why_nobody(record: &NotificationRecord) -> Option<String> {
+/// Why a notification reached no device, when it did not.
+fn why_none(record: &NotificationRecord) -> Option<String> {
     if record.status != NotificationStatus::Completed || record.counts.targeted > 0 {
         return None;
     }
@@ -295,10 +295,7 @@ fn why_nobody(record: &NotificationRecord) -> Option<String> {
     };
     let mut reasons = Vec::new();
     if unknown > 0 {
-        reasons.push(match unknown {
-            1 => "no device has the named id".to_owned(),
-            unknown => format!("no device has one of the {unknown} named ids"),
-        });
+        reasons.push(no_such_ids(unknown));
     }
     if excluded > 0 {
         let lack = if tags.is_empty() { "" } else { ", or lack the tag" };
@@ -321,6 +318,14 @@ fn why_nobody(record: &NotificationRecord) -> Option<String> {
         reasons.push(format!("there is no enabled device{on}{with_tag}"));
     }
     Some(reasons.join("; "))
+}
+
+/// That none of the ids named has a device.
+pub(super) fn no_such_ids(unknown: u64) -> String {
+    match unknown {
+        1 => "no device has the named id".to_owned(),
+        unknown => format!("no device has one of the {unknown} named ids"),
+    }
 }
 
 fn every(text: &str) -> Result<Duration, String> {

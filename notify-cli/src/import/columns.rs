@@ -1,7 +1,7 @@
 //! Columns of a CSV file as fields of a device (spec 4.3, B23 to B25).
 
 use csv::ByteRecord;
-use strsim::osa_distance;
+use notify_client::notify_core::nearest_name;
 
 use super::{
     Purpose,
@@ -195,10 +195,10 @@ fn meant(name: &str) -> Option<&'static str> {
     if let Some((_, field)) = other {
         return Some(field);
     }
-    let close = name.chars().count().max(3) / 3;
-    let fields = COLUMNS.iter().map(|(field, _)| (osa_distance(&name, &bare(field)), *field));
-    let near = fields.filter(|(edits, _)| *edits <= close).min_by_key(|(edits, _)| *edits);
-    near.map(|(_, field)| field)
+    let fields: Vec<String> = COLUMNS.iter().map(|(field, _)| bare(field)).collect();
+    let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+    let near = nearest_name(&name, &fields)?;
+    COLUMNS.iter().map(|(field, _)| *field).find(|field| bare(field) == near)
 }
 
 fn bare(name: &str) -> String {

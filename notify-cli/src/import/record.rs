@@ -152,7 +152,7 @@ impl Draft {
         if sdk_type.is_empty() && !is_subscribed(platform) {
             *sdk_type = match &**platform {
                 "ios" => "ios_push",
-                // Of a platform that is none the platform alone is told, not this beside it.
+                // Of an unknown platform the error is the platform alone.
                 _ => "android_push",
             }
             .to_owned();
