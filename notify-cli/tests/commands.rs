@@ -14,7 +14,10 @@ async fn check(rows: Vec<(&str, Value, String, Option<Value>)>) {
         bench.file("body.json", TEMPLATE);
         let args: Vec<&str> = line.split_whitespace().collect();
         let run = bench.run(&args).quiet();
-        assert_eq!(bench.asked().await, [(asked, sent)], "{line}");
+        let mut calls = bench.asked().await;
+        // A send looks at the devices that it names; another test says how.
+        calls.retain(|(call, _)| *call == asked || !call.contains("/explain/"));
+        assert_eq!(calls, [(asked, sent)], "{line}");
         assert_eq!(run.json(), body, "{line}");
     }
 }
@@ -478,6 +481,36 @@ async fn a_send_that_names_nobody_says_so() {
         let said = format!("warning: no device receives it: {said}\n");
         assert_eq!((run.status, &run.stderr, run.json()), (0, &said, created), "{devices:?}");
     }
+}
+
+/// What keeps a named device from getting it is said when it is sent, not looked for later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_warns_of_each_named_device_that_gets_nothing() {
+    let created = json!({ "id": ID });
+    let explained = |what: &str, detail: &str| {
+        let step = json!({ "at": null, "what": what, "detail": detail });
+        let steps = [json!({ "at": 1, "what": "targeted", "detail": "it names the device" }), step];
+        answer(200, &json!({ "device_id": "any", "outcome": "pending", "steps": steps }))
+    };
+    let bench = Bench::giving(vec![
+        answer(200, &created),
+        explained("disabled", "push is turned off by its user now"),
+        explained("enabled", "is enabled now"),
+        answer(404, &json!({ "errors": ["not found"] })),
+        answer(500, &json!({ "errors": ["internal error"] })),
+    ])
+    .await;
+    // Ids of a command are looked at in their order, each once.
+    let args = ["send", "--text", "Hi", "--retries", "0"];
+    let named = ["--device", "a", "--ios-device", "b", "--android-device", "c", "--device", "d"];
+    let run = bench.run(&[&args[..], &named, &["--device", "a"]].concat());
+    let said = "warning: a: push is turned off by its user now\n\
+        warning: c: no device has the named id\n";
+    assert_eq!((run.status, &*run.stderr, run.json()), (0, said, created));
+    let paths: Vec<String> = bench.asked().await.into_iter().map(|(call, _)| call).collect();
+    let explain = |device: &str| format!("GET /v1/notifications/{ID}/explain/{device}");
+    let each = ["a", "b", "c", "d"].map(explain);
+    assert_eq!(paths, [vec!["POST /v1/notifications".to_owned()], each.to_vec()].concat());
 }
 
 #[tokio::test(flavor = "multi_thread")]

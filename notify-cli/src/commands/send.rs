@@ -1,9 +1,12 @@
 //! `notify send` (spec 4.1, B19).
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use clap::Args;
-use notify_client::notify_core::{CreateNotification, Platform, Timestamp};
+use notify_client::{
+    Client, Error,
+    notify_core::{CreateNotification, DeviceId, NotificationId, Platform, StepWord, Timestamp},
+};
 
 use super::{content::ContentArgs, watch};
 use crate::{
@@ -129,7 +132,9 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     }
     let created = notifications.create(&notification).await?;
     if let Some(ids) = created.unknown {
-        talk(&format!("warning: no device receives it: {}", nobody(ids, &notification)));
+        talk(&format!("warning: no device receives it: {}", why_none(ids, &notification)));
+    } else {
+        warn_of_each(&created.id, &notification, &notify).await;
     }
     if is_watched {
         // The result is the notification as it ended; who interrupts that has its id all the same.
@@ -139,8 +144,8 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     session.out.show(&created, &view::CREATED)
 }
 
-/// Why ids reach nobody. An id with a comma may be several that were meant.
-fn nobody(unknown: u64, notification: &CreateNotification) -> String {
+/// Why no device receives it. An id with a comma may be several that were meant.
+fn why_none(unknown: u64, notification: &CreateNotification) -> String {
     let CreateNotification { device_ids, android_device_ids, ios_device_ids, .. } = notification;
     let lists = [device_ids, android_device_ids, ios_device_ids];
     let mut ids = lists.into_iter().flatten().flatten();
@@ -148,11 +153,48 @@ fn nobody(unknown: u64, notification: &CreateNotification) -> String {
         Some(id) => format!("; `{id}` is one id with a comma in it: repeat --device for each"),
         None => String::new(),
     };
-    match unknown {
-        1 => format!("no device has the named id{tip}"),
-        unknown => format!("no device has one of the {unknown} named ids{tip}"),
+    format!("{}{tip}", watch::no_such_ids(unknown))
+}
+
+/// Named devices that are looked at for a warning, one request each.
+const EXPLAINED_MAX: usize = 10;
+
+/// Warns of each named device that gets nothing, or not yet, as things are now. A device without an
+/// answer has no warning: the notification is accepted either way.
+async fn warn_of_each(id: &NotificationId, notification: &CreateNotification, notify: &Client) {
+    let CreateNotification { device_ids, android_device_ids, ios_device_ids, .. } = notification;
+    let lists = [device_ids, android_device_ids, ios_device_ids];
+    let ids: BTreeSet<&String> = lists.into_iter().flatten().flatten().collect();
+    if ids.len() > EXPLAINED_MAX {
+        return;
+    }
+    for device in ids.into_iter().filter_map(|id| DeviceId::new(id.clone()).ok()) {
+        let why = match notify.notifications().explain(id, &device).await {
+            Ok(explained) => explained
+                .steps
+                .into_iter()
+                .find(|step| OBSTACLES.contains(&step.what))
+                .map(|step| step.detail),
+            Err(Error::NotFound { .. }) => Some(watch::no_such_ids(1)),
+            Err(_) => None,
+        };
+        if let Some(why) = why {
+            talk(&format!("warning: {device}: {why}"));
+        }
     }
 }
+
+/// Steps of an explanation that keep a notification from its device.
+const OBSTACLES: [StepWord; 8] = [
+    StepWord::NotTargeted,
+    StepWord::LacksTag,
+    StepWord::Disabled,
+    StepWord::AddressDead,
+    StepWord::NoAddress,
+    StepWord::ProviderNotConfigured,
+    StepWord::CredentialsRefused,
+    StepWord::Paused,
+];
 
 fn notification(args: Send) -> CreateNotification {
     let (text, content) = args.content.into_parts();

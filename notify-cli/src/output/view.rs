@@ -115,6 +115,40 @@ pub(crate) const SUCCESS: View = one(&[plain("success", "/success")]);
 pub(crate) const CREATED: View = one(&[plain("id", "/id")]);
 pub(crate) const KEY_CREATED: View = one(&[plain("id", "/id"), plain("api_key", "/api_key")]);
 
+/// The fields of a device as columns, with others behind them. Its state is not one that an import takes.
+macro_rules! device_fields {
+    ($($other:expr,)*) => {
+        &[
+            plain("device_id", "/device_id"),
+            plain("platform", "/platform"),
+            plain("sdk_type", "/sdk_type"),
+            plain("push_token", "/push_token"),
+            plain("push_disabled", "/push_disabled"),
+            plain("ios_env", "/ios_env"),
+            plain("subscription", "/subscription"),
+            plain("recipient_id", "/recipient_id"),
+            plain("android_id", "/android_id"),
+            plain("ad_id", "/ad_id"),
+            plain("imei", "/imei"),
+            plain("sdk_version", "/sdk_version"),
+            plain("app_version", "/app_version"),
+            plain("os_version", "/os_version"),
+            plain("store_identifier", "/store_identifier"),
+            plain("timezone", "/timezone"),
+            plain("country", "/country"),
+            plain("utc_offset", "/utc_offset"),
+            plain("language", "/language"),
+            plain("device_description", "/device_description"),
+            tags("tags", "/tags"),
+            plain("enabled", "/enabled"),
+            plain("disabled_reason", "/disabled_reason"),
+            time("created_at", "/created_at"),
+            time("updated_at", "/updated_at"),
+            $($other,)*
+        ]
+    };
+}
+
 const DEVICE_COLUMNS: &[Column] = &[
     text("device_id", "/device_id"),
     plain("platform", "/platform"),
@@ -123,34 +157,9 @@ const DEVICE_COLUMNS: &[Column] = &[
     time("updated_at", "/updated_at"),
 ];
 pub(crate) const DEVICES: View = listed("devices", DEVICE_COLUMNS, DEVICE_FIELDS).headed(3);
-pub(crate) const DEVICE: View = one(DEVICE_FIELDS);
-const DEVICE_FIELDS: &[Column] = &[
-    plain("device_id", "/device_id"),
-    plain("platform", "/platform"),
-    plain("sdk_type", "/sdk_type"),
-    plain("push_token", "/push_token"),
-    plain("push_disabled", "/push_disabled"),
-    plain("ios_env", "/ios_env"),
-    plain("subscription", "/subscription"),
-    plain("recipient_id", "/recipient_id"),
-    plain("android_id", "/android_id"),
-    plain("ad_id", "/ad_id"),
-    plain("imei", "/imei"),
-    plain("sdk_version", "/sdk_version"),
-    plain("app_version", "/app_version"),
-    plain("os_version", "/os_version"),
-    plain("store_identifier", "/store_identifier"),
-    plain("timezone", "/timezone"),
-    plain("country", "/country"),
-    plain("utc_offset", "/utc_offset"),
-    plain("language", "/language"),
-    plain("device_description", "/device_description"),
-    tags("tags", "/tags"),
-    plain("enabled", "/enabled"),
-    plain("disabled_reason", "/disabled_reason"),
-    time("created_at", "/created_at"),
-    time("updated_at", "/updated_at"),
-];
+pub(crate) const DEVICE: View =
+    record(device_fields!(column("state", "", Kind::State),), DEVICE_FIELDS);
+const DEVICE_FIELDS: &[Column] = device_fields!();
 
 pub(crate) const TAGS: View =
     many("tags", &[text("name", "/name"), plain("type", "/type"), plain("devices", "/devices")]);
