@@ -16,7 +16,8 @@ async fn check(rows: Vec<(&str, Value, String, Option<Value>)>) {
         let run = bench.run(&args).quiet();
         let mut calls = bench.asked().await;
         // A send looks at the devices that it names; another test says how.
-        calls.retain(|(call, _)| *call == asked || !call.contains("/explain/"));
+        let is_look = |call: &str| call.contains("/explain/") || call.ends_with("/preview");
+        calls.retain(|(call, _)| *call == asked || !is_look(call));
         assert_eq!(calls, [(asked, sent)], "{line}");
         assert_eq!(run.json(), body, "{line}");
     }
@@ -513,6 +514,52 @@ async fn a_send_warns_of_each_named_device_that_gets_nothing() {
     assert_eq!(paths, [vec!["POST /v1/notifications".to_owned()], each.to_vec()].concat());
 }
 
+/// Of many named devices, and of an audience, one request says how many get nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_warns_once_of_many_devices_and_of_an_audience_without_any() {
+    let many: Vec<String> = (0..11).map(|nth| format!("--device=d{nth}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let tagged = ["--platform", "web", "--tag", "nosuch"];
+    for (target, devices, unknown, warning) in [
+        (&many[..], 11, None, None),
+        (
+            &many[..],
+            8,
+            Some(2),
+            Some("3 of 11 named devices get nothing now: no device has 2 of the ids"),
+        ),
+        (&many[..], 8, None, Some("3 of 11 named devices get nothing now; `--preview` shows why")),
+        (&tagged, 1, None, None),
+        (&tagged, 0, None, Some("no device with that tag would get it now; is the tag right?")),
+    ] {
+        let created = json!({ "id": ID });
+        let platform = json!({ "platform": "web", "devices": devices, "payload": {}, "headers": {},
+            "bytes": 2, "limit": 4096, "problems": [] });
+        let preview = match unknown {
+            Some(unknown) => json!({ "platforms": [platform], "unknown": unknown }),
+            None => json!({ "platforms": [platform] }),
+        };
+        let bench = Bench::giving(vec![answer(200, &created), answer(200, &preview)]).await;
+        let run = bench.run(&[&["send", "--text", "Hi"], target].concat());
+        let warning = warning.map_or_else(String::new, |text| format!("warning: {text}\n"));
+        assert_eq!((run.status, &run.stderr, run.json()), (0, &warning, created));
+    }
+}
+
+/// What a preview says of named ids is not in its table.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preview_says_how_many_named_ids_no_device_has() {
+    let preview = json!({ "platforms": [], "unknown": 1 });
+    for (devices, warning) in [
+        (&["--device", "a"][..], "no device has the named id"),
+        (&["--device", "a", "--ios-device", "b"], "no device has 1 of the 2 named ids"),
+    ] {
+        let bench = Bench::answering(preview.clone()).await;
+        let run = bench.run(&[&["send", "--text", "Hi", "--preview"], devices].concat());
+        assert_eq!((run.status, run.stderr), (0, format!("warning: {warning}\n")));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_only_application_need_not_be_named() {
     let app =
@@ -798,7 +845,9 @@ async fn a_request_comes_from_a_file_or_standard_input() {
     command.write_stdin(body.to_string());
     common::finish(command).quiet();
     let line = "POST /v1/notifications".to_owned();
-    assert_eq!(bench.asked().await, [(line.clone(), Some(body.clone())), (line, Some(body))]);
+    let mut calls = bench.asked().await;
+    calls.retain(|(call, _)| !call.ends_with("/preview"));
+    assert_eq!(calls, [(line.clone(), Some(body.clone())), (line, Some(body))]);
     assert_eq!(bench.requests().await[0].headers["idempotency-key"], "order-17");
 }
 

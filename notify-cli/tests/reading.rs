@@ -229,13 +229,13 @@ async fn a_watch_says_why_nobody_got_it() {
             json!({"device_ids": ["a", "b"]}),
             1,
             1,
-            "no device has the named id; 1 named device is disabled or without an address",
+            "no device has the named id; 1 named device is disabled, or has no address",
         ),
         (
             json!({"device_ids": ["a", "b"], "tags": ["vip"]}),
             0,
             2,
-            "2 named devices are disabled or without an address, or lack the tag",
+            "2 named devices are disabled, or have no address, or lack the tag",
         ),
         (
             json!({"platforms": ["ios", "web"], "tags": ["vip"]}),

@@ -147,15 +147,29 @@ fn of_two_first_starts_at_once_one_serves_with_the_only_key() {
 }
 
 #[test]
+fn an_application_with_the_name_of_another_is_made_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let create = ["app", "create", "shop"];
+    run(folder.path(), &create);
+    let second = run(folder.path(), &create);
+    let warning = "warning: another application is named `shop`: commands need the id of the one that \
+        is meant\n";
+    assert_eq!(String::from_utf8_lossy(&second.stderr), warning);
+    assert!(second.status.success());
+}
+
+#[test]
 fn a_new_installation_of_a_subcommand_is_told_with_its_folder() {
-    for arguments in [["app", "create", "shop"].as_slice(), &["admin-key", "create"]] {
+    let app = |name| ["app", "create", name];
+    let key = ["admin-key", "create"];
+    for (arguments, again) in [(&app("shop")[..], &app("other")[..]), (&key, &key)] {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         let first = run(&data, arguments);
         let words = String::from_utf8_lossy(&first.stderr).into_owned();
         assert_eq!(words, format!("created an installation in {}\n", data.display()));
         assert!(first.status.success());
-        assert_eq!(run(&data, arguments).stderr, b"", "this once");
+        assert_eq!(run(&data, again).stderr, b"", "this once");
     }
     let folder = tempfile::tempdir().unwrap();
     let mut relative = notify_server(Path::new("here"), &["app", "create", "shop"]);

@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, path::PathBuf};
 use clap::Args;
 use notify_client::{
     Client, Error,
-    notify_core::{CreateNotification, DeviceId, NotificationId, Platform, StepWord, Timestamp},
+    notify_core::{
+        CreateNotification, DeviceId, NotificationId, NotificationPreview, Platform, StepWord,
+        Timestamp,
+    },
 };
 
 use super::{content::ContentArgs, watch};
@@ -29,6 +32,7 @@ Platforms: android, ios, web (browsers), fb-messenger (Facebook Messenger), chat
 #[derive(Debug, Args)]
 #[command(
     override_usage = "notify send --text <TEXT> --platform <PLATFORM> [OPTIONS]\n       \
+        notify send --text <TEXT> --device <DEVICE_ID> [OPTIONS]\n       \
         notify send --file <FILE>",
     after_help = SEND_HELP
 )]
@@ -125,6 +129,9 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     let mut notifications = notify.notifications();
     if is_preview {
         let preview = notifications.preview(&notification).await?;
+        if let Some(ids) = preview.unknown {
+            talk(&format!("warning: {}", unknown_of(ids, &notification)));
+        }
         return session.out.show(&preview, &view::PREVIEW);
     }
     if let Some(key) = key {
@@ -134,7 +141,7 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     if let Some(ids) = created.unknown {
         talk(&format!("warning: no device receives it: {}", why_none(ids, &notification)));
     } else {
-        warn_of_each(&created.id, &notification, &notify).await;
+        warn_of_unreached(&created.id, &notification, &notify).await;
     }
     if is_watched {
         // The result is the notification as it ended; who interrupts that has its id all the same.
@@ -144,11 +151,41 @@ pub(crate) async fn run(args: Send, session: &mut Session) -> Result<(), Failure
     session.out.show(&created, &view::CREATED)
 }
 
+/// How many devices get nothing as things are now: of the named ones, or all with the tag.
+fn shortfall(named: usize, preview: &NotificationPreview) -> Option<String> {
+    let reached: u64 = preview.platforms.iter().map(|platform| platform.devices).sum();
+    if named == 0 {
+        return (reached == 0)
+            .then(|| "no device with that tag would get it now; is the tag right?".to_owned());
+    }
+    let missed = (named as u64).saturating_sub(reached);
+    let unknown = preview.unknown.unwrap_or_default();
+    (missed > 0).then(|| match unknown {
+        0 => format!("{missed} of {named} named devices get nothing now; `--preview` shows why"),
+        unknown => format!(
+            "{missed} of {named} named devices get nothing now: no device has {unknown} of the ids"
+        ),
+    })
+}
+
+/// The ids that a notification names, each once.
+fn named_ids(notification: &CreateNotification) -> BTreeSet<&String> {
+    let CreateNotification { device_ids, android_device_ids, ios_device_ids, .. } = notification;
+    [device_ids, android_device_ids, ios_device_ids].into_iter().flatten().flatten().collect()
+}
+
+/// How many of the named ids no device has.
+fn unknown_of(unknown: u64, notification: &CreateNotification) -> String {
+    let named = named_ids(notification).len();
+    if named as u64 == unknown {
+        return why_none(unknown, notification);
+    }
+    format!("no device has {unknown} of the {named} named ids")
+}
+
 /// Why no device receives it. An id with a comma may be several that were meant.
 fn why_none(unknown: u64, notification: &CreateNotification) -> String {
-    let CreateNotification { device_ids, android_device_ids, ios_device_ids, .. } = notification;
-    let lists = [device_ids, android_device_ids, ios_device_ids];
-    let mut ids = lists.into_iter().flatten().flatten();
+    let mut ids = named_ids(notification).into_iter();
     let tip = match ids.find(|id| id.contains(',')) {
         Some(id) => format!("; `{id}` is one id with a comma in it: repeat --device for each"),
         None => String::new(),
@@ -156,16 +193,26 @@ fn why_none(unknown: u64, notification: &CreateNotification) -> String {
     format!("{}{tip}", watch::no_such_ids(unknown))
 }
 
-/// Named devices that are looked at for a warning, one request each.
+/// Most named devices of which each has a warning of its own, one request each. Of more, one warning
+/// says how many.
 const EXPLAINED_MAX: usize = 10;
 
-/// Warns of each named device that gets nothing, or not yet, as things are now. A device without an
-/// answer has no warning: the notification is accepted either way.
-async fn warn_of_each(id: &NotificationId, notification: &CreateNotification, notify: &Client) {
-    let CreateNotification { device_ids, android_device_ids, ios_device_ids, .. } = notification;
-    let lists = [device_ids, android_device_ids, ios_device_ids];
-    let ids: BTreeSet<&String> = lists.into_iter().flatten().flatten().collect();
-    if ids.len() > EXPLAINED_MAX {
+/// Warns of devices that get nothing, or not yet, as things are now. Where the server gives no answer
+/// there is no warning: the notification is accepted either way.
+async fn warn_of_unreached(
+    id: &NotificationId,
+    notification: &CreateNotification,
+    notify: &Client,
+) {
+    let ids = named_ids(notification);
+    if ids.is_empty() && notification.content.tags.as_deref().unwrap_or_default().is_empty() {
+        return;
+    }
+    if ids.is_empty() || ids.len() > EXPLAINED_MAX {
+        let Ok(preview) = notify.notifications().preview(notification).await else { return };
+        if let Some(shortfall) = shortfall(ids.len(), &preview) {
+            talk(&format!("warning: {shortfall}"));
+        }
         return;
     }
     for device in ids.into_iter().filter_map(|id| DeviceId::new(id.clone()).ok()) {

@@ -28,7 +28,7 @@ pub(crate) struct Create {
     subscription: Option<PathBuf>,
     /// For `fb-messenger` and `chatapp` (Telegram): the person or chat.
     #[arg(
-        long, value_name = "ID",
+        long, value_name = "ID", allow_negative_numbers = true,
         required_if_eq_any([
             ("platform", "fb-messenger"), ("platform", "chatapp"), ("platform", input::TELEGRAM),
         ]),

@@ -298,14 +298,19 @@ fn why_none(record: &NotificationRecord) -> Option<String> {
         reasons.push(no_such_ids(unknown));
     }
     if excluded > 0 {
-        let lack = if tags.is_empty() { "" } else { ", or lack the tag" };
+        let lack = match (tags.is_empty(), excluded) {
+            (true, _) => "",
+            (false, 1) => ", or lacks the tag",
+            (false, _) => ", or lack the tag",
+        };
         reasons.push(format!(
-            "{} disabled or without an address{lack}",
+            "{} disabled, or {} no address{lack}",
             if excluded == 1 {
                 "1 named device is".to_owned()
             } else {
                 format!("{excluded} named devices are")
-            }
+            },
+            if excluded == 1 { "has" } else { "have" },
         ));
     }
     if reasons.is_empty() {

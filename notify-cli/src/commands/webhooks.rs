@@ -33,26 +33,32 @@ pub(crate) enum Webhooks {
     /// List webhooks.
     List(PageArgs),
     /// Change, disable or enable a webhook.
+    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
     Update {
         /// Its id.
         id: String,
         /// Where messages go.
-        #[arg(long)]
+        #[arg(long, group = "change")]
         hook_url: Option<String>,
         /// Type of events to send; repeatable. Replaces the earlier types.
-        #[arg(long = "event", value_name = "TYPE", conflicts_with = "every_event")]
+        #[arg(
+            long = "event",
+            value_name = "TYPE",
+            conflicts_with = "every_event",
+            group = "change"
+        )]
         events: Vec<String>,
         /// Send events of every type.
-        #[arg(long)]
+        #[arg(long, group = "change")]
         every_event: bool,
         /// What it is for.
-        #[arg(long)]
+        #[arg(long, group = "change")]
         description: Option<String>,
         /// Send events again, those from now on; `recover` sends the messages that failed before.
-        #[arg(long, conflicts_with = "disable")]
+        #[arg(long, conflicts_with = "disable", group = "change")]
         enable: bool,
         /// Send no more events.
-        #[arg(long)]
+        #[arg(long, group = "change")]
         disable: bool,
     },
     /// Delete a webhook with its messages.

@@ -150,7 +150,7 @@ impl Columns {
         for (cell, fill) in row.iter().zip(&self.0) {
             let (Some(fill), Ok(cell)) = (fill, std::str::from_utf8(cell)) else {
                 if fill.is_some() {
-                    errors.push("is not UTF-8".to_owned());
+                    errors.push(NOT_UTF8.to_owned());
                 }
                 continue;
             };
@@ -164,6 +164,10 @@ impl Columns {
         (device_id, if errors.is_empty() { Ok(draft) } else { Err(errors) })
     }
 }
+
+/// What is wrong with a cell in another encoding, such as the one that Excel saves as "CSV".
+const NOT_UTF8: &str = "is not UTF-8: save the file as `CSV UTF-8`, or convert it with `iconv -f \
+    WINDOWS-1252 -t UTF-8`";
 
 /// The field that a column names, however it is spelt: `Device_ID`, `device id`, `DeviceId`.
 fn field(name: &str) -> Option<(&'static str, Fill)> {
@@ -268,7 +272,7 @@ mod tests {
         for (row, error) in [
             (&[b"a".as_slice(), b"ios"] as &[&[u8]], "has 2 cells, the header has 3"),
             (&[b"a", b"ios", b"maybe"], "push_disabled: must be true or false"),
-            (&[b"\xff", b"ios", b""], "is not UTF-8"),
+            (&[b"\xff", b"ios", b""], NOT_UTF8),
         ] {
             assert_eq!(draft(&header, row), Err(vec![error.to_owned()]));
         }

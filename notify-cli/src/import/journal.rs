@@ -178,7 +178,10 @@ impl Journal {
     ) -> Result<(), Failure> {
         let line = mark.line;
         let is_first = self.report.path().is_none();
-        let described = || format!("line {line}: {device_id}: {}", errors.join("; "));
+        let described = || match &**device_id {
+            "" => format!("line {line}: {}", errors.join("; ")),
+            device_id => format!("line {line}: {device_id}: {}", errors.join("; ")),
+        };
         if self.report.is_nowhere() {
             output::complain(&described());
         } else {

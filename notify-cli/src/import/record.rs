@@ -272,8 +272,12 @@ pub(super) fn subscription(text: &str) -> Result<PushSubscription, Vec<String>> 
     read.subscription.ok_or_else(|| vec!["subscription: must be a JSON object".to_owned()])
 }
 
-/// Tags as an array: of tags as they read back, or of the names of those that are true.
+/// Tags as an array: of tags as they read back, or of the names of those that are true. A string has
+/// names with commas between them, as a cell has.
 pub(super) fn tags_of_json(text: &str) -> Result<Vec<Tag>, Vec<String>> {
+    if let Ok(names) = serde_json::from_str::<String>(text) {
+        return Ok(tags_of_names(&names));
+    }
     let elements: Vec<&RawValue> = serde_json::from_str(text)
         .map_err(|_| vec!["tags: must be an array of tags or of names".to_owned()])?;
     let elements = elements.into_iter().map(|element| match element.get() {
@@ -292,8 +296,12 @@ pub(super) fn tags_of_cell(cell: &str) -> Result<Vec<Tag>, Vec<String>> {
     if cell.trim_start().starts_with(['[', '{']) {
         return tags_of_json(cell);
     }
-    let names = cell.split([',', ';']).map(str::trim).filter(|name| !name.is_empty());
-    Ok(names.map(|name| Tag::new(name, true)).collect())
+    Ok(tags_of_names(cell))
+}
+
+fn tags_of_names(names: &str) -> Vec<Tag> {
+    let names = names.split([',', ';']).map(str::trim).filter(|name| !name.is_empty());
+    names.map(|name| Tag::new(name, true)).collect()
 }
 
 /// What was read, or nothing and what is wrong with it.

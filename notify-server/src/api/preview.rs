@@ -151,9 +151,9 @@ fn audience_problems(reach: &Reach, tag: Option<&str>) -> Vec<String> {
         problems.push(format!("{} of the ids name no device of the platform", reach.unknown));
     }
     if reach.excluded > 0 {
-        let tag = tag.map_or_else(String::new, |tag| format!(", or without the tag `{tag}`"));
+        let tag = tag.map_or_else(String::new, |tag| format!(", or lack the tag `{tag}`"));
         problems.push(format!(
-            "{} of the devices are disabled, without an address{tag}",
+            "{} of the named devices are disabled, or have no address{tag}",
             reach.excluded
         ));
     }

@@ -9,7 +9,8 @@ use uuid::Uuid;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::keys::{KeyKind, make_key, reveal};
-use crate::store::{AppStore, Store};
+use crate::store::sql::SqlStore;
+use crate::store::{AppStore, PageRequest, Store};
 
 use super::{open_or_make, print};
 
@@ -31,6 +32,12 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
         let made = store.create_app(id, app.clone(), Some(api_key.stored), now).await;
         made.context("the application was not made")?;
     }
+    if !is_first && has_namesake(&store, &app.name).await? {
+        eprintln!(
+            "warning: another application is named `{}`: commands need the id of the one that is meant",
+            app.name
+        );
+    }
     let mut answer = Map::new();
     answer.insert("id".into(), id.to_string().into());
     answer.insert("name".into(), app.name.into());
@@ -45,6 +52,22 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
     }
     store.close().await;
     Ok(())
+}
+
+/// Applications that are read at a time.
+const APPS_PER_PAGE: u32 = 100;
+
+/// Whether more than one application has a name. Names may repeat, and the CLI takes a name for an id.
+async fn has_namesake(store: &SqlStore, name: &str) -> anyhow::Result<bool> {
+    let (mut cursor, mut found) = (None, 0);
+    loop {
+        let page = store.list_apps(PageRequest { limit: APPS_PER_PAGE, cursor }).await?;
+        found += page.rows.iter().filter(|app| app.name == name).count();
+        cursor = page.next;
+        if found > 1 || cursor.is_none() {
+            return Ok(found > 1);
+        }
+    }
 }
 
 /// Makes an admin key.

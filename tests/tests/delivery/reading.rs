@@ -341,7 +341,7 @@ async fn a_preview_shows_what_is_then_sent_and_sends_nothing() -> Result<()> {
         [
             "no device with the tag `vip` would be reached now",
             "1 of the ids name no device of the platform",
-            "2 of the devices are disabled, without an address, or without the tag `vip`",
+            "2 of the named devices are disabled, or have no address, or lack the tag `vip`",
             "the payload for android would be 5106 bytes, 4096 are allowed",
         ]
     );

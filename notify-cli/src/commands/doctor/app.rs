@@ -37,14 +37,14 @@ pub(super) async fn look(notify: &Client, app: &App, name: &AppName, report: &mu
     report.extend(content::webhooks(label, &diagnostics.webhooks));
     report.extend(content::feeds(label, &diagnostics.feeds));
     for provider in &providers {
-        look_at_provider(notify, app, label, provider, &diagnostics, report).await;
+        look_at_provider(notify, app, name, provider, &diagnostics, report).await;
     }
 }
 
 async fn look_at_provider(
     notify: &Client,
     app: &App,
-    label: &str,
+    AppName { label, argument }: &AppName,
     view: &ProviderView,
     diagnostics: &AppDiagnostics,
     report: &mut Report,
@@ -61,7 +61,7 @@ async fn look_at_provider(
     report.add(if checked.ok {
         Finding::good("credentials", &about, checked.detail.clone())
     } else {
-        let hint = hints::of_check(provider, &checked.detail);
+        let hint = hints::of_check(provider, &checked.detail, argument);
         Finding::bad("credentials", &about, checked.detail.clone()).hint(hint)
     });
     match provider {
@@ -70,7 +70,11 @@ async fn look_at_provider(
             report.extend(environment(&about, &diagnostics.ios, &checked.detail));
         }
         ProviderKind::WebPush => {
-            report.add(subject(&about, view.config["subject"].as_str().unwrap_or_default()));
+            report.add(subject(
+                argument,
+                &about,
+                view.config["subject"].as_str().unwrap_or_default(),
+            ));
         }
         ProviderKind::Fcm | ProviderKind::Messenger | ProviderKind::Telegram => {}
     }
@@ -121,7 +125,7 @@ fn environment(about: &str, ios: &IosDiagnostics, checked: &str) -> Option<Findi
 
 /// RFC 8292 section 2.1: push services write there when something is wrong, and Apple refuses
 /// what cannot be written to.
-fn subject(about: &str, subject: &str) -> Finding {
+fn subject(app: &str, about: &str, subject: &str) -> Finding {
     let address = subject.strip_prefix("mailto:").filter(|address| address.contains('@'));
     let address = address.or_else(|| subject.strip_prefix("https://"));
     let is_placeholder = |address: &str| {
@@ -136,10 +140,10 @@ fn subject(about: &str, subject: &str) -> Finding {
         Some(address) if !is_placeholder(address) => Finding::good("vapid", about, subject),
         Some(_) => {
             Finding::bad("vapid", about, format!("nothing can be sent to the subject {subject}"))
-                .hint(hints::of_credentials(ProviderKind::WebPush))
+                .hint(hints::of_credentials(ProviderKind::WebPush, app))
         }
         None => Finding::bad("vapid", about, format!("the subject `{subject}` is not an address"))
-            .hint(hints::of_credentials(ProviderKind::WebPush)),
+            .hint(hints::of_credentials(ProviderKind::WebPush, app)),
     }
 }
 
@@ -204,7 +208,7 @@ mod tests {
             ("push@shop.io", false),
             ("", false),
         ] {
-            assert_eq!(subject("a", text).is_ok(), ok, "{text}");
+            assert_eq!(subject("Shop", "a", text).is_ok(), ok, "{text}");
         }
     }
 }

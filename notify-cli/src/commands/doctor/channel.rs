@@ -55,7 +55,7 @@ pub(super) fn standing(app: &AppName, diagnosed: &ChannelDiagnostics) -> Finding
                 "the provider refuses the server's credentials ({reason}): deliveries are held; next \
                  probe at {at}"
             );
-            let hint = format!("{}; then {resume}", hints::of_credentials(provider));
+            let hint = format!("{}; then {resume}", hints::of_credentials(provider, argument));
             Finding::bad("channel", &about, detail).hint(hint)
         }
         ChannelWord::Stopped => {
@@ -87,7 +87,8 @@ pub(super) fn services(app: &AppName, diagnosed: &ChannelDiagnostics) -> Vec<Fin
                     "{name} refuses the server's credentials ({reason}): its deliveries are held; \
                      next probe at {until}"
                 );
-                let remedy = format!("{}; then {resume}", hints::of_credentials(provider));
+                let remedy =
+                    format!("{}; then {resume}", hints::of_credentials(provider, argument));
                 Finding::bad("service", &about, detail).hint(remedy)
             }
             ChannelWord::Throttled => {

@@ -8,7 +8,7 @@ use crate::output::{counted, time};
 /// Most feeds of an application that have a finding of their own.
 const FEEDS_SHOWN_MAX: usize = 5;
 
-/// Those that the server disabled, or that fail.
+/// Those that are disabled, or that fail.
 pub(super) fn webhooks(app: &str, broken: &[Webhook]) -> Vec<Finding> {
     broken.iter().map(|webhook| finding(app, webhook)).collect()
 }
@@ -24,11 +24,15 @@ fn finding(app: &str, webhook: &Webhook) -> Finding {
         let hint = format!("`notify webhooks attempts {id}` shows why; the server keeps trying");
         return Finding::warning("webhook", app, detail).hint(hint);
     }
-    let why = match webhook.disabled_reason.as_deref() {
-        Some("gone") => "its endpoint answered 410",
-        Some("failing") => "its endpoint accepted nothing for 120 hours",
-        Some(other) => other,
-        None => "an administrator disabled it",
+    let Some(reason) = webhook.disabled_reason.as_deref() else {
+        let detail = format!("the webhook to {url} was disabled by request: it receives nothing");
+        let hint = format!("`notify webhooks update {id} --enable` sends events again");
+        return Finding::warning("webhook", app, detail).hint(hint);
+    };
+    let why = match reason {
+        "gone" => "its endpoint answered 410",
+        "failing" => "its endpoint accepted nothing for 120 hours",
+        other => other,
     };
     let detail = format!("the webhook to {url} is disabled: {why}");
     let hint = format!(
@@ -68,12 +72,12 @@ mod tests {
 
     #[test]
     fn a_disabled_webhook_is_a_failure_and_a_failing_one_a_warning() {
-        let webhook = |disabled: Option<&str>| Webhook {
+        let webhook = |enabled: bool, disabled: Option<&str>| Webhook {
             id: ID.parse().unwrap(),
             url: "https://a.example/hook".to_owned(),
             events: vec![],
             description: None,
-            enabled: disabled.is_none(),
+            enabled,
             disabled_reason: disabled.map(str::to_owned),
             failing_since: Some(AT),
             pending: 7,
@@ -82,26 +86,35 @@ mod tests {
             created_at: AT,
             updated_at: AT,
         };
-        for (disabled, status, detail) in [
+        for (enabled, disabled, status, detail) in [
             (
+                true,
                 None,
                 Status::Warning,
                 "https://a.example/hook has accepted nothing since 2026-01-02T03:04:05Z: 7 messages \
                  pending",
             ),
             (
+                false,
+                None,
+                Status::Warning,
+                "the webhook to https://a.example/hook was disabled by request: it receives nothing",
+            ),
+            (
+                false,
                 Some("gone"),
                 Status::Failed,
                 "the webhook to https://a.example/hook is disabled: its endpoint answered 410",
             ),
             (
+                false,
                 Some("failing"),
                 Status::Failed,
                 "the webhook to https://a.example/hook is disabled: its endpoint accepted nothing for \
                  120 hours",
             ),
         ] {
-            let findings = webhooks("Shop", &[webhook(disabled)]);
+            let findings = webhooks("Shop", &[webhook(enabled, disabled)]);
             assert_eq!((findings[0].status(), findings[0].detail()), (status, detail));
             let hint = findings[0].hinted().expect("what is broken has a remedy");
             assert!(hint.contains(ID), "{hint}");

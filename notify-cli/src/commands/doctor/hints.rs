@@ -32,9 +32,23 @@ enum Failed {
 }
 
 /// What to do about a check that failed with these words.
-pub(super) fn of_check(provider: ProviderKind, detail: &str) -> &'static str {
+pub(super) fn of_check(provider: ProviderKind, detail: &str, app: &str) -> String {
+    for_app(failed_check(provider, detail), app)
+}
+
+/// What to do about refused credentials.
+pub(super) fn of_credentials(provider: ProviderKind, app: &str) -> String {
+    for_app(refused_credentials(provider), app)
+}
+
+/// A hint whose command names the application, as one of several needs.
+fn for_app(hint: &str, app: &str) -> String {
+    hint.replace(" FILE`", &format!(" FILE --app {app}`"))
+}
+
+fn failed_check(provider: ProviderKind, detail: &str) -> &'static str {
     match what_failed(provider, detail) {
-        Failed::Credentials => of_credentials(provider),
+        Failed::Credentials => refused_credentials(provider),
         Failed::AppSecret => {
             "app_secret does not belong to the app of the page token, or it was reset: copy it from \
              App settings > Basic, then run `notify providers put messenger FILE`"
@@ -81,8 +95,7 @@ pub(super) fn first_provider(app: &str) -> String {
     )
 }
 
-/// What to do about refused credentials.
-pub(super) fn of_credentials(provider: ProviderKind) -> &'static str {
+fn refused_credentials(provider: ProviderKind) -> &'static str {
     match provider {
         ProviderKind::Apns => {
             "compare team_id, key_id, topic and the .p8 file with Apple's developer account \
@@ -151,10 +164,10 @@ mod tests {
             assert_eq!(what_failed(provider, detail), expected, "{provider}: {detail}");
         }
         for provider in ProviderKind::ALL {
-            let command = format!("`notify providers put {provider} FILE`");
-            assert!(of_credentials(provider).contains(&command), "{provider}");
+            let command = format!("`notify providers put {provider} FILE --app 'Shop'`");
+            assert!(of_credentials(provider, "'Shop'").contains(&command), "{provider}");
         }
-        let certificate = of_check(Apns, "tls_failed");
+        let certificate = of_check(Apns, "tls_failed", "Shop");
         assert!(certificate.contains("ca_certificate") && !certificate.contains("make"));
     }
 

@@ -111,6 +111,9 @@ fn tags_of_a_cell_are_names_or_json() {
     ] {
         assert_eq!(tags_of_cell(cell).as_deref(), Ok(tags), "{cell}");
     }
+    // A line of NDJSON may have the names as a string, as a cell has them.
+    let names = [Tag::new("vip", true), Tag::new("new", true)];
+    assert_eq!(tags_of_json(r#""vip, new""#).as_deref(), Ok(&names[..]));
     for object in [r#"{"x":true}"#, r#" {"name":"x"},{"name":"y"}"#] {
         let error = "tags: must be an array of tags or of names".to_owned();
         assert_eq!(tags_of_cell(object), Err(vec![error]), "{object}");

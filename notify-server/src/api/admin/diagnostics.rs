@@ -62,13 +62,10 @@ pub(crate) async fn app(ctx: Ctx, _: NoQuery) -> Result<Reply<AppDiagnostics>, A
     }))
 }
 
-/// Webhooks that get nothing, or whose last attempt failed. One that was disabled by request is as
-/// somebody wants it.
+/// Webhooks that are disabled, or whose last attempt failed.
 async fn webhooks(ctx: &Ctx, app: AppNo) -> Result<Vec<Webhook>, ApiError> {
     let all = ctx.api().store.list_webhooks(app, first(WEBHOOKS_MAX), ctx.at()).await?;
-    let is_broken = |webhook: &Webhook| {
-        webhook.disabled_reason.is_some() || (webhook.enabled && webhook.failing_since.is_some())
-    };
+    let is_broken = |webhook: &Webhook| !webhook.enabled || webhook.failing_since.is_some();
     Ok(all.rows.into_iter().filter(is_broken).collect())
 }
 

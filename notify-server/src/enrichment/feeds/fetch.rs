@@ -27,8 +27,8 @@ const ACCEPT: &str = "application/rss+xml, application/atom+xml, application/fee
 const USER_AGENT: &str = concat!("notify-server/", env!("CARGO_PKG_VERSION"), " (feeds)");
 
 /// What is told of a name that leads nowhere, or inside.
-const NO_PUBLIC_ADDRESS: &str = "the name of the host leads to no public address; private ones need \
-    --allow-private-networks";
+const NO_PUBLIC_ADDRESS: &str = "the name of the host does not resolve, or only to private addresses, \
+    which need --allow-private-networks";
 /// What is told of an address that the guard refuses.
 const NOT_ALLOWED: &str = "the address is not allowed: private addresses, and other ports than 80 and \
     443, need --allow-private-networks";

@@ -25,8 +25,8 @@ fn head(moved_to: Option<&str>) -> Head {
 
 const BLOCKED: &str = "the address is not allowed: private addresses, and other ports than 80 and 443, \
     need --allow-private-networks";
-const INSIDE: &str = "the name of the host leads to no public address; private ones need \
-    --allow-private-networks";
+const INSIDE: &str = "the name of the host does not resolve, or only to private addresses, \
+    which need --allow-private-networks";
 
 #[test]
 fn a_failure_is_told_and_put_off_and_nothing_else_changes() {
