@@ -18,9 +18,9 @@ use notify_server::delivery::{
     ProviderSource, Surroundings,
 };
 use notify_server::payload::{Outgoing, TooLarge};
-use notify_server::store::sql::SqlStore;
-use notify_server::store::sqlite::{SqliteOptions, SqliteStore};
-use notify_server::store::{AppNo, NewNotification, NotificationStore, StoreError};
+use notify_server::store::Store;
+use notify_server::store::sqlite::{self, SqliteOptions};
+use notify_server::store::{AppNo, NewNotification, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::child::{self, ordered, perform};
@@ -50,7 +50,7 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<Cost> {
 /// The child's side: one notification to every device.
 pub(crate) async fn serve() -> anyhow::Result<()> {
     let Orders { file, devices } = child::orders()?;
-    let store = SqliteStore::open(&file, SqliteOptions::default())?;
+    let store = sqlite::open(&file, SqliteOptions::default())?;
     let app = first_app(&store).await?;
     let clock = Arc::new(SystemClock::start());
     let around = Surroundings {
@@ -78,11 +78,7 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn accept(
-    store: &SqlStore,
-    app: AppNo,
-    clock: &SystemClock,
-) -> anyhow::Result<NotificationId> {
+async fn accept(store: &Store, app: AppNo, clock: &SystemClock) -> anyhow::Result<NotificationId> {
     let (body, at) = (notification(&["android", "ios"], None).to_string(), clock.now());
     let valid = CreateNotification::parse(body.as_bytes(), at)
         .map_err(|broken| anyhow::anyhow!("a notification of our own is wrong: {broken:?}"))?;

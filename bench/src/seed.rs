@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use notify_core::{RegisterDevice, Request, Timestamp};
 use notify_server::clock::{Clock, SystemClock};
-use notify_server::store::sql::SqlStore;
-use notify_server::store::sqlite::{SqliteOptions, SqliteStore};
-use notify_server::store::{AppNo, AppStore, DeviceStore, PageRequest, Store};
+use notify_server::store::sqlite::{self, SqliteOptions};
+use notify_server::store::{AppNo, PageRequest, Store};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -119,7 +118,7 @@ impl Seed {
 }
 
 async fn fill(file: &Path, devices: u64) -> anyhow::Result<()> {
-    let store = SqliteStore::open(file, SqliteOptions::default())?;
+    let store = sqlite::open(file, SqliteOptions::default())?;
     let app = first_app(&store).await?;
     let first = now().plus_ms(-DAYS * DAY_MS);
     let step = DAYS * DAY_MS / i64::try_from(devices)?;
@@ -148,7 +147,7 @@ async fn fill(file: &Path, devices: u64) -> anyhow::Result<()> {
     empty_log(file)
 }
 
-pub(crate) async fn first_app(store: &SqlStore) -> anyhow::Result<AppNo> {
+pub(crate) async fn first_app(store: &Store) -> anyhow::Result<AppNo> {
     let apps = store.list_apps(PageRequest { limit: 1, cursor: None }).await?;
     let app = apps.rows.first().context("a first start makes an application")?;
     Ok(store.app(app.id).await?.0)

@@ -33,15 +33,6 @@ impl Stage {
     }
 }
 
-/// The method in which a closure stands, by the name of its type. The store makes every write in the
-/// method of its operation, so that a new one has its failpoints without a word said.
-pub(crate) fn method_of(closure: &'static str) -> &'static str {
-    let method = closure.split("::{{closure}}").next().unwrap_or_default();
-    let method = method.rsplit("::").next().unwrap_or_default();
-    // Lifetimes are parameters of its method.
-    method.split('<').next().unwrap_or_default()
-}
-
 #[cfg(any(test, feature = "testing"))]
 pub use self::armed::die_at;
 pub(crate) use self::armed::reach;
@@ -83,44 +74,4 @@ mod armed {
 mod armed {
     /// Goes on.
     pub(crate) fn reach(_: &str, _: super::Stage) {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::method_of;
-
-    struct Store;
-
-    #[async_trait::async_trait]
-    trait Operations {
-        async fn adopt(&self) -> &'static str;
-        async fn accept(&self) -> &'static str;
-    }
-
-    fn name<F: FnOnce()>(_: F) -> &'static str {
-        method_of(std::any::type_name::<F>())
-    }
-
-    fn once<F: FnOnce()>(key: u8, work: F) -> &'static str {
-        name(move || {
-            let _ = key;
-            work();
-        })
-    }
-
-    #[async_trait::async_trait]
-    impl Operations for Store {
-        async fn adopt(&self) -> &'static str {
-            name(|| {})
-        }
-
-        async fn accept(&self) -> &'static str {
-            once(1, || {})
-        }
-    }
-
-    #[tokio::test]
-    async fn a_write_is_known_by_the_method_that_makes_it() {
-        assert_eq!([Store.adopt().await, Store.accept().await], ["adopt", "accept"]);
-    }
 }

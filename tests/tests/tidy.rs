@@ -57,7 +57,7 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
     (
         "notify-server/src/delivery",
         &["crate::api", "rusqlite", "store::sql", "store::postgres"],
-        "the engine sees the store's traits alone",
+        "the engine sees the store's methods alone",
     ),
     (
         "notify-server/src/providers",
@@ -67,7 +67,7 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
     (
         "notify-server/src/webhooks",
         &["crate::api", "rusqlite", "store::sql", "store::postgres"],
-        "the webhook engine sees the store's traits alone",
+        "the webhook engine sees the store's methods alone",
     ),
     (
         "notify-server/src/enrichment",
@@ -79,7 +79,7 @@ const LAYERS: &[(&str, &[&str], &str)] = &[
             "store::sql",
             "store::postgres",
         ],
-        "enrichment sees the store's traits and the guard alone",
+        "enrichment sees the store's methods and the guard alone",
     ),
     (
         "notify-server/src/payload",

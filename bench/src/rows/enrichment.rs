@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use notify_core::{FeedId, NewFeed, NotificationId, Timestamp};
-use notify_server::store::sqlite::{SqliteOptions, SqliteStore};
-use notify_server::store::{Done, FeedFetch, FeedItemRow, FeedItems, FeedStore, Store, Validators};
+use notify_server::store::sqlite::{self, SqliteOptions};
+use notify_server::store::{Done, FeedFetch, FeedItemRow, FeedItems, Validators};
 use serde_json::{Value, json};
 
 use crate::children::Server;
@@ -120,7 +120,7 @@ fn p99(what: &str, kind: &Kind, beside: &Kind) -> Line {
 
 /// A feed with items that is not fetched any more, so that the network has no part in this.
 async fn fill(file: &std::path::Path) -> anyhow::Result<FeedId> {
-    let store = SqliteStore::open(file, SqliteOptions::default())?;
+    let store = sqlite::open(file, SqliteOptions::default())?;
     let app = first_app(&store).await?;
     let new = NewFeed { url: "https://news.example/feed".into(), name: "Example News".into() };
     let id = FeedId(uuid::Uuid::now_v7());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::causes::with_causes;
 use crate::clock::{Clock, SharedClock, SystemClock};
-use crate::store::{Store, StoreError};
+use crate::store::{SharedStore, Store, StoreError};
 
 /// How often the difference to this machine's clock is looked at.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(30);
@@ -15,9 +15,9 @@ const LOOKED_AT_EVERY: Duration = Duration::from_secs(30);
 const QUESTION_MS_MAX: i64 = 1_000;
 
 /// A clock that follows the database's, where that has one of its own, and else this machine's.
-pub(super) async fn start(store: &Arc<impl Store + ?Sized>) -> Result<SharedClock, StoreError> {
+pub(super) async fn start(store: &SharedStore) -> Result<SharedClock, StoreError> {
     let clock = Arc::new(SystemClock::start());
-    let Some(ahead_ms) = ahead(&**store, &clock).await? else { return Ok(clock) };
+    let Some(ahead_ms) = ahead(store, &clock).await? else { return Ok(clock) };
     let clock = Arc::new(SystemClock::start_ahead(ahead_ms.unwrap_or(0)));
     tokio::spawn(follow(Arc::downgrade(store), Arc::downgrade(&clock)));
     Ok(clock)
@@ -25,10 +25,7 @@ pub(super) async fn start(store: &Arc<impl Store + ?Sized>) -> Result<SharedCloc
 
 /// How far the database's clock is ahead of this machine's, in milliseconds: `None` where it has
 /// none, and within where the answer took too long to say.
-async fn ahead(
-    store: &(impl Store + ?Sized),
-    clock: &SystemClock,
-) -> Result<Option<Option<i64>>, StoreError> {
+async fn ahead(store: &Store, clock: &SystemClock) -> Result<Option<Option<i64>>, StoreError> {
     let before = clock.wall();
     let Some(there) = store.time().await? else { return Ok(None) };
     let took_ms = clock.wall().ms_since(before);
@@ -37,11 +34,11 @@ async fn ahead(
 }
 
 /// Looks again and again while somebody has the clock.
-async fn follow(store: Weak<impl Store + ?Sized>, clock: Weak<SystemClock>) {
+async fn follow(store: Weak<Store>, clock: Weak<SystemClock>) {
     loop {
         tokio::time::sleep(LOOKED_AT_EVERY).await;
         let (Some(store), Some(clock)) = (store.upgrade(), clock.upgrade()) else { return };
-        match ahead(&*store, &clock).await {
+        match ahead(&store, &clock).await {
             Ok(Some(Some(ahead_ms))) => clock.set_ahead(ahead_ms),
             Ok(_) => {}
             Err(error) => {

@@ -11,10 +11,9 @@ use super::AppError;
 use crate::clock::SharedClock;
 use crate::config::Config;
 use crate::keys::{KeyKind, make_key};
-use crate::store::postgres::{PostgresOptions, PostgresStore};
-use crate::store::sql::SqlStore;
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
-use crate::store::{SharedStore, StoreError};
+use crate::store::postgres::{self, PostgresOptions};
+use crate::store::sqlite::{self, SqliteOptions};
+use crate::store::{SharedStore, Store, StoreError};
 
 /// Name of the application of a first start.
 const FIRST_APP: &str = "default";
@@ -37,11 +36,11 @@ pub struct FirstKeys {
 ///
 /// # Errors
 /// When the database, the folder or the file cannot be used.
-pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<SqlStore>, AppError> {
+pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<Store>, AppError> {
     let readers = config.reader_threads;
     if let Some(url) = config.database_url.clone() {
         let opening = tokio::task::spawn_blocking(move || {
-            PostgresStore::open(&url, PostgresOptions { serves, readers })
+            postgres::open(&url, PostgresOptions { serves, readers })
         });
         return Ok(opening.await.map_err(|_| AppError::Interrupted)??);
     }
@@ -49,7 +48,7 @@ pub async fn open_store(config: &Config, serves: bool) -> Result<Arc<SqlStore>, 
     refuse_without_database(config, &path)?;
     make_data_dir(config)?;
     let opening = tokio::task::spawn_blocking(move || {
-        SqliteStore::open(&path, SqliteOptions { lock: serves, readers })
+        sqlite::open(&path, SqliteOptions { lock: serves, readers })
     });
     Ok(opening.await.map_err(|_| AppError::Interrupted)??)
 }
@@ -123,7 +122,6 @@ pub(super) async fn found(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Store;
 
     #[tokio::test]
     async fn a_folder_that_lost_its_database_is_refused_and_nothing_is_made_in_it() {

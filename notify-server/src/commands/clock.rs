@@ -4,7 +4,6 @@ use anyhow::{Context, ensure};
 
 use crate::app::open_store;
 use crate::config::Config;
-use crate::store::{Store, UpkeepStore};
 
 use super::print;
 

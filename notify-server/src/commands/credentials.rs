@@ -5,14 +5,12 @@
 use anyhow::ensure;
 use notify_core::App;
 
+use super::print;
 use crate::app::{existing_master_key, open_store};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::secrets::MasterKey;
-use crate::store::sql::SqlStore;
-use crate::store::{AppStore, PageRequest, ProviderRow, ProviderStore, Store};
-
-use super::print;
+use crate::store::{PageRequest, ProviderRow, Store};
 
 /// Applications that are read at a time.
 const APPS_PER_PAGE: u32 = 100;
@@ -41,7 +39,7 @@ pub(super) async fn forget(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Forgets those of one application; answers how many.
-async fn forget_of(store: &SqlStore, key: Option<&MasterKey>, app: &App) -> anyhow::Result<usize> {
+async fn forget_of(store: &Store, key: Option<&MasterKey>, app: &App) -> anyhow::Result<usize> {
     let mut forgotten = 0;
     for row in store.providers(app.id).await? {
         let opens = key.is_some_and(|key| key.open(app.id, row.provider, &row.sealed).is_ok());

@@ -9,8 +9,7 @@ use uuid::Uuid;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::keys::{KeyKind, make_key, reveal};
-use crate::store::sql::SqlStore;
-use crate::store::{AppStore, PageRequest, Store};
+use crate::store::{PageRequest, Store};
 
 use super::{open_or_make, print};
 
@@ -58,7 +57,7 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
 const APPS_PER_PAGE: u32 = 100;
 
 /// Whether more than one application has a name. Names may repeat, and the CLI takes a name for an id.
-async fn has_namesake(store: &SqlStore, name: &str) -> anyhow::Result<bool> {
+async fn has_namesake(store: &Store, name: &str) -> anyhow::Result<bool> {
     let (mut cursor, mut found) = (None, 0);
     loop {
         let page = store.list_apps(PageRequest { limit: APPS_PER_PAGE, cursor }).await?;

@@ -19,7 +19,7 @@ use anyhow::Context;
 use crate::app::open_store;
 use crate::cli::Action;
 use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
-use crate::store::sql::SqlStore;
+use crate::store::Store;
 use crate::telemetry::start_log;
 
 /// Does what the command line asks for.
@@ -45,7 +45,7 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
 
 /// Opens the database of the data folder, making it when it is missing: whoever meant another
 /// folder is told which one that was.
-async fn open_or_make(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
+async fn open_or_make(config: &Config) -> anyhow::Result<Arc<Store>> {
     let is_new = config.database_url.is_none() && !config.database().exists();
     let store = open_store(config, false).await?;
     if is_new {

@@ -1,9 +1,18 @@
 //! Applications and keys.
 
-use async_trait::async_trait;
-use notify_core::{App, AppChange, AppId, Key, KeyId, NewApp, Timestamp};
+use notify_core::{
+    API_KEYS_MAX, App, AppChange, AppId, AppStatus, Key, KeyId, NewApp, Platform, Timestamp,
+};
 
-use super::{AppNo, Page, PageRequest, StoreError};
+use crate::failpoint::{self, Stage};
+use crate::store::page::{Listing, rows_wanted};
+use crate::store::sql::error::inserted;
+use crate::store::sql::row::{count_at, unknown_value, uuid_at};
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, begin_work, params};
+use crate::store::{
+    AppNo, Change, DeviceKey, Operation, Page, PageRequest, SEQUENCE_MAX, Store, StoreError,
+};
 
 /// A key to be stored: its hash alone, and what a person recognises it by.
 #[derive(Debug, Clone)]
@@ -31,70 +40,524 @@ pub struct AppAccess {
     pub key: KeyId,
 }
 
-/// Applications, API keys and admin keys.
-#[async_trait]
-pub trait AppStore {
+const APPS: Listing = Listing { name: "apps", of: 0 };
+
+impl Store {
     /// Makes the first application with its API key and an admin key, when there is none yet.
     /// Answers whether it did; two servers that start at once make one.
-    async fn found(
+    pub async fn found(
         &self,
         id: AppId,
         app: NewApp,
         api_key: NewKey,
         admin_key: NewKey,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool, StoreError> {
+        self.write(Operation::Found, move |tx| {
+            let any = tx.prepare_cached("select 1 from apps limit 1")?.exists([])?;
+            if any {
+                return Ok(false);
+            }
+            let no = insert_app(tx, id, &app, api_key.created_at)?;
+            insert_key(tx, no, &api_key)?;
+            insert_admin_key(tx, &admin_key)?;
+            tx.prepare_cached(
+                "insert into installation (no, keys_shown) values (1, 0)
+                 on conflict (no) do update set keys_shown = 0",
+            )?
+            .execute([])?;
+            Ok(true)
+        })
+        .await
+    }
 
-    /// Adds keys to the first application, when those of [`AppStore::found`] were not shown: the process
+    /// Adds keys to the first application, when those of [`Store::found`] were not shown: the process
     /// may have ended before. Answers whether it did. Keys from before stay valid, since it is not known
     /// whether they were read.
-    async fn replace_unshown_keys(
+    pub async fn replace_unshown_keys(
         &self,
         api_key: NewKey,
         admin_key: NewKey,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool, StoreError> {
+        self.write(Operation::ReplaceUnshownKeys, move |tx| {
+            let first: Option<i64> = tx
+                .prepare_cached(
+                    "select no from apps where status <> 'erasing'
+                     and exists (select 1 from installation where keys_shown = 0)
+                     order by no limit 1",
+                )?
+                .query_row([], |row| row.get(0))
+                .optional()?;
+            let Some(first) = first else { return Ok(false) };
+            insert_key(tx, AppNo(first), &api_key)?;
+            insert_admin_key(tx, &admin_key)?;
+            Ok(true)
+        })
+        .await
+    }
 
-    /// The keys of [`AppStore::found`] were shown: no start makes others.
-    async fn keys_shown(&self) -> Result<(), StoreError>;
+    /// The keys of [`Store::found`] were shown: no start makes others.
+    pub async fn keys_shown(&self) -> Result<(), StoreError> {
+        self.write(Operation::KeysShown, |tx| {
+            tx.prepare_cached("update installation set keys_shown = 1 where keys_shown = 0")?
+                .execute([])?;
+            Ok(())
+        })
+        .await
+    }
 
     /// Makes an application, with an API key when one is given.
-    async fn create_app(
+    pub async fn create_app(
         &self,
         id: AppId,
         app: NewApp,
         api_key: Option<NewKey>,
         at: Timestamp,
-    ) -> Result<AppNo, StoreError>;
+    ) -> Result<AppNo, StoreError> {
+        self.write(Operation::CreateApp, move |tx| {
+            let no = insert_app(tx, id, &app, at)?;
+            if let Some(key) = &api_key {
+                insert_key(tx, no, key)?;
+            }
+            Ok(no)
+        })
+        .await
+    }
 
     /// Lists applications, oldest first.
-    async fn list_apps(&self, page: PageRequest) -> Result<Page<App>, StoreError>;
+    pub async fn list_apps(&self, page: PageRequest) -> Result<Page<App>, StoreError> {
+        self.read(move |connection| {
+            let after = APPS.number(&page)?.unwrap_or(0);
+            let sql = format!(
+                "select {APP} from apps a where a.no > ?1 and a.status <> 'erasing'
+                 order by a.no limit ?2"
+            );
+            let rows = connection
+                .prepare_cached(&sql)?
+                .query_map([after, rows_wanted(&page)], |row| {
+                    app_of(row).map(|(no, app)| (no.0, app))
+                })?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(APPS.page(rows, &page))
+        })
+        .await
+    }
 
     /// Reads an application.
-    async fn app(&self, id: AppId) -> Result<(AppNo, App), StoreError>;
+    pub async fn app(&self, id: AppId) -> Result<(AppNo, App), StoreError> {
+        self.read(move |connection| {
+            let sql = format!("select {APP} from apps a where a.id = ?1 and a.status <> 'erasing'");
+            connection
+                .prepare_cached(&sql)?
+                .query_row([id.0.as_bytes()], app_of)
+                .optional()?
+                .ok_or(StoreError::NotFound)
+        })
+        .await
+    }
 
     /// Changes an application.
-    async fn change_app(&self, id: AppId, change: AppChange) -> Result<(), StoreError>;
+    pub async fn change_app(&self, id: AppId, change: AppChange) -> Result<(), StoreError> {
+        self.write(Operation::ChangeApp, move |tx| {
+            let no = app_no(tx, id)?;
+            tx.prepare_cached(
+                "update apps set name = coalesce(?2, name), language = coalesce(?3, language),
+                 status = coalesce(?4, status) where no = ?1",
+            )?
+            .execute(params![
+                no.0,
+                change.name,
+                change.language,
+                change.status.map(|status| status.as_str())
+            ])?;
+            tx.changed(Change::AppChanged(no));
+            Ok(())
+        })
+        .await
+    }
 
     /// Erases an application with everything it owns, in bounded steps.
-    async fn delete_app(&self, id: AppId) -> Result<(), StoreError>;
+    pub async fn delete_app(&self, id: AppId) -> Result<(), StoreError> {
+        // From here on it is as unknown as one that never was; its rows go step by step.
+        let no = self
+            .write(Operation::DeleteApp, move |tx| {
+                let no = app_no(tx, id)?;
+                tx.prepare_cached("update apps set status = 'erasing' where no = ?1")?
+                    .execute([no.0])?;
+                tx.changed(Change::AppChanged(no));
+                Ok(no)
+            })
+            .await?;
+        while self.write(Operation::DeleteApp, move |tx| step(tx, no)).await? {}
+        Ok(())
+    }
 
     /// Adds an API key to an application.
-    async fn add_key(&self, app: AppId, key: NewKey) -> Result<(), StoreError>;
+    pub async fn add_key(&self, app: AppId, key: NewKey) -> Result<(), StoreError> {
+        self.write(Operation::AddKey, move |tx| {
+            let no = app_no(tx, app)?;
+            let keys = tx
+                .prepare_cached("select count(*) from api_keys where app_no = ?1")?
+                .query_row([no.0], |row| count_at(row, 0))?;
+            if keys >= API_KEYS_MAX {
+                let what = format!("an application has at most {API_KEYS_MAX}: revoke one first");
+                return Err(StoreError::refused("keys", &what));
+            }
+            insert_key(tx, no, &key)
+        })
+        .await
+    }
 
     /// Lists the keys of an application, oldest first.
-    async fn list_keys(&self, app: AppId) -> Result<Vec<Key>, StoreError>;
+    pub async fn list_keys(&self, app: AppId) -> Result<Vec<Key>, StoreError> {
+        self.read(move |connection| {
+            let no = app_no(connection, app)?;
+            let keys = connection
+                .prepare_cached(
+                    "select id, name, hint, created_at, last_used_at from api_keys
+                     where app_no = ?1 order by created_at, no",
+                )?
+                .query_map([no.0], key_of)?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(keys)
+        })
+        .await
+    }
 
     /// Revokes an API key at once.
-    async fn revoke_key(&self, app: AppId, key: KeyId) -> Result<(), StoreError>;
+    pub async fn revoke_key(&self, app: AppId, key: KeyId) -> Result<(), StoreError> {
+        self.write(Operation::RevokeKey, move |tx| {
+            let no = app_no(tx, app)?;
+            let revoked = tx
+                .prepare_cached("delete from api_keys where app_no = ?1 and id = ?2")?
+                .execute(params![no.0, key.0.as_bytes()])?;
+            if revoked == 0 {
+                return Err(StoreError::NotFound);
+            }
+            tx.changed(Change::KeyRevoked);
+            Ok(())
+        })
+        .await
+    }
 
     /// The application that a key opens, suspended ones included; `None` for an unknown key.
-    async fn open_with_key(&self, hash: [u8; 32]) -> Result<Option<AppAccess>, StoreError>;
+    pub async fn open_with_key(&self, hash: [u8; 32]) -> Result<Option<AppAccess>, StoreError> {
+        self.read(move |connection| {
+            let sql = format!(
+                "select {APP}, k.id from api_keys k join apps a on a.no = k.app_no
+                 where k.hash = ?1 and a.status <> 'erasing'"
+            );
+            let access = connection
+                .prepare_cached(&sql)?
+                .query_row([hash], |row| {
+                    let (no, app) = app_of(row)?;
+                    Ok(AppAccess { no, app, key: KeyId(uuid_at(row, 6)?) })
+                })
+                .optional()?;
+            Ok(access)
+        })
+        .await
+    }
 
     /// Notes the last use of keys. Written lazily, not durable at once.
-    async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), StoreError>;
+    pub async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), StoreError> {
+        self.write(Operation::TouchKeys, move |tx| {
+            let mut touch = tx.prepare_cached(
+                "update api_keys set last_used_at = max(coalesce(last_used_at, 0), ?2) where id = ?1",
+            )?;
+            for (key, at) in &used {
+                touch.execute(params![key.0.as_bytes(), at.as_ms()])?;
+            }
+            Ok(())
+        })
+        .await
+    }
 
     /// Adds an admin key.
-    async fn add_admin_key(&self, key: NewKey) -> Result<(), StoreError>;
+    pub async fn add_admin_key(&self, key: NewKey) -> Result<(), StoreError> {
+        self.write(Operation::AddAdminKey, move |tx| insert_admin_key(tx, &key)).await
+    }
 
     /// The admin key of that hash.
-    async fn admin_key(&self, hash: [u8; 32]) -> Result<Option<KeyId>, StoreError>;
+    pub async fn admin_key(&self, hash: [u8; 32]) -> Result<Option<KeyId>, StoreError> {
+        self.read(move |connection| {
+            let key = connection
+                .prepare_cached("select id from admin_keys where hash = ?1")?
+                .query_row([hash], |row| uuid_at(row, 0).map(KeyId))
+                .optional()?;
+            Ok(key)
+        })
+        .await
+    }
+}
+
+/// The number of an application that is not being erased.
+pub(super) fn app_no(connection: &Connection, id: AppId) -> Result<AppNo, StoreError> {
+    connection
+        .prepare_cached("select no from apps where id = ?1 and status <> 'erasing'")?
+        .query_row([id.0.as_bytes()], |row| row.get(0).map(AppNo))
+        .optional()?
+        .ok_or(StoreError::NotFound)
+}
+
+// Rows of applications and keys.
+
+/// Columns of an application as `app_of` reads them.
+const APP: &str = "a.no, a.id, a.name, a.language, a.status, a.created_at";
+
+fn app_of(row: &Row<'_>) -> sql::Result<(AppNo, App)> {
+    let status: String = row.get(4)?;
+    let app = App {
+        id: AppId(uuid_at(row, 1)?),
+        name: row.get(2)?,
+        language: row.get(3)?,
+        status: AppStatus::from_word(&status).ok_or_else(|| unknown_value(4, Type::Text))?,
+        created_at: Timestamp(row.get(5)?),
+    };
+    Ok((AppNo(row.get(0)?), app))
+}
+
+fn key_of(row: &Row<'_>) -> sql::Result<Key> {
+    Ok(Key {
+        id: KeyId(uuid_at(row, 0)?),
+        name: row.get(1)?,
+        hint: row.get(2)?,
+        created_at: Timestamp(row.get(3)?),
+        last_used_at: row.get::<Option<i64>>(4)?.map(Timestamp),
+    })
+}
+
+fn insert_app(
+    tx: &WriteTx<'_>,
+    id: AppId,
+    app: &NewApp,
+    at: Timestamp,
+) -> Result<AppNo, StoreError> {
+    let no = tx
+        .prepare_insert(
+            "insert into apps (no, id, name, language, status, created_at)
+             values (?1, ?2, ?3, ?4, 'active', ?5)",
+        )?
+        .counted(params![id.0.as_bytes(), app.name, app.language, at.as_ms()])?;
+    inserted(no).map(AppNo)
+}
+
+fn insert_key(tx: &WriteTx<'_>, app: AppNo, key: &NewKey) -> Result<(), StoreError> {
+    tx.prepare_insert(
+        "insert into api_keys (no, app_no, id, hash, hint, name, created_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .row(
+        app,
+        params![app.0, key.id.0.as_bytes(), key.hash, key.hint, key.name, key.created_at.as_ms()],
+    )?;
+    Ok(())
+}
+
+fn insert_admin_key(tx: &WriteTx<'_>, key: &NewKey) -> Result<(), StoreError> {
+    tx.prepare_insert(
+        "insert into admin_keys (no, id, hash, hint, name, created_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .counted(params![
+        key.id.0.as_bytes(),
+        key.hash,
+        key.hint,
+        key.name,
+        key.created_at.as_ms()
+    ])?;
+    Ok(())
+}
+
+// Erasing an application with everything it owns, in steps that each write a bounded number of
+// rows, so that others' writes come in between.
+
+/// Most rows of one table that a step deletes.
+const ROWS_PER_STEP: i64 = 1_000;
+/// Most pages that a step deletes; each may have as many retries and a few chunks of outcomes.
+const PAGES_PER_STEP: i64 = 10;
+
+/// Goes on with what a stopped process left half erased.
+pub(super) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> {
+    loop {
+        let app = connection
+            .prepare_cached("select no from apps where status = 'erasing' limit 1")?
+            .query_row([], |row| row.get(0).map(AppNo))
+            .optional()?;
+        let Some(app) = app else { return Ok(()) };
+        let mut more = true;
+        while more {
+            begin_work(connection)?;
+            more = step(connection, app)?;
+            failpoint::reach(Operation::ResumeErasing.as_str(), Stage::Written);
+            connection.commit()?;
+            failpoint::reach(Operation::ResumeErasing.as_str(), Stage::Committed);
+        }
+    }
+}
+
+/// Deletes the next rows of an application; false once it is gone.
+fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
+    let notification = tx
+        .prepare_cached("select no from notifications where app_no = ?1 order by no limit 1")?
+        .query_row([app.0], |row| row.get::<i64>(0))
+        .optional()?;
+    if let Some(no) = notification {
+        erase_notification(tx, no)?;
+        return Ok(true);
+    }
+    for platform in Platform::ALL {
+        if erase_devices(tx, app, platform)? {
+            return Ok(true);
+        }
+    }
+    if erase_answers(tx, app)? || erase_told(tx, app)? || erase_feed_items(tx, app)? {
+        return Ok(true);
+    }
+    for sql in [
+        "delete from tags where app_no = ?1",
+        "delete from device_counts where app_no = ?1",
+        "delete from day_counts where app_no = ?1",
+        "delete from purge_guards where app_no = ?1",
+        "delete from channel_states where app_no = ?1",
+        "delete from device_zones where app_no = ?1",
+        "delete from campaigns where app_no = ?1",
+        "delete from feeds where app_no = ?1",
+        "delete from webhooks where app_no = ?1",
+        "delete from event_logs where app_no = ?1",
+        "delete from providers where app_no = ?1",
+        "delete from web_access where app_no = ?1",
+        "delete from api_keys where app_no = ?1",
+        "delete from apps where no = ?1",
+    ] {
+        tx.prepare_cached(sql)?.execute([app.0])?;
+    }
+    Ok(false)
+}
+
+/// Deletes a notification, or some of what hangs on it when that is much. Answers how many rows
+/// went, and whether the notification was among them.
+pub(super) fn erase_notification(tx: &Connection, no: i64) -> Result<(u64, bool), StoreError> {
+    // Ranges of the key, so that a step looks at no row that it leaves.
+    for sql in [
+        "delete from engagement where notification_no = ?1 and device_key <=
+         (select max(device_key) from (select device_key from engagement
+          where notification_no = ?1 order by device_key limit ?2) first)",
+        "delete from poll_votes where notification_no = ?1 and device_key <=
+         (select max(device_key) from (select device_key from poll_votes
+          where notification_no = ?1 order by device_key limit ?2) first)",
+        "delete from poll_visitors where notification_no = ?1 and visitor in
+         (select visitor from poll_visitors
+          where notification_no = ?1 order by visitor limit ?2)",
+    ] {
+        let rows = tx.prepare_cached(sql)?.execute([no, ROWS_PER_STEP])?;
+        if rows > 0 {
+            return Ok((rows as u64, false));
+        }
+    }
+    let rows = erase_pages(tx, no)?;
+    if rows > 0 {
+        return Ok((rows, false));
+    }
+    let mut rows = 0;
+    for sql in [
+        "delete from failures where dispatch_no in
+         (select no from dispatches where notification_no = ?1)",
+        "delete from dispatches where notification_no = ?1",
+        "delete from engagement_counts where notification_no = ?1",
+        "delete from poll_answers where notification_no = ?1",
+        "delete from polls where notification_no = ?1",
+        "delete from notifications where no = ?1",
+    ] {
+        rows += tx.prepare_cached(sql)?.execute([no])?;
+    }
+    Ok((rows as u64, true))
+}
+
+/// Deletes some pages of a notification with their outcomes and retries; how many rows went.
+pub(super) fn erase_pages(tx: &Connection, notification: i64) -> Result<u64, StoreError> {
+    let pages = tx
+        .prepare_cached(
+            "select p.no from dispatches d cross join pages p
+             where d.notification_no = ?1 and p.dispatch_no = d.no limit ?2",
+        )?
+        .query_map([notification, PAGES_PER_STEP], |row| row.get::<i64>(0))?
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut rows = 0;
+    for page in &pages {
+        for sql in [
+            "delete from retries where page_no = ?1",
+            "delete from outcomes where page_no = ?1",
+            "delete from pages where no = ?1",
+        ] {
+            rows += tx.prepare_cached(sql)?.execute([page])?;
+        }
+    }
+    Ok(rows as u64)
+}
+
+/// Deletes some answers kept for replay; whether there were any.
+fn erase_answers(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
+    let answers = tx
+        .prepare_cached(
+            "select path, key from idempotency where app_no = ?1 order by path, key limit ?2",
+        )?
+        .query_map([app.0, ROWS_PER_STEP], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<Vec<(String, String)>, _>>()?;
+    for (path, key) in &answers {
+        tx.prepare_cached("delete from idempotency where app_no = ?1 and path = ?2 and key = ?3")?
+            .execute(params![app.0, path, key])?;
+    }
+    Ok(!answers.is_empty())
+}
+
+/// Deletes some events, or some messages of webhooks; whether there were any.
+fn erase_told(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
+    for sql in [
+        "delete from events where app_no = ?1 and no <=
+         (select max(no) from (select no from events where app_no = ?1 order by no limit ?2) first)",
+        "delete from webhook_messages where no in
+         (select m.no from webhooks w cross join webhook_messages m
+          where w.app_no = ?1 and m.webhook_no = w.no limit ?2)",
+    ] {
+        if tx.prepare_cached(sql)?.execute([app.0, ROWS_PER_STEP])? > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Deletes the items of one feed, a few hundred; whether there were any.
+fn erase_feed_items(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
+    let feed = tx
+        .prepare_cached("select no from feeds where app_no = ?1 and items > 0 limit 1")?
+        .query_row([app.0], |row| row.get::<i64>(0))
+        .optional()?;
+    let Some(feed) = feed else { return Ok(false) };
+    tx.prepare_cached("delete from feed_items where feed_no = ?1")?.execute([feed])?;
+    tx.prepare_cached("update feeds set items = 0 where no = ?1")?.execute([feed])?;
+    Ok(true)
+}
+
+/// Deletes some devices of a platform; whether there were any.
+fn erase_devices(tx: &Connection, app: AppNo, platform: Platform) -> Result<bool, StoreError> {
+    let first = DeviceKey::before_first(app, platform).0;
+    let end = DeviceKey::new(app, platform, SEQUENCE_MAX).0;
+    let keys = tx
+        .prepare_cached(
+            "select key from devices where key > ?1 and key <= ?2 order by key limit ?3",
+        )?
+        .query_map([first, end, ROWS_PER_STEP], |row| row.get::<i64>(0))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for key in &keys {
+        for sql in [
+            "delete from device_tags where device_key = ?1",
+            "delete from device_seen where key = ?1",
+            "delete from device_secrets where device_key = ?1",
+            "delete from unverified_addresses where device_key = ?1",
+            "delete from devices where key = ?1",
+        ] {
+            tx.prepare_cached(sql)?.execute([key])?;
+        }
+    }
+    Ok(!keys.is_empty())
 }

@@ -1,12 +1,17 @@
 //! Campaigns (B27, B28).
 
-use async_trait::async_trait;
 use notify_core::{
-    Campaign, CampaignCreated, CampaignId, CampaignPage, CampaignRecord, CampaignRef,
-    CampaignStatus, CampaignTemplate, FeedId, Timestamp,
+    Campaign, CampaignCreated, CampaignFeatureData, CampaignFilter, CampaignId, CampaignPage,
+    CampaignRecord, CampaignRef, CampaignStatus, CampaignTemplate, FeedId, FeedRef, NewFeed,
+    Timestamp,
 };
 
-use super::{AppNo, Done, FeedItemRow, Once, StoreError};
+use crate::store::feed::{self, items_of};
+use crate::store::sql::error::{broken, inserted};
+use crate::store::sql::row::{folded, live_app, unknown_value, uuid_at};
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
+use crate::store::{AppNo, Change, Done, FeedItemRow, Once, Operation, Store, StoreError};
 
 /// A campaign to make or to replace. Feeds that it names by url are made beside it, or reused.
 #[derive(Debug, Clone)]
@@ -41,54 +46,381 @@ pub struct ShownFeed {
     pub items: Vec<FeedItemRow>,
 }
 
-/// Campaigns.
-#[async_trait]
-pub trait CampaignStore {
+/// Columns as [`campaign_of`] reads them.
+const CAMPAIGN: &str = "id, name, status, is_default, created_at";
+
+impl Store {
     /// Makes a campaign, and the feeds that it names by url, in one transaction. A feed id that
     /// names nothing is refused with its path; a new default takes it from the old one.
-    async fn create_campaign(
+    pub async fn create_campaign(
         &self,
         app: AppNo,
         draft: CampaignDraft,
         once: Option<Once>,
-    ) -> Result<Done<CampaignCreated>, StoreError>;
+    ) -> Result<Done<CampaignCreated>, StoreError> {
+        self.write_once(Operation::CreateCampaign, app, once, move |tx| {
+            live_app(tx, app)?;
+            insert(tx, app, &draft)?;
+            tell(tx, app, &draft);
+            Ok(CampaignCreated { id: draft.id })
+        })
+        .await
+    }
 
     /// Replaces the template of a campaign (B27).
-    async fn replace_campaign(&self, app: AppNo, draft: CampaignDraft) -> Result<(), StoreError>;
+    pub async fn replace_campaign(
+        &self,
+        app: AppNo,
+        draft: CampaignDraft,
+    ) -> Result<(), StoreError> {
+        self.write(Operation::ReplaceCampaign, move |tx| {
+            replace(tx, app, &draft)?;
+            tell(tx, app, &draft);
+            Ok(())
+        })
+        .await
+    }
 
     /// Activates or disables a campaign (B27).
-    async fn set_campaign_status(
+    pub async fn set_campaign_status(
         &self,
         app: AppNo,
         id: CampaignId,
         status: CampaignStatus,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        self.write(Operation::SetCampaignStatus, move |tx| {
+            let found = find(tx, app, id)?;
+            if found.is_default && status == CampaignStatus::Disabled {
+                let what = "the default campaign cannot be disabled";
+                return Err(StoreError::refused("status", what));
+            }
+            tx.prepare_cached("update campaigns set status = ?2 where no = ?1")?
+                .execute(params![found.no, status.as_str()])?;
+            tx.changed(Change::CampaignChanged(app));
+            Ok(())
+        })
+        .await
+    }
 
     /// Deletes a campaign that no notification names (B27).
-    async fn delete_campaign(&self, app: AppNo, id: CampaignId) -> Result<(), StoreError>;
+    pub async fn delete_campaign(&self, app: AppNo, id: CampaignId) -> Result<(), StoreError> {
+        self.write(Operation::DeleteCampaign, move |tx| {
+            let found = find(tx, app, id)?;
+            if found.is_default {
+                return Err(StoreError::refused("id", "the default campaign cannot be deleted"));
+            }
+            let named = tx
+                .prepare_cached(
+                    "select 1 from notifications indexed by notifications_by_campaign
+                     where app_no = ?1 and campaign_id = ?2",
+                )?
+                .exists(params![app.0, id.0.as_bytes()])?;
+            if named {
+                let what = "is named by notifications; disable it instead";
+                return Err(StoreError::refused("id", what));
+            }
+            tx.prepare_cached("delete from campaigns where no = ?1")?.execute([found.no])?;
+            tx.changed(Change::CampaignChanged(app));
+            Ok(())
+        })
+        .await
+    }
 
     /// Reads a campaign; its template names every feed by id.
-    async fn campaign(&self, app: AppNo, id: CampaignId) -> Result<CampaignRecord, StoreError>;
+    pub async fn campaign(&self, app: AppNo, id: CampaignId) -> Result<CampaignRecord, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            let sql =
+                format!("select {CAMPAIGN}, template from campaigns where app_no = ?1 and id = ?2");
+            record(connection, &sql, params![app.0, id.0.as_bytes()])
+        })
+        .await
+    }
 
     /// Reads an active campaign.
-    async fn active_campaign(
+    pub async fn active_campaign(
         &self,
         app: AppNo,
         campaign: CampaignRef,
-    ) -> Result<CampaignRecord, StoreError>;
+    ) -> Result<CampaignRecord, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            active(connection, app, campaign)
+        })
+        .await
+    }
 
     /// Reads an active campaign with the newest items of its feeds, as many of each as its layout
     /// shows, all as of one moment (B31).
-    async fn shown_campaign(
+    pub async fn shown_campaign(
         &self,
         app: AppNo,
         campaign: CampaignRef,
-    ) -> Result<ShownCampaign, StoreError>;
+    ) -> Result<ShownCampaign, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            shown(connection, app, campaign)
+        })
+        .await
+    }
 
     /// Lists campaigns, newest first, equal times by id descending (B28).
-    async fn list_campaigns(
+    pub async fn list_campaigns(
         &self,
         app: AppNo,
         page: CampaignPage,
-    ) -> Result<Vec<Campaign>, StoreError>;
+    ) -> Result<Vec<Campaign>, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            let status = match page.status {
+                CampaignFilter::Active => Some(CampaignStatus::Active.as_str()),
+                CampaignFilter::Disabled => Some(CampaignStatus::Disabled.as_str()),
+                CampaignFilter::All => None,
+            };
+            let campaigns = connection
+                .prepare_cached(&format!(
+                    "select {CAMPAIGN} from campaigns
+                     where app_no = ?1 and (?2 is null or status = ?2)
+                     and (?3 is null or instr(name_folded, ?3) > 0)
+                     order by created_at desc, id desc limit ?4 offset ?5"
+                ))?
+                .query_map(
+                    params![
+                        app.0,
+                        status,
+                        page.name.as_deref().map(folded),
+                        page.limit,
+                        i64::try_from(page.offset).unwrap_or(i64::MAX)
+                    ],
+                    campaign_of,
+                )?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(campaigns)
+        })
+        .await
+    }
+}
+
+/// Tells that a campaign was written, and of the feeds that it may have made.
+fn tell(tx: &mut WriteTx<'_>, app: AppNo, draft: &CampaignDraft) {
+    tx.changed(Change::CampaignChanged(app));
+    if !draft.feed_ids.is_empty() {
+        tx.changed(Change::FeedDue);
+    }
+}
+
+/// What decides what may be done with a campaign.
+struct Found {
+    no: i64,
+    is_default: bool,
+    status: CampaignStatus,
+}
+
+fn find(tx: &Connection, app: AppNo, id: CampaignId) -> Result<Found, StoreError> {
+    live_app(tx, app)?;
+    tx.prepare_cached("select no, is_default, status from campaigns where app_no = ?1 and id = ?2")?
+        .query_row(params![app.0, id.0.as_bytes()], |row| {
+            Ok(Found { no: row.get(0)?, is_default: row.get(1)?, status: status_at(row, 2)? })
+        })
+        .optional()?
+        .ok_or(StoreError::NotFound)
+}
+
+fn insert(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), StoreError> {
+    let (template, feeds) = resolve_feeds(tx, app, draft, Vec::new())?;
+    if template.is_default {
+        clear_default(tx, app)?;
+    }
+    let no = tx
+        .prepare_insert(
+            "insert into campaigns (no, app_no, id, name, name_folded, status, is_default,
+             created_at, template) values (?1, ?2, ?3, ?4, ?5, 'active', ?6, ?7, ?8)",
+        )?
+        .row(
+            app,
+            params![
+                app.0,
+                draft.id.0.as_bytes(),
+                template.name,
+                folded(&template.name),
+                template.is_default,
+                draft.at.as_ms(),
+                serde_json::to_string(&template)?,
+            ],
+        )?;
+    link_feeds(tx, inserted(no)?, &feeds)
+}
+
+fn replace(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), StoreError> {
+    let found = find(tx, app, draft.id)?;
+    let mut broken_rules = Vec::new();
+    if draft.template.is_default && found.status == CampaignStatus::Disabled {
+        broken_rules.push("is_default: a disabled campaign cannot be the default".to_owned());
+    }
+    let (template, feeds) = resolve_feeds(tx, app, draft, broken_rules)?;
+    if template.is_default && !found.is_default {
+        clear_default(tx, app)?;
+    }
+    tx.prepare_cached(
+        "update campaigns set name = ?2, name_folded = ?3, is_default = ?4, template = ?5
+         where no = ?1",
+    )?
+    .execute(params![
+        found.no,
+        template.name,
+        folded(&template.name),
+        template.is_default,
+        serde_json::to_string(&template)?,
+    ])?;
+    tx.prepare_cached("delete from campaign_feeds where campaign_no = ?1")?.execute([found.no])?;
+    link_feeds(tx, found.no, &feeds)
+}
+
+/// Takes the default from whichever campaign has it (B27).
+fn clear_default(tx: &Connection, app: AppNo) -> Result<(), StoreError> {
+    tx.prepare_cached("update campaigns set is_default = 0 where app_no = ?1 and is_default = 1")?
+        .execute([app.0])?;
+    Ok(())
+}
+
+fn record(
+    connection: &Connection,
+    sql: &str,
+    params: impl sql::Params,
+) -> Result<CampaignRecord, StoreError> {
+    let (campaign, template) = connection
+        .prepare_cached(sql)?
+        .query_row(params, |row| Ok((campaign_of(row)?, row.get::<String>(5)?)))
+        .optional()?
+        .ok_or(StoreError::NotFound)?;
+    let mut template: CampaignTemplate = serde_json::from_str(&template)?;
+    // Another campaign may have taken the default since the template was written.
+    template.is_default = campaign.is_default;
+    Ok(CampaignRecord { campaign, template })
+}
+
+fn campaign_of(row: &Row<'_>) -> sql::Result<Campaign> {
+    Ok(Campaign {
+        id: CampaignId(uuid_at(row, 0)?),
+        name: row.get(1)?,
+        status: status_at(row, 2)?,
+        is_default: row.get(3)?,
+        created_at: Timestamp(row.get(4)?),
+    })
+}
+
+fn status_at(row: &Row<'_>, column: usize) -> sql::Result<CampaignStatus> {
+    let word: String = row.get(column)?;
+    CampaignStatus::from_word(&word).ok_or_else(|| unknown_value(column, Type::Text))
+}
+
+// What a campaign shows (B31): its template, and the newest items of the feeds that it names.
+
+/// Reads an active campaign.
+fn active(
+    connection: &Connection,
+    app: AppNo,
+    campaign: CampaignRef,
+) -> Result<CampaignRecord, StoreError> {
+    let select = format!("select {CAMPAIGN}, template from campaigns where app_no = ?1");
+    match campaign {
+        CampaignRef::Default => {
+            let sql = format!("{select} and is_default = 1 and status = 'active'");
+            record(connection, &sql, params![app.0])
+        }
+        CampaignRef::Id(id) => {
+            let sql = format!("{select} and id = ?2 and status = 'active'");
+            record(connection, &sql, params![app.0, id.0.as_bytes()])
+        }
+    }
+}
+
+/// Reads an active campaign and its feeds.
+fn shown(
+    connection: &Connection,
+    app: AppNo,
+    campaign: CampaignRef,
+) -> Result<ShownCampaign, StoreError> {
+    let record = active(connection, app, campaign)?;
+    let limit = record.template.layout_id.articles();
+    let mut feeds: Vec<ShownFeed> = Vec::new();
+    for id in named(&record.template) {
+        if feeds.iter().any(|known| known.id == id) {
+            continue;
+        }
+        let found = connection
+            .prepare_cached("select no, name from feeds where app_no = ?1 and id = ?2")?
+            .query_row(params![app.0, id.0.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        if let Some((no, name)) = found {
+            feeds.push(ShownFeed { id, name, items: items_of(connection, no, limit)? });
+        }
+    }
+    Ok(ShownCampaign { record, feeds })
+}
+
+/// The feeds that a template names; a stored one names them by id.
+fn named(template: &CampaignTemplate) -> impl Iterator<Item = FeedId> {
+    let contents = template.features.iter().filter_map(|feature| match &feature.data {
+        CampaignFeatureData::ContentFeed(content) => Some(&content.feeds),
+        CampaignFeatureData::ExternalContent(_)
+        | CampaignFeatureData::ActionButton(_)
+        | CampaignFeatureData::CustomFeed(_) => None,
+    });
+    contents.flatten().filter_map(|feed| match feed {
+        FeedRef::Id { id } => Some(*id),
+        FeedRef::Url { .. } => None,
+    })
+}
+
+// The feeds that a campaign's template names (B29).
+
+/// Notes which feeds a campaign has.
+fn link_feeds(tx: &Connection, campaign: i64, feeds: &[i64]) -> Result<(), StoreError> {
+    let mut link = tx.prepare_cached(
+        "insert into campaign_feeds (campaign_no, feed_no) values (?1, ?2) on conflict do nothing",
+    )?;
+    for feed in feeds {
+        link.execute([campaign, *feed])?;
+    }
+    Ok(())
+}
+
+/// The template with every feed named by id, and the numbers of these feeds. Feeds named by url are
+/// made, or reused as they are (B29). Feeds that are not there are refused with the rules broken
+/// before (B2).
+fn resolve_feeds(
+    tx: &Connection,
+    app: AppNo,
+    draft: &CampaignDraft,
+    mut broken_rules: Vec<String>,
+) -> Result<(CampaignTemplate, Vec<i64>), StoreError> {
+    let mut template = draft.template.clone();
+    let mut ids = draft.feed_ids.iter();
+    let mut numbers = Vec::new();
+    for (place, feature) in template.features.iter_mut().enumerate() {
+        let CampaignFeatureData::ContentFeed(content) = &mut feature.data else { continue };
+        for (index, named) in content.feeds.iter_mut().enumerate() {
+            let (no, id) = match named {
+                FeedRef::Id { id } => match feed::number_of(tx, app, *id)? {
+                    Some(no) => (no, *id),
+                    None => {
+                        let path = format!("features[{place}].data.feeds[{index}].id");
+                        broken_rules.push(format!("{path}: names no feed"));
+                        continue;
+                    }
+                },
+                FeedRef::Url { url, name } => {
+                    let id: FeedId = *ids.next().ok_or_else(|| broken("a feed without an id"))?;
+                    let new = NewFeed { url: url.clone(), name: name.clone() };
+                    let path = format!("features[{place}].data.feeds[{index}].url");
+                    feed::make(tx, app, (id, &new), &path, draft.at)?
+                }
+            };
+            *named = FeedRef::Id { id };
+            numbers.push(no);
+        }
+    }
+    StoreError::refused_if(broken_rules)?;
+    Ok((template, numbers))
 }

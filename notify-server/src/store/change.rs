@@ -2,7 +2,7 @@
 
 use notify_core::{Platform, ProviderKind};
 
-use super::{AppNo, DeviceKey, NotificationNo};
+use crate::store::{AppNo, DeviceKey, NotificationNo};
 
 /// A change that something in memory may depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,20 +7,37 @@
 //!                 └── to one device ──────────┘
 //! ```
 
+pub(super) mod checkpoint;
 mod dispatch;
+mod outcomes;
 mod page;
 mod retry;
+mod settle;
+mod slice;
+mod start;
+mod zones;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use async_trait::async_trait;
+pub use self::dispatch::{
+    AddressTrust, AudienceDevice, Dispatch, Scan, Slice, Source, WebKeys, Zone,
+};
+pub use self::page::{Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim, VerifiedAddress};
+pub use self::retry::{ClaimedRetry, NewRetry, RetryClaim, RetryOutcome, RetryStep};
 use notify_core::{Platform, Timestamp};
 
-pub use dispatch::*;
-pub use page::*;
-pub use retry::*;
-
-use super::{AppNo, DeviceKey, DeviceOutcome, DispatchNo, StoreError};
+pub(super) use self::dispatch::read as read_dispatch;
+pub(super) use self::page::{covering, settled_of};
+pub(super) use self::settle::{
+    cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
+    tell_end,
+};
+pub(super) use self::slice::{Draw, named as named_devices, range};
+#[cfg(test)]
+use crate::store::sql;
+use crate::store::sql::{Connection, params};
+use crate::store::{AppNo, DeviceKey, DeviceOutcome, DispatchNo, Operation, Store, StoreError};
 
 /// How many answers back an address that looks dead counts for the guard (B40).
 pub(crate) const GUARD_ANSWERS: u32 = 1_000;
@@ -87,7 +104,7 @@ pub struct StartDue {
 }
 
 /// Decides what to start in a commit that accepts a notification which is due; `None` leaves it to
-/// [`DeliveryStore::start`]. Called on the writer's thread.
+/// [`Store::start`]. Called on the writer's thread.
 pub type StartHook = Box<dyn Fn() -> Option<StartWithAccept> + Send + Sync>;
 
 /// A start in the commit that accepts a notification.
@@ -143,41 +160,53 @@ pub struct Agenda {
     pub next_retry_due: Option<Timestamp>,
 }
 
-/// Dispatches, pages, checkpoints and retries.
-#[async_trait]
-pub trait DeliveryStore {
+impl Store {
     /// Takes over open pages, those of this epoch too, and frees the retries that other epochs had
     /// claimed: at the start, whenever something is in doubt, and when another server died.
-    async fn adopt(&self, adoption: Adoption) -> Result<Adopted, StoreError>;
+    pub async fn adopt(&self, adoption: Adoption) -> Result<Adopted, StoreError> {
+        self.write(Operation::Adopt, move |tx| page::adopt(tx, adoption)).await
+    }
 
     /// Says that a server lives, and tells how the others are. Those that have been dead for a day
     /// are forgotten.
-    async fn heartbeat(&self, beat: Heartbeat) -> Result<Others, StoreError>;
+    pub async fn heartbeat(&self, beat: Heartbeat) -> Result<Others, StoreError> {
+        self.write(Operation::Heartbeat, move |tx| heartbeat(tx, beat)).await
+    }
 
     /// A server has stopped: what it still holds may be taken at once.
-    async fn leave(&self, epoch: Epoch) -> Result<(), StoreError>;
+    pub async fn leave(&self, epoch: Epoch) -> Result<(), StoreError> {
+        self.write(Operation::Leave, move |tx| leave(tx, epoch)).await
+    }
 
     /// Dispatches whose keys are not all claimed, the oldest first, at most `limit`.
-    async fn unread_dispatches(&self, limit: u32) -> Result<Vec<DispatchNo>, StoreError>;
+    pub async fn unread_dispatches(&self, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
+        self.read(move |connection| dispatch::unread(connection, limit)).await
+    }
 
     /// Which of these dispatches are canceled.
-    async fn canceled_among(
+    pub async fn canceled_among(
         &self,
         dispatches: Vec<DispatchNo>,
-    ) -> Result<Vec<DispatchNo>, StoreError>;
+    ) -> Result<Vec<DispatchNo>, StoreError> {
+        self.read(move |connection| dispatch::canceled_among(connection, &dispatches)).await
+    }
 
     /// Makes dispatches of notifications that are due, oldest due first: resolves named ids (and
     /// counts the unknown), fixes the audience of those that were scheduled, and ends at once those
     /// whose audience is empty of platforms. One that names a single device which can be sent to has
     /// its page opened with it, where that is asked for.
-    async fn start(&self, start: StartDue) -> Result<Started, StoreError>;
+    pub async fn start(&self, start: StartDue) -> Result<Started, StoreError> {
+        self.write(Operation::Start, move |tx| start::due(tx, &start)).await
+    }
 
     /// Has notifications that are due when they are accepted started in the same commit from now on.
-    fn start_with_accept(&self, hook: StartHook);
+    pub fn start_with_accept(&self, hook: StartHook) {
+        self.writer.before_commit(Box::new(move |tx| start::with_accept(tx, &hook)));
+    }
 
     /// The same, opening no page: the new dispatches, and whether more are due.
     #[cfg(any(test, feature = "testing"))]
-    async fn start_due(
+    pub async fn start_due(
         &self,
         now: Timestamp,
         limit: u32,
@@ -187,94 +216,215 @@ pub trait DeliveryStore {
     }
 
     /// What is to be done at that instant, and when there is more.
-    async fn agenda(&self, now: Timestamp) -> Result<Agenda, StoreError>;
+    pub async fn agenda(&self, now: Timestamp) -> Result<Agenda, StoreError> {
+        self.read(move |connection| start::agenda(connection, now)).await
+    }
 
     /// Reads a dispatch.
-    async fn dispatch(&self, no: DispatchNo) -> Result<Dispatch, StoreError>;
+    pub async fn dispatch(&self, no: DispatchNo) -> Result<Dispatch, StoreError> {
+        self.read(move |connection| dispatch::read(connection, no)).await
+    }
 
     /// How far the pages of a dispatch have come; `None` once every key is claimed, or it is gone.
-    async fn scan(&self, no: DispatchNo) -> Result<Option<Scan>, StoreError>;
+    pub async fn scan(&self, no: DispatchNo) -> Result<Option<Scan>, StoreError> {
+        self.read(move |connection| dispatch::scan(connection, no)).await
+    }
 
     /// Reads the devices after `after`, at most `rows_max` rows.
-    async fn read_slice(
+    pub async fn read_slice(
         &self,
         dispatch: &Dispatch,
         after: DeviceKey,
         rows_max: u32,
-    ) -> Result<Slice, StoreError>;
+    ) -> Result<Slice, StoreError> {
+        let draw = Draw::of(dispatch);
+        self.read(move |connection| slice::next(connection, &draw, after, rows_max)).await
+    }
 
     /// Reads the devices of `(from, to]` again, as they are now.
-    async fn read_range(
+    pub async fn read_range(
         &self,
         dispatch: &Dispatch,
         from: DeviceKey,
         to: DeviceKey,
-    ) -> Result<Vec<AudienceDevice>, StoreError>;
+    ) -> Result<Vec<AudienceDevice>, StoreError> {
+        let draw = Draw::of(dispatch);
+        self.read(move |connection| range(connection, &draw, (from, to), None)).await
+    }
 
     /// Claims `(cursor, to]` as a page and moves the cursor; `end` ends the scan, and a dispatch
     /// without open pages and retries with it. [`StoreError::Fenced`] when the cursor is not at
     /// `from` any more. `targeted` and `excluded` are what the slice showed.
-    async fn open_page(&self, claim: PageClaim) -> Result<OpenPage, StoreError>;
+    pub async fn open_page(&self, claim: PageClaim) -> Result<OpenPage, StoreError> {
+        self.write(Operation::OpenPage, move |tx| page::open(tx, &claim)).await
+    }
 
     /// The devices of an adopted page that have an outcome or a retry, sorted: what a process that
     /// adopts it must skip.
-    async fn page_done(&self, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError>;
+    pub async fn page_done(&self, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
+        let page = *page;
+        self.read(move |connection| page::done(connection, &page)).await
+    }
 
     /// Commits what happened on a page: a compare-and-set on epoch and checkpoint number.
     /// Answers the page as it is now. The last checkpoint of the last page ends the dispatch, and
     /// the last dispatch the notification.
-    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<OpenPage, StoreError>;
+    pub async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<OpenPage, StoreError> {
+        let seen = Arc::clone(&self.seen);
+        self.write(Operation::Checkpoint, move |tx| checkpoint::commit(tx, &seen, &checkpoint))
+            .await
+    }
 
     /// Commits the last checkpoints of several pages as one; of each, whether it was still to be had
     /// ([`StoreError::Fenced`] where not). Any other error concerns all of them.
-    async fn finish_pages(
+    pub async fn finish_pages(
         &self,
         checkpoints: Vec<Checkpoint>,
-    ) -> Result<Vec<Result<OpenPage, StoreError>>, StoreError>;
+    ) -> Result<Vec<Result<OpenPage, StoreError>>, StoreError> {
+        let seen = Arc::clone(&self.seen);
+        self.write(Operation::FinishPages, move |tx| {
+            // One that is fenced off has written nothing.
+            let finish = |checkpoint| match checkpoint::commit(tx, &seen, checkpoint) {
+                Err(error @ StoreError::Fenced) => Ok(Err(error)),
+                finished => finished.map(Ok),
+            };
+            checkpoints.iter().map(finish).collect()
+        })
+        .await
+    }
 
     /// How many retries of that application and platform are open.
-    async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError>;
+    pub async fn open_retries(&self, app: AppNo, platform: Platform) -> Result<u64, StoreError> {
+        self.read(move |connection| retry::open(connection, app, platform)).await
+    }
 
     /// Takes at most `limit` due retries of one application and platform, the longest due first;
     /// until `lease_until` nobody else gets them. `in_hand` are left out.
     /// With `after_lost` those come too that the same claimer got without hearing of it.
-    async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError>;
+    pub async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
+        self.write(Operation::ClaimRetries, move |tx| retry::claim(tx, &claim)).await
+    }
 
     /// Commits what became of claimed retries. Those that this epoch does not hold any more, or
     /// that were ended meanwhile (canceled, erased), are left as they are.
-    async fn settle_retries(
+    pub async fn settle_retries(
         &self,
         epoch: Epoch,
         outcomes: Vec<RetryOutcome>,
         at: Timestamp,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        let seen = Arc::clone(&self.seen);
+        self.write(Operation::SettleRetries, move |tx| {
+            retry::settle_retries(tx, &seen, (epoch, &outcomes), at)
+        })
+        .await
+    }
 
     /// Whether a device has an outcome, or waits to be tried again, in another zone of the same
     /// notification: it changed its zone meanwhile (B19).
-    async fn had_in_another_zone(
+    pub async fn had_in_another_zone(
         &self,
         dispatch: DispatchNo,
         key: DeviceKey,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool, StoreError> {
+        self.read(move |connection| page::had_in_another_zone(connection, dispatch, key)).await
+    }
 
     /// The other dispatches of the same notification on the same platform.
-    async fn other_zones(&self, dispatch: DispatchNo) -> Result<Vec<DispatchNo>, StoreError>;
+    pub async fn other_zones(&self, dispatch: DispatchNo) -> Result<Vec<DispatchNo>, StoreError> {
+        self.read(move |connection| page::other_zones(connection, dispatch)).await
+    }
 
     /// Whether a newer notification with the same `collapse_key` went to that device: a retry of
     /// this one would overwrite it.
-    async fn overtaken(&self, dispatch: DispatchNo, key: DeviceKey) -> Result<bool, StoreError>;
-
-    /// Whether so many addresses of an application looked dead at once that nothing is sent before
-    /// an administrator says so (B40).
-    async fn purge_stopped(&self, app: AppNo, platform: Platform) -> Result<bool, StoreError>;
-
-    /// The platforms of an application of which that is so.
-    async fn platforms_stopped(&self, app: AppNo) -> Result<Vec<Platform>, StoreError>;
-
-    /// How the delivery of a dispatch to one device ended or stands: its outcome, if it has one.
-    async fn delivery_outcome(
+    pub async fn overtaken(
         &self,
         dispatch: DispatchNo,
         key: DeviceKey,
-    ) -> Result<Option<DeviceOutcome>, StoreError>;
+    ) -> Result<bool, StoreError> {
+        self.read(move |connection| page::overtaken(connection, dispatch, key)).await
+    }
+
+    /// Whether so many addresses of an application looked dead at once that nothing is sent before
+    /// an administrator says so (B40).
+    pub async fn purge_stopped(&self, app: AppNo, platform: Platform) -> Result<bool, StoreError> {
+        self.read(move |connection| checkpoint::is_stopped(connection, app, platform)).await
+    }
+
+    /// The platforms of an application of which that is so.
+    pub async fn platforms_stopped(&self, app: AppNo) -> Result<Vec<Platform>, StoreError> {
+        self.read(move |connection| checkpoint::stopped(connection, app)).await
+    }
+
+    /// How the delivery of a dispatch to one device ended or stands: its outcome, if it has one.
+    pub async fn delivery_outcome(
+        &self,
+        dispatch: DispatchNo,
+        key: DeviceKey,
+    ) -> Result<Option<DeviceOutcome>, StoreError> {
+        self.read(move |connection| page::outcome(connection, dispatch, key)).await
+    }
+}
+
+#[cfg(test)]
+impl Store {
+    /// Whether the delivery of a notification to an address is a process's: its retry where one is
+    /// claimed, and else its page.
+    pub(crate) async fn is_in_hand(
+        &self,
+        notification: String,
+        address: String,
+        epoch: Epoch,
+    ) -> Result<bool, StoreError> {
+        self.read(move |connection| {
+            let holder: Option<i64> = connection
+                .prepare_cached(
+                    "select coalesce(
+                       (select r.epoch from retries r where r.dispatch_no = d.no
+                        and r.device_key = v.key and r.outcome is null and r.epoch is not null),
+                       (select p.epoch from pages p where p.dispatch_no = d.no
+                        and p.from_key < v.key and v.key <= p.to_key and p.finished = 0))
+                     from notifications n join dispatches d on d.notification_no = n.no
+                     join devices v on v.app_no = n.app_no and v.address = ?2 where n.id = ?1",
+                )?
+                .query_row(sql::params![notification, address], |row| row.get(0))?;
+            Ok(holder == Some(epoch.0))
+        })
+        .await
+    }
+}
+
+// Servers of one storage: who is alive, and what the dead ones held.
+
+/// How long a server that is dead is remembered, in milliseconds: a day.
+const REMEMBERED_MS: i64 = 86_400_000;
+
+/// Says that a server lives.
+fn heartbeat(tx: &Connection, beat: Heartbeat) -> Result<Others, StoreError> {
+    let Heartbeat { epoch, now, lease_until } = beat;
+    tx.prepare_cached(
+        "insert into servers (epoch, alive_until) values (?1, ?2)
+         on conflict (epoch) do update set alive_until = excluded.alive_until",
+    )?
+    .execute(params![epoch.0, lease_until.as_ms()])?;
+    tx.prepare_cached("delete from servers where alive_until <= ?1")?
+        .execute([now.as_ms() - REMEMBERED_MS])?;
+    let servers = tx
+        .prepare_cached("select count(*) from servers where alive_until > ?1")?
+        .query_row([now.as_ms()], |row| row.get(0))?;
+    let left_behind = tx
+        .prepare_cached(
+            "select exists (select 1 from pages where finished = 0 and epoch not in
+               (select epoch from servers where alive_until > ?1))
+             or exists (select 1 from retries where epoch is not null and epoch not in
+               (select epoch from servers where alive_until > ?1))",
+        )?
+        .query_row([now.as_ms()], |row| row.get(0))?;
+    Ok(Others { servers, left_behind })
+}
+
+/// Forgets a server that has stopped.
+fn leave(tx: &Connection, epoch: Epoch) -> Result<(), StoreError> {
+    tx.prepare_cached("delete from servers where epoch = ?1")?.execute([epoch.0])?;
+    Ok(())
 }

@@ -1,12 +1,36 @@
 //! Devices, tags and their counts.
 
-use async_trait::async_trait;
+mod counts;
+mod erase;
+pub(in crate::store) mod inbound;
+pub(super) mod register;
+mod row;
+mod seen;
+mod tags;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use notify_core::{
-    Device, DeviceId, Platform, PlatformCount, Registration, Subscription, SubscriptionCreated,
-    Success, Tag, TagSummary, Timestamp,
+    Device, DeviceId, DisabledReason, Platform, PlatformCount, Registration, Subscription,
+    SubscriptionCreated, Success, Tag, TagSummary, TagType, Timestamp, WebSubscription,
 };
 
-use super::{AppNo, Done, Once, Page, PageRequest, StoreError};
+pub(super) use self::counts::{count_dead, count_enabled, count_revived, hour_of};
+pub(super) use self::erase::{Lists, Named};
+pub(super) use self::register::replace_moved;
+use self::row::{DEVICE, DEVICES, DeviceRow, Wanted, by_id};
+pub(super) use self::row::{key_by_id, keys_by_ids};
+use self::seen::last_registration;
+pub(super) use self::seen::{Lately, Seen};
+use crate::store::page::{Filling, Listing};
+use crate::store::sql::error::broken;
+use crate::store::sql::row::live_app;
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{Connection, NUMBERS, Params, list_of, params};
+use crate::store::{
+    AppNo, DeviceKey, Done, Once, Operation, Page, PageRequest, SEQUENCE_MAX, Store, StoreError,
+};
 
 /// How old the last written registration of an unchanged device gets before it is written again,
 /// in milliseconds (B22: an hour).
@@ -21,80 +45,393 @@ pub struct DeviceFilter {
     pub tag: Option<String>,
 }
 
-/// Devices, tags and their counts.
-#[async_trait]
-pub trait DeviceStore {
+impl Store {
     /// Registers a device or replaces every field of it (B21, B22): another token or `ios_env`
     /// clears a report of a dead address, a token is taken from whichever device had it, a change
     /// of platform takes a new key, `created_at` and the tags stay. One that changes nothing is
     /// not written, but its time is, when the last written one is over an hour old.
-    async fn register_device(
+    pub async fn register_device(
         &self,
         app: AppNo,
         registration: Registration,
         at: Timestamp,
         once: Option<Once>,
-    ) -> Result<Done<Success>, StoreError>;
+    ) -> Result<Done<Success>, StoreError> {
+        let wanted = Arc::new(Wanted::of_registration(app, registration)?);
+        if once.is_none() && self.lately.looks_unchanged() {
+            // Reading that nothing changes is far cheaper than a commit.
+            let asked = Arc::clone(&wanted);
+            let unchanged =
+                self.readers.read_once(move |tx| register::unchanged(tx, app, &asked)).await?;
+            if let Some((key, registered_at)) = unchanged {
+                self.seen.note(key, at);
+                self.lately.note(false);
+                if at.ms_since(registered_at) < REGISTRATION_WRITTEN_EVERY_MS {
+                    self.write_seen_when_many().await?;
+                    return Ok(Done::Now(Success { success: true }));
+                }
+            }
+        }
+        let (seen, lately) = (Arc::clone(&self.seen), Arc::clone(&self.lately));
+        self.write_once(Operation::RegisterDevice, app, once, move |tx| {
+            let registered = register::register(tx, app, &wanted, at)?;
+            lately.note(registered == register::Registered::Changed);
+            if let register::Registered::Unchanged(key) = registered {
+                seen.note(key, at);
+            }
+            Ok(Success { success: true })
+        })
+        .await
+    }
 
     /// Subscribes a browser, a Messenger person or a chat (B25). `made` is the id to use for a new
     /// address that brings none. The same address again answers its id, or moves to the given one;
     /// an id that a device of another platform has is refused with the path `device_id`.
-    async fn subscribe_device(
+    pub async fn subscribe_device(
         &self,
         app: AppNo,
         subscription: Subscription,
         made: DeviceId,
         at: Timestamp,
         once: Option<Once>,
-    ) -> Result<Done<SubscriptionCreated>, StoreError>;
+    ) -> Result<Done<SubscriptionCreated>, StoreError> {
+        let given = subscription.device_id.is_some();
+        let mut wanted = Wanted::of_subscription(app, subscription, made)?;
+        let seen = Arc::clone(&self.seen);
+        self.write_once(Operation::SubscribeDevice, app, once, move |tx| {
+            if !given && let Some(id) = register::device_at(tx, app, &wanted)? {
+                wanted.device_id = id;
+            }
+            let registered = register::subscribe(tx, app, &wanted, at)?;
+            if let register::Registered::Unchanged(key) = registered {
+                seen.note(key, at);
+            }
+            if wanted.platform == Platform::Web
+                && let Some(key) = key_by_id(tx, app, wanted.device_id.as_str())?
+            {
+                inbound::set_known(tx, key)?;
+            }
+            Ok(SubscriptionCreated { id: wanted.device_id })
+        })
+        .await
+    }
 
     /// Reads a device.
-    async fn device(&self, app: AppNo, id: DeviceId) -> Result<Device, StoreError>;
+    pub async fn device(&self, app: AppNo, id: DeviceId) -> Result<Device, StoreError> {
+        let seen = Arc::clone(&self.seen);
+        self.read(move |connection| device(connection, &seen, app, &id)).await
+    }
 
     /// Lists devices in the order of their keys.
-    async fn list_devices(
+    pub async fn list_devices(
         &self,
         app: AppNo,
         filter: DeviceFilter,
         page: PageRequest,
-    ) -> Result<Page<Device>, StoreError>;
+    ) -> Result<Page<Device>, StoreError> {
+        let seen = Arc::clone(&self.seen);
+        self.read(move |connection| list(connection, &seen, app, &filter, &page)).await
+    }
 
     /// Erases a device with all that is kept about it (B23): its deliveries still to come count as
     /// canceled, and its id is taken out of stored requests, in the same transaction.
-    async fn delete_device(
+    pub async fn delete_device(
         &self,
         app: AppNo,
         id: DeviceId,
         at: Timestamp,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        let named = self.requests_naming(app, &id).await?;
+        let key = self
+            .write(Operation::DeleteDevice, move |tx| {
+                let key = erase::device(tx, app, &id, at)?;
+                erase::requests(tx, app, &id, &named)?;
+                Ok(key)
+            })
+            .await?;
+        self.seen.forget(key);
+        Ok(())
+    }
 
     /// Sets tags of a device and leaves its others (B24).
-    async fn set_tags(
+    pub async fn set_tags(
         &self,
         app: AppNo,
         id: DeviceId,
         tags: Vec<Tag>,
         once: Option<Once>,
-    ) -> Result<Done<Success>, StoreError>;
+    ) -> Result<Done<Success>, StoreError> {
+        self.write_once(Operation::SetTags, app, once, move |tx| {
+            tags::set(tx, app, &id, &tags)?;
+            Ok(Success { success: true })
+        })
+        .await
+    }
 
     /// Removes a tag of a device.
-    async fn remove_tag(&self, app: AppNo, id: DeviceId, name: String) -> Result<(), StoreError>;
+    pub async fn remove_tag(
+        &self,
+        app: AppNo,
+        id: DeviceId,
+        name: String,
+    ) -> Result<(), StoreError> {
+        self.write(Operation::RemoveTag, move |tx| tags::remove(tx, app, &id, &name)).await
+    }
 
     /// Lists the application's tags by name, with how many devices have each set to true.
-    async fn list_tags(
+    pub async fn list_tags(
         &self,
         app: AppNo,
         page: PageRequest,
-    ) -> Result<Page<TagSummary>, StoreError>;
+    ) -> Result<Page<TagSummary>, StoreError> {
+        self.read(move |connection| tags::list(connection, app, &page)).await
+    }
 
     /// Counts the devices registered within `[from, to]`, each by its state now (B26). Reads whole
     /// hours from counters and scans at most the two edges. Platforms without a device in the
     /// period are left out.
-    async fn count_devices(
+    pub async fn count_devices(
         &self,
         app: AppNo,
         from: Option<Timestamp>,
         to: Timestamp,
         now: Timestamp,
-    ) -> Result<Vec<PlatformCount>, StoreError>;
+    ) -> Result<Vec<PlatformCount>, StoreError> {
+        self.read(move |connection| counts::count(connection, app, (from, to), now)).await
+    }
+
+    /// Writes some of the registrations that are held back once they are many.
+    async fn write_seen_when_many(&self) -> Result<(), StoreError> {
+        match self.seen.part_when_many() {
+            Some(part) => self.write_part(&part).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the registrations that are held back.
+    pub(super) async fn write_seen(&self) -> Result<(), StoreError> {
+        while let Some(part) = self.seen.next_part() {
+            self.write_part(&part).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_part(&self, part: &seen::Part<'_>) -> Result<(), StoreError> {
+        let rows = part.rows.clone();
+        self.write(Operation::WritePart, move |tx| {
+            rows.iter().try_for_each(|(key, at)| register::write_seen(tx, *key, *at))
+        })
+        .await?;
+        self.seen.written(&part.rows);
+        Ok(())
+    }
+
+    /// The stored requests that name a device, read in bounded steps beside the writer.
+    async fn requests_naming(
+        &self,
+        app: AppNo,
+        id: &DeviceId,
+    ) -> Result<erase::Naming, StoreError> {
+        let mut naming = erase::Naming::default();
+        loop {
+            let (id, so_far) = (id.clone(), naming);
+            let (next, more) =
+                self.read(move |connection| erase::look(connection, app, &id, so_far)).await?;
+            naming = next;
+            if !more {
+                return Ok(naming);
+            }
+        }
+    }
+}
+
+/// The newest registration of a device that is known: written, or held back.
+pub(super) fn registered_at(
+    tx: &WriteTx<'_>,
+    seen: &Seen,
+    key: DeviceKey,
+) -> Result<Option<Timestamp>, StoreError> {
+    Ok(last_registration(tx, key)?.max(seen.at(key)))
+}
+
+// Reading devices back (B23).
+
+/// Most devices that are read at first for a page: their fields may be 100 KB each. Where they turn out
+/// small, one more statement reads the rest.
+const DEVICES_AT_FIRST: i64 = 64;
+/// From so many bytes of rows on no more are taken from one statement.
+const READ_BYTES_MAX: usize = 4 * 1_048_576;
+/// Most bytes of a row beside its texts, on the wire or in memory.
+const ROW_BYTES_MAX: usize = 256;
+
+/// Reads one device.
+fn device(
+    connection: &Connection,
+    seen: &Seen,
+    app: AppNo,
+    id: &DeviceId,
+) -> Result<Device, StoreError> {
+    live_app(connection, app)?;
+    let row = by_id(connection, app, id)?.ok_or(StoreError::NotFound)?;
+    let tags = tags(connection, &[row.key.0])?.remove(&row.key.0).unwrap_or_default();
+    view(seen, row, tags)
+}
+
+/// Lists devices in the order of their keys.
+fn list(
+    connection: &Connection,
+    seen: &Seen,
+    app: AppNo,
+    filter: &DeviceFilter,
+    page: &PageRequest,
+) -> Result<Page<Device>, StoreError> {
+    live_app(connection, app)?;
+    let listing = Listing { name: "devices", of: app.0 };
+    let (first, last) = match filter.platform {
+        Some(platform) => (platform, platform),
+        None => (Platform::Android, Platform::ChatApp),
+    };
+    let begin = DeviceKey::before_first(app, first).0;
+    let after = listing.number(page)?.map_or(begin, |place| place.max(begin));
+    let last = DeviceKey::new(app, last, SEQUENCE_MAX).0;
+    let mut place = after;
+    let mut filling = Filling::new(page);
+    // A page that is full by its bytes is known before the rest is read.
+    let mut at_once = DEVICES_AT_FIRST;
+    loop {
+        let wanted = filling.wanted().min(at_once);
+        let Rows { rows, is_cut } =
+            rows(connection, app, filter.tag.as_deref(), [place, last, wanted])?;
+        let is_last = !is_cut && i64::try_from(rows.len()).unwrap_or(i64::MAX) < wanted;
+        let keys: Vec<i64> = rows.iter().map(|row| row.key.0).collect();
+        let mut tags = tags(connection, &keys)?;
+        for row in rows {
+            place = row.key.0;
+            let tags = tags.remove(&place).unwrap_or_default();
+            filling.add(place, view(seen, row, tags)?)?;
+            if filling.wanted() <= 0 {
+                return Ok(filling.page(listing));
+            }
+        }
+        if is_last {
+            return Ok(filling.page(listing));
+        }
+        at_once = if filling.has_room_for_all() { i64::MAX } else { DEVICES_AT_FIRST };
+    }
+}
+
+/// Devices as they were read.
+struct Rows {
+    rows: Vec<DeviceRow>,
+    /// Whether there may be more of those asked for, left out by their bytes.
+    is_cut: bool,
+}
+
+/// The devices of a range of keys, the first so many.
+fn rows(
+    connection: &Connection,
+    app: AppNo,
+    tag: Option<&str>,
+    [after, last, wanted]: [i64; 3],
+) -> Result<Rows, StoreError> {
+    match tag {
+        None => {
+            let sql = format!(
+                "select {DEVICE} from {DEVICES}
+                 where d.key > ?1 and d.key <= ?2 order by d.key limit ?3"
+            );
+            taken(connection, &sql, [after, last, wanted])
+        }
+        Some(tag) => {
+            let sql = format!(
+                "select {DEVICE} from tags t cross join device_tags dt cross join {DEVICES}
+                 where t.app_no = ?4 and t.name = ?5 and dt.tag_no = t.no and dt.value = 1
+                 and dt.device_key > ?1 and dt.device_key <= ?2
+                 and d.key = dt.device_key order by dt.device_key limit ?3"
+            );
+            taken(connection, &sql, params![after, last, wanted, app.0, tag])
+        }
+    }
+}
+
+fn taken(connection: &Connection, sql: &str, params: impl Params) -> Result<Rows, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = statement.query_within(params, READ_BYTES_MAX)?;
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    while bytes < READ_BYTES_MAX
+        && let Some(row) = found.next()?
+    {
+        let row = DeviceRow::read(&row)?;
+        // Never less than the database counted.
+        bytes += row.text_bytes() + ROW_BYTES_MAX;
+        rows.push(row);
+    }
+    Ok(Rows { rows, is_cut: bytes >= READ_BYTES_MAX })
+}
+
+fn view(seen: &Seen, row: DeviceRow, tags: Vec<Tag>) -> Result<Device, StoreError> {
+    let platform = row.key.platform();
+    let disabled_reason = if row.fields.push_disabled {
+        Some(DisabledReason::PushDisabled)
+    } else if row.dead {
+        Some(DisabledReason::Unregistered)
+    } else {
+        None
+    };
+    let mut device = Device {
+        device_id: DeviceId::new(row.device_id).map_err(broken)?,
+        platform,
+        sdk_type: None,
+        push_token: None,
+        push_disabled: row.fields.push_disabled,
+        ios_env: row.fields.ios_env,
+        subscription: None,
+        recipient_id: None,
+        details: serde_json::from_str(&row.fields.details)?,
+        tags,
+        enabled: disabled_reason.is_none(),
+        disabled_reason,
+        created_at: row.created_at,
+        updated_at: seen.at(row.key).map_or(row.registered_at, |at| at.max(row.registered_at)),
+    };
+    let address = row.fields.address;
+    match platform {
+        Platform::Android => {
+            device.sdk_type = Some("android_push".to_owned());
+            device.push_token = address;
+        }
+        Platform::Ios => {
+            device.sdk_type = Some("ios_push".to_owned());
+            device.push_token = address;
+        }
+        Platform::Web => {
+            device.subscription = match (address, row.fields.p256dh, row.fields.auth) {
+                (Some(endpoint), Some(p256dh), Some(auth)) => {
+                    Some(WebSubscription { endpoint, p256dh, auth })
+                }
+                _ => None,
+            };
+        }
+        Platform::FbMessenger | Platform::ChatApp => device.recipient_id = address,
+    }
+    Ok(device)
+}
+
+/// The tags of devices, by key; of each in the order of their names.
+fn tags(connection: &Connection, keys: &[i64]) -> Result<HashMap<i64, Vec<Tag>>, StoreError> {
+    let mut tags = HashMap::<i64, Vec<Tag>>::new();
+    if keys.is_empty() {
+        return Ok(tags);
+    }
+    let mut statement = connection.prepare_cached(&format!(
+        "select dt.device_key, t.name, dt.value from device_tags dt join tags t on t.no = dt.tag_no
+         where dt.device_key in {NUMBERS} order by dt.device_key, t.name"
+    ))?;
+    for row in statement.query_map([list_of(keys)], |row| {
+        Ok((row.get(0)?, Tag { name: row.get(1)?, kind: TagType::Bool, value: row.get(2)? }))
+    })? {
+        let (key, tag) = row?;
+        tags.entry(key).or_default().push(tag);
+    }
+    Ok(tags)
 }

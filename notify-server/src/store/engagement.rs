@@ -1,36 +1,178 @@
 //! Engagement events (B33).
 
-use async_trait::async_trait;
 use notify_core::{
-    DayCount, DayPeriod, DeviceId, Event, EventsAccepted, NotificationId, Timestamp,
+    DayCount, DayPeriod, DeviceId, Event, EventType, EventsAccepted, IgnoredEvent, NotificationId,
+    Timestamp, WebhookEventType,
 };
 
-use super::{AppNo, Done, Once, StoreError};
+use crate::store::day::{self, Tally};
+use crate::store::device::key_by_id;
+use crate::store::event::{self, About};
+use crate::store::notification::number_of;
+use crate::store::sql::row::{event_code, live_app};
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{Connection, params};
+use crate::store::upkeep::EVENTS;
+use crate::store::{AppNo, DeviceKey, Done, NotificationNo, Once, Operation, Store, StoreError};
 
-/// Engagement.
-#[async_trait]
-pub trait EngagementStore {
+impl Store {
     /// Records events; each counts once per type, device and notification. Those that name
     /// something unknown are listed, the others count all the same.
-    async fn record_events(
+    pub async fn record_events(
         &self,
         app: AppNo,
         events: Vec<Event>,
         at: Timestamp,
         once: Option<Once>,
-    ) -> Result<Done<EventsAccepted>, StoreError>;
+    ) -> Result<Done<EventsAccepted>, StoreError> {
+        self.write_once(Operation::RecordEvents, app, once, move |tx| {
+            live_app(tx, app)?;
+            let mut answer = EventsAccepted::default();
+            let mut tally = Tally::default();
+            for (index, event) in (0_u64..).zip(&events) {
+                match record(tx, app, (event, at), &mut tally)? {
+                    None => answer.accepted += 1,
+                    Some(reason) => {
+                        answer.ignored.push(IgnoredEvent { index, reason: reason.to_owned() });
+                    }
+                }
+            }
+            day::add(tx, app, tally, at)?;
+            Ok(answer)
+        })
+        .await
+    }
 
     /// What was counted on the days of a period, those that have a count alone, in order. Events
     /// count on the day of `at` above, deliveries that were sent on the day of the checkpoint that
     /// says so; what is deleted later stays counted.
-    async fn count_days(&self, app: AppNo, period: DayPeriod) -> Result<Vec<DayCount>, StoreError>;
+    pub async fn count_days(
+        &self,
+        app: AppNo,
+        period: DayPeriod,
+    ) -> Result<Vec<DayCount>, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            day::read(connection, app, period)
+        })
+        .await
+    }
 
     /// Whether the application has that notification and that device (B31's 404); `None` is not
     /// asked for.
-    async fn names_exist(
+    pub async fn names_exist(
         &self,
         app: AppNo,
         notification: Option<NotificationId>,
         device: Option<DeviceId>,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            if let Some(id) = &notification
+                && number_of(connection, app, id)?.is_none()
+            {
+                return Ok(false);
+            }
+            if let Some(id) = &device
+                && key_by_id(connection, app, id.as_str())?.is_none()
+            {
+                return Ok(false);
+            }
+            Ok(true)
+        })
+        .await
+    }
+}
+
+/// Records an event; what it names that is unknown.
+fn record(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    (event, at): (&Event, Timestamp),
+    tally: &mut Tally,
+) -> Result<Option<&'static str>, StoreError> {
+    let Some(notification) = number_of(tx, app, &event.notification_id)? else {
+        return Ok(Some("unknown notification"));
+    };
+    if !keeps_events(tx, notification)? {
+        // One that was counted before its row went would count again.
+        return Ok(Some("events of this notification are not kept any more"));
+    }
+    let Some(device) = key_by_id(tx, app, event.device_id.as_str())? else {
+        return Ok(Some("unknown device"));
+    };
+    if insert(tx, (notification, device), event.kind, event.at.unwrap_or(at))? {
+        count(tx, notification, event.kind)?;
+        tally.add_event(event.kind);
+        tell(tx, app, (notification, device), event, at)?;
+    }
+    Ok(None)
+}
+
+/// Writes the event of what is told, which is a small part of what devices report.
+fn tell(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    (notification, device): (NotificationNo, DeviceKey),
+    event: &Event,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let kind = match event.kind {
+        EventType::Opened => WebhookEventType::EngagementOpened,
+        EventType::Clicked => WebhookEventType::EngagementClicked,
+        EventType::Received | EventType::Dismissed => return Ok(()),
+    };
+    let at = event.at.unwrap_or(now).to_string();
+    let about = About { notification: Some(notification), device: Some(device), detail: Some(&at) };
+    event::record(tx, app, kind, about, now)
+}
+
+fn keeps_events(tx: &Connection, notification: NotificationNo) -> Result<bool, StoreError> {
+    let keeps = tx
+        .prepare_cached("select kept & ?2 from notifications where no = ?1")?
+        .query_row([notification.0, EVENTS], |row| row.get(0))?;
+    Ok(keeps)
+}
+
+/// Whether it is the first of its type, device and notification.
+fn insert(
+    tx: &Connection,
+    (notification, device): (NotificationNo, DeviceKey),
+    kind: EventType,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    let inserted = tx
+        .prepare_cached(
+            "insert into engagement (notification_no, device_key, type, at)
+             values (?1, ?2, ?3, ?4) on conflict do nothing",
+        )?
+        .execute(params![notification.0, device.0, event_code(kind), at.as_ms()])?;
+    Ok(inserted > 0)
+}
+
+fn count(tx: &Connection, notification: NotificationNo, kind: EventType) -> Result<(), StoreError> {
+    let sql = match kind {
+        EventType::Received => {
+            "insert into engagement_counts (notification_no, received) values (?1, 1)
+             on conflict (notification_no) do update
+             set received = engagement_counts.received + 1"
+        }
+        EventType::Opened => {
+            "insert into engagement_counts (notification_no, opened) values (?1, 1)
+             on conflict (notification_no) do update
+             set opened = engagement_counts.opened + 1"
+        }
+        EventType::Clicked => {
+            "insert into engagement_counts (notification_no, clicked) values (?1, 1)
+             on conflict (notification_no) do update
+             set clicked = engagement_counts.clicked + 1"
+        }
+        EventType::Dismissed => {
+            "insert into engagement_counts (notification_no, dismissed) values (?1, 1)
+             on conflict (notification_no) do update
+             set dismissed = engagement_counts.dismissed + 1"
+        }
+    };
+    tx.prepare_cached(sql)?.execute([notification.0])?;
+    Ok(())
 }

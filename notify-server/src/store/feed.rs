@@ -1,9 +1,12 @@
 //! Feeds (B30), and when they are fetched.
 
-use async_trait::async_trait;
-use notify_core::{Feed, FeedCreated, FeedId, NewFeed, Timestamp};
+use notify_core::{Feed, FeedCreated, FeedId, FeedStatus, NewFeed, Timestamp};
 
-use super::{AppNo, Done, Once, Page, PageRequest, StoreError};
+use crate::store::page::{Filling, Listing, rows_wanted};
+use crate::store::sql::error::inserted;
+use crate::store::sql::row::{count_at, live_app, unknown_value, uuid_at};
+use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, count_of, params};
+use crate::store::{AppNo, Change, Done, Once, Operation, Page, PageRequest, Store, StoreError};
 
 /// Most feeds of an application: far more than campaigns can show.
 pub const FEEDS_MAX: u64 = 1_000;
@@ -95,44 +98,328 @@ pub struct FeedFetch {
     pub url: Option<String>,
 }
 
-/// Feeds.
-#[async_trait]
-pub trait FeedStore {
+/// A feed that fails and is not due within that time is fetched at once when it is made again, in
+/// milliseconds. Above the time that a fetch may take: one that is under way ends.
+const SOON_MS: i64 = 120_000;
+
+impl Store {
     /// Makes a feed that is due at once, or answers the one that has the url already; one that is not
     /// fetched any more is due again. At most [`FEEDS_MAX`] of an application.
-    async fn create_feed(
+    pub async fn create_feed(
         &self,
         app: AppNo,
         id: FeedId,
         feed: NewFeed,
         at: Timestamp,
         once: Option<Once>,
-    ) -> Result<Done<FeedCreated>, StoreError>;
+    ) -> Result<Done<FeedCreated>, StoreError> {
+        self.write_once(Operation::CreateFeed, app, once, move |tx| {
+            live_app(tx, app)?;
+            let (_, id) = make(tx, app, (id, &feed), "url", at)?;
+            tx.changed(Change::FeedDue);
+            Ok(FeedCreated { id })
+        })
+        .await
+    }
 
     /// Lists feeds, newest first.
-    async fn list_feeds(&self, app: AppNo, page: PageRequest) -> Result<Page<Feed>, StoreError>;
+    pub async fn list_feeds(
+        &self,
+        app: AppNo,
+        page: PageRequest,
+    ) -> Result<Page<Feed>, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            let listing = Listing { name: "feeds", of: app.0 };
+            let before = listing.number(&page)?.unwrap_or(i64::MAX);
+            let rows = connection
+                .prepare_cached(
+                    "select no, id, name, url, status, items, last_fetched_at, last_error,
+                     created_at from feeds where app_no = ?1 and no < ?2 order by no desc limit ?3",
+                )?
+                .query_map([app.0, before, rows_wanted(&page)], feed_of)?
+                .collect::<Result<Vec<_>, _>>()?;
+            let mut filling = Filling::new(&page);
+            for (no, feed) in rows {
+                if filling.wanted() > 0 {
+                    filling.add(no, feed)?;
+                }
+            }
+            Ok(filling.page(listing))
+        })
+        .await
+    }
 
     /// Deletes a feed that no campaign uses; refused with the path `id` otherwise.
-    async fn delete_feed(&self, app: AppNo, id: FeedId) -> Result<(), StoreError>;
+    pub async fn delete_feed(&self, app: AppNo, id: FeedId) -> Result<(), StoreError> {
+        self.write(Operation::DeleteFeed, move |tx| {
+            live_app(tx, app)?;
+            let no = number_of(tx, app, id)?.ok_or(StoreError::NotFound)?;
+            let used = tx
+                .prepare_cached("select 1 from campaign_feeds where feed_no = ?1")?
+                .exists([no])?;
+            if used {
+                return Err(StoreError::refused("id", "is used by a campaign"));
+            }
+            tx.prepare_cached("delete from feeds where no = ?1")?.execute([no])?;
+            Ok(())
+        })
+        .await
+    }
 
     /// When the next feed of an active application is due; `None` when none ever is.
-    async fn next_feed_due(&self) -> Result<Option<Timestamp>, StoreError>;
+    pub async fn next_feed_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.read(next_due).await
+    }
 
     /// Claims feeds of active applications that are due, the longest waiting first, at most
     /// `limit`. Nobody else gets them before `until`; then they are due again.
-    async fn claim_feeds(
+    pub async fn claim_feeds(
         &self,
         now: Timestamp,
         until: Timestamp,
         limit: usize,
-    ) -> Result<Vec<FeedClaim>, StoreError>;
+    ) -> Result<Vec<FeedClaim>, StoreError> {
+        self.write(Operation::ClaimFeeds, move |tx| claim(tx, now, until, limit)).await
+    }
 
     /// Writes how a fetch ended. [`StoreError::NotFound`] when the feed is gone, or was claimed
     /// again since: then nothing is written.
-    async fn finish_feed(
+    pub async fn finish_feed(
         &self,
         feed: FeedNo,
         claim: i64,
         fetch: FeedFetch,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        self.write(Operation::FinishFeed, move |tx| {
+            if let Some(app) = finish(tx, (feed, claim), &fetch)? {
+                tx.changed(Change::FeedChanged(app));
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Makes a feed, or finds the one that has its url; its number and id. `path` is where a request names
+/// its url.
+pub(super) fn make(
+    tx: &Connection,
+    app: AppNo,
+    (id, feed): (FeedId, &NewFeed),
+    path: &str,
+    at: Timestamp,
+) -> Result<(i64, FeedId), StoreError> {
+    let known = tx
+        .prepare_cached("select no, id from feeds where app_no = ?1 and url = ?2")?
+        .query_row(params![app.0, feed.url], |row| Ok((row.get(0)?, FeedId(uuid_at(row, 1)?))))
+        .optional()?;
+    if let Some(known) = known {
+        tx.prepare_cached(
+            "update feeds set next_fetch_at = ?2 where no = ?1
+             and (next_fetch_at is null or (status = 'failing' and next_fetch_at > ?3))",
+        )?
+        .execute(params![known.0, at.as_ms(), at.as_ms() + SOON_MS])?;
+        return Ok(known);
+    }
+    let there: u64 = tx
+        .prepare_cached("select count(*) from feeds where app_no = ?1")?
+        .query_row([app.0], |row| count_at(row, 0))?;
+    if there >= FEEDS_MAX {
+        let what = format!("an application has at most {FEEDS_MAX} feeds");
+        return Err(StoreError::refused(path, &what));
+    }
+    let no = tx
+        .prepare_insert(
+            "insert into feeds (no, app_no, id, url, name, created_at, next_fetch_at)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
+        )?
+        .row(app, params![app.0, id.0.as_bytes(), feed.url, feed.name, at.as_ms()])?;
+    Ok((inserted(no)?, id))
+}
+
+/// The number of a feed of the application.
+pub(super) fn number_of(
+    tx: &Connection,
+    app: AppNo,
+    id: FeedId,
+) -> Result<Option<i64>, StoreError> {
+    let no = tx
+        .prepare_cached("select no from feeds where app_no = ?1 and id = ?2")?
+        .query_row(params![app.0, id.0.as_bytes()], |row| row.get(0))
+        .optional()?;
+    Ok(no)
+}
+
+fn feed_of(row: &Row<'_>) -> sql::Result<(i64, Feed)> {
+    let status: String = row.get(4)?;
+    let feed = Feed {
+        id: FeedId(uuid_at(row, 1)?),
+        name: row.get(2)?,
+        url: row.get(3)?,
+        status: FeedStatus::from_word(&status).ok_or_else(|| unknown_value(4, Type::Text))?,
+        items: count_at(row, 5)?,
+        last_fetched_at: row.get::<Option<i64>>(6)?.map(Timestamp),
+        last_error: row.get(7)?,
+        created_at: Timestamp(row.get(8)?),
+    };
+    Ok((row.get(0)?, feed))
+}
+
+// When feeds are fetched, and what fetches gave.
+
+/// The earliest time at which a feed is due.
+fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
+    let next = connection
+        .prepare_cached(
+            "select f.next_fetch_at from feeds f indexed by feeds_due join apps a on a.no = f.app_no
+             where f.next_fetch_at is not null and a.status = 'active'
+             order by f.next_fetch_at limit 1",
+        )?
+        .query_row([], |row| row.get(0).map(Timestamp))
+        .optional()?;
+    Ok(next)
+}
+
+fn claim(
+    tx: &Connection,
+    now: Timestamp,
+    until: Timestamp,
+    limit: usize,
+) -> Result<Vec<FeedClaim>, StoreError> {
+    let claims = tx
+        .prepare_cached(concat!(
+            "select f.no, f.claims + 1, f.url, f.etag, f.last_modified, f.ttl_minutes, f.failures,
+             f.moved_to, f.moved_times
+             from feeds f indexed by feeds_due join apps a on a.no = f.app_no
+             where f.next_fetch_at <= ?1 and a.status = 'active'
+             order by f.next_fetch_at, ",
+            count_of!("f.no"),
+            " limit ?2"
+        ))?
+        .query_map(params![now.as_ms(), i64::try_from(limit).unwrap_or(i64::MAX)], claim_of)?
+        .collect::<Result<Vec<_>, _>>()?;
+    for claim in &claims {
+        tx.prepare_cached("update feeds set next_fetch_at = ?2, claims = ?3 where no = ?1")?
+            .execute(params![claim.feed.0, until.as_ms(), claim.claim])?;
+    }
+    Ok(claims)
+}
+
+fn claim_of(row: &Row<'_>) -> sql::Result<FeedClaim> {
+    let moved_to: Option<String> = row.get(7)?;
+    let times = row.get(8)?;
+    Ok(FeedClaim {
+        feed: FeedNo(row.get(0)?),
+        claim: row.get(1)?,
+        url: row.get(2)?,
+        validators: Validators { etag: row.get(3)?, last_modified: row.get(4)? },
+        ttl_minutes: row.get(5)?,
+        failures: row.get(6)?,
+        moved: moved_to.map(|to| Moved { to, times }),
+    })
+}
+
+/// Writes how a fetch ended; the application when its items changed.
+fn finish(
+    tx: &Connection,
+    (feed, claim): (FeedNo, i64),
+    fetch: &FeedFetch,
+) -> Result<Option<AppNo>, StoreError> {
+    let (app, digest) = tx
+        .prepare_cached("select app_no, items_digest from feeds where no = ?1 and claims = ?2")?
+        .query_row([feed.0, claim], |row| {
+            Ok((row.get(0).map(AppNo)?, row.get::<Option<Vec<u8>>>(1)?))
+        })
+        .optional()?
+        .ok_or(StoreError::NotFound)?;
+    tx.prepare_cached(
+        "update feeds set status = ?2, last_fetched_at = ?3, next_fetch_at = ?4, last_error = ?5,
+         failures = ?6, moved_to = ?7, moved_times = ?8 where no = ?1",
+    )?
+    .execute(params![
+        feed.0,
+        if fetch.error.is_some() { "failing" } else { "ok" },
+        fetch.at.as_ms(),
+        fetch.next_at.map(Timestamp::as_ms),
+        fetch.error,
+        fetch.failures,
+        fetch.moved.as_ref().map(|moved| &moved.to),
+        fetch.moved.as_ref().map_or(0, |moved| moved.times),
+    ])?;
+    if let Some(url) = &fetch.url {
+        move_to(tx, (app, feed), url)?;
+    }
+    let Some(items) = &fetch.items else { return Ok(None) };
+    tx.prepare_cached(
+        "update feeds set etag = ?2, last_modified = ?3, ttl_minutes = ?4 where no = ?1",
+    )?
+    .execute(params![
+        feed.0,
+        items.validators.etag,
+        items.validators.last_modified,
+        items.ttl_minutes
+    ])?;
+    if digest.as_deref() == Some(&items.digest[..]) {
+        return Ok(None);
+    }
+    keep(tx, feed, items)?;
+    Ok(Some(app))
+}
+
+fn move_to(tx: &Connection, (app, feed): (AppNo, FeedNo), url: &str) -> Result<(), StoreError> {
+    let is_taken = tx
+        .prepare_cached("select 1 from feeds where app_no = ?1 and url = ?2")?
+        .exists(params![app.0, url])?;
+    if !is_taken {
+        tx.prepare_cached("update feeds set url = ?2 where no = ?1")?
+            .execute(params![feed.0, url])?;
+    }
+    Ok(())
+}
+
+fn keep(tx: &Connection, feed: FeedNo, items: &FeedItems) -> Result<(), StoreError> {
+    tx.prepare_cached("delete from feed_items where feed_no = ?1")?.execute([feed.0])?;
+    let mut insert = tx.prepare_cached(
+        "insert into feed_items (feed_no, place, title, url, image_url, published_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for (place, item) in (0_i64..).zip(&items.rows) {
+        let published_at = item.published_at.map(Timestamp::as_ms);
+        insert.execute(params![
+            feed.0,
+            place,
+            item.title,
+            item.url,
+            item.image_url,
+            published_at
+        ])?;
+    }
+    let count = i64::try_from(items.rows.len()).unwrap_or(i64::MAX);
+    tx.prepare_cached("update feeds set items = ?2, items_digest = ?3 where no = ?1")?
+        .execute(params![feed.0, count, items.digest])?;
+    Ok(())
+}
+
+/// The newest items of a feed.
+pub(in crate::store) fn items_of(
+    connection: &Connection,
+    feed: i64,
+    limit: usize,
+) -> Result<Vec<FeedItemRow>, StoreError> {
+    let rows = connection
+        .prepare_cached(
+            "select title, url, image_url, published_at from feed_items
+             where feed_no = ?1 order by place limit ?2",
+        )?
+        .query_map(params![feed, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+            Ok(FeedItemRow {
+                title: row.get(0)?,
+                url: row.get(1)?,
+                image_url: row.get(2)?,
+                published_at: row.get::<Option<i64>>(3)?.map(Timestamp),
+            })
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(rows)
 }

@@ -1,10 +1,11 @@
 //! What people do on Messenger and in chats, as the webhooks of these platforms tell it (B25, B32,
 //! B40).
 
-use async_trait::async_trait;
 use notify_core::{AnswerId, DeviceId, Endpoint, NotificationId, Platform, Timestamp};
 
-use super::{AppNo, StoreError};
+use crate::store::device::inbound;
+use crate::store::sql::row::live_app;
+use crate::store::{AppNo, Operation, Store, StoreError};
 
 /// How old the kept time of a person's last message gets before a newer one is written, in
 /// milliseconds: someone who writes without pause costs one write a minute.
@@ -90,16 +91,36 @@ pub struct Newcomer {
     pub language: Option<String>,
 }
 
-/// What people do.
-#[async_trait]
-pub trait InboundStore {
+impl Store {
     /// Takes note of what people did, in order, in one transaction; nothing is written when nothing
     /// of it is news. Taking the same again changes nothing. What names an unknown device, poll or
     /// answer is passed over.
-    async fn take_inbound(
+    pub async fn take_inbound(
         &self,
         app: AppNo,
         acts: Vec<Inbound>,
         now: Timestamp,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        // Most of what a chatty person writes is no news, and finding that out costs no commit.
+        // What is no news by itself is none after other things that are none.
+        let (acts, news) = self
+            .read(move |connection| {
+                live_app(connection, app)?;
+                for act in &acts {
+                    if inbound::is_news(connection, app, act)? {
+                        return Ok((acts, true));
+                    }
+                }
+                Ok((acts, false))
+            })
+            .await?;
+        if !news {
+            return Ok(());
+        }
+        self.write(Operation::TakeInbound, move |tx| {
+            live_app(tx, app)?;
+            acts.iter().try_for_each(|act| inbound::take(tx, app, act, now))
+        })
+        .await
+    }
 }

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-use super::contract::everything;
-use super::postgres::testing::TestCluster;
-use super::postgres::{self, DatabaseUrl, PostgresOptions, PostgresStore};
-use super::sql::{Connection, Row, SqlStore, params};
-use super::sqlite::{self, SqliteOptions, SqliteStore};
-use super::{AppNo, COUNT_MAX, Store};
+use crate::store::contract::everything;
+use crate::store::postgres::testing::TestCluster;
+use crate::store::postgres::{self, DatabaseUrl, PostgresOptions};
+use crate::store::sql::{Connection, Row, params};
+use crate::store::sqlite::{self, SqliteOptions};
+use crate::store::{AppNo, COUNT_MAX, Store};
 
 /// Tables without rows of applications, and why.
 const OF_NO_APP: [(&str, &str); 10] = [
@@ -45,7 +45,7 @@ const POSTGRES_COLUMNS: &str = "select c.table_name::text, c.column_name::text,
 fn the_application_leads_every_key_in_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify.db");
-    let apps = filled(|| SqliteStore::open(&path, SqliteOptions::default()).unwrap());
+    let apps = filled(|| sqlite::open(&path, SqliteOptions::default()).unwrap());
     let (connection, _lock) = sqlite::hold(&path).unwrap();
     judge(&connection, SQLITE_COLUMNS, &apps);
 }
@@ -54,13 +54,13 @@ fn the_application_leads_every_key_in_sqlite() {
 fn the_application_leads_every_key_in_postgres() {
     let database = TestCluster::shared().database();
     let url: DatabaseUrl = database.url().parse().unwrap();
-    let apps = filled(|| PostgresStore::open(&url, PostgresOptions::default()).unwrap());
+    let apps = filled(|| postgres::open(&url, PostgresOptions::default()).unwrap());
     let judging = || judge(&postgres::connect(&url).unwrap(), POSTGRES_COLUMNS, &apps);
     thread::scope(|scope| scope.spawn(judging).join()).unwrap();
 }
 
 /// Two applications with rows of every kind, so that no number leads with the right one by chance.
-fn filled(open: impl FnOnce() -> Arc<SqlStore>) -> Vec<AppNo> {
+fn filled(open: impl FnOnce() -> Arc<Store>) -> Vec<AppNo> {
     run(async {
         let store = open();
         let mut apps = Vec::new();
@@ -148,7 +148,8 @@ fn the_count_of_a_number_is_all_but_its_lead() {
     let number = AppNo(3).lead() | COUNT_MAX;
     let folder = tempfile::tempdir().unwrap();
     let (connection, _lock) = sqlite::hold(&folder.path().join("notify.db")).unwrap();
-    let text = format!("select {} from (select {number} as no)", super::sql::count_of!("no"));
+    let text =
+        format!("select {} from (select {number} as no)", crate::store::sql::count_of!("no"));
     assert_eq!(numbers(&connection, &text), [COUNT_MAX]);
     let text = format!("select {number} >> 43");
     assert_eq!(numbers(&connection, &text), [3]);

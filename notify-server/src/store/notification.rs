@@ -1,13 +1,36 @@
 //! Notifications: accepting, reading back, canceling.
 
-use async_trait::async_trait;
+mod accept;
+mod deliveries;
+mod facts;
+mod sums;
+
+use std::cmp::Reverse;
+
+use notify_core::json::JsonObject;
 use notify_core::{
-    Audience, CampaignRef, Delivery, DeliveryOutcome, DeviceId, NewPoll, Notification,
-    NotificationCreated, NotificationId, NotificationPreview, NotificationRecord, Platform, Report,
-    Schedule, Target, Timestamp,
+    Audience, CampaignRef, Counts, Delivery, DeliveryOutcome, DeviceId, NewPoll, Notification,
+    NotificationCreated, NotificationId, NotificationPreview, NotificationRecord,
+    NotificationStatus, Origin, Platform, PlatformCounts, Report, Schedule, Target, Timestamp,
 };
 
-use super::{AppNo, DeliveryFacts, Done, Once, Page, PageRequest, StoreError};
+pub(super) use self::accept::number_of;
+#[cfg(test)]
+pub(super) use self::deliveries::PAGES_READ_MAX;
+pub use self::facts::{DeliveryFacts, DeviceFacts, NotificationFacts, Progress};
+use self::sums::{Sums, sums};
+use crate::store::delivery::{
+    cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, tell_end,
+};
+use crate::store::page::{Listing, rows_wanted};
+use crate::store::sql::error::broken;
+use crate::store::sql::row::{count_at, live_app, platforms_of, unknown_value};
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
+use crate::store::{
+    AppNo, Change, DispatchNo, Done, NotificationNo, Once, Operation, Page, PageRequest, Store,
+    StoreError, once,
+};
 
 /// A notification to accept: one row, whatever its audience.
 #[derive(Debug, Clone)]
@@ -107,87 +130,334 @@ pub struct Reached {
     pub unknown: u64,
 }
 
-/// Notifications.
-#[async_trait]
-pub trait NotificationStore {
+impl Store {
     /// The answer of an earlier request with this key, if there was one; [`StoreError::KeyReused`]
     /// when its body was another.
-    async fn replay(&self, app: AppNo, once: &Once) -> Result<Option<String>, StoreError>;
+    pub async fn replay(&self, app: AppNo, once: &Once) -> Result<Option<String>, StoreError> {
+        let once = once.clone();
+        self.read(move |connection| once::before(connection, app, &once)).await
+    }
 
     /// Accepts a notification: one row and its idempotency record in one transaction, which
     /// also refuses a campaign that is not active and an id in use: looked at before, they could
     /// change meanwhile. One that is due now gets the application's highest device sequence as its
     /// audience, which no clock can shift; the answer tells when it names devices and none is there.
-    async fn accept_notification(
+    pub async fn accept_notification(
         &self,
         app: AppNo,
         notification: NewNotification,
         once: Option<Once>,
-    ) -> Result<Done<NotificationCreated>, StoreError>;
+    ) -> Result<Done<NotificationCreated>, StoreError> {
+        self.write_once(Operation::AcceptNotification, app, once, move |tx| {
+            let unknown = accept::notification(tx, app, &notification)?;
+            Ok(NotificationCreated { id: notification.id, unknown })
+        })
+        .await
+    }
 
     /// Records a report (B18); an id in use is refused with the path `id`.
-    async fn record_report(
+    pub async fn record_report(
         &self,
         app: AppNo,
         report: NewReport,
         once: Option<Once>,
-    ) -> Result<Done<NotificationCreated>, StoreError>;
+    ) -> Result<Done<NotificationCreated>, StoreError> {
+        self.write_once(Operation::RecordReport, app, once, move |tx| {
+            accept::report(tx, app, &report)?;
+            Ok(NotificationCreated { id: report.report.id, unknown: None })
+        })
+        .await
+    }
 
     /// Reads a notification with its counts (B20).
-    async fn notification(
+    pub async fn notification(
         &self,
         app: AppNo,
         id: NotificationId,
-    ) -> Result<NotificationRecord, StoreError>;
+    ) -> Result<NotificationRecord, StoreError> {
+        self.read(move |connection| notification(connection, app, &id)).await
+    }
 
     /// Lists notifications, newest first. A page ends early, with a place to go on from, once its
     /// requests come to some megabytes: `limit` bounds rows, and each carries a whole body.
-    async fn list_notifications(
+    pub async fn list_notifications(
         &self,
         app: AppNo,
         page: PageRequest,
-    ) -> Result<Page<NotificationRecord>, StoreError>;
+    ) -> Result<Page<NotificationRecord>, StoreError> {
+        self.read(move |connection| list(connection, app, &page)).await
+    }
 
     /// Lists what became of a notification device by device, platform by platform in the order of
     /// device keys, with what waits to be tried again and what waits in open pages (B20). What it
     /// reads is bounded whatever the audience: a page may hold fewer rows than asked for, even
     /// none, and yet name a next one.
-    async fn list_deliveries(
+    pub async fn list_deliveries(
         &self,
         app: AppNo,
         id: NotificationId,
         outcome: Option<DeliveryOutcome>,
         page: PageRequest,
-    ) -> Result<Page<Delivery>, StoreError>;
+    ) -> Result<Page<Delivery>, StoreError> {
+        self.read(move |connection| deliveries::list(connection, app, (&id, outcome), &page)).await
+    }
 
     /// Reads what is known of one device and one notification (B38).
-    async fn delivery_facts(
+    pub async fn delivery_facts(
         &self,
         app: AppNo,
         id: NotificationId,
         device: DeviceId,
-    ) -> Result<DeliveryFacts, StoreError>;
+    ) -> Result<DeliveryFacts, StoreError> {
+        self.read(move |connection| facts::read(connection, app, &id, &device)).await
+    }
 
     /// How many devices an audience would reach now, platform by platform (B37): from counters
     /// where there is one, else by a bounded scan.
-    async fn reach(&self, app: AppNo, audience: Audience) -> Result<Reached, StoreError>;
+    pub async fn reach(&self, app: AppNo, audience: Audience) -> Result<Reached, StoreError> {
+        self.read(move |connection| facts::count(connection, app, &audience)).await
+    }
 
     /// Answers a preview, which changes nothing but for its idempotency record (B8).
-    async fn keep_preview(
+    pub async fn keep_preview(
         &self,
         app: AppNo,
         preview: NotificationPreview,
         once: Option<Once>,
-    ) -> Result<Done<NotificationPreview>, StoreError>;
+    ) -> Result<Done<NotificationPreview>, StoreError> {
+        match once {
+            None => Ok(Done::Now(preview)),
+            once => self.write_once(Operation::KeepPreview, app, once, move |_| Ok(preview)).await,
+        }
+    }
 
     /// Cancels what has not been sent yet; refused with the path `id` when nothing is left (B20).
     /// One without dispatches is canceled at once; the rest is counted off by the engine, whose
     /// cursor goes on without sending, so that `targeted` stays an exact sum. Its retries end in
     /// this transaction.
-    async fn cancel_notification(
+    pub async fn cancel_notification(
         &self,
         app: AppNo,
         id: NotificationId,
         at: Timestamp,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        self.write(Operation::CancelNotification, move |tx| cancel(tx, app, &id, at)).await
+    }
+}
+
+// Reading notifications back with their counts (B20).
+
+/// From so many bytes of requests on a page is full: a thousand of the largest would be a gigabyte.
+const PAGE_REQUEST_BYTES_MAX: u64 = 4 * 1_048_576;
+
+/// Columns as [`read_row`] reads them.
+const NOTIFICATION: &str = "n.no, n.id, n.status, n.origin, n.created_at, n.due_at, \
+    n.local_time, n.started_at, n.completed_at, n.request, n.platforms, n.unknown";
+
+struct Found {
+    no: i64,
+    id: String,
+    status: NotificationStatus,
+    origin: Origin,
+    created_at: Timestamp,
+    send_at: Option<Timestamp>,
+    started_at: Option<Timestamp>,
+    completed_at: Option<Timestamp>,
+    request: String,
+    platforms: i64,
+    /// Ids of any platform that name no device.
+    unknown: u64,
+}
+
+/// Reads one notification.
+fn notification(
+    connection: &Connection,
+    app: AppNo,
+    id: &NotificationId,
+) -> Result<NotificationRecord, StoreError> {
+    live_app(connection, app)?;
+    let found = connection
+        .prepare_cached(&format!(
+            "select {NOTIFICATION} from notifications n where n.app_no = ?1 and n.id = ?2"
+        ))?
+        .query_row(params![app.0, id.as_str()], read_row)
+        .optional()?
+        .ok_or(StoreError::NotFound)?;
+    let its = sums(connection, &[found.no])?.remove(&found.no).unwrap_or_default();
+    record(found, its)
+}
+
+/// Lists notifications, newest first.
+fn list(
+    connection: &Connection,
+    app: AppNo,
+    page: &PageRequest,
+) -> Result<Page<NotificationRecord>, StoreError> {
+    live_app(connection, app)?;
+    let listing = Listing { name: "notifications", of: app.0 };
+    let before = listing.number(page)?.unwrap_or(i64::MAX);
+    let (numbers, limit) = numbers_of(connection, app, (before, page))?;
+    let mut sums = sums(connection, &numbers)?;
+    let mut found = connection
+        .prepare_cached(&format!(
+            "select {NOTIFICATION} from notifications n where n.no in {NUMBERS}"
+        ))?
+        .query_map([list_of(&numbers)], read_row)?
+        .collect::<sql::Result<Vec<_>>>()?;
+    found.sort_unstable_by_key(|found| Reverse(found.no));
+    let mut rows = Vec::with_capacity(numbers.len());
+    for found in found {
+        let its = sums.remove(&found.no).unwrap_or_default();
+        rows.push((found.no, record(found, its)?));
+    }
+    Ok(listing.page(rows, &PageRequest { limit, cursor: None }))
+}
+
+/// The notifications of a page, one more when another page follows, and how many it shows: what they
+/// hold is not read before it is known that it fits.
+fn numbers_of(
+    connection: &Connection,
+    app: AppNo,
+    (before, page): (i64, &PageRequest),
+) -> Result<(Vec<i64>, u32), StoreError> {
+    let mut statement = connection.prepare_cached(
+        "select no, octet_length(request) from notifications where app_no = ?1 and no < ?2
+         order by no desc limit ?3",
+    )?;
+    let (mut numbers, mut request_bytes, mut limit) = (Vec::new(), 0, page.limit);
+    for row in statement.query_map([app.0, before, rows_wanted(page)], |row| {
+        Ok((row.get::<i64>(0)?, count_at(row, 1)?))
+    })? {
+        let (no, bytes) = row?;
+        numbers.push(no);
+        if request_bytes >= PAGE_REQUEST_BYTES_MAX {
+            // This one begins the next page.
+            limit = u32::try_from(numbers.len() - 1).unwrap_or(limit);
+            break;
+        }
+        request_bytes += bytes;
+    }
+    Ok((numbers, limit))
+}
+
+fn read_row(row: &Row<'_>) -> sql::Result<Found> {
+    let status: String = row.get(2)?;
+    let origin: String = row.get(3)?;
+    let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
+    let is_local = row.get::<Option<i64>>(6)?.is_some();
+    Ok(Found {
+        no: row.get(0)?,
+        id: row.get(1)?,
+        status: NotificationStatus::from_word(&status)
+            .ok_or_else(|| unknown_value(2, Type::Text))?,
+        origin: Origin::from_word(&origin).ok_or_else(|| unknown_value(3, Type::Text))?,
+        created_at: Timestamp(row.get(4)?),
+        send_at: if is_local { None } else { time(5)? },
+        started_at: time(7)?,
+        completed_at: time(8)?,
+        request: row.get(9)?,
+        platforms: row.get(10)?,
+        unknown: count_at(row, 11)?,
+    })
+}
+
+fn record(found: Found, sums: Sums) -> Result<NotificationRecord, StoreError> {
+    let mut by_platform: Vec<PlatformCounts> = platforms_of(found.platforms)
+        .into_iter()
+        .map(|platform| PlatformCounts { platform, counts: Counts::default() })
+        .collect();
+    for (platform, counts) in sums.dispatches {
+        match by_platform.iter_mut().find(|row| row.platform == platform) {
+            Some(row) => row.counts.add(&counts),
+            None => by_platform.push(PlatformCounts { platform, counts }),
+        }
+    }
+    // Those of devices of any platform are known by their dispatches alone (B64).
+    by_platform.sort_by_key(|row| row.platform);
+    let mut counts = Counts { unknown: found.unknown, ..Counts::default() };
+    by_platform.iter().for_each(|row| counts.add(&row.counts));
+    Ok(NotificationRecord {
+        id: NotificationId::new(found.id).map_err(broken)?,
+        status: found.status,
+        origin: found.origin,
+        created_at: found.created_at,
+        send_at: found.send_at,
+        started_at: found.started_at,
+        completed_at: found.completed_at,
+        request: JsonObject::new(&found.request)?,
+        counts,
+        by_platform,
+        failures: sums.failures,
+        engagement: sums.engagement,
+    })
+}
+
+// Canceling what has not been sent yet (B20).
+
+/// Cancels a notification.
+fn cancel(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    id: &NotificationId,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    live_app(tx, app)?;
+    let (no, status, requested) = tx
+        .prepare_cached(
+            "select no, status, cancel_requested_at is not null from notifications
+             where app_no = ?1 and id = ?2",
+        )?
+        .query_row(params![app.0, id.as_str()], |row| {
+            let status: String = row.get(1)?;
+            let status = NotificationStatus::from_word(&status)
+                .ok_or_else(|| unknown_value(1, Type::Text))?;
+            Ok((NotificationNo(row.get(0)?), status, row.get::<bool>(2)?))
+        })
+        .optional()?
+        .ok_or(StoreError::NotFound)?;
+    match status {
+        NotificationStatus::Scheduled | NotificationStatus::Queued => {
+            tx.prepare_cached(
+                "update notifications set status = 'canceled', cancel_requested_at = ?2,
+                 completed_at = ?2, next_zone_at = null where no = ?1",
+            )?
+            .execute([no.0, at.as_ms()])?;
+            tell_end(tx, no, true, at)?;
+        }
+        NotificationStatus::Sending if !requested => cancel_dispatches(tx, no, at)?,
+        NotificationStatus::Sending
+        | NotificationStatus::Completed
+        | NotificationStatus::Canceled
+        | NotificationStatus::Reported => {
+            return Err(StoreError::refused("id", "has ended: no delivery is left to cancel"));
+        }
+    }
+    tx.changed(Change::NotificationCanceled(no));
+    Ok(())
+}
+
+/// Marks every dispatch that is not done and ends its retries; the engine counts the rest off.
+fn cancel_dispatches(
+    tx: &mut WriteTx<'_>,
+    no: NotificationNo,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let before = canceled_so_far(tx, no)?;
+    tx.prepare_cached(
+        "update notifications set cancel_requested_at = ?2, canceled_before = ?3,
+         zones_canceled = case when next_zone_at is not null then 1 else 0 end, next_zone_at = null where no = ?1",
+    )?
+    .execute([no.0, at.as_ms(), before])?;
+    let dispatches = tx
+        .prepare_cached(
+            "update dispatches set is_canceled = 1
+             where notification_no = ?1 and completed_at is null returning no",
+        )?
+        .query_map([no.0], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    if dispatches.is_empty() {
+        // Between two zones: nothing else ends it.
+        return end_canceled_or_not(tx, no, at);
+    }
+    dispatches.into_iter().try_for_each(|dispatch| cancel_retries_of_dispatch(tx, dispatch, at))
 }

@@ -1,6 +1,12 @@
 //! Idempotency (B8): a key, and an answer committed with the effect.
 
 use notify_core::Timestamp;
+use serde::Serialize;
+
+use crate::store::sql::row::count;
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{Connection, OptionalExtension, params};
+use crate::store::{AppNo, StoreError};
 
 /// How long an answer is kept for replay, in milliseconds (B8: 24 hours).
 pub const REPLAY_KEPT_MS: i64 = 24 * 3_600_000;
@@ -25,4 +31,82 @@ pub enum Done<T> {
     Now(T),
     /// It happened before: the JSON of the answer then. Nothing was written.
     Before(String),
+}
+
+// Idempotency (B8): the answer of a request is committed with its effect, and looked for in the
+// same transaction.
+
+/// Most records that are over and deleted when one is added.
+const OVER_DELETED_MAX: u64 = 100;
+
+/// Runs a write at most once: answers what it came to before, or runs it and keeps its answer.
+pub(super) fn run<T: Serialize>(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    once: Option<&Once>,
+    write: impl FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError>,
+) -> Result<Done<T>, StoreError> {
+    let Some(once) = once else { return write(tx).map(Done::Now) };
+    if let Some(answer) = before(tx, app, once)? {
+        return Ok(Done::Before(answer));
+    }
+    let answer = write(tx)?;
+    keep(tx, app, once, &serde_json::to_string(&answer)?)?;
+    Ok(Done::Now(answer))
+}
+
+/// The answer of an earlier request with this key.
+pub(super) fn before(
+    connection: &Connection,
+    app: AppNo,
+    once: &Once,
+) -> Result<Option<String>, StoreError> {
+    let found = connection
+        .prepare_cached(
+            "select digest, answer from idempotency
+             where app_no = ?1 and path = ?2 and key = ?3 and at > ?4",
+        )?
+        .query_row(params![app.0, once.path, once.key, once.at.as_ms() - REPLAY_KEPT_MS], |row| {
+            Ok((row.get::<[u8; 32]>(0)?, row.get::<String>(1)?))
+        })
+        .optional()?;
+    match found {
+        Some((digest, answer)) if digest == once.digest => Ok(Some(answer)),
+        Some(_) => Err(StoreError::KeyReused),
+        None => Ok(None),
+    }
+}
+
+fn keep(tx: &Connection, app: AppNo, once: &Once, answer: &str) -> Result<(), StoreError> {
+    delete_over(tx, once.at.plus_ms(-REPLAY_KEPT_MS), OVER_DELETED_MAX)?;
+    tx.prepare_cached(
+        "insert into idempotency (app_no, path, key, digest, answer, at)
+         values (?1, ?2, ?3, ?4, ?5, ?6) on conflict (app_no, path, key) do update
+         set digest = excluded.digest, answer = excluded.answer, at = excluded.at",
+    )?
+    .execute(params![app.0, once.path, once.key, once.digest, answer, once.at.as_ms()])?;
+    Ok(())
+}
+
+/// Deletes some records that are over, each by its whole key: an `in` over the three columns would
+/// look through every record of the application.
+pub(super) fn delete_over(
+    tx: &Connection,
+    until: Timestamp,
+    limit: u64,
+) -> Result<u64, StoreError> {
+    let over = tx
+        .prepare_cached(
+            "select app_no, path, key from idempotency indexed by idempotency_by_age
+             where at <= ?1 order by at limit ?2",
+        )?
+        .query_map([until.as_ms(), count(limit)], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?
+        .collect::<Result<Vec<(i64, String, String)>, _>>()?;
+    for (app, path, key) in &over {
+        tx.prepare_cached("delete from idempotency where app_no = ?1 and path = ?2 and key = ?3")?
+            .execute(params![app, path, key])?;
+    }
+    Ok(over.len() as u64)
 }

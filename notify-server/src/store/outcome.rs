@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::DeviceKey;
+use crate::store::DeviceKey;
 
 /// How a delivery ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::StoreError;
+use crate::store::StoreError;
 
 tokio::task_local! {
     /// What is left to the request of this task.

@@ -1,9 +1,17 @@
 //! Polls and their answers (B14, B32).
 
-use async_trait::async_trait;
-use notify_core::{AnswerId, NotificationId, PollLayout, PollVote, Success, Timestamp};
+use notify_core::{
+    AnswerId, NotificationId, PollLayout, PollVote, Success, Timestamp, WebhookEventType,
+};
+use uuid::Uuid;
 
-use super::{AppNo, Done, Once, StoreError};
+use crate::store::device::key_by_id;
+use crate::store::event::{self, About};
+use crate::store::notification::number_of;
+use crate::store::sql::row::{count_at, layout_of, live_app, unknown_value, uuid_at};
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{Connection, OptionalExtension, Type, params};
+use crate::store::{AppNo, DeviceKey, Done, NotificationNo, Once, Operation, Store, StoreError};
 
 /// A poll as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +19,7 @@ pub struct PollRow {
     /// Id, that of its notification.
     pub id: NotificationId,
     /// Secret part of its public address.
-    pub public_id: uuid::Uuid,
+    pub public_id: Uuid,
     /// The question.
     pub text: String,
     /// Layout.
@@ -53,40 +61,289 @@ impl Visitor {
     }
 }
 
-/// Polls.
-#[async_trait]
-pub trait PollStore {
+impl Store {
     /// Reads a poll.
-    async fn poll(&self, app: AppNo, id: NotificationId) -> Result<PollRow, StoreError>;
+    pub async fn poll(&self, app: AppNo, id: NotificationId) -> Result<PollRow, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            let no = number_of(connection, app, &id)?.ok_or(StoreError::NotFound)?;
+            read(connection, no, id)?.ok_or(StoreError::NotFound)
+        })
+        .await
+    }
 
     /// Records an answer (B32): a device answers a poll once, a repeat changes nothing. An unknown
     /// poll or answer is [`StoreError::NotFound`], an unknown device is refused with its path.
-    async fn answer_poll(
+    pub async fn answer_poll(
         &self,
         app: AppNo,
         poll: NotificationId,
         answer: AnswerId,
         vote: PollVote,
-        at: (Timestamp, Option<Once>),
-    ) -> Result<Done<Success>, StoreError>;
+        (at, once): (Timestamp, Option<Once>),
+    ) -> Result<Done<Success>, StoreError> {
+        self.write_once(Operation::AnswerPoll, app, once, move |tx| {
+            live_app(tx, app)?;
+            let no = number_of(tx, app, &poll)?.ok_or(StoreError::NotFound)?;
+            count_vote(tx, app, (no, answer), &vote, at)?;
+            Ok(Success { success: true })
+        })
+        .await
+    }
 
     /// Reads a poll by its public address, and which answer that visitor gave on its page. A poll of
     /// an application that is not active is unknown.
-    async fn public_poll(
+    pub async fn public_poll(
         &self,
-        public_id: uuid::Uuid,
+        public_id: Uuid,
         visitor: Option<Visitor>,
-    ) -> Result<(PollRow, Option<AnswerId>), StoreError>;
+    ) -> Result<(PollRow, Option<AnswerId>), StoreError> {
+        self.read(move |connection| {
+            let (_, no, id) = public(connection, public_id)?;
+            let given = match visitor {
+                Some(visitor) => given_by(connection, no, visitor)?,
+                None => None,
+            };
+            Ok((read(connection, no, id)?.ok_or(StoreError::NotFound)?, given))
+        })
+        .await
+    }
 
     /// Records the answer of a visitor: each answers a poll once, a repeat changes and writes
     /// nothing. One that counts is told as an event that names no device: a visitor is none, and is
     /// followed nowhere. An unknown poll is [`StoreError::NotFound`], an answer that is not its own is
     /// refused.
-    async fn answer_public_poll(
+    pub async fn answer_public_poll(
         &self,
-        public_id: uuid::Uuid,
+        public_id: Uuid,
         answer: AnswerId,
         visitor: Visitor,
         at: Timestamp,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        // Whoever repeats a vote costs no commit.
+        let answered = self
+            .read(move |connection| {
+                let (_, no, _) = public(connection, public_id)?;
+                place_of(connection, (no, answer))?;
+                given_by(connection, no, visitor)
+            })
+            .await?;
+        if answered.is_some() {
+            return Ok(());
+        }
+        self.write(Operation::AnswerPublicPoll, move |tx| {
+            let (app, no, _) = public(tx, public_id)?;
+            count_vote_on_page(tx, app, (no, answer), visitor, at)
+        })
+        .await
+    }
+}
+
+/// The poll of a public address, of an active application.
+fn public(
+    connection: &Connection,
+    public_id: Uuid,
+) -> Result<(AppNo, NotificationNo, NotificationId), StoreError> {
+    let found = connection
+        .prepare_cached(
+            "select n.app_no, n.no, n.id from polls p join notifications n on n.no = p.notification_no
+             join apps a on a.no = n.app_no where p.public_id = ?1 and a.status = 'active'",
+        )?
+        .query_row([public_id.as_bytes()], |row| {
+            Ok((AppNo(row.get(0)?), NotificationNo(row.get(1)?), row.get(2)?))
+        })
+        .optional()?;
+    let (app, no, id): (_, _, String) = found.ok_or(StoreError::NotFound)?;
+    let id = NotificationId::new(id).map_err(|rule| StoreError::Backend(rule.into()))?;
+    Ok((app, no, id))
+}
+
+/// The answer that a visitor gave.
+fn given_by(
+    connection: &Connection,
+    no: NotificationNo,
+    visitor: Visitor,
+) -> Result<Option<AnswerId>, StoreError> {
+    let given = connection
+        .prepare_cached(
+            "select a.id from poll_visitors v join poll_answers a
+             on a.notification_no = v.notification_no and a.place = v.place
+             where v.notification_no = ?1 and v.visitor = ?2",
+        )?
+        .query_row(params![no.0, visitor.0], |row| uuid_at(row, 0).map(AnswerId))
+        .optional()?;
+    Ok(given)
+}
+
+/// The place of an answer, which has to be the poll's own.
+fn place_of(
+    connection: &Connection,
+    (no, answer): (NotificationNo, AnswerId),
+) -> Result<i64, StoreError> {
+    let place = connection
+        .prepare_cached("select place from poll_answers where notification_no = ?1 and id = ?2")?
+        .query_row(params![no.0, answer.0.as_bytes()], |row| row.get(0))
+        .optional()?;
+    place.ok_or_else(|| StoreError::refused("answer", "names no answer of this poll"))
+}
+
+/// Counts the answer of a visitor, unless they have answered already.
+fn count_vote_on_page(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    (no, answer): (NotificationNo, AnswerId),
+    visitor: Visitor,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let place = place_of(tx, (no, answer))?;
+    let first = tx
+        .prepare_cached(
+            "insert into poll_visitors (notification_no, visitor, place)
+             values (?1, ?2, ?3) on conflict do nothing",
+        )?
+        .execute(params![no.0, visitor.0, place])?;
+    if first == 0 {
+        return Ok(());
+    }
+    count_click(tx, (no, answer))?;
+    told(tx, app, (no, answer), None, now)
+}
+
+fn read(
+    connection: &Connection,
+    no: NotificationNo,
+    id: NotificationId,
+) -> Result<Option<PollRow>, StoreError> {
+    let answers = connection
+        .prepare_cached(
+            "select id, text, image_url, clicks from poll_answers
+             where notification_no = ?1 order by place",
+        )?
+        .query_map([no.0], |row| {
+            Ok(AnswerRow {
+                id: AnswerId(uuid_at(row, 0)?),
+                text: row.get(1)?,
+                image_url: row.get(2)?,
+                clicks: count_at(row, 3)?,
+            })
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    let poll = connection
+        .prepare_cached(
+            "select public_id, text, layout, image_url, lang, created_at from polls
+             where notification_no = ?1",
+        )?
+        .query_row([no.0], |row| {
+            Ok(PollRow {
+                id,
+                public_id: Uuid::from_bytes(row.get(0)?),
+                text: row.get(1)?,
+                layout_id: layout_of(row.get(2)?).ok_or_else(|| unknown_value(2, Type::Integer))?,
+                image_url: row.get(3)?,
+                lang: row.get(4)?,
+                created_at: Timestamp(row.get(5)?),
+                answers,
+            })
+        })
+        .optional()?;
+    Ok(poll)
+}
+
+fn count_vote(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    (no, answer): (NotificationNo, AnswerId),
+    vote: &PollVote,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    if !has_answer(tx, (no, answer))? {
+        return Err(StoreError::NotFound);
+    }
+    match &vote.device_id {
+        Some(device) => {
+            let key = key_by_id(tx, app, device.as_str())?
+                .ok_or_else(|| StoreError::refused("device_id", "names no device"))?;
+            count_vote_of(tx, (no, answer), key, now)
+        }
+        None => {
+            count_click(tx, (no, answer))?;
+            told(tx, app, (no, answer), None, now)
+        }
+    }
+}
+
+/// Counts the answer of a device, unless it has answered already.
+pub(super) fn count_vote_of(
+    tx: &mut WriteTx<'_>,
+    (no, answer): (NotificationNo, AnswerId),
+    key: DeviceKey,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let first = tx
+        .prepare_cached(
+            "insert into poll_votes (notification_no, device_key) values (?1, ?2)
+             on conflict do nothing",
+        )?
+        .execute([no.0, key.0])?;
+    if first == 0 {
+        return Ok(());
+    }
+    count_click(tx, (no, answer))?;
+    told(tx, key.app(), (no, answer), Some(key), now)
+}
+
+/// Writes the event of an answer that counted.
+fn told(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    (no, answer): (NotificationNo, AnswerId),
+    device: Option<DeviceKey>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let answer = answer.to_string();
+    let about = About { notification: Some(no), device, detail: Some(&answer) };
+    event::record(tx, app, WebhookEventType::PollAnswered, about, now)
+}
+
+/// Whether a device has answered.
+pub(super) fn has_voted(
+    connection: &Connection,
+    no: NotificationNo,
+    key: DeviceKey,
+) -> Result<bool, StoreError> {
+    let voted = connection
+        .prepare_cached("select 1 from poll_votes where notification_no = ?1 and device_key = ?2")?
+        .exists([no.0, key.0])?;
+    Ok(voted)
+}
+
+/// The poll that has this answer.
+pub(super) fn with_answer(
+    connection: &Connection,
+    app: AppNo,
+    (poll, answer): (&NotificationId, AnswerId),
+) -> Result<Option<NotificationNo>, StoreError> {
+    let Some(no) = number_of(connection, app, poll)? else { return Ok(None) };
+    Ok(has_answer(connection, (no, answer))?.then_some(no))
+}
+
+fn has_answer(
+    connection: &Connection,
+    (no, answer): (NotificationNo, AnswerId),
+) -> Result<bool, StoreError> {
+    let known = connection
+        .prepare_cached("select 1 from poll_answers where notification_no = ?1 and id = ?2")?
+        .exists(params![no.0, answer.0.as_bytes()])?;
+    Ok(known)
+}
+
+fn count_click(
+    tx: &Connection,
+    (no, answer): (NotificationNo, AnswerId),
+) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "update poll_answers set clicks = clicks + 1 where notification_no = ?1 and id = ?2",
+    )?
+    .execute(params![no.0, answer.0.as_bytes()])?;
+    Ok(())
 }

@@ -1,10 +1,13 @@
 //! Configured providers. What is secret in them arrives sealed (`secrets.rs`).
 
-use async_trait::async_trait;
 use notify_core::{AppId, ProviderKind, Timestamp};
 
-use super::{AppNo, StoreError};
 pub use crate::keys::TokenName;
+use crate::store::app::app_no;
+use crate::store::delivery::checkpoint;
+use crate::store::sql::row::{unknown_value, uuid_at};
+use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
+use crate::store::{AppNo, Change, Operation, Store, StoreError};
 
 /// A configured provider as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,50 +37,218 @@ pub struct TokenRow {
 /// lasts.
 pub(crate) const TOKEN_KEPT_MS: i64 = 2 * 3_600_000;
 
-/// Providers of applications.
-#[async_trait]
-pub trait ProviderStore {
+impl Store {
     /// Sets the configuration of a provider.
-    async fn put_provider(&self, app: AppId, row: ProviderRow) -> Result<(), StoreError>;
+    pub async fn put_provider(&self, app: AppId, row: ProviderRow) -> Result<(), StoreError> {
+        self.write(Operation::PutProvider, move |tx| {
+            let no = app_no(tx, app)?;
+            tx.prepare_cached(
+                "insert into providers (app_no, provider, sealed, updated_at)
+                 values (?1, ?2, ?3, ?4)
+                 on conflict (app_no, provider) do update set sealed = excluded.sealed,
+                 updated_at = max(excluded.updated_at, providers.updated_at + 1)",
+            )?
+            .execute(params![
+                no.0,
+                row.provider.as_str(),
+                row.sealed,
+                row.updated_at.as_ms()
+            ])?;
+            checkpoint::release(tx, no, row.provider)?;
+            tx.changed(Change::ProviderChanged(no, row.provider));
+            Ok(())
+        })
+        .await
+    }
 
     /// Removes a provider; [`StoreError::NotFound`] when it was not configured.
-    async fn delete_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError>;
+    pub async fn delete_provider(
+        &self,
+        app: AppId,
+        provider: ProviderKind,
+    ) -> Result<(), StoreError> {
+        self.write(Operation::DeleteProvider, move |tx| {
+            let no = app_no(tx, app)?;
+            let deleted = tx
+                .prepare_cached("delete from providers where app_no = ?1 and provider = ?2")?
+                .execute(params![no.0, provider.as_str()])?;
+            if deleted == 0 {
+                return Err(StoreError::NotFound);
+            }
+            checkpoint::release(tx, no, provider)?;
+            tx.changed(Change::ProviderChanged(no, provider));
+            Ok(())
+        })
+        .await
+    }
 
     /// Releases what is held of a provider, the stop after many dead addresses included;
     /// [`StoreError::NotFound`] when it is not configured.
-    async fn release_provider(&self, app: AppId, provider: ProviderKind) -> Result<(), StoreError>;
+    pub async fn release_provider(
+        &self,
+        app: AppId,
+        provider: ProviderKind,
+    ) -> Result<(), StoreError> {
+        self.write(Operation::ReleaseProvider, move |tx| {
+            let no = app_no(tx, app)?;
+            let configured = tx
+                .prepare_cached("select 1 from providers where app_no = ?1 and provider = ?2")?
+                .exists(params![no.0, provider.as_str()])?;
+            if !configured {
+                return Err(StoreError::NotFound);
+            }
+            checkpoint::release(tx, no, provider)?;
+            tx.changed(Change::ProviderChanged(no, provider));
+            Ok(())
+        })
+        .await
+    }
 
     /// The providers of an application, by name.
-    async fn providers(&self, app: AppId) -> Result<Vec<ProviderRow>, StoreError>;
+    pub async fn providers(&self, app: AppId) -> Result<Vec<ProviderRow>, StoreError> {
+        self.read(move |connection| {
+            let no = app_no(connection, app)?;
+            let rows = connection
+                .prepare_cached(
+                    "select provider, sealed, updated_at from providers
+                     where app_no = ?1 order by provider",
+                )?
+                .query_map([no.0], provider_of)?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(rows)
+        })
+        .await
+    }
 
     /// One provider, as the engine asks for it, with the id its secrets are bound to.
-    async fn provider(
+    pub async fn provider(
         &self,
         app: AppNo,
         provider: ProviderKind,
-    ) -> Result<Option<(AppId, ProviderRow)>, StoreError>;
+    ) -> Result<Option<(AppId, ProviderRow)>, StoreError> {
+        self.read(move |connection| {
+            let row = connection
+                .prepare_cached(
+                    "select p.provider, p.sealed, p.updated_at, a.id
+                     from providers p join apps a on a.no = p.app_no
+                     where p.app_no = ?1 and p.provider = ?2 and a.status <> 'erasing'",
+                )?
+                .query_row(params![app.0, provider.as_str()], provider_with_app)
+                .optional()?;
+            Ok(row)
+        })
+        .await
+    }
 
     /// One configuration of any application that was not forgotten, with the id its secrets are
     /// bound to: what the master key of a start is tried on.
-    async fn any_sealed(&self) -> Result<Option<(AppId, ProviderRow)>, StoreError>;
+    pub async fn any_sealed(&self) -> Result<Option<(AppId, ProviderRow)>, StoreError> {
+        self.read(|connection| {
+            let row = connection
+                .prepare_cached(
+                    "select p.provider, p.sealed, p.updated_at, a.id
+                     from providers p join apps a on a.no = p.app_no
+                     where length(p.sealed) > 0 and a.status <> 'erasing' limit 1",
+                )?
+                .query_row([], provider_with_app)
+                .optional()?;
+            Ok(row)
+        })
+        .await
+    }
 
     /// The token of that name, if one is kept.
-    async fn provider_token(&self, name: TokenName) -> Result<Option<TokenRow>, StoreError>;
+    pub async fn provider_token(&self, name: TokenName) -> Result<Option<TokenRow>, StoreError> {
+        self.read(move |connection| read(connection, &name)).await
+    }
 
     /// Keeps a new token in place of the one that was signed at `replaces`, unless another server was
     /// first; answers the one that is kept now. Those of keys that nobody uses any more go.
-    async fn keep_provider_token(
+    pub async fn keep_provider_token(
         &self,
         name: TokenName,
         new: TokenRow,
         replaces: Option<Timestamp>,
-    ) -> Result<TokenRow, StoreError>;
+    ) -> Result<TokenRow, StoreError> {
+        self.write(Operation::KeepProviderToken, move |tx| keep(tx, &name, &new, replaces)).await
+    }
 
     /// The provider wants a token kept until then: an earlier end gives way, and a token that is not
     /// kept is passed over.
-    async fn freeze_provider_token(
+    pub async fn freeze_provider_token(
         &self,
         name: TokenName,
         until: Timestamp,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        self.write(Operation::FreezeProviderToken, move |tx| freeze(tx, &name, until)).await
+    }
+}
+
+fn provider_with_app(row: &Row<'_>) -> sql::Result<(AppId, ProviderRow)> {
+    Ok((AppId(uuid_at(row, 3)?), provider_of(row)?))
+}
+
+fn provider_of(row: &Row<'_>) -> sql::Result<ProviderRow> {
+    let word: String = row.get(0)?;
+    Ok(ProviderRow {
+        provider: ProviderKind::from_word(&word).ok_or_else(|| unknown_value(0, Type::Text))?,
+        sealed: row.get(1)?,
+        updated_at: Timestamp(row.get(2)?),
+    })
+}
+
+// Provider tokens that one server signs for all.
+
+fn read(connection: &Connection, name: &TokenName) -> Result<Option<TokenRow>, StoreError> {
+    let row = connection
+        .prepare_cached(
+            "select sealed, issued_at, wall_ahead_ms, frozen_until from provider_tokens
+             where name = ?1",
+        )?
+        .query_row([name.as_slice()], token_of)
+        .optional()?;
+    Ok(row)
+}
+
+/// Writes a token where the row is still the one that the caller saw. A freeze stays: it is the
+/// provider's word about the key, whichever token it has.
+fn keep(
+    tx: &Connection,
+    name: &TokenName,
+    new: &TokenRow,
+    replaces: Option<Timestamp>,
+) -> Result<TokenRow, StoreError> {
+    tx.prepare_cached(
+        "insert into provider_tokens (name, sealed, issued_at, wall_ahead_ms) values (?1, ?2, ?3, ?4)
+         on conflict (name) do update set sealed = excluded.sealed, issued_at = excluded.issued_at,
+         wall_ahead_ms = excluded.wall_ahead_ms where provider_tokens.issued_at = ?5",
+    )?
+    .execute(params![
+        name.as_slice(),
+        new.sealed,
+        new.issued_at.as_ms(),
+        new.wall_ahead_ms,
+        replaces.map(Timestamp::as_ms)
+    ])?;
+    tx.prepare_cached("delete from provider_tokens where issued_at < ?1")?
+        .execute([new.issued_at.as_ms() - TOKEN_KEPT_MS])?;
+    Ok(read(tx, name)?.unwrap_or_else(|| new.clone()))
+}
+
+fn freeze(tx: &Connection, name: &TokenName, until: Timestamp) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "update provider_tokens set frozen_until = ?2
+         where name = ?1 and (frozen_until is null or frozen_until < ?2)",
+    )?
+    .execute(params![name.as_slice(), until.as_ms()])?;
+    Ok(())
+}
+
+fn token_of(row: &Row<'_>) -> sql::Result<TokenRow> {
+    Ok(TokenRow {
+        sealed: row.get(0)?,
+        issued_at: Timestamp(row.get(1)?),
+        wall_ahead_ms: row.get(2)?,
+        frozen_until: row.get::<Option<i64>>(3)?.map(Timestamp),
+    })
 }

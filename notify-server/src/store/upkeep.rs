@@ -1,18 +1,27 @@
 //! What the operation of a server asks of its storage: how much waits, what is over and can go,
 //! and whether it is set up to keep its promises.
 
-use async_trait::async_trait;
-use notify_core::{AppId, Platform, Timestamp};
+use std::sync::atomic::Ordering;
 
-use super::StoreError;
-use crate::clock::ClockMark;
+use notify_core::{AppId, IosEnv, Platform, Timestamp};
 
-/// Most rows of each kind that [`UpkeepStore::queue`] reads. A queue beyond it is told as this long:
+use crate::clock::{ClockMark, LEAP_MS};
+use crate::store::app::{app_no, erase_notification, erase_pages};
+use crate::store::device::inbound;
+use crate::store::sql::row::{count_at, env_code, platforms_of};
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{Connection, OptionalExtension, count_of, params};
+use crate::store::{
+    AppNo, DeviceKey, Operation, SEQUENCE_MAX, Store, StoreError, once, platform_of, postgres,
+    sqlite,
+};
+
+/// Most rows of each kind that [`Store::queue`] reads. A queue beyond it is told as this long:
 /// the figure is for an alarm, and must not cost more the worse things are.
 pub const QUEUE_ROWS_MAX: u32 = 20_000;
-/// Most devices that [`UpkeepStore::ios_devices`] looks at, the newest first.
+/// Most devices that [`Store::ios_devices`] looks at, the newest first.
 pub const DEVICES_SAMPLED_MAX: u32 = 1_000;
-/// Rows after which one [`UpkeepStore::delete_over`] is enough: the last notification that it takes
+/// Rows after which one [`Store::delete_over`] is enough: the last notification that it takes
 /// a step further may add those of ten pages.
 pub const RETENTION_ROWS_MAX: u64 = 1_000;
 
@@ -58,7 +67,7 @@ pub struct Over {
     pub at: Timestamp,
 }
 
-/// What one step of [`UpkeepStore::delete_over`] deleted.
+/// What one step of [`Store::delete_over`] deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Deleted {
     /// Answers.
@@ -104,35 +113,350 @@ pub struct IosDevices {
     pub store_identifiers: Vec<(String, u64)>,
 }
 
-/// What the operation of a server asks.
-#[async_trait]
-pub trait UpkeepStore {
+/// Most different `store_identifier`s that are told.
+const IDENTIFIERS_TOLD_MAX: u32 = 10;
+
+impl Store {
     /// How much waits at that instant, every platform listed.
-    async fn queue(&self, now: Timestamp) -> Result<Vec<Queue>, StoreError>;
+    pub async fn queue(&self, now: Timestamp) -> Result<Vec<Queue>, StoreError> {
+        self.read(move |connection| read(connection, now)).await
+    }
 
     /// Deletes some of what is over: one transaction, about [`RETENTION_ROWS_MAX`] rows. Repeated
     /// until nothing is left; whatever stops it in between, the next one goes on.
-    async fn delete_over(&self, over: Over) -> Result<Deleted, StoreError>;
+    pub async fn delete_over(&self, over: Over) -> Result<Deleted, StoreError> {
+        self.write(Operation::DeleteOver, move |tx| step(tx, &over)).await
+    }
 
     /// What was kept of the clock; `None` before the first time, and after a confirmation.
-    async fn clock_mark(&self) -> Result<Option<ClockMark>, StoreError>;
+    pub async fn clock_mark(&self) -> Result<Option<ClockMark>, StoreError> {
+        self.read(mark).await
+    }
 
     /// Keeps what is trusted of the clock. Answers whether a leap that the mark doubts was confirmed
     /// meanwhile, by an operator or through another server; nothing is kept then.
-    async fn keep_clock(&self, mark: ClockMark) -> Result<bool, StoreError>;
+    pub async fn keep_clock(&self, mark: ClockMark) -> Result<bool, StoreError> {
+        self.write(Operation::KeepClock, move |tx| keep(tx, mark)).await
+    }
 
     /// Has the servers of this storage trust their clock; false when none doubts it.
-    async fn confirm_clock(&self) -> Result<bool, StoreError>;
+    pub async fn confirm_clock(&self) -> Result<bool, StoreError> {
+        self.write(Operation::ConfirmClock, |tx| confirm(tx)).await
+    }
 
     /// How storage is set up.
-    async fn storage(&self) -> Result<StorageReport, StoreError>;
+    pub async fn storage(&self) -> Result<StorageReport, StoreError> {
+        // The writer's connection: it is the one whose settings make a commit durable.
+        self.write(Operation::Storage, |tx| report(tx)).await
+    }
 
     /// The newest iOS devices of an application, at most [`DEVICES_SAMPLED_MAX`].
-    async fn ios_devices(&self, app: AppId) -> Result<IosDevices, StoreError>;
+    pub async fn ios_devices(&self, app: AppId) -> Result<IosDevices, StoreError> {
+        self.read(move |connection| {
+            let no = app_no(connection, app)?;
+            ios_devices(connection, no)
+        })
+        .await
+    }
 
     /// How often work was given up since the opening because another process held the database.
-    fn busy(&self) -> u64;
+    pub fn busy(&self) -> u64 {
+        self.busy.load(Ordering::Relaxed)
+    }
 
     /// Transactions that this process committed since the opening; one may hold many writes.
-    fn commits(&self) -> u64;
+    pub fn commits(&self) -> u64 {
+        self.writer.commits.load(Ordering::Relaxed)
+    }
+}
+
+fn report(connection: &Connection) -> Result<StorageReport, StoreError> {
+    match connection {
+        Connection::Sqlite(file) => Ok(sqlite::report(file)?),
+        Connection::Postgres(_) => Ok(postgres::report(connection)?),
+    }
+}
+
+fn ios_devices(connection: &Connection, app: AppNo) -> Result<IosDevices, StoreError> {
+    let first = DeviceKey::before_first(app, Platform::Ios).0;
+    let end = DeviceKey::new(app, Platform::Ios, SEQUENCE_MAX).0;
+    let newest = "select ios_env, details from devices where key > ?1 and key <= ?2
+                  order by key desc limit ?3";
+    let limit = i64::from(DEVICES_SAMPLED_MAX);
+    let (sampled, sandbox) = connection
+        .prepare_cached(&format!(
+            "select count(*), count(*) filter (where ios_env = ?4) from ({newest}) newest"
+        ))?
+        .query_row(params![first, end, limit, env_code(IosEnv::Sandbox)], |row| {
+            Ok((count_at(row, 0)?, count_at(row, 1)?))
+        })?;
+    let store_identifiers = connection
+        .prepare_cached(&format!(
+            "select name, count(*) from
+             (select json(details) ->> 'store_identifier' as name from ({newest}) newest) named
+             where name is not null group by name order by count(*) desc, name limit ?4"
+        ))?
+        .query_map(params![first, end, limit, IDENTIFIERS_TOLD_MAX], |row| {
+            Ok((row.get(0)?, count_at(row, 1)?))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(IosDevices { sampled, sandbox, store_identifiers })
+}
+
+// What an installation keeps of its clock.
+
+fn mark(connection: &Connection) -> Result<Option<ClockMark>, StoreError> {
+    let kept = kept(connection)?;
+    Ok(kept.and_then(|(trusted_at, in_doubt)| {
+        Some(ClockMark { trusted_at: Timestamp(trusted_at?), in_doubt: in_doubt != 0 })
+    }))
+}
+
+/// The row, if there is one: the trusted time, and whether the clock is in doubt.
+fn kept(connection: &Connection) -> Result<Option<(Option<i64>, i64)>, StoreError> {
+    Ok(connection
+        .prepare_cached("select trusted_at, clock_in_doubt from installation")?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?)
+}
+
+fn keep(tx: &Connection, mark: ClockMark) -> Result<bool, StoreError> {
+    if mark.in_doubt {
+        let is_confirmed = match kept(tx)? {
+            None => false,
+            Some((None, _)) => true,
+            Some((Some(trusted_at), _)) => trusted_at > mark.trusted_at.as_ms() + LEAP_MS,
+        };
+        if is_confirmed {
+            return Ok(true);
+        }
+    }
+    tx.prepare_cached(
+        "insert into installation (no, trusted_at, clock_in_doubt) values (1, ?1, ?2)
+         on conflict (no) do update set trusted_at = excluded.trusted_at,
+         clock_in_doubt = excluded.clock_in_doubt",
+    )?
+    .execute(params![mark.trusted_at.as_ms(), i64::from(mark.in_doubt)])?;
+    Ok(false)
+}
+
+fn confirm(tx: &Connection) -> Result<bool, StoreError> {
+    let rows = tx
+        .prepare_cached(
+            "update installation set trusted_at = null, clock_in_doubt = 0 where clock_in_doubt = 1",
+        )?
+        .execute([])?;
+    Ok(rows > 0)
+}
+
+// Deleting what is over, a bounded number of rows a transaction, so that others' writes come in
+// between. Where it stands is in the rows themselves: `notifications.kept` says what of one is
+// still there.
+
+/// Bits of `notifications.kept`: outcomes device by device, and events device by device.
+const OUTCOMES: i64 = 1;
+pub(super) const EVENTS: i64 = 2;
+/// Approximate number of rows that erasing an anonymous device changes, its tags and counts included.
+const ROWS_OF_A_DEVICE: u64 = 64;
+
+/// Deletes some of what is over.
+fn step(tx: &mut WriteTx<'_>, over: &Over) -> Result<Deleted, StoreError> {
+    let answers = once::delete_over(tx, over.answers_before, RETENTION_ROWS_MAX)?;
+    let mut deleted =
+        Deleted { answers, more: answers >= RETENTION_ROWS_MAX, ..Deleted::default() };
+    let mut left = RETENTION_ROWS_MAX.saturating_sub(answers);
+    while left > 0 {
+        let Some(rows) = next(tx, over, &mut deleted)? else { return Ok(deleted) };
+        left = left.saturating_sub(rows);
+    }
+    deleted.more = true;
+    Ok(deleted)
+}
+
+/// Takes one notification a step further; how many rows that came to, or `None`: nothing is over.
+fn next(
+    tx: &mut WriteTx<'_>,
+    over: &Over,
+    deleted: &mut Deleted,
+) -> Result<Option<u64>, StoreError> {
+    if let Some(before) = over.notifications_before
+        && let Some(no) = oldest(tx, &[0, OUTCOMES, EVENTS, OUTCOMES | EVENTS], before.as_ms())?
+    {
+        let (rows, gone) = erase_notification(tx, no)?;
+        deleted.notifications += u64::from(gone);
+        return Ok(Some(rows));
+    }
+    if let Some(before) = over.outcomes_before
+        && let Some(no) = oldest(tx, &[OUTCOMES, OUTCOMES | EVENTS], before.as_ms())?
+    {
+        let rows = erase_pages(tx, no)?;
+        if rows == 0 {
+            forget(tx, no, OUTCOMES)?;
+            deleted.outcomes += 1;
+        }
+        return Ok(Some(rows + 1));
+    }
+    if let Some(before) = over.events_before
+        && let Some(no) = oldest(tx, &[EVENTS, OUTCOMES | EVENTS], before.as_ms())?
+    {
+        let rows = erase_events(tx, no)?;
+        if rows == 0 {
+            forget(tx, no, EVENTS)?;
+            deleted.events += 1;
+        }
+        return Ok(Some(rows + 1));
+    }
+    if let Some(before) = over.anonymous_before
+        && inbound::remove_expired(tx, before, over.at)?
+    {
+        deleted.anonymous_devices += 1;
+        return Ok(Some(ROWS_OF_A_DEVICE));
+    }
+    Ok(None)
+}
+
+/// A notification that has one of these sets of what is kept, and ended before.
+fn oldest(tx: &Connection, kept: &[i64], before: i64) -> Result<Option<i64>, StoreError> {
+    for kept in kept {
+        let no = tx
+            .prepare_cached(
+                "select no from notifications indexed by notifications_ended
+                 where status in ('completed', 'canceled', 'reported') and kept = ?1
+                 and coalesce(completed_at, created_at) < ?2
+                 order by coalesce(completed_at, created_at) limit 1",
+            )?
+            .query_row([*kept, before], |row| row.get(0))
+            .optional()?;
+        if no.is_some() {
+            return Ok(no);
+        }
+    }
+    Ok(None)
+}
+
+fn forget(tx: &Connection, no: i64, what: i64) -> Result<(), StoreError> {
+    tx.prepare_cached("update notifications set kept = kept & ~?2 where no = ?1")?
+        .execute([no, what])?;
+    Ok(())
+}
+
+fn erase_events(tx: &Connection, no: i64) -> Result<u64, StoreError> {
+    let rows = tx
+        .prepare_cached(
+            "delete from engagement where notification_no = ?1 and device_key <=
+             (select max(device_key) from (select device_key from engagement
+              where notification_no = ?1 order by device_key limit ?2) first)",
+        )?
+        .execute([no, i64::try_from(RETENTION_ROWS_MAX).unwrap_or(i64::MAX)])?;
+    Ok(rows as u64)
+}
+
+// How much waits, over the partial indexes of what is open: the cost follows the queue, up to a
+// bound, and not the history.
+
+fn read(connection: &Connection, now: Timestamp) -> Result<Vec<Queue>, StoreError> {
+    let mut queues = Queues(Platform::ALL.map(Queue::empty));
+    not_started(connection, now, &mut queues)?;
+    not_scanned(connection, &mut queues)?;
+    sending(connection, &mut queues)?;
+    retrying(connection, now, &mut queues)?;
+    Ok(queues.0.to_vec())
+}
+
+struct Queues([Queue; Platform::ALL.len()]);
+
+impl Queues {
+    fn of(&mut self, platform: Platform) -> &mut Queue {
+        let mut queues = self.0.iter_mut();
+        queues.find(|queue| queue.platform == platform).expect("every platform is listed")
+    }
+
+    /// Something was due then.
+    fn due(&mut self, platform: Platform, at: Option<i64>) {
+        let queue = self.of(platform);
+        let at = at.map(Timestamp);
+        queue.oldest_due_at = match (queue.oldest_due_at, at) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+/// Notifications that are due and have no dispatch: an engine that does not work shows here.
+fn not_started(
+    connection: &Connection,
+    now: Timestamp,
+    queues: &mut Queues,
+) -> Result<(), StoreError> {
+    let mut oldest = connection.prepare_cached(
+        "select platforms, min(due_at) from
+         (select platforms, due_at from notifications indexed by notifications_due
+          where status in ('scheduled', 'queued') and due_at <= ?1 order by due_at limit ?2) due
+         group by platforms",
+    )?;
+    let mut rows = oldest.query([now.as_ms(), i64::from(QUEUE_ROWS_MAX)])?;
+    while let Some(row) = rows.next()? {
+        let at = row.get(1)?;
+        platforms_of(row.get(0)?).into_iter().for_each(|platform| queues.due(platform, at));
+    }
+    Ok(())
+}
+
+/// Dispatches whose audience is not read to its end, the oldest first.
+fn not_scanned(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
+    let mut oldest = connection.prepare_cached(concat!(
+        "select d.platform, min(n.due_at) from
+         (select platform, notification_no from dispatches indexed by dispatches_unread
+          where scan_done = 0 order by ",
+        count_of!("no"),
+        " limit ?1) d join notifications n on n.no = d.notification_no group by d.platform"
+    ))?;
+    let mut rows = oldest.query([QUEUE_ROWS_MAX])?;
+    while let Some(row) = rows.next()? {
+        queues.due(platform_of(row.get(0)?), row.get(1)?);
+    }
+    Ok(())
+}
+
+/// Pages that are worked on: what is targeted and has neither outcome nor retry.
+fn sending(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
+    let mut pages = connection.prepare_cached(concat!(
+        "select d.platform, sum(p.waiting), min(n.due_at) from
+         (select dispatch_no, targeted - sent - failed - unregistered - expired - canceled
+          - retrying as waiting from pages indexed by pages_open where finished = 0
+          order by ",
+        count_of!("no"),
+        " limit ?1) p join dispatches d on d.no = p.dispatch_no
+         join notifications n on n.no = d.notification_no group by d.platform"
+    ))?;
+    let mut rows = pages.query([QUEUE_ROWS_MAX])?;
+    while let Some(row) = rows.next()? {
+        let platform = platform_of(row.get(0)?);
+        queues.of(platform).sending = count_at(&row, 1)?;
+        queues.due(platform, row.get(2)?);
+    }
+    Ok(())
+}
+
+fn retrying(
+    connection: &Connection,
+    now: Timestamp,
+    queues: &mut Queues,
+) -> Result<(), StoreError> {
+    let mut retries = connection.prepare_cached(
+        "select platform, count(*) filter (where claimable_at <= ?1),
+         count(*) filter (where claimable_at > ?1),
+         min(case when claimable_at <= ?1 then claimable_at end) from
+         (select platform, claimable_at from retries indexed by retries_open
+          where outcome is null limit ?2) open group by platform",
+    )?;
+    let mut rows = retries.query(params![now.as_ms(), QUEUE_ROWS_MAX])?;
+    while let Some(row) = rows.next()? {
+        let platform = platform_of(row.get(0)?);
+        let queue = queues.of(platform);
+        queue.retry_due = count_at(&row, 1)?;
+        queue.retry_waiting = count_at(&row, 2)?;
+        queues.due(platform, row.get(3)?);
+    }
+    Ok(())
 }

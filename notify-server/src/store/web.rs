@@ -1,9 +1,14 @@
 //! Browsers that act without a key: what an application allows them, and the secret of each.
 
-use async_trait::async_trait;
+use std::sync::Arc;
+
 use notify_core::{AppId, AppStatus, DeviceId, Subscription, Tag, Timestamp, WebAccess};
 
-use super::{AppNo, StoreError};
+use crate::store::app::app_no;
+use crate::store::device::register;
+use crate::store::sql::row::unknown_value;
+use crate::store::sql::{OptionalExtension, Type, params};
+use crate::store::{AppNo, Change, Operation, Store, StoreError};
 
 /// An application that lets browsers in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,34 +45,82 @@ pub struct SubscribedBrowser {
     pub has_new_secret: bool,
 }
 
-/// Browsers that act without a key.
-#[async_trait]
-pub trait WebStore {
+impl Store {
     /// Says what browsers may do with an application, in place of what was said before.
-    async fn set_web_access(&self, app: AppId, access: WebAccess) -> Result<(), StoreError>;
+    pub async fn set_web_access(&self, app: AppId, access: WebAccess) -> Result<(), StoreError> {
+        self.write(Operation::SetWebAccess, move |tx| {
+            let no = app_no(tx, app)?;
+            tx.prepare_cached(
+                "insert into web_access (app_no, access) values (?1, ?2)
+                 on conflict (app_no) do update set access = excluded.access",
+            )?
+            .execute(params![no.0, serde_json::to_string(&access)?])?;
+            tx.changed(Change::AppChanged(no));
+            Ok(())
+        })
+        .await
+    }
 
     /// Lets browsers do nothing any more; `NotFound` where they could not. Their devices stay.
-    async fn clear_web_access(&self, app: AppId) -> Result<(), StoreError>;
+    pub async fn clear_web_access(&self, app: AppId) -> Result<(), StoreError> {
+        self.write(Operation::ClearWebAccess, move |tx| {
+            let no = app_no(tx, app)?;
+            let cleared =
+                tx.prepare_cached("delete from web_access where app_no = ?1")?.execute([no.0])?;
+            if cleared == 0 {
+                return Err(StoreError::NotFound);
+            }
+            tx.changed(Change::AppChanged(no));
+            Ok(())
+        })
+        .await
+    }
 
     /// What browsers may do with an application; `None` where it lets none in, or is none.
-    async fn web_access(&self, app: AppId) -> Result<Option<WebApp>, StoreError>;
+    pub async fn web_access(&self, app: AppId) -> Result<Option<WebApp>, StoreError> {
+        self.read(move |connection| {
+            let row = connection
+                .prepare_cached(
+                    "select a.no, a.status, w.access from apps a join web_access w on w.app_no = a.no
+                     where a.id = ?1 and a.status <> 'erasing'",
+                )?
+                .query_row([app.0.as_bytes()], |row| {
+                    let status: String = row.get(1)?;
+                    let status = AppStatus::from_word(&status)
+                        .ok_or_else(|| unknown_value(1, Type::Text))?;
+                    Ok((AppNo(row.get(0)?), status, row.get::<String>(2)?))
+                })
+                .optional()?;
+            let Some((no, status, access)) = row else { return Ok(None) };
+            Ok(Some(WebApp { no, status, access: serde_json::from_str(&access)? }))
+        })
+        .await
+    }
 
     /// Subscribes a browser, and sets its tags. It is the device that it shows the secret of, with
     /// whatever address it brings; else the one with exactly this address and its keys, which nobody
     /// but the browser has; else a new one. Nobody gets at a device by its id, nor by its endpoint
     /// alone: an endpoint with other keys moves to a new device, as B22 moves a token.
-    async fn subscribe_browser(
+    pub async fn subscribe_browser(
         &self,
         app: AppNo,
         browser: NewBrowser,
         at: Timestamp,
-    ) -> Result<SubscribedBrowser, StoreError>;
+    ) -> Result<SubscribedBrowser, StoreError> {
+        let seen = Arc::clone(&self.seen);
+        self.write(Operation::SubscribeBrowser, move |tx| {
+            register::subscribe_browser(tx, &seen, app, browser, at)
+        })
+        .await
+    }
 
     /// Whether a device is there and has that secret (its SHA-256).
-    async fn opens_device(
+    pub async fn opens_device(
         &self,
         app: AppNo,
         id: DeviceId,
         secret: [u8; 32],
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool, StoreError> {
+        self.read(move |connection| register::opens(connection, app, &id, secret)).await
+    }
 }

@@ -1,13 +1,20 @@
 //! Webhooks, and the messages on their way to them.
 
-use async_trait::async_trait;
+mod message;
+
 use notify_core::{
     AppId, NewWebhook, Success, Timestamp, Webhook, WebhookAttempt, WebhookChange, WebhookData,
     WebhookId, WebhookMessageId, WebhookRecovered,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{AppNo, Done, Once, Page, PageRequest, StoreError};
+use crate::store::page::{Listing, rows_wanted};
+use crate::store::sql::row::{count_at, live_app, uuid_at};
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{self, Connection, OptionalExtension, Row, params};
+use crate::store::{
+    AppNo, Change, Done, EventTypes, Once, Operation, Page, PageRequest, Store, StoreError, event,
+};
 
 /// Most webhooks of an application.
 pub const WEBHOOKS_MAX: u64 = 20;
@@ -151,124 +158,338 @@ pub struct AttemptOutcome {
     pub failing_before: Timestamp,
 }
 
-/// Webhooks of applications.
-#[async_trait]
-pub trait WebhookStore {
+/// Columns as [`webhook_of`] reads them.
+const WEBHOOK: &str = "w.no, w.id, w.url, w.events, w.description, w.enabled, w.disabled_reason, \
+    w.failing_since, w.dropped, w.previous_until, w.created_at, w.updated_at, \
+    (select count(*) from webhook_messages m where m.webhook_no = w.no and m.state = 0)";
+
+impl Store {
     /// Makes a webhook, which is told of what happens from now on; at most [`WEBHOOKS_MAX`] of an
     /// application.
-    async fn create_webhook(
+    pub async fn create_webhook(
         &self,
         app: AppNo,
         webhook: NewWebhook,
         secret: SealedSecret,
         at: Timestamp,
         once: Option<Once>,
-    ) -> Result<Done<SealedSecret>, StoreError>;
+    ) -> Result<Done<SealedSecret>, StoreError> {
+        self.write_once(Operation::CreateWebhook, app, once, move |tx| {
+            live_app(tx, app)?;
+            create(tx, app, &webhook, &secret, at)?;
+            Ok(secret)
+        })
+        .await
+    }
 
     /// Reads a webhook.
-    async fn webhook(
+    pub async fn webhook(
         &self,
         app: AppNo,
         id: WebhookId,
         now: Timestamp,
-    ) -> Result<Webhook, StoreError>;
+    ) -> Result<Webhook, StoreError> {
+        self.read(move |connection| {
+            let sql = format!("select {WEBHOOK} from webhooks w where w.app_no = ?1 and w.id = ?2");
+            let found = connection
+                .prepare_cached(&sql)?
+                .query_row(params![app.0, id.0.as_bytes()], |row| webhook_of(row, now))
+                .optional()?;
+            found.map(|(_, webhook)| webhook).ok_or(StoreError::NotFound)
+        })
+        .await
+    }
 
     /// Lists webhooks, oldest first.
-    async fn list_webhooks(
+    pub async fn list_webhooks(
         &self,
         app: AppNo,
         page: PageRequest,
         now: Timestamp,
-    ) -> Result<Page<Webhook>, StoreError>;
+    ) -> Result<Page<Webhook>, StoreError> {
+        self.read(move |connection| {
+            live_app(connection, app)?;
+            let listing = Listing { name: "webhooks", of: app.0 };
+            let after = listing.number(&page)?.unwrap_or(0);
+            let rows = connection
+                .prepare_cached(&format!(
+                    "select {WEBHOOK} from webhooks w where w.app_no = ?1 and w.no > ?2
+                     order by w.no limit ?3"
+                ))?
+                .query_map([app.0, after, rows_wanted(&page)], |row| webhook_of(row, now))?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(listing.page(rows, &page))
+        })
+        .await
+    }
 
     /// Changes a webhook. Disabling it ends what waits for it; enabling it again forgives its
     /// failures, and tells it of what happens from then on. Another url has not failed yet.
-    async fn change_webhook(
+    pub async fn change_webhook(
         &self,
         app: AppNo,
         id: WebhookId,
         change: WebhookChange,
         at: Timestamp,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        self.write(Operation::ChangeWebhook, move |tx| self::change(tx, app, id, &change, at)).await
+    }
 
     /// Deletes a webhook with its messages.
-    async fn delete_webhook(&self, app: AppNo, id: WebhookId) -> Result<(), StoreError>;
+    pub async fn delete_webhook(&self, app: AppNo, id: WebhookId) -> Result<(), StoreError> {
+        self.write(Operation::DeleteWebhook, move |tx| {
+            let no = number_of(tx, app, id)?;
+            for sql in [
+                "delete from webhook_messages where webhook_no = ?1",
+                "delete from webhooks where no = ?1",
+            ] {
+                tx.prepare_cached(sql)?.execute([no.0])?;
+            }
+            event::note_wanted(tx, app)
+        })
+        .await
+    }
 
     /// Gives a webhook another secret; the one before it signs beside it until then.
-    async fn rotate_webhook(
+    pub async fn rotate_webhook(
         &self,
         app: AppNo,
         secret: SealedSecret,
         (at, previous_until): (Timestamp, Timestamp),
         once: Option<Once>,
-    ) -> Result<Done<SealedSecret>, StoreError>;
+    ) -> Result<Done<SealedSecret>, StoreError> {
+        self.write_once(Operation::RotateWebhook, app, once, move |tx| {
+            let no = number_of(tx, app, secret.id)?;
+            tx.prepare_cached(
+                "update webhooks set previous_sealed = sealed, previous_until = ?3, sealed = ?2,
+                 updated_at = ?4 where no = ?1",
+            )?
+            .execute(params![
+                no.0,
+                secret.sealed,
+                previous_until.as_ms(),
+                at.as_ms()
+            ])?;
+            Ok(secret)
+        })
+        .await
+    }
 
     /// Makes a message that tests an enabled webhook, due at once.
-    async fn test_webhook(
+    pub async fn test_webhook(
         &self,
         app: AppNo,
         id: WebhookId,
         message: MessageMade,
         at: Timestamp,
         once: Option<Once>,
-    ) -> Result<Done<MessageMade>, StoreError>;
+    ) -> Result<Done<MessageMade>, StoreError> {
+        self.write_once(Operation::TestWebhook, app, once, move |tx| {
+            message::test(tx, app, id, message, at)?;
+            Ok(message)
+        })
+        .await
+    }
 
     /// Has a message tried now, by its schedule from the beginning, whether it is over or waits to be
     /// tried again. One that is being tried goes on.
-    async fn redeliver_message(
+    pub async fn redeliver_message(
         &self,
         app: AppNo,
-        (webhook, message): (WebhookId, WebhookMessageId),
+        (webhook, id): (WebhookId, WebhookMessageId),
         at: Timestamp,
         once: Option<Once>,
-    ) -> Result<Done<Success>, StoreError>;
+    ) -> Result<Done<Success>, StoreError> {
+        self.write_once(Operation::RedeliverMessage, app, once, move |tx| {
+            message::redeliver(tx, app, (webhook, id), at)?;
+            Ok(Success { success: true })
+        })
+        .await
+    }
 
     /// Has what failed since then, or waits to be tried again, tried now: of messages made since then,
     /// the oldest first, up to [`MESSAGES_PENDING_MAX`] that wait. Tests are left out, and messages about
     /// what was erased.
-    async fn recover_messages(
+    pub async fn recover_messages(
         &self,
         app: AppNo,
         (webhook, since): (WebhookId, Timestamp),
         at: Timestamp,
         once: Option<Once>,
-    ) -> Result<Done<WebhookRecovered>, StoreError>;
+    ) -> Result<Done<WebhookRecovered>, StoreError> {
+        // Looked for beside the writer: there may be many messages.
+        let recovery =
+            self.read(move |connection| message::to_recover(connection, app, (webhook, since)));
+        let recovery = recovery.await?;
+        self.write_once(Operation::RecoverMessages, app, once, move |tx| {
+            message::recover(tx, app, &recovery, at)
+        })
+        .await
+    }
 
     /// Reads a message.
-    async fn webhook_attempt(
+    pub async fn webhook_attempt(
         &self,
         app: AppNo,
         webhook: WebhookId,
-        message: WebhookMessageId,
-    ) -> Result<WebhookAttempt, StoreError>;
+        id: WebhookMessageId,
+    ) -> Result<WebhookAttempt, StoreError> {
+        self.read(move |connection| message::read(connection, app, (webhook, id))).await
+    }
 
     /// Lists the messages of a webhook, newest first.
-    async fn list_webhook_attempts(
+    pub async fn list_webhook_attempts(
         &self,
         app: AppNo,
         webhook: WebhookId,
         page: PageRequest,
-    ) -> Result<Page<WebhookAttempt>, StoreError>;
+    ) -> Result<Page<WebhookAttempt>, StoreError> {
+        self.read(move |connection| message::list(connection, app, webhook, &page)).await
+    }
 
     /// What there is to do, for enabled webhooks of active applications.
-    async fn webhook_work(&self, now: Timestamp) -> Result<WebhookWork, StoreError>;
+    pub async fn webhook_work(&self, now: Timestamp) -> Result<WebhookWork, StoreError> {
+        self.read(move |connection| message::work(connection, now)).await
+    }
 
     /// Makes messages of the events that a webhook was not told of yet, up to
     /// [`MESSAGES_PENDING_MAX`] that wait, and takes at most `limit` of those due, the longest due
     /// first; until `lease_until` nobody else gets them. `None` when the webhook is gone or disabled.
     /// Messages about what was erased end.
-    async fn claim_messages(
+    pub async fn claim_messages(
         &self,
         claim: WebhookClaim,
-    ) -> Result<Option<ClaimedWebhook>, StoreError>;
+    ) -> Result<Option<ClaimedWebhook>, StoreError> {
+        self.write(Operation::ClaimMessages, move |tx| message::claim(tx, &claim)).await
+    }
 
     /// Gives back what a process that ended had claimed: at a start, when no other one works.
-    async fn release_messages(&self) -> Result<(), StoreError>;
+    pub async fn release_messages(&self) -> Result<(), StoreError> {
+        self.write(Operation::ReleaseMessages, |tx| message::release(tx)).await
+    }
 
     /// Commits what an attempt came to, unless another claim holds the message by now or it ended.
     /// Why the webhook was disabled by it, if it was: as it stands now, not as it was claimed.
-    async fn settle_message(
+    pub async fn settle_message(
         &self,
         outcome: AttemptOutcome,
-    ) -> Result<Option<&'static str>, StoreError>;
+    ) -> Result<Option<&'static str>, StoreError> {
+        self.write(Operation::SettleMessage, move |tx| message::settle(tx, &outcome)).await
+    }
+}
+
+fn create(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    webhook: &NewWebhook,
+    secret: &SealedSecret,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let there: u64 = tx
+        .prepare_cached("select count(*) from webhooks where app_no = ?1")?
+        .query_row([app.0], |row| count_at(row, 0))?;
+    if there >= WEBHOOKS_MAX {
+        let what = format!("an application has at most {WEBHOOKS_MAX} webhooks");
+        return Err(StoreError::refused("url", &what));
+    }
+    let cursor = event::last(tx, app)?;
+    tx.prepare_insert(
+        "insert into webhooks (no, app_no, id, url, description, events, enabled, sealed, cursor,
+         created_at, updated_at) values (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?9, ?9)",
+    )?
+    .row(
+        app,
+        params![
+            app.0,
+            secret.id.0.as_bytes(),
+            webhook.url,
+            webhook.description,
+            EventTypes::of(&webhook.events).0,
+            secret.sealed,
+            cursor,
+            at.as_ms(),
+        ],
+    )?;
+    event::note_wanted(tx, app)
+}
+
+fn change(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    id: WebhookId,
+    change: &WebhookChange,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let no = number_of(tx, app, id)?;
+    let types = change.events.as_deref().map(|events| EventTypes::of(events).0);
+    tx.prepare_cached(
+        "update webhooks set url = coalesce(?2, url), events = coalesce(?3, events),
+         description = coalesce(?4, description), updated_at = ?5,
+         failing_since = case when ?2 <> url then null else failing_since end
+         where no = ?1",
+    )?
+    .execute(params![no.0, change.url, types, change.description, at.as_ms()])?;
+    match change.enabled {
+        Some(true) => {
+            let cursor = event::last(tx, app)?;
+            tx.prepare_cached(
+                "update webhooks set cursor = case when enabled = 1 then cursor else ?2 end, enabled = 1,
+                 disabled_reason = null, failing_since = null where no = ?1",
+            )?
+            .execute([no.0, cursor])?;
+        }
+        Some(false) => disable(tx, no, None, at)?,
+        None => {}
+    }
+    event::note_wanted(tx, app)?;
+    tx.changed(Change::EventsDue(app));
+    Ok(())
+}
+
+/// Disables a webhook and ends what waits for it; [`MESSAGES_PENDING_MAX`] rows at most, and those
+/// that are redelivered.
+///
+/// [`MESSAGES_PENDING_MAX`]: crate::store::MESSAGES_PENDING_MAX
+fn disable(
+    tx: &Connection,
+    no: WebhookNo,
+    reason: Option<&str>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.prepare_cached("update webhooks set enabled = 0, disabled_reason = ?2 where no = ?1")?
+        .execute(params![no.0, reason])?;
+    tx.prepare_cached(
+        "update webhook_messages set state = 2, claim = null, reason = ?2,
+         last_attempt_at = coalesce(last_attempt_at, ?3) where webhook_no = ?1 and state = 0",
+    )?
+    .execute(params![no.0, WEBHOOK_DISABLED, at.as_ms()])?;
+    Ok(())
+}
+
+/// The number of a webhook of the application.
+fn number_of(connection: &Connection, app: AppNo, id: WebhookId) -> Result<WebhookNo, StoreError> {
+    connection
+        .prepare_cached("select no from webhooks where app_no = ?1 and id = ?2")?
+        .query_row(params![app.0, id.0.as_bytes()], |row| row.get(0).map(WebhookNo))
+        .optional()?
+        .ok_or(StoreError::NotFound)
+}
+
+fn webhook_of(row: &Row<'_>, now: Timestamp) -> sql::Result<(i64, Webhook)> {
+    let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
+    let webhook = Webhook {
+        id: WebhookId(uuid_at(row, 1)?),
+        url: row.get(2)?,
+        events: EventTypes(row.get(3)?).listed(),
+        description: row.get(4)?,
+        enabled: row.get(5)?,
+        disabled_reason: row.get(6)?,
+        failing_since: time(7)?,
+        dropped: count_at(row, 8)?,
+        previous_secret_until: time(9)?.filter(|until| *until > now),
+        created_at: Timestamp(row.get(10)?),
+        updated_at: Timestamp(row.get(11)?),
+        pending: count_at(row, 12)?,
+    };
+    Ok((row.get(0)?, webhook))
 }

@@ -10,8 +10,8 @@ use notify_core::Timestamp;
 use notify_server::app::{App, open_store};
 use notify_server::clock::ManualClock;
 use notify_server::config::{Config, Span};
+use notify_server::store::Store;
 use notify_server::store::postgres::testing::{TestCluster, TestDatabase};
-use notify_server::store::sql::SqlStore;
 use reqwest::{Method, RequestBuilder};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ pub(crate) fn keep_log() {
 pub(crate) struct TestServer {
     pub(crate) app: App,
     /// The store by its own type, for faults.
-    pub(crate) disk: Arc<SqlStore>,
+    pub(crate) disk: Arc<Store>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) api_key: String,
@@ -190,7 +190,7 @@ impl TestServer {
     }
 }
 
-async fn run(config: &Config, clock: &Arc<ManualClock>) -> (App, Arc<SqlStore>) {
+async fn run(config: &Config, clock: &Arc<ManualClock>) -> (App, Arc<Store>) {
     let store = open_store(config, true).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let app = App::start_on(config.clone(), listener, store.clone(), clock.clone()).await.unwrap();

@@ -6,8 +6,6 @@ use std::time::Duration;
 use notify_core::Timestamp;
 use serde_json::{Value, json};
 
-use notify_server::store::UpkeepStore;
-
 use crate::kit::{Answer, NOW, PATIENCE, TestServer, android, logged, to_android};
 
 const DAY: Duration = Duration::from_secs(86_400);

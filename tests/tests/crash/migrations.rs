@@ -7,8 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use notify_server::store::Store;
-use notify_server::store::sqlite::{SqliteOptions, SqliteStore, latest_version, make_earlier};
+use notify_server::store::sqlite::{self, SqliteOptions, latest_version, make_earlier};
 use notify_tests::{Caller, Launch, TightDisk};
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -68,7 +67,7 @@ type Rows = BTreeMap<String, Vec<Vec<Value>>>;
 async fn rows_after_start(file: PathBuf) -> Result<Rows> {
     let opened = file.clone();
     let opening =
-        tokio::task::spawn_blocking(move || SqliteStore::open(&opened, SqliteOptions::default()));
+        tokio::task::spawn_blocking(move || sqlite::open(&opened, SqliteOptions::default()));
     opening.await??.close().await;
     let connection = Connection::open(file)?;
     let sound: String = connection.query_row("pragma integrity_check", [], |row| row.get(0))?;

@@ -11,9 +11,8 @@ use notify_core::{
 };
 use notify_server::clock::{Clock, SystemClock};
 use notify_server::sandbox::{Answer, Sandbox, messenger_recipient, telegram_chat};
-use notify_server::store::sql::SqlStore;
-use notify_server::store::sqlite::{SqliteOptions, SqliteStore};
-use notify_server::store::{AppNo, AppStore, DeviceStore, PageRequest, Store};
+use notify_server::store::sqlite::{self, SqliteOptions};
+use notify_server::store::{AppNo, PageRequest, Store};
 use notify_tests::{android, ios};
 
 /// Registrations under way at a time: two full commits.
@@ -44,7 +43,7 @@ pub(crate) async fn register(
     sandbox: &Sandbox,
     (mix, count): (Mix, u64),
 ) -> Result<()> {
-    let store = SqliteStore::open(&data_dir.join("notify.db"), SqliteOptions::default())?;
+    let store = sqlite::open(&data_dir.join("notify.db"), SqliteOptions::default())?;
     let apps = store.list_apps(PageRequest { limit: 1, cursor: None }).await?;
     let app = apps.rows.first().context("the first start makes an application")?.id;
     let app = store.app(app).await?.0;
@@ -59,7 +58,7 @@ pub(crate) async fn register(
 }
 
 async fn register_one(
-    store: &Arc<SqlStore>,
+    store: &Arc<Store>,
     app: AppNo,
     sandbox: &Sandbox,
     (number, platform): (u64, Platform),
@@ -85,7 +84,7 @@ async fn register_one(
 }
 
 async fn phone(
-    store: &Arc<SqlStore>,
+    store: &Arc<Store>,
     app: AppNo,
     device: RegisterDevice,
     at: Timestamp,

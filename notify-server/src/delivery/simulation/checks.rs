@@ -9,7 +9,7 @@ use super::notices::{Asked, Notice};
 use super::panics;
 use super::requests::{Process, TAG};
 use super::world::{World, lock};
-use crate::store::{AppNo, DeviceFilter, DeviceStore, NotificationStore, PageRequest};
+use crate::store::{AppNo, DeviceFilter, PageRequest};
 
 /// More devices than an application of the simulation has.
 const DEVICES_MAX: u32 = 1_000;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite;
 
 /// A defect of the engine or its store, played by somebody in its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,6 @@ impl Defect {
                 "create trigger defect before insert on outcomes begin select raise(ignore); end"
             }
         };
-        SqliteStore::sabotage(path, trigger);
+        sqlite::sabotage(path, trigger);
     }
 }

@@ -9,7 +9,7 @@ use super::devices::{DeviceChange, State};
 use super::requests::{Process, TAG};
 use super::world::lock;
 use crate::clock::Clock;
-use crate::store::{AppNo, DeviceStore};
+use crate::store::AppNo;
 /// Registers a device, or subscribes it.
 pub(super) async fn register(process: Process, app: AppNo, name: String, mut wanted: State) {
     let _asking = process.asks();

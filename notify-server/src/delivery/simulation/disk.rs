@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::world::{SharedWorld, lock};
-use crate::store::sql::SqlStore;
+use crate::store::Store;
 use crate::store::sqlite::Fault;
 
 /// Most reads that happen at one instant.
@@ -16,7 +16,7 @@ const READS_PER_FAILURE: u8 = 12;
 const WRITES_AT_ONCE: usize = 16;
 
 /// Lets what waits be read, for ever.
-pub(super) async fn read(store: Arc<SqlStore>, world: SharedWorld) {
+pub(super) async fn read(store: Arc<Store>, world: SharedWorld) {
     loop {
         store.read_arrived().await;
         loop {
@@ -38,7 +38,7 @@ pub(super) async fn read(store: Arc<SqlStore>, world: SharedWorld) {
 }
 
 /// Lets what waits be written, for ever.
-pub(super) async fn write(store: Arc<SqlStore>, world: SharedWorld) {
+pub(super) async fn write(store: Arc<Store>, world: SharedWorld) {
     loop {
         store.write_arrived().await;
         loop {

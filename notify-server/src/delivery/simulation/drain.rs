@@ -10,7 +10,7 @@ use super::run::{Running, Server};
 use super::weather::Weather;
 use super::world::{Disk, lock};
 use crate::clock::Clock;
-use crate::store::{Agenda, DeliveryStore, Store};
+use crate::store::Agenda;
 /// How long after the last fault everything has to be over, in milliseconds.
 const DRAIN_MS: i64 = 2 * 3_600_000;
 

@@ -9,7 +9,7 @@ use super::devices::Entry;
 use super::notices::{Asked, Notice};
 use super::requests::Process;
 use super::world::{World, lock};
-use crate::store::{DeliveryStore, DeviceKey, DeviceOutcome, Dispatch, Settled, Source};
+use crate::store::{DeviceKey, DeviceOutcome, Dispatch, Settled, Source};
 /// What holds when everything is over: each device that was left alone has an outcome, and the one
 /// that its push service knows of.
 pub(super) fn over(process: &Process) {

@@ -14,10 +14,8 @@ use super::devices::DeviceChange;
 use super::notices::{Asked, Notice};
 use super::world::{SharedWorld, lock};
 use crate::clock::Clock;
-use crate::store::sql::SqlStore;
-use crate::store::{
-    AppNo, NewNotification, NotificationStore, ProviderRow, ProviderStore, StoreError,
-};
+use crate::store::Store;
+use crate::store::{AppNo, NewNotification, ProviderRow, StoreError};
 
 /// The one tag of the simulation.
 pub(super) const TAG: &str = "vip";
@@ -26,7 +24,7 @@ pub(super) const TAG: &str = "vip";
 #[derive(Clone)]
 pub(super) struct Process {
     pub(super) world: SharedWorld,
-    pub(super) store: Arc<SqlStore>,
+    pub(super) store: Arc<Store>,
     pub(super) clock: Arc<SimulatedClock>,
 }
 

@@ -21,8 +21,8 @@ use crate::delivery::shared::Shared;
 use crate::delivery::starts;
 use crate::delivery::{EngineConfig, Surroundings};
 use crate::store::SharedStore;
-use crate::store::sql::SqlStore;
-use crate::store::sqlite::SqliteStore;
+use crate::store::Store;
+use crate::store::sqlite;
 use crate::telemetry::DeliveryMetrics;
 
 /// How long an orderly stop may take: an attempt that was just begun, and storage that fails.
@@ -108,7 +108,7 @@ impl Server {
             .start_paused(true)
             .build()
             .expect("a runtime");
-        let store = SqliteStore::open_inline(&self.path).expect("the store opens");
+        let store = sqlite::open_inline(&self.path).expect("the store opens");
         let end = runtime.block_on(async {
             let end = self.life(store.clone(), wall).await;
             // Within the runtime: outside of it the time is not the simulated one.
@@ -125,7 +125,7 @@ impl Server {
         end
     }
 
-    async fn life(&mut self, store: Arc<SqlStore>, wall: Timestamp) -> End {
+    async fn life(&mut self, store: Arc<Store>, wall: Timestamp) -> End {
         let clock = SimulatedClock::start(wall);
         lock(&self.world).clock = Some(clock.clone());
         let process = Process { world: self.world.clone(), store: store.clone(), clock };

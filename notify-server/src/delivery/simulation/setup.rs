@@ -16,8 +16,7 @@ use super::weather::Weather;
 use super::world::{Service, lock};
 use crate::clock::Clock;
 use crate::delivery::EngineConfig;
-use crate::store::AppStore;
-use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite;
 /// A folder in memory, where there is one.
 pub(super) fn workspace() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
@@ -31,9 +30,9 @@ pub(super) fn empty_store() -> &'static [u8] {
     EMPTY.get_or_init(|| {
         let folder = workspace();
         let path = folder.path().join("notify.db");
-        drop(SqliteStore::open_inline(&path).expect("the store opens"));
+        drop(sqlite::open_inline(&path).expect("the store opens"));
         // Out of the log, into the file.
-        SqliteStore::sabotage(&path, "pragma wal_checkpoint(truncate)");
+        sqlite::sabotage(&path, "pragma wal_checkpoint(truncate)");
         std::fs::read(&path).expect("the store is written")
     })
 }

@@ -16,7 +16,7 @@ use crate::payload::{Outgoing, TooLarge};
 use crate::providers::{
     Address, Answer, Certainty, Checked, Prepared, PreparedBody, Provider, SharedProvider,
 };
-use crate::store::sql::SqlStore;
+use crate::store::Store;
 use crate::store::{AppNo, Epoch, StoreError};
 use crate::telemetry::DeliveryMetrics;
 
@@ -80,7 +80,7 @@ impl Brake {
 
 /// A provider that looks whose each delivery is.
 struct Watched {
-    store: Arc<SqlStore>,
+    store: Arc<Store>,
     answers: Arc<FakeProvider>,
     epoch: OnceLock<Epoch>,
     record: Arc<Record>,

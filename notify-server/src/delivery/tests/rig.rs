@@ -21,10 +21,10 @@ use crate::payload::{Outgoing, TooLarge};
 use crate::providers::{
     Address, Answer, Checked, Prepared, PreparedBody, Provider, SharedProvider,
 };
+use crate::store::Store;
 use crate::store::postgres::testing::{TestCluster, TestDatabase};
-use crate::store::postgres::{PostgresOptions, PostgresStore};
-use crate::store::sql::SqlStore;
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::postgres::{self, PostgresOptions};
+use crate::store::sqlite::{self, SqliteOptions};
 use crate::store::{AppNo, NewNotification, ProviderRow, SharedStore, StoreError};
 use crate::telemetry::DeliveryMetrics;
 
@@ -227,7 +227,7 @@ impl ProviderSource for FakeSource {
 /// A store, a clock, a provider, and as many engines one after another as a test wants.
 pub(super) struct Rig {
     pub(super) store: SharedStore,
-    pub(super) database: Arc<SqlStore>,
+    pub(super) database: Arc<Store>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) provider: Arc<FakeProvider>,
     pub(super) source: Arc<FakeSource>,
@@ -247,14 +247,14 @@ enum Place {
 }
 
 impl Place {
-    fn open(&self) -> Arc<SqlStore> {
+    fn open(&self) -> Arc<Store> {
         match self {
             Self::Folder(folder) => {
-                SqliteStore::open(&folder.path().join(FILE), SqliteOptions::default()).unwrap()
+                sqlite::open(&folder.path().join(FILE), SqliteOptions::default()).unwrap()
             }
             Self::Database(database) => {
                 let url = database.url().parse().unwrap();
-                PostgresStore::open(&url, PostgresOptions::default()).unwrap()
+                postgres::open(&url, PostgresOptions::default()).unwrap()
             }
         }
     }
@@ -300,7 +300,7 @@ impl Rig {
     }
 
     /// The store as one more server has it: a file is one process's, a database has many.
-    pub(super) fn store_of_another(&self) -> Arc<SqlStore> {
+    pub(super) fn store_of_another(&self) -> Arc<Store> {
         match self.place {
             Place::Folder(_) => self.database.clone(),
             Place::Database(_) => self.place.open(),
@@ -424,7 +424,7 @@ impl Rig {
     /// Runs a statement beside the store, on a connection of its own.
     pub(super) fn sabotage(&self, sql: &str) {
         match &self.place {
-            Place::Folder(folder) => SqliteStore::sabotage(&folder.path().join(FILE), sql),
+            Place::Folder(folder) => sqlite::sabotage(&folder.path().join(FILE), sql),
             Place::Database(database) => database.execute(sql),
         }
     }

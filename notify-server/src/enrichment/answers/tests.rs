@@ -8,19 +8,15 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
-use crate::store::sql::SqlStore;
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
-use crate::store::{
-    AppStore, CampaignDraft, CampaignStore, FeedFetch, FeedItemRow, FeedItems, FeedStore, Store,
-    Validators,
-};
+use crate::store::sqlite::{self, SqliteOptions};
+use crate::store::{CampaignDraft, FeedFetch, FeedItemRow, FeedItems, Store, Validators};
 
 const NOW: Timestamp = Timestamp(1_780_000_000_000);
 const URLS: [&str; 2] = ["https://a.example/", "https://b.example/"];
 
 /// A store with one application, and its answers.
 struct Stage {
-    store: Arc<SqlStore>,
+    store: Arc<Store>,
     answers: Answers,
     id: AppId,
     app: AppNo,
@@ -31,7 +27,7 @@ impl Stage {
     async fn set() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("notify.db");
-        let store = SqliteStore::open(&file, SqliteOptions::default()).unwrap();
+        let store = sqlite::open(&file, SqliteOptions::default()).unwrap();
         let answers = Answers::new(store.clone());
         let id = AppId(Uuid::now_v7());
         let app = NewApp { name: "Shop".to_owned(), language: "en".to_owned() };
@@ -193,7 +189,7 @@ async fn what_another_server_wrote_shows_after_seconds() {
     stage.shows(campaign).await;
     let file = stage.folder.path().join("notify.db");
     let beside = SqliteOptions { lock: false, ..SqliteOptions::default() };
-    let other = SqliteStore::open(&file, beside).unwrap();
+    let other = sqlite::open(&file, beside).unwrap();
     let CampaignRef::Id(id) = campaign else { unreachable!() };
     other.set_campaign_status(stage.app, id, CampaignStatus::Disabled).await.unwrap();
     tokio::time::pause();

@@ -18,7 +18,7 @@ use crate::sandbox::{Answer as Wanted, Provider, Rule};
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
 use crate::store::postgres::testing::TestCluster;
-use crate::store::postgres::{PostgresOptions, PostgresStore};
+use crate::store::postgres::{self, PostgresOptions};
 
 /// Connections in a day.
 const RECONNECTS: u64 = 1_000;
@@ -110,8 +110,7 @@ async fn three_servers_of_one_database_sign_once_in_fifty_minutes() {
     let database = TestCluster::shared().database();
     let options = PostgresOptions { readers: 1, ..PostgresOptions::default() };
     let stores: [SharedStore; 3] = std::array::from_fn(|_| {
-        let store: SharedStore =
-            PostgresStore::open(&database.url().parse().unwrap(), options).unwrap();
+        let store: SharedStore = postgres::open(&database.url().parse().unwrap(), options).unwrap();
         store
     });
     let key = MasterKey::from_base64(&BASE64.encode([7; 32]).into()).unwrap();

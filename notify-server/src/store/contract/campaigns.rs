@@ -51,25 +51,25 @@ fn draft(template: CampaignTemplate) -> CampaignDraft {
 }
 
 /// Makes a campaign of that name.
-pub async fn made(store: &dyn Store, app: AppNo, name: &str) -> CampaignId {
+pub async fn made(store: &Store, app: AppNo, name: &str) -> CampaignId {
     create(store, app, draft(template(name))).await
 }
 
 /// Makes a campaign that uses a feed.
-pub async fn made_with_feed(store: &dyn Store, app: AppNo, feed: FeedId) -> CampaignId {
+pub async fn made_with_feed(store: &Store, app: AppNo, feed: FeedId) -> CampaignId {
     create(store, app, draft(with_feeds("Fed", vec![FeedRef::Id { id: feed }]))).await
 }
 
-async fn create(store: &dyn Store, app: AppNo, draft: CampaignDraft) -> CampaignId {
+async fn create(store: &Store, app: AppNo, draft: CampaignDraft) -> CampaignId {
     given::now(store.create_campaign(app, draft, None).await.unwrap()).id
 }
 
-async fn default_of(store: &dyn Store, app: AppNo) -> Option<CampaignId> {
+async fn default_of(store: &Store, app: AppNo) -> Option<CampaignId> {
     let found = store.active_campaign(app, CampaignRef::Default).await;
     found.ok().map(|record| record.campaign.id)
 }
 
-pub async fn a_campaign_reads_back_with_its_feeds_by_id(store: &dyn Store) {
+pub async fn a_campaign_reads_back_with_its_feeds_by_id(store: &Store) {
     let app = given::app(store).await;
     let draft = draft(with_feeds("A", vec![url("https://a.example/"), url("https://b.example/")]));
     let ids = draft.feed_ids.clone();
@@ -91,7 +91,7 @@ pub async fn a_campaign_reads_back_with_its_feeds_by_id(store: &dyn Store) {
     assert_eq!(store.list_feeds(app, given::page(10)).await.unwrap().rows.len(), 2);
 }
 
-pub async fn a_feed_that_is_not_there_is_refused_with_its_path(store: &dyn Store) {
+pub async fn a_feed_that_is_not_there_is_refused_with_its_path(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let elsewhere = draft(with_feeds("A", vec![url("https://a.example/")]));
     let foreign = elsewhere.feed_ids[0];
@@ -102,7 +102,7 @@ pub async fn a_feed_that_is_not_there_is_refused_with_its_path(store: &dyn Store
     assert_eq!(store.list_feeds(app, given::page(10)).await.unwrap().rows, []);
 }
 
-pub async fn one_campaign_is_the_default(store: &dyn Store) {
+pub async fn one_campaign_is_the_default(store: &Store) {
     let app = given::app(store).await;
     let default = |name| CampaignTemplate { is_default: true, ..template(name) };
     let first = create(store, app, draft(default("A"))).await;
@@ -117,7 +117,7 @@ pub async fn one_campaign_is_the_default(store: &dyn Store) {
     assert_eq!(default_of(store, app).await, None);
 }
 
-pub async fn a_default_is_neither_disabled_nor_deleted(store: &dyn Store) {
+pub async fn a_default_is_neither_disabled_nor_deleted(store: &Store) {
     let app = given::app(store).await;
     let default = CampaignTemplate { is_default: true, ..template("A") };
     let id = create(store, app, draft(default.clone())).await;
@@ -131,7 +131,7 @@ pub async fn a_default_is_neither_disabled_nor_deleted(store: &dyn Store) {
     assert_eq!(default_of(store, app).await, Some(id));
 }
 
-pub async fn a_campaign_that_a_notification_names_is_not_deleted(store: &dyn Store) {
+pub async fn a_campaign_that_a_notification_names_is_not_deleted(store: &Store) {
     let app = given::app(store).await;
     let (named, free) = (made(store, app, "A").await, made(store, app, "B").await);
     let mut new = given::broadcast(&[notify_core::Platform::Ios]);
@@ -143,7 +143,7 @@ pub async fn a_campaign_that_a_notification_names_is_not_deleted(store: &dyn Sto
     assert!(is_unknown(&store.delete_campaign(app, free).await));
 }
 
-pub async fn campaigns_are_found_by_part_of_their_name(store: &dyn Store) {
+pub async fn campaigns_are_found_by_part_of_their_name(store: &Store) {
     let app = given::app(store).await;
     for (name, after) in [("Größe 50%", 0), ("ΟΔΟΣ", 10), ("summer_sale", 20), ("Summer", 20)]
     {
@@ -180,7 +180,7 @@ pub async fn campaigns_are_found_by_part_of_their_name(store: &dyn Store) {
     }
 }
 
-pub async fn disabled_campaigns_enrich_nothing(store: &dyn Store) {
+pub async fn disabled_campaigns_enrich_nothing(store: &Store) {
     let app = given::app(store).await;
     let (on, off) = (made(store, app, "A").await, made(store, app, "B").await);
     store.set_campaign_status(app, off, CampaignStatus::Disabled).await.unwrap();
@@ -197,7 +197,7 @@ pub async fn disabled_campaigns_enrich_nothing(store: &dyn Store) {
     }
 }
 
-pub async fn campaigns_of_others_are_unknown(store: &dyn Store) {
+pub async fn campaigns_of_others_are_unknown(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let id = made(store, app, "A").await;
     assert!(is_unknown(&store.campaign(other, id).await));

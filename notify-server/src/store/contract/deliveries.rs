@@ -15,7 +15,7 @@ use crate::store::{
 
 /// All deliveries, read so many at a time.
 async fn all(
-    store: &dyn Store,
+    store: &Store,
     app: AppNo,
     notification: &NotificationId,
     outcome: Option<DeliveryOutcome>,
@@ -51,7 +51,7 @@ fn delivery(device: &str, outcome: DeliveryOutcome) -> Delivery {
 
 /// Six devices: one sent to with its id kept, one failed, one to be tried again, one that waits,
 /// one disabled, and one that is tried again and is through.
-async fn under_way(store: &dyn Store, app: AppNo) -> Dispatch {
+async fn under_way(store: &Store, app: AppNo) -> Dispatch {
     given::devices(store, app, 4).await;
     let disabled = notify_core::Registration { push_disabled: true, ..given::android("d004") };
     given::registered(store, app, disabled).await;
@@ -84,7 +84,7 @@ async fn under_way(store: &dyn Store, app: AppNo) -> Dispatch {
     dispatch
 }
 
-pub async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store: &dyn Store) {
+pub async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store: &Store) {
     use DeliveryOutcome::{Failed, Pending, Sent};
     let app = given::app(store).await;
     let notification = under_way(store, app).await.notification_id;
@@ -118,7 +118,7 @@ pub async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store
 
 /// A notification to that many Android devices, each on a page of its own, of which every tenth
 /// failed, and to one iOS device.
-pub async fn in_pages_of_one(store: &dyn Store, app: AppNo, count: usize) -> NotificationId {
+pub async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> NotificationId {
     given::devices(store, app, count).await;
     given::registered(store, app, given::ios("i")).await;
     let new = given::broadcast(&[Platform::Ios, Platform::Android]);
@@ -148,7 +148,7 @@ pub async fn in_pages_of_one(store: &dyn Store, app: AppNo, count: usize) -> Not
 }
 
 /// B20: nothing is left out or told twice; platforms follow each other.
-pub async fn a_listing_of_many_pages_leaves_nothing_out(store: &dyn Store) {
+pub async fn a_listing_of_many_pages_leaves_nothing_out(store: &Store) {
     const COUNT: usize = 40;
     let app = given::app(store).await;
     let notification = in_pages_of_one(store, app, COUNT).await;
@@ -164,7 +164,7 @@ pub async fn a_listing_of_many_pages_leaves_nothing_out(store: &dyn Store) {
     assert_eq!(names(failed), ["d006", "d016", "d026", "d036"]);
 }
 
-pub async fn an_erased_device_leaves_its_delivery_without_an_id(store: &dyn Store) {
+pub async fn an_erased_device_leaves_its_delivery_without_an_id(store: &Store) {
     let app = given::app(store).await;
     let notification = under_way(store, app).await.notification_id;
     for device in ["d000", "d002", "d003"] {
@@ -185,7 +185,7 @@ pub async fn an_erased_device_leaves_its_delivery_without_an_id(store: &dyn Stor
     assert_eq!(rows, expected);
 }
 
-pub async fn a_listing_of_deliveries_is_its_notifications_alone(store: &dyn Store) {
+pub async fn a_listing_of_deliveries_is_its_notifications_alone(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let notification = under_way(store, app).await.notification_id;
     let elsewhere = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
@@ -201,7 +201,7 @@ pub async fn a_listing_of_deliveries_is_its_notifications_alone(store: &dyn Stor
     assert_eq!(list(app, &elsewhere, given::page(1)).await.unwrap().rows, []);
 }
 
-pub async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &dyn Store) {
+pub async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &Store) {
     let app = given::app(store).await;
     let notification = under_way(store, app).await.notification_id;
     given::registered(store, app, given::android("later")).await;
@@ -250,7 +250,7 @@ pub async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &dy
 }
 
 /// Membership is what was fixed, not where the sequence lies.
-pub async fn facts_tell_whether_a_device_is_named_and_tagged(store: &dyn Store) {
+pub async fn facts_tell_whether_a_device_is_named_and_tagged(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     given::tagged(store, app, "d000", "vip", true).await;
@@ -277,7 +277,7 @@ pub async fn facts_tell_whether_a_device_is_named_and_tagged(store: &dyn Store) 
     }
 }
 
-pub async fn a_device_that_was_none_to_send_to_is_passed_over(store: &dyn Store) {
+pub async fn a_device_that_was_none_to_send_to_is_passed_over(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let new = NewTagged { tag: "vip", devices: &["d000"] };
@@ -300,7 +300,7 @@ struct NewTagged<'a> {
 }
 
 impl NewTagged<'_> {
-    async fn dispatch(&self, store: &dyn Store, app: AppNo) -> Dispatch {
+    async fn dispatch(&self, store: &Store, app: AppNo) -> Dispatch {
         for device in self.devices {
             given::tagged(store, app, device, self.tag, true).await;
         }
@@ -310,7 +310,7 @@ impl NewTagged<'_> {
     }
 }
 
-pub async fn an_audience_is_counted_as_it_is_now(store: &dyn Store) {
+pub async fn an_audience_is_counted_as_it_is_now(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, other, 2).await;
     given::devices(store, app, 4).await;

@@ -15,11 +15,11 @@ fn event(kind: EventType, notification: &NotificationId, device: &str) -> Event 
     Event { kind, notification_id: notification.clone(), device_id: id(device), at: None }
 }
 
-async fn record(store: &dyn Store, app: AppNo, events: Vec<Event>) -> EventsAccepted {
+async fn record(store: &Store, app: AppNo, events: Vec<Event>) -> EventsAccepted {
     given::now(store.record_events(app, events, NOW, None).await.unwrap())
 }
 
-pub async fn an_event_counts_once(store: &dyn Store) {
+pub async fn an_event_counts_once(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
@@ -37,7 +37,7 @@ pub async fn an_event_counts_once(store: &dyn Store) {
     assert_eq!(record.engagement, counted);
 }
 
-pub async fn an_unknown_name_ignores_that_event_alone(store: &dyn Store) {
+pub async fn an_unknown_name_ignores_that_event_alone(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, app, 1).await;
     let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
@@ -58,7 +58,7 @@ pub async fn an_unknown_name_ignores_that_event_alone(store: &dyn Store) {
     assert_eq!(answer, EventsAccepted { accepted: 1, ignored: ignored.to_vec() });
 }
 
-pub async fn names_are_looked_up_within_the_application(store: &dyn Store) {
+pub async fn names_are_looked_up_within_the_application(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, app, 1).await;
     let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
@@ -77,7 +77,7 @@ pub async fn names_are_looked_up_within_the_application(store: &dyn Store) {
 }
 
 /// Callers that repeat each other, all at once.
-pub async fn events_at_once_count_once(store: &dyn Store) {
+pub async fn events_at_once_count_once(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 8).await;
     let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
@@ -95,7 +95,7 @@ pub async fn events_at_once_count_once(store: &dyn Store) {
 }
 
 /// The days from so many after now to so many after now.
-async fn counts(store: &dyn Store, app: AppNo, (from, to): (i64, i64)) -> Vec<DayCount> {
+async fn counts(store: &Store, app: AppNo, (from, to): (i64, i64)) -> Vec<DayCount> {
     let day = |days: i64| Day::of(NOW.plus_ms(days * DAY_MS));
     let period = DayPeriod { first: Some(day(from)), last: day(to) };
     store.count_days(app, period).await.unwrap()
@@ -106,7 +106,7 @@ fn nothing_on(days: i64) -> DayCount {
     DayCount { day, sent: 0, received: 0, opened: 0, clicked: 0, dismissed: 0 }
 }
 
-pub async fn a_day_counts_what_was_recorded_on_it(store: &dyn Store) {
+pub async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     assert_eq!(counts(store, app, (-1, 9)).await, []);
     given::devices(store, app, 4).await;
@@ -161,7 +161,7 @@ pub async fn a_day_counts_what_was_recorded_on_it(store: &dyn Store) {
     }
 }
 
-pub async fn what_a_day_counted_outlives_what_it_counted(store: &dyn Store) {
+pub async fn what_a_day_counted_outlives_what_it_counted(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let dispatch = given::android_dispatch(store, app).await;

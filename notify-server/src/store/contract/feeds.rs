@@ -16,14 +16,14 @@ use crate::store::{
 };
 
 /// Makes a feed, or finds the one with its url.
-async fn made(store: &dyn Store, app: AppNo, url: &str) -> FeedId {
+async fn made(store: &Store, app: AppNo, url: &str) -> FeedId {
     let feed = NewFeed { url: url.to_owned(), name: "News".to_owned() };
     let id = FeedId(Uuid::now_v7());
     given::now(store.create_feed(app, id, feed, NOW, None).await.unwrap()).id
 }
 
 /// Makes a feed that a campaign shows, with an item.
-pub(super) async fn one_of_each(store: &dyn Store, app: AppNo) {
+pub(super) async fn one_of_each(store: &Store, app: AppNo) {
     let feed = made(store, app, "https://a.example/").await;
     campaigns::made_with_feed(store, app, feed).await;
     for claim in claimed(store, NOW).await {
@@ -31,7 +31,7 @@ pub(super) async fn one_of_each(store: &dyn Store, app: AppNo) {
     }
 }
 
-pub async fn a_url_is_one_feed(store: &dyn Store) {
+pub async fn a_url_is_one_feed(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let id = made(store, app, "https://a.example/").await;
     assert_eq!(made(store, app, "https://a.example/").await, id);
@@ -48,7 +48,7 @@ pub async fn a_url_is_one_feed(store: &dyn Store) {
 }
 
 /// As long as a request may name it, in characters that no index makes shorter.
-pub async fn a_long_url_is_one_feed_too(store: &dyn Store) {
+pub async fn a_long_url_is_one_feed_too(store: &Store) {
     let app = given::app(store).await;
     let mut random = fastrand::Rng::with_seed(1);
     let path: String = (0..2_000).map(|_| random.char('\u{20000}'..='\u{2a6d0}')).collect();
@@ -58,7 +58,7 @@ pub async fn a_long_url_is_one_feed_too(store: &dyn Store) {
     assert_ne!(made(store, app, &format!("{url}x")).await, id);
 }
 
-pub async fn an_application_has_so_many_feeds(store: &dyn Store) {
+pub async fn an_application_has_so_many_feeds(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     for number in 0..FEEDS_MAX {
         made(store, app, &format!("https://{number}.example/")).await;
@@ -71,9 +71,7 @@ pub async fn an_application_has_so_many_feeds(store: &dyn Store) {
     made(store, other, "https://more.example/").await;
 }
 
-pub async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again(
-    store: &dyn Store,
-) {
+pub async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again(store: &Store) {
     let app = given::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let claims = claimed(store, NOW).await;
@@ -97,7 +95,7 @@ pub async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_ag
     assert_eq!(store.next_feed_due().await.unwrap(), due);
 }
 
-pub async fn a_feed_in_use_is_not_deleted(store: &dyn Store) {
+pub async fn a_feed_in_use_is_not_deleted(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let (used, free) = (
         made(store, app, "https://a.example/").await,
@@ -110,7 +108,7 @@ pub async fn a_feed_in_use_is_not_deleted(store: &dyn Store) {
     assert!(is_unknown(&store.delete_feed(app, free).await));
 }
 
-pub async fn feeds_are_listed_newest_first(store: &dyn Store) {
+pub async fn feeds_are_listed_newest_first(store: &Store) {
     let app = given::app(store).await;
     let mut ids = Vec::new();
     for number in 0..3 {
@@ -128,7 +126,7 @@ const UNTIL: Timestamp = NOW.plus_ms(60_000);
 const NEXT: Timestamp = NOW.plus_ms(900_000);
 
 /// What is due now, claimed.
-async fn claimed(store: &dyn Store, now: Timestamp) -> Vec<FeedClaim> {
+async fn claimed(store: &Store, now: Timestamp) -> Vec<FeedClaim> {
     store.claim_feeds(now, now.plus_ms(60_000), 10).await.unwrap()
 }
 
@@ -165,15 +163,15 @@ fn failed(next_at: Option<Timestamp>) -> FeedFetch {
     FeedFetch { error, next_at, failures: 1, items: None, ..fetch(&[]) }
 }
 
-async fn finish(store: &dyn Store, claim: &FeedClaim, fetch: FeedFetch) {
+async fn finish(store: &Store, claim: &FeedClaim, fetch: FeedFetch) {
     store.finish_feed(claim.feed, claim.claim, fetch).await.unwrap();
 }
 
-async fn the_feed(store: &dyn Store, app: AppNo) -> Feed {
+async fn the_feed(store: &Store, app: AppNo) -> Feed {
     store.list_feeds(app, given::page(10)).await.unwrap().rows.remove(0)
 }
 
-pub async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &dyn Store) {
+pub async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &Store) {
     let app = given::app(store).await;
     assert_eq!(store.next_feed_due().await.unwrap(), None);
     made(store, app, "https://a.example/").await;
@@ -195,7 +193,7 @@ pub async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &dyn Store)
     assert_eq!(again[0].ttl_minutes, Some(20));
 }
 
-pub async fn of_feeds_due_at_once_the_oldest_is_claimed_first(store: &dyn Store) {
+pub async fn of_feeds_due_at_once_the_oldest_is_claimed_first(store: &Store) {
     let (first, second) = (given::app(store).await, given::app(store).await);
     for (app, url) in [(second, "https://1.example/"), (first, "https://2.example/")] {
         made(store, app, url).await;
@@ -205,7 +203,7 @@ pub async fn of_feeds_due_at_once_the_oldest_is_claimed_first(store: &dyn Store)
     }
 }
 
-pub async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(store: &dyn Store) {
+pub async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(store: &Store) {
     let app = given::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let lost = claimed(store, NOW).await.remove(0);
@@ -220,7 +218,7 @@ pub async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(st
     assert!(is_unknown(&store.finish_feed(third.feed, third.claim, fetch(&["a"])).await));
 }
 
-pub async fn items_stay_while_a_feed_fails(store: &dyn Store) {
+pub async fn items_stay_while_a_feed_fails(store: &Store) {
     let app = given::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let campaign = campaigns::made_with_feed(store, app, id).await;
@@ -242,7 +240,7 @@ pub async fn items_stay_while_a_feed_fails(store: &dyn Store) {
     assert_eq!(the_feed(store, app).await.items, 2);
 }
 
-pub async fn the_same_items_again_change_nothing(store: &dyn Store) {
+pub async fn the_same_items_again_change_nothing(store: &Store) {
     let app = given::app(store).await;
     made(store, app, "https://a.example/").await;
     let heard = Arc::new(Heard::default());
@@ -262,7 +260,7 @@ pub async fn the_same_items_again_change_nothing(store: &dyn Store) {
     assert_eq!(the_feed(store, app).await.items, 2);
 }
 
-pub async fn a_feed_moves_unless_its_new_url_is_taken(store: &dyn Store) {
+pub async fn a_feed_moves_unless_its_new_url_is_taken(store: &Store) {
     let app = given::app(store).await;
     made(store, app, "https://taken.example/").await;
     finish(store, &claimed(store, NOW).await[0], fetch(&["a"])).await;
@@ -284,7 +282,7 @@ pub async fn a_feed_moves_unless_its_new_url_is_taken(store: &dyn Store) {
     }
 }
 
-pub async fn feeds_of_a_suspended_application_wait(store: &dyn Store) {
+pub async fn feeds_of_a_suspended_application_wait(store: &Store) {
     let (id, app) = given::named_app(store, "Shop").await;
     made(store, app, "https://a.example/").await;
     let to = |status| AppChange { status: Some(status), ..AppChange::default() };
@@ -294,7 +292,7 @@ pub async fn feeds_of_a_suspended_application_wait(store: &dyn Store) {
     assert_eq!(claimed(store, NOW).await.len(), 1);
 }
 
-pub async fn a_campaign_shows_the_newest_items_of_its_feeds(store: &dyn Store) {
+pub async fn a_campaign_shows_the_newest_items_of_its_feeds(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let id = made(store, app, "https://a.example/").await;
     made(store, other, "https://a.example/").await;

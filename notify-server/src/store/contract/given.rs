@@ -26,19 +26,19 @@ pub fn adoption(epoch: Epoch) -> Adoption {
 }
 
 /// An application.
-pub async fn app(store: &dyn Store) -> AppNo {
+pub async fn app(store: &Store) -> AppNo {
     named_app(store, "Shop").await.1
 }
 
 /// An application of that name.
-pub async fn named_app(store: &dyn Store, name: &str) -> (AppId, AppNo) {
+pub async fn named_app(store: &Store, name: &str) -> (AppId, AppNo) {
     let id = AppId(Uuid::now_v7());
     let no = store.create_app(id, new_app(name), None, NOW).await.unwrap();
     (id, no)
 }
 
 /// Configures a provider.
-pub async fn provider(store: &dyn Store, app: AppId, provider: ProviderKind) {
+pub async fn provider(store: &Store, app: AppId, provider: ProviderKind) {
     let row = ProviderRow { provider, sealed: vec![1], updated_at: NOW };
     store.put_provider(app, row).await.unwrap();
 }
@@ -83,12 +83,12 @@ pub fn registration(device: &str, endpoint: Endpoint) -> Registration {
 }
 
 /// Registers a device now.
-pub async fn registered(store: &dyn Store, app: AppNo, registration: Registration) {
+pub async fn registered(store: &Store, app: AppNo, registration: Registration) {
     store.register_device(app, registration, NOW, None).await.unwrap();
 }
 
 /// Registers that many Android devices: `d000`, `d001` …
-pub async fn devices(store: &dyn Store, app: AppNo, count: usize) {
+pub async fn devices(store: &Store, app: AppNo, count: usize) {
     for number in 0..count {
         registered(store, app, android(&format!("d{number:03}"))).await;
     }
@@ -99,7 +99,7 @@ pub fn tag(name: &str, value: bool) -> Tag {
 }
 
 /// Sets one tag of a device.
-pub async fn tagged(store: &dyn Store, app: AppNo, device: &str, name: &str, value: bool) {
+pub async fn tagged(store: &Store, app: AppNo, device: &str, name: &str, value: bool) {
     store.set_tags(app, id(device), vec![tag(name, value)], None).await.unwrap();
 }
 
@@ -205,12 +205,12 @@ pub fn now<T: std::fmt::Debug>(done: Done<T>) -> T {
 }
 
 /// Accepts a notification; its id.
-pub async fn accepted(store: &dyn Store, app: AppNo, new: NewNotification) -> NotificationId {
+pub async fn accepted(store: &Store, app: AppNo, new: NewNotification) -> NotificationId {
     now(store.accept_notification(app, new, None).await.unwrap()).id
 }
 
 /// Accepts and starts a notification that makes one dispatch.
-pub async fn dispatch(store: &dyn Store, app: AppNo, new: NewNotification) -> Dispatch {
+pub async fn dispatch(store: &Store, app: AppNo, new: NewNotification) -> Dispatch {
     accepted(store, app, new).await;
     let (started, more) = store.start_due(NOW, 10).await.unwrap();
     assert_eq!((started.len(), more), (1, false));
@@ -218,12 +218,12 @@ pub async fn dispatch(store: &dyn Store, app: AppNo, new: NewNotification) -> Di
 }
 
 /// A broadcast to Android, begun.
-pub async fn android_dispatch(store: &dyn Store, app: AppNo) -> Dispatch {
+pub async fn android_dispatch(store: &Store, app: AppNo) -> Dispatch {
     dispatch(store, app, broadcast(&[Platform::Android])).await
 }
 
 /// The keys of everybody in the audience, and the whole of it claimed as one page.
-pub async fn whole_page(store: &dyn Store, dispatch: &Dispatch) -> (Vec<DeviceKey>, OpenPage) {
+pub async fn whole_page(store: &Store, dispatch: &Dispatch) -> (Vec<DeviceKey>, OpenPage) {
     let slice = store.read_slice(dispatch, dispatch.cursor, 1_000).await.unwrap();
     assert!(slice.end);
     let keys: Vec<DeviceKey> = slice
@@ -290,7 +290,7 @@ pub fn retry(key: DeviceKey) -> NewRetry {
 }
 
 /// A dispatch to that many devices, each of which waits to be tried again.
-pub async fn retried(store: &dyn Store, app: AppNo, count: usize) -> (Dispatch, Vec<DeviceKey>) {
+pub async fn retried(store: &Store, app: AppNo, count: usize) -> (Dispatch, Vec<DeviceKey>) {
     devices(store, app, count).await;
     let dispatch = android_dispatch(store, app).await;
     let (keys, page) = whole_page(store, &dispatch).await;

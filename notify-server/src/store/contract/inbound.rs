@@ -48,12 +48,12 @@ fn voted(who: Recipient, (poll, answer): (&NotificationId, AnswerId)) -> Inbound
     Inbound { who, at: None, act: Act::Voted { poll: poll.clone(), answer } }
 }
 
-async fn take(store: &dyn Store, app: AppNo, inbound: impl Into<Vec<Inbound>>) {
+async fn take(store: &Store, app: AppNo, inbound: impl Into<Vec<Inbound>>) {
     store.take_inbound(app, inbound.into(), NOW.plus_ms(1_000_000)).await.unwrap();
 }
 
 /// The ids and addresses of all devices, in the order of their making.
-async fn devices(store: &dyn Store, app: AppNo) -> Vec<(String, String)> {
+async fn devices(store: &Store, app: AppNo) -> Vec<(String, String)> {
     let page = PageRequest { limit: 100, cursor: None };
     let listed = store.list_devices(app, DeviceFilter::default(), page).await.unwrap();
     let listed = listed.rows.into_iter();
@@ -64,7 +64,7 @@ async fn devices(store: &dyn Store, app: AppNo) -> Vec<(String, String)> {
 
 /// What the engine is told of when people last wrote, by address.
 async fn last_inbound(
-    store: &dyn Store,
+    store: &Store,
     app: AppNo,
     platform: Platform,
 ) -> Vec<(String, Option<Timestamp>)> {
@@ -80,7 +80,7 @@ fn pair(device: &str, address: &str) -> (String, String) {
     (device.to_owned(), address.to_owned())
 }
 
-pub async fn someone_who_writes_is_registered_once(store: &dyn Store) {
+pub async fn someone_who_writes_is_registered_once(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let german = Newcomer { language: Some("de".to_owned()), ..made("d1") };
     take(store, app, [wrote(person("7"), german, NOW), wrote(person("7"), made("d2"), NOW)]).await;
@@ -106,7 +106,7 @@ pub async fn someone_who_writes_is_registered_once(store: &dyn Store) {
 }
 
 /// A link can be opened by anybody: it must not lead to another one's device.
-pub async fn an_id_that_is_brought_takes_nothing_from_anybody(store: &dyn Store) {
+pub async fn an_id_that_is_brought_takes_nothing_from_anybody(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     take(store, app, [wrote(chat("1"), brought("made-1", "mine"), NOW)]).await;
@@ -149,7 +149,7 @@ impl ChangeListener for Changes {
     }
 }
 
-pub async fn the_last_message_counts_and_is_written_once_a_minute(store: &dyn Store) {
+pub async fn the_last_message_counts_and_is_written_once_a_minute(store: &Store) {
     let app = given::app(store).await;
     take(store, app, [wrote(person("1"), made("d1"), NOW)]).await;
     let changes = Arc::new(Changes(AtomicUsize::new(0)));
@@ -178,7 +178,7 @@ pub async fn the_last_message_counts_and_is_written_once_a_minute(store: &dyn St
     assert_eq!(known, [("1".to_owned(), None)], "nobody knows when");
 }
 
-pub async fn an_address_takes_its_last_message_along(store: &dyn Store) {
+pub async fn an_address_takes_its_last_message_along(store: &Store) {
     let app = given::app(store).await;
     let subscribe = |recipient: &str| {
         let subscription = Subscription {
@@ -203,7 +203,7 @@ pub async fn an_address_takes_its_last_message_along(store: &dyn Store) {
     assert_eq!(known().await, [("3".to_owned(), Some(NOW.plus_ms(3)))], "to one that was there");
 }
 
-async fn is_enabled(store: &dyn Store, app: AppNo, device: &str) -> bool {
+async fn is_enabled(store: &Store, app: AppNo, device: &str) -> bool {
     let device = store.device(app, id(device)).await.unwrap();
     let reason = (!device.enabled).then_some(DisabledReason::Unregistered);
     assert_eq!(device.disabled_reason, reason);
@@ -215,7 +215,7 @@ async fn is_enabled(store: &dyn Store, app: AppNo, device: &str) -> bool {
     device.enabled
 }
 
-pub async fn a_newer_message_revives_and_an_older_does_not(store: &dyn Store) {
+pub async fn a_newer_message_revives_and_an_older_does_not(store: &Store) {
     let app = given::app(store).await;
     take(store, app, [wrote(person("1"), made("d1"), NOW)]).await;
     // A provider's report, as the engine commits it.
@@ -237,7 +237,7 @@ pub async fn a_newer_message_revives_and_an_older_does_not(store: &dyn Store) {
     assert_eq!(known, [("1".to_owned(), revived)], "what revives is written at once");
 }
 
-pub async fn who_leaves_is_disabled_until_they_return(store: &dyn Store) {
+pub async fn who_leaves_is_disabled_until_they_return(store: &Store) {
     let app = given::app(store).await;
     let at = |ms: i64| NOW.plus_ms(ms);
     let rows = [
@@ -262,7 +262,7 @@ pub async fn who_leaves_is_disabled_until_they_return(store: &dyn Store) {
 }
 
 /// A poll with its two answers.
-async fn poll(store: &dyn Store, app: AppNo) -> (NotificationId, [AnswerId; 2]) {
+async fn poll(store: &Store, app: AppNo) -> (NotificationId, [AnswerId; 2]) {
     let draft = given::poll();
     let answers = [draft.answers[0], draft.answers[1]];
     let mut new = given::broadcast(&[Platform::ChatApp]);
@@ -270,12 +270,12 @@ async fn poll(store: &dyn Store, app: AppNo) -> (NotificationId, [AnswerId; 2]) 
     (given::accepted(store, app, new).await, answers)
 }
 
-async fn clicks(store: &dyn Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
+async fn clicks(store: &Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
     let poll = store.poll(app, poll.clone()).await.unwrap();
     poll.answers.iter().map(|answer| answer.clicks).collect()
 }
 
-pub async fn a_press_counts_once_per_device(store: &dyn Store) {
+pub async fn a_press_counts_once_per_device(store: &Store) {
     let app = given::app(store).await;
     let (first, [yes, no]) = poll(store, app).await;
     let (second, [also_yes, _]) = poll(store, app).await;
@@ -302,7 +302,7 @@ pub async fn a_press_counts_once_per_device(store: &dyn Store) {
     assert_eq!(clicks(store, app, &first).await, [1, 1]);
 }
 
-pub async fn presses_at_once_count_once_per_device(store: &dyn Store) {
+pub async fn presses_at_once_count_once_per_device(store: &Store) {
     const DEVICES: usize = 10;
     let app = given::app(store).await;
     let (poll, answers) = poll(store, app).await;
@@ -316,7 +316,7 @@ pub async fn presses_at_once_count_once_per_device(store: &dyn Store) {
     assert_eq!(devices(store, app).await.len(), DEVICES);
 }
 
-pub async fn what_is_unknown_is_passed_over(store: &dyn Store) {
+pub async fn what_is_unknown_is_passed_over(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let (ours, [yes, _]) = poll(store, app).await;
     let (theirs, [their_yes, _]) = poll(store, other).await;

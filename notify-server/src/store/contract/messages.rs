@@ -13,7 +13,7 @@ use crate::store::{
     ReadFrom, STREAM_WANTED_MS, Store, WebhookClaim,
 };
 
-pub async fn a_message_is_tried_by_one_until_it_is_over(store: &dyn Store) {
+pub async fn a_message_is_tried_by_one_until_it_is_over(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 1).await;
@@ -59,7 +59,7 @@ pub async fn a_message_is_tried_by_one_until_it_is_over(store: &dyn Store) {
 }
 
 /// What waits for hours is tried at once when somebody says so, and what is being tried is left alone.
-pub async fn a_message_that_waits_is_redelivered_at_once(store: &dyn Store) {
+pub async fn a_message_that_waits_is_redelivered_at_once(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 1).await;
@@ -80,7 +80,7 @@ pub async fn a_message_that_waits_is_redelivered_at_once(store: &dyn Store) {
 }
 
 /// All that failed since then, and nothing else (after svix).
-pub async fn what_failed_since_is_recovered(store: &dyn Store) {
+pub async fn what_failed_since_is_recovered(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 5).await;
@@ -139,7 +139,7 @@ pub async fn what_failed_since_is_recovered(store: &dyn Store) {
     assert!(super::is_unknown(&unknown));
 }
 
-pub async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &dyn Store) {
+pub async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 6).await;
@@ -175,7 +175,7 @@ pub async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &dyn S
     assert_eq!((failing, read().await.enabled), (Some("failing"), false));
 }
 
-pub async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &dyn Store) {
+pub async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 2).await;
@@ -203,7 +203,7 @@ pub async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &dyn Stor
     assert!(matches!(messages[0].data, WebhookData::WebhookTest(_)), "{messages:?}");
 }
 
-pub async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: &dyn Store) {
+pub async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     let _ = store.record_report(app, given::report("n-1"), None).await;
@@ -239,7 +239,7 @@ pub async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: 
     assert_eq!(store.webhook(app, hook, NOW).await.unwrap().dropped, 100);
 }
 
-pub async fn a_stream_goes_on_where_it_was_and_says_where_it_cannot(store: &dyn Store) {
+pub async fn a_stream_goes_on_where_it_was_and_says_where_it_cannot(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     let until = NOW.plus_ms(STREAM_WANTED_MS);

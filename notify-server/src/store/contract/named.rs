@@ -10,7 +10,7 @@ use super::webhooks::{claimed, webhook};
 use crate::store::{Checkpoint, Store};
 
 /// An id counts once, for the platform of its device; one that names none belongs to no platform (B64).
-pub async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &dyn Store) {
+pub async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     given::registered(store, app, given::ios("phone")).await;
@@ -53,7 +53,7 @@ pub async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &dyn
 }
 
 /// Zone by zone, each once, and the unknown once.
-pub async fn ids_of_any_platform_are_sent_to_in_their_zones(store: &dyn Store) {
+pub async fn ids_of_any_platform_are_sent_to_in_their_zones(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let mut east = given::ios("east");
@@ -82,7 +82,7 @@ pub async fn ids_of_any_platform_are_sent_to_in_their_zones(store: &dyn Store) {
 }
 
 /// Said in the answer, and told as failed: nothing of it will ever be sent.
-pub async fn a_notification_that_names_nobody_says_so(store: &dyn Store) {
+pub async fn a_notification_that_names_nobody_says_so(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     webhook(store, app, &[]).await;

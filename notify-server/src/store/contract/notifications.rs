@@ -10,11 +10,11 @@ use super::given::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
 use crate::store::{AppNo, Checkpoint, DeviceOutcome, PageRequest, Settled, Store};
 
-async fn read(store: &dyn Store, app: AppNo, id: &NotificationId) -> NotificationRecord {
+async fn read(store: &Store, app: AppNo, id: &NotificationId) -> NotificationRecord {
     store.notification(app, id.clone()).await.unwrap()
 }
 
-pub async fn a_notification_reads_back_as_it_was_accepted(store: &dyn Store) {
+pub async fn a_notification_reads_back_as_it_was_accepted(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let new = given::broadcast(&[Platform::Ios, Platform::Android]);
     let id = given::accepted(store, app, new.clone()).await;
@@ -30,7 +30,7 @@ pub async fn a_notification_reads_back_as_it_was_accepted(store: &dyn Store) {
     assert!(is_unknown(&store.cancel_notification(other, id, NOW).await));
 }
 
-pub async fn an_id_is_used_once_within_an_application(store: &dyn Store) {
+pub async fn an_id_is_used_once_within_an_application(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let new = given::broadcast(&[Platform::Ios]);
     given::accepted(store, app, new.clone()).await;
@@ -41,7 +41,7 @@ pub async fn an_id_is_used_once_within_an_application(store: &dyn Store) {
 }
 
 /// What decides acceptance is looked at inside the transaction.
-pub async fn a_campaign_must_be_active(store: &dyn Store) {
+pub async fn a_campaign_must_be_active(store: &Store) {
     let app = given::app(store).await;
     let campaign = campaigns::made(store, app, "Summer").await;
     let naming = |campaign| {
@@ -59,7 +59,7 @@ pub async fn a_campaign_must_be_active(store: &dyn Store) {
     }
 }
 
-pub async fn a_report_is_listed_and_never_due(store: &dyn Store) {
+pub async fn a_report_is_listed_and_never_due(store: &Store) {
     let app = given::app(store).await;
     let done = store.record_report(app, given::report("mine"), None).await.unwrap();
     assert_eq!(given::now(done).id.as_str(), "mine");
@@ -70,7 +70,7 @@ pub async fn a_report_is_listed_and_never_due(store: &dyn Store) {
     assert_eq!(store.agenda(Timestamp(0)).await.unwrap().next_due, None);
 }
 
-pub async fn notifications_are_listed_newest_first(store: &dyn Store) {
+pub async fn notifications_are_listed_newest_first(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -84,7 +84,7 @@ pub async fn notifications_are_listed_newest_first(store: &dyn Store) {
 }
 
 /// More than one statement asks for, of every kind: under way, over, reported, waiting.
-pub async fn a_listing_tells_what_each_would(store: &dyn Store) {
+pub async fn a_listing_tells_what_each_would(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 4).await;
     for nth in 0..70_u32 {
@@ -131,7 +131,7 @@ pub async fn a_listing_tells_what_each_would(store: &dyn Store) {
 }
 
 /// More open dispatches than one statement asks for.
-pub async fn a_listing_counts_every_dispatch(store: &dyn Store) {
+pub async fn a_listing_counts_every_dispatch(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let platforms = [Platform::Android, Platform::Ios, Platform::Web];
@@ -161,7 +161,7 @@ pub async fn a_listing_counts_every_dispatch(store: &dyn Store) {
     assert_eq!(listed.len(), 40);
 }
 
-pub async fn the_most_frequent_failures_of_each_are_listed(store: &dyn Store) {
+pub async fn the_most_frequent_failures_of_each_are_listed(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 103).await;
     for kinds in [101, 3] {
@@ -185,7 +185,7 @@ pub async fn the_most_frequent_failures_of_each_are_listed(store: &dyn Store) {
     assert_eq!((many.len(), many[99]), (100, ("r099", 1)), "the last one of 101 is left out");
 }
 
-pub async fn a_page_of_large_requests_ends_early(store: &dyn Store) {
+pub async fn a_page_of_large_requests_ends_early(store: &Store) {
     let app = given::app(store).await;
     let mut ids = Vec::new();
     for _ in 0..12 {
@@ -211,7 +211,7 @@ pub async fn a_page_of_large_requests_ends_early(store: &dyn Store) {
     assert_eq!((two.rows.len(), two.next.is_some()), (2, true), "the limit holds all the same");
 }
 
-pub async fn one_that_has_not_begun_is_canceled_at_once(store: &dyn Store) {
+pub async fn one_that_has_not_begun_is_canceled_at_once(store: &Store) {
     let app = given::app(store).await;
     let mut later = given::broadcast(&[Platform::Ios]);
     later.schedule = Schedule::At(NOW.plus_ms(60_000));
@@ -226,7 +226,7 @@ pub async fn one_that_has_not_begun_is_canceled_at_once(store: &dyn Store) {
     assert_eq!(store.agenda(Timestamp(0)).await.unwrap().next_due, None);
 }
 
-pub async fn what_is_over_cannot_be_canceled(store: &dyn Store) {
+pub async fn what_is_over_cannot_be_canceled(store: &Store) {
     let app = given::app(store).await;
     store.record_report(app, given::report("mine"), None).await.unwrap();
     let canceled = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
@@ -242,7 +242,7 @@ pub async fn what_is_over_cannot_be_canceled(store: &dyn Store) {
     assert!(is_unknown(&store.cancel_notification(app, unheard, NOW).await));
 }
 
-pub async fn a_canceled_dispatch_ends_its_retries_and_counts_the_rest(store: &dyn Store) {
+pub async fn a_canceled_dispatch_ends_its_retries_and_counts_the_rest(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     let dispatch = given::android_dispatch(store, app).await;

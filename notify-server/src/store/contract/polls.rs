@@ -8,7 +8,7 @@ use super::given::{self, NOW, id};
 use super::{is_unknown, refusal};
 use crate::store::{AppNo, NewReport, Over, PollDraft, Store, StoreError, Visitor};
 
-async fn poll(store: &dyn Store, app: AppNo) -> (NotificationId, PollDraft) {
+async fn poll(store: &Store, app: AppNo) -> (NotificationId, PollDraft) {
     let draft = given::poll();
     let mut new = given::broadcast(&[Platform::Ios]);
     new.poll = Some(draft.clone());
@@ -16,7 +16,7 @@ async fn poll(store: &dyn Store, app: AppNo) -> (NotificationId, PollDraft) {
 }
 
 async fn vote(
-    store: &dyn Store,
+    store: &Store,
     app: AppNo,
     (poll, answer): (&NotificationId, AnswerId),
     device: Option<&str>,
@@ -28,7 +28,7 @@ async fn vote(
 }
 
 /// Reports a poll that a device and a visitor of its page answer.
-pub(super) async fn one_of_each(store: &dyn Store, app: AppNo, device: &str) {
+pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
     let draft = given::poll();
     let report = NewReport { poll: Some(draft.clone()), ..given::report("poll") };
     let id = report.report.id.clone();
@@ -38,7 +38,7 @@ pub(super) async fn one_of_each(store: &dyn Store, app: AppNo, device: &str) {
     page.unwrap();
 }
 
-pub async fn a_poll_reads_back_with_its_answers_in_order(store: &dyn Store) {
+pub async fn a_poll_reads_back_with_its_answers_in_order(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let (notification, draft) = poll(store, app).await;
     let row = store.poll(app, notification.clone()).await.unwrap();
@@ -53,7 +53,7 @@ pub async fn a_poll_reads_back_with_its_answers_in_order(store: &dyn Store) {
     assert!(is_unknown(&store.poll(app, message).await), "a message is no poll");
 }
 
-pub async fn a_device_answers_once(store: &dyn Store) {
+pub async fn a_device_answers_once(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let (notification, draft) = poll(store, app).await;
@@ -73,7 +73,7 @@ pub async fn a_device_answers_once(store: &dyn Store) {
     assert_eq!(clicks, [3, 1]);
 }
 
-pub async fn what_a_vote_names_must_exist(store: &dyn Store) {
+pub async fn what_a_vote_names_must_exist(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, other, 1).await;
     let (notification, draft) = poll(store, app).await;
@@ -97,12 +97,12 @@ fn visitor(number: u16) -> Visitor {
     Visitor(half)
 }
 
-async fn clicks(store: &dyn Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
+async fn clicks(store: &Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
     let row = store.poll(app, poll.clone()).await.unwrap();
     row.answers.iter().map(|answer| answer.clicks).collect()
 }
 
-pub async fn a_visitor_of_the_page_answers_once(store: &dyn Store) {
+pub async fn a_visitor_of_the_page_answers_once(store: &Store) {
     let app = given::app(store).await;
     let (notification, draft) = poll(store, app).await;
     let (_, other) = poll(store, app).await;
@@ -125,7 +125,7 @@ pub async fn a_visitor_of_the_page_answers_once(store: &dyn Store) {
     assert_eq!(clicks(store, app, &notification).await, [1, 1]);
 }
 
-pub async fn visitors_at_once_count_once_each(store: &dyn Store) {
+pub async fn visitors_at_once_count_once_each(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 5).await;
     let (notification, draft) = poll(store, app).await;
@@ -147,7 +147,7 @@ pub async fn visitors_at_once_count_once_each(store: &dyn Store) {
     assert_eq!(clicks(store, app, &notification).await.iter().sum::<u64>(), 105);
 }
 
-pub async fn the_page_goes_with_its_application_and_its_notification(store: &dyn Store) {
+pub async fn the_page_goes_with_its_application_and_its_notification(store: &Store) {
     let (id, app) = given::named_app(store, "Shop").await;
     let draft = given::poll();
     let report = NewReport { poll: Some(draft.clone()), ..given::report("own-1") };

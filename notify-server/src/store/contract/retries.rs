@@ -11,11 +11,11 @@ fn settled(no: crate::store::RetryNo, settled: Settled) -> RetryOutcome {
     RetryOutcome { no, step, dead: None, moved: None, verified: None }
 }
 
-async fn open(store: &dyn Store, app: AppNo) -> u64 {
+async fn open(store: &Store, app: AppNo) -> u64 {
     store.open_retries(app, Platform::Android).await.unwrap()
 }
 
-pub async fn a_retry_is_claimed_when_it_is_due_by_one(store: &dyn Store) {
+pub async fn a_retry_is_claimed_when_it_is_due_by_one(store: &Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 3).await;
     assert_eq!(open(store, app).await, 3);
@@ -36,7 +36,7 @@ pub async fn a_retry_is_claimed_when_it_is_due_by_one(store: &dyn Store) {
     assert_eq!(store.claim_retries(elsewhere).await.unwrap(), []);
 }
 
-pub async fn a_claim_that_ran_out_is_claimed_again(store: &dyn Store) {
+pub async fn a_claim_that_ran_out_is_claimed_again(store: &Store) {
     let app = given::app(store).await;
     given::retried(store, app, 1).await;
     let first = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -52,7 +52,7 @@ pub async fn a_claim_that_ran_out_is_claimed_again(store: &dyn Store) {
     assert_eq!(open(store, app).await, 0);
 }
 
-pub async fn a_claimer_leaves_what_it_has_in_hand(store: &dyn Store) {
+pub async fn a_claimer_leaves_what_it_has_in_hand(store: &Store) {
     let app = given::app(store).await;
     given::retried(store, app, 3).await;
     let one = RetryClaim { limit: 1, ..given::retry_claim(app) };
@@ -71,7 +71,7 @@ pub async fn a_claimer_leaves_what_it_has_in_hand(store: &dyn Store) {
     assert_eq!(store.claim_retries(all).await.unwrap(), first, "taken up where it broke off");
 }
 
-pub async fn a_claim_whose_answer_was_lost_is_made_again(store: &dyn Store) {
+pub async fn a_claim_whose_answer_was_lost_is_made_again(store: &Store) {
     let app = given::app(store).await;
     given::retried(store, app, 3).await;
     let one = RetryClaim { limit: 1, ..given::retry_claim(app) };
@@ -87,7 +87,7 @@ pub async fn a_claim_whose_answer_was_lost_is_made_again(store: &dyn Store) {
     assert_eq!((heard.len(), lost.len(), others.len()), (1, 1, 1));
 }
 
-pub async fn a_retry_that_is_settled_ends_the_dispatch(store: &dyn Store) {
+pub async fn a_retry_that_is_settled_ends_the_dispatch(store: &Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 2).await;
     let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -109,7 +109,7 @@ pub async fn a_retry_that_is_settled_ends_the_dispatch(store: &dyn Store) {
     assert_eq!((outcome.settled, outcome.attempts), (Settled::Failed, 2));
 }
 
-pub async fn a_retry_that_failed_again_waits_anew(store: &dyn Store) {
+pub async fn a_retry_that_failed_again_waits_anew(store: &Store) {
     let app = given::app(store).await;
     given::retried(store, app, 1).await;
     let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -126,7 +126,7 @@ pub async fn a_retry_that_failed_again_waits_anew(store: &dyn Store) {
 }
 
 /// B39: a pause is no attempt, and says nothing of the last one.
-pub async fn a_retry_that_is_put_off_stays_as_it_was(store: &dyn Store) {
+pub async fn a_retry_that_is_put_off_stays_as_it_was(store: &Store) {
     let app = given::app(store).await;
     given::retried(store, app, 1).await;
     let before = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -145,7 +145,7 @@ pub async fn a_retry_that_is_put_off_stays_as_it_was(store: &dyn Store) {
 }
 
 /// In the transaction of the erase.
-pub async fn an_erased_device_ends_its_retries(store: &dyn Store) {
+pub async fn an_erased_device_ends_its_retries(store: &Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 2).await;
     let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -160,7 +160,7 @@ pub async fn an_erased_device_ends_its_retries(store: &dyn Store) {
     assert_eq!(record.counts, Counts { targeted: 2, sent: 1, canceled: 1, ..Counts::default() });
 }
 
-pub async fn a_settled_retry_is_left_as_it_is(store: &dyn Store) {
+pub async fn a_settled_retry_is_left_as_it_is(store: &Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 2).await;
     let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -176,7 +176,7 @@ pub async fn a_settled_retry_is_left_as_it_is(store: &dyn Store) {
     assert_eq!(record.failures, []);
 }
 
-pub async fn lanes_are_those_with_something_due(store: &dyn Store) {
+pub async fn lanes_are_those_with_something_due(store: &Store) {
     assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, None);
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::retried(store, app, 3).await;
@@ -192,7 +192,7 @@ pub async fn lanes_are_those_with_something_due(store: &dyn Store) {
 }
 
 /// Under an explicit `collapse_key` a newer notification replaces what an older retry would show.
-pub async fn a_newer_notification_of_the_same_key_overtakes(store: &dyn Store) {
+pub async fn a_newer_notification_of_the_same_key_overtakes(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let with_key = |key: &str| crate::store::NewNotification {
@@ -221,7 +221,7 @@ pub async fn a_newer_notification_of_the_same_key_overtakes(store: &dyn Store) {
 }
 
 /// What was on its way when its notification was canceled is not tried again (B20).
-pub async fn a_retry_of_what_was_canceled_meanwhile_ends(store: &dyn Store) {
+pub async fn a_retry_of_what_was_canceled_meanwhile_ends(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let dispatch = given::android_dispatch(store, app).await;

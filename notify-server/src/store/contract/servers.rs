@@ -22,7 +22,7 @@ fn beside_others(now: Timestamp) -> Adoption {
     }
 }
 
-pub async fn servers_are_counted_while_they_live(store: &dyn Store) {
+pub async fn servers_are_counted_while_they_live(store: &Store) {
     let alone = Others { servers: 1, left_behind: false };
     assert_eq!(store.heartbeat(beat(EPOCH, NOW)).await.unwrap(), alone);
     assert_eq!(store.heartbeat(beat(OTHER, NOW.plus_ms(1_000))).await.unwrap().servers, 2);
@@ -35,7 +35,7 @@ pub async fn servers_are_counted_while_they_live(store: &dyn Store) {
     assert_eq!(store.heartbeat(beat(EPOCH, over)).await.unwrap(), alone, "it left");
 }
 
-pub async fn a_page_is_its_servers_while_that_lives(store: &dyn Store) {
+pub async fn a_page_is_its_servers_while_that_lives(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -62,7 +62,7 @@ pub async fn a_page_is_its_servers_while_that_lives(store: &dyn Store) {
     assert!(matches!(store.checkpoint(late).await, Err(StoreError::Fenced)));
 }
 
-pub async fn retries_of_a_server_that_left_are_free_at_once(store: &dyn Store) {
+pub async fn retries_of_a_server_that_left_are_free_at_once(store: &Store) {
     let app = given::app(store).await;
     store.heartbeat(beat(EPOCH, NOW)).await.unwrap();
     given::retried(store, app, 2).await;
@@ -77,7 +77,7 @@ pub async fn retries_of_a_server_that_left_are_free_at_once(store: &dyn Store) {
     assert_eq!(store.claim_retries(claim).await.unwrap().len(), 2);
 }
 
-pub async fn a_scan_is_seen_by_all_until_it_is_done(store: &dyn Store) {
+pub async fn a_scan_is_seen_by_all_until_it_is_done(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 4).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -95,7 +95,7 @@ pub async fn a_scan_is_seen_by_all_until_it_is_done(store: &dyn Store) {
     assert_eq!(store.unread_dispatches(10).await.unwrap(), []);
 }
 
-pub async fn canceled_dispatches_are_told_from_others(store: &dyn Store) {
+pub async fn canceled_dispatches_are_told_from_others(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let mut all = Vec::new();

@@ -11,11 +11,11 @@ fn count(platform: Platform, enabled: u64, disabled: u64) -> PlatformCount {
     PlatformCount { platform, enabled, disabled }
 }
 
-async fn all(store: &dyn Store, app: AppNo) -> Vec<PlatformCount> {
+async fn all(store: &Store, app: AppNo) -> Vec<PlatformCount> {
     store.count_devices(app, None, NOW, NOW).await.unwrap()
 }
 
-pub async fn devices_are_counted_by_platform_and_state(store: &dyn Store) {
+pub async fn devices_are_counted_by_platform_and_state(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     assert_eq!(all(store, app).await, []);
     given::devices(store, app, 3).await;
@@ -27,7 +27,7 @@ pub async fn devices_are_counted_by_platform_and_state(store: &dyn Store) {
     assert_eq!(all(store, app).await, [count(Platform::Android, 3, 0), count(Platform::Ios, 1, 1)]);
 }
 
-pub async fn a_period_counts_its_edges_to_the_millisecond(store: &dyn Store) {
+pub async fn a_period_counts_its_edges_to_the_millisecond(store: &Store) {
     let app = given::app(store).await;
     let start = NOW.as_ms().div_euclid(HOUR_MS) * HOUR_MS;
     let times = [
@@ -60,7 +60,7 @@ pub async fn a_period_counts_its_edges_to_the_millisecond(store: &dyn Store) {
     }
 }
 
-pub async fn a_change_of_state_moves_the_count(store: &dyn Store) {
+pub async fn a_change_of_state_moves_the_count(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let mut off = android("d000");
@@ -75,7 +75,7 @@ pub async fn a_change_of_state_moves_the_count(store: &dyn Store) {
 
 /// What the devices of a listing come to, counted one by one.
 async fn one_by_one(
-    store: &dyn Store,
+    store: &Store,
     app: AppNo,
     (from, to): (Timestamp, Timestamp),
 ) -> Vec<PlatformCount> {
@@ -95,7 +95,7 @@ async fn one_by_one(
     counts.into_iter().filter(|count| count.enabled + count.disabled > 0).collect()
 }
 
-pub async fn counts_are_those_of_the_devices_whatever_happened_to_them(store: &dyn Store) {
+pub async fn counts_are_those_of_the_devices_whatever_happened_to_them(store: &Store) {
     let app = given::app(store).await;
     let start = NOW.as_ms().div_euclid(HOUR_MS) * HOUR_MS;
     let mut random = fastrand::Rng::with_seed(26);

@@ -32,7 +32,7 @@ fn browser(endpoint: &str, keys: char, made: &str) -> NewBrowser {
 }
 
 /// Lets a site in, and a browser of it subscribe.
-pub(super) async fn one_of_each(store: &dyn Store, (id, no): (notify_core::AppId, AppNo)) {
+pub(super) async fn one_of_each(store: &Store, (id, no): (notify_core::AppId, AppNo)) {
     store.set_web_access(id, access("https://a.example")).await.unwrap();
     subscribed(store, no, browser("1", 'k', "a")).await;
 }
@@ -42,11 +42,11 @@ fn secret(made: &str) -> [u8; 32] {
     [made.as_bytes()[0]; 32]
 }
 
-async fn subscribed(store: &dyn Store, app: AppNo, browser: NewBrowser) -> SubscribedBrowser {
+async fn subscribed(store: &Store, app: AppNo, browser: NewBrowser) -> SubscribedBrowser {
     store.subscribe_browser(app, browser, NOW).await.unwrap()
 }
 
-pub async fn access_is_kept_until_it_is_cleared(store: &dyn Store) {
+pub async fn access_is_kept_until_it_is_cleared(store: &Store) {
     let (app, no) = given::named_app(store, "web").await;
     assert_eq!(store.web_access(app).await.unwrap(), None);
     assert!(is_unknown(&store.clear_web_access(app).await));
@@ -66,7 +66,7 @@ pub async fn access_is_kept_until_it_is_cleared(store: &dyn Store) {
     assert!(is_unknown(&store.set_web_access(app, access("https://a.example")).await));
 }
 
-pub async fn a_browser_is_the_device_whose_secret_it_shows(store: &dyn Store) {
+pub async fn a_browser_is_the_device_whose_secret_it_shows(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let first = subscribed(store, app, browser("1", 'k', "a")).await;
     assert_eq!(first, SubscribedBrowser { id: id("a"), has_new_secret: true });
@@ -88,7 +88,7 @@ pub async fn a_browser_is_the_device_whose_secret_it_shows(store: &dyn Store) {
     assert_eq!(subscribed(store, other, elsewhere).await.id, id("d"));
 }
 
-pub async fn an_address_alone_proves_nothing(store: &dyn Store) {
+pub async fn an_address_alone_proves_nothing(store: &Store) {
     let app = given::app(store).await;
     subscribed(store, app, browser("1", 'k', "a")).await;
     // With its keys it is the same browser, which lost its secret and gets another.
@@ -103,7 +103,7 @@ pub async fn an_address_alone_proves_nothing(store: &dyn Store) {
     assert!(store.opens_device(app, id("a"), secret("b")).await.unwrap());
 }
 
-pub async fn a_secret_goes_with_its_device(store: &dyn Store) {
+pub async fn a_secret_goes_with_its_device(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     subscribed(store, app, browser("1", 'k', "a")).await;
     assert!(store.opens_device(app, id("a"), secret("a")).await.unwrap());
@@ -119,25 +119,25 @@ pub async fn a_secret_goes_with_its_device(store: &dyn Store) {
 }
 
 /// A subscription of a backend, with an API key.
-async fn subscribed_by_backend(store: &dyn Store, app: AppNo, endpoint: &str, device: &str) {
+async fn subscribed_by_backend(store: &Store, app: AppNo, endpoint: &str, device: &str) {
     let NewBrowser { mut subscription, .. } = browser(endpoint, 'k', device);
     subscription.device_id = Some(id(device));
     store.subscribe_device(app, subscription, id(device), NOW, None).await.unwrap();
 }
 
 /// The trust of the application's browsers, in the order of their keys.
-async fn trust(store: &dyn Store, app: AppNo) -> Vec<AddressTrust> {
+async fn trust(store: &Store, app: AppNo) -> Vec<AddressTrust> {
     audience(store, app).await.1.iter().map(|device| device.trust).collect()
 }
 
-async fn audience(store: &dyn Store, app: AppNo) -> (Dispatch, Vec<AudienceDevice>) {
+async fn audience(store: &Store, app: AppNo) -> (Dispatch, Vec<AudienceDevice>) {
     let dispatch = given::dispatch(store, app, given::broadcast(&[Platform::Web])).await;
     let slice = store.read_slice(&dispatch, dispatch.cursor, 100).await.unwrap();
     (dispatch, slice.devices)
 }
 
 /// Has devices take a message, at the addresses given, in the page of a new notification.
-async fn verify(store: &dyn Store, app: AppNo, addresses: &[(usize, &str)]) {
+async fn verify(store: &Store, app: AppNo, addresses: &[(usize, &str)]) {
     let (dispatch, devices) = audience(store, app).await;
     let (keys, page) = given::whole_page(store, &dispatch).await;
     let verified = addresses
@@ -153,7 +153,7 @@ async fn verify(store: &dyn Store, app: AppNo, addresses: &[(usize, &str)]) {
     store.checkpoint(done).await.unwrap();
 }
 
-pub async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &dyn Store) {
+pub async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &Store) {
     use AddressTrust::{Anonymous, Unverified, Verified};
     let app = given::app(store).await;
     subscribed(store, app, browser("1", 'k', "a")).await;
@@ -182,7 +182,7 @@ pub async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &dyn
     assert_eq!(slice.devices[0].trust, Verified);
 }
 
-pub async fn anonymous_devices_expire_before_their_first_message(store: &dyn Store) {
+pub async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
     const DAY_MS: i64 = 86_400_000;
     let app = given::app(store).await;
     for (endpoint, device) in [("1", "a"), ("2", "b"), ("3", "c")] {

@@ -22,18 +22,14 @@ pub(super) fn message_id() -> WebhookMessageId {
     WebhookMessageId(Uuid::now_v7())
 }
 
-pub(super) async fn webhook(
-    store: &dyn Store,
-    app: AppNo,
-    events: &[WebhookEventType],
-) -> WebhookId {
+pub(super) async fn webhook(store: &Store, app: AppNo, events: &[WebhookEventType]) -> WebhookId {
     let secret = SealedSecret { id: WebhookId(Uuid::now_v7()), sealed: vec![1] };
     let new = NewWebhook { url: URL.to_owned(), events: events.to_vec(), description: None };
     given::now(store.create_webhook(app, new, secret, NOW, None).await.unwrap()).id
 }
 
 /// Claims of the only webhook that has something to do.
-pub(super) async fn claimed(store: &dyn Store, now: Timestamp, limit: u32) -> ClaimedWebhook {
+pub(super) async fn claimed(store: &Store, now: Timestamp, limit: u32) -> ClaimedWebhook {
     let ready = store.webhook_work(now).await.unwrap().ready;
     let [only] = ready[..] else { panic!("one webhook has something to do: {ready:?}") };
     store.claim_messages(claim(only, now, limit)).await.unwrap().unwrap()
@@ -65,7 +61,7 @@ pub(super) fn outcome(
 }
 
 /// A notification, reported, and a device; an event about both.
-pub(super) async fn opened(store: &dyn Store, app: AppNo, device: &str, kind: EventType) {
+pub(super) async fn opened(store: &Store, app: AppNo, device: &str, kind: EventType) {
     let report = given::report("n-1");
     let _ = store.record_report(app, report, None).await;
     let event = Event {
@@ -78,7 +74,7 @@ pub(super) async fn opened(store: &dyn Store, app: AppNo, device: &str, kind: Ev
 }
 
 /// Makes a webhook that is told of an event of a device.
-pub(super) async fn one_of_each(store: &dyn Store, app: AppNo, device: &str) {
+pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
     webhook(store, app, &[WebhookEventType::EngagementOpened]).await;
     opened(store, app, device, EventType::Opened).await;
     for ready in store.webhook_work(NOW).await.unwrap().ready {
@@ -87,7 +83,7 @@ pub(super) async fn one_of_each(store: &dyn Store, app: AppNo, device: &str) {
 }
 
 /// Whatever their applications.
-pub async fn the_oldest_webhook_is_served_first(store: &dyn Store) {
+pub async fn the_oldest_webhook_is_served_first(store: &Store) {
     let (first, second) = (given::app(store).await, given::app(store).await);
     for app in [second, first] {
         given::devices(store, app, 1).await;
@@ -99,7 +95,7 @@ pub async fn the_oldest_webhook_is_served_first(store: &dyn Store) {
     assert_eq!(apps, [second, first]);
 }
 
-pub async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &dyn Store) {
+pub async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let id = webhook(store, app, &[WebhookEventType::PollAnswered]).await;
     let made = store.webhook(app, id, NOW).await.unwrap();
@@ -130,7 +126,7 @@ pub async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &dyn Store) 
     assert!(is_unknown(&store.webhook(app, id, NOW).await));
 }
 
-pub async fn an_application_has_so_many_webhooks(store: &dyn Store) {
+pub async fn an_application_has_so_many_webhooks(store: &Store) {
     let app = given::app(store).await;
     for _ in 0..WEBHOOKS_MAX {
         webhook(store, app, &[]).await;
@@ -141,7 +137,7 @@ pub async fn an_application_has_so_many_webhooks(store: &dyn Store) {
     assert_eq!(broken, format!("url: an application has at most {WEBHOOKS_MAX} webhooks"));
 }
 
-pub async fn nothing_is_kept_where_nobody_listens(store: &dyn Store) {
+pub async fn nothing_is_kept_where_nobody_listens(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     webhook(store, other, &[]).await;
     let quiet = webhook(store, app, &[WebhookEventType::PollAnswered]).await;
@@ -155,7 +151,7 @@ pub async fn nothing_is_kept_where_nobody_listens(store: &dyn Store) {
     assert!(store.webhook_work(NOW).await.unwrap().ready.is_empty());
 }
 
-pub async fn what_happens_is_told_with_what_it_is_about(store: &dyn Store) {
+pub async fn what_happens_is_told_with_what_it_is_about(store: &Store) {
     let app = given::app(store).await;
     webhook(store, app, &[]).await;
     given::devices(store, app, 2).await;
@@ -195,7 +191,7 @@ pub async fn what_happens_is_told_with_what_it_is_about(store: &dyn Store) {
     assert_eq!(answers, [(first, Some(id("d001"))), (first, None), (second, None)]);
 }
 
-pub async fn an_end_is_told_by_what_it_came_to(store: &dyn Store) {
+pub async fn an_end_is_told_by_what_it_came_to(store: &Store) {
     let app = given::app(store).await;
     webhook(store, app, &[]).await;
     given::devices(store, app, 1).await;
@@ -241,7 +237,7 @@ pub async fn an_end_is_told_by_what_it_came_to(store: &dyn Store) {
     assert_eq!(told, expected);
 }
 
-pub async fn a_dead_device_is_told_once(store: &dyn Store) {
+pub async fn a_dead_device_is_told_once(store: &Store) {
     let app = given::app(store).await;
     webhook(store, app, &[WebhookEventType::DeviceUnregistered]).await;
     given::devices(store, app, 1).await;
@@ -272,7 +268,7 @@ pub async fn a_dead_device_is_told_once(store: &dyn Store) {
     assert_eq!(dead.platform, Platform::Android);
 }
 
-pub async fn an_erased_device_is_in_no_message(store: &dyn Store) {
+pub async fn an_erased_device_is_in_no_message(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 2).await;

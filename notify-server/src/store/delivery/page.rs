@@ -4,8 +4,17 @@ use std::borrow::Cow;
 
 use notify_core::{IosEnv, Timestamp};
 
-use super::{Epoch, NewRetry};
-use crate::store::{DeviceKey, DeviceOutcome, DispatchNo, PageNo};
+use crate::store::delivery::outcomes;
+use crate::store::delivery::settle;
+use crate::store::delivery::settle::PendingDelta;
+use crate::store::sql::error::inserted;
+use crate::store::sql::row::{count, unknown_value};
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{self, Connection, OptionalExtension, Type, count_of, params};
+use crate::store::{
+    Adopted, Adoption, COUNT_MAX, DeviceKey, DeviceOutcome, DispatchNo, Epoch, NewRetry, PageNo,
+    Settled, StoreError,
+};
 
 /// A claim of the next page of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,4 +146,236 @@ pub struct Checkpoint {
     pub lease_until: Timestamp,
     /// Whether nothing of the page is left.
     pub finished: bool,
+}
+
+// Pages: claiming the next range of a dispatch, taking over what another process left, looking up
+// what is settled.
+
+/// Takes over the open pages, and frees the retries that other processes had claimed.
+pub(super) fn adopt(tx: &Connection, adoption: Adoption) -> Result<Adopted, StoreError> {
+    let Adoption { epoch, now, lease_until, beside_others } = adoption;
+    // Who is alive at the end of time is nobody: then all is taken.
+    let alive_at = if beside_others { now.as_ms() } else { i64::MAX };
+    let mut pages = tx
+        .prepare_cached(
+            "update pages set epoch = ?1, lease_until = ?2
+             where finished = 0 and (epoch = ?1
+               or epoch not in (select epoch from servers where alive_until > ?3))
+             returning no, dispatch_no, from_key, to_key, checkpoint_no",
+        )?
+        .query_map([epoch.0, lease_until.as_ms(), alive_at], |row| {
+            Ok(OpenPage {
+                no: PageNo(row.get(0)?),
+                dispatch: DispatchNo(row.get(1)?),
+                from: DeviceKey(row.get(2)?),
+                to: DeviceKey(row.get(3)?),
+                epoch,
+                checkpoint_no: row.get(4)?,
+                lease_until,
+            })
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    pages.sort_unstable_by_key(|page| page.no.0 & COUNT_MAX);
+    tx.prepare_cached(
+        "update retries set epoch = null, claimable_at = due_at
+         where epoch is not null and epoch <> ?1
+           and epoch not in (select epoch from servers where alive_until > ?2)",
+    )?
+    .execute([epoch.0, alive_at])?;
+    let dispatches = tx
+        .prepare_cached(concat!(
+            "select no from dispatches where scan_done = 0 order by ",
+            count_of!("no")
+        ))?
+        .query_map([], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Adopted { pages, dispatches })
+}
+
+/// Claims the next range of a dispatch. A page without anybody to send to is finished at once.
+pub(super) fn open(tx: &mut WriteTx<'_>, claim: &PageClaim) -> Result<OpenPage, StoreError> {
+    let claimed = tx
+        .prepare_cached(
+            "update dispatches set cursor = ?3
+             where no = ?1 and cursor = ?2 and scan_done = 0 and completed_at is null",
+        )?
+        .execute([claim.dispatch.0, claim.from.0, claim.to.0])?;
+    if claimed == 0 {
+        return Err(StoreError::Fenced);
+    }
+    let page = insert(tx, claim)?;
+    let finished = claim.targeted == 0;
+    let by = PendingDelta { pages: i64::from(!finished), retries: 0, scan_done: claim.end };
+    settle::moved(tx, claim.dispatch, by, claim.at)?;
+    Ok(page)
+}
+
+/// Writes a page.
+pub(super) fn insert(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, StoreError> {
+    let no = tx
+        .prepare_insert(
+            "insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, finished,
+             targeted, excluded) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .row(
+            claim.to.app(),
+            params![
+                claim.dispatch.0,
+                claim.from.0,
+                claim.to.0,
+                claim.epoch.0,
+                claim.lease_until.as_ms(),
+                claim.targeted == 0,
+                count(claim.targeted),
+                count(claim.excluded),
+            ],
+        )?;
+    Ok(OpenPage {
+        no: PageNo(inserted(no)?),
+        dispatch: claim.dispatch,
+        from: claim.from,
+        to: claim.to,
+        epoch: claim.epoch,
+        checkpoint_no: 0,
+        lease_until: claim.lease_until,
+    })
+}
+
+/// How many newer notifications with the same key are looked at, the newest first.
+const OVERTAKING_MAX: i64 = 16;
+
+/// What of a page is settled or waits to be tried again.
+pub(super) fn done(connection: &Connection, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
+    let settled = settled_of(connection, page.no, page.from)?;
+    let mut done: Vec<DeviceKey> = settled.into_iter().map(|(outcome, _)| outcome.key).collect();
+    let mut retries =
+        connection.prepare_cached("select device_key from retries where page_no = ?1")?;
+    for key in retries.query_map([page.no.0], |row| row.get(0).map(DeviceKey))? {
+        done.push(key?);
+    }
+    done.sort_unstable();
+    done.dedup();
+    Ok(done)
+}
+
+/// The outcome of one device.
+pub(super) fn outcome(
+    connection: &Connection,
+    dispatch: DispatchNo,
+    key: DeviceKey,
+) -> Result<Option<DeviceOutcome>, StoreError> {
+    let retried = connection
+        .prepare_cached(
+            "select outcome, reason, attempts, message_id from retries
+             where dispatch_no = ?1 and device_key = ?2",
+        )?
+        .query_row([dispatch.0, key.0], |row| {
+            let Some(code) = row.get::<Option<u8>>(0)? else { return Ok(None) };
+            Ok(Some(DeviceOutcome {
+                key,
+                settled: Settled::from_code(code).ok_or_else(|| unknown_value(0, Type::Integer))?,
+                reason: row.get::<Option<String>>(1)?.map(Cow::Owned),
+                attempts: row.get(2)?,
+                message_id: row.get::<Option<String>>(3)?.map(String::into_boxed_str),
+            }))
+        })
+        .optional()?;
+    if let Some(outcome) = retried {
+        return Ok(outcome);
+    }
+    let Some((no, from, _)) = covering(connection, dispatch, key)? else { return Ok(None) };
+    let settled = settled_of(connection, no, from)?.into_iter();
+    Ok(settled.map(|(outcome, _)| outcome).find(|outcome| outcome.key == key))
+}
+
+/// Whether a device was dealt with in another zone of the same notification.
+pub(super) fn had_in_another_zone(
+    connection: &Connection,
+    dispatch: DispatchNo,
+    key: DeviceKey,
+) -> Result<bool, StoreError> {
+    for other in other_zones(connection, dispatch)? {
+        let retried = connection
+            .prepare_cached("select 1 from retries where dispatch_no = ?1 and device_key = ?2")?
+            .exists([other.0, key.0])?;
+        if retried || outcome(connection, other, key)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The other dispatches of the same notification on the same platform.
+pub(super) fn other_zones(
+    connection: &Connection,
+    dispatch: DispatchNo,
+) -> Result<Vec<DispatchNo>, StoreError> {
+    let others = connection
+        .prepare_cached(
+            "select o.no from dispatches d join dispatches o on o.notification_no = d.notification_no
+             where d.no = ?1 and o.platform = d.platform and o.no <> d.no",
+        )?
+        .query_map([dispatch.0], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(others)
+}
+
+/// Whether a newer notification with the same key of replacement went to that device.
+pub(super) fn overtaken(
+    connection: &Connection,
+    dispatch: DispatchNo,
+    key: DeviceKey,
+) -> Result<bool, StoreError> {
+    let newer = connection
+        .prepare_cached(
+            "select later.no from dispatches d join notifications n on n.no = d.notification_no
+             cross join notifications other cross join dispatches later
+             where d.no = ?1 and other.app_no = n.app_no and other.collapse_key = n.collapse_key
+             and other.no > n.no and later.notification_no = other.no
+             and later.platform = d.platform order by other.no desc limit ?2",
+        )?
+        .query_map([dispatch.0, OVERTAKING_MAX], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for later in newer {
+        if outcome(connection, later, key)?.is_some_and(|found| found.settled == Settled::Sent) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The page that holds a device, where it begins, and whether it is finished.
+pub(crate) fn covering(
+    connection: &Connection,
+    dispatch: DispatchNo,
+    key: DeviceKey,
+) -> Result<Option<(PageNo, DeviceKey, bool)>, StoreError> {
+    let page = connection
+        .prepare_cached(
+            "select no, from_key, finished from pages where dispatch_no = ?1 and to_key >= ?2
+             order by to_key limit 1",
+        )?
+        .query_row([dispatch.0, key.0], |row| {
+            Ok((PageNo(row.get(0)?), DeviceKey(row.get(1)?), row.get(2)?))
+        })
+        .optional()?;
+    Ok(page.filter(|(_, from, _)| *from < key))
+}
+
+/// The outcomes of a page that begins after `from`, each with the time of its commit.
+pub(crate) fn settled_of(
+    connection: &Connection,
+    page: PageNo,
+    from: DeviceKey,
+) -> Result<Vec<(DeviceOutcome, Timestamp)>, StoreError> {
+    let mut chunks = connection
+        .prepare_cached("select entries, at from outcomes where page_no = ?1 order by chunk_no")?;
+    let mut rows = chunks.query([page.0])?;
+    let mut settled = Vec::new();
+    while let Some(row) = rows.next()? {
+        let entries = row.get_ref(0)?.as_blob().ok_or(sql::Error::Column(0))?;
+        let at = Timestamp(row.get(1)?);
+        settled.extend(outcomes::read(from, entries)?.into_iter().map(|outcome| (outcome, at)));
+    }
+    Ok(settled)
 }

@@ -5,8 +5,8 @@ use std::thread;
 
 use notify_core::{NotificationStatus, Platform, Schedule};
 
-use super::*;
 use crate::store::contract::given::{self, EPOCH, LEASE, NOW};
+use crate::store::leading::*;
 use crate::store::{
     ChannelPlace, ChannelTold, ChannelWord, Checkpoint, DispatchNo, Epoch, NewWord, NotificationNo,
     PageNo,
@@ -52,7 +52,7 @@ fn rows_from_before_keep_their_numbers_in_sqlite() {
     let old = sqlite::make_version(&path, VERSION);
     old.execute_batch(&before(|hex| format!("x'{hex}'"))).unwrap();
     drop(old);
-    let store = || SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    let store = || sqlite::open(&path, SqliteOptions::default()).unwrap();
     run(async { goes_on(&*store()).await });
     let (connection, _lock) = sqlite::hold(&path).unwrap();
     tags_count_on(&connection);
@@ -64,13 +64,13 @@ fn rows_from_before_keep_their_numbers_in_postgres() {
     let url: DatabaseUrl = database.url().parse().unwrap();
     thread::scope(|scope| scope.spawn(|| postgres::make_version(&url, VERSION)).join()).unwrap();
     database.execute(&before(|hex| format!("'\\x{hex}'")));
-    let store = || PostgresStore::open(&url, PostgresOptions::default()).unwrap();
+    let store = || postgres::open(&url, PostgresOptions::default()).unwrap();
     run(async { goes_on(&*store()).await });
     let look = || tags_count_on(&postgres::connect(&url).unwrap());
     thread::scope(|scope| scope.spawn(look).join()).unwrap();
 }
 
-async fn goes_on(store: &dyn Store) {
+async fn goes_on(store: &Store) {
     let mut later = given::broadcast(&[Platform::Android]);
     later.schedule = Schedule::At(notify_core::Timestamp(DUE));
     let later = given::accepted(store, SHOP, later).await;

@@ -1,10 +1,9 @@
 //! Carrying rows over in chunks, and comparing what both sides have then.
 
 use super::cell::{Cell, Digest};
-use super::numbers;
 use super::side::Side;
 use super::table::Table;
-use super::{MoveError, Progress, Step, TableMoved};
+use super::{MoveError, Progress, Step, TableMoved, numbers};
 use crate::failpoint::{self, Stage};
 
 /// Bytes of values at which a chunk ends. Memory is bounded by these and one row more.

@@ -19,12 +19,11 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use error::{MoveError, PlaceError};
-
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+pub use error::{MoveError, PlaceError};
 use uuid::Uuid;
 
 use self::side::Side;

@@ -3,11 +3,11 @@
 use super::cell::Cell;
 use super::table::Table;
 use super::{MoveError, Place, Step};
-use crate::store::postgres::Found;
+use crate::store::postgres::{self, Found};
 use crate::store::sql::{
-    Connection, Error, Held, MoveMark, Params, Result, Row, Type, Value, mark_move, move_mark,
+    Connection, Error, MoveMark, Params, Result, Row, Type, Value, mark_move, move_mark,
 };
-use crate::store::{postgres, sqlite};
+use crate::store::{Held, sqlite};
 
 /// A database of a move.
 pub(super) struct Side {

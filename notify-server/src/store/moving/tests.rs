@@ -14,10 +14,10 @@ use super::{
 };
 use crate::store::contract::given;
 use crate::store::postgres::testing::{TestCluster, TestDatabase};
-use crate::store::postgres::{self, PostgresOptions, PostgresStore};
+use crate::store::postgres::{self, PostgresOptions};
 use crate::store::sql::{Moved, params};
-use crate::store::sqlite::{self, SqliteOptions, SqliteStore};
-use crate::store::{AppNo, AppStore, StoreError};
+use crate::store::sqlite::{self, SqliteOptions};
+use crate::store::{AppNo, StoreError};
 
 const EVERYTHING: &str = include_str!("tests/everything.sql");
 const AT_MS: i64 = 1_780_000_123_456;
@@ -50,12 +50,12 @@ impl Installation {
     }
 
     fn open_file(&self) -> Result<(), sqlite::OpenError> {
-        SqliteStore::open(&self.folder.path().join("notify.db"), SqliteOptions::default()).map(drop)
+        sqlite::open(&self.folder.path().join("notify.db"), SqliteOptions::default()).map(drop)
     }
 
     fn open_postgres(&self) -> Result<(), postgres::OpenError> {
         let options = PostgresOptions { serves: false, readers: 1 };
-        PostgresStore::open(&self.database.url().parse().unwrap(), options).map(drop)
+        postgres::open(&self.database.url().parse().unwrap(), options).map(drop)
     }
 }
 
@@ -251,7 +251,7 @@ fn rows_that_changed_behind_its_back_show() {
 fn a_source_that_is_served_and_a_target_that_is_used_are_refused() {
     let home = Installation::new();
     let path = home.folder.path().join("notify.db");
-    let server = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    let server = sqlite::open(&path, SqliteOptions::default()).unwrap();
     let refused = moved(&home.file(), &home.postgres()).unwrap_err();
     assert!(matches!(refused, MoveError::Sqlite(sqlite::OpenError::InUse(_))), "{refused}");
     drop(server);
@@ -305,7 +305,7 @@ fn a_file_that_is_being_moved_is_opened_by_nobody() {
     let watch = |now: Progress<'_>| {
         if now.step == Step::Comparing && now.table == "tags" && refused.is_empty() {
             let beside = SqliteOptions { lock: false, readers: 1 };
-            refused.push(SqliteStore::open(&path, beside).map(drop).unwrap_err());
+            refused.push(sqlite::open(&path, beside).map(drop).unwrap_err());
         }
     };
     watched(&home.file(), &home.postgres(), watch).unwrap();
@@ -319,7 +319,7 @@ fn who_had_it_open_writes_nothing_once_it_was_moved_away() {
     let home = Installation::new();
     moved(&home.file(), &home.postgres()).unwrap();
     let options = PostgresOptions { serves: false, readers: 1 };
-    let asleep = PostgresStore::open(&home.database.url().parse().unwrap(), options).unwrap();
+    let asleep = postgres::open(&home.database.url().parse().unwrap(), options).unwrap();
     moved(&home.postgres(), &home.named("back.db")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let app = AppId(uuid::Uuid::now_v7());

@@ -23,6 +23,9 @@ mod tls;
 mod url;
 mod value;
 
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
+
 pub(in crate::store) use failure::Failure;
 pub(in crate::store) use open::Found;
 pub use open::{OpenError, PostgresOptions, READERS_DEFAULT};
@@ -31,34 +34,24 @@ pub(in crate::store) use session::Session;
 pub(in crate::store) use statements::sequence;
 pub use url::{DatabaseUrl, UrlError};
 
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, RwLock};
-
 use self::hearing::Hearing;
 use self::open::{OLDER_WAIT, WriterSource, migrate};
 use self::target::Target;
-use crate::store::sql::{
-    Connection, Error, Held, Listeners, Open, Parts, Readers, Source, SqlStore, Writer, admit,
-    resume_erasing,
-};
+use crate::store::app::resume_erasing;
+use crate::store::sql::{Connection, Error, Listeners, Open, Readers, Source, Writer, admit};
+use crate::store::{Held, Parts, Store};
 
-/// Stores on a PostgreSQL database.
-#[derive(Debug)]
-pub enum PostgresStore {}
-
-impl PostgresStore {
-    /// Connects, and brings the tables up to date, making them in an empty database. Blocks.
-    ///
-    /// # Errors
-    /// When a newer server wrote the database, or it cannot be used.
-    pub fn open(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore>, OpenError> {
-        // Connections are driven by runtimes of their own, which must not begin inside another one.
-        std::thread::scope(|scope| scope.spawn(|| open_here(url, options)).join())
-            .unwrap_or_else(|_| Err(failed(&url.place(), "the opening broke down".into())))
-    }
+/// Connects, and brings the tables up to date, making them in an empty database. Blocks.
+///
+/// # Errors
+/// When a newer server wrote the database, or it cannot be used.
+pub fn open(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, OpenError> {
+    // Connections are driven by runtimes of their own, which must not begin inside another one.
+    std::thread::scope(|scope| scope.spawn(|| open_here(url, options)).join())
+        .unwrap_or_else(|_| Err(failed(&url.place(), "the opening broke down".into())))
 }
 
-fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore>, OpenError> {
+fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, OpenError> {
     let target = Arc::new(Target::of(url).map_err(OpenError::Certificates)?);
     let place = target.place.clone();
     migrate(&target, OLDER_WAIT)?;
@@ -84,7 +77,7 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<SqlStore
     let reading: Open = Arc::new(move || Ok(Connection::Postgres(Box::new(target.connect()?))));
     let readers = Readers::start(&reading, options.readers, Arc::clone(&busy))
         .map_err(|error| failed(&place, error.into()))?;
-    Ok(SqlStore::new(Parts { writer, readers, listeners, busy, held, in_place: None }))
+    Ok(Store::new(Parts { writer, readers, listeners, busy, held, in_place: None }))
 }
 
 /// Looks what is in a database, and changes nothing. Blocks; not to be called on a thread of a runtime.

@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use notify_core::Platform;
 
 use super::testing::{TestCluster, TestDatabase};
-use super::{DatabaseUrl, OpenError, PostgresOptions, PostgresStore};
+use super::{DatabaseUrl, OpenError, PostgresOptions};
 use crate::store::contract::{Backend, given};
-use crate::store::sql::{Fault, SqlStore};
-use crate::store::{AppNo, NotificationStore, SharedStore, Store, StoreError, UpkeepStore};
+use crate::store::sql::Fault;
+use crate::store::{AppNo, Operation, SharedStore, Store, StoreError, postgres};
 
 /// A database of its own.
 struct Own(TestDatabase);
@@ -25,11 +25,11 @@ impl Own {
         self.0.url().parse().unwrap()
     }
 
-    fn try_open(&self, options: PostgresOptions) -> Result<Arc<SqlStore>, OpenError> {
-        PostgresStore::open(&self.url(), options)
+    fn try_open(&self, options: PostgresOptions) -> Result<Arc<Store>, OpenError> {
+        postgres::open(&self.url(), options)
     }
 
-    fn open(&self) -> Arc<SqlStore> {
+    fn open(&self) -> Arc<Store> {
         self.try_open(PostgresOptions::default()).unwrap()
     }
 }
@@ -47,7 +47,7 @@ mod contract {
 }
 
 /// Starts that many accepts at once, so that they share commits; how many were accepted.
-async fn accept_many(store: &Arc<SqlStore>, app: AppNo, count: usize) -> (usize, usize) {
+async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, usize) {
     let accepts: Vec<_> = (0..count)
         .map(|_| {
             let store = Arc::clone(store);
@@ -66,7 +66,7 @@ async fn accept_many(store: &Arc<SqlStore>, app: AppNo, count: usize) -> (usize,
     (accepted, unavailable)
 }
 
-async fn stored(store: &SqlStore, app: AppNo) -> usize {
+async fn stored(store: &Store, app: AppNo) -> usize {
     store.list_notifications(app, given::page(1_000)).await.unwrap().rows.len()
 }
 
@@ -115,7 +115,7 @@ async fn a_write_that_passes_over_a_failed_statement_is_not_answered_as_stored()
     let store = own.open();
     let app = given::app(&*store).await;
     let passed_over = store
-        .write(|tx| {
+        .write(Operation::Check, |tx| {
             assert!(tx.execute_batch("select no from nowhere").is_err());
             Ok(())
         })
@@ -130,7 +130,7 @@ async fn a_write_or_read_that_panics_takes_nobody_with_it() {
     let own = Own::new();
     let store = own.open();
     let app = given::app(&*store).await;
-    let panicked = store.write::<(), _>(|_| panic!("on purpose")).await;
+    let panicked = store.write::<(), _>(Operation::Check, |_| panic!("on purpose")).await;
     assert!(matches!(panicked, Err(StoreError::Backend(_))));
     let panicked = store.read::<(), _>(|_| panic!("on purpose")).await;
     assert!(matches!(panicked, Err(StoreError::Backend(_))));
@@ -181,7 +181,7 @@ async fn a_database_that_may_only_be_read_is_unavailable() {
     let store = own.open();
     let app = given::app(&*store).await;
     let read_only = store
-        .write(|tx| {
+        .write(Operation::Check, |tx| {
             tx.execute_batch("set transaction read only")?;
             tx.prepare_cached("update storage_checks set count = count + 1")?.execute([])?;
             Ok(())
@@ -209,7 +209,7 @@ async fn servers_that_start_at_once_bring_the_tables_up_to_date_one_after_anothe
     let own = Own::new();
     let beside = PostgresOptions { serves: false, readers: 1 };
     let openings = [own.url(), own.url(), own.url()]
-        .map(|url| tokio::task::spawn_blocking(move || PostgresStore::open(&url, beside)));
+        .map(|url| tokio::task::spawn_blocking(move || postgres::open(&url, beside)));
     for opening in openings {
         opening.await.unwrap().unwrap().close().await;
     }
@@ -230,7 +230,7 @@ async fn commits_wait_for_the_disk_though_the_database_says_otherwise() {
 #[tokio::test]
 async fn what_cannot_be_connected_to_is_told_without_its_password() {
     let url: DatabaseUrl = "postgres://u:geheim@127.0.0.1:1/n".parse().unwrap();
-    let error = PostgresStore::open(&url, PostgresOptions::default()).unwrap_err();
+    let error = postgres::open(&url, PostgresOptions::default()).unwrap_err();
     assert!(matches!(error, OpenError::Database { .. }), "{error:?}");
     let text = format!("{error} {error:?}");
     assert!(error.to_string().contains("127.0.0.1:1/n") && !text.contains("geheim"), "{text}");
@@ -257,7 +257,7 @@ async fn tls_is_as_strict_as_the_url_says() {
     ] {
         let database: DatabaseUrl = url.parse().unwrap();
         let options = PostgresOptions { serves: false, readers: 1 };
-        let opened = PostgresStore::open(&database, options);
+        let opened = postgres::open(&database, options);
         assert_eq!(opened.is_ok(), connects, "{url}: {opened:?}");
         let Ok(store) = opened else { continue };
         let has_tls = store
@@ -297,7 +297,7 @@ impl Heard {
 
 #[tokio::test]
 async fn servers_of_one_database_hear_of_each_others_commits() {
-    use crate::store::{AppStore, Change};
+    use crate::store::Change;
     let own = Own::new();
     let (one, other) = (own.open(), own.open());
     let heard = Arc::new(Heard::default());
@@ -321,7 +321,7 @@ async fn servers_of_one_database_hear_of_each_others_commits() {
 /// Its changes are lost with its answer; whoever asked does not know either.
 #[tokio::test]
 async fn a_commit_whose_answer_was_lost_is_told_of_by_the_next() {
-    use crate::store::{AppStore, Change};
+    use crate::store::Change;
     let own = Own::new();
     let (one, other) = (own.open(), own.open());
     let (id, _) = given::named_app(&*one, "Shop").await;
@@ -358,7 +358,7 @@ async fn a_host_that_says_nothing_gives_way_to_the_next() {
     let (answers, _) = place.split_once('/').unwrap();
     let url = whole.replacen(answers, &format!("{},{answers}", silent.local_addr().unwrap()), 1);
     assert_ne!(url, whole, "both are named");
-    let store = PostgresStore::open(&url.parse().unwrap(), PostgresOptions::default()).unwrap();
+    let store = postgres::open(&url.parse().unwrap(), PostgresOptions::default()).unwrap();
     given::app(&*store).await;
     store.close().await;
 }

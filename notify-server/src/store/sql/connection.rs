@@ -4,10 +4,10 @@
 use notify_core::Timestamp;
 use rusqlite::params_from_iter;
 
-use super::error::{Error, Result};
-use super::rows::{Mapped, Row, Rows};
-use super::value::{Params, Type, Value};
 use crate::store::postgres::Session;
+use crate::store::sql::error::{Error, Result};
+use crate::store::sql::rows::{Mapped, Row, Rows};
+use crate::store::sql::value::{Params, Type, Value};
 
 /// A connection to a database.
 pub(in crate::store) enum Connection {
@@ -53,7 +53,7 @@ impl Connection {
     }
 
     /// The same; whether the database has the mark of a move.
-    pub(super) fn begin_work(&self) -> Result<bool> {
+    pub(in crate::store) fn begin_work(&self) -> Result<bool> {
         match self {
             Self::Sqlite(connection) => {
                 run(connection, "begin immediate")?;
@@ -201,7 +201,7 @@ thread_local! {
 
 /// How many statements this thread has run.
 #[cfg(any(test, feature = "testing"))]
-pub(super) fn statements_of_thread() -> u64 {
+pub(in crate::store) fn statements_of_thread() -> u64 {
     STATEMENTS.get()
 }
 

@@ -2,10 +2,10 @@
 
 use rusqlite::ErrorCode;
 
-use super::moves::Moved;
-use super::value::Type;
 use crate::store::StoreError;
 use crate::store::postgres::Failure;
+use crate::store::sql::moves::Moved;
+use crate::store::sql::value::Type;
 
 /// A state that the tables should never be in, or a job that broke down.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,10 @@
 //! Faults that tests make the writer meet. In a build without the feature `testing` nothing here
 //! does anything.
 
-use super::connection::Connection;
+use crate::store::sql::connection::Connection;
 #[cfg(any(test, feature = "testing"))]
-use super::error::Error;
-use super::error::Result;
+use crate::store::sql::error::Error;
+use crate::store::sql::error::Result;
 
 /// A fault, counted from when it was set: 1 is the next one.
 #[cfg(any(test, feature = "testing"))]
@@ -31,7 +31,7 @@ enum Place {
 
 /// The fault that is set, if any.
 #[derive(Debug, Default)]
-pub(super) struct Faults {
+pub(in crate::store) struct Faults {
     #[cfg(any(test, feature = "testing"))]
     set: std::sync::Mutex<Option<Fault>>,
 }
@@ -39,17 +39,17 @@ pub(super) struct Faults {
 #[cfg(any(test, feature = "testing"))]
 impl Faults {
     /// Sets a fault.
-    pub(super) fn set(&self, fault: Fault) {
+    pub(in crate::store) fn set(&self, fault: Fault) {
         *self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(fault);
     }
 
     /// Lifts the fault that is set.
-    pub(super) fn lift(&self) {
+    pub(in crate::store) fn lift(&self) {
         *self.set.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
     }
 
     /// Meets the fault of the n-th write.
-    pub(super) fn at_write(&self, connection: &Connection) -> Result<()> {
+    pub(in crate::store) fn at_write(&self, connection: &Connection) -> Result<()> {
         let met = self.meet(Place::Write);
         if met.is_err() {
             connection.execute_batch("rollback")?;
@@ -58,12 +58,12 @@ impl Faults {
     }
 
     /// Meets the fault of the n-th commit.
-    pub(super) fn at_commit(&self) -> Result<()> {
+    pub(in crate::store) fn at_commit(&self) -> Result<()> {
         self.meet(Place::Commit)
     }
 
     /// Loses the answer of the n-th commit.
-    pub(super) fn at_answer(&self) -> Result<()> {
+    pub(in crate::store) fn at_answer(&self) -> Result<()> {
         self.meet(Place::Answer)
     }
 
@@ -93,17 +93,17 @@ impl Faults {
 #[cfg(not(any(test, feature = "testing")))]
 impl Faults {
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "nothing to meet here")]
-    pub(super) fn at_write(&self, _: &Connection) -> Result<()> {
+    pub(in crate::store) fn at_write(&self, _: &Connection) -> Result<()> {
         Ok(())
     }
 
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "nothing to meet here")]
-    pub(super) fn at_commit(&self) -> Result<()> {
+    pub(in crate::store) fn at_commit(&self) -> Result<()> {
         Ok(())
     }
 
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "nothing to meet here")]
-    pub(super) fn at_answer(&self) -> Result<()> {
+    pub(in crate::store) fn at_answer(&self) -> Result<()> {
         Ok(())
     }
 }

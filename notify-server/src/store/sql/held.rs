@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::connection::Connection;
-use super::error::Result;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::error::Result;
 
 /// Opens a connection.
 pub(in crate::store) type Open = Arc<dyn Fn() -> Result<Connection> + Send + Sync>;
 
 /// The connection of one reader.
-pub(super) struct Held {
+pub(in crate::store) struct Held {
     open: Open,
     /// `None` after it broke, until the next read.
     connection: Option<Connection>,
@@ -17,14 +17,14 @@ pub(super) struct Held {
 
 impl Held {
     /// Opens it.
-    pub(super) fn open(open: Open) -> Result<Self> {
+    pub(in crate::store) fn open(open: Open) -> Result<Self> {
         let connection = Some(open()?);
         Ok(Self { open, connection })
     }
 
     /// Begins to read. A connection that broke since the last read is replaced by a new one: nothing
     /// was asked of it yet.
-    pub(super) fn begin(&mut self, is_one_statement: bool) -> Result<&Connection> {
+    pub(in crate::store) fn begin(&mut self, is_one_statement: bool) -> Result<&Connection> {
         let begin = |connection: &Connection| {
             if is_one_statement && connection.reads_alone() {
                 return Ok(());
@@ -47,7 +47,7 @@ impl Held {
     }
 
     /// Ends what was begun, if it has not ended by itself.
-    pub(super) fn end(&mut self) -> Result<()> {
+    pub(in crate::store) fn end(&mut self) -> Result<()> {
         let Some(connection) = &self.connection else { return Ok(()) };
         let ended = connection.roll_back();
         if connection.is_lost() {

@@ -4,11 +4,11 @@
 
 use futures_util::FutureExt;
 
-use super::insert::count_of;
-use super::{SqlStore, row};
-use crate::store::DispatchNo;
+use crate::store::sql::insert::count_of;
+use crate::store::sql::row;
+use crate::store::{DispatchNo, Store};
 
-impl SqlStore {
+impl Store {
     /// Tells nobody of changes any more: listeners hold the store that holds them.
     ///
     /// # Panics

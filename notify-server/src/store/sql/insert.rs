@@ -4,12 +4,12 @@
 
 use std::iter::once;
 
-use super::connection::{Connection, Statement};
-use super::error::Result;
-use super::rows::Row;
-use super::value::{Params, Value, params};
 use crate::store::AppNo;
 use crate::store::postgres::Session;
+use crate::store::sql::connection::{Connection, Statement};
+use crate::store::sql::error::Result;
+use crate::store::sql::rows::Row;
+use crate::store::sql::value::{Params, Value, params};
 
 /// How `order by` says which rows of a table are older, whatever their application: the number without
 /// its lead. Indexes have it in these words, or they would not serve that order.
@@ -18,6 +18,7 @@ macro_rules! count_of {
         concat!("(", $no, " & 8796093022207)")
     };
 }
+
 pub(in crate::store) use count_of;
 
 /// An insert into a table that numbers its rows.

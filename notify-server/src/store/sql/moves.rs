@@ -1,8 +1,8 @@
 //! Where a move of the whole installation stands (`moving/`), and which databases nobody may serve
 //! because of it.
 
-use super::value::params;
-use super::{Connection, Error, OptionalExtension, Result};
+use crate::store::sql::value::params;
+use crate::store::sql::{Connection, Error, OptionalExtension, Result};
 
 /// What a move made of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

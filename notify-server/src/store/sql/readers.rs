@@ -10,13 +10,13 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::connection::Connection;
-#[cfg(any(test, feature = "testing"))]
-use super::connection::statements_of_thread;
-use super::error::{Error, broken, unavailable, was_busy};
-use super::held::{Held, Open};
 use crate::store::StoreError;
 use crate::store::patience::{gives_up_at, patiently};
+use crate::store::sql::connection::Connection;
+#[cfg(any(test, feature = "testing"))]
+use crate::store::sql::connection::statements_of_thread;
+use crate::store::sql::error::{Error, broken, unavailable, was_busy};
+use crate::store::sql::held::{Held, Open};
 
 /// Most reads that wait for a connection; further ones are refused.
 pub const READS_WAITING_MAX: usize = 8_192;
@@ -30,13 +30,13 @@ pub(in crate::store) struct Readers {
     busy: Arc<AtomicU64>,
     /// How many statements reads have run.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) statements: Arc<AtomicU64>,
+    pub(in crate::store) statements: Arc<AtomicU64>,
     /// What a thread would have, where there is none.
     #[cfg(any(test, feature = "testing"))]
     inline: Option<Mutex<Inline>>,
     /// Told of each read that comes in.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) arrived: tokio::sync::Notify,
+    pub(in crate::store) arrived: tokio::sync::Notify,
 }
 
 /// Reads without threads.
@@ -95,7 +95,7 @@ impl Readers {
 
     /// Runs at most that many of the reads that wait; answers how many it took.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) fn read_waiting(&self, most: usize) -> usize {
+    pub(in crate::store) fn read_waiting(&self, most: usize) -> usize {
         let Some(inline) = &self.inline else { return 0 };
         let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
         let Inline { held, waiting, .. } = &mut *inline;
@@ -104,7 +104,7 @@ impl Readers {
 
     /// Has the first of the reads that wait fail.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) fn refuse_waiting(&self) {
+    pub(in crate::store) fn refuse_waiting(&self) {
         if let Some(inline) = &self.inline {
             drop(inline.lock().unwrap_or_else(PoisonError::into_inner).waiting.try_recv());
         }
@@ -112,14 +112,14 @@ impl Readers {
 
     /// From now on runs reads as they come in, or lets them wait again.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) fn read_at_once(&self, at_once: bool) {
+    pub(in crate::store) fn read_at_once(&self, at_once: bool) {
         if let Some(inline) = &self.inline {
             inline.lock().unwrap_or_else(PoisonError::into_inner).at_once = at_once;
         }
     }
 
     /// Runs a read on one snapshot.
-    pub(super) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    pub(in crate::store) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -128,7 +128,7 @@ impl Readers {
     }
 
     /// Runs a read of one statement, which is a snapshot by itself.
-    pub(super) async fn read_once<T, F>(&self, work: F) -> Result<T, StoreError>
+    pub(in crate::store) async fn read_once<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,

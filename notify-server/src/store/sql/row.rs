@@ -7,26 +7,26 @@ use crate::store::sql::{self, Connection, OptionalExtension, Row, Type};
 use crate::store::{AppNo, StoreError, platform_code};
 
 /// Bytes of an id that the server made.
-pub(super) fn uuid_at(row: &Row<'_>, column: usize) -> sql::Result<Uuid> {
+pub(in crate::store) fn uuid_at(row: &Row<'_>, column: usize) -> sql::Result<Uuid> {
     row.get::<[u8; 16]>(column).map(Uuid::from_bytes)
 }
 
 /// A count, which is never negative.
-pub(super) fn count_at(row: &Row<'_>, column: usize) -> sql::Result<u64> {
+pub(in crate::store) fn count_at(row: &Row<'_>, column: usize) -> sql::Result<u64> {
     row.get::<i64>(column).map(|count| u64::try_from(count).unwrap_or(0))
 }
 
 /// A count as a column takes it.
-pub(super) fn count(count: u64) -> i64 {
+pub(in crate::store) fn count(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// A value that a CHECK of the table should have kept out.
-pub(super) fn unknown_value(column: usize, kind: Type) -> sql::Error {
+pub(in crate::store) fn unknown_value(column: usize, kind: Type) -> sql::Error {
     sql::Error::Unknown(column, kind)
 }
 
-pub(super) fn layout_code(layout: PollLayout) -> i64 {
+pub(in crate::store) fn layout_code(layout: PollLayout) -> i64 {
     match layout {
         PollLayout::PollImages => 0,
         PollLayout::PollText => 1,
@@ -34,11 +34,11 @@ pub(super) fn layout_code(layout: PollLayout) -> i64 {
     }
 }
 
-pub(super) fn layout_of(code: i64) -> Option<PollLayout> {
+pub(in crate::store) fn layout_of(code: i64) -> Option<PollLayout> {
     PollLayout::ALL.into_iter().find(|layout| layout_code(*layout) == code)
 }
 
-pub(super) fn event_code(kind: EventType) -> i64 {
+pub(in crate::store) fn event_code(kind: EventType) -> i64 {
     match kind {
         EventType::Received => 0,
         EventType::Opened => 1,
@@ -47,35 +47,35 @@ pub(super) fn event_code(kind: EventType) -> i64 {
     }
 }
 
-pub(super) fn env_code(env: IosEnv) -> i64 {
+pub(in crate::store) fn env_code(env: IosEnv) -> i64 {
     match env {
         IosEnv::Production => 0,
         IosEnv::Sandbox => 1,
     }
 }
 
-pub(super) fn env_of(code: i64) -> Option<IosEnv> {
+pub(in crate::store) fn env_of(code: i64) -> Option<IosEnv> {
     [IosEnv::Production, IosEnv::Sandbox].into_iter().find(|env| env_code(*env) == code)
 }
 
 /// A set of platforms as bits.
-pub(super) fn platform_bits(platforms: &[Platform]) -> i64 {
+pub(in crate::store) fn platform_bits(platforms: &[Platform]) -> i64 {
     platforms.iter().fold(0, |bits, platform| bits | 1 << platform_code(*platform))
 }
 
 /// The platforms of a set of bits, in the order of the specification.
-pub(super) fn platforms_of(bits: i64) -> Vec<Platform> {
+pub(in crate::store) fn platforms_of(bits: i64) -> Vec<Platform> {
     Platform::ALL.into_iter().filter(|platform| bits >> platform_code(*platform) & 1 == 1).collect()
 }
 
 /// A text without its letter case, character by character, so that a part of a text folds to a
 /// part of the folded text (B28).
-pub(super) fn folded(text: &str) -> String {
+pub(in crate::store) fn folded(text: &str) -> String {
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
 /// Refuses an application that is gone or being erased, and gives its device sequence.
-pub(super) fn live_app(tx: &Connection, app: AppNo) -> Result<i64, StoreError> {
+pub(in crate::store) fn live_app(tx: &Connection, app: AppNo) -> Result<i64, StoreError> {
     tx.prepare_cached("select device_sequence from apps where no = ?1 and status <> 'erasing'")?
         .query_row([app.0], |row| row.get(0))
         .optional()?

@@ -1,7 +1,7 @@
 //! What a query gives, row by row.
 
-use super::error::{Error, Result};
-use super::value::{ColumnRef, FromColumn};
+use crate::store::sql::error::{Error, Result};
+use crate::store::sql::value::{ColumnRef, FromColumn};
 
 /// The rows of a query. SQLite finds each when it is asked for, PostgreSQL has sent all of them.
 pub(in crate::store) enum Rows<'s> {
@@ -51,8 +51,8 @@ impl Row<'_> {
 
 /// The rows of a query, each made into something.
 pub(in crate::store) struct Mapped<'s, F> {
-    pub(super) rows: Rows<'s>,
-    pub(super) map: F,
+    pub(in crate::store) rows: Rows<'s>,
+    pub(in crate::store) map: F,
 }
 
 impl<T, F: FnMut(&Row<'_>) -> Result<T>> Iterator for Mapped<'_, F> {

@@ -10,13 +10,13 @@ use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::connection::Connection;
-use super::error::{Error, Result as SqlResult, broken, unavailable};
-use super::fault::Faults;
-use super::moves::begin_work;
 use crate::failpoint::{self, Stage};
 use crate::store::patience::{gives_up_at, patiently};
-use crate::store::{Change, ChangeListener, StoreError};
+use crate::store::sql::connection::Connection;
+use crate::store::sql::error::{Error, Result as SqlResult, broken, unavailable};
+use crate::store::sql::fault::Faults;
+use crate::store::sql::moves::begin_work;
+use crate::store::{Change, ChangeListener, Operation, StoreError};
 
 /// Most writes of one commit. At 256 rows a commit the fsync is a small part of the work (35,600
 /// devices a second; 1,024 rows came to 38,100); more would only make the first ones wait longer.
@@ -35,7 +35,7 @@ pub(in crate::store) struct WriteTx<'c> {
 
 impl WriteTx<'_> {
     /// Notes a change, to be told after the commit.
-    pub(super) fn changed(&mut self, change: Change) {
+    pub(in crate::store) fn changed(&mut self, change: Change) {
         // A thousand events of one request are one thing to hear of.
         if self.changes.last() != Some(&change) {
             self.changes.push(change);
@@ -43,7 +43,7 @@ impl WriteTx<'_> {
     }
 
     /// Drops a change that this commit has handled itself: no listener is called for it.
-    pub(super) fn forget(&mut self, change: Change) {
+    pub(in crate::store) fn forget(&mut self, change: Change) {
         self.changes.retain(|noted| *noted != change);
     }
 }
@@ -57,10 +57,10 @@ impl std::ops::Deref for WriteTx<'_> {
 }
 
 /// Runs before a commit that makes a notification due. If it fails, its writes are rolled back.
-pub(super) type BeforeCommit =
+pub(in crate::store) type BeforeCommit =
     Box<dyn Fn(&mut WriteTx<'_>) -> Result<Option<AfterCommit>, StoreError> + Send + Sync>;
 /// Called after the commit, before the listeners; with false when the commit failed or is in doubt.
-pub(super) type AfterCommit = Box<dyn FnOnce(bool) + Send>;
+pub(in crate::store) type AfterCommit = Box<dyn FnOnce(bool) + Send>;
 
 /// A write that waits, whatever its answer's type.
 trait Job: Send {
@@ -71,10 +71,11 @@ trait Job: Send {
     /// Answers its caller: with its own result, or with the cause that lost the whole batch.
     fn answer(self: Box<Self>, lost: Option<&str>);
     /// The operation of the store that it is, where it has a result to keep.
-    fn kept(&self) -> Option<&'static str>;
+    fn kept(&self) -> Option<Operation>;
 }
 
 struct Write<T, F> {
+    operation: Operation,
     work: Option<F>,
     /// When its request will have been answered without it.
     given_up_at: Option<Instant>,
@@ -113,9 +114,9 @@ where
         let _ = self.caller.send(result);
     }
 
-    fn kept(&self) -> Option<&'static str> {
+    fn kept(&self) -> Option<Operation> {
         let is_kept = self.result.as_ref().is_some_and(Result::is_ok);
-        is_kept.then(|| failpoint::method_of(std::any::type_name::<F>()))
+        is_kept.then_some(self.operation)
     }
 }
 
@@ -145,7 +146,7 @@ pub(in crate::store) struct Writer {
     jobs: RwLock<Option<SyncSender<Box<dyn Job>>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Transactions that were committed.
-    pub(super) commits: Arc<AtomicU64>,
+    pub(in crate::store) commits: Arc<AtomicU64>,
     before_commit: Arc<Mutex<Option<BeforeCommit>>>,
     faults: Arc<Faults>,
     /// What the thread would have, where there is none.
@@ -153,7 +154,7 @@ pub(in crate::store) struct Writer {
     inline: Option<Mutex<Inline>>,
     /// Told of each write that comes in.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) arrived: tokio::sync::Notify,
+    pub(in crate::store) arrived: tokio::sync::Notify,
 }
 
 impl Writer {
@@ -207,7 +208,7 @@ impl Writer {
 
     /// Commits at most that many of the writes that wait, as one batch; answers how many it took.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) fn commit_waiting(&self, most: usize) -> usize {
+    pub(in crate::store) fn commit_waiting(&self, most: usize) -> usize {
         let Some(inline) = &self.inline else { return 0 };
         let mut inline = inline.lock().unwrap_or_else(PoisonError::into_inner);
         let (work, waiting) = &mut *inline;
@@ -220,14 +221,24 @@ impl Writer {
     }
 
     /// Runs a write and returns once it is on disk.
-    pub(in crate::store) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    pub(in crate::store) async fn write<T, F>(
+        &self,
+        operation: Operation,
+        work: F,
+    ) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
         let given_up_at = gives_up_at();
-        self.send(Box::new(Write { work: Some(work), given_up_at, result: None, caller }))?;
+        self.send(Box::new(Write {
+            operation,
+            work: Some(work),
+            given_up_at,
+            result: None,
+            caller,
+        }))?;
         patiently(answer).await?.unwrap_or_else(|_| Err(unavailable("the writer has stopped")))
     }
 
@@ -244,7 +255,7 @@ impl Writer {
     }
 
     /// Adds to every commit from now on that makes a notification due.
-    pub(super) fn before_commit(&self, add: BeforeCommit) {
+    pub(in crate::store) fn before_commit(&self, add: BeforeCommit) {
         *self.before_commit.lock().unwrap_or_else(PoisonError::into_inner) = Some(add);
     }
 
@@ -260,7 +271,7 @@ impl Writer {
 
     /// What tests make it meet.
     #[cfg_attr(not(any(test, feature = "testing")), expect(dead_code, reason = "a test seam"))]
-    pub(super) fn faults(&self) -> &Faults {
+    pub(in crate::store) fn faults(&self) -> &Faults {
         &self.faults
     }
 }
@@ -467,6 +478,9 @@ fn begin<'k>(
 /// Where tests have the process end.
 fn reached(batch: &[Box<dyn Job>], stage: Stage) {
     if cfg!(any(test, feature = "testing")) {
-        batch.iter().filter_map(|job| job.kept()).for_each(|one| failpoint::reach(one, stage));
+        batch
+            .iter()
+            .filter_map(|job| job.kept())
+            .for_each(|one| failpoint::reach(one.as_str(), stage));
     }
 }

@@ -9,11 +9,9 @@ use rusqlite::Connection;
 use super::*;
 use crate::store::contract::deliveries::in_pages_of_one;
 use crate::store::contract::{Backend, given};
-use crate::store::sql::{PAGES_READ_MAX, WriteTx};
-use crate::store::{
-    AppNo, DeliveryStore, DeviceStore, NotificationStore, SharedStore, Store, StoreError,
-    with_patience,
-};
+use crate::store::notification::PAGES_READ_MAX;
+use crate::store::sql::writer::WriteTx;
+use crate::store::{AppNo, Operation, SharedStore, Store, StoreError, with_patience};
 
 /// A file in a folder of its own.
 struct Folder(tempfile::TempDir);
@@ -27,8 +25,8 @@ impl Folder {
         self.0.path().join("notify.db")
     }
 
-    fn open(&self) -> Arc<SqlStore> {
-        SqliteStore::open(&self.file(), SqliteOptions::default()).unwrap()
+    fn open(&self) -> Arc<Store> {
+        open(&self.file(), SqliteOptions::default()).unwrap()
     }
 }
 
@@ -60,7 +58,7 @@ async fn a_file_that_was_closed_holds_everything_by_itself() {
 }
 
 /// Starts that many accepts at once, so that they share commits; how many were accepted.
-async fn accept_many(store: &Arc<SqlStore>, app: AppNo, count: usize) -> (usize, usize) {
+async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, usize) {
     let accepts: Vec<_> = (0..count)
         .map(|_| {
             let store = Arc::clone(store);
@@ -79,7 +77,7 @@ async fn accept_many(store: &Arc<SqlStore>, app: AppNo, count: usize) -> (usize,
     (accepted, unavailable)
 }
 
-async fn stored(store: &SqlStore, app: AppNo) -> usize {
+async fn stored(store: &Store, app: AppNo) -> usize {
     store.list_notifications(app, given::page(1_000)).await.unwrap().rows.len()
 }
 
@@ -126,7 +124,7 @@ async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() 
                     .query_row([], |_| Ok(()))?;
                 Ok(())
             };
-            store.write(set).await.unwrap();
+            store.write(Operation::Check, set).await.unwrap();
         }
     };
     limit(0).await;
@@ -164,7 +162,7 @@ async fn a_write_or_read_that_panics_takes_nobody_with_it() {
     let folder = Folder::new();
     let store = folder.open();
     let app = given::app(&*store).await;
-    let panicked = store.write::<(), _>(|_| panic!("on purpose")).await;
+    let panicked = store.write::<(), _>(Operation::Check, |_| panic!("on purpose")).await;
     assert!(matches!(panicked, Err(StoreError::Backend(_))));
     let panicked = store.read::<(), _>(|_| panic!("on purpose")).await;
     assert!(matches!(panicked, Err(StoreError::Backend(_))));
@@ -177,8 +175,7 @@ async fn a_lock_that_is_given_up_in_a_moment_is_waited_for() {
     let folder = Folder::new();
     let store = folder.open();
     let file = folder.file();
-    let next =
-        tokio::task::spawn_blocking(move || SqliteStore::open(&file, SqliteOptions::default()));
+    let next = tokio::task::spawn_blocking(move || open(&file, SqliteOptions::default()));
     store.close().await;
     next.await.unwrap().unwrap().close().await;
 }
@@ -187,11 +184,11 @@ async fn a_lock_that_is_given_up_in_a_moment_is_waited_for() {
 async fn a_second_server_on_the_file_is_refused_and_a_subcommand_is_not() {
     let folder = Folder::new();
     let store = folder.open();
-    let second = SqliteStore::open(&folder.file(), SqliteOptions::default()).unwrap_err();
+    let second = open(&folder.file(), SqliteOptions::default()).unwrap_err();
     assert!(matches!(&second, OpenError::InUse(path) if *path == folder.file()));
     assert!(second.to_string().contains("in use by another notify-server"), "{second}");
     let beside = SqliteOptions { lock: false, ..SqliteOptions::default() };
-    let subcommand = SqliteStore::open(&folder.file(), beside).unwrap();
+    let subcommand = open(&folder.file(), beside).unwrap();
     let app = given::app(&*subcommand).await;
     given::devices(&*store, app, 1).await;
     subcommand.close().await;
@@ -212,7 +209,7 @@ async fn a_file_of_a_newer_server_is_refused_and_left_alone() {
         )
         .unwrap();
     drop(connection);
-    let error = SqliteStore::open(&folder.file(), SqliteOptions::default()).unwrap_err();
+    let error = open(&folder.file(), SqliteOptions::default()).unwrap_err();
     assert!(matches!(error, OpenError::Newer { found: 9_001, known: 1.., .. }), "{error}");
 }
 
@@ -220,7 +217,7 @@ async fn a_file_of_a_newer_server_is_refused_and_left_alone() {
 async fn what_is_no_database_is_refused() {
     let folder = Folder::new();
     std::fs::write(folder.file(), [b'x'; 8_192]).unwrap();
-    let error = SqliteStore::open(&folder.file(), SqliteOptions::default()).unwrap_err();
+    let error = open(&folder.file(), SqliteOptions::default()).unwrap_err();
     assert!(matches!(error, OpenError::Database { .. }), "{error}");
 }
 
@@ -248,7 +245,7 @@ async fn a_copy_made_beside_the_server_opens_with_what_was_there() {
     let copy = folder.0.path().join("copy.db");
     backup(&folder.file(), &copy).unwrap();
     given::devices(&*store, app, 5).await;
-    let opened = SqliteStore::open(&copy, SqliteOptions::default()).unwrap();
+    let opened = open(&copy, SqliteOptions::default()).unwrap();
     assert!(opened.device(app, given::id("d002")).await.is_ok());
     assert!(matches!(opened.device(app, given::id("d003")).await, Err(StoreError::NotFound)));
 }
@@ -284,7 +281,7 @@ async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
     let new = crate::store::NewNotification { schedule, ..given::broadcast(&[Platform::Android]) };
     given::accepted(&*store, staying, new).await;
     store
-        .write(move |tx| {
+        .write(Operation::Check, move |tx| {
             tx.prepare_cached("update apps set status = 'erasing' where no = ?1")?
                 .execute([going.0])?;
             Ok(())
@@ -323,7 +320,7 @@ async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done()
     let folder = Folder::new();
     let store = folder.open();
     let app = given::app(&*store).await;
-    let accept = |store: Arc<SqlStore>, platform| {
+    let accept = |store: Arc<Store>, platform| {
         let new = given::broadcast(&[platform]);
         async move { store.accept_notification(app, new, None).await }
     };
@@ -332,7 +329,7 @@ async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done()
     let hanging = tokio::spawn({
         let store = Arc::clone(&store);
         with_patience(PATIENCE, async move {
-            let writing = store.write(move |tx| {
+            let writing = store.write(Operation::Check, move |tx| {
                 let _ = begins.send(());
                 let _ = held.recv();
                 tx.prepare_cached("update storage_checks set count = count + 7")?.execute([])?;
@@ -362,7 +359,7 @@ async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done()
 async fn a_read_that_nobody_waits_for_is_not_done() {
     let folder = Folder::new();
     let options = SqliteOptions { readers: 1, ..SqliteOptions::default() };
-    let store = SqliteStore::open(&folder.file(), options).unwrap();
+    let store = open(&folder.file(), options).unwrap();
     let (let_go, held) = std::sync::mpsc::channel::<()>();
     let (begins, begun) = tokio::sync::oneshot::channel();
     let hanging = tokio::spawn({

@@ -1,7 +1,6 @@
 //! What comes in: people become devices, leave and return, and answer polls.
 
 use futures_util::future::join_all;
-use notify_server::store::Store;
 use serde_json::{Value, json};
 
 use super::{call, devices, event, from_meta, from_telegram, hooked, member, message, press};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rusqlite::types::Value;
 
 use super::*;
-use crate::store::sqlite::{SqliteOptions, SqliteStore, make_earlier, make_unrecorded};
+use crate::store::sqlite::{self, SqliteOptions, make_earlier, make_unrecorded};
 
 /// Keeps every record of a migration from being written.
 const NO_RECORDS: &str = "create trigger no_records before insert on refinery_schema_history
@@ -30,7 +30,7 @@ impl File {
     }
 
     fn upgraded(&self) -> std::result::Result<(), OpenError> {
-        SqliteStore::open(&self.path, SqliteOptions::default()).map(drop)
+        sqlite::open(&self.path, SqliteOptions::default()).map(drop)
     }
 
     fn connection(&self) -> Connection {

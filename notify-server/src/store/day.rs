@@ -1,0 +1,95 @@
+//! What is counted by the day (B33): one row for each application and day (UTC), added to in the
+//! transaction that records what is counted. Nothing takes it back, so that retention changes none.
+
+use notify_core::{Day, DayCount, DayPeriod, EventType, Timestamp};
+
+use crate::store::sql::row::count_at;
+use crate::store::sql::{Connection, params};
+use crate::store::{AppNo, StoreError};
+
+/// What a transaction adds to a day.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    sent: i64,
+    received: i64,
+    opened: i64,
+    clicked: i64,
+    dismissed: i64,
+}
+
+impl Tally {
+    /// So many deliveries that a provider took.
+    pub(super) fn sent(sent: i64) -> Self {
+        Self { sent, ..Self::default() }
+    }
+
+    /// Counts an event that is the first of its type, device and notification.
+    pub(super) fn add_event(&mut self, kind: EventType) {
+        match kind {
+            EventType::Received => self.received += 1,
+            EventType::Opened => self.opened += 1,
+            EventType::Clicked => self.clicked += 1,
+            EventType::Dismissed => self.dismissed += 1,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sent + self.received + self.opened + self.clicked + self.dismissed == 0
+    }
+}
+
+/// Adds to the day in which `at` lies; nothing is written of nothing.
+pub(super) fn add(
+    tx: &Connection,
+    app: AppNo,
+    tally: Tally,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    if tally.is_empty() {
+        return Ok(());
+    }
+    tx.prepare_cached(
+        "insert into day_counts (app_no, day, sent, received, opened, clicked, dismissed)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         on conflict (app_no, day) do update set sent = day_counts.sent + excluded.sent,
+         received = day_counts.received + excluded.received,
+         opened = day_counts.opened + excluded.opened,
+         clicked = day_counts.clicked + excluded.clicked,
+         dismissed = day_counts.dismissed + excluded.dismissed",
+    )?
+    .execute(params![
+        app.0,
+        Day::of(at).0,
+        tally.sent,
+        tally.received,
+        tally.opened,
+        tally.clicked,
+        tally.dismissed
+    ])?;
+    Ok(())
+}
+
+/// The days of a period that have a count, in order.
+pub(super) fn read(
+    connection: &Connection,
+    app: AppNo,
+    period: DayPeriod,
+) -> Result<Vec<DayCount>, StoreError> {
+    let days = connection
+        .prepare_cached(
+            "select day, sent, received, opened, clicked, dismissed from day_counts
+             where app_no = ?1 and day >= ?2 and day <= ?3 order by day",
+        )?
+        .query_map([app.0, period.earliest().0, period.last.0], |row| {
+            Ok(DayCount {
+                day: Day(row.get(0)?),
+                sent: count_at(row, 1)?,
+                received: count_at(row, 2)?,
+                opened: count_at(row, 3)?,
+                clicked: count_at(row, 4)?,
+                dismissed: count_at(row, 5)?,
+            })
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(days)
+}

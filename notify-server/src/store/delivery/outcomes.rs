@@ -1,0 +1,221 @@
+//! The compact form in which outcomes are kept: a device that was sent to takes one or two bytes.
+//! Keyed by sequence, never by position: a page that is read again after a crash is another set.
+//!
+//! ```text
+//! chunk  = words entry*            words = count (length bytes)*       all numbers are LEB128
+//! entry  = distance << 3 | code    then, unless the code is `sent`: attempts word
+//!                                  then, if the code is `sent with an id`: length bytes
+//! word   = 0: no reason, n: the n-th word of the chunk
+//! ```
+
+use std::borrow::Cow;
+
+use crate::store::sql::error::broken;
+use crate::store::{DeviceKey, DeviceOutcome, Settled, StoreError};
+
+const CODE_BITS: u32 = 3;
+/// Sent, and not at the first attempt or not without a reason, so that both follow.
+const SENT_AT_LENGTH: u64 = 7;
+/// Sent, and the provider's id of the message is kept.
+const SENT_WITH_ID: u64 = 6;
+
+/// Writes outcomes of devices after `from`.
+pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u8>, StoreError> {
+    let mut sorted: Vec<&DeviceOutcome> = outcomes.iter().collect();
+    sorted.sort_unstable_by_key(|outcome| outcome.key);
+    let mut words: Vec<&str> = Vec::new();
+    let mut entries = Vec::with_capacity(sorted.len() * 2);
+    let mut before = from.sequence();
+    for outcome in sorted {
+        let distance = outcome.key.sequence() - before;
+        let same = (outcome.key.app(), outcome.key.platform()) == (from.app(), from.platform());
+        let Some(distance) = u64::try_from(distance).ok().filter(|distance| *distance > 0 && same)
+        else {
+            return Err(broken("an outcome of a device outside its page, or a second one"));
+        };
+        before = outcome.key.sequence();
+        let id = outcome.message_id.as_deref().filter(|_| outcome.settled == Settled::Sent);
+        let short = outcome.settled == Settled::Sent
+            && outcome.attempts == 1
+            && outcome.reason.is_none()
+            && id.is_none();
+        let code = match outcome.settled {
+            Settled::Sent if id.is_some() => SENT_WITH_ID,
+            Settled::Sent if !short => SENT_AT_LENGTH,
+            settled => u64::from(settled.code()),
+        };
+        write_number(&mut entries, distance << CODE_BITS | code);
+        if !short {
+            write_number(&mut entries, u64::from(outcome.attempts));
+            write_number(&mut entries, word(&mut words, outcome.reason.as_deref()));
+        }
+        if let Some(id) = id {
+            write_number(&mut entries, id.len() as u64);
+            entries.extend_from_slice(id.as_bytes());
+        }
+    }
+    let mut chunk = Vec::with_capacity(entries.len() + 1);
+    write_number(&mut chunk, words.len() as u64);
+    for word in words {
+        write_number(&mut chunk, word.len() as u64);
+        chunk.extend_from_slice(word.as_bytes());
+    }
+    chunk.append(&mut entries);
+    Ok(chunk)
+}
+
+/// The number of a reason, adding it when it is new. A chunk has few.
+fn word<'a>(words: &mut Vec<&'a str>, reason: Option<&'a str>) -> u64 {
+    let Some(reason) = reason else { return 0 };
+    let place = words.iter().position(|word| *word == reason).unwrap_or_else(|| {
+        words.push(reason);
+        words.len() - 1
+    });
+    place as u64 + 1
+}
+
+/// Reads a chunk back, in the order of the keys.
+pub(super) fn read(from: DeviceKey, chunk: &[u8]) -> Result<Vec<DeviceOutcome>, StoreError> {
+    read_chunk(from, chunk).ok_or_else(|| broken("a chunk of outcomes cannot be read"))
+}
+
+fn read_chunk(from: DeviceKey, mut chunk: &[u8]) -> Option<Vec<DeviceOutcome>> {
+    let rest = &mut chunk;
+    let mut words = Vec::new();
+    for _ in 0..read_number(rest)? {
+        words.push(read_text(rest)?.to_owned());
+    }
+    let mut outcomes = Vec::new();
+    let mut sequence = from.sequence();
+    while !rest.is_empty() {
+        let entry = read_number(rest)?;
+        sequence = sequence.checked_add(i64::try_from(entry >> CODE_BITS).ok()?)?;
+        let code = entry & ((1 << CODE_BITS) - 1);
+        let key = DeviceKey::new(from.app(), from.platform(), sequence);
+        if code == u64::from(Settled::Sent.code()) {
+            let settled = Settled::Sent;
+            let (reason, attempts, message_id) = (None, 1, None);
+            outcomes.push(DeviceOutcome { key, settled, reason, attempts, message_id });
+            continue;
+        }
+        let settled = match code {
+            SENT_AT_LENGTH | SENT_WITH_ID => Settled::Sent,
+            code => Settled::from_code(u8::try_from(code).ok()?)?,
+        };
+        let attempts = u16::try_from(read_number(rest)?).ok()?;
+        let reason = match read_number(rest)? {
+            0 => None,
+            place => Some(Cow::Owned(words.get(usize::try_from(place).ok()? - 1)?.clone())),
+        };
+        let message_id = if code == SENT_WITH_ID { Some(read_text(rest)?.into()) } else { None };
+        outcomes.push(DeviceOutcome { key, settled, reason, attempts, message_id });
+    }
+    Some(outcomes)
+}
+
+fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
+    let length = usize::try_from(read_number(bytes)?).ok()?;
+    let (text, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    std::str::from_utf8(text).ok()
+}
+
+fn write_number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number.to_le_bytes()[0]);
+}
+
+fn read_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use notify_core::Platform;
+
+    use super::*;
+    use crate::store::AppNo;
+
+    fn key(sequence: i64) -> DeviceKey {
+        DeviceKey::new(AppNo(3), Platform::Ios, sequence)
+    }
+
+    fn outcome(sequence: i64, settled: Settled, reason: Option<&'static str>) -> DeviceOutcome {
+        DeviceOutcome {
+            key: key(sequence),
+            settled,
+            reason: reason.map(Cow::Borrowed),
+            attempts: 1,
+            message_id: None,
+        }
+    }
+
+    #[test]
+    fn every_outcome_reads_back_as_it_was_written() {
+        let mut written: Vec<DeviceOutcome> = (0..)
+            .zip(Settled::ALL)
+            .flat_map(|(at, settled)| {
+                let place = 1_000 * at + 41;
+                [
+                    outcome(place, settled, None),
+                    outcome(place + 1, settled, Some("BadDeviceToken")),
+                    DeviceOutcome { attempts: 9, ..outcome(place + 700, settled, Some("other")) },
+                ]
+            })
+            .collect();
+        let named = |sequence, id: &str, attempts| DeviceOutcome {
+            message_id: Some(id.into()),
+            attempts,
+            ..outcome(sequence, Settled::Sent, None)
+        };
+        written.extend([named(9_000, "projects/p/messages/0:1", 1), named(9_001, "é", 300)]);
+        let chunk = write(key(40), &written.iter().rev().cloned().collect::<Vec<_>>()).unwrap();
+        written.sort_by_key(|outcome| outcome.key);
+        assert_eq!(read(key(40), &chunk).unwrap(), written);
+    }
+
+    #[test]
+    fn a_device_that_was_sent_to_takes_at_most_three_bytes() {
+        let sent: Vec<_> = (1..=200).map(|at| outcome(at * 50, Settled::Sent, None)).collect();
+        let chunk = write(key(0), &sent).unwrap();
+        assert!(chunk.len() <= 3 * sent.len(), "{} bytes for {}", chunk.len(), sent.len());
+    }
+
+    #[test]
+    fn outcomes_outside_the_page_and_second_ones_are_refused() {
+        for wrong in [
+            vec![outcome(10, Settled::Sent, None)],
+            vec![outcome(11, Settled::Sent, None), outcome(11, Settled::Failed, None)],
+            vec![DeviceOutcome {
+                key: DeviceKey::new(AppNo(3), Platform::Android, 11),
+                ..outcome(11, Settled::Sent, None)
+            }],
+        ] {
+            assert!(write(key(10), &wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn a_damaged_chunk_is_an_error_not_a_panic() {
+        let chunk =
+            write(key(0), &[outcome(1, Settled::Failed, Some("InternalServerError"))]).unwrap();
+        // The words alone are a chunk without entries; every other beginning is cut somewhere.
+        let words = 2 + "InternalServerError".len();
+        for end in 0..chunk.len() {
+            assert_eq!(read(key(0), &chunk[..end]).is_ok(), end == words, "cut at {end}");
+        }
+        assert!(read(key(0), &[0xff; 12]).is_err());
+    }
+}

@@ -1,0 +1,264 @@
+//! Ending what nothing is left of: retries, dispatches and at last the notification. Seen by
+//! counting down what is open, never by looking whether others are done, which two that
+//! end at once would both deny.
+
+use std::collections::BTreeMap;
+
+use notify_core::{Timestamp, WebhookEventType};
+
+use crate::reasons::NO_SUCH_DEVICE;
+use crate::store::event::{self, About};
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{Connection, OptionalExtension, params};
+use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, PageNo, Settled, StoreError};
+
+/// How the open parts of a dispatch change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct PendingDelta {
+    pub(super) pages: i64,
+    pub(super) retries: i64,
+    pub(super) scan_done: bool,
+}
+
+/// Counts what is open of a dispatch; the change that leaves nothing ends it.
+pub(super) fn moved(
+    tx: &mut WriteTx<'_>,
+    dispatch: DispatchNo,
+    by: PendingDelta,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let done: Option<bool> = tx
+        .prepare_cached(
+            "update dispatches set open_pages = open_pages + ?2, open_retries = open_retries + ?3,
+             scan_done = scan_done | ?4 where no = ?1 and completed_at is null
+             returning scan_done = 1 and open_pages = 0 and open_retries = 0",
+        )?
+        .query_row(params![dispatch.0, by.pages, by.retries, by.scan_done], |row| row.get(0))
+        .optional()?;
+    if done == Some(true) { complete(tx, dispatch, at) } else { Ok(()) }
+}
+
+/// Ends a dispatch: its sums are kept with it, so that reading them later costs nothing.
+fn complete(tx: &mut WriteTx<'_>, dispatch: DispatchNo, at: Timestamp) -> Result<(), StoreError> {
+    let notification: i64 = tx
+        .prepare_cached(
+            "update dispatches set completed_at = ?2,
+             (targeted, sent, failed, unregistered, expired, canceled, excluded) =
+             (select coalesce(sum(targeted), 0), coalesce(sum(sent), 0), coalesce(sum(failed), 0),
+              coalesce(sum(unregistered), 0), coalesce(sum(expired), 0),
+              coalesce(sum(canceled), 0), coalesce(sum(excluded), 0)
+              from pages where dispatch_no = ?1)
+             where no = ?1 returning notification_no",
+        )?
+        .query_row([dispatch.0, at.as_ms()], |row| row.get(0))?;
+    let (left, is_local): (i64, bool) = tx
+        .prepare_cached(
+            "update notifications set open_dispatches = open_dispatches - 1 where no = ?1
+             returning open_dispatches, local_time is not null and cancel_requested_at is null",
+        )?
+        .query_row([notification], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if left > 0 {
+        return Ok(());
+    }
+    let notification = NotificationNo(notification);
+    if is_local {
+        // Zones may be to come, and then a sweep: whoever looks at them ends it.
+        tx.prepare_cached(
+            "update notifications set next_zone_at = coalesce(next_zone_at, ?2) where no = ?1",
+        )?
+        .execute([notification.0, at.as_ms()])?;
+        return Ok(());
+    }
+    end_canceled_or_not(tx, notification, at)
+}
+
+/// Ends a notification, as canceled when something of it was canceled by request (B20).
+pub(crate) fn end_canceled_or_not(
+    tx: &mut WriteTx<'_>,
+    notification: NotificationNo,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let (requested, zones, before): (bool, bool, i64) = tx
+        .prepare_cached(
+            "select cancel_requested_at is not null, zones_canceled, canceled_before
+             from notifications where no = ?1",
+        )?
+        .query_row([notification.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    // What was deleted before the request was not canceled by it.
+    let by_request = requested && (zones || canceled_so_far(tx, notification)? > before);
+    end(tx, notification, by_request, at)
+}
+
+/// Ends a notification.
+pub(super) fn end(
+    tx: &mut WriteTx<'_>,
+    notification: NotificationNo,
+    canceled: bool,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let status = if canceled { "canceled" } else { "completed" };
+    tx.prepare_cached("update notifications set status = ?2, completed_at = ?3 where no = ?1")?
+        .execute(params![notification.0, status, at.as_ms()])?;
+    tell_end(tx, notification, canceled, at)
+}
+
+/// What an end comes to for who waits for it.
+enum End {
+    Completed,
+    /// No provider took it for anybody.
+    Failed,
+    /// Every id that it names is unknown (B64).
+    NoSuchDevice,
+}
+
+/// Writes the event of an end: failed is what was for somebody, was not canceled, and no provider
+/// took for anybody, and what names devices none of which there is.
+pub(crate) fn tell_end(
+    tx: &mut WriteTx<'_>,
+    notification: NotificationNo,
+    canceled: bool,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let (app, end) = tx
+        .prepare_cached(
+            "select n.app_no, case when l.app_no is null then 0
+              when coalesce((select sum(d.sent) = 0
+               and sum(d.failed + d.unregistered + d.expired) > 0
+               from dispatches d where d.notification_no = n.no), false) then 1
+              when (select coalesce(sum(d.targeted + d.excluded), 0) = 0
+               and coalesce(sum(d.unknown), 0) + n.unknown > 0
+               from dispatches d where d.notification_no = n.no) then 2 else 0 end
+             from notifications n left join event_logs l on l.app_no = n.app_no where n.no = ?1",
+        )?
+        .query_row([notification.0], |row| {
+            let end = match row.get::<i64>(1)? {
+                1 => End::Failed,
+                2 => End::NoSuchDevice,
+                _ => End::Completed,
+            };
+            Ok((AppNo(row.get(0)?), end))
+        })?;
+    let (kind, detail) = match end {
+        End::Failed if !canceled => (WebhookEventType::NotificationFailed, None),
+        End::NoSuchDevice if !canceled => {
+            (WebhookEventType::NotificationFailed, Some(NO_SUCH_DEVICE))
+        }
+        End::Completed | End::Failed | End::NoSuchDevice => {
+            (WebhookEventType::NotificationCompleted, None)
+        }
+    };
+    let about = About { notification: Some(notification), detail, ..About::default() };
+    event::record(tx, app, kind, about, at)
+}
+
+/// How many deliveries of a notification are canceled by now.
+pub(crate) fn canceled_so_far(
+    tx: &Connection,
+    notification: NotificationNo,
+) -> Result<i64, StoreError> {
+    let sum = tx
+        .prepare_cached(
+            "select coalesce(sum(case when d.completed_at is not null then d.canceled else
+             (select coalesce(sum(p.canceled), 0) from pages p where p.dispatch_no = d.no) end), 0)
+             from dispatches d where d.notification_no = ?1",
+        )?
+        .query_row([notification.0], |row| row.get(0))?;
+    Ok(sum)
+}
+
+/// Adds outcomes to the counters of a page; `retries` of them were retries of it.
+pub(super) fn count(
+    tx: &Connection,
+    page: PageNo,
+    settled: Settled,
+    (outcomes, retries): (i64, i64),
+) -> Result<(), StoreError> {
+    // One text for each, so that each is a prepared statement of its own.
+    let sql = match settled {
+        Settled::Sent => {
+            "update pages set sent = sent + ?2, retrying = retrying - ?3 where no = ?1"
+        }
+        Settled::Failed => {
+            "update pages set failed = failed + ?2, retrying = retrying - ?3 where no = ?1"
+        }
+        Settled::Unregistered => {
+            "update pages set unregistered = unregistered + ?2, retrying = retrying - ?3
+             where no = ?1"
+        }
+        Settled::Expired => {
+            "update pages set expired = expired + ?2, retrying = retrying - ?3 where no = ?1"
+        }
+        Settled::Canceled => {
+            "update pages set canceled = canceled + ?2, retrying = retrying - ?3 where no = ?1"
+        }
+    };
+    tx.prepare_cached(sql)?.execute([page.0, outcomes, retries])?;
+    Ok(())
+}
+
+/// Counts a reason for which deliveries failed (B20).
+pub(super) fn count_failures(
+    tx: &Connection,
+    dispatch: DispatchNo,
+    reason: &str,
+    by: i64,
+) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "insert into failures (dispatch_no, reason, count) values (?1, ?2, ?3)
+         on conflict (dispatch_no, reason) do update set count = failures.count + excluded.count",
+    )?
+    .execute(params![dispatch.0, reason, by])?;
+    Ok(())
+}
+
+/// Ends the open retries of a device that is no more, as canceled: nothing of it is sent later.
+pub(crate) fn cancel_retries_of_device(
+    tx: &mut WriteTx<'_>,
+    key: DeviceKey,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let ended = tx
+        .prepare_cached(
+            "update retries set outcome = ?2, settled_at = ?3, epoch = null
+             where device_key = ?1 and outcome is null returning dispatch_no, page_no",
+        )?
+        .query_map([key.0, i64::from(Settled::Canceled.code()), at.as_ms()], |row| {
+            Ok((DispatchNo(row.get(0)?), PageNo(row.get(1)?)))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    for (dispatch, page) in ended {
+        count(tx, page, Settled::Canceled, (1, 1))?;
+        moved(tx, dispatch, PendingDelta { retries: -1, ..PendingDelta::default() }, at)?;
+    }
+    Ok(())
+}
+
+/// Ends the open retries of a dispatch that is canceled, those that are being tried included.
+pub(crate) fn cancel_retries_of_dispatch(
+    tx: &mut WriteTx<'_>,
+    dispatch: DispatchNo,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let pages = tx
+        .prepare_cached(
+            "update retries set outcome = ?2, settled_at = ?3, epoch = null
+             where dispatch_no = ?1 and outcome is null returning page_no",
+        )?
+        .query_map([dispatch.0, i64::from(Settled::Canceled.code()), at.as_ms()], |row| {
+            row.get::<i64>(0)
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut ended = BTreeMap::<i64, i64>::new();
+    for page in pages {
+        *ended.entry(page).or_default() += 1;
+    }
+    for (page, retries) in &ended {
+        count(tx, PageNo(*page), Settled::Canceled, (*retries, *retries))?;
+    }
+    moved(
+        tx,
+        dispatch,
+        PendingDelta { retries: -ended.values().sum::<i64>(), ..PendingDelta::default() },
+        at,
+    )
+}

@@ -1,0 +1,244 @@
+//! Reading the devices of an audience. Every read bounds the rows it looks at, not those that
+//! match: a tag of five devices is found among ten million without reading them all.
+
+use notify_core::Timestamp;
+
+use crate::store::sql::row::{env_of, unknown_value};
+use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
+use crate::store::{
+    AddressTrust, AppNo, AudienceDevice, DeviceKey, Dispatch, Slice, Source, StoreError, WebKeys,
+    Zone,
+};
+
+/// Columns as [`device_of`] reads them.
+const AUDIENCE: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.dead_at is null, \
+    d.moved_from, d.moved_at, d.p256dh, d.auth, d.last_inbound_at, d.utc_offset_minutes, \
+    d.zone_changed_at, \
+    case when d.p256dh is null then false \
+    else exists (select 1 from unverified_addresses u where u.device_key = d.key) end, \
+    case when d.p256dh is null then false \
+    else exists (select 1 from device_secrets s where s.device_key = d.key) end";
+/// How many columns these are.
+const AUDIENCE_COLUMNS: usize = 13;
+
+/// What the devices of a dispatch are drawn from, and how far.
+pub(crate) struct Draw {
+    app: AppNo,
+    until: DeviceKey,
+    source: Source,
+    zone: Zone,
+    /// When the first zone was due.
+    started_at: Timestamp,
+}
+
+impl Draw {
+    pub(crate) fn of(dispatch: &Dispatch) -> Self {
+        Self {
+            app: dispatch.app,
+            until: dispatch.until,
+            source: dispatch.source.clone(),
+            zone: dispatch.zone,
+            started_at: dispatch.started_at,
+        }
+    }
+
+    /// Whether a device is of the zone; of a list of names everybody is, by being on it.
+    fn takes(&self, read: &Read) -> bool {
+        match (&self.source, self.zone) {
+            (Source::Named { .. }, _) | (_, Zone::Everybody) => true,
+            (_, Zone::Offset(minutes)) => read.offset == minutes,
+            (_, Zone::Sweep) => read.device.zone_changed,
+        }
+    }
+
+    fn device_of(&self, row: &Row<'_>) -> sql::Result<Read> {
+        let mut device = device_of(row)?;
+        let changed_at = row.get::<Option<i64>>(10)?.map(Timestamp);
+        device.zone_changed = self.zone != Zone::Everybody
+            && changed_at.is_some_and(|changed_at| changed_at >= self.started_at);
+        Ok(Read { device, offset: row.get(9)? })
+    }
+}
+
+/// A device as it was read, of the zone or not.
+struct Read {
+    device: AudienceDevice,
+    /// Offset from UTC, in minutes.
+    offset: i64,
+}
+
+/// Reads the devices after `after`, at most that many rows.
+pub(super) fn next(
+    connection: &Connection,
+    draw: &Draw,
+    after: DeviceKey,
+    rows_max: u32,
+) -> Result<Slice, StoreError> {
+    if let Source::Named { keys, .. } = &draw.source {
+        // What is read are the keys of the list; some of them may have no device any more.
+        let rest = keys.get(keys.partition_point(|key| *key <= after)..).unwrap_or_default();
+        let rows_max = usize::try_from(rows_max).unwrap_or(usize::MAX);
+        let end = rest.len() <= rows_max;
+        let last = rest.get(..rows_max).unwrap_or(rest).last().copied().unwrap_or(after);
+        let to = if end { draw.until } else { last };
+        let devices = range(connection, draw, (after, to), None)?;
+        return Ok(Slice { devices, to, end });
+    }
+    let read = rows(connection, draw, (after, draw.until), Some(rows_max))?;
+    let full = read.len() >= usize::try_from(rows_max).unwrap_or(usize::MAX);
+    let to = match read.last() {
+        Some(last) if full => last.device.key,
+        Some(_) | None => draw.until,
+    };
+    Ok(Slice { devices: of_zone(draw, read), to, end: to >= draw.until })
+}
+
+/// Reads the devices of a range of keys.
+pub(crate) fn range(
+    connection: &Connection,
+    draw: &Draw,
+    range: (DeviceKey, DeviceKey),
+    rows_max: Option<u32>,
+) -> Result<Vec<AudienceDevice>, StoreError> {
+    Ok(of_zone(draw, rows(connection, draw, range, rows_max)?))
+}
+
+fn of_zone(draw: &Draw, read: Vec<Read>) -> Vec<AudienceDevice> {
+    read.into_iter().filter(|read| draw.takes(read)).map(|read| read.device).collect()
+}
+
+fn rows(
+    connection: &Connection,
+    draw: &Draw,
+    (from, to): (DeviceKey, DeviceKey),
+    rows_max: Option<u32>,
+) -> Result<Vec<Read>, StoreError> {
+    let rows_max = rows_max.map_or(i64::MAX, i64::from);
+    match &draw.source {
+        Source::Platform => {
+            let sql = format!(
+                "select {AUDIENCE} from devices d where d.key > ?1 and d.key <= ?2
+                 order by d.key limit ?3"
+            );
+            let devices = connection
+                .prepare_cached(&sql)?
+                .query_map([from.0, to.0, rows_max], |row| draw.device_of(row))?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(devices)
+        }
+        Source::Tag(tag) => {
+            let sql = format!(
+                "select {AUDIENCE}, dt.value from tags t cross join device_tags dt
+                 cross join devices d
+                 where t.app_no = ?4 and t.name = ?5 and dt.tag_no = t.no
+                 and dt.device_key > ?1 and dt.device_key <= ?2 and d.key = dt.device_key
+                 order by dt.device_key limit ?3"
+            );
+            let devices = connection
+                .prepare_cached(&sql)?
+                .query_map(params![from.0, to.0, rows_max, draw.app.0, tag], |row| {
+                    let mut read = draw.device_of(row)?;
+                    read.device.eligible &= row.get::<bool>(AUDIENCE_COLUMNS)?;
+                    Ok(read)
+                })?
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(devices)
+        }
+        Source::Named { keys, tag } => {
+            let first = keys.partition_point(|key| *key <= from);
+            let end = keys.partition_point(|key| *key <= to);
+            let keys = keys.get(first..end).unwrap_or_default();
+            let devices = named(connection, draw.app, keys, tag.as_deref())?;
+            Ok(devices.into_iter().map(|device| Read { device, offset: 0 }).collect())
+        }
+    }
+}
+
+/// Reads the devices of some keys, in the order of keys; where a tag is named, those without it are not
+/// eligible.
+pub(crate) fn named(
+    connection: &Connection,
+    app: AppNo,
+    keys: &[DeviceKey],
+    tag: Option<&str>,
+) -> Result<Vec<AudienceDevice>, StoreError> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = list_of(&keys.iter().map(|key| key.0).collect::<Vec<_>>());
+    let devices = match tag {
+        None => connection
+            .prepare_cached(&format!(
+                "select {AUDIENCE} from devices d where d.key in {NUMBERS} order by d.key"
+            ))?
+            .query_map([keys], device_of)?
+            .collect::<Result<Vec<_>, _>>()?,
+        Some(tag) => connection
+            .prepare_cached(&format!(
+                "select {AUDIENCE}, exists (select 1 from tags t cross join device_tags dt
+                  where t.app_no = ?2 and t.name = ?3
+                  and dt.tag_no = t.no and dt.device_key = d.key and dt.value = 1)
+                 from devices d where d.key in {NUMBERS} order by d.key"
+            ))?
+            .query_map(params![keys, app.0, tag], |row| {
+                let mut device = device_of(row)?;
+                device.eligible &= row.get::<bool>(AUDIENCE_COLUMNS)?;
+                Ok(device)
+            })?
+            .collect::<Result<Vec<_>, _>>()?,
+    };
+    Ok(devices)
+}
+
+/// Reads one device; where a tag is named, one without it is not eligible.
+pub(crate) fn device(
+    connection: &Connection,
+    key: DeviceKey,
+    tag: Option<&str>,
+) -> Result<Option<AudienceDevice>, StoreError> {
+    let device = connection
+        .prepare_cached(&format!("select {AUDIENCE} from devices d where d.key = ?1"))?
+        .query_row([key.0], device_of)
+        .optional()?;
+    let (Some(mut device), Some(tag)) = (device.clone(), tag) else { return Ok(device) };
+    device.eligible &= connection
+        .prepare_cached(
+            "select 1 from tags t cross join device_tags dt
+             where t.app_no = ?1 and t.name = ?2
+             and dt.tag_no = t.no and dt.device_key = ?3 and dt.value = 1",
+        )?
+        .exists(params![key.app().0, tag, key.0])?;
+    Ok(Some(device))
+}
+
+fn device_of(row: &Row<'_>) -> sql::Result<AudienceDevice> {
+    let ios_env = match row.get::<Option<i64>>(2)? {
+        Some(code) => env_of(code).ok_or_else(|| unknown_value(2, Type::Integer))?,
+        None => notify_core::IosEnv::default(),
+    };
+    let moved_from = row.get::<Option<i64>>(4)?.map(DeviceKey);
+    let moved_at = row.get::<Option<i64>>(5)?.map(Timestamp);
+    Ok(AudienceDevice {
+        key: DeviceKey(row.get(0)?),
+        address: row.get::<Option<String>>(1)?.map(String::into_boxed_str),
+        ios_env,
+        eligible: row.get(3)?,
+        taken_from: moved_from.zip(moved_at),
+        web_keys: web_keys(row)?,
+        zone_changed: false,
+        last_inbound_at: row.get::<Option<i64>>(8)?.map(Timestamp),
+        trust: match (row.get(11)?, row.get(12)?) {
+            (true, _) => AddressTrust::Unverified,
+            (false, true) => AddressTrust::Anonymous,
+            (false, false) => AddressTrust::Verified,
+        },
+    })
+}
+
+fn web_keys(row: &Row<'_>) -> sql::Result<Option<Box<WebKeys>>> {
+    let p256dh: Option<String> = row.get(6)?;
+    let auth: Option<String> = row.get(7)?;
+    Ok(p256dh.zip(auth).map(|(p256dh, auth)| {
+        Box::new(WebKeys { p256dh: p256dh.into_boxed_str(), auth: auth.into_boxed_str() })
+    }))
+}

@@ -1,0 +1,361 @@
+//! Making dispatches of what is due: one for each platform of the target.
+
+use std::collections::BTreeMap;
+
+use notify_core::{AppId, NotificationId, Platform, Timestamp};
+
+use crate::failpoint::{self, Stage};
+use crate::store::delivery::settle;
+use crate::store::delivery::settle::PendingDelta;
+use crate::store::delivery::{page, retry, slice, zones};
+use crate::store::device::{Lists, Named, keys_by_ids};
+use crate::store::sql::error::inserted;
+use crate::store::sql::row::{platforms_of, unknown_value, uuid_at};
+use crate::store::sql::writer::{AfterCommit, WriteTx};
+use crate::store::sql::{Connection, OptionalExtension, Type, count_of, params};
+use crate::store::{
+    Agenda, AppNo, AudienceDevice, Change, DeviceKey, Dispatch, DispatchNo, NotificationNo,
+    OpenedDispatch, Opening, Operation, PageClaim, Source, StartDue, StartHook, StartWithAccept,
+    Started, StoreError, Zone, platform_code,
+};
+
+/// A notification that is due.
+pub(super) struct Due {
+    pub(super) no: NotificationNo,
+    pub(super) app: AppNo,
+    pub(super) platforms: i64,
+    /// The request, when it names devices.
+    pub(super) naming: Option<String>,
+    /// The last device sequence of its audience.
+    pub(super) audience: i64,
+    pub(super) due_at: Timestamp,
+}
+
+/// What a dispatch to one device is rendered from.
+struct Rendering {
+    id: String,
+    app_id: AppId,
+    app_name: String,
+    request: String,
+    tag: Option<String>,
+    ttl_seconds: u32,
+}
+
+/// What of an audience one dispatch sends to.
+pub(super) struct Part {
+    pub(super) platform: Platform,
+    /// The devices that the platform's list names, sorted; `None` when the platform is scanned.
+    pub(super) named: Option<Vec<DeviceKey>>,
+    /// Ids of the platform's list that name no device of it.
+    pub(super) unknown: i64,
+}
+
+/// What a request that names devices sends to.
+pub(super) struct Resolved {
+    /// By platform.
+    pub(super) parts: Vec<Part>,
+    /// Ids of devices of any platform that name no device (B64).
+    pub(super) unknown: i64,
+}
+
+impl Part {
+    pub(super) fn scanned(platform: Platform) -> Self {
+        Self { platform, named: None, unknown: 0 }
+    }
+
+    pub(super) fn named(platform: Platform) -> Self {
+        Self { platform, named: Some(Vec::new()), unknown: 0 }
+    }
+}
+
+/// Starts what is due, oldest first, and of one instant what was accepted first.
+pub(super) fn due(tx: &mut WriteTx<'_>, start_due: &StartDue) -> Result<Started, StoreError> {
+    let mut started = Started::default();
+    for (notification, rendering) in read_due(tx, start_due.now, start_due.limit)? {
+        start(tx, (&notification, rendering), start_due, &mut started)?;
+    }
+    started.dispatches.extend(zones::due(tx, start_due.now, start_due.limit)?);
+    started.agenda = agenda(tx, start_due.now)?;
+    Ok(started)
+}
+
+/// Starts what the writes of a commit made due, as part of it. If the start fails, the commit proceeds
+/// without it, and the engine starts what is due later.
+pub(super) fn with_accept(
+    tx: &mut WriteTx<'_>,
+    hook: &StartHook,
+) -> Result<Option<AfterCommit>, StoreError> {
+    let Some(StartWithAccept { due: start_due, done }) = hook() else { return Ok(None) };
+    let started = due(tx, &start_due)?;
+    failpoint::reach(Operation::Start.as_str(), Stage::Written);
+    if started.agenda.next_due.is_none_or(|due| due > start_due.now) {
+        tx.forget(Change::NotificationDue);
+    }
+    Ok(Some(Box::new(move |is_committed| {
+        if is_committed {
+            failpoint::reach(Operation::Start.as_str(), Stage::Committed);
+        }
+        done(is_committed.then_some(started));
+    })))
+}
+
+/// What is due, at most that many. Without a poll, a notification that names devices comes with what it
+/// is rendered from.
+fn read_due(
+    tx: &Connection,
+    now: Timestamp,
+    limit: u32,
+) -> Result<Vec<(Due, Option<Rendering>)>, StoreError> {
+    let due = tx
+        .prepare_cached(concat!(
+            "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
+             coalesce(n.audience_until, a.device_sequence), n.due_at,
+             n.names_devices = 1
+             and not exists (select 1 from polls p where p.notification_no = n.no),
+             n.id, a.id, a.name, n.tag, n.ttl_seconds
+             from notifications n indexed by notifications_due cross join apps a
+             where n.status in ('scheduled', 'queued') and n.due_at <= ?1
+             and a.no = n.app_no and a.status <> 'erasing' order by n.due_at, ",
+            count_of!("n.no"),
+            " limit ?2"
+        ))?
+        .query_map([now.as_ms(), i64::from(limit)], |row| {
+            let due = Due {
+                no: NotificationNo(row.get(0)?),
+                app: AppNo(row.get(1)?),
+                platforms: row.get(2)?,
+                naming: row.get(3)?,
+                audience: row.get(4)?,
+                due_at: Timestamp(row.get(5)?),
+            };
+            let rendering = match (&due.naming, row.get(6)?) {
+                (Some(request), true) => Some(Rendering {
+                    id: row.get(7)?,
+                    app_id: AppId(uuid_at(row, 8)?),
+                    app_name: row.get(9)?,
+                    request: request.clone(),
+                    tag: row.get(10)?,
+                    ttl_seconds: row.get(11)?,
+                }),
+                (Some(_) | None, _) => None,
+            };
+            Ok((due, rendering))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(due)
+}
+
+/// What is to be done as of now.
+pub(super) fn agenda(connection: &Connection, now: Timestamp) -> Result<Agenda, StoreError> {
+    let lanes = retry::lanes(connection)?;
+    let due = lanes.iter().filter(|lane| lane.claimable_at <= now);
+    Ok(Agenda {
+        next_due: next_due(connection)?,
+        retry_lanes: due.map(|lane| (lane.app, lane.platform)).collect(),
+        next_retry_due: lanes.iter().map(|lane| lane.claimable_at).min(),
+    })
+}
+
+/// When the next notification is due. One of an application that is being erased never starts, and
+/// must not stand before those that do.
+fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
+    let due = connection
+        .prepare_cached(
+            "select n.due_at from notifications n indexed by notifications_due cross join apps a
+             where n.status in ('scheduled', 'queued') and n.due_at is not null
+             and a.no = n.app_no and a.status <> 'erasing' order by n.due_at limit 1",
+        )?
+        .query_row([], |row| row.get(0).map(Timestamp))
+        .optional()?;
+    let zone = zones::next_due(connection)?;
+    Ok(due.into_iter().chain(zone).min())
+}
+
+fn start(
+    tx: &mut WriteTx<'_>,
+    (due, rendering): (&Due, Option<Rendering>),
+    start_due: &StartDue,
+    started: &mut Started,
+) -> Result<(), StoreError> {
+    let now = start_due.now;
+    let Resolved { parts, unknown } = match &due.naming {
+        None => Resolved {
+            parts: platforms_of(due.platforms).into_iter().map(Part::scanned).collect(),
+            unknown: 0,
+        },
+        Some(request) => resolve(tx, due, request)?,
+    };
+    tx.prepare_cached(
+        "update notifications set status = 'sending', started_at = ?2, audience_until = ?3,
+         open_dispatches = ?4, unknown = ?5 where no = ?1",
+    )?
+    .execute(params![
+        due.no.0,
+        now.as_ms(),
+        due.audience,
+        i64::try_from(parts.len()).unwrap_or(i64::MAX),
+        unknown,
+    ])?;
+    if parts.is_empty() {
+        return settle::end(tx, due.no, false, now);
+    }
+    if let ([part], Some(rendering), Some(opening)) = (&parts[..], rendering, &start_due.opening)
+        && let Some([key]) = part.named.as_deref()
+        && opening.lanes.contains(&(due.app, part.platform))
+        && let Some(device) = slice::device(tx, *key, rendering.tag.as_deref())?
+        && device.eligible
+        && device.address.is_some()
+    {
+        let opened = open(tx, due, (part, rendering), (opening, device, now))?;
+        started.opened.push(opened);
+        return Ok(());
+    }
+    for part in &parts {
+        let no = insert(tx, due, part, (Zone::Everybody, due.due_at))?;
+        if part.named.as_ref().is_some_and(Vec::is_empty) {
+            settle::moved(
+                tx,
+                no,
+                PendingDelta { scan_done: true, ..PendingDelta::default() },
+                now,
+            )?;
+        } else {
+            started.dispatches.push(no);
+        }
+    }
+    Ok(())
+}
+
+/// Writes a dispatch to one device with its only page, as if the page had been opened afterwards.
+fn open(
+    tx: &Connection,
+    due: &Due,
+    (part, rendering): (&Part, Rendering),
+    (opening, device, now): (&Opening, AudienceDevice, Timestamp),
+) -> Result<OpenedDispatch, StoreError> {
+    let from = DeviceKey::before_first(due.app, part.platform);
+    let until = DeviceKey::new(due.app, part.platform, due.audience);
+    let no = tx
+        .prepare_insert(
+            "insert into dispatches (no, notification_no, platform, named, cursor, until, unknown,
+             zone, due_at, scan_done, open_pages) values (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, 1, 1)",
+        )?
+        .row(
+            due.app,
+            params![
+                due.no.0,
+                platform_code(part.platform),
+                device.key.0.to_be_bytes().to_vec(),
+                until.0,
+                part.unknown,
+                Zone::Everybody.code(),
+                due.due_at.as_ms(),
+            ],
+        )?;
+    let dispatch = DispatchNo(inserted(no)?);
+    let (epoch, lease_until) = (opening.epoch, opening.lease_until);
+    let page = page::insert(
+        tx,
+        &PageClaim {
+            dispatch,
+            from,
+            to: until,
+            end: true,
+            targeted: 1,
+            excluded: 0,
+            epoch,
+            lease_until,
+            at: now,
+        },
+    )?;
+    let dispatch = Dispatch {
+        no: dispatch,
+        notification: due.no,
+        notification_id: NotificationId::new(rendering.id)
+            .map_err(|_| unknown_value(7, Type::Text))?,
+        app: due.app,
+        app_id: rendering.app_id,
+        app_name: rendering.app_name,
+        platform: part.platform,
+        request: rendering.request,
+        poll_public_id: None,
+        poll_answers: Vec::new(),
+        source: Source::Named { keys: vec![device.key], tag: rendering.tag },
+        cursor: until,
+        until,
+        scan_done: true,
+        canceled: false,
+        due_at: due.due_at,
+        ttl_seconds: rendering.ttl_seconds,
+        zone: Zone::Everybody,
+        started_at: now,
+    };
+    Ok(OpenedDispatch { dispatch, page, device })
+}
+
+/// Looks the named ids up. Lists that an erase emptied are left out.
+pub(super) fn resolve(tx: &Connection, due: &Due, request: &str) -> Result<Resolved, StoreError> {
+    let Lists { android, ios, any } = serde_json::from_str::<Named>(request)?.lists();
+    let ids: Vec<&str> = android.iter().chain(&ios).chain(&any).map(String::as_str).collect();
+    let found = keys_by_ids(tx, due.app, &ids)?;
+    let key_of = |id: &String| found.get(id).copied().filter(|key| key.sequence() <= due.audience);
+    let mut parts = BTreeMap::<Platform, (Vec<DeviceKey>, i64)>::new();
+    for (platform, ids) in [(Platform::Android, &android), (Platform::Ios, &ios)] {
+        for id in ids {
+            let (keys, unknown) = parts.entry(platform).or_default();
+            match key_of(id).filter(|key| key.platform() == platform) {
+                Some(key) => keys.push(key),
+                None => *unknown += 1,
+            }
+        }
+    }
+    let mut unknown = 0;
+    for id in &any {
+        match key_of(id) {
+            Some(key) => parts.entry(key.platform()).or_default().0.push(key),
+            None => unknown += 1,
+        }
+    }
+    let parts = parts.into_iter().map(|(platform, (mut keys, unknown))| {
+        keys.sort_unstable();
+        Part { platform, named: Some(keys), unknown }
+    });
+    Ok(Resolved { parts: parts.collect(), unknown })
+}
+
+/// Writes a dispatch.
+pub(super) fn insert(
+    tx: &Connection,
+    due: &Due,
+    part: &Part,
+    (zone, due_at): (Zone, Timestamp),
+) -> Result<DispatchNo, StoreError> {
+    let keys = part.named.as_ref();
+    let keys =
+        keys.map(|keys| keys.iter().flat_map(|key| key.0.to_be_bytes()).collect::<Vec<u8>>());
+    let no = tx
+        .prepare_insert(
+            "insert into dispatches (no, notification_no, platform, named, cursor, until, unknown,
+             zone, due_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .row(
+            due.app,
+            params![
+                due.no.0,
+                platform_code(part.platform),
+                keys,
+                DeviceKey::before_first(due.app, part.platform).0,
+                DeviceKey::new(due.app, part.platform, due.audience).0,
+                part.unknown,
+                zone.code(),
+                due_at.as_ms(),
+            ],
+        )?;
+    Ok(DispatchNo(inserted(no)?))
+}
+
+/// Keys as [`insert`] writes them.
+pub(super) fn keys_of(bytes: &[u8]) -> Vec<DeviceKey> {
+    let (keys, _) = bytes.as_chunks::<8>();
+    keys.iter().map(|key| DeviceKey(i64::from_be_bytes(*key))).collect()
+}

@@ -1,0 +1,251 @@
+//! Notifications at a wall-clock time of each device (`send_at_local`, B19): a dispatch for each
+//! offset from UTC that devices have, made when its time has come, and at the end one for those whose
+//! offset changed meanwhile and that got nothing.
+
+use std::collections::BTreeMap;
+
+use notify_core::{Platform, Timestamp};
+
+use crate::store::delivery::settle;
+use crate::store::delivery::start::{self, Due, Part};
+use crate::store::sql::row::platforms_of;
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{Connection, OptionalExtension, count_of, params};
+use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zone, platform_of};
+
+/// How often zones are looked at while some are to come, in milliseconds: devices may come in, or
+/// change theirs. Offsets are quarters of an hour.
+const LOOK_EVERY_MS: i64 = 15 * 60_000;
+
+/// A notification that has zones to come, or to end.
+struct Local {
+    due: Due,
+    has_begun: bool,
+    /// The wall-clock time, as if it were UTC.
+    time: Timestamp,
+    accepted_at: Timestamp,
+    open_dispatches: i64,
+}
+
+impl Local {
+    /// When devices of an offset, in minutes, are due; at once where that time had passed already.
+    fn due_at(&self, offset: i64) -> Timestamp {
+        self.time.plus_ms(-offset * 60_000).max(self.accepted_at)
+    }
+}
+
+/// Starts zones that are due, of at most that many notifications; the dispatches that it makes.
+pub(super) fn due(
+    tx: &mut WriteTx<'_>,
+    now: Timestamp,
+    limit: u32,
+) -> Result<Vec<DispatchNo>, StoreError> {
+    let found = tx
+        .prepare_cached(concat!(
+            "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
+             a.device_sequence, n.status = 'sending', n.local_time, n.created_at,
+             n.open_dispatches
+             from notifications n indexed by notifications_zones cross join apps a
+             where n.next_zone_at <= ?1 and a.no = n.app_no and a.status <> 'erasing'
+             order by n.next_zone_at, ",
+            count_of!("n.no"),
+            " limit ?2"
+        ))?
+        .query_map([now.as_ms(), i64::from(limit)], |row| {
+            Ok(Local {
+                due: Due {
+                    no: NotificationNo(row.get(0)?),
+                    app: AppNo(row.get(1)?),
+                    platforms: row.get(2)?,
+                    naming: row.get(3)?,
+                    audience: row.get(4)?,
+                    due_at: now,
+                },
+                has_begun: row.get(5)?,
+                time: Timestamp(row.get(6)?),
+                accepted_at: Timestamp(row.get(7)?),
+                open_dispatches: row.get(8)?,
+            })
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut dispatches = Vec::new();
+    for local in &found {
+        dispatches.extend(look(tx, local, now)?);
+    }
+    Ok(dispatches)
+}
+
+/// When zones are to be looked at next.
+pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
+    let next = connection
+        .prepare_cached(
+            "select n.next_zone_at from notifications n indexed by notifications_zones
+             cross join apps a where n.next_zone_at is not null
+             and a.no = n.app_no and a.status <> 'erasing' order by n.next_zone_at limit 1",
+        )?
+        .query_row([], |row| row.get(0).map(Timestamp))
+        .optional()?;
+    Ok(next)
+}
+
+/// Starts what is due of one notification, and says when to look again or ends it.
+fn look(
+    tx: &mut WriteTx<'_>,
+    local: &Local,
+    now: Timestamp,
+) -> Result<Vec<DispatchNo>, StoreError> {
+    let parts = match &local.due.naming {
+        None => scanned(tx, local)?,
+        Some(request) => {
+            let resolved = start::resolve(tx, &local.due, request)?;
+            if !local.has_begun {
+                tx.prepare_cached("update notifications set unknown = ?2 where no = ?1")?
+                    .execute([local.due.no.0, resolved.unknown])?;
+            }
+            named(tx, local, resolved.parts)?
+        }
+    };
+    let (begun, to_come): (Vec<_>, Vec<_>) =
+        parts.into_iter().partition(|(offset, _)| local.due_at(*offset) <= now);
+    let mut made = Vec::new();
+    if !begun.is_empty() {
+        begin(tx, local, begun.len(), now)?;
+    }
+    for (offset, part) in &begun {
+        made.push(start::insert(
+            tx,
+            &local.due,
+            part,
+            (Zone::Offset(*offset), local.due_at(*offset)),
+        )?);
+    }
+    let next = to_come.iter().map(|(offset, _)| local.due_at(*offset)).min();
+    let next = match next {
+        Some(next) => Some(next.min(now.plus_ms(LOOK_EVERY_MS))),
+        None if !made.is_empty() || local.open_dispatches > 0 => None,
+        None if local.has_begun => {
+            made = sweep(tx, local, now)?;
+            if made.is_empty() {
+                settle::end(tx, local.due.no, false, now)?;
+            }
+            None
+        }
+        // Nobody is there yet: the time of UTC is the last to wait for.
+        None if now < local.due_at(0) => Some(local.due_at(0).min(now.plus_ms(LOOK_EVERY_MS))),
+        None => {
+            settle::end(tx, local.due.no, false, now)?;
+            None
+        }
+    };
+    tx.prepare_cached("update notifications set next_zone_at = ?2 where no = ?1")?
+        .execute(params![local.due.no.0, next.map(Timestamp::as_ms)])?;
+    Ok(made)
+}
+
+fn begin(
+    tx: &Connection,
+    local: &Local,
+    dispatches: usize,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "update notifications set status = 'sending', started_at = coalesce(started_at, ?2),
+         audience_until = ?3, open_dispatches = open_dispatches + ?4 where no = ?1",
+    )?
+    .execute(params![
+        local.due.no.0,
+        at.as_ms(),
+        local.due.audience,
+        i64::try_from(dispatches).unwrap_or(i64::MAX)
+    ])?;
+    Ok(())
+}
+
+/// The zones that devices of the target's platforms have and that were not begun.
+fn scanned(tx: &Connection, local: &Local) -> Result<Vec<(i64, Part)>, StoreError> {
+    let platforms = platforms_of(local.due.platforms);
+    let mut zones = tx.prepare_cached(
+        "select z.platform, z.utc_offset_minutes from device_zones z
+         where z.app_no = ?1 and z.devices > 0 and not exists
+         (select 1 from dispatches d where d.notification_no = ?2 and d.platform = z.platform
+          and d.zone = z.utc_offset_minutes)",
+    )?;
+    let zones = zones
+        .query_map([local.due.app.0, local.due.no.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<Vec<(i64, i64)>, _>>()?;
+    Ok(zones
+        .into_iter()
+        .map(|(platform, offset)| (offset, Part::scanned(platform_of(platform))))
+        .filter(|(_, part)| platforms.contains(&part.platform))
+        .collect())
+}
+
+/// The named devices that are in no dispatch yet, by the offset that each has now.
+fn named(tx: &Connection, local: &Local, named: Vec<Part>) -> Result<Vec<(i64, Part)>, StoreError> {
+    let before = tx
+        .prepare_cached("select platform, named from dispatches where notification_no = ?1")?
+        .query_map([local.due.no.0], |row| {
+            Ok((platform_of(row.get(0)?), start::keys_of(&row.get::<Vec<u8>>(1)?)))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    let is_begun = |platform: Platform| before.iter().any(|(begun, _)| *begun == platform);
+    let mut parts = BTreeMap::<(i64, Platform), Part>::new();
+    for part in named {
+        // The unknown are counted once, with the first zone.
+        let mut unknown = if is_begun(part.platform) { 0 } else { part.unknown };
+        for key in part.named.into_iter().flatten() {
+            if before.iter().any(|(_, keys)| keys.binary_search(&key).is_ok()) {
+                continue;
+            }
+            let offset = offset_of(tx, key)?;
+            let place = parts.entry((offset, part.platform));
+            let place = place.or_insert_with(|| Part::named(part.platform));
+            place.unknown += std::mem::take(&mut unknown);
+            place.named.get_or_insert_default().push(key);
+        }
+        if unknown > 0 {
+            // Nobody of that platform is there: an empty dispatch holds their number.
+            let place =
+                parts.entry((0, part.platform)).or_insert_with(|| Part::named(part.platform));
+            place.unknown += unknown;
+        }
+    }
+    Ok(parts.into_iter().map(|((offset, _), part)| (offset, part)).collect())
+}
+
+fn offset_of(tx: &Connection, key: DeviceKey) -> Result<i64, StoreError> {
+    let offset = tx
+        .prepare_cached("select utc_offset_minutes from devices where key = ?1")?
+        .query_row([key.0], |row| row.get(0))?;
+    Ok(offset)
+}
+
+/// The dispatches for devices whose offset changed since the first zone was due; none when they were
+/// made before, or when every device was named and has had its turn.
+fn sweep(tx: &Connection, local: &Local, now: Timestamp) -> Result<Vec<DispatchNo>, StoreError> {
+    if local.due.naming.is_some() {
+        return Ok(Vec::new());
+    }
+    let platforms = tx
+        .prepare_cached(
+            "select platform, max(until) from dispatches d where notification_no = ?1
+             and not exists (select 1 from dispatches s
+              where s.notification_no = ?1 and s.platform = d.platform and s.zone = ?2)
+             group by platform",
+        )?
+        .query_map([local.due.no.0, Zone::Sweep.code()], |row| {
+            Ok((platform_of(row.get(0)?), DeviceKey(row.get(1)?)))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    if platforms.is_empty() {
+        return Ok(Vec::new());
+    }
+    begin(tx, local, platforms.len(), now)?;
+    platforms
+        .into_iter()
+        .map(|(platform, until)| {
+            let due = Due { audience: until.sequence(), naming: None, ..local.due };
+            start::insert(tx, &due, &Part::scanned(platform), (Zone::Sweep, now))
+        })
+        .collect()
+}

@@ -1,0 +1,256 @@
+//! Device statistics (B26): counters by hour of creation, platform and state, kept in the
+//! transaction that changes a device, so that counting never scans more than two hours.
+
+use notify_core::{Platform, PlatformCount, Timestamp};
+
+use crate::store::device::row::{DeviceRow, Wanted};
+use crate::store::sql::row::{count_at, live_app};
+use crate::store::sql::{Connection, params};
+use crate::store::{AppNo, DeviceKey, StoreError, platform_code, platform_of};
+
+/// Width of a counter, in milliseconds.
+const HOUR_MS: i64 = 3_600_000;
+
+/// What a device counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) key: DeviceKey,
+    pub(super) enabled: bool,
+    pub(super) created_at: Timestamp,
+    /// Offset from UTC, in minutes.
+    pub(super) zone: i32,
+}
+
+impl State {
+    pub(super) fn of_row(row: &DeviceRow) -> Self {
+        Self {
+            key: row.key,
+            enabled: row.enabled(),
+            created_at: row.created_at,
+            zone: row.fields.utc_offset_minutes,
+        }
+    }
+
+    pub(super) fn of_wanted(key: DeviceKey, wanted: &Wanted, created_at: Timestamp) -> Self {
+        let enabled = !wanted.fields.push_disabled;
+        Self { key, enabled, created_at, zone: wanted.fields.utc_offset_minutes }
+    }
+}
+
+/// Counts a device that changed from one state to another; `None` is not there.
+pub(super) fn changed(
+    tx: &Connection,
+    before: Option<State>,
+    after: Option<State>,
+) -> Result<(), StoreError> {
+    let zone = |state: State| (state.key.platform(), state.zone);
+    if before.map(zone) != after.map(zone) {
+        before.map_or(Ok(()), |before| add_zone(tx, before, -1))?;
+        after.map_or(Ok(()), |after| add_zone(tx, after, 1))?;
+    }
+    let same = |a: State, b: State| {
+        (a.key.platform(), a.enabled, a.created_at) == (b.key.platform(), b.enabled, b.created_at)
+    };
+    if let (Some(before), Some(after)) = (before, after)
+        && same(before, after)
+    {
+        return Ok(());
+    }
+    if let Some(before) = before {
+        add(tx, before, -1)?;
+    }
+    if let Some(after) = after {
+        add(tx, after, 1)?;
+    }
+    Ok(())
+}
+
+/// The hour by which a device is counted.
+pub(crate) fn hour_of(created_at: Timestamp) -> i64 {
+    created_at.as_ms().div_euclid(HOUR_MS)
+}
+
+/// Counts so many devices whose addresses were reported dead (B22), of the platform and hour of that
+/// one.
+pub(crate) fn count_dead(
+    tx: &Connection,
+    key: DeviceKey,
+    created_at: Timestamp,
+    by: i64,
+) -> Result<(), StoreError> {
+    let before = State { key, enabled: true, created_at, zone: 0 };
+    add(tx, before, -by)?;
+    add(tx, State { enabled: false, ..before }, by)
+}
+
+/// Counts a device that was reported dead by mistake.
+pub(crate) fn count_revived(
+    tx: &Connection,
+    key: DeviceKey,
+    created_at: Timestamp,
+) -> Result<(), StoreError> {
+    let before = State { key, enabled: false, created_at, zone: 0 };
+    changed(tx, Some(before), Some(State { enabled: true, ..before }))
+}
+
+fn add(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
+    let (app, platform) = (state.key.app(), state.key.platform());
+    let hour = hour_of(state.created_at);
+    let place = [app.0, hour, platform_code(platform), i64::from(state.enabled), by];
+    // A counter that is not there cannot go below zero: the CHECK refuses it as a defect.
+    tx.prepare_cached(
+        "insert into device_counts (app_no, hour, platform, enabled, count)
+         values (?1, ?2, ?3, ?4, max(?5, 0))
+         on conflict (app_no, hour, platform, enabled) do update
+         set count = device_counts.count + ?5",
+    )?
+    .execute(place)?;
+    Ok(())
+}
+
+/// Counts a device to its zone, or out of it.
+fn add_zone(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "insert into device_zones (app_no, platform, utc_offset_minutes, devices)
+         values (?1, ?2, ?3, max(?4, 0))
+         on conflict (app_no, platform, utc_offset_minutes) do update
+         set devices = device_zones.devices + ?4",
+    )?
+    .execute(params![
+        state.key.app().0,
+        platform_code(state.key.platform()),
+        state.zone,
+        by
+    ])?;
+    Ok(())
+}
+
+/// Counts the devices created within a period, each by its state now.
+pub(super) fn count(
+    connection: &Connection,
+    app: AppNo,
+    (from, to): (Option<Timestamp>, Timestamp),
+    now: Timestamp,
+) -> Result<Vec<PlatformCount>, StoreError> {
+    live_app(connection, app)?;
+    let mut tally = Tally::default();
+    // Nothing was created after now, nor before the beginning: neither has an edge to scan.
+    let last_ms = if to >= now { i64::MAX } else { to.as_ms() };
+    let first_ms = from.map_or(0, Timestamp::as_ms);
+    let first_hour = first_ms.div_euclid(HOUR_MS) + i64::from(first_ms.rem_euclid(HOUR_MS) != 0);
+    let end_hour = last_ms.saturating_add(1).div_euclid(HOUR_MS);
+    if first_hour >= end_hour {
+        tally.scan(connection, app, (first_ms, last_ms))?;
+    } else {
+        tally.sum(connection, app, (first_hour, end_hour))?;
+        if first_ms < first_hour * HOUR_MS {
+            tally.edge(connection, app, (first_ms, first_hour * HOUR_MS - 1))?;
+        }
+        if last_ms != i64::MAX && end_hour * HOUR_MS <= last_ms {
+            tally.edge(connection, app, (end_hour * HOUR_MS, last_ms))?;
+        }
+    }
+    Ok(tally.counts())
+}
+
+/// How many devices of a platform are enabled now, with an address or without.
+pub(crate) fn count_enabled(
+    connection: &Connection,
+    app: AppNo,
+    platform: Platform,
+) -> Result<u64, StoreError> {
+    let enabled = connection
+        .prepare_cached(
+            "select coalesce(sum(count), 0) from device_counts
+             where app_no = ?1 and platform = ?2 and enabled = 1",
+        )?
+        .query_row([app.0, platform_code(platform)], |row| count_at(row, 0))?;
+    Ok(enabled)
+}
+
+/// Enabled and disabled devices by platform code.
+#[derive(Default)]
+struct Tally([(u64, u64); Platform::ALL.len()]);
+
+impl Tally {
+    fn add(&mut self, platform: Platform, enabled: bool, by: u64) {
+        let place = usize::try_from(platform_code(platform)).expect("platform codes are small");
+        let (on, off) = &mut self.0[place];
+        *if enabled { on } else { off } += by;
+    }
+
+    /// Adds whole hours.
+    fn sum(
+        &mut self,
+        connection: &Connection,
+        app: AppNo,
+        (first, end): (i64, i64),
+    ) -> Result<(), StoreError> {
+        let mut sums = connection.prepare_cached(
+            "select platform, enabled, sum(count) from device_counts
+             where app_no = ?1 and hour >= ?2 and hour < ?3 group by platform, enabled",
+        )?;
+        let mut rows = sums.query([app.0, first, end])?;
+        while let Some(row) = rows.next()? {
+            self.add(platform_of(row.get(0)?), row.get(1)?, count_at(&row, 2)?);
+        }
+        Ok(())
+    }
+
+    /// Adds the devices of the beginning or the end of an hour. Of a long part the rest of the hour
+    /// is looked at instead, and taken from its count.
+    fn edge(
+        &mut self,
+        connection: &Connection,
+        app: AppNo,
+        (first_ms, last_ms): (i64, i64),
+    ) -> Result<(), StoreError> {
+        if last_ms - first_ms < HOUR_MS / 2 {
+            return self.scan(connection, app, (first_ms, last_ms));
+        }
+        let hour = first_ms.div_euclid(HOUR_MS);
+        let begins = first_ms == hour * HOUR_MS;
+        let rest_ms = if begins {
+            (last_ms + 1, (hour + 1) * HOUR_MS - 1)
+        } else {
+            (hour * HOUR_MS, first_ms - 1)
+        };
+        let mut rest = Self::default();
+        rest.scan(connection, app, rest_ms)?;
+        self.sum(connection, app, (hour, hour + 1))?;
+        for ((on, off), (rest_on, rest_off)) in self.0.iter_mut().zip(rest.0) {
+            *on -= rest_on;
+            *off -= rest_off;
+        }
+        Ok(())
+    }
+
+    /// Adds the devices of a period, one by one.
+    fn scan(
+        &mut self,
+        connection: &Connection,
+        app: AppNo,
+        (first_ms, last_ms): (i64, i64),
+    ) -> Result<(), StoreError> {
+        let mut devices = connection.prepare_cached(
+            "select key, push_disabled = 0 and dead_at is null from devices
+             where app_no = ?1 and created_at >= ?2 and created_at <= ?3",
+        )?;
+        let mut rows = devices.query([app.0, first_ms, last_ms])?;
+        while let Some(row) = rows.next()? {
+            self.add(DeviceKey(row.get(0)?).platform(), row.get(1)?, 1);
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Vec<PlatformCount> {
+        Platform::ALL
+            .into_iter()
+            .zip(Platform::ALL.map(platform_code))
+            .filter_map(|(platform, code)| {
+                let (enabled, disabled) = *self.0.get(usize::try_from(code).ok()?)?;
+                (enabled + disabled > 0).then_some(PlatformCount { platform, enabled, disabled })
+            })
+            .collect()
+    }
+}

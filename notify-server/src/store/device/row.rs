@@ -1,0 +1,265 @@
+//! A device's row, and what a registration wants it to be.
+
+use std::collections::HashMap;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use notify_core::{
+    DeviceDetails, DeviceId, Endpoint, IosEnv, Platform, Registration, Subscription, Timestamp,
+};
+use serde::Serializer;
+
+use crate::store::sql::row::{env_of, unknown_value};
+use crate::store::sql::{self, Connection, OptionalExtension, Row, TEXTS, Type, list_of, params};
+use crate::store::{AppNo, DeviceKey, StoreError, platform_code};
+
+/// What a registration or a subscription asks a device to be.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) device_id: DeviceId,
+    pub(super) platform: Platform,
+    pub(super) fields: Fields,
+    pub(super) address_hash: Option<i64>,
+}
+
+/// The fields that a registration replaces.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Fields {
+    pub(super) address: Option<String>,
+    pub(super) ios_env: Option<IosEnv>,
+    pub(super) push_disabled: bool,
+    pub(super) utc_offset_minutes: i32,
+    /// Canonical JSON: the fields that are set, in a fixed order.
+    pub(super) details: String,
+    pub(super) p256dh: Option<String>,
+    pub(super) auth: Option<String>,
+}
+
+/// A device as it is kept.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct DeviceRow {
+    pub(super) key: DeviceKey,
+    pub(super) device_id: String,
+    pub(super) fields: Fields,
+    pub(super) dead: bool,
+    pub(super) created_at: Timestamp,
+    pub(super) registered_at: Timestamp,
+}
+
+/// Columns as [`DeviceRow::read`] reads them, of [`DEVICES`].
+pub(super) const DEVICE: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
+    d.dead_at, d.utc_offset_minutes, d.details, d.p256dh, d.auth, d.created_at, \
+    max(d.registered_at, coalesce(s.registered_at, 0))";
+/// The last registration that is written, of [`DEVICES`].
+pub(super) const REGISTERED: &str = "max(d.registered_at, coalesce(s.registered_at, 0))";
+/// The tables of a device; most have no row in the second.
+pub(super) const DEVICES: &str = "devices d left join device_seen s on s.key = d.key";
+
+impl DeviceRow {
+    /// Enabled as B22 says.
+    pub(super) fn enabled(&self) -> bool {
+        !self.fields.push_disabled && !self.dead
+    }
+
+    /// How long its texts are.
+    pub(super) fn text_bytes(&self) -> usize {
+        let Fields { address, details, p256dh, auth, .. } = &self.fields;
+        let optional = [address, p256dh, auth].map(|text| text.as_ref().map_or(0, String::len));
+        self.device_id.len() + details.len() + optional.iter().sum::<usize>()
+    }
+
+    pub(super) fn read(row: &Row<'_>) -> sql::Result<Self> {
+        let ios_env = match row.get::<Option<i64>>(3)? {
+            Some(code) => Some(env_of(code).ok_or_else(|| unknown_value(3, Type::Integer))?),
+            None => None,
+        };
+        Ok(Self {
+            key: DeviceKey(row.get(0)?),
+            device_id: row.get(1)?,
+            fields: Fields {
+                address: row.get(2)?,
+                ios_env,
+                push_disabled: row.get(4)?,
+                utc_offset_minutes: row.get(6)?,
+                details: row.get(7)?,
+                p256dh: row.get(8)?,
+                auth: row.get(9)?,
+            },
+            dead: row.get::<Option<i64>>(5)?.is_some(),
+            created_at: Timestamp(row.get(10)?),
+            registered_at: Timestamp(row.get(11)?),
+        })
+    }
+}
+
+/// Reads a device by its id.
+pub(super) fn by_id(
+    connection: &Connection,
+    app: AppNo,
+    id: &DeviceId,
+) -> Result<Option<DeviceRow>, StoreError> {
+    let row = connection
+        .prepare_cached(&format!(
+            "select {DEVICE} from {DEVICES}
+             where d.app_no = ?1 and d.device_id = ?2"
+        ))?
+        .query_row(params![app.0, id.as_str()], DeviceRow::read)
+        .optional()?;
+    Ok(row)
+}
+
+/// Reads a device by its key.
+pub(super) fn by_key(
+    connection: &Connection,
+    key: DeviceKey,
+) -> Result<Option<DeviceRow>, StoreError> {
+    let row = connection
+        .prepare_cached(&format!("select {DEVICE} from {DEVICES} where d.key = ?1"))?
+        .query_row([key.0], DeviceRow::read)
+        .optional()?;
+    Ok(row)
+}
+
+/// The key of a device.
+pub(crate) fn key_by_id(
+    connection: &Connection,
+    app: AppNo,
+    id: &str,
+) -> Result<Option<DeviceKey>, StoreError> {
+    let key = connection
+        .prepare_cached("select key from devices where app_no = ?1 and device_id = ?2")?
+        .query_row(params![app.0, id], |row| row.get(0).map(DeviceKey))
+        .optional()?;
+    Ok(key)
+}
+
+/// The keys of devices, by id; those that name none are left out.
+pub(crate) fn keys_by_ids(
+    connection: &Connection,
+    app: AppNo,
+    ids: &[&str],
+) -> Result<HashMap<String, DeviceKey>, StoreError> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let keys = connection
+        .prepare_cached(&format!(
+            "select device_id, key from devices where app_no = ?2 and device_id in {TEXTS}"
+        ))?
+        .query_map(params![list_of(ids), app.0], |row| Ok((row.get(0)?, DeviceKey(row.get(1)?))))?
+        .collect::<sql::Result<_>>()?;
+    Ok(keys)
+}
+
+/// The key of the device that has an address on one platform.
+pub(super) fn key_by_address(
+    connection: &Connection,
+    app: AppNo,
+    (platform, address): (Platform, &str),
+) -> Result<Option<DeviceKey>, StoreError> {
+    let keys = connection
+        .prepare_cached(
+            "select key from devices where address_hash = ?1 and address = ?2 and app_no = ?3",
+        )?
+        .query_map(params![address_hash(app, platform, address), address, app.0], |row| {
+            row.get(0).map(DeviceKey)
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(keys.into_iter().find(|key| key.platform() == platform))
+}
+
+impl Wanted {
+    pub(super) fn of_registration(app: AppNo, from: Registration) -> Result<Self, StoreError> {
+        Self::new(
+            app,
+            from.device_id,
+            from.endpoint,
+            (from.push_disabled, from.utc_offset_minutes, &from.details),
+        )
+    }
+
+    pub(super) fn of_subscription(
+        app: AppNo,
+        from: Subscription,
+        made: DeviceId,
+    ) -> Result<Self, StoreError> {
+        let device_id = from.device_id.unwrap_or(made);
+        Self::new(app, device_id, from.endpoint, (false, from.utc_offset_minutes, &from.details))
+    }
+
+    fn new(
+        app: AppNo,
+        device_id: DeviceId,
+        endpoint: Endpoint,
+        (push_disabled, utc_offset_minutes, details): (bool, i32, &DeviceDetails),
+    ) -> Result<Self, StoreError> {
+        let platform = endpoint.platform();
+        let mut fields = Fields {
+            address: None,
+            ios_env: None,
+            push_disabled,
+            utc_offset_minutes,
+            details: details_text(details)?,
+            p256dh: None,
+            auth: None,
+        };
+        match endpoint {
+            Endpoint::Android { push_token } => fields.address = push_token,
+            Endpoint::Ios { push_token, env } => {
+                fields.address = push_token;
+                fields.ios_env = env;
+            }
+            Endpoint::Web(subscription) => {
+                fields.address = Some(subscription.endpoint);
+                fields.p256dh = Some(subscription.p256dh);
+                fields.auth = Some(subscription.auth);
+            }
+            Endpoint::FbMessenger { recipient_id } | Endpoint::ChatApp { recipient_id } => {
+                fields.address = Some(recipient_id);
+            }
+        }
+        let address_hash =
+            fields.address.as_ref().map(|address| address_hash(app, platform, address));
+        Ok(Self { device_id, platform, fields, address_hash })
+    }
+}
+
+/// Addresses of platforms that share a space belong to one device: push tokens, whichever of the
+/// two platforms they were registered for (B22). A person of Messenger and a chat may have one id.
+pub(super) fn address_space(platform: Platform) -> Platform {
+    match platform {
+        Platform::Android | Platform::Ios => Platform::Android,
+        Platform::Web | Platform::FbMessenger | Platform::ChatApp => platform,
+    }
+}
+
+/// 64 bits by which an address is found; the row tells whether it is the one.
+pub(super) fn address_hash(app: AppNo, platform: Platform, address: &str) -> i64 {
+    let mut digest = Context::new(&SHA256);
+    digest.update(&app.0.to_be_bytes());
+    digest.update(&platform_code(address_space(platform)).to_be_bytes());
+    digest.update(address.as_bytes());
+    let digest = digest.finish();
+    i64::from_be_bytes(std::array::from_fn(|at| digest.as_ref()[at]))
+}
+
+/// The details that are set, in a fixed order, so that equal ones are equal texts.
+fn details_text(details: &DeviceDetails) -> Result<String, serde_json::Error> {
+    let fields = [
+        ("android_id", &details.android_id),
+        ("ad_id", &details.ad_id),
+        ("imei", &details.imei),
+        ("sdk_version", &details.sdk_version),
+        ("app_version", &details.app_version),
+        ("os_version", &details.os_version),
+        ("store_identifier", &details.store_identifier),
+        ("timezone", &details.timezone),
+        ("country", &details.country),
+        ("utc_offset", &details.utc_offset),
+        ("language", &details.language),
+        ("device_description", &details.device_description),
+    ];
+    let mut text = Vec::new();
+    serde_json::Serializer::new(&mut text)
+        .collect_map(fields.into_iter().filter(|(_, value)| value.is_some()))?;
+    Ok(String::from_utf8(text).expect("serde_json writes UTF-8"))
+}

@@ -1,0 +1,291 @@
+//! Listing what became of a notification device by device (B20). Outcomes lie in chunks by page,
+//! retries in rows, and what waits in an open page is what is left of its devices; a request looks
+//! at so many pages and no more, whatever the audience.
+
+use std::collections::{BTreeMap, HashMap};
+
+use notify_core::{Delivery, DeliveryOutcome, DeviceId, NotificationId, Timestamp};
+
+use crate::store::delivery::{Draw, range, read_dispatch, settled_of};
+use crate::store::notification::accept::number_of;
+use crate::store::page::Listing;
+use crate::store::sql::error::broken;
+use crate::store::sql::row::{live_app, unknown_value};
+use crate::store::sql::{self, Connection, NUMBERS, Type, list_of};
+use crate::store::{
+    AppNo, COUNT_BITS, COUNT_MAX, DeviceKey, DispatchNo, NotificationNo, Page, PageNo, PageRequest,
+    Settled, StoreError,
+};
+
+/// Most pages whose counters one request looks at.
+const PAGES_SEEN_MAX: usize = 10_000;
+/// Most pages of about a thousand devices that one request reads.
+pub(in crate::store) const PAGES_READ_MAX: usize = 16;
+
+/// Lists the next deliveries of a notification.
+pub(super) fn list(
+    connection: &Connection,
+    app: AppNo,
+    (id, outcome): (&NotificationId, Option<DeliveryOutcome>),
+    request: &PageRequest,
+) -> Result<Page<Delivery>, StoreError> {
+    live_app(connection, app)?;
+    let notification = number_of(connection, app, id)?.ok_or(StoreError::NotFound)?;
+    let listing = Listing { name: "deliveries", of: notification.0 };
+    let begin = listing.number(request)?.map_or(Place::default(), Place::of);
+    let mut walk = Walk {
+        connection,
+        outcome,
+        // One more than asked for, which says whether there is a next page.
+        wanted: usize::try_from(request.limit).unwrap_or(usize::MAX).saturating_add(1),
+        found: Vec::new(),
+        place: begin,
+        app,
+        pages_seen: 0,
+        pages_read: 0,
+    };
+    let is_over = walk.walk(notification)?;
+    let mut found = walk.found;
+    let next = if found.len() == walk.wanted {
+        found.pop();
+        found.last().map(|(place, ..)| *place)
+    } else {
+        (!is_over).then_some(walk.place)
+    };
+    let rows = named(connection, found)?;
+    Ok(Page { rows, next: next.map(|place| listing.at_number(place.number())) })
+}
+
+/// How far a listing has come: which of the notification's dispatches, in the order they were made,
+/// and which of its keys. Several dispatches of one platform, one a zone, cover the same keys.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    dispatch: usize,
+    /// The key without its application; 0 is before the first.
+    key: i64,
+}
+
+impl Place {
+    fn of(number: i64) -> Self {
+        Self {
+            dispatch: usize::try_from(number >> COUNT_BITS).unwrap_or(usize::MAX),
+            key: number & COUNT_MAX,
+        }
+    }
+
+    fn number(self) -> i64 {
+        i64::try_from(self.dispatch).unwrap_or_default() << COUNT_BITS | self.key
+    }
+
+    fn at(self, key: DeviceKey) -> Self {
+        Self { key: key.0 & COUNT_MAX, ..self }
+    }
+
+    fn key_of(self, app: AppNo) -> DeviceKey {
+        DeviceKey(app.lead() | self.key)
+    }
+}
+
+/// A page of a dispatch, as far as its counters tell whether it has to be read.
+struct Counted {
+    no: PageNo,
+    from: DeviceKey,
+    to: DeviceKey,
+    is_open: bool,
+    is_wanted: bool,
+}
+
+/// A walk over the pages of a notification in the order of their keys.
+struct Walk<'c> {
+    connection: &'c Connection,
+    outcome: Option<DeliveryOutcome>,
+    wanted: usize,
+    found: Vec<(Place, DeviceKey, Delivery)>,
+    /// What was looked at last.
+    place: Place,
+    app: AppNo,
+    pages_seen: usize,
+    pages_read: usize,
+}
+
+impl Walk<'_> {
+    /// Goes on until enough is found; whether the end was reached.
+    fn walk(&mut self, notification: NotificationNo) -> Result<bool, StoreError> {
+        let dispatches = self
+            .connection
+            .prepare_cached("select no from dispatches where notification_no = ?1 order by no")?
+            .query_map([notification.0], |row| row.get(0).map(DispatchNo))?
+            .collect::<Result<Vec<_>, _>>()?;
+        for (nth, dispatch) in dispatches.into_iter().enumerate().skip(self.place.dispatch) {
+            if nth > self.place.dispatch {
+                self.place = Place { dispatch: nth, key: 0 };
+            }
+            if !self.walk_dispatch(dispatch)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn walk_dispatch(&mut self, dispatch: DispatchNo) -> Result<bool, StoreError> {
+        for page in self.next_pages(dispatch)? {
+            self.pages_seen += 1;
+            if page.is_wanted {
+                if self.pages_read == PAGES_READ_MAX {
+                    return Ok(false);
+                }
+                self.pages_read += 1;
+                self.read_page(dispatch, &page)?;
+                if self.found.len() == self.wanted {
+                    return Ok(false);
+                }
+            }
+            self.place = self.place.at(page.to);
+        }
+        Ok(self.pages_seen < PAGES_SEEN_MAX)
+    }
+
+    /// The pages after the place, as many as may still be looked at.
+    fn next_pages(&self, dispatch: DispatchNo) -> Result<Vec<Counted>, StoreError> {
+        // What the counters of a page must show for it to hold a row that is asked for. Pages at
+        // work may hold more than they counted.
+        let wanted = match self.outcome {
+            None => "targeted > 0",
+            Some(DeliveryOutcome::Sent) => "sent > 0",
+            Some(DeliveryOutcome::Failed) => "failed > 0",
+            Some(DeliveryOutcome::Unregistered) => "unregistered > 0",
+            Some(DeliveryOutcome::Expired) => "expired > 0",
+            Some(DeliveryOutcome::Canceled) => "canceled > 0",
+            Some(DeliveryOutcome::Pending) => "retrying > 0 or finished = 0",
+        };
+        let rest = i64::try_from(PAGES_SEEN_MAX - self.pages_seen).unwrap_or(i64::MAX);
+        let pages = self
+            .connection
+            .prepare_cached(&format!(
+                "select no, from_key, to_key, finished = 0, {wanted} from pages
+                 where dispatch_no = ?1 and to_key > ?2 order by to_key limit ?3"
+            ))?
+            .query_map([dispatch.0, self.place.key_of(self.app).0, rest], |row| {
+                Ok(Counted {
+                    no: PageNo(row.get(0)?),
+                    from: DeviceKey(row.get(1)?),
+                    to: DeviceKey(row.get(2)?),
+                    is_open: row.get(3)?,
+                    is_wanted: row.get(4)?,
+                })
+            })?
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(pages)
+    }
+
+    /// Takes what a page holds after the place, until enough is found.
+    fn read_page(&mut self, dispatch: DispatchNo, page: &Counted) -> Result<(), StoreError> {
+        let mut rows = BTreeMap::new();
+        for (outcome, at) in settled_of(self.connection, page.no, page.from)? {
+            let row = Delivery {
+                outcome: word_of(outcome.settled),
+                reason: outcome.reason.map(std::borrow::Cow::into_owned),
+                attempts: u32::from(outcome.attempts),
+                provider_message_id: outcome.message_id.map(String::from),
+                at: Some(at),
+                ..waiting(outcome.key)
+            };
+            rows.insert(outcome.key, row);
+        }
+        self.add_retries(page.no, &mut rows)?;
+        let wants_pending = self.outcome.is_none_or(|asked| asked == DeliveryOutcome::Pending);
+        if page.is_open && wants_pending {
+            let draw = Draw::of(&read_dispatch(self.connection, dispatch)?);
+            for device in range(self.connection, &draw, (page.from, page.to), None)? {
+                if device.eligible && device.address.is_some() {
+                    rows.entry(device.key).or_insert_with(|| waiting(device.key));
+                }
+            }
+        }
+        let (place, begin) = (self.place, self.place.key_of(self.app));
+        let rows = rows.into_iter().filter(|(key, row)| {
+            *key > begin && self.outcome.is_none_or(|asked| asked == row.outcome)
+        });
+        let room = self.wanted - self.found.len();
+        let rows = rows.map(|(key, row)| (place.at(key), key, row));
+        self.found.extend(rows.take(room));
+        Ok(())
+    }
+
+    fn add_retries(
+        &self,
+        page: PageNo,
+        rows: &mut BTreeMap<DeviceKey, Delivery>,
+    ) -> Result<(), StoreError> {
+        let mut retries = self.connection.prepare_cached(
+            "select device_key, outcome, reason, attempts, message_id, settled_at, due_at
+             from retries indexed by retries_by_page where page_no = ?1",
+        )?;
+        let mut found = retries.query([page.0])?;
+        while let Some(row) = found.next()? {
+            let key = DeviceKey(row.get(0)?);
+            let outcome = match row.get::<Option<u8>>(1)? {
+                None => DeliveryOutcome::Pending,
+                Some(code) => word_of(
+                    Settled::from_code(code).ok_or_else(|| unknown_value(1, Type::Integer))?,
+                ),
+            };
+            let is_pending = outcome == DeliveryOutcome::Pending;
+            let retry = Delivery {
+                outcome,
+                reason: row.get(2)?,
+                attempts: row.get(3)?,
+                provider_message_id: row.get(4)?,
+                at: row.get::<Option<i64>>(5)?.map(Timestamp),
+                next_attempt_at: is_pending.then_some(Timestamp(row.get(6)?)),
+                ..waiting(key)
+            };
+            rows.insert(key, retry);
+        }
+        Ok(())
+    }
+}
+
+/// A delivery that nothing happened with yet.
+fn waiting(key: DeviceKey) -> Delivery {
+    Delivery {
+        device_id: None,
+        platform: key.platform(),
+        outcome: DeliveryOutcome::Pending,
+        reason: None,
+        attempts: 0,
+        provider_message_id: None,
+        at: None,
+        next_attempt_at: None,
+    }
+}
+
+fn word_of(settled: Settled) -> DeliveryOutcome {
+    match settled {
+        Settled::Sent => DeliveryOutcome::Sent,
+        Settled::Failed => DeliveryOutcome::Failed,
+        Settled::Unregistered => DeliveryOutcome::Unregistered,
+        Settled::Expired => DeliveryOutcome::Expired,
+        Settled::Canceled => DeliveryOutcome::Canceled,
+    }
+}
+
+/// With the ids of their devices, where those are still there.
+fn named(
+    connection: &Connection,
+    found: Vec<(Place, DeviceKey, Delivery)>,
+) -> Result<Vec<Delivery>, StoreError> {
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys: Vec<i64> = found.iter().map(|(_, key, _)| key.0).collect();
+    let ids = connection
+        .prepare_cached(&format!("select key, device_id from devices where key in {NUMBERS}"))?
+        .query_map([list_of(&keys)], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<sql::Result<HashMap<i64, String>>>()?;
+    let named = found.into_iter().map(|(_, key, row)| {
+        let device_id = ids.get(&key.0).cloned().map(DeviceId::new).transpose().map_err(broken)?;
+        Ok(Delivery { device_id, ..row })
+    });
+    named.collect()
+}

@@ -1,0 +1,461 @@
+//! What is known of one device and one notification (B38): facts, from which an explanation is made.
+
+use std::collections::BTreeMap;
+
+use notify_core::{
+    Audience, DeviceId, NotificationId, NotificationStatus, Platform, Target, Timestamp,
+};
+
+use crate::channel::service_of;
+use crate::store::delivery::{covering, named_devices, read_dispatch, settled_of};
+use crate::store::device::Named;
+use crate::store::device::{count_enabled, keys_by_ids};
+use crate::store::sql::row::{count_at, live_app, platforms_of, unknown_value};
+use crate::store::sql::{Connection, OptionalExtension, Type, params};
+use crate::store::{
+    AppNo, DeviceKey, Dispatch, DispatchNo, NotificationNo, Reach, Reached, SEQUENCE_MAX, Settled,
+    Source, StoreError, platform_code,
+};
+
+/// Everything that is known of one device and one notification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryFacts {
+    /// The notification.
+    pub notification: NotificationFacts,
+    /// The device as it is now.
+    pub device: DeviceFacts,
+    /// How far the notification has come with the device.
+    pub progress: Progress,
+}
+
+/// A notification, as far as it decides who gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotificationFacts {
+    /// Where it stands.
+    pub status: NotificationStatus,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// When it is or was due; `None` for a report, and with a wall-clock time of each device.
+    pub due_at: Option<Timestamp>,
+    /// When sending began.
+    pub started_at: Option<Timestamp>,
+    /// When canceling was asked for.
+    pub cancel_requested_at: Option<Timestamp>,
+    /// Platforms of its target.
+    pub platforms: Vec<Platform>,
+    /// Whether it names devices.
+    pub names_devices: bool,
+    /// The tag that narrows its target.
+    pub tag: Option<String>,
+    /// The wall-clock time at which each device gets it, as if it were UTC (B19).
+    pub local_time: Option<Timestamp>,
+}
+
+/// A device as it is now, as far as that decides what it gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// Platform.
+    pub platform: Platform,
+    /// Whether the notification names it, where it names devices.
+    pub is_named: bool,
+    /// Whether it has the tag of the notification set to true.
+    pub has_tag: bool,
+    /// Whether the user turned push off.
+    pub push_disabled: bool,
+    /// The provider's word that the address is dead, and when it came.
+    pub dead: Option<(String, Timestamp)>,
+    /// Whether it has an address.
+    pub has_address: bool,
+    /// The push service of its address, by origin; `None` on other platforms.
+    pub service: Option<String>,
+    /// Since when it has the address of another device, if it took one over.
+    pub moved_at: Option<Timestamp>,
+    /// First registration.
+    pub created_at: Timestamp,
+    /// Its offset from UTC, by which wall-clock times are meant.
+    pub utc_offset_minutes: i32,
+}
+
+/// How far a notification has come with a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// It is not being sent on the device's platform, or not to this device.
+    None,
+    /// The device got its place after the audience was fixed.
+    RegisteredLater,
+    /// Its turn has not come: no page holds it yet.
+    Ahead,
+    /// A page that is being worked on holds it, without an outcome.
+    InOpenPage,
+    /// Its turn came and it has neither outcome nor retry: it was none to send to.
+    PassedOver,
+    /// It is tried again.
+    Retrying {
+        /// Attempts made.
+        attempts: u16,
+        /// When the first was made.
+        first_attempt_at: Timestamp,
+        /// Why the last one failed.
+        reason: Option<String>,
+        /// When the next is due.
+        due_at: Timestamp,
+    },
+    /// It has its outcome.
+    Settled {
+        /// How it ended.
+        settled: Settled,
+        /// Why, unless it was sent.
+        reason: Option<String>,
+        /// Attempts made.
+        attempts: u16,
+        /// When the first was made, where that is kept.
+        first_attempt_at: Option<Timestamp>,
+        /// When the outcome was committed.
+        at: Timestamp,
+    },
+}
+
+// Reading what is known of one device and one notification (B38).
+
+/// Reads the facts; either id may name nothing.
+pub(super) fn read(
+    connection: &Connection,
+    app: AppNo,
+    id: &NotificationId,
+    device: &DeviceId,
+) -> Result<DeliveryFacts, StoreError> {
+    live_app(connection, app)?;
+    let (no, notification, request) = notification(connection, app, id)?;
+    let (key, mut facts) = device_of(connection, app, device)?;
+    facts.has_tag = match &notification.tag {
+        Some(tag) => has_tag(connection, key, tag)?,
+        None => false,
+    };
+    // One, or one for each zone that was due.
+    let dispatches = connection
+        .prepare_cached("select no from dispatches where notification_no = ?1 and platform = ?2")?
+        .query_map([no.0, platform_code(key.platform())], |row| row.get(0).map(DispatchNo))?
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut told = if zones_to_come(connection, no)? { Progress::Ahead } else { Progress::None };
+    let mut is_listed = false;
+    for no in dispatches {
+        let dispatch = read_dispatch(connection, no)?;
+        let on_list = match &dispatch.source {
+            Source::Named { keys, .. } => keys.binary_search(&key).is_ok(),
+            Source::Platform | Source::Tag(_) => false,
+        };
+        is_listed |= on_list;
+        let here = progress(connection, &dispatch, (key, on_list))?;
+        if weight(&here) > weight(&told) {
+            told = here;
+        }
+    }
+    facts.is_named = match &request {
+        Some(request) => is_listed || names(request, device, key)?,
+        None => false,
+    };
+    Ok(DeliveryFacts { notification, device: facts, progress: told })
+}
+
+/// Which of several zones tells most of a device.
+fn weight(progress: &Progress) -> u8 {
+    match progress {
+        Progress::None => 0,
+        Progress::RegisteredLater => 1,
+        Progress::PassedOver => 2,
+        Progress::Ahead => 3,
+        Progress::InOpenPage => 4,
+        Progress::Retrying { .. } => 5,
+        Progress::Settled { .. } => 6,
+    }
+}
+
+/// Whether zones of the notification are still to come (B19).
+fn zones_to_come(connection: &Connection, no: NotificationNo) -> Result<bool, StoreError> {
+    let to_come = connection
+        .prepare_cached(
+            "select 1 from notifications where no = ?1 and status = 'sending'
+             and next_zone_at is not null",
+        )?
+        .exists([no.0])?;
+    Ok(to_come)
+}
+
+fn notification(
+    connection: &Connection,
+    app: AppNo,
+    id: &NotificationId,
+) -> Result<(NotificationNo, NotificationFacts, Option<String>), StoreError> {
+    connection
+        .prepare_cached(
+            "select no, status, created_at, due_at, started_at, cancel_requested_at, platforms,
+             names_devices, tag, case when names_devices = 1 then request end, local_time
+             from notifications where app_no = ?1 and id = ?2",
+        )?
+        .query_row(params![app.0, id.as_str()], |row| {
+            let status: String = row.get(1)?;
+            let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
+            let local_time = time(10)?;
+            let facts = NotificationFacts {
+                status: NotificationStatus::from_word(&status)
+                    .ok_or_else(|| unknown_value(1, Type::Text))?,
+                created_at: Timestamp(row.get(2)?),
+                due_at: if local_time.is_some() { None } else { time(3)? },
+                started_at: time(4)?,
+                cancel_requested_at: time(5)?,
+                platforms: platforms_of(row.get(6)?),
+                names_devices: row.get(7)?,
+                tag: row.get(8)?,
+                local_time,
+            };
+            Ok((NotificationNo(row.get(0)?), facts, row.get(9)?))
+        })
+        .optional()?
+        .ok_or(StoreError::NotFound)
+}
+
+fn device_of(
+    connection: &Connection,
+    app: AppNo,
+    id: &DeviceId,
+) -> Result<(DeviceKey, DeviceFacts), StoreError> {
+    connection
+        .prepare_cached(
+            "select key, push_disabled, dead_reason, dead_at, address, moved_at,
+             created_at, utc_offset_minutes from devices where app_no = ?1 and device_id = ?2",
+        )?
+        .query_row(params![app.0, id.as_str()], |row| {
+            let key = DeviceKey(row.get(0)?);
+            let dead_at = row.get::<Option<i64>>(3)?.map(Timestamp);
+            let address: Option<String> = row.get(4)?;
+            let facts = DeviceFacts {
+                platform: key.platform(),
+                is_named: false,
+                has_tag: false,
+                push_disabled: row.get(1)?,
+                dead: row.get::<Option<String>>(2)?.zip(dead_at),
+                has_address: address.is_some(),
+                service: address
+                    .filter(|_| key.platform() == Platform::Web)
+                    .map(|endpoint| service_of(&endpoint).into_owned()),
+                moved_at: row.get::<Option<i64>>(5)?.map(Timestamp),
+                created_at: Timestamp(row.get(6)?),
+                utc_offset_minutes: row.get(7)?,
+            };
+            Ok((key, facts))
+        })
+        .optional()?
+        .ok_or(StoreError::NotFound)
+}
+
+/// Whether a device has a tag set to true.
+fn has_tag(connection: &Connection, key: DeviceKey, tag: &str) -> Result<bool, StoreError> {
+    let has = connection
+        .prepare_cached(
+            "select 1 from tags t cross join device_tags dt
+             where t.app_no = ?1 and t.name = ?2
+             and dt.tag_no = t.no and dt.device_key = ?3 and dt.value = 1",
+        )?
+        .exists(params![key.app().0, tag, key.0])?;
+    Ok(has)
+}
+
+/// Whether a request names the device, on its platform or on any (B64).
+fn names(request: &str, device: &DeviceId, key: DeviceKey) -> Result<bool, StoreError> {
+    use notify_core::Platform;
+    let named: Named = serde_json::from_str(request)?;
+    let of_platform = match key.platform() {
+        Platform::Android => named.android_device_ids,
+        Platform::Ios => named.ios_device_ids,
+        Platform::Web | Platform::FbMessenger | Platform::ChatApp => None,
+    };
+    let mut ids = of_platform.iter().chain(&named.device_ids).flatten();
+    Ok(ids.any(|id| id == device.as_str()))
+}
+
+/// How far a dispatch has come with a device: by its own row, its page or the cursor, never by its
+/// sequence alone.
+fn progress(
+    connection: &Connection,
+    dispatch: &Dispatch,
+    (key, is_named): (DeviceKey, bool),
+) -> Result<Progress, StoreError> {
+    if let Some(retried) = retried(connection, dispatch.no, key)? {
+        return Ok(retried);
+    }
+    if key > dispatch.until {
+        return Ok(Progress::RegisteredLater);
+    }
+    if matches!(dispatch.source, Source::Named { .. }) && !is_named {
+        return Ok(Progress::None);
+    }
+    let Some((page, from, is_finished)) = covering(connection, dispatch.no, key)? else {
+        let is_ahead = !dispatch.scan_done && key > dispatch.cursor;
+        return Ok(if is_ahead { Progress::Ahead } else { Progress::PassedOver });
+    };
+    let mut settled = settled_of(connection, page, from)?.into_iter();
+    Ok(match settled.find(|(outcome, _)| outcome.key == key) {
+        Some((outcome, at)) => Progress::Settled {
+            settled: outcome.settled,
+            reason: outcome.reason.map(std::borrow::Cow::into_owned),
+            attempts: outcome.attempts,
+            first_attempt_at: None,
+            at,
+        },
+        None if is_finished => Progress::PassedOver,
+        None => Progress::InOpenPage,
+    })
+}
+
+fn retried(
+    connection: &Connection,
+    dispatch: DispatchNo,
+    key: DeviceKey,
+) -> Result<Option<Progress>, StoreError> {
+    let retried = connection
+        .prepare_cached(
+            "select outcome, reason, attempts, first_attempt_at, due_at,
+             coalesce(settled_at, due_at)
+             from retries where dispatch_no = ?1 and device_key = ?2",
+        )?
+        .query_row([dispatch.0, key.0], |row| {
+            let (reason, attempts) = (row.get(1)?, row.get(2)?);
+            let first_attempt_at = Timestamp(row.get(3)?);
+            let Some(code) = row.get::<Option<u8>>(0)? else {
+                let due_at = Timestamp(row.get(4)?);
+                return Ok(Progress::Retrying { attempts, first_attempt_at, reason, due_at });
+            };
+            Ok(Progress::Settled {
+                settled: Settled::from_code(code).ok_or_else(|| unknown_value(0, Type::Integer))?,
+                reason,
+                attempts,
+                first_attempt_at: Some(first_attempt_at),
+                at: Timestamp(row.get(5)?),
+            })
+        })
+        .optional()?;
+    Ok(retried)
+}
+
+// How many devices an audience would reach now (B37), without reading it: whole platforms from
+// the counters of B26, tags by a bounded scan, named devices by their ids.
+
+/// Most devices that one count looks at.
+const DEVICES_LOOKED_AT_MAX: i64 = 100_000;
+
+/// Counts the devices of an audience.
+pub(super) fn count(
+    connection: &Connection,
+    app: AppNo,
+    audience: &Audience,
+) -> Result<Reached, StoreError> {
+    live_app(connection, app)?;
+    let tag = audience.tag.as_deref();
+    match &audience.target {
+        Target::Platforms(platforms) => {
+            let platforms = platforms.iter().map(|platform| match tag {
+                None => whole_platform(connection, app, *platform),
+                Some(tag) => tagged(connection, app, *platform, tag),
+            });
+            Ok(Reached { platforms: platforms.collect::<Result<_, _>>()?, unknown: 0 })
+        }
+        Target::Devices { android, ios, any } => {
+            named(connection, app, &NamedIds { android, ios, any, tag })
+        }
+    }
+}
+
+fn reach(platform: Platform, devices: u64) -> Reach {
+    Reach { platform, devices, is_exact: true, unknown: 0, excluded: 0 }
+}
+
+/// The keys of a platform, both ends left out.
+fn keys(app: AppNo, platform: Platform) -> (i64, i64) {
+    let first = DeviceKey::before_first(app, platform);
+    (first.0, DeviceKey::new(app, platform, SEQUENCE_MAX).0)
+}
+
+/// The enabled devices of a platform, by its counters, less those without an address.
+fn whole_platform(
+    connection: &Connection,
+    app: AppNo,
+    platform: Platform,
+) -> Result<Reach, StoreError> {
+    let enabled = count_enabled(connection, app, platform)?;
+    let (after, last) = keys(app, platform);
+    let without_address = connection
+        .prepare_cached(
+            "select count(*) from (select 1 from devices indexed by devices_without_address
+             where address is null and push_disabled = 0 and dead_at is null
+             and key > ?1 and key <= ?2 limit ?3) found",
+        )?
+        .query_row([after, last, DEVICES_LOOKED_AT_MAX], |row| count_at(row, 0))?;
+    let is_exact = without_address < DEVICES_LOOKED_AT_MAX.unsigned_abs();
+    let devices = enabled.saturating_sub(without_address);
+    Ok(Reach { is_exact, ..reach(platform, devices) })
+}
+
+/// The devices of a tag, over the tag's own index.
+fn tagged(
+    connection: &Connection,
+    app: AppNo,
+    platform: Platform,
+    tag: &str,
+) -> Result<Reach, StoreError> {
+    let (after, last) = keys(app, platform);
+    let (devices, looked_at) = connection
+        .prepare_cached(
+            "select count(*) filter (where value = 1 and push_disabled = 0 and dead_at is null
+             and address is not null), count(*) from
+             (select dt.value, d.push_disabled, d.dead_at, d.address
+              from tags t cross join device_tags dt cross join devices d
+              where t.app_no = ?1 and t.name = ?2 and dt.tag_no = t.no
+              and dt.device_key > ?3 and dt.device_key <= ?4 and d.key = dt.device_key limit ?5) found",
+        )?
+        .query_row(params![app.0, tag, after, last, DEVICES_LOOKED_AT_MAX], |row| {
+            Ok((count_at(row, 0)?, count_at(row, 1)?))
+        })?;
+    let is_exact = looked_at < DEVICES_LOOKED_AT_MAX.unsigned_abs();
+    Ok(Reach { is_exact, ..reach(platform, devices) })
+}
+
+/// What a target of devices names.
+struct NamedIds<'a> {
+    android: &'a [DeviceId],
+    ios: &'a [DeviceId],
+    any: &'a [DeviceId],
+    tag: Option<&'a str>,
+}
+
+/// Named devices (B12, B64), at most as many as one request may name.
+fn named(connection: &Connection, app: AppNo, named: &NamedIds<'_>) -> Result<Reached, StoreError> {
+    let NamedIds { android, ios, any, tag } = named;
+    let ids = android.iter().chain(*ios).chain(*any);
+    let found = keys_by_ids(connection, app, &ids.map(DeviceId::as_str).collect::<Vec<_>>())?;
+    let key_of = |id: &DeviceId| found.get(id.as_str()).copied();
+    let mut platforms = BTreeMap::<Platform, Reach>::new();
+    let mut keys = Vec::with_capacity(found.len());
+    for (platform, ids) in [(Platform::Android, android), (Platform::Ios, ios)] {
+        for id in *ids {
+            let of_platform = platforms.entry(platform).or_insert_with(|| reach(platform, 0));
+            match key_of(id).filter(|key| key.platform() == platform) {
+                Some(key) => keys.push(key),
+                None => of_platform.unknown += 1,
+            }
+        }
+    }
+    let mut unknown = 0;
+    for id in *any {
+        match key_of(id) {
+            Some(key) => keys.push(key),
+            None => unknown += 1,
+        }
+    }
+    for device in named_devices(connection, app, &keys, *tag)? {
+        let platform = device.key.platform();
+        let of_platform = platforms.entry(platform).or_insert_with(|| reach(platform, 0));
+        let is_reached = device.eligible && device.address.is_some();
+        *if is_reached { &mut of_platform.devices } else { &mut of_platform.excluded } += 1;
+    }
+    Ok(Reached { platforms: platforms.into_values().collect(), unknown })
+}

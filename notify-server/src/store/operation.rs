@@ -1,0 +1,97 @@
+//! The writes of the store by name, for the fail points around their commits.
+
+/// Declares the writes, each with its name.
+macro_rules! operations {
+    ($($name:ident = $text:literal,)*) => {
+        /// A write of the store. Each is a method of [`crate::store::Store`], but for the last steps of an erasure,
+        /// which a start takes.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Operation {
+            $(#[doc = concat!("`", $text, "`")] $name,)*
+        }
+
+        impl Operation {
+            /// Every write. Tests end the process before and after the commit of each.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The name, as a fail point has it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    AcceptNotification = "accept_notification",
+    AddAdminKey = "add_admin_key",
+    AddKey = "add_key",
+    Adopt = "adopt",
+    AnswerPoll = "answer_poll",
+    AnswerPublicPoll = "answer_public_poll",
+    CancelNotification = "cancel_notification",
+    ChangeApp = "change_app",
+    ChangeWebhook = "change_webhook",
+    Check = "check",
+    Checkpoint = "checkpoint",
+    ClaimFeeds = "claim_feeds",
+    ClaimMessages = "claim_messages",
+    ClaimRetries = "claim_retries",
+    ClearWebAccess = "clear_web_access",
+    ConfirmClock = "confirm_clock",
+    CreateApp = "create_app",
+    CreateCampaign = "create_campaign",
+    CreateFeed = "create_feed",
+    CreateWebhook = "create_webhook",
+    DeleteApp = "delete_app",
+    DeleteCampaign = "delete_campaign",
+    DeleteDevice = "delete_device",
+    DeleteFeed = "delete_feed",
+    DeleteOver = "delete_over",
+    DeleteProvider = "delete_provider",
+    DeleteWebhook = "delete_webhook",
+    FinishFeed = "finish_feed",
+    FinishPages = "finish_pages",
+    Found = "found",
+    FreezeProviderToken = "freeze_provider_token",
+    Heartbeat = "heartbeat",
+    KeepClock = "keep_clock",
+    KeepPreview = "keep_preview",
+    KeepProviderToken = "keep_provider_token",
+    KeysShown = "keys_shown",
+    Leave = "leave",
+    OpenPage = "open_page",
+    PutProvider = "put_provider",
+    RecordEvents = "record_events",
+    RecordReport = "record_report",
+    RecoverMessages = "recover_messages",
+    RedeliverMessage = "redeliver_message",
+    RegisterDevice = "register_device",
+    ReleaseMessages = "release_messages",
+    ReleaseProvider = "release_provider",
+    RemoveTag = "remove_tag",
+    ReplaceCampaign = "replace_campaign",
+    ReplaceUnshownKeys = "replace_unshown_keys",
+    ResumeErasing = "resume_erasing",
+    RevokeKey = "revoke_key",
+    RotateWebhook = "rotate_webhook",
+    SetCampaignStatus = "set_campaign_status",
+    SetTags = "set_tags",
+    SetWebAccess = "set_web_access",
+    SettleMessage = "settle_message",
+    SettleRetries = "settle_retries",
+    Start = "start",
+    Storage = "storage",
+    SubscribeBrowser = "subscribe_browser",
+    SubscribeDevice = "subscribe_device",
+    TakeInbound = "take_inbound",
+    TellChannel = "tell_channel",
+    TestWebhook = "test_webhook",
+    TouchKeys = "touch_keys",
+    TrimEvents = "trim_events",
+    WantEvents = "want_events",
+    WritePart = "write_part",
+}

@@ -1,0 +1,485 @@
+//! Messages as callers see them: listed, tested with, redelivered.
+
+use notify_core::{
+    AppId, Timestamp, WebhookAttempt, WebhookEventType, WebhookId, WebhookMessageId,
+    WebhookOutcome, WebhookRecovered,
+};
+
+use crate::store::event::{COLUMNS, Subject, tell};
+use crate::store::page::{Listing, rows_wanted};
+use crate::store::sql::row::{unknown_value, uuid_at};
+use crate::store::sql::writer::WriteTx;
+use crate::store::sql::{
+    self, Connection, NUMBERS, OptionalExtension, Row, Type, count_of, list_of, params,
+};
+use crate::store::webhook::{disable, number_of};
+use crate::store::{
+    AppNo, AttemptOutcome, Change, ClaimedMessage, ClaimedWebhook, MESSAGE_ERASED,
+    MESSAGES_PENDING_MAX, MessageMade, MessageNo, MessageStep, Page, PageRequest, StoreError,
+    WEBHOOK_FAILING, WEBHOOK_GONE, WebhookClaim, WebhookNo, WebhookWork, event_type_code,
+};
+
+/// Columns as [`attempt_of`] reads them.
+const ATTEMPT: &str = "no, id, type, at, notification_no, device_key, detail, state, attempts, \
+    status, reason, latency_ms, created_at, last_attempt_at, due_at";
+
+/// Reads one.
+pub(super) fn read(
+    connection: &Connection,
+    app: AppNo,
+    (webhook, id): (WebhookId, WebhookMessageId),
+) -> Result<WebhookAttempt, StoreError> {
+    let webhook = number_of(connection, app, webhook)?;
+    let sql = format!("select {ATTEMPT} from webhook_messages where webhook_no = ?1 and id = ?2");
+    let found = connection
+        .prepare_cached(&sql)?
+        .query_row(params![webhook.0, id.0.as_bytes()], attempt_of)
+        .optional()?;
+    found.map(|(_, attempt)| attempt).ok_or(StoreError::NotFound)
+}
+
+/// Lists them, newest first.
+pub(super) fn list(
+    connection: &Connection,
+    app: AppNo,
+    webhook: WebhookId,
+    page: &PageRequest,
+) -> Result<Page<WebhookAttempt>, StoreError> {
+    let webhook = number_of(connection, app, webhook)?;
+    let listing = Listing { name: "attempts", of: webhook.0 };
+    let before = listing.number(page)?.unwrap_or(i64::MAX);
+    let rows = connection
+        .prepare_cached(&format!(
+            "select {ATTEMPT} from webhook_messages where webhook_no = ?1 and no < ?2
+             order by no desc limit ?3"
+        ))?
+        .query_map([webhook.0, before, rows_wanted(page)], attempt_of)?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(listing.page(rows, page))
+}
+
+/// Makes one that tests.
+pub(super) fn test(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    id: WebhookId,
+    message: MessageMade,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let webhook = number_of(tx, app, id)?;
+    is_open(tx, webhook.0)?;
+    tx.prepare_insert(
+        "insert into webhook_messages (no, webhook_no, id, type, at, detail, started_at, due_at,
+         claimable_at, created_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?5, ?5, ?5, ?5)",
+    )?
+    .row(
+        app,
+        params![
+            webhook.0,
+            message.id.0.as_bytes(),
+            event_type_code(WebhookEventType::WebhookTest),
+            at.as_ms(),
+            id.to_string(),
+        ],
+    )?;
+    tx.changed(Change::EventsDue(app));
+    Ok(())
+}
+
+/// Has one tried now, by its schedule from the beginning; one that is being tried goes on.
+pub(super) fn redeliver(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    (webhook, id): (WebhookId, WebhookMessageId),
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let webhook = number_of(tx, app, webhook)?;
+    let (state, is_claimed): (i64, bool) = tx
+        .prepare_cached(
+            "select state, claim is not null from webhook_messages
+             where webhook_no = ?1 and id = ?2",
+        )?
+        .query_row(params![webhook.0, id.0.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?
+        .ok_or(StoreError::NotFound)?;
+    match (state, is_claimed) {
+        (0, true) => return Ok(()),
+        (0, false) => {}
+        _ => is_open(tx, webhook.0)?,
+    }
+    tx.prepare_cached(
+        "update webhook_messages set state = 0, attempts = 0, claim = null, started_at = ?3,
+         due_at = ?3, claimable_at = ?3 where webhook_no = ?1 and id = ?2",
+    )?
+    .execute(params![webhook.0, id.0.as_bytes(), at.as_ms()])?;
+    tx.changed(Change::EventsDue(app));
+    Ok(())
+}
+
+/// What is to be recovered of a webhook.
+pub(super) struct Recovery {
+    webhook: WebhookNo,
+    since: Timestamp,
+    /// The messages that failed, the oldest first; one more than may wait.
+    failed: Vec<i64>,
+}
+
+/// Looks for messages that failed and were made since then. Tests, and what is about something erased,
+/// are left out.
+pub(super) fn to_recover(
+    connection: &Connection,
+    app: AppNo,
+    (webhook, since): (WebhookId, Timestamp),
+) -> Result<Recovery, StoreError> {
+    let webhook = number_of(connection, app, webhook)?;
+    let failed = connection
+        .prepare_cached(
+            "select no from webhook_messages indexed by webhook_messages_by_webhook
+             where webhook_no = ?1 and state = 2 and created_at >= ?2
+             and type <> ?3 and coalesce(reason, '') <> ?4 order by no limit ?5",
+        )?
+        .query_map(
+            params![
+                webhook.0,
+                since.as_ms(),
+                event_type_code(WebhookEventType::WebhookTest),
+                MESSAGE_ERASED,
+                MESSAGES_PENDING_MAX + 1
+            ],
+            |row| row.get(0),
+        )?
+        .collect::<sql::Result<_>>()?;
+    Ok(Recovery { webhook, since, failed })
+}
+
+/// Has what failed, and what waits to be tried again, tried now, up to what may wait for a webhook.
+pub(super) fn recover(
+    tx: &mut WriteTx<'_>,
+    app: AppNo,
+    recovery: &Recovery,
+    at: Timestamp,
+) -> Result<WebhookRecovered, StoreError> {
+    let Recovery { webhook, since, failed } = recovery;
+    let (enabled, pending) = openness(tx, webhook.0)?;
+    if !enabled {
+        return Err(disabled());
+    }
+    let waiting = tx
+        .prepare_cached(
+            "update webhook_messages set attempts = 0, started_at = ?3, due_at = ?3,
+             claimable_at = ?3
+             where webhook_no = ?1 and state = 0 and claim is null and attempts > 0
+             and created_at >= ?2 and type <> ?4",
+        )?
+        .execute([
+            webhook.0,
+            since.as_ms(),
+            at.as_ms(),
+            event_type_code(WebhookEventType::WebhookTest),
+        ])?;
+    let room = usize::try_from(MESSAGES_PENDING_MAX - pending).unwrap_or(0);
+    let fitting = &failed[..failed.len().min(room)];
+    let mut recovered = waiting;
+    if !fitting.is_empty() {
+        // One may have been redelivered meanwhile.
+        recovered += tx
+            .prepare_cached(&format!(
+                "update webhook_messages set state = 0, attempts = 0, claim = null,
+                 started_at = ?2, due_at = ?2, claimable_at = ?2 where no in {NUMBERS} and state = 2"
+            ))?
+            .execute(params![list_of(fitting), at.as_ms()])?;
+    }
+    tx.changed(Change::EventsDue(app));
+    Ok(WebhookRecovered { recovered: recovered as u64, more: failed.len() > fitting.len() })
+}
+
+/// Whether a webhook is enabled, and how much waits for it.
+fn openness(tx: &Connection, webhook: i64) -> Result<(bool, i64), StoreError> {
+    let found = tx
+        .prepare_cached(
+            "select enabled, (select count(*) from webhook_messages
+             where webhook_no = ?1 and state = 0) from webhooks where no = ?1",
+        )?
+        .query_row([webhook], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found)
+}
+
+fn disabled() -> StoreError {
+    StoreError::refused("id", "names a webhook that is disabled")
+}
+
+/// Refuses a webhook that is disabled, or has enough to do.
+fn is_open(tx: &Connection, webhook: i64) -> Result<(), StoreError> {
+    let (enabled, pending) = openness(tx, webhook)?;
+    if !enabled {
+        return Err(disabled());
+    }
+    if pending >= MESSAGES_PENDING_MAX {
+        return Err(StoreError::refused("id", "names a webhook that has enough waiting already"));
+    }
+    Ok(())
+}
+
+fn attempt_of(row: &Row<'_>) -> sql::Result<(i64, WebhookAttempt)> {
+    let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
+    let subject = Subject::read(row, 2)?;
+    let outcome = match row.get::<i64>(7)? {
+        0 => WebhookOutcome::Pending,
+        1 => WebhookOutcome::Delivered,
+        _ => WebhookOutcome::Failed,
+    };
+    let latency: Option<i64> = row.get(11)?;
+    let attempt = WebhookAttempt {
+        id: WebhookMessageId(uuid_at(row, 1)?),
+        event: subject.event_type().ok_or_else(|| unknown_value(2, Type::Integer))?,
+        outcome,
+        attempts: row.get(8)?,
+        status: row.get(9)?,
+        reason: row.get(10)?,
+        latency_ms: latency.map(i64::unsigned_abs),
+        created_at: Timestamp(row.get(12)?),
+        last_attempt_at: time(13)?,
+        next_attempt_at: if outcome == WebhookOutcome::Pending { time(14)? } else { None },
+    };
+    Ok((row.get(0)?, attempt))
+}
+
+/// Most events that a claim looks at.
+const EVENTS_LOOKED_AT_MAX: i64 = 1_000;
+
+/// What there is to do. Reads three places of an index for each enabled webhook, however much waits.
+pub(super) fn work(connection: &Connection, now: Timestamp) -> Result<WebhookWork, StoreError> {
+    let mut webhooks = connection.prepare_cached(concat!(
+        "select w.no,
+         (select min(m.claimable_at) from webhook_messages m indexed by webhook_messages_pending
+          where m.webhook_no = w.no and m.state = 0),
+         exists (select 1 from events e where e.app_no = w.app_no and e.no > w.cursor)
+          and not exists (select 1 from webhook_messages m indexed by webhook_messages_pending
+           where m.webhook_no = w.no and m.state = 0 limit 1 offset ?1)
+         from webhooks w join apps a on a.no = w.app_no
+         where w.enabled = 1 and a.status = 'active' order by ",
+        count_of!("w.no")
+    ))?;
+    let mut rows = webhooks.query([MESSAGES_PENDING_MAX - 1])?;
+    let mut work = WebhookWork::default();
+    while let Some(row) = rows.next()? {
+        let due = row.get::<Option<i64>>(1)?.map(Timestamp);
+        let untold: bool = row.get(2)?;
+        if untold || due.is_some_and(|due| due <= now) {
+            work.ready.push(WebhookNo(row.get(0)?));
+        } else {
+            work.next_at = work.next_at.into_iter().chain(due).min();
+        }
+    }
+    Ok(work)
+}
+
+/// The webhook, its application, the types it wants and how far it was told.
+struct Target {
+    app: AppNo,
+    claimed: ClaimedWebhook,
+    events: i64,
+    cursor: i64,
+}
+
+/// Takes messages of a webhook.
+pub(super) fn claim(
+    tx: &Connection,
+    claim: &WebhookClaim,
+) -> Result<Option<ClaimedWebhook>, StoreError> {
+    let Some(target) = target(tx, claim)? else { return Ok(None) };
+    make(tx, claim, &target)?;
+    let due = tx
+        .prepare_cached(&format!(
+            "select no, id, attempts, started_at, {COLUMNS}
+             from webhook_messages indexed by webhook_messages_pending
+             where webhook_no = ?1 and state = 0 and claimable_at <= ?2
+             order by claimable_at limit ?3"
+        ))?
+        .query_map(params![claim.webhook.0, claim.now.as_ms(), claim.limit], |row| {
+            let id = WebhookMessageId(uuid_at(row, 1)?);
+            let started_at = Timestamp(row.get(3)?);
+            Ok((MessageNo(row.get(0)?), id, row.get(2)?, started_at, Subject::read(row, 4)?))
+        })?
+        .collect::<Result<Vec<(_, _, u32, _, _)>, _>>()?;
+    let mut claimed = target.claimed;
+    for (no, id, attempts, started_at, subject) in due {
+        let Some(data) = tell(tx, &subject)? else {
+            end_erased(tx, no, claim.now)?;
+            continue;
+        };
+        tx.prepare_cached(
+            "update webhook_messages set claim = ?2, claimable_at = ?3 where no = ?1",
+        )?
+        .execute([no.0, claim.claim, claim.lease_until.as_ms()])?;
+        let at = subject.at;
+        claimed.messages.push(ClaimedMessage { no, id, at, data, attempts, started_at });
+    }
+    Ok(Some(claimed))
+}
+
+fn target(tx: &Connection, claim: &WebhookClaim) -> Result<Option<Target>, StoreError> {
+    let found = tx
+        .prepare_cached(
+            "select a.no, a.id, w.id, w.url, w.sealed,
+             case when w.previous_until > ?2 then w.previous_sealed end, w.events, w.cursor
+             from webhooks w join apps a on a.no = w.app_no
+             where w.no = ?1 and w.enabled = 1 and a.status = 'active'",
+        )?
+        .query_row([claim.webhook.0, claim.now.as_ms()], |row| {
+            Ok(Target {
+                app: AppNo(row.get(0)?),
+                claimed: ClaimedWebhook {
+                    app: AppId(uuid_at(row, 1)?),
+                    id: WebhookId(uuid_at(row, 2)?),
+                    url: row.get(3)?,
+                    sealed: row.get(4)?,
+                    previous_sealed: row.get(5)?,
+                    messages: Vec::new(),
+                },
+                events: row.get(6)?,
+                cursor: row.get(7)?,
+            })
+        })
+        .optional()?;
+    Ok(found)
+}
+
+/// Makes messages of events that the webhook was not told of yet, while there is room.
+fn make(tx: &Connection, claim: &WebhookClaim, target: &Target) -> Result<(), StoreError> {
+    let pending: i64 = tx
+        .prepare_cached(
+            "select count(*) from webhook_messages indexed by webhook_messages_pending
+             where webhook_no = ?1 and state = 0",
+        )?
+        .query_row([claim.webhook.0], |row| row.get(0))?;
+    let room = usize::try_from(MESSAGES_PENDING_MAX - pending).unwrap_or(0);
+    let mut ids = claim.ids.iter().take(room);
+    let events = tx
+        .prepare_cached(&format!(
+            "select no, {COLUMNS} from events where app_no = ?1 and no > ?2 order by no limit ?3"
+        ))?
+        .query_map([target.app.0, target.cursor, EVENTS_LOOKED_AT_MAX], |row| {
+            Ok((row.get(0)?, Subject::read(row, 1)?))
+        })?
+        .collect::<Result<Vec<(i64, Subject)>, _>>()?;
+    let mut cursor = target.cursor;
+    for (no, event) in &events {
+        if target.events & (1 << event.kind) != 0 {
+            let Some(id) = ids.next() else { break };
+            insert(tx, (target.app, claim), *id, event)?;
+        }
+        cursor = *no;
+    }
+    if cursor > target.cursor {
+        tx.prepare_cached("update webhooks set cursor = ?2 where no = ?1")?
+            .execute([claim.webhook.0, cursor])?;
+    }
+    Ok(())
+}
+
+fn insert(
+    tx: &Connection,
+    (app, claim): (AppNo, &WebhookClaim),
+    id: WebhookMessageId,
+    event: &Subject,
+) -> Result<(), StoreError> {
+    tx.prepare_insert(
+        "insert into webhook_messages (no, webhook_no, id, type, at, notification_no, device_key,
+         detail, started_at, due_at, claimable_at, created_at)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?9, ?9)",
+    )?
+    .row(
+        app,
+        params![
+            claim.webhook.0,
+            id.0.as_bytes(),
+            event.kind,
+            event.at.as_ms(),
+            event.notification.map(|no| no.0),
+            event.device.map(|key| key.0),
+            event.detail,
+            claim.now.as_ms(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Gives back what is claimed.
+pub(super) fn release(tx: &Connection) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "update webhook_messages set claim = null, claimable_at = due_at
+         where state = 0 and claim is not null",
+    )?
+    .execute([])?;
+    Ok(())
+}
+
+fn end_erased(tx: &Connection, no: MessageNo, at: Timestamp) -> Result<(), StoreError> {
+    tx.prepare_cached(
+        "update webhook_messages set state = 2, claim = null, reason = ?2, last_attempt_at = ?3
+         where no = ?1",
+    )?
+    .execute(params![no.0, MESSAGE_ERASED, at.as_ms()])?;
+    Ok(())
+}
+
+/// Writes what became of a message.
+pub(super) fn settle(
+    tx: &Connection,
+    outcome: &AttemptOutcome,
+) -> Result<Option<&'static str>, StoreError> {
+    let (state, due_at) = match outcome.step {
+        MessageStep::Again { due_at } => (0, Some(due_at.as_ms())),
+        MessageStep::Delivered => (1, None),
+        MessageStep::Failed => (2, None),
+    };
+    let held = tx
+        .prepare_cached(
+            "update webhook_messages set state = ?3, attempts = attempts + 1, claim = null,
+             due_at = coalesce(?4, due_at), claimable_at = coalesce(?4, claimable_at),
+             status = ?5, reason = ?6, latency_ms = ?7, last_attempt_at = ?8
+             where no = ?1 and claim = ?2 and state = 0",
+        )?
+        .execute(params![
+            outcome.message.0,
+            outcome.claim,
+            state,
+            due_at,
+            outcome.status,
+            outcome.reason,
+            i64::try_from(outcome.latency_ms).unwrap_or(i64::MAX),
+            outcome.at.as_ms(),
+        ])?;
+    if held == 0 {
+        return Ok(None);
+    }
+    judge(tx, outcome)
+}
+
+/// Writes what a message says of its webhook; why that was disabled.
+fn judge(tx: &Connection, outcome: &AttemptOutcome) -> Result<Option<&'static str>, StoreError> {
+    let (app, is_asked, since) = tx
+        .prepare_cached("select app_no, url = ?2, failing_since from webhooks where no = ?1")?
+        .query_row(params![outcome.webhook.0, outcome.url], |row| {
+            let since = row.get::<Option<i64>>(2)?.map(Timestamp);
+            Ok((AppNo(row.get(0)?), row.get::<bool>(1)?, since))
+        })?;
+    if !is_asked {
+        return Ok(None);
+    }
+    let is_failing = outcome.step != MessageStep::Delivered;
+    if since.is_some() != is_failing {
+        tx.prepare_cached("update webhooks set failing_since = ?2 where no = ?1")?
+            .execute(params![outcome.webhook.0, is_failing.then_some(outcome.at.as_ms())])?;
+    }
+    let is_over = is_failing && since.is_some_and(|since| since <= outcome.failing_before);
+    let reason = match (outcome.is_gone, is_over) {
+        (true, _) => WEBHOOK_GONE,
+        (false, true) => WEBHOOK_FAILING,
+        (false, false) => return Ok(None),
+    };
+    disable(tx, outcome.webhook, Some(reason), outcome.at)?;
+    crate::store::event::note_wanted(tx, app)?;
+    Ok(Some(reason))
+}
