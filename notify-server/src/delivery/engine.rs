@@ -7,23 +7,21 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use notify_core::{Platform, Timestamp};
+use notify_core::{Platform, ProviderKind, Timestamp};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::EngineConfig;
-use super::job::Job;
-use super::lane::{Lane, LaneRun};
-use super::news;
-use super::shared::{Shared, Surroundings};
-use super::singles::{Single, Singles};
-use super::standing;
-use super::starts::{self, PendingPage, PendingStart, StartContext};
-use super::view::EngineView;
 use crate::channel::Channels;
+use crate::delivery::job::Job;
+use crate::delivery::lane::{Lane, LaneRun};
+use crate::delivery::shared::{Shared, Surroundings};
+use crate::delivery::singles::{Single, Singles};
+use crate::delivery::starts::{self, PendingPage, PendingStart, StartContext};
+use crate::delivery::{EngineConfig, news, standing};
 use crate::store::{
     Adoption, Agenda, AppNo, DeviceKey, DispatchNo, OpenedDispatch, SEQUENCE_MAX, StoreError,
 };
+use crate::telemetry::Pause;
 
 /// How soon the engine looks again at retries that are past due but were not taken, in
 /// milliseconds: their lane is held, or at its bounds.
@@ -377,5 +375,46 @@ impl EngineRun {
             lane
         });
         lane.clone()
+    }
+}
+
+// The engine as others see it: whether it runs, and what waits.
+
+/// The engine as others see it; outlives it.
+#[derive(Clone)]
+pub struct EngineView {
+    shared: Arc<Shared>,
+}
+
+impl EngineView {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Whether its thread works.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.shared.ended.is_cancelled()
+    }
+
+    /// Returns once its thread has come to its end, asked for or not.
+    pub async fn ended(&self) {
+        self.shared.ended.cancelled().await;
+    }
+
+    /// Servers alive on the same storage, this one included, as of the last heartbeat.
+    pub(crate) fn servers(&self) -> u32 {
+        self.shared.standing.servers()
+    }
+
+    /// The lanes whose deliveries wait now, all or those behind one service, a lane each.
+    pub(crate) fn pauses(&self) -> Vec<(ProviderKind, Pause)> {
+        let now = self.shared.clock.now();
+        let lanes = self.shared.lanes.lock().expect("no holder of the lanes panics");
+        let closed = lanes.values().filter_map(|lane| {
+            let pause = lane.gate.closed(now).or_else(|| lane.services.closed(now));
+            pause.map(|pause| (lane.platform.provider(), pause))
+        });
+        closed.collect()
     }
 }

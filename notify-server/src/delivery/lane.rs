@@ -2,24 +2,9 @@
 //! its own, so that one that is slow or refused does not slow another; dispatches of a lane take
 //! turns page by page.
 
-mod hand;
 mod hearing;
-mod others;
-mod pages;
-mod purge;
-mod retry_count;
-mod retrying;
 mod run;
 mod services;
-mod singles;
-mod throttled;
-
-pub(crate) use hand::Hand;
-pub(crate) use hearing::Received;
-pub(crate) use purge::Death;
-pub(crate) use run::LaneRun;
-pub(crate) use services::{Candidate, InService, Service};
-pub(crate) use singles::OpenSingle;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,18 +13,21 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use notify_core::{AppId, Platform, Timestamp};
 use tokio::sync::Notify;
 
-use self::purge::PurgeWindow;
-use self::retry_count::RetryCount;
+pub(crate) use self::hearing::{Death, Received};
+use self::hearing::{PurgeWindow, Throttled};
+pub(crate) use self::run::{Hand, LaneRun, OpenSingle};
 use self::services::Services;
-use self::throttled::Throttled;
-use super::gate::{Admission, Gate, Others};
-use super::job::Job;
-use super::pace::{ChatPace, Pace};
-use super::shared::Shared;
-use super::singles::Singles;
-use super::slots::Slots;
+pub(crate) use self::services::{Candidate, InService, Service};
+use crate::delivery::gate::{Admission, Gate, Heard, Hearer, Others};
+use crate::delivery::job::Job;
+use crate::delivery::pace::{ChatPace, Pace};
+use crate::delivery::shared::Shared;
+use crate::delivery::singles::Singles;
+use crate::delivery::slots::Slots;
 use crate::providers::{Allowance, SharedProvider};
-use crate::store::{AppNo, Change, DeviceKey, OpenPage, StoreError};
+use crate::store::{
+    AppNo, Change, ChannelPlace, ChannelTold, DeviceKey, NewWord, OpenPage, StoreError,
+};
 
 /// Streams assumed of a lane without a provider: what it settles does not go out.
 const SLOTS_WITHOUT_PROVIDER: usize = 1;
@@ -354,5 +342,239 @@ pub(crate) fn hear(lane: &Lane, change: Change) {
         | Change::FeedDue
         | Change::FeedChanged(_)
         | Change::KeyRevoked => {}
+    }
+}
+
+// How many retries of a lane are open: counted in the store now and then, and followed meanwhile.
+
+/// How many retries of a lane are open, as far as this process knows: rather too many than too few,
+/// since what is in flight must not pass the bound (trap 12).
+#[derive(Debug, Default)]
+struct RetryCount(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    open: u64,
+    /// Of those, what no commit has written yet: the store does not count it.
+    unwritten: u64,
+    /// Every one that was ever added.
+    added: u64,
+}
+
+/// A count in the store that has begun.
+#[derive(Debug, Clone, Copy)]
+struct Counting {
+    unwritten: u64,
+    added: u64,
+}
+
+impl RetryCount {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no holder of the count panics")
+    }
+
+    fn open(&self) -> u64 {
+        self.lock().open
+    }
+
+    /// Deliveries are to become retries: known from here on, not from their commit on.
+    fn more(&self, retries: u64) {
+        let mut state = self.lock();
+        state.open += retries;
+        state.unwritten += retries;
+        state.added += retries;
+    }
+
+    /// They were committed, or are given up.
+    fn written(&self, retries: u64) {
+        let mut state = self.lock();
+        state.unwritten = state.unwritten.saturating_sub(retries);
+    }
+
+    /// Retries ended.
+    fn fewer(&self, retries: u64) {
+        let mut state = self.lock();
+        state.open = state.open.saturating_sub(retries);
+    }
+
+    /// Ahead of a count in the store.
+    fn begin(&self) -> Counting {
+        let state = self.lock();
+        Counting { unwritten: state.unwritten, added: state.added }
+    }
+
+    /// The store counted so many. What was unwritten when the count began, and what came since, is
+    /// added, whether or not the store saw it; what ended since is seen by the next count.
+    fn counted(&self, begun: Counting, retries: u64) {
+        let mut state = self.lock();
+        state.open = retries + begun.unwritten + (state.added - begun.added);
+    }
+}
+
+impl Lane {
+    /// Whether so many deliveries are to be tried again that they go first.
+    pub(crate) fn has_retries_in_plenty(&self) -> bool {
+        self.retries.open() >= self.shared.config.lane_retry_rows_max
+    }
+
+    /// Whether so many may be open that they have to be counted: some end without being tried.
+    pub(crate) fn may_have_retries_in_plenty(&self) -> bool {
+        self.retries.open() >= self.shared.config.lane_retry_rows_max / 2
+    }
+
+    /// How many retries are open, counted in the store.
+    fn retries_counted(&self, begun: Counting, retries: u64) {
+        let before = self.retries.open();
+        self.retries.counted(begun, retries);
+        self.retries_went(before);
+    }
+
+    /// Retries ended.
+    pub(crate) fn retries_fewer(&self, retries: u64) {
+        let before = self.retries.open();
+        self.retries.fewer(retries);
+        self.retries_went(before);
+    }
+
+    /// Wakes pages that waited for retries to end.
+    fn retries_went(&self, before: u64) {
+        if before >= self.shared.config.lane_retry_rows_max && !self.has_retries_in_plenty() {
+            self.gate.nudge();
+        }
+    }
+
+    /// Deliveries are to become rows of their own.
+    pub(crate) fn retries_more(&self, retries: u64) {
+        self.retries.more(retries);
+    }
+
+    /// They are, or the page that had them broke off.
+    pub(crate) fn retries_written(&self, retries: u64) {
+        self.retries.written(retries);
+    }
+}
+
+// A lane among those of other servers: the gate of its provider and those of the services behind.
+
+/// Most words about one lane that are read at its start: its own, and those of the services behind.
+const WORDS_MAX: u32 = 1_000;
+
+/// A gate of a lane.
+enum Place {
+    Provider,
+    Service(Arc<Service>),
+}
+
+impl Lane {
+    /// Tells the other servers what changed at the gates.
+    pub(crate) async fn tell_others(&self) -> Result<(), StoreError> {
+        self.tell_of(&Place::Provider, "").await?;
+        for (name, service) in self.services.told() {
+            self.tell_of(&Place::Service(service), &name).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell_of(&self, place: &Place, service: &str) -> Result<(), StoreError> {
+        let gate = self.gate_of(place);
+        let now = self.shared.clock.now();
+        let Some((word, known)) = gate.to_tell(now) else { return Ok(()) };
+        let (app, platform) = (self.app, self.platform);
+        let place = ChannelPlace { app, platform, service: service.into() };
+        let new = NewWord { place, word, by: self.shared.epoch, known, at: now };
+        match self.shared.store.tell_channel(new).await {
+            Ok(latest) => self.heard(&latest),
+            // Erased with its application.
+            Err(StoreError::NotFound) => {}
+            Err(error) => {
+                gate.not_told();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what was told before this lane began.
+    async fn hear_others(&self) -> Result<(), StoreError> {
+        let of = Some((self.app, self.platform));
+        for told in self.shared.store.channels_told(of, 0, WORDS_MAX).await? {
+            self.heard(&told);
+        }
+        Ok(())
+    }
+
+    /// Takes the latest word about one of the gates.
+    pub(crate) fn heard(&self, told: &ChannelTold) {
+        let name = &*told.place.service;
+        let place = match name {
+            "" => Place::Provider,
+            name => match self.services.known(name) {
+                Some(service) => Place::Service(service),
+                // There are so many that this one has no gate of its own.
+                None => return,
+            },
+        };
+        let by = Hearer {
+            epoch: self.shared.epoch,
+            servers: self.shared.standing.servers(),
+            now: self.shared.clock.now(),
+            jitter: self.shared.jitter(),
+        };
+        match self.gate_of(&place).heard(told, by) {
+            Heard::Nothing => {}
+            Heard::Taken => {
+                // Pages that set devices aside for a service wait at the lane's gate.
+                self.gate.nudge();
+                tracing::info!(
+                    app.id = %self.app_name(),
+                    platform = %self.platform,
+                    service = name,
+                    word = ?told.word,
+                    "another server says how the provider stands"
+                );
+            }
+            Heard::Stop => self.stop_sending(),
+            Heard::Release => self.provider_changed(),
+        }
+    }
+
+    fn gate_of<'a>(&'a self, place: &'a Place) -> &'a Gate {
+        match place {
+            Place::Provider => &self.gate,
+            Place::Service(service) => &service.gate,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_written_yet_is_in_no_count_of_the_store_but_in_this_one() {
+        let count = RetryCount::default();
+        count.more(3);
+        let begun = count.begin();
+        count.counted(begun, 0);
+        assert_eq!(count.open(), 3);
+        count.written(3);
+        count.counted(count.begin(), 3);
+        assert_eq!(count.open(), 3);
+        count.fewer(1);
+        assert_eq!(count.open(), 2);
+    }
+
+    #[test]
+    fn what_comes_while_the_store_counts_is_added() {
+        let count = RetryCount::default();
+        count.more(2);
+        count.written(2);
+        let begun = count.begin();
+        count.more(5);
+        count.written(5);
+        count.counted(begun, 2);
+        assert_eq!(count.open(), 7);
+        count.counted(count.begin(), 7);
+        assert_eq!(count.open(), 7, "one that was counted twice is not for long");
     }
 }

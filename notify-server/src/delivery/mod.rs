@@ -28,13 +28,12 @@ mod slots;
 mod standing;
 mod starts;
 mod stop;
-mod view;
 
 pub use config::{CREDIT_DEFAULT, EngineConfig};
 pub use decision::{Attempted, Next, RetryPolicy, decide};
 pub use engine::Engine;
+pub use engine::EngineView;
 pub use shared::{Configured, ProviderSource, Surroundings};
-pub use view::EngineView;
 
 // What a provider is made of, for engines that are given another one.
 pub use crate::providers::{Address, Answer, Checked, Prepared, PreparedBody, Provider};

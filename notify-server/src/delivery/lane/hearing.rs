@@ -1,14 +1,16 @@
 //! What answers say of the provider as a whole, or of the service behind an address.
 
+use std::collections::{HashSet, VecDeque};
+use std::sync::Mutex;
+
 use notify_core::{IosEnv, Platform, Timestamp};
 
-use super::Lane;
-use super::purge::Death;
-use super::services::{InService, Service};
 use crate::delivery::decision::{Attempted, Next, decide};
 use crate::delivery::gate::Refusal;
+use crate::delivery::lane::Lane;
+use crate::delivery::lane::services::{InService, Service};
 use crate::providers::{Answer, Certainty, Reason, Scope};
-use crate::store::{AddressTrust, DeviceKey};
+use crate::store::{AddressTrust, DeviceKey, GUARD_ANSWERS, GUARD_DEAD_MAX};
 
 /// What was learned from one answer beside its delivery.
 #[derive(Debug, Clone, Copy, Default)]
@@ -311,5 +313,162 @@ impl Lane {
             );
         }
         refusal != Refusal::Doubted
+    }
+}
+
+// The guard against disabling an audience by mistake, as far as one process sees it: it stops
+// sending at once, while the store decides what is disabled (B40).
+
+/// The latest answers of one provider and host.
+#[derive(Debug, Default)]
+pub(super) struct PurgeWindow {
+    answers: u64,
+    /// The answer up to which the store counted.
+    reported: u64,
+    /// Numbers of the latest answers that said dead where a wrong key or host would too.
+    latest: VecDeque<u64>,
+    stopped: bool,
+}
+
+/// What an address that looks dead comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// It is reported, with the number of answers since the last such report.
+    Reported(u32),
+    /// It is one of too many: the delivery waits.
+    Doubted,
+}
+
+impl PurgeWindow {
+    /// An answer that says nothing of the kind.
+    pub(super) fn answered(&mut self) {
+        self.answers += 1;
+    }
+
+    /// An address looks dead. Too many of them stop the sending from here on; the one that is too
+    /// many is reported, so that the store stops as well.
+    pub(super) fn died(&mut self) -> Death {
+        if self.stopped {
+            return Death::Doubted;
+        }
+        self.answers += 1;
+        let before = u32::try_from(self.answers - self.reported - 1).unwrap_or(u32::MAX);
+        self.reported = self.answers;
+        let answers = self.answers;
+        self.latest.retain(|answer| answers - answer < u64::from(GUARD_ANSWERS));
+        self.latest.push_back(answers);
+        self.stopped = self.latest.len() > GUARD_DEAD_MAX;
+        Death::Reported(before)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
+    }
+}
+
+// Which addresses were told to slow down. A provider that says so to all is left alone for a
+// while; an address that is told so while others get through is alone with it.
+
+/// Most addresses that are remembered; beyond it all are forgotten, and told once more.
+const TOLD_MAX: usize = 1_000;
+
+/// Addresses of one lane that were told to slow down.
+#[derive(Debug, Default)]
+pub(super) struct Throttled(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    told: HashSet<DeviceKey>,
+    last: Option<DeviceKey>,
+    /// Whether somebody got through since one was told.
+    others_go: bool,
+}
+
+impl Throttled {
+    /// A delivery got through to the provider, whatever came of it.
+    pub(super) fn passed(&self, key: DeviceKey) {
+        let mut state = self.0.lock().expect("nothing panics under this lock");
+        state.others_go = true;
+        state.told.remove(&key);
+    }
+
+    /// An address is told to slow down. Answers whether that is about it alone: it was told before,
+    /// and others got through meanwhile, or it was the last one that was told.
+    pub(super) fn is_alone(&self, key: DeviceKey) -> bool {
+        let mut state = self.0.lock().expect("nothing panics under this lock");
+        let was_last = state.last.replace(key) == Some(key);
+        if state.told.len() >= TOLD_MAX {
+            state.told.clear();
+        }
+        let was_told = !state.told.insert(key);
+        let is_alone = was_told && (state.others_go || was_last);
+        if !is_alone {
+            state.others_go = false;
+        }
+        is_alone
+    }
+}
+
+#[cfg(test)]
+mod purge_tests {
+    use super::*;
+
+    #[test]
+    fn one_in_a_hundred_is_no_mistake() {
+        let mut window = PurgeWindow::default();
+        for _ in 0..1_000 {
+            (0..99).for_each(|_| window.answered());
+            assert_eq!(window.died(), Death::Reported(99));
+        }
+        assert!(!window.is_stopped());
+    }
+
+    #[test]
+    fn more_than_twenty_in_a_thousand_are() {
+        let mut window = PurgeWindow::default();
+        for nth in 0..GUARD_DEAD_MAX {
+            assert_eq!(window.died(), Death::Reported(0), "{nth}");
+        }
+        assert!(!window.is_stopped());
+        assert_eq!(window.died(), Death::Reported(0), "the store hears of the one too many");
+        assert!(window.is_stopped());
+        assert_eq!(window.died(), Death::Doubted);
+    }
+}
+
+#[cfg(test)]
+mod throttled_tests {
+    use super::*;
+
+    /// What addresses are told in turn, and whether it is about them alone; a `0` gets through.
+    #[test]
+    fn who_is_told_again_while_others_get_through_is_alone() {
+        for (name, turns) in [
+            ("one among many", &[(1, false), (0, false), (1, true), (0, false), (1, true)][..]),
+            ("one at the head of the line", &[(1, false), (1, true), (2, false), (2, true)]),
+            ("everybody", &[(1, false), (2, false), (1, false), (2, false), (3, false)]),
+            ("everybody, and then nobody", &[(1, false), (2, false), (0, false), (3, false)]),
+        ] {
+            let throttled = Throttled::default();
+            for (nth, (key, is_alone)) in turns.iter().enumerate() {
+                match key {
+                    0 => throttled.passed(DeviceKey(99)),
+                    _ => assert_eq!(throttled.is_alone(DeviceKey(*key)), *is_alone, "{name} {nth}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_gets_through_is_like_any_other() {
+        let throttled = Throttled::default();
+        assert!(!throttled.is_alone(DeviceKey(1)));
+        throttled.passed(DeviceKey(1));
+        throttled.passed(DeviceKey(2));
+        assert!(!throttled.is_alone(DeviceKey(1)));
     }
 }

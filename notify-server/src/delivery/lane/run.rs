@@ -1,19 +1,27 @@
 //! The work of a lane: adopted pages, then retries, then the next pages of its dispatches by turns.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use tokio::sync::mpsc::UnboundedSender;
+use notify_core::Timestamp;
+use tokio::sync::mpsc::error::SendError;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::Lane;
-use super::hand::Hand;
 use crate::changes::Heard;
+use crate::delivery::gate::Admission;
 use crate::delivery::job::Job;
-use crate::delivery::page::PageEnd;
-use crate::delivery::singles::Singles;
-use crate::store::{DispatchNo, OpenPage, StoreError};
+use crate::delivery::lane::{Lane, LaneProvider};
+use crate::delivery::marks::Mark;
+use crate::delivery::page::{PageEnd, PageRun, Reading};
+use crate::delivery::retries;
+use crate::delivery::shared::Shared;
+use crate::delivery::singles::{self, LANE_SINGLES_MAX, Singles};
+use crate::store::{
+    ClaimedRetry, DeviceKey, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim, RetryNo,
+    RetryOutcome, RetryStep, SEQUENCE_MAX, Slice, StoreError,
+};
 
 /// The work of a lane: which dispatches take turns, and what is open.
 pub(crate) struct LaneRun {
@@ -209,5 +217,380 @@ impl LaneRun {
             inbox.pages.push_front(page);
         }
         error
+    }
+}
+
+// Opening pages: the next one of a dispatch, and those that were left open.
+
+impl LaneRun {
+    /// Reads and claims the next page of a dispatch. Answers whether more is to come.
+    pub(super) async fn open_next_page(&mut self, job: &Arc<Job>) -> Result<bool, StoreError> {
+        let shared = self.lane.shared.clone();
+        if shared.config.among_others && !self.follow(job).await? {
+            return Ok(false);
+        }
+        let from = job.cursor();
+        let mark = shared.marks.open(from, job.dispatch.until);
+        let (read_at, tenure) = (shared.clock.now(), shared.standing.tenure());
+        let slice = shared.store.read_slice(&job.dispatch, from, shared.config.page_rows).await?;
+        let Slice { devices, to, end } = slice;
+        mark.narrow(from, to);
+        let claim = PageClaim {
+            dispatch: job.dispatch.no,
+            from,
+            to,
+            end,
+            targeted: (devices.iter().filter(|device| job.targets(device)).count()
+                + job.gone(&devices, from, to).len()) as u64,
+            excluded: job.count_excluded(&devices),
+            epoch: shared.epoch,
+            lease_until: read_at.plus_ms(shared.config.lease_ms),
+            at: read_at,
+        };
+        let _claiming = shared.claims.read().await;
+        let page = match shared.store.open_page(claim).await {
+            Ok(page) => page,
+            // Another server was first: its turn comes again from where that one left off.
+            Err(StoreError::Fenced) if shared.config.among_others => return Ok(true),
+            // Somebody else moved the cursor: what is left is theirs, or is adopted.
+            Err(StoreError::Fenced) => {
+                shared.ask_for_adoption();
+                return Ok(false);
+            }
+            // Erased with its application.
+            Err(StoreError::NotFound) => return Ok(false),
+            Err(error) => {
+                // It may have been committed all the same.
+                shared.ask_for_adoption();
+                return Err(error);
+            }
+        };
+        job.move_cursor(to);
+        shared.committed();
+        if end {
+            shared.wake.notify_one();
+        }
+        // One without anybody to send to was finished when it was claimed: whoever becomes eligible
+        // afterwards could be sent to but not counted.
+        if claim.targeted > 0 {
+            shared.page_opened(page.no);
+            let reading = Reading { devices, read_at, mark, tenure };
+            self.spawn_page(PageRun::fresh(self.lane.clone(), job.clone(), page, reading));
+        }
+        Ok(!end)
+    }
+
+    /// Goes to where the pages of all servers have come; false when none is left to open.
+    async fn follow(&self, job: &Job) -> Result<bool, StoreError> {
+        let Some(scan) = self.lane.shared.store.scan(job.dispatch.no).await? else {
+            return Ok(false);
+        };
+        job.move_cursor(scan.cursor);
+        if scan.canceled {
+            job.cancel();
+        }
+        Ok(true)
+    }
+
+    /// Goes on with a page that another process, or a broken task of this one, left open.
+    pub(super) async fn resume(&mut self, page: OpenPage) -> Result<(), StoreError> {
+        let shared = self.lane.shared.clone();
+        let job = match Job::read(&shared, page.dispatch).await {
+            Ok(job) => job,
+            // Erased with its application.
+            Err(StoreError::NotFound) => {
+                shared.page_closed(page.no);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let done = shared.store.page_done(&page).await?;
+        let mark = shared.marks.open(page.from, page.to);
+        let read_at = shared.clock.now();
+        let devices = shared.store.read_range(&job.dispatch, page.from, page.to).await?;
+        // Among others it has to show first that the page is its own still: that was long ago.
+        let reading = Reading { devices, read_at, mark, tenure: 0 };
+        let run = PageRun::resumed(self.lane.clone(), job, page, reading, &done);
+        self.spawn_page(run);
+        Ok(())
+    }
+
+    /// Sends notifications to one device each: passes them to the task that does so, or starts one.
+    pub(super) fn send_singles(&mut self, singles: Singles) {
+        let singles = match &self.singles {
+            Some(task) => match task.send(singles) {
+                Ok(()) => return,
+                Err(SendError(singles)) => singles,
+            },
+            None => singles,
+        };
+        let (task, incoming) = unbounded_channel();
+        // Cannot fail: `incoming` is still open.
+        let _ = task.send(singles);
+        self.singles = Some(task);
+        let lane = self.lane.clone();
+        self.running.spawn(async move {
+            singles::run(&lane, incoming).await;
+            Finished::Singles
+        });
+    }
+
+    fn spawn_page(&mut self, run: PageRun) {
+        let (no, waiting) = (run.page_no(), run.waiting());
+        let lane = self.lane.clone();
+        let task = self.running.spawn(async move {
+            let _open = PageOpen(lane, no);
+            Finished::Page(run.run().await)
+        });
+        self.open.insert(task.id(), waiting);
+    }
+}
+
+/// Tells the engine that a page is not worked on any more, also when its task panicked.
+struct PageOpen(Arc<Lane>, PageNo);
+
+impl Drop for PageOpen {
+    fn drop(&mut self) {
+        self.0.shared.page_closed(self.1);
+    }
+}
+
+// Claiming the retries of a lane that are due.
+
+/// Dispatches whose rendered form is kept for retries.
+const JOBS_KEPT_MAX: usize = 64;
+
+impl LaneRun {
+    /// Whether retries that are due may be claimed: none that was claimed waits for its start, and
+    /// fewer than the bound are unsettled.
+    pub(super) fn may_claim(&self) -> bool {
+        !self.hands.values().any(|hand| hand.has_unstarted())
+            && self.in_hand().len() < self.lane.shared.config.lane_retries_max as usize
+    }
+
+    fn in_hand(&self) -> Vec<RetryNo> {
+        self.hands.values().flat_map(|hand| hand.unsettled()).collect()
+    }
+
+    /// Claims what is due and has it tried.
+    pub(super) async fn start_retries(&mut self) -> Result<(), StoreError> {
+        let shared = self.lane.shared.clone();
+        let now = shared.clock.now();
+        self.retries_due = false;
+        // Ahead of the look at the gate: a change that comes in while this looks is not missed.
+        self.gate_changes.mark_unchanged();
+        self.retries_wait = self.lane.gate.awaits_word(now);
+        if self.retries_wait {
+            return Ok(());
+        }
+        // Nobody tells it again before the next look.
+        self.count_retries().await.inspect_err(|_| self.retries_due = true)?;
+        let first = DeviceKey::before_first(self.lane.app, self.lane.platform);
+        let last = DeviceKey::new(self.lane.app, self.lane.platform, SEQUENCE_MAX);
+        let mark = shared.marks.open(first, last);
+        let tenure = shared.standing.tenure();
+        let in_hand = self.in_hand();
+        let limit = shared.config.lane_retries_max - in_hand.len() as u32;
+        let claim = RetryClaim {
+            app: self.lane.app,
+            platform: self.lane.platform,
+            limit,
+            epoch: shared.epoch,
+            lease_until: now.plus_ms(shared.config.retry_lease_ms()),
+            now,
+            in_hand,
+            after_lost: self.claims_lost,
+        };
+        let claimed = shared.store.claim_retries(claim).await.inspect_err(|_| {
+            // It may have been committed all the same, where the answer alone was lost.
+            (self.retries_due, self.claims_lost) = (true, true);
+        })?;
+        self.claims_lost = false;
+        if claimed.is_empty() {
+            return Ok(());
+        }
+        self.retries_due |= claimed.len() >= limit as usize;
+        self.spawn_retries(claimed, (mark, tenure)).await
+    }
+
+    async fn spawn_retries(
+        &mut self,
+        mut claimed: Vec<ClaimedRetry>,
+        (mark, tenure): (Arc<Mark>, u64),
+    ) -> Result<(), StoreError> {
+        let keys = claimed.iter().map(|retry| retry.key);
+        if let (Some(first), Some(last)) = (keys.clone().min(), keys.max()) {
+            mark.narrow(DeviceKey(first.0 - 1), last);
+        }
+        let jobs = match self.jobs_of(&claimed).await {
+            Ok(jobs) => jobs,
+            Err(error) => {
+                self.give_back(&claimed).await;
+                return Err(error);
+            }
+        };
+        // Those of an erased application are gone with it.
+        claimed.retain(|retry| jobs.iter().any(|job| job.dispatch.no == retry.dispatch));
+        let hand = Arc::new(Hand::new(claimed.iter().map(|retry| retry.no).collect()));
+        let (lane, its) = (self.lane.clone(), hand.clone());
+        let task = self.running.spawn(async move {
+            retries::run(&lane, claimed, &jobs, (mark, its, tenure)).await;
+            Finished::Retries
+        });
+        self.hands.insert(task.id(), hand);
+        Ok(())
+    }
+
+    /// Gives claimed retries back untried; where storage fails for that as well, the next claim finds
+    /// them.
+    async fn give_back(&mut self, claimed: &[ClaimedRetry]) {
+        let shared = self.lane.shared.clone();
+        let now = shared.clock.now();
+        let later = RetryStep::Later { due_at: now };
+        let outcomes = claimed.iter().map(|retry| RetryOutcome::of(retry.no, later.clone()));
+        let settled = shared.store.settle_retries(shared.epoch, outcomes.collect(), now).await;
+        self.retries_due = true;
+        self.claims_lost |= settled.is_err();
+    }
+
+    /// Counts the open retries where the number matters: at the start, and near the bound.
+    pub(super) async fn count_retries(&mut self) -> Result<(), StoreError> {
+        let (lane, shared) = (&self.lane, &self.lane.shared);
+        if !self.begun || lane.may_have_retries_in_plenty() {
+            let begun = lane.retries.begin();
+            let open = shared.store.open_retries(lane.app, lane.platform).await?;
+            lane.retries_counted(begun, open);
+        }
+        Ok(())
+    }
+
+    /// The dispatches that claimed retries belong to, from memory where they are there.
+    async fn jobs_of(&mut self, claimed: &[ClaimedRetry]) -> Result<Vec<Arc<Job>>, StoreError> {
+        let mut jobs: Vec<Arc<Job>> = Vec::new();
+        for retry in claimed {
+            if jobs.iter().any(|job| job.dispatch.no == retry.dispatch) {
+                continue;
+            }
+            let known = self.jobs.iter().chain(&self.turns);
+            let known = known.into_iter().find(|job| job.dispatch.no == retry.dispatch).cloned();
+            if let Some(job) = known {
+                jobs.push(job);
+                continue;
+            }
+            match Job::read(&self.lane.shared, retry.dispatch).await {
+                Ok(job) => jobs.push(self.keep(job)),
+                Err(StoreError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(jobs)
+    }
+
+    fn keep(&mut self, job: Arc<Job>) -> Arc<Job> {
+        self.jobs.push_back(job.clone());
+        if self.jobs.len() > JOBS_KEPT_MAX {
+            self.jobs.pop_front();
+        }
+        job
+    }
+}
+
+// What one task has claimed of a lane's retries.
+
+/// The retries that one task claimed and has not settled. Once all of them were started the next
+/// ones are claimed: those that get no answer hold up nobody (trap 3).
+#[derive(Debug)]
+pub(crate) struct Hand {
+    unsettled: Mutex<Vec<RetryNo>>,
+    all_started: AtomicBool,
+}
+
+impl Hand {
+    pub(super) fn new(claimed: Vec<RetryNo>) -> Self {
+        Self { unsettled: Mutex::new(claimed), all_started: AtomicBool::new(false) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<RetryNo>> {
+        self.unsettled.lock().expect("no holder of the hand panics")
+    }
+
+    /// What is not settled.
+    pub(super) fn unsettled(&self) -> Vec<RetryNo> {
+        self.lock().clone()
+    }
+
+    /// A commit settled these, or gave them back.
+    pub(crate) fn settled(&self, retries: impl Iterator<Item = RetryNo>) {
+        let mut unsettled = self.lock();
+        for no in retries {
+            unsettled.retain(|known| *known != no);
+        }
+    }
+
+    /// None waits for its start any more. Answers whether that is news.
+    pub(crate) fn all_started(&self) -> bool {
+        !self.all_started.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn has_unstarted(&self) -> bool {
+        !self.all_started.load(Ordering::Acquire)
+    }
+}
+
+// Notifications to one device each, as their lane sees them.
+
+impl Lane {
+    /// Counts the page of a notification to one device as open and in hand.
+    pub(crate) fn open_single(&self, page: PageNo) -> OpenSingle {
+        self.singles.fetch_add(1, Ordering::AcqRel);
+        self.shared.page_opened(page);
+        let (shared, singles) = (Arc::downgrade(&self.shared), self.singles.clone());
+        OpenSingle { shared, singles, page: Some(page) }
+    }
+
+    /// Gives the lane notifications to one device each.
+    pub(crate) fn add_singles(&self, singles: Singles) {
+        self.tell(|inbox| inbox.singles.push(singles));
+    }
+
+    /// Notes whether the lane has other work than notifications to one device.
+    pub(crate) fn has_others(&self, has_others: bool) {
+        self.has_others.store(has_others, Ordering::Release);
+    }
+
+    /// Whether notifications to one device may be started with their pages open: all would go out
+    /// at once, and pass nobody who waits.
+    pub(crate) fn takes_singles(&self, now: Timestamp) -> bool {
+        let is_ready = || matches!(self.known().provider, LaneProvider::Ready(_));
+        !self.has_others.load(Ordering::Acquire)
+            && self.singles.load(Ordering::Acquire) < LANE_SINGLES_MAX
+            && !self.has_retries_in_plenty()
+            && matches!(self.gate.peek(now), Admission::Go)
+            && is_ready()
+    }
+}
+
+/// The open page of a notification to one device, in hand until it is dropped, also by a panic.
+pub(crate) struct OpenSingle {
+    /// Weak, since it waits in queues that the engine itself holds.
+    shared: Weak<Shared>,
+    singles: Arc<AtomicUsize>,
+    /// `None` once the page is another task's.
+    page: Option<PageNo>,
+}
+
+impl OpenSingle {
+    /// The page is another task's of this process from here on.
+    pub(crate) fn give(mut self) {
+        self.page = None;
+    }
+}
+
+impl Drop for OpenSingle {
+    fn drop(&mut self) {
+        self.singles.fetch_sub(1, Ordering::AcqRel);
+        if let (Some(page), Some(shared)) = (self.page, self.shared.upgrade()) {
+            shared.page_closed(page);
+        }
     }
 }
