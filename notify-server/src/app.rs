@@ -1,9 +1,7 @@
 //! The whole server in one process: the only place where storage, API and delivery meet. Usable
 //! by tests as by `main`: it prints nothing and reads no environment.
 
-mod database_clock;
 mod error;
-mod master_key;
 mod storage;
 
 use std::future::Future;
@@ -12,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::AppError;
-pub(crate) use master_key::existing_master_key;
+pub(crate) use storage::existing_master_key;
 pub use storage::{FirstKeys, open_store};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -32,7 +30,7 @@ use crate::enrichment::feeds::worker::{self, FeedWorker};
 use crate::operations::{Operations, Readiness};
 use crate::outbound::Outbound;
 use crate::provider_source::StoredProviders;
-use crate::provider_tokens::StoredTokens;
+use crate::provider_source::StoredTokens;
 use crate::providers::Providers;
 use crate::retention::{Keep, Retention};
 use crate::secrets::MasterKey;
@@ -82,7 +80,7 @@ impl App {
         // The address comes before the first start: a wrong one must not use up the keys' showing.
         let store = open_store(&config, true).await?;
         let listener = TcpListener::bind(&address).await.map_err(failed)?;
-        let clock = database_clock::start(&store).await?;
+        let clock = storage::start(&store).await?;
         Self::start_on(config, listener, store, clock).await
     }
 
@@ -100,7 +98,7 @@ impl App {
         store: SharedStore,
         clock: SharedClock,
     ) -> Result<Self, AppError> {
-        let master_key = Arc::new(master_key::master_key(&config, &store).await?);
+        let master_key = Arc::new(storage::master_key(&config, &store).await?);
         let certificates = tls_files(&config).map(Certificates::read).transpose()?;
         let tls = certificates.as_ref().map(Certificates::acceptor).transpose()?;
         let failed = |source| AppError::Listen { address: config.listen.clone(), source };
@@ -242,7 +240,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<bool, AppError> {
     let store = open_store(&config, true).await?;
-    let clock = database_clock::start(&store).await?;
+    let clock = storage::start(&store).await?;
     let app = App::start_on(config, listener, store, clock).await?;
     shutdown.await;
     Ok(app.stop().await)

@@ -21,7 +21,6 @@ pub mod payload;
 mod private_file;
 mod provider_config;
 mod provider_source;
-mod provider_tokens;
 mod providers;
 mod ready;
 mod reasons;

@@ -1,16 +1,20 @@
 //! The database and what it needs: made at the first start, opened at each.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use notify_core::{AppId, LANGUAGE_DEFAULT, NewApp};
 use secrecy::SecretString;
 use uuid::Uuid;
 
-use super::AppError;
-use crate::clock::SharedClock;
-use crate::config::Config;
+use crate::app::AppError;
+use crate::causes::with_causes;
+use crate::clock::{Clock, SharedClock, SystemClock};
+use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
 use crate::keys::{KeyKind, make_key};
+use crate::private_file::warn_if_exposed;
+use crate::secrets::{MasterKey, MasterKeyError, SecretError};
 use crate::store::postgres::{self, PostgresOptions};
 use crate::store::sqlite::{self, SqliteOptions};
 use crate::store::{SharedStore, Store, StoreError};
@@ -117,6 +121,116 @@ pub(super) async fn found(
     let is_new = store.found(id, app, api, admin).await?
         || store.replace_unshown_keys(api_key.stored, admin_key.stored).await?;
     Ok(is_new.then_some(FirstKeys { api_key: api_key.secret, admin_key: admin_key.secret }))
+}
+
+// Which master key an installation has. One is drawn only where nothing is sealed yet: beside
+// sealed credentials a new key would be accepted today and missed at the next delivery.
+
+/// The key of the settings or of the data folder, which opens what the store holds.
+///
+/// # Errors
+/// When it is missing although something is sealed, is another one, or cannot be used.
+pub(super) async fn master_key(
+    config: &Config,
+    store: &SharedStore,
+) -> Result<MasterKey, AppError> {
+    let sealed = store.any_sealed().await?;
+    let key = match existing_master_key(config)? {
+        Some(key) => key,
+        None if sealed.is_some() => return Err(failed(config, MasterKeyError::Missing)),
+        None => make(config)?,
+    };
+    if let Some((app, row)) = sealed
+        && matches!(key.open(app, row.provider, &row.sealed), Err(SecretError::OtherKey))
+    {
+        return Err(failed(config, MasterKeyError::Other));
+    }
+    Ok(key)
+}
+
+/// The key of the settings or of the data folder, `None` when its file is missing.
+///
+/// # Errors
+/// When it cannot be used.
+pub(crate) fn existing_master_key(config: &Config) -> Result<Option<MasterKey>, AppError> {
+    let is_given = config.master_key.is_some() || config.master_key_file.is_some();
+    if config.database_url.is_some() && !is_given {
+        return Err(AppError::NoMasterKey);
+    }
+    let key = match &config.master_key {
+        Some(key) => MasterKey::from_base64(key).map(Some),
+        None => MasterKey::read(&file(config)),
+    };
+    if config.master_key.is_none() && matches!(key, Ok(Some(_))) {
+        warn_if_exposed(&file(config));
+    }
+    key.map_err(|source| failed(config, source))
+}
+
+fn make(config: &Config) -> Result<MasterKey, AppError> {
+    let made = match &config.master_key_file {
+        // Who names a file means one that is there.
+        Some(_) => Err(std::io::Error::new(std::io::ErrorKind::NotFound, "no such file").into()),
+        None => MasterKey::read_or_make(&file(config)),
+    };
+    made.map_err(|source| failed(config, source))
+}
+
+fn file(config: &Config) -> PathBuf {
+    let of_data_dir = || config.data_dir.join(MASTER_KEY_FILE);
+    config.master_key_file.clone().unwrap_or_else(of_data_dir)
+}
+
+fn failed(config: &Config, source: MasterKeyError) -> AppError {
+    let place = match &config.master_key {
+        Some(_) => MASTER_KEY_VARIABLE.to_owned(),
+        None => file(config).display().to_string(),
+    };
+    AppError::MasterKey { place, source }
+}
+
+// The clock of several servers is that of their database (trap 16): due times and leases that one
+// writes mean the same to all.
+
+/// How often the difference to this machine's clock is looked at.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(30);
+/// Longest question whose answer counts, in milliseconds: the database read its clock somewhere
+/// within.
+const QUESTION_MS_MAX: i64 = 1_000;
+
+/// A clock that follows the database's, where that has one of its own, and else this machine's.
+pub(super) async fn start(store: &SharedStore) -> Result<SharedClock, StoreError> {
+    let clock = Arc::new(SystemClock::start());
+    let Some(ahead_ms) = ahead(store, &clock).await? else { return Ok(clock) };
+    let clock = Arc::new(SystemClock::start_ahead(ahead_ms.unwrap_or(0)));
+    tokio::spawn(follow(Arc::downgrade(store), Arc::downgrade(&clock)));
+    Ok(clock)
+}
+
+/// How far the database's clock is ahead of this machine's, in milliseconds: `None` where it has
+/// none, and within where the answer took too long to say.
+async fn ahead(store: &Store, clock: &SystemClock) -> Result<Option<Option<i64>>, StoreError> {
+    let before = clock.wall();
+    let Some(there) = store.time().await? else { return Ok(None) };
+    let took_ms = clock.wall().ms_since(before);
+    let is_sure = (0..=QUESTION_MS_MAX).contains(&took_ms);
+    Ok(Some(is_sure.then(|| there.ms_since(before.plus_ms(took_ms / 2)))))
+}
+
+/// Looks again and again while somebody has the clock.
+async fn follow(store: Weak<Store>, clock: Weak<SystemClock>) {
+    loop {
+        tokio::time::sleep(LOOKED_AT_EVERY).await;
+        let (Some(store), Some(clock)) = (store.upgrade(), clock.upgrade()) else { return };
+        match ahead(&store, &clock).await {
+            Ok(Some(Some(ahead_ms))) => clock.set_ahead(ahead_ms),
+            Ok(_) => {}
+            Err(error) => {
+                let cause = with_causes(&error);
+                tracing::debug!(cause, "the database's clock was not read");
+            }
+        }
+    }
 }
 
 #[cfg(test)]

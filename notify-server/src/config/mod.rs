@@ -1,10 +1,8 @@
 //! Settings: a flag beats the environment, which beats the file of `--config`, which beats the
 //! default. The only place that reads the environment.
 
-mod document;
 mod load;
 mod settings;
-mod values;
 
 #[cfg(test)]
 mod tests;
@@ -18,10 +16,10 @@ use url::Url;
 use crate::delivery::CREDIT_DEFAULT;
 use crate::store::postgres::DatabaseUrl;
 use crate::store::sqlite::READERS_DEFAULT;
-pub use document::configuration_document;
+pub use load::configuration_document;
 pub use load::{ConfigError, Sources};
 pub(crate) use settings::{Kind, SETTINGS, Setting};
-pub use values::{LogFormat, Networks, Span};
+pub use settings::{LogFormat, Networks, Span};
 
 /// Name of the database file in the data folder.
 pub const DATABASE_FILE: &str = "notify.db";

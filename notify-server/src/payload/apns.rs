@@ -7,9 +7,9 @@ use notify_core::{Platform, Priority};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use uuid::Uuid;
 
-use super::shown::{Shown, fit_title};
-use super::size::APNS_BYTES_MAX;
 use super::{Outgoing, TooLarge, collapse};
+use crate::payload::APNS_BYTES_MAX;
+use crate::payload::{Shown, fit_title};
 
 /// What the system shows the message as; needed since watchOS 6.
 pub const PUSH_TYPE: HeaderName = HeaderName::from_static("apns-push-type");

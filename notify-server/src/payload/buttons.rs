@@ -2,8 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::Outgoing;
-use notify_core::{AnswerId, Content, Message, NewPoll};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use notify_core::{AnswerId, Content, Message, NewPoll, NotificationId};
+use uuid::Uuid;
+
+use crate::payload::Outgoing;
 
 /// Label of the button that opens the url (spec 2.6).
 const VIEW: &str = "View";
@@ -58,4 +62,82 @@ pub(super) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
 pub(super) fn with_link<'a>(text: &'a str, link: &str, chars_max: usize) -> Cow<'a, str> {
     let whole = format!("{text}\n{link}");
     if whole.chars().nth(chars_max).is_none() { Cow::Owned(whole) } else { Cow::Borrowed(text) }
+}
+
+// What a poll's button carries, so that a press names its answer: written into messages, read from
+// what comes back.
+
+const PREFIX: &str = "poll:";
+
+/// `poll:<poll id>:<answer id>`, for a postback of Messenger (at most 1,000 characters).
+#[must_use]
+pub(crate) fn long(poll: &NotificationId, answer: AnswerId) -> String {
+    format!("{PREFIX}{poll}:{answer}")
+}
+
+/// The same with both ids as the base64url of their 16 bytes, 50 bytes in all: Telegram's
+/// `callback_data` holds 64. `None` for an id that the server did not make.
+#[must_use]
+pub(crate) fn short(poll: &NotificationId, answer: AnswerId) -> Option<String> {
+    let poll = Uuid::try_parse(poll.as_str()).ok()?;
+    let [poll, answer] = [poll, answer.0].map(|id| URL_SAFE_NO_PAD.encode(id));
+    Some(format!("{PREFIX}{poll}:{answer}"))
+}
+
+/// Reads either form; `None` for what is no button of ours.
+#[must_use]
+pub(crate) fn read(text: &str) -> Option<(NotificationId, AnswerId)> {
+    let (poll, answer) = text.strip_prefix(PREFIX)?.split_once(':')?;
+    let (poll, answer) = (id(poll)?, id(answer)?);
+    let poll = NotificationId::new(poll.hyphenated().to_string()).ok()?;
+    Some((poll, AnswerId(answer)))
+}
+
+fn id(text: &str) -> Option<Uuid> {
+    if let Ok(bytes) = URL_SAFE_NO_PAD.decode(text)
+        && let Ok(id) = Uuid::from_slice(&bytes)
+    {
+        return Some(id);
+    }
+    Uuid::try_parse(text).ok().filter(|id| id.hyphenated().to_string() == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_button_is_read_as_it_was_written_and_fits_telegram() {
+        let poll = NotificationId::new("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
+        let answer = AnswerId(Uuid::from_u128(0x0189_0a5d_ac96_774b_bcce_b302_099a_8058));
+        let long = long(&poll, answer);
+        let short = short(&poll, answer).unwrap();
+        assert_eq!(
+            long,
+            "poll:01890a5d-ac96-774b-bcce-b302099a8057:01890a5d-ac96-774b-bcce-b302099a8058"
+        );
+        assert_eq!(short, "poll:AYkKXayWd0u8zrMCCZqAVw:AYkKXayWd0u8zrMCCZqAWA");
+        assert!(short.len() <= 64);
+        for text in [long, short] {
+            assert_eq!(read(&text), Some((poll.clone(), answer)), "{text}");
+        }
+        let own = NotificationId::new("my-own").unwrap();
+        assert_eq!(super::short(&own, answer), None);
+    }
+
+    #[test]
+    fn what_is_no_button_of_ours_is_none() {
+        for text in [
+            "",
+            "poll:",
+            "poll::",
+            "poll:1:2",
+            "vote:AYkKXayWd0u8zrMCCZqAVw:AYkKXayWd0u8zrMCCZqAWA",
+            "poll:AYkKXayWd0u8zrMCCZqAVw",
+            "poll:AYkKXayWd0u8zrMCCZqAVw:AYkKXayWd0u8zrMCCZqAWA:x",
+            "poll:01890A5D-AC96-774B-BCCE-B302099A8057:AYkKXayWd0u8zrMCCZqAWA",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
 }

@@ -8,9 +8,9 @@ use notify_core::json::JsonObject;
 use notify_core::{Platform, Priority};
 use serde::{Serialize, Serializer};
 
-use super::shown::{Shown, fit_title};
-use super::size::FCM_BYTES_MAX;
 use super::{Around, Outgoing, TooLarge, collapse};
+use crate::payload::FCM_BYTES_MAX;
+use crate::payload::{Shown, fit_title};
 
 /// A rendered message.
 #[derive(Debug, Clone)]

@@ -7,9 +7,10 @@ use notify_core::Platform;
 use serde::Serialize;
 
 use super::buttons::{answers, cut, view_label, web_link, with_link};
-use super::shown::Shown;
-use super::size::{MESSENGER_CHARS_MAX, check_text};
-use super::{Around, Outgoing, TooLarge, poll_button};
+use super::{Around, Outgoing, TooLarge};
+use crate::payload::Shown;
+use crate::payload::buttons;
+use crate::payload::{MESSENGER_CHARS_MAX, check_text};
 
 /// Longest title, and longest subtitle, of a generic template.
 const TITLE_CHARS_MAX: usize = 80;
@@ -104,7 +105,7 @@ impl<'a> Message<'a> {
         let link = web_link(shown.url);
         let answers: Vec<_> = answers(outgoing, LABEL_CHARS_MAX)
             .into_iter()
-            .map(|(title, answer)| (title, poll_button::long(outgoing.id, answer)))
+            .map(|(title, answer)| (title, buttons::long(outgoing.id, answer)))
             .collect();
         let has_room = shown.image_url.is_some() || fits(shown.text, BUTTON_TEMPLATE_CHARS_MAX);
         let view = link.map(|url| Button::WebUrl {

@@ -5,12 +5,12 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use notify_core::Platform;
 
-use super::left_out::left_out;
-use super::shown::Shown;
-use super::size::{
+use super::{Outgoing, TooLarge, apns, fcm, messenger, telegram, web_push};
+use crate::payload::Shown;
+use crate::payload::left_out;
+use crate::payload::{
     APNS_BYTES_MAX, FCM_BYTES_MAX, MESSENGER_CHARS_MAX, TELEGRAM_CHARS_MAX, WEB_PUSH_BYTES_MAX,
 };
-use super::{Outgoing, TooLarge, apns, fcm, messenger, telegram, web_push};
 
 /// The token of the placeholder device.
 const TOKEN: &str = "device-token";

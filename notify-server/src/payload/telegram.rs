@@ -8,9 +8,10 @@ use notify_core::Platform;
 use serde::Serialize;
 
 use super::buttons::{answers, view_label, web_link, with_link};
-use super::shown::Shown;
-use super::size::{TELEGRAM_CHARS_MAX, check_text};
-use super::{Around, Outgoing, TooLarge, poll_button};
+use super::{Around, Outgoing, TooLarge};
+use crate::payload::Shown;
+use crate::payload::buttons;
+use crate::payload::{TELEGRAM_CHARS_MAX, check_text};
 
 /// Longest caption of a photo, in characters.
 pub(super) const CAPTION_CHARS_MAX: usize = 1_024;
@@ -110,7 +111,7 @@ impl<'a> Keyboard<'a> {
         let answers: Vec<_> = answers(outgoing, LABEL_CHARS_MAX)
             .into_iter()
             .filter_map(|(text, answer)| {
-                let data = poll_button::short(outgoing.id, answer)?;
+                let data = buttons::short(outgoing.id, answer)?;
                 Some((text, Does::CallbackData(data)))
             })
             .collect();

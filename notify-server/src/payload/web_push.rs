@@ -6,9 +6,9 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use notify_core::{ActionButton, Platform, Priority};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::shown::{Shown, fit_title};
-use super::size::WEB_PUSH_BYTES_MAX;
 use super::{Outgoing, TooLarge, collapse};
+use crate::payload::WEB_PUSH_BYTES_MAX;
+use crate::payload::{Shown, fit_title};
 
 /// Seconds that the push service keeps the message for a browser that is away; `0` is one try
 /// (RFC 8030 §5.2).

@@ -5,8 +5,8 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use notify_core::IosEnv;
 use serde_json::{Map, Value, json};
 
-use super::fields::Fields;
 use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
+use crate::provider_config::Fields;
 
 /// Apple's host for apps from the store and from `TestFlight`.
 const PRODUCTION: &str = "https://api.push.apple.com";

@@ -4,8 +4,8 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::fields::Fields;
 use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
+use crate::provider_config::Fields;
 
 /// Google's host.
 const GOOGLE: &str = "https://fcm.googleapis.com";

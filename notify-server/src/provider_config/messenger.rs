@@ -3,8 +3,8 @@
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
-use super::fields::Fields;
 use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
+use crate::provider_config::Fields;
 
 /// Meta's host.
 const META: &str = "https://graph.facebook.com";

@@ -3,28 +3,26 @@
 //! output and errors never show a key.
 
 mod apns;
-mod base_url;
 mod fcm;
-mod fields;
 mod messenger;
-mod schema;
-mod subject;
 mod telegram;
-mod trust;
+#[cfg(test)]
+pub(crate) mod test_keys;
+#[cfg(test)]
+mod tests;
+mod urls;
 mod webpush;
 
-pub(crate) use apns::ApnsConfig;
-pub(crate) use base_url::BaseUrl;
-pub(crate) use fcm::{FcmConfig, ServiceAccount};
-pub(crate) use messenger::MessengerConfig;
-pub(crate) use schema::schema;
-pub(crate) use telegram::TelegramConfig;
-pub(crate) use trust::ExtraRoots;
-pub(crate) use webpush::{VapidKey, WebPushConfig};
-
 use notify_core::{AppId, ProviderKind};
-use serde_json::Value;
+use secrecy::SecretString;
+use serde_json::{Map, Value, json};
 
+pub(crate) use self::apns::ApnsConfig;
+pub(crate) use self::fcm::{FcmConfig, ServiceAccount};
+pub(crate) use self::messenger::MessengerConfig;
+pub(crate) use self::telegram::TelegramConfig;
+pub(crate) use self::urls::{BaseUrl, ExtraRoots};
+pub(crate) use self::webpush::{VapidKey, WebPushConfig};
 use crate::secrets::{MasterKey, SecretError};
 use crate::store::ProviderRow;
 
@@ -177,7 +175,291 @@ fn digest(key_pem: &str) -> KeyDigest {
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-#[cfg(test)]
-pub(crate) mod test_keys;
-#[cfg(test)]
-mod tests;
+// Reads a configuration object field by field, collecting every broken rule with its path (B1, B2).
+
+/// Longest text of a configuration, in bytes: room for a bundle of certificates.
+const TEXT_BYTES_MAX: usize = 65_536;
+/// Highest `rate_per_second`.
+const RATE_PER_SECOND_MAX: u64 = 1_000_000;
+/// Longest word of a configuration, in characters.
+const WORD_CHARS_MAX: usize = 255;
+/// Longest secret of a configuration, in characters.
+const SECRET_CHARS_MAX: usize = 4_096;
+/// How many letters may differ between an unknown field and the one that was meant.
+const TYPO_LETTERS_MAX: usize = 2;
+
+/// A configuration under inspection.
+struct Fields<'a> {
+    members: Option<&'a Map<String, Value>>,
+    prefix: &'static str,
+    known: Vec<&'static str>,
+    broken: Vec<String>,
+}
+
+impl<'a> Fields<'a> {
+    /// The body of a request.
+    fn of_body(body: &'a Value) -> Self {
+        let broken = match body {
+            Value::Object(_) => Vec::new(),
+            _ => vec!["body: expected an object".to_owned()],
+        };
+        Self { members: body.as_object(), prefix: "", known: Vec::new(), broken }
+    }
+
+    /// An object inside the body; its paths begin with `prefix`.
+    fn of_object(object: &'a Map<String, Value>, prefix: &'static str) -> Self {
+        Self { members: Some(object), prefix, known: Vec::new(), broken: Vec::new() }
+    }
+
+    /// A field that is set: `null` and `""` equal leaving it out (B1).
+    fn set(&mut self, name: &'static str) -> Option<&'a Value> {
+        self.known.push(name);
+        let value = self.members?.get(name)?;
+        let unset = value.is_null() || value.as_str() == Some("");
+        (!unset).then_some(value)
+    }
+
+    /// Notes a broken rule.
+    fn broken(&mut self, name: &str, rule: impl std::fmt::Display) {
+        self.broken.push(format!("{}{name}: {rule}", self.prefix));
+    }
+
+    fn text(&mut self, name: &'static str) -> Option<&'a str> {
+        let value = self.set(name)?;
+        match value.as_str() {
+            None => self.broken(name, "expected a string"),
+            Some(text) if text.len() > TEXT_BYTES_MAX => {
+                self.broken(name, format_args!("must be at most {TEXT_BYTES_MAX} bytes"));
+            }
+            Some(text) if text.contains('\0') => self.broken(name, "must not contain U+0000"),
+            Some(text) => return Some(text),
+        }
+        None
+    }
+
+    /// A text that must be there. `None` after a broken rule was noted.
+    fn required_text(&mut self, name: &'static str) -> Option<&'a str> {
+        if self.set(name).is_none() && self.members.is_some() {
+            self.broken(name, "is required");
+            return None;
+        }
+        self.text(name)
+    }
+
+    /// A required text of letters, digits and `extra` characters: what goes into headers and paths.
+    fn required_word(&mut self, name: &'static str, extra: &str) -> Option<&'a str> {
+        let text = self.required_text(name)?;
+        let allowed = |c: char| c.is_ascii_alphanumeric() || extra.contains(c);
+        if text.len() <= WORD_CHARS_MAX && text.chars().all(allowed) {
+            return Some(text);
+        }
+        self.broken(
+            name,
+            format_args!(
+                "must be 1 to {WORD_CHARS_MAX} letters and digits of ASCII or any of `{extra}`"
+            ),
+        );
+        None
+    }
+
+    /// A secret that goes into a header: visible ASCII of bounded length.
+    fn secret(&mut self, name: &'static str) -> Option<SecretString> {
+        let text = self.text(name)?;
+        if text.len() <= SECRET_CHARS_MAX && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Some(text.into());
+        }
+        let rule = format_args!("must be 1 to {SECRET_CHARS_MAX} visible characters of ASCII");
+        self.broken(name, rule);
+        None
+    }
+
+    /// A secret that must be there. `None` after a broken rule was noted.
+    fn required_secret(&mut self, name: &'static str) -> Option<SecretString> {
+        if self.set(name).is_none() && self.members.is_some() {
+            self.broken(name, "is required");
+            return None;
+        }
+        self.secret(name)
+    }
+
+    fn flag(&mut self, name: &'static str) -> Option<bool> {
+        let value = self.set(name)?;
+        let flag = value.as_bool();
+        if flag.is_none() {
+            self.broken(name, "expected a boolean");
+        }
+        flag
+    }
+
+    fn object(&mut self, name: &'static str) -> Option<&'a Map<String, Value>> {
+        let Some(value) = self.set(name) else {
+            if self.members.is_some() {
+                self.broken(name, "is required");
+            }
+            return None;
+        };
+        let object = value.as_object();
+        if object.is_none() {
+            self.broken(name, "expected an object");
+        }
+        object
+    }
+
+    fn endpoint(&mut self, name: &'static str) -> Option<BaseUrl> {
+        let text = self.text(name)?;
+        BaseUrl::parse(text).map_err(|rule| self.broken(name, rule)).ok()
+    }
+
+    fn ca_certificate(&mut self) -> Option<ExtraRoots> {
+        let text = self.text("ca_certificate")?;
+        ExtraRoots::parse(text).map_err(|rule| self.broken("ca_certificate", rule)).ok()
+    }
+
+    fn rate_per_second(&mut self) -> Option<u32> {
+        let value = self.set("rate_per_second")?;
+        let rate = value.as_u64().filter(|rate| (1..=RATE_PER_SECOND_MAX).contains(rate));
+        if rate.is_none() {
+            let rule = format_args!("must be a whole number from 1 to {RATE_PER_SECOND_MAX}");
+            self.broken("rate_per_second", rule);
+        }
+        rate.and_then(|rate| u32::try_from(rate).ok())
+    }
+
+    /// Takes over the broken rules of an object inside this one.
+    fn absorb(&mut self, inner: Fields<'_>) {
+        self.broken.extend(inner.broken);
+    }
+
+    /// Ends the reading: fields that nobody asked for are broken rules too.
+    fn finish(mut self) -> Result<(), ProviderConfigError> {
+        for name in self.members.into_iter().flat_map(Map::keys) {
+            if self.known.contains(&name.as_str()) {
+                continue;
+            }
+            let near = self
+                .known
+                .iter()
+                .map(|known| (strsim::damerau_levenshtein(name, known), *known))
+                .min()
+                .filter(|(letters, _)| *letters <= TYPO_LETTERS_MAX);
+            let rule = match near {
+                Some((_, known)) => format!("unknown field, did you mean `{known}`?"),
+                None => "unknown field".to_owned(),
+            };
+            self.broken.push(format!("{}{name}: {rule}", self.prefix));
+        }
+        if self.broken.is_empty() { Ok(()) } else { Err(ProviderConfigError::Invalid(self.broken)) }
+    }
+}
+
+// The schema of a provider's configuration: what the readers of this folder take. Which of its forms
+// holds is decided by the path.
+
+/// The configuration of any provider.
+pub(crate) fn schema() -> Value {
+    let server = ["endpoint"];
+    json!({
+        "description": "Configuration of the provider that the path names.",
+        "anyOf": [
+            form("APNs", &["endpoint", "sandbox_endpoint"], &[
+                ("team_id", word("_-")),
+                ("key_id", word("_-")),
+                ("private_key", required_text()),
+                ("topic", word("._-")),
+            ], &[]),
+            form("FCM", &server, &[("service_account", service_account())], &[
+                ("enriched_as_data", or_unset(&json!({ "type": "boolean" }))),
+            ]),
+            form("Messenger", &server, &[("page_access_token", secret())], &[
+                ("app_secret", or_unset(&secret())),
+                ("verify_token", or_unset(&secret())),
+            ]),
+            form("Telegram", &server, &[("bot_token", word(":_-"))], &[
+                ("webhook_secret", text()),
+            ]),
+            form("Web Push", &[], &[("subject", required_text())], &[
+                ("vapid_private_key", text()),
+                ("vapid_public_key", text()),
+            ]),
+        ],
+    })
+}
+
+fn form(
+    title: &str,
+    addresses: &[&'static str],
+    required: &[(&'static str, Value)],
+    optional: &[(&'static str, Value)],
+) -> Value {
+    let mut properties: Map<String, Value> = required
+        .iter()
+        .chain(optional)
+        .map(|(name, schema)| ((*name).to_owned(), schema.clone()))
+        .collect();
+    properties.extend(addresses.iter().map(|name| ((*name).to_owned(), text())));
+    properties.insert("ca_certificate".to_owned(), text());
+    let rate = json!({
+        "type": "integer",
+        "format": "int64",
+        "minimum": 1,
+        "maximum": RATE_PER_SECOND_MAX,
+    });
+    properties.insert("rate_per_second".to_owned(), or_unset(&rate));
+    json!({
+        "title": title,
+        "type": "object",
+        "required": required.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        "properties": properties,
+        "additionalProperties": false,
+    })
+}
+
+/// Google's file, whose other members are left alone.
+fn service_account() -> Value {
+    json!({
+        "type": "object",
+        "required": ["project_id", "private_key", "client_email", "token_uri"],
+        "properties": {
+            "type": { "enum": ["service_account", "", null] },
+            "project_id": word(".:_-"),
+            "private_key_id": text(),
+            "private_key": required_text(),
+            "client_email": required_text(),
+            "token_uri": required_text(),
+        },
+        "additionalProperties": true,
+    })
+}
+
+/// `null` and `""` equal leaving a field out (B1), whatever its type.
+fn or_unset(schema: &Value) -> Value {
+    json!({ "anyOf": [schema, { "enum": [null, ""] }] })
+}
+
+// A character has one byte at least.
+fn text() -> Value {
+    json!({ "type": ["string", "null"], "maxLength": TEXT_BYTES_MAX })
+}
+
+fn required_text() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": TEXT_BYTES_MAX })
+}
+
+fn secret() -> Value {
+    json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": SECRET_CHARS_MAX,
+        "pattern": "^[!-~]+$",
+    })
+}
+
+/// Letters, digits and these characters.
+fn word(extra: &str) -> Value {
+    json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": WORD_CHARS_MAX,
+        "pattern": format!("^[A-Za-z0-9{extra}]+$"),
+    })
+}

@@ -3,8 +3,8 @@
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 
-use super::fields::Fields;
 use super::{BaseUrl, ExtraRoots, KeyDigest, ProviderConfigError, digest};
+use crate::provider_config::Fields;
 
 /// Telegram's host.
 const TELEGRAM: &str = "https://api.telegram.org";

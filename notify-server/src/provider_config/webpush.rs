@@ -12,9 +12,9 @@ use jsonwebtoken::EncodingKey;
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-use super::fields::Fields;
-use super::subject::check_subject;
 use super::{ExtraRoots, ProviderConfigError};
+use crate::provider_config::Fields;
+use crate::provider_config::urls::check_subject;
 
 /// The field that is kept from before, or made.
 const PRIVATE_KEY: &str = "vapid_private_key";

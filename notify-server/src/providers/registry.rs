@@ -1,20 +1,22 @@
 //! Builds providers from their configuration and holds what they share: connections, TLS and
 //! tokens.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, Weak};
 
 use notify_core::ProviderKind;
 
-use super::apns::{Apns, ProviderTokens};
-use super::fcm::{AccessTokens, Fcm};
-use super::messenger::{Messenger, Quotas};
-use super::telegram::{Floods, Telegram};
-use super::transport::Pools;
-use super::web_push::{Services, VapidTokens, WebPush};
-use super::{SharedProvider, TokenKeeper};
 use crate::clock::SharedClock;
 use crate::outbound::Outbound;
 use crate::provider_config::ProviderConfig;
+use crate::providers::apns::{Apns, ProviderTokens};
+use crate::providers::fcm::{AccessTokens, Fcm};
+use crate::providers::messenger::{Messenger, Quotas};
+use crate::providers::telegram::{Floods, Telegram};
+use crate::providers::transport::Pools;
+use crate::providers::web_push::{Services, VapidTokens, WebPush};
+use crate::providers::{SharedProvider, TokenKeeper};
 
 /// Where every provider of the server comes from.
 pub(crate) struct Providers {
@@ -101,5 +103,42 @@ impl Providers {
                 Arc::new(WebPush::new(config, clock, &self.services, &self.vapid_tokens))
             }
         }
+    }
+}
+
+// What several applications use together: one value for each key, as long as somebody uses it.
+
+/// Values by key. It holds none of them itself: with its last user a value goes.
+pub(super) struct Shared<K, V> {
+    values: Mutex<HashMap<K, Weak<V>>>,
+}
+
+impl<K, V> Default for Shared<K, V> {
+    fn default() -> Self {
+        Self { values: Mutex::default() }
+    }
+}
+
+impl<K: Eq + Hash, V> Shared<K, V> {
+    /// The value of that key, made where nobody uses one.
+    pub(super) fn get(&self, key: K, make: impl FnOnce(&K) -> V) -> Arc<V> {
+        let mut values = self.values.lock().expect("nothing panics under this lock");
+        if let Some(value) = values.get(&key).and_then(Weak::upgrade) {
+            return value;
+        }
+        values.retain(|_, value| value.strong_count() > 0);
+        let value = Arc::new(make(&key));
+        values.insert(key, Arc::downgrade(&value));
+        value
+    }
+
+    /// Every value in use, with its key.
+    pub(super) fn all(&self) -> Vec<(K, Arc<V>)>
+    where
+        K: Clone,
+    {
+        let values = self.values.lock().expect("nothing panics under this lock");
+        let live = values.iter().filter_map(|(key, value)| Some((key.clone(), value.upgrade()?)));
+        live.collect()
     }
 }

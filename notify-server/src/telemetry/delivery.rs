@@ -11,7 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::reason;
+use crate::reasons;
 use crate::store::{DeadAddress, DeviceOutcome, RetryOutcome, RetryStep, Settled};
 
 /// Bounds of an attempt's duration, in seconds: from a provider next door to the attempt's timeout.
@@ -62,9 +62,9 @@ impl Default for Counts {
             drop(counts.attempts.get_or_create(&channel(provider)));
             drop(counts.durations.get_or_create(&channel(provider)));
             let (channel, outcome) = (provider.as_str(), Settled::Sent.as_str());
-            let reason = reason::label(None);
+            let reason = label(None);
             drop(counts.ended.get_or_create(&Ended { channel, outcome, reason }));
-            let reason = reason::OTHER;
+            let reason = OTHER;
             drop(counts.disabled.get_or_create(&Disabled { channel, reason }));
         }
         counts
@@ -131,17 +131,79 @@ impl DeliveryMetrics {
         count: u64,
     ) {
         let (channel, outcome) = (provider.as_str(), settled.as_str());
-        let reason = reason::label(reason);
+        let reason = label(reason);
         self.0.ended.get_or_create(&Ended { channel, outcome, reason }).inc_by(count);
     }
 
     fn disabled(&self, dead: &DeadAddress) {
         let channel = dead.key.platform().provider().as_str();
-        let reason = reason::label(Some(&dead.reason));
+        let reason = label(Some(&dead.reason));
         self.0.disabled.get_or_create(&Disabled { channel, reason }).inc();
     }
 }
 
 fn channel(provider: ProviderKind) -> Channel {
     Channel { channel: provider.as_str() }
+}
+
+// Reasons as labels: a closed list, since providers may say anything.
+
+/// The words that are labels beside ours: the providers' own that the answer tables of `providers/`
+/// name. What is in neither counts as [`OTHER`], and is spelt out by the notification's `failures`.
+const REASONS: &[&str] = &[
+    // APNs.
+    "BadCollapseId",
+    "BadDeviceToken",
+    "BadPath",
+    "DeviceTokenNotForTopic",
+    "ExpiredToken",
+    "InternalServerError",
+    "PayloadTooLarge",
+    "ServiceUnavailable",
+    "Shutdown",
+    "TooManyRequests",
+    "Unregistered",
+    // FCM.
+    "INTERNAL",
+    "INVALID_ARGUMENT",
+    "QUOTA_EXCEEDED",
+    "SENDER_ID_MISMATCH",
+    "UNAVAILABLE",
+    "UNREGISTERED",
+    // Web Push and what answers in HTTP alone.
+    "http_400",
+    "http_403",
+    "http_404",
+    "http_410",
+    "http_413",
+    "http_429",
+    "http_500",
+    "http_502",
+    "http_503",
+];
+
+/// Every reason that is not in the list.
+pub(super) const OTHER: &str = "other";
+
+/// The label of a reason; none where nothing went wrong.
+pub(super) fn label(reason: Option<&str>) -> &'static str {
+    let Some(reason) = reason else { return "" };
+    reasons::ALL.iter().chain(REASONS).find(|known| **known == reason).unwrap_or(&OTHER)
+}
+
+/// How many labels there can be.
+#[cfg(test)]
+pub(super) const LABELS_MAX: usize = reasons::ALL.len() + REASONS.len() + 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_reason_is_another() {
+        assert_eq!(label(Some("BadDeviceToken")), "BadDeviceToken");
+        assert_eq!(label(Some("overtaken")), "overtaken");
+        assert_eq!(label(Some("http_418 token-of-somebody")), "other");
+        assert_eq!(label(None), "");
+    }
 }

@@ -1,5 +1,8 @@
 //! Everything that is counted, and the text of `/metrics`.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,12 +13,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::delivery::DeliveryMetrics;
-use super::exposition::Form;
-use super::feeds::FeedMetrics;
-use super::retention::RetentionMetrics;
-use super::sample::{Gauges, Sample};
-use super::webhooks::WebhookMetrics;
+use crate::store::{AttemptOutcome, MessageStep};
+use crate::telemetry::delivery::DeliveryMetrics;
+use crate::telemetry::sample::{Gauges, Sample};
 
 /// Bounds of the request duration, in seconds: from an answer out of memory to the body timeout.
 /// Few, since each is a series of every route.
@@ -143,5 +143,239 @@ impl Metrics {
     }
 }
 
+// The two forms of the metrics: the text format of Prometheus (version 0.0.4), which every reader
+// takes, and `OpenMetrics` for those that ask for it.
+
+/// A form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Prometheus text format 0.0.4.
+    Prometheus,
+    /// `OpenMetrics` 1.0.
+    OpenMetrics,
+}
+
+impl Form {
+    /// What an `Accept` header asks for; Prometheus' own format unless it names the other.
+    pub(crate) fn of(accept: Option<&str>) -> Self {
+        match accept {
+            Some(accept) if accept.contains("application/openmetrics-text") => Self::OpenMetrics,
+            Some(_) | None => Self::Prometheus,
+        }
+    }
+
+    /// Its content type.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// The form of what was written as `OpenMetrics`.
+    pub(super) fn render(self, open_metrics: String) -> String {
+        match self {
+            Self::OpenMetrics => open_metrics,
+            Self::Prometheus => prometheus(&open_metrics),
+        }
+    }
+}
+
+/// In Prometheus' format a family has the name of its samples, ending included; it knows neither
+/// units, nor `info`, nor an end of the text.
+fn prometheus(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len());
+    let mut help: Option<(&str, &str)> = None;
+    for line in open_metrics.lines() {
+        if let Some(described) = line.strip_prefix("# HELP ") {
+            help = described.split_once(' ');
+        } else if let Some(typed) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = typed.split_once(' ').unwrap_or((typed, "untyped"));
+            let (ending, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "untyped"),
+                kind => ("", kind),
+            };
+            if let Some((of, help)) = help.take()
+                && of == name
+            {
+                text.push_str(&format!("# HELP {name}{ending} {help}\n"));
+            }
+            text.push_str(&format!("# TYPE {name}{ending} {kind}\n"));
+        } else if !line.starts_with('#') {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+// What fetching feeds counts.
+
+/// How a fetch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FeedResult {
+    /// It was read.
+    Read,
+    /// It had not changed (304).
+    Unchanged,
+    /// The guard refused its address.
+    Blocked,
+    /// It is gone (410).
+    Gone,
+    /// What it answered is no feed, or too large.
+    Unreadable,
+    /// It did not answer, or with an error.
+    Failed,
+}
+
+impl FeedResult {
+    const ALL: [Self; 6] =
+        [Self::Read, Self::Unchanged, Self::Blocked, Self::Gone, Self::Unreadable, Self::Failed];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Unchanged => "unchanged",
+            Self::Blocked => "blocked",
+            Self::Gone => "gone",
+            Self::Unreadable => "unreadable",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    result: &'static str,
+}
+
+/// What fetching feeds counts; clones count together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FeedMetrics(Family<Ended, Counter>);
+
+impl FeedMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register("feed_fetches", "Fetches of feeds by how they ended", self.0.clone());
+        for result in FeedResult::ALL {
+            // From the start, so that a rate has something to begin with.
+            drop(self.0.get_or_create(&Ended { result: result.as_str() }));
+        }
+    }
+
+    /// Counts a fetch.
+    pub(crate) fn fetched(&self, result: FeedResult) {
+        self.0.get_or_create(&Ended { result: result.as_str() }).inc();
+    }
+}
+
+// What the webhook engine counts.
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Attempted {
+    outcome: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Disabled {
+    reason: &'static str,
+}
+
+/// What the webhook engine counts; clones count together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WebhookMetrics {
+    attempts: Family<Attempted, Counter>,
+    disabled: Family<Disabled, Counter>,
+    dropped: Counter,
+}
+
+impl WebhookMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let help = "Attempts to send a message to a webhook, by how the message went on";
+        registry.register("webhook_attempts", help, self.attempts.clone());
+        let help = "Webhooks disabled by the server";
+        registry.register("webhooks_disabled", help, self.disabled.clone());
+        let help = "Events dropped before they were sent to a webhook";
+        registry.register("webhook_events_dropped", help, self.dropped.clone());
+    }
+
+    /// Counts an attempt.
+    pub(crate) fn attempted(&self, outcome: &AttemptOutcome) {
+        let reason = outcome.reason.unwrap_or("none");
+        let word = match outcome.step {
+            MessageStep::Delivered => "delivered",
+            MessageStep::Again { .. } => "again",
+            MessageStep::Failed => "failed",
+        };
+        self.attempts.get_or_create(&Attempted { outcome: word, reason }).inc();
+    }
+
+    /// Counts a webhook that was disabled.
+    pub(crate) fn disabled(&self, reason: &'static str) {
+        self.disabled.get_or_create(&Disabled { reason }).inc();
+    }
+
+    /// Counts events that were dropped.
+    pub(crate) fn dropped(&self, events: u64) {
+        self.dropped.inc_by(events);
+    }
+}
+
+// What retention counts.
+
+/// What retention counts; clones count together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RetentionMetrics {
+    anonymous_devices_removed: Counter,
+}
+
+impl RetentionMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let help = "Browsers removed that subscribed without an API key and never took a message";
+        registry.register(
+            "anonymous_devices_removed",
+            help,
+            self.anonymous_devices_removed.clone(),
+        );
+    }
+
+    /// Counts anonymous devices that were removed.
+    pub(crate) fn anonymous_devices_removed(&self, devices: u64) {
+        self.anonymous_devices_removed.inc_by(devices);
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod exposition_tests {
+    use super::*;
+
+    #[test]
+    fn the_form_is_prometheus_own_unless_the_other_is_asked_for() {
+        let scraper = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4";
+        for (accept, form) in [
+            (None, Form::Prometheus),
+            (Some("*/*"), Form::Prometheus),
+            (Some("text/plain"), Form::Prometheus),
+            (Some(scraper), Form::OpenMetrics),
+        ] {
+            assert_eq!(Form::of(accept), form, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn a_family_is_described_under_the_name_of_its_samples() {
+        let open_metrics = "# HELP notify_build What is running.\n# TYPE notify_build info\n\
+            notify_build_info{version=\"1\"} 1\n# HELP notify_a A thing.\n# TYPE notify_a counter\n\
+            notify_a_total{b=\"c\"} 2\n# HELP notify_d_seconds D.\n# TYPE notify_d_seconds gauge\n\
+            # UNIT notify_d_seconds seconds\nnotify_d_seconds 0.5\n# EOF\n";
+        let expected = "# HELP notify_build_info What is running.\n\
+            # TYPE notify_build_info gauge\nnotify_build_info{version=\"1\"} 1\n\
+            # HELP notify_a_total A thing.\n# TYPE notify_a_total counter\n\
+            notify_a_total{b=\"c\"} 2\n# HELP notify_d_seconds D.\n\
+            # TYPE notify_d_seconds gauge\nnotify_d_seconds 0.5\n";
+        assert_eq!(Form::Prometheus.render(open_metrics.to_owned()), expected);
+        assert_eq!(Form::OpenMetrics.render(open_metrics.to_owned()), open_metrics);
+    }
+}

@@ -3,22 +3,16 @@
 //! closed lists, so that the number of series is bounded whatever clients and providers send.
 
 mod delivery;
-mod exposition;
-mod feeds;
 mod log;
-mod masked;
 mod metrics;
-mod reason;
-mod retention;
 mod sample;
-mod webhooks;
 
 pub(crate) use delivery::DeliveryMetrics;
-pub(crate) use exposition::Form;
-pub(crate) use feeds::{FeedMetrics, FeedResult};
+pub(crate) use log::masked;
 pub(crate) use log::start_log;
-pub(crate) use masked::masked;
+pub(crate) use metrics::Form;
 pub(crate) use metrics::Metrics;
-pub(crate) use retention::RetentionMetrics;
+pub(crate) use metrics::RetentionMetrics;
+pub(crate) use metrics::WebhookMetrics;
+pub(crate) use metrics::{FeedMetrics, FeedResult};
 pub(crate) use sample::{Pause, QueueSample, Sample};
-pub(crate) use webhooks::WebhookMetrics;

@@ -14,7 +14,6 @@ mod attempt;
 mod engine;
 mod happened;
 mod schedule;
-mod secret;
 mod signature;
 mod trim;
 
@@ -30,7 +29,6 @@ use tokio_util::task::TaskTracker;
 use self::attempt::Attempts;
 use self::engine::Engine;
 use self::happened::Happened;
-pub(crate) use self::secret::{make_secret, open_secret};
 use self::trim::Trimmer;
 use crate::changes::Changes;
 use crate::clock::{SharedClock, TrustedClock};
@@ -38,6 +36,7 @@ use crate::outbound::Outbound;
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, SharedStore, StoreError};
 use crate::telemetry::WebhookMetrics;
+pub(crate) use crate::webhooks::signature::{make_secret, open_secret};
 
 /// How long who tests a webhook waits for what comes of it: an attempt, and a little.
 const TEST_WAIT: Duration = Duration::from_secs(25);

@@ -3,6 +3,11 @@
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use notify_core::{AppId, WebhookId};
+use zeroize::Zeroizing;
+
+use crate::secrets::{MasterKey, SecretError};
+use crate::store::SealedSecret;
 
 /// The header `webhook-signature`: one for each secret, the newest first.
 pub(super) fn header<'s>(
@@ -21,6 +26,30 @@ fn v1(secret: &[u8], (id, seconds): (&str, i64), body: &[u8]) -> String {
     signing.update(format!("{id}.{seconds}.").as_bytes());
     signing.update(body);
     format!("v1,{}", BASE64.encode(signing.sign()))
+}
+
+// Secrets of webhooks: made here, sealed with the master key, shown once.
+
+/// What every secret begins with (Standard Webhooks 1.0.0).
+const PREFIX: &str = "whsec_";
+/// Random bytes of a secret; the scheme asks for 24 to 64.
+const SECRET_BYTES: usize = 32;
+
+/// Makes a secret of a webhook, sealed.
+pub(crate) fn make_secret(key: &MasterKey, app: AppId, id: WebhookId) -> SealedSecret {
+    let mut secret = Zeroizing::new([0; SECRET_BYTES]);
+    aws_lc_rs::rand::fill(secret.as_mut_slice()).expect("the operating system gives random bytes");
+    SealedSecret { id, sealed: key.seal_webhook(app, id, secret.as_slice()) }
+}
+
+/// The secret as its webhook's owner sees it.
+pub(crate) fn open_secret(
+    key: &MasterKey,
+    app: AppId,
+    secret: &SealedSecret,
+) -> Result<String, SecretError> {
+    let bytes = key.open_webhook(app, secret.id, &secret.sealed)?;
+    Ok(format!("{PREFIX}{}", BASE64.encode(bytes.as_slice())))
 }
 
 #[cfg(test)]

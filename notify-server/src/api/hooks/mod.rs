@@ -4,11 +4,8 @@
 //! whatever it holds, since the platform would repeat it for hours; 503 alone asks for that.
 
 pub(super) mod messenger;
-pub(super) mod telegram;
-
-mod decoy;
-mod link;
 mod signature;
+pub(super) mod telegram;
 #[cfg(test)]
 mod tests;
 
@@ -17,14 +14,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
-use notify_core::{AppId, AppStatus, DeviceId, ProviderKind};
-use serde_json::Value;
+use notify_core::{AppId, AppStatus, DeviceId, ProviderKind, Timestamp};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use self::decoy::Decoys;
-use super::Api;
-use super::ctx::{Ctx, path_text};
-use super::error::ApiError;
+use crate::api::Api;
+use crate::api::ctx::{Ctx, path_text};
+use crate::api::error::ApiError;
 use crate::provider_config::ProviderConfig;
 use crate::secrets::MasterKey;
 use crate::store::{AppNo, Inbound, ProviderRow, SharedStore, StoreError};
@@ -214,4 +210,95 @@ fn make_id() -> DeviceId {
 
 fn respond(outcome: Result<http::Response<Bytes>, ApiError>) -> http::Response<Bytes> {
     outcome.unwrap_or_else(ApiError::into_response)
+}
+
+// What people bring along in a link: `ref` of an m.me link, the payload of a bot's `/start`.
+
+/// Fewest characters of an id that a link brings: 128 bits in base64url. A shorter one can be
+/// guessed, and whoever guesses it first would be the device that the caller means by it.
+const CHARS_MIN: usize = 22;
+/// Most characters of one (Telegram, deep linking).
+const CHARS_MAX: usize = 64;
+
+/// The device id that a link brought, if it is one. Whether it is free is the store's to see.
+fn device_id(text: &str) -> Option<DeviceId> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let is_id = (CHARS_MIN..=CHARS_MAX).contains(&text.len()) && text.bytes().all(allowed);
+    if is_id { DeviceId::new(text).ok() } else { None }
+}
+
+// What is opened and compared where there is no webhook: it takes the time of one that is there.
+
+/// A secret of the usual length. It may be known: a decoy lets no call in.
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+/// A configuration for each platform that calls.
+struct Decoys {
+    messenger: Decoy,
+    telegram: Decoy,
+}
+
+struct Decoy {
+    row: ProviderRow,
+    config: ProviderConfig,
+}
+
+impl Decoys {
+    fn new(key: &MasterKey) -> Self {
+        let messenger = json!({"page_access_token": SECRET, "app_secret": SECRET,
+            "verify_token": SECRET});
+        let telegram = json!({"bot_token": SECRET, "webhook_secret": SECRET});
+        let decoy = |provider: ProviderKind, body: Value| {
+            let sealed = key.seal(NO_APP_ID, provider, body.to_string().as_bytes());
+            let config = ProviderConfig::parse(provider, &body);
+            let config = config.expect("a decoy keeps the rules of its provider");
+            Decoy { row: ProviderRow { provider, sealed, updated_at: Timestamp(0) }, config }
+        };
+        Self {
+            messenger: decoy(ProviderKind::Messenger, messenger),
+            telegram: decoy(ProviderKind::Telegram, telegram),
+        }
+    }
+
+    /// As the store has a real one.
+    fn row(&self, provider: ProviderKind) -> (AppId, ProviderRow) {
+        (NO_APP_ID, self.of(provider).row.clone())
+    }
+
+    /// As a real one is opened.
+    fn config(&self, provider: ProviderKind) -> ProviderConfig {
+        self.of(provider).config.clone()
+    }
+
+    fn of(&self, provider: ProviderKind) -> &Decoy {
+        match provider {
+            ProviderKind::Messenger => &self.messenger,
+            ProviderKind::Telegram => &self.telegram,
+            ProviderKind::Apns | ProviderKind::Fcm | ProviderKind::WebPush => {
+                unreachable!("only chat platforms call")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod link_tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_can_be_guessed_is_none() {
+        for (text, expected) in [
+            ("0190a7c0-0000-7000-8000-00000000ffff", true),
+            ("n1fQFbYcbTUuBk7u3xC4_A", true),
+            (&"a".repeat(64), true),
+            (&"a".repeat(65), false),
+            (&"a".repeat(21), false),
+            ("user-1042", false),
+            ("", false),
+            ("0190a7c0.0000.7000.8000.00000000ffff", false),
+            ("ünbekannt-ünbekannt-ünbekannt", false),
+        ] {
+            assert_eq!(device_id(text).is_some(), expected, "{text}");
+        }
+    }
 }

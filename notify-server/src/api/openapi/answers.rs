@@ -5,9 +5,10 @@ use notify_core::ErrorBody;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::operations::takes_idempotency_key;
-use super::reference::{Example, add_examples};
-use super::{JSON, reference};
+use super::JSON;
+use super::reference;
+use crate::api::openapi::takes_idempotency_key;
+use crate::api::openapi::{Example, add_examples};
 use crate::api::route::{Route, placeholder, segments};
 
 const HTML: &str = "text/html";

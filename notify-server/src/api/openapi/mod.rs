@@ -3,20 +3,28 @@
 //! examples come from `docs/api.md`.
 
 mod answers;
-mod operations;
-mod reference;
 mod requests;
+#[cfg(test)]
+mod tests;
 
-use notify_core::ErrorBody;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use http::Method;
+use notify_core::schema::{CALLER_ID, CAMPAIGN_REF, IDEMPOTENCY_KEY, SERVER_ID};
+use notify_core::{
+    CALLER_ID_CHARS_MAX, ErrorBody, IDEMPOTENCY_KEY_CHARS_MAX, Parameter, ParameterForm,
+    ProviderKind,
+};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{Object, Schema, Type};
 
-use super::route::Route;
-
-pub(crate) use answers::Answer;
+pub(crate) use self::answers::Answer;
+use crate::api::docs_page;
+use crate::api::route::{Route, placeholder, segments};
 
 const JSON: &str = "application/json";
 const API_KEY: &str = "api_key";
@@ -85,7 +93,7 @@ impl Paths {
     fn of(routes: &[Route], renamed: &requests::Renamed) -> Self {
         let mut paths: Vec<(&'static str, Item)> = Vec::new();
         for route in routes {
-            let mut operation = operations::operation(route);
+            let mut operation = operation(route);
             if let Some(body) = operation.get_mut("requestBody") {
                 renamed.apply(&mut body["content"]);
             }
@@ -118,7 +126,7 @@ impl Serialize for Item {
 fn tags(routes: &[Route]) -> Vec<Value> {
     let mut tags: Vec<Value> = Vec::new();
     for route in routes {
-        let tag = json!({ "name": operations::tag(route) });
+        let tag = json!({ "name": tag(route) });
         if !tags.contains(&tag) {
             tags.push(tag);
         }
@@ -218,5 +226,311 @@ pub(crate) fn any_object() -> RefOr<Schema> {
     Object::with_type(Type::Object).into()
 }
 
+// One operation of the document: what a route reads.
+
+fn operation(route: &Route) -> Value {
+    let section = section_of(route);
+    let mut operation = json!({
+        "summary": route.summary,
+        "description": section.map_or("", |section| &section.description),
+        "tags": [tag(route)],
+        "operationId": route.id,
+        "parameters": parameters(route),
+        "responses": answers::of(route, section.map_or(&[], |section| &section.answers)),
+    });
+    if !route.rows.is_empty() {
+        operation["x-rows"] = json!(route.rows);
+    }
+    let body = match (route.request, route.reads) {
+        (Some(shape), _) => Some((JSON, shape.reference(), route.needs_body)),
+        (None, Some(body)) => Some((body.media_type, (body.schema)(), true)),
+        (None, None) => None,
+    };
+    if let Some((media_type, schema, required)) = body {
+        let mut content = json!({ "schema": schema });
+        add_examples(&mut content, section.map_or(&[], |section| &section.requests));
+        operation["requestBody"] =
+            json!({ "required": required, "content": { media_type: content } });
+    }
+    if let Some(scheme) = security(route.template) {
+        operation["security"] = json!([{ scheme: [] }]);
+    }
+    operation
+}
+
+fn section_of(route: &Route) -> Option<&'static Section> {
+    section(&format!("{} {}", route.method, route.template))
+}
+
+fn parameters(route: &Route) -> Vec<Value> {
+    let mut parameters: Vec<Value> = segments(route.template)
+        .filter_map(placeholder)
+        .map(|name| {
+            json!({
+                "name": name,
+                "in": "path",
+                "required": true,
+                "schema": placeholder_schema(route.template, name),
+            })
+        })
+        .collect();
+    if takes_idempotency_key(route) {
+        parameters.push(json!({
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": false,
+            "description": "Makes a repeat answer what the first one did",
+            "schema": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": IDEMPOTENCY_KEY_CHARS_MAX,
+                "pattern": IDEMPOTENCY_KEY,
+            },
+        }));
+    }
+    parameters.extend(route.query.iter().map(query_parameter));
+    parameters
+}
+
+/// Whether repeats of the request are known (B8).
+fn takes_idempotency_key(route: &Route) -> bool {
+    route.method == Method::POST && security(route.template) == Some(API_KEY)
+}
+
+fn query_parameter(parameter: &Parameter) -> Value {
+    let is_id = matches!(parameter.form, ParameterForm::Id);
+    json!({
+        "name": parameter.name,
+        "in": "query",
+        "required": false,
+        "description": parameter.about,
+        "allowEmptyValue": !is_id,
+        "schema": query_schema(parameter.form),
+    })
+}
+
+/// The schema of a query parameter. An empty one equals an absent one, which `allowEmptyValue` says.
+fn query_schema(form: ParameterForm) -> Value {
+    match form {
+        ParameterForm::Text => json!({ "type": "string" }),
+        ParameterForm::Id => json!({ "type": "string", "minLength": 1 }),
+        ParameterForm::Whole { min, max, or: None } => {
+            json!({ "type": "integer", "format": "int64", "minimum": min, "maximum": max })
+        }
+        ParameterForm::Whole { min, max, or: Some(word) } => json!({ "oneOf": [
+            { "type": "integer", "format": "int64", "minimum": min, "maximum": max },
+            { "const": word },
+        ] }),
+        ParameterForm::Word(words) => json!({ "type": "string", "enum": words() }),
+        ParameterForm::Words { of, max } => {
+            let word = of().iter().map(|word| word.replace('.', r"\.")).collect::<Vec<_>>();
+            let word = word.join("|");
+            let more = max - 1;
+            json!({
+                "type": "string",
+                "pattern": format!("^(?:(?:{word})(?:,(?:{word})){{0,{more}}})?$"),
+            })
+        }
+    }
+}
+
+/// What stands for a placeholder; anything else names nothing.
+fn placeholder_schema(template: &str, name: &str) -> Value {
+    let is_notification =
+        template.starts_with("/v1/notifications/") || template.starts_with("/v1/polls/");
+    match name {
+        "device_id" => caller_id(),
+        "id" if is_notification => caller_id(),
+        "name" => json!({ "type": "string", "minLength": 1 }),
+        "provider" => {
+            json!({ "type": "string", "enum": ProviderKind::ALL.map(ProviderKind::as_str) })
+        }
+        "campaign_id" => json!({ "type": "string", "pattern": CAMPAIGN_REF }),
+        "file" => json!({ "type": "string", "enum": docs_page::files() }),
+        _ => json!({ "type": "string", "format": "uuid", "pattern": SERVER_ID }),
+    }
+}
+
+fn caller_id() -> Value {
+    json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": CALLER_ID_CHARS_MAX,
+        "pattern": CALLER_ID,
+    })
+}
+
+fn security(template: &str) -> Option<&'static str> {
+    let mut segments = segments(template);
+    match segments.next() {
+        Some("v1") => Some(API_KEY),
+        Some("admin") => Some(ADMIN_KEY),
+        Some("web") if template.contains("{device_id}") => Some(DEVICE_SECRET),
+        _ => None,
+    }
+}
+
+/// The chapter of the reference.
+fn tag(route: &Route) -> &'static str {
+    section_of(route).map_or("", |section| section.chapter)
+}
+
+// `docs/api.md` as the source of descriptions and examples: the reference and the document for people
+// cannot disagree, and its examples are tested against the models (`tests/tests/docs`).
+
+const REFERENCE: &str = include_str!("../../../../docs/api.md");
+
+static SECTIONS: LazyLock<BTreeMap<&'static str, Section>> = LazyLock::new(|| sections(REFERENCE));
+
+/// What the document says of one endpoint.
+#[derive(Default)]
+struct Section {
+    /// The chapter that it is in.
+    chapter: &'static str,
+    /// Its text without the examples.
+    description: String,
+    /// Bodies that it takes.
+    requests: Vec<Example>,
+    /// Bodies of its answers.
+    answers: Vec<Example>,
+}
+
+/// A body, and what it shows where an endpoint has several.
+struct Example {
+    title: &'static str,
+    body: Value,
+}
+
+/// The section of an endpoint, by its method and path.
+fn section(endpoint: &str) -> Option<&'static Section> {
+    SECTIONS.get(endpoint)
+}
+
+/// Adds examples to a media type.
+fn add_examples(media_type: &mut Value, examples: &[Example]) {
+    match examples {
+        [] => {}
+        [only] => media_type["example"] = only.body.clone(),
+        several => {
+            let named = several.iter().map(|example| {
+                let named = json!({ "summary": example.title, "value": example.body });
+                (example.title.replace(' ', "_"), named)
+            });
+            media_type["examples"] = Value::Object(named.collect::<Map<_, _>>());
+        }
+    }
+}
+
+/// The sections of endpoints; what stands before the first one of a chapter is about no endpoint.
+fn sections(document: &'static str) -> BTreeMap<&'static str, Section> {
+    let mut sections = BTreeMap::new();
+    let (mut chapter, mut endpoint) = ("", None);
+    let mut section = Section::default();
+    let mut lines = document.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with("## ") || line.starts_with("### ") {
+            if let Some(endpoint) = endpoint.take() {
+                sections.insert(endpoint, section);
+            }
+            chapter = line.strip_prefix("## ").unwrap_or(chapter);
+            section = Section { chapter, ..Section::default() };
+            endpoint = line.strip_prefix("### `").map(|rest| rest.trim_end_matches('`'));
+        } else if let Some(fence) = line.strip_prefix("```") {
+            let body: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            section.take_example(fence, &body.join("\n"));
+        } else {
+            section.description.push_str(&without_links(line));
+            section.description.push('\n');
+        }
+    }
+    if let Some(endpoint) = endpoint {
+        sections.insert(endpoint, section);
+    }
+    for section in sections.values_mut() {
+        section.description.truncate(section.description.trim_end().len());
+        section
+            .description
+            .drain(..section.description.len() - section.description.trim_start().len());
+    }
+    sections
+}
+
+impl Section {
+    /// Keeps the body of a fenced block: `json` is an answer, `json request` and `form request` a body.
+    /// After a colon comes its title.
+    fn take_example(&mut self, fence: &'static str, text: &str) {
+        let (kind, title) = fence.split_once(": ").unwrap_or((fence, ""));
+        let body = if kind.starts_with("form") {
+            url::form_urlencoded::parse(text.as_bytes())
+                .map(|(name, value)| (name.into_owned(), Value::from(value)))
+                .collect()
+        } else {
+            serde_json::from_str(text).unwrap_or_default()
+        };
+        let examples =
+            if kind.ends_with("request") { &mut self.requests } else { &mut self.answers };
+        examples.push(Example { title, body });
+    }
+}
+
+/// A line without the links to other parts of the documents, which lead nowhere from here.
+fn without_links(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, link)) = rest.split_once('[') {
+        let parts = link.split_once("](").and_then(|(label, after)| {
+            let (target, after) = after.split_once(')')?;
+            Some((label, target, after))
+        });
+        text.push_str(before);
+        match parts {
+            Some((label, target, after)) if target.starts_with("http") => {
+                text.push_str(&format!("[{label}]({target})"));
+                rest = after;
+            }
+            Some((label, _, after)) if !label.contains('[') => {
+                text.push_str(label);
+                rest = after;
+            }
+            Some(_) | None => {
+                text.push('[');
+                rest = link;
+            }
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
 #[cfg(test)]
-mod tests;
+mod reference_tests {
+    use super::*;
+
+    #[test]
+    fn a_section_has_its_chapter_text_and_examples() {
+        let document = "# All\n\nFor everyone.\n\n## Things\n\nMany.\n\n### `POST /v1/things`\n\n\
+            Makes one,\n[as elsewhere](#things) or [there](https://there.example/).\n\n\
+            ```json request: a small one\n{\"size\": 1}\n```\n```json request: a large one\n\
+            {\"size\": 9}\n```\n```json\n{\"id\": \"a\"}\n```\nOnly `[1]` more.\n\n## Other\n\nText.\n";
+        let sections = sections(document);
+        assert_eq!(sections.keys().collect::<Vec<_>>(), [&"POST /v1/things"]);
+        let section = &sections["POST /v1/things"];
+        assert_eq!(section.chapter, "Things");
+        assert_eq!(
+            section.description,
+            "Makes one,\nas elsewhere or [there](https://there.example/).\n\nOnly `[1]` more."
+        );
+        let mut content = json!({});
+        add_examples(&mut content, &section.requests);
+        assert_eq!(
+            content,
+            json!({ "examples": {
+                "a_small_one": { "summary": "a small one", "value": { "size": 1 } },
+                "a_large_one": { "summary": "a large one", "value": { "size": 9 } },
+            } })
+        );
+        let mut content = json!({});
+        add_examples(&mut content, &section.answers);
+        assert_eq!(content, json!({ "example": { "id": "a" } }));
+    }
+}

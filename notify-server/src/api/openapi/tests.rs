@@ -314,7 +314,7 @@ fn every_example_of_a_provider_is_one_that_it_takes() {
     let body = &document["paths"]["/admin/v1/apps/{id}/providers/{provider}"]["put"]["requestBody"];
     let shown = body["content"][JSON]["examples"].as_object().unwrap();
     for (name, example) in shown {
-        let kind = notify_core::ProviderKind::ALL.into_iter().find(|kind| kind.as_str() == name);
+        let kind = ProviderKind::ALL.into_iter().find(|kind| kind.as_str() == name);
         let kind = kind.unwrap_or_else(|| panic!("{name} is no provider"));
         let mut config = example["value"].clone();
         ProviderConfig::complete(kind, &mut config, None);

@@ -5,9 +5,7 @@
 //! over) ──▶ connections close
 //! ```
 
-mod activity;
 mod connection;
-mod executor;
 mod places;
 mod stream;
 mod transfer;
@@ -17,6 +15,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{AbortHandle, Abortable};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -24,13 +23,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::connection::Connection;
-use self::executor::StreamExecutor;
-use self::places::{FreePlace, Occasional, Places};
-use super::front::{Front, TIDY_EVERY};
-use crate::config::Networks;
-
 pub(crate) use self::places::network;
+use self::places::{FreePlace, Occasional, Places};
 pub(crate) use self::transfer::{PIECE_BYTES_MAX, Piece, Transfer};
+use crate::api::front::{Front, TIDY_EVERY};
+use crate::config::Networks;
 
 /// Shortest and longest pause after failed accepts: out of descriptors, which connections that end
 /// give back.
@@ -139,3 +136,29 @@ pub(crate) fn origin(address: SocketAddr, is_tls: bool) -> String {
 
 /// hyper's builder for both protocols.
 pub(crate) type Builder = auto::Builder<StreamExecutor>;
+
+// Runs the streams of HTTP/2 connections, each so that it can be ended alone: dropped before its
+// answer is over, hyper resets it.
+
+tokio::task_local! {
+    static STREAM: AbortHandle;
+}
+
+/// Spawns a task for each stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StreamExecutor;
+
+impl<F> hyper::rt::Executor<F> for StreamExecutor
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let (handle, registration) = AbortHandle::new_pair();
+        tokio::spawn(STREAM.scope(handle, Abortable::new(stream, registration)));
+    }
+}
+
+/// Ends the stream in whose task this is called.
+fn current_stream() -> Option<AbortHandle> {
+    STREAM.try_with(Clone::clone).ok()
+}

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use uuid::Uuid;
 
-use super::activity::Activity;
 use crate::api::reply::{JSON_CONTENT_TYPE, NO_STORE};
+use crate::api::serve::connection::Activity;
 
 /// The stream.
 pub(super) struct Watched<S> {

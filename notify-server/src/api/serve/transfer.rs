@@ -10,10 +10,10 @@ use bytes::{Buf, Bytes};
 use futures_util::future::AbortHandle;
 use futures_util::task::AtomicWaker;
 
-use super::activity::Activity;
-use super::executor;
 use crate::api::front::Room;
 use crate::api::pace::Pace;
+use crate::api::serve;
+use crate::api::serve::connection::Activity;
 
 /// Largest piece of a body: a frame of HTTP/2 by default (RFC 9113 section 6.5.2), in bytes.
 pub(crate) const PIECE_BYTES_MAX: usize = 16_384;
@@ -65,7 +65,7 @@ impl Transfers {
         let transfer = Arc::new(Transfer {
             activity: self.activity.clone(),
             timeout: self.timeout,
-            stream: executor::current_stream(),
+            stream: serve::current_stream(),
             is_shared: self.is_shared,
             progress: Mutex::new(Progress { outstanding: 0, pace, is_aborted: false }),
             taken: AtomicWaker::new(),

@@ -4,14 +4,10 @@
 use notify_core::Timestamp;
 use url::Url;
 
-use super::ParseError;
-use super::html::first_picture;
-use super::namespace::Ns;
-use super::picture::{Claim, Likeness};
-use super::text::{escaped, line, web_url};
-use super::thumbnail::{Pictures, Place};
-use super::time;
-use super::xml::{Document, Element, Piece, Text};
+use super::picture::{Claim, Likeness, Pictures, Place};
+use super::text::{escaped, first_picture, line, web_url};
+use super::xml::{Document, Element, Ns, Piece, Text};
+use super::{ParseError, time};
 
 /// A value of several that an item offers: the one of the lowest rank, and of equals the first.
 #[derive(Debug)]

@@ -7,13 +7,13 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use url::Url;
 
-use super::html::first_picture;
 use super::item::{Draft, TimeRank, TitleRank, UrlRank};
 use super::parse::{ITEMS_MAX, ITEMS_READ_MAX, ParseError, ParsedFeed};
 use super::picture::{Claim, Likeness};
 use super::text::{escaped, line, web_url};
-use super::thumbnail::Place;
 use super::time;
+use crate::enrichment::feeds::picture::Place;
+use crate::enrichment::feeds::text::first_picture;
 
 /// Most attachments of an item that are looked at.
 const ATTACHMENTS_MAX: usize = 32;

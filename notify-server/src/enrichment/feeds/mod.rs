@@ -8,8 +8,6 @@
 //! told in words that give nothing away of who was asked.
 
 mod charset;
-mod labels;
-mod schedule;
 
 mod fetch;
 mod reader;
@@ -18,18 +16,14 @@ pub(crate) mod worker;
 
 mod parse;
 
-mod html;
 mod picture;
 mod text;
 
-mod namespace;
 mod xml;
 
-mod date_words;
 mod item;
 mod json;
 mod rss;
-mod thumbnail;
 mod time;
 
 use parse::{FEED_BYTES_MAX, ParseError, ParsedFeed, Source, parse};

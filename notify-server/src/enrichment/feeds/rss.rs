@@ -3,9 +3,9 @@
 
 use super::ParseError;
 use super::item::item;
-use super::namespace::Ns;
 use super::parse::ParsedFeed;
 use super::xml::{Document, Piece};
+use crate::enrichment::feeds::xml::Ns;
 
 /// Reads a feed whose root, of that name, was just opened. One that breaks off is read as far as its
 /// items are complete.

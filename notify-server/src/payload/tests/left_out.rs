@@ -3,7 +3,7 @@
 use notify_core::{Content, Message, NewAnswer, NewPoll, Platform, PollLayout};
 
 use super::{Given, full};
-use crate::payload::left_out::left_out;
+use crate::payload::left_out;
 
 const URL: &str = "https://n.example/o";
 const IMAGE: &str = "https://i.example/1.png";

@@ -8,7 +8,7 @@ use notify_core::Timestamp;
 use serde::Deserialize;
 
 use crate::outbound::retry_after;
-use crate::providers::answer::word;
+use crate::providers::word;
 use crate::providers::{Answer, Reason, Scope};
 
 /// What an answer says about our end, beside the message.

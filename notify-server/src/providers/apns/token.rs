@@ -7,22 +7,22 @@
 //!    └──no──▶ one looks ──────▶ otherwise signed ──▶ kept, unless another server was first
 //! ```
 
-mod shared;
-mod signed;
-
+use std::future::Future;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http::HeaderValue;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use notify_core::Timestamp;
+use secrecy::ExposeSecret;
 use serde::Serialize;
 
-use self::shared::Keeper;
-use self::signed::Signed;
+use crate::causes::with_causes;
 use crate::clock::Reading;
+use crate::keys::sha256;
 use crate::provider_config::{ApnsConfig, KeyDigest};
-use crate::providers::shared::Shared;
-use crate::providers::{KeptToken, Reason, SignedToken, TokenKeeper};
+use crate::providers::registry::Shared;
+use crate::providers::{KeeperError, KeptToken, Reason, SignedToken, TokenKeeper, TokenName};
 use crate::reasons;
 
 /// Age at which a token is replaced, in milliseconds; Apple refuses it at 60 minutes.
@@ -236,4 +236,105 @@ impl ProviderToken {
 
 fn own(token: &SignedToken) -> Signed {
     Signed::of(token).expect("a token is base64url and dots")
+}
+
+// A token that was signed, and for how long it does.
+
+/// A token that was signed.
+struct Signed {
+    bearer: HeaderValue,
+    at: Timestamp,
+    /// How far the wall clock, which it bears the time of, was ahead of the servers'.
+    wall_ahead_ms: i64,
+}
+
+impl Signed {
+    /// `None` where the text is no token: it was kept by nobody of ours.
+    fn of(token: &SignedToken) -> Option<Self> {
+        let mut bearer =
+            HeaderValue::try_from(format!("bearer {}", token.text.expose_secret())).ok()?;
+        bearer.set_sensitive(true);
+        Some(Self { bearer, at: token.at, wall_ahead_ms: token.wall_ahead_ms })
+    }
+
+    /// Whether it is the one to send.
+    fn lasts(&self, at: Reading, is_frozen: bool) -> bool {
+        let age_ms = at.now.ms_since(self.at);
+        match is_frozen {
+            true => age_ms < KEPT_AGE_MS_MAX,
+            false => age_ms < REFRESH_AGE_MS && self.is_of_this_clock(at),
+        }
+    }
+
+    /// Whether the wall clock goes as it did where and when it was signed.
+    fn is_of_this_clock(&self, at: Reading) -> bool {
+        let clock_set_ms = at.wall.ms_since(at.now) - self.wall_ahead_ms;
+        clock_set_ms.abs() <= CLOCK_SET_MS_MAX
+    }
+
+    /// Whether it is taken from another server in place of `own`. Behind one's own it comes only
+    /// while it lasts long enough: Apple counts the changes of each connection.
+    fn fits(&self, at: Reading, own: Option<&Self>, is_frozen: bool) -> bool {
+        let age_ms = at.now.ms_since(self.at);
+        let age_ms_max = match (own, is_frozen) {
+            (Some(_), _) => REFRESH_AGE_MS - REFRESH_AGE_MS_MIN,
+            (None, true) => KEPT_AGE_MS_MAX,
+            (None, false) => REFRESH_AGE_MS,
+        };
+        // One of the future was signed by a clock that was wrong.
+        (-CLOCK_SET_MS_MAX..age_ms_max).contains(&age_ms)
+            && self.is_of_this_clock(at)
+            && own.is_none_or(|own| own.bearer != self.bearer)
+    }
+}
+
+// The token as all servers of one storage share it.
+
+/// Longest wait for storage: a message waits meanwhile, and can go with a token of our own.
+const KEEPER_WAIT: Duration = Duration::from_secs(3);
+
+/// Where the token of one team and key is kept.
+struct Keeper {
+    keeper: Arc<dyn TokenKeeper>,
+    name: TokenName,
+}
+
+impl Keeper {
+    fn new(keeper: Arc<dyn TokenKeeper>, config: &ApnsConfig) -> Self {
+        // Neither id may contain a space.
+        let whose = format!("apns {} {} ", config.team_id, config.key_id);
+        let name = sha256(&[whose.as_bytes(), &config.key_digest].concat());
+        Self { keeper, name }
+    }
+
+    /// What is kept; `None` where storage does not say.
+    async fn kept(&self) -> Option<Option<KeptToken>> {
+        in_time(self.keeper.kept(&self.name)).await
+    }
+
+    /// Keeps a token, unless another server was first; what is kept now. `None` where storage does
+    /// not say.
+    async fn keep(&self, token: &SignedToken, replaces: Option<Timestamp>) -> Option<KeptToken> {
+        in_time(self.keeper.keep(&self.name, token, replaces)).await
+    }
+
+    /// Tells the other servers that the token is to be kept.
+    async fn freeze(&self, until: Timestamp) {
+        in_time(self.keeper.freeze(&self.name, until)).await;
+    }
+}
+
+/// What storage says, where it does so in time.
+async fn in_time<T>(asked: impl Future<Output = Result<T, KeeperError>>) -> Option<T> {
+    let told = tokio::time::timeout(KEEPER_WAIT, asked).await;
+    let told = told.unwrap_or(Err(KeeperError::Late));
+    told.inspect_err(|error| {
+        let cause = with_causes(error);
+        tracing::warn!(
+            provider = "apns",
+            cause,
+            "the provider token is not shared with other servers for now: this one signs its own"
+        );
+    })
+    .ok()
 }

@@ -8,8 +8,8 @@ use notify_core::Timestamp;
 use serde::Deserialize;
 
 use crate::outbound::retry_after;
-use crate::providers::answer::word;
 use crate::providers::transport::Reply;
+use crate::providers::word;
 use crate::providers::{Answer, Reason, Scope};
 
 /// The key of another push service that is stored at Google is refused; a fresh token is no help.

@@ -12,9 +12,9 @@ use tokio::time::{Duration, Instant, timeout_at};
 use crate::clock::{Reading, SharedClock};
 use crate::outbound::retry_after;
 use crate::provider_config::{ExtraRoots, FcmConfig, KeyDigest, ServiceAccount};
-use crate::providers::answer::word;
-use crate::providers::shared::Shared;
+use crate::providers::registry::Shared;
 use crate::providers::transport::{Http1, Reply};
+use crate::providers::word;
 use crate::providers::{Answer, Certainty, Reason};
 use crate::reasons;
 

@@ -6,8 +6,8 @@ use notify_core::Timestamp;
 use serde::Deserialize;
 
 use crate::outbound::retry_after;
-use crate::providers::answer::word;
 use crate::providers::transport::Reply;
+use crate::providers::word;
 use crate::providers::{Answer, Certainty, Reason, Scope};
 
 /// The person wrote too long ago for the page to write first.

@@ -8,8 +8,8 @@ use notify_core::Timestamp;
 use serde::Deserialize;
 
 use crate::outbound::retry_after;
-use crate::providers::answer::word;
 use crate::providers::transport::Reply;
+use crate::providers::word;
 use crate::providers::{Answer, Certainty, Reason, Scope};
 
 /// Added to what Telegram asks for, since it counts whole seconds.

@@ -3,11 +3,11 @@
 //! not there; what names our token holds the provider.
 
 mod classify;
-mod flood;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -18,17 +18,16 @@ use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
 use self::classify::{Verdict, classify};
-use self::flood::Flood;
-use super::shared::Shared;
-use super::transport::{Failure, Pools, Reply, Sender};
-use super::{
-    Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, Scope, deadline,
-};
 use crate::clock::SharedClock;
 use crate::keys::hex;
 use crate::payload::telegram::{self as payload, Form};
 use crate::payload::{Outgoing, TooLarge};
 use crate::provider_config::{KeyDigest, TelegramConfig};
+use crate::providers::registry::Shared;
+use crate::providers::transport::{Failure, Pools, Reply, Sender};
+use crate::providers::{
+    Address, Allowance, Answer, Checked, Prepared, PreparedBody, Provider, Scope, deadline,
+};
 use crate::reasons;
 
 /// Messages a second of a bot, unless an administrator wants others (paid broadcasts allow more):
@@ -142,5 +141,54 @@ impl Provider for Telegram {
 
     fn allowance(&self, _now: Timestamp) -> Allowance {
         Allowance::PerSecond(self.per_second)
+    }
+}
+
+// Whether a 429 is about one chat or about the whole bot: Telegram does not say.
+
+/// Within that time, in milliseconds, …
+const WITHIN_MS: i64 = 1_000;
+/// … so many chats are the whole bot.
+const CHATS: usize = 3;
+/// Most answers remembered; the oldest go first.
+const REMEMBERED_MAX: usize = 64;
+
+/// The chats that were asked to slow down lately.
+#[derive(Debug, Default)]
+pub(super) struct Flood(Mutex<VecDeque<(Timestamp, Box<str>)>>);
+
+impl Flood {
+    /// Takes note of a 429 for a chat; tells whether it is about the whole bot.
+    fn is_the_bot_s(&self, chat: &str, now: Timestamp) -> bool {
+        let mut recent = self.0.lock().expect("nothing panics under this lock");
+        recent.retain(|(at, of)| now.ms_since(*at) < WITHIN_MS && **of != *chat);
+        if recent.len() == REMEMBERED_MAX {
+            recent.pop_front();
+        }
+        recent.push_back((now, chat.into()));
+        recent.len() >= CHATS
+    }
+}
+
+#[cfg(test)]
+mod flood_tests {
+    use super::*;
+
+    #[test]
+    fn three_chats_within_a_second_are_the_bot() {
+        let flood = Flood::default();
+        let rows = [
+            ("1", 0, false),
+            ("2", 100, false),
+            ("2", 200, false),
+            ("1", 900, false),
+            ("3", 1_100, true),
+            ("4", 1_150, true),
+            ("5", 2_150, false),
+            ("5", 2_200, false),
+        ];
+        for (chat, at, expected) in rows {
+            assert_eq!(flood.is_the_bot_s(chat, Timestamp(at)), expected, "{chat} at {at}");
+        }
     }
 }

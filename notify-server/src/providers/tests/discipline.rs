@@ -11,7 +11,7 @@ use notify_core::ProviderKind;
 use super::{Fixture, attempt, fixture, told};
 use crate::outbound::Outbound;
 use crate::provider_config::ProviderConfig;
-use crate::provider_tokens::StoredTokens;
+use crate::provider_source::StoredTokens;
 use crate::providers::{Providers, SharedProvider};
 use crate::sandbox::apns::Reason;
 use crate::sandbox::{Answer as Wanted, Provider, Rule};

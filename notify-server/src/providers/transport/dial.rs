@@ -1,20 +1,21 @@
 //! Opening a connection: name, TCP, TLS, each within its time.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::failure::Failure;
-use super::tls::{TlsConfigs, Trust};
-use super::{ADDRESS_TIMEOUT, CONNECT_TIMEOUT, TLS_TIMEOUT};
-use crate::outbound::Outbound;
-use crate::provider_config::BaseUrl;
+use crate::outbound::{Outbound, system_roots, trusting};
+use crate::provider_config::{BaseUrl, ExtraRoots};
+use crate::providers::transport::reply::Failure;
+use crate::providers::transport::{ADDRESS_TIMEOUT, CONNECT_TIMEOUT, TLS_TIMEOUT};
 
 /// What is offered in the TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -114,4 +115,52 @@ async fn connect_to_one_of(
 
 fn connect_failed(error: &io::Error) -> Failure {
     Failure::unsent_because("connect_failed", error)
+}
+
+// TLS: the system's roots and the administrator's, one configuration per trust.
+
+/// Most configurations kept: far more than there are trusts in use, as each changed
+/// `ca_certificate` makes another.
+const CONFIGS_KEPT_MAX: usize = 1_024;
+
+/// Which roots are trusted beside the system's.
+pub(crate) type Trust = Option<ExtraRoots>;
+
+/// TLS configurations, made when first needed and shared.
+#[derive(Default)]
+pub(crate) struct TlsConfigs {
+    configs: Mutex<HashMap<ConfigKey, Option<Arc<ClientConfig>>>>,
+}
+
+/// Trust, and the protocols offered.
+type ConfigKey = (Trust, &'static [&'static str]);
+
+impl TlsConfigs {
+    /// The configuration for that trust, offering these protocols; `None` when there is no root at
+    /// all, so that no certificate could be verified.
+    pub(crate) fn get(
+        &self,
+        trust: &Trust,
+        alpn: &'static [&'static str],
+    ) -> Option<Arc<ClientConfig>> {
+        let mut configs = self.configs.lock().expect("nothing panics under this lock");
+        if configs.len() >= CONFIGS_KEPT_MAX {
+            // Connections keep theirs; what is still in use is made once more.
+            configs.clear();
+        }
+        configs.entry((trust.clone(), alpn)).or_insert_with(|| self.make(trust, alpn)).clone()
+    }
+
+    fn make(&self, trust: &Trust, alpn: &[&str]) -> Option<Arc<ClientConfig>> {
+        let mut roots = system_roots();
+        if let Some(extra) = trust {
+            extra.add_to(&mut roots).expect("extra roots were read when they were configured");
+        }
+        if roots.is_empty() {
+            return None;
+        }
+        let mut config = trusting(roots);
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Some(Arc::new(config))
+    }
 }

@@ -4,23 +4,20 @@
 
 mod connection;
 mod dial;
-mod failure;
 mod http1;
-mod pace;
 mod pool;
 mod reply;
 mod sender;
 #[cfg(test)]
 mod tests;
-mod tls;
 
 pub(crate) use dial::Protocols;
-pub(crate) use failure::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Failure};
+pub(crate) use dial::Trust;
 pub(crate) use http1::Http1;
 pub(crate) use pool::{Pool, Pools};
 pub(crate) use reply::Reply;
+pub(crate) use reply::{ADDRESS_NOT_ALLOWED, CONNECT_FAILED, Failure};
 pub(crate) use sender::Sender;
-pub(crate) use tls::Trust;
 
 use std::time::Duration;
 

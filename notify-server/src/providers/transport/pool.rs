@@ -1,27 +1,24 @@
 //! Connections to one origin with one credential and one trust: few and long-lived, a new one only
 //! when the streams of all are taken.
 
-mod opening;
-
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use bytes::Bytes;
 use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use self::opening::{Connecting, open};
-use super::connection::Connection;
-use super::dial::{Dial, Protocols};
-use super::failure::Failure;
-use super::pace::Pace;
-use super::reply::{Reply, read_body};
-use super::tls::{TlsConfigs, Trust};
-use super::{CONNECTIONS_MAX, PROOF_WAIT, RESENDS_MAX, STREAMS_ASSUMED};
 use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
-use crate::providers::shared::Shared;
+use crate::providers::registry::Shared;
+use crate::providers::transport::connection::{Connection, Driver, establish};
+use crate::providers::transport::dial::{Dial, Io, Protocols, TlsConfigs, Trust};
+use crate::providers::transport::reply::{Failure, Reply, read_body};
+use crate::providers::transport::{
+    CONNECTIONS_MAX, PROOF_WAIT, RECONNECT_INTERVAL, RESENDS_MAX, STREAMS_ASSUMED,
+};
 use crate::reasons;
 
 /// What connections may be shared by: a provider binds a connection to the
@@ -287,5 +284,133 @@ impl Pool {
     #[cfg(test)]
     pub(super) fn connections(&self) -> usize {
         self.state().connections.len()
+    }
+}
+
+// From a place in a pool to a connection that is driven to its end.
+
+/// The one connection that is being opened; gives the place back whatever becomes of it, also when
+/// its runtime ends.
+struct Connecting(Weak<Pool>);
+
+impl Connecting {
+    /// A place of that pool, marked as taken by the caller.
+    fn of(pool: &Arc<Pool>) -> Self {
+        Self(Arc::downgrade(pool))
+    }
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.upgrade() {
+            pool.state().is_connecting = false;
+            pool.changed.notify_waiters();
+        }
+    }
+}
+
+/// Opens a connection when the origin's pace allows, and drives it to its end.
+async fn open(connecting: Connecting) {
+    let Some(pool) = connecting.0.upgrade() else { return };
+    let (dial, pace) = (Arc::clone(&pool.dial), Arc::clone(&pool.pace));
+    drop(pool);
+    sleep_until(pace.reserve(Instant::now())).await;
+    let opened = match dial.open().await {
+        Ok(Io::Plain(io)) => settle(io, connecting, &pace).await,
+        Ok(Io::Tls(io)) => settle(io, connecting, &pace).await,
+        Err(failure) => Err((connecting, failure)),
+    };
+    if let Err((connecting, failure)) = opened {
+        pace.failed(Instant::now());
+        if let Some(pool) = connecting.0.upgrade() {
+            let mut state = pool.state();
+            state.failures += 1;
+            state.last_failure = Some(failure);
+        }
+    }
+}
+
+/// Takes a byte stream into the pool and drives it.
+async fn settle<T>(io: T, connecting: Connecting, pace: &Pace) -> Result<(), (Connecting, Failure)>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let (send, driver) = match establish(io).await {
+        Ok(established) => established,
+        Err(failure) => return Err((connecting, failure)),
+    };
+    pace.succeeded();
+    let weak = Weak::clone(&connecting.0);
+    let Some(pool) = weak.upgrade() else { return Ok(()) };
+    let id = {
+        let mut state = pool.state();
+        state.connections_made += 1;
+        let id = state.connections_made;
+        state.connections.push(Arc::new(Connection {
+            id,
+            opened_at: Instant::now(),
+            send,
+            load: driver.load(),
+        }));
+        id
+    };
+    drop(connecting);
+    drop(pool);
+    drive(driver, &weak, id, pace).await;
+    Ok(())
+}
+
+async fn drive<T>(driver: Driver<T>, pool: &Weak<Pool>, id: u64, pace: &Pace)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let (born, load) = (Instant::now(), driver.load());
+    let limit_changed = || {
+        if let Some(pool) = pool.upgrade() {
+            pool.changed.notify_waiters();
+        }
+    };
+    driver.run(limit_changed).await;
+    let Some(pool) = pool.upgrade() else { return };
+    if born.elapsed() < RECONNECT_INTERVAL && !load.has_served() {
+        pace.failed(Instant::now());
+    }
+    pool.retire(id);
+}
+
+// How often an origin that fails is tried: all pools of an origin share one pace, so that many
+// applications do not add up to a storm.
+
+/// The pace of one origin.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// While the origin fails: when the next connection may begin.
+    next: Mutex<Option<Instant>>,
+}
+
+impl Pace {
+    /// When a connection may begin; that moment is then taken.
+    pub(super) fn reserve(&self, now: Instant) -> Instant {
+        let mut next = self.next.lock().expect("nothing panics under this lock");
+        match *next {
+            None => now,
+            Some(at) => {
+                let at = at.max(now);
+                *next = Some(at + RECONNECT_INTERVAL);
+                at
+            }
+        }
+    }
+
+    /// A connection failed, or did not live.
+    pub(super) fn failed(&self, now: Instant) {
+        let mut next = self.next.lock().expect("nothing panics under this lock");
+        let earliest = now + RECONNECT_INTERVAL;
+        *next = Some(next.map_or(earliest, |at| at.max(earliest)));
+    }
+
+    /// A connection stands.
+    pub(super) fn succeeded(&self) {
+        *self.next.lock().expect("nothing panics under this lock") = None;
     }
 }

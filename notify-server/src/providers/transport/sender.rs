@@ -8,15 +8,13 @@ use http::HeaderMap;
 use http::uri::Uri;
 use tokio::time::Instant;
 
-use super::dial::Protocols;
-use super::failure::Failure;
-use super::http1::{HTTP1_CONNECTIONS_KEPT, Http1};
-use super::pool::{Pool, Pools};
-use super::reply::Reply;
-use super::tls::Trust;
-use super::{STREAMS_ASSUMED, http2_post};
 use crate::outbound::Outbound;
 use crate::provider_config::BaseUrl;
+use crate::providers::transport::dial::{Protocols, Trust};
+use crate::providers::transport::http1::{HTTP1_CONNECTIONS_KEPT, Http1};
+use crate::providers::transport::pool::{Pool, Pools};
+use crate::providers::transport::reply::{Failure, Reply};
+use crate::providers::transport::{STREAMS_ASSUMED, http2_post};
 
 /// How messages travel to an endpoint.
 pub(crate) struct Sender {

@@ -10,8 +10,8 @@ use notify_core::Timestamp;
 use serde::Deserialize;
 
 use crate::outbound::retry_after;
-use crate::providers::answer::word;
 use crate::providers::transport::Reply;
+use crate::providers::word;
 use crate::providers::{Answer, Reason, Scope};
 
 /// Apple's word for a token that it does not take, whatever is wrong with it.

@@ -4,7 +4,7 @@ use notify_core::{Platform, ProviderKind, Timestamp};
 
 use super::*;
 use crate::store::{AppNo, DeviceKey, DeviceOutcome, RetryNo, RetryOutcome, RetryStep, Settled};
-use crate::telemetry::reason::LABELS_MAX;
+use crate::telemetry::delivery::LABELS_MAX;
 use crate::telemetry::sample::{Pause, QueueSample};
 
 /// Most series of a server (bounded memory here and in who collects them).

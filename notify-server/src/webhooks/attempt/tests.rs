@@ -13,7 +13,7 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::outbound::tests::TestResolver;
 use crate::store::MessageNo;
-use crate::webhooks::secret::make_secret;
+use crate::webhooks::signature::make_secret;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000);
 /// Plays a public address.

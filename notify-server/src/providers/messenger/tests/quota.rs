@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::NOW;
 use crate::providers::Allowance;
-use crate::providers::messenger::quota::{PER_SECOND, Quota, Usage, usage};
+use crate::providers::messenger::{PER_SECOND, Quota, Usage, usage};
 
 fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)

@@ -12,7 +12,7 @@ use super::peer::{self, BAD_REQUEST, OK};
 use super::{TIME_LIMIT, body, fixture, outcome, request, send};
 use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::Certainty;
-use crate::providers::transport::tls::TlsConfigs;
+use crate::providers::transport::dial::TlsConfigs;
 use crate::providers::transport::{Http1, Pools, Protocols};
 use crate::sandbox::{Answer, Provider, Rule, Sandbox, SandboxConfig};
 

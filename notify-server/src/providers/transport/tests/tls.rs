@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use super::{Pools, Protocols, body, request};
 use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::Certainty;
-use crate::providers::transport::tls::TlsConfigs;
+use crate::providers::transport::dial::TlsConfigs;
 use crate::providers::transport::{Failure, Http1, Reply};
 use crate::sandbox::{Certificate, Sandbox, SandboxConfig, Settings};
 use tokio::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::*;
+use crate::api::hooks::messenger::*;
 use crate::store::Recipient;
 
 const NOW: Timestamp = Timestamp(1_795_219_200_000);

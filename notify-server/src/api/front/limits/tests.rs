@@ -1,6 +1,6 @@
 //! The bounds of bodies and answers.
 
-use super::*;
+use crate::api::front::limits::*;
 
 const BODY_BYTES_MAX: usize = 1_048_576;
 

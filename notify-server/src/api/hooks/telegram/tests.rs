@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::*;
+use crate::api::hooks::telegram::*;
 
 const NOW: Timestamp = Timestamp(1_795_219_200_500);
 /// Five seconds ago, as Telegram tells it and as it is taken.
@@ -123,7 +123,7 @@ fn what_the_bot_may_do_tells_who_left_and_who_returned() {
 fn a_press_answers_for_the_chat_it_was_made_in() {
     let german = || wrote(None, Some("de"));
     let poll = notify_core::NotificationId::new(POLL).unwrap();
-    let pressed = poll_button::short(&poll, ANSWER.parse().unwrap()).unwrap();
+    let pressed = buttons::short(&poll, ANSWER.parse().unwrap()).unwrap();
     let gone = with(press(&private(), &pressed), "/callback_query/message", &json!(null));
     let rows = vec![
         ("of an answer", press(&private(), &pressed), vec![german(), voted()]),

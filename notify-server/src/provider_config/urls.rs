@@ -1,7 +1,83 @@
-//! `sub` of a VAPID token (RFC 8292 §2.1), as strictly as the strictest push service reads it:
-//! Apple's refuses the token of a contact that cannot be real, and with it every message.
+//! Where a provider is reached: an origin with an optional path prefix.
 
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use url::{Host, Url};
+
+/// An origin with an optional path prefix. It comes from an administrator, so it may be `http` and
+/// private.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct BaseUrl {
+    /// Whether TLS is spoken.
+    pub tls: bool,
+    /// Host to resolve and to verify, without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// `host` or `host:port` as requests name it.
+    pub authority: String,
+    /// Path before every path; empty, or begins with `/` and does not end with one.
+    pub prefix: String,
+}
+
+impl BaseUrl {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        const RULE: &str = "must be an http or https origin with an optional path";
+        let url = Url::parse(text).map_err(|_| RULE)?;
+        let tls = match url.scheme() {
+            "https" => true,
+            "http" => false,
+            _ => return Err(RULE),
+        };
+        let extra = url.query().is_some()
+            || url.fragment().is_some()
+            || !url.username().is_empty()
+            || url.password().is_some();
+        if extra {
+            return Err("must not have a query, a fragment or credentials");
+        }
+        let host = match url.host().ok_or(RULE)? {
+            Host::Domain(name) => name.to_owned(),
+            Host::Ipv4(address) => address.to_string(),
+            Host::Ipv6(address) => address.to_string(),
+        };
+        Ok(Self {
+            tls,
+            host,
+            port: url.port_or_known_default().ok_or(RULE)?,
+            authority: url.authority().to_owned(),
+            prefix: url.path().trim_end_matches('/').to_owned(),
+        })
+    }
+
+    /// `https://host:port`, without the prefix.
+    #[must_use]
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", self.scheme(), self.authority)
+    }
+
+    /// `http` or `https`.
+    #[must_use]
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
+    }
+}
+
+impl std::fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.origin(), self.prefix)
+    }
+}
+
+// `sub` of a VAPID token (RFC 8292 §2.1), as strictly as the strictest push service reads it:
+// Apple's refuses the token of a contact that cannot be real, and with it every message.
 
 /// Longest subject, in bytes: it is part of every token.
 const SUBJECT_BYTES_MAX: usize = 255;
@@ -57,6 +133,50 @@ fn is_real(domain: &str) -> bool {
         && labels.iter().all(is_label)
         && top.bytes().any(|byte| byte.is_ascii_alphabetic())
         && !NOT_REAL.contains(&top.as_str())
+}
+
+// `ca_certificate`: roots trusted beside the system's, for all connections of one provider.
+
+/// Certificates, read and known to be usable as roots. Equal texts are equal trust.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ExtraRoots {
+    pem: Arc<str>,
+}
+
+impl ExtraRoots {
+    /// Reads PEM.
+    ///
+    /// # Errors
+    /// The rule that the text breaks.
+    pub(crate) fn parse(pem: &str) -> Result<Self, &'static str> {
+        let roots = Self { pem: pem.into() };
+        let mut store = RootCertStore::empty();
+        roots.add_to(&mut store).map_err(|()| "must be certificates in PEM form")?;
+        if store.is_empty() {
+            return Err("must hold at least one certificate in PEM form");
+        }
+        Ok(roots)
+    }
+
+    /// Adds the certificates to a store.
+    pub(crate) fn add_to(&self, store: &mut RootCertStore) -> Result<(), ()> {
+        for certificate in CertificateDer::pem_slice_iter(self.pem.as_bytes()) {
+            store.add(certificate.map_err(drop)?).map_err(drop)?;
+        }
+        Ok(())
+    }
+
+    /// The text as it was given; certificates are no secret.
+    #[must_use]
+    pub(crate) fn pem(&self) -> &str {
+        &self.pem
+    }
+}
+
+impl std::fmt::Debug for ExtraRoots {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExtraRoots").finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]
