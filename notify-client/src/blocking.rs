@@ -21,7 +21,7 @@ use crate::{
     attempts::{Attempts, Step},
     builder::{ANSWER_BYTES_MAX, http_client},
     call::{Answer, Call},
-    prepare::{Prepared, Shared},
+    call::{Prepared, Shared},
 };
 pub use crate::{builder::ClientBuilder, page::blocking::Pages, resources::blocking::*};
 

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 
 use crate::{
     Error,
-    prepare::{BEARER, Shared, base_url, secret_header},
+    call::{BEARER, Shared, base_url, secret_header},
 };
 
 /// Time to make a connection, unless told otherwise.

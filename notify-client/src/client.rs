@@ -11,7 +11,7 @@ use crate::{
     attempts::{Attempts, Step},
     builder::{ANSWER_BYTES_MAX, http_client},
     call::{Answer, Call},
-    prepare::{Prepared, Shared},
+    call::{Prepared, Shared},
 };
 
 /// How long an answer that goes on for as long as one likes may take to begin, or a refusal of it to

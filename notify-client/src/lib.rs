@@ -45,7 +45,6 @@ mod error;
 mod handle;
 mod page;
 mod parameters;
-mod prepare;
 mod resources;
 mod stream;
 pub mod webhook;

@@ -2,12 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Parameter, Query, Timestamp, Violations,
-    path::path,
-    query::Parameters,
-    statistics::{PERIOD, take_date},
-};
+use crate::query::Parameters;
+use crate::statistics::{PERIOD, take_date};
+use crate::violations::path;
+use crate::{Parameter, Query, Timestamp, Violations};
 
 /// Most days of one answer: a leap year.
 pub const STATISTICS_DAYS_MAX: i64 = 366;

@@ -2,13 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    DeviceId, NotificationId, Timestamp,
-    json::{Body, Object},
-    path::{Path, path},
-    request::request,
-    violations::Findings,
-};
+use crate::json::{Body, Object};
+use crate::request::request;
+use crate::violations::{Findings, Path, path};
+use crate::{DeviceId, NotificationId, Timestamp};
 
 /// Most events of one request.
 pub const EVENTS_PER_REQUEST_MAX: usize = 1_000;

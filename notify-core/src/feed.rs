@@ -2,14 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    FeedId, Timestamp,
-    json::{Body, Object},
-    path::path,
-    request::request,
-    rules::LISTED_NAME_CHARS_MAX,
-    violations::Findings,
-};
+use crate::json::{Body, Object};
+use crate::request::request;
+use crate::rules::LISTED_NAME_CHARS_MAX;
+use crate::violations::{Findings, path};
+use crate::{FeedId, Timestamp};
 
 /// Body of `POST /v1/feeds`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use url::Url;
 
-use crate::{TIMESTAMP_MS_MAX, Timestamp, path::Path, violations::Findings};
+use crate::violations::{Findings, Path};
+use crate::{TIMESTAMP_MS_MAX, Timestamp};
 
 /// Longest url, in characters.
 pub const URL_CHARS_MAX: usize = 2_048;

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::TIMESTAMP_MS_MAX;
-use crate::{
-    Parameter, ParameterForm, Platform, Query, Timestamp, Violations, path::path, query::Parameters,
-};
+use crate::query::Parameters;
+use crate::violations::path;
+use crate::{Parameter, ParameterForm, Platform, Query, Timestamp, Violations};
 
 /// Query of `GET /v1/statistics/devices`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,14 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Timestamp,
-    json::{Body, Object},
-    path::path,
-    request::request,
-    rules::REQUIRED,
-    violations::Findings,
-};
+use crate::Timestamp;
+use crate::json::{Body, Object};
+use crate::request::request;
+use crate::rules::REQUIRED;
+use crate::violations::{Findings, path};
 
 /// Longest tag name, in characters.
 pub const TAG_NAME_CHARS_MAX: usize = 255;

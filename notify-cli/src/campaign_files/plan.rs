@@ -1,13 +1,16 @@
 //! What it takes to make a server's campaigns those of a folder, and doing it.
 
-use notify_client::{
-    Client, Error,
-    notify_core::{CampaignId, CampaignStatus},
-};
-use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use std::collections::HashMap;
 
-use super::{Campaign, Remote, difference, feeds_mut, folder::Local};
+use notify_client::notify_core::{
+    Campaign as Listed, CampaignId, CampaignStatus, ListCampaigns, PageQuery,
+};
+use notify_client::{Client, Error};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use crate::campaign_files::{Campaign, Local, feeds_mut, object};
+use crate::commands::PAGE_OF_ALL;
 use crate::failure::{Failure, broken_rules};
 
 /// What happens to a campaign. It is shown as a word, in small letters.
@@ -132,7 +135,7 @@ impl Plan {
 
 fn compare(file: String, wanted: Campaign, remote: &Remote) -> Step {
     let before = comparable(&remote.campaign);
-    let changes = difference::paths(&before, &comparable(&wanted));
+    let changes = paths(&before, &comparable(&wanted));
     let name = wanted.name.clone();
     let action = if changes.is_empty() {
         Action::Unchanged
@@ -201,6 +204,152 @@ impl Step {
     }
 }
 
+// What differs between two templates, by path.
+
+/// Most paths that are told of one campaign.
+const PATHS_MAX: usize = 20;
+
+/// The paths at which they differ, in order; the last one says when there are more.
+pub(super) fn paths(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
+    let mut found = Vec::new();
+    objects(before, after, "", &mut found);
+    if found.len() > PATHS_MAX {
+        let more = found.len() - PATHS_MAX;
+        found.truncate(PATHS_MAX);
+        found.push(format!("and {more} more"));
+    }
+    found
+}
+
+fn objects(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+    path: &str,
+    found: &mut Vec<String>,
+) {
+    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let dot = if path.is_empty() { "" } else { "." };
+        let path = format!("{path}{dot}{name}");
+        values(before.get(name), after.get(name), path, found);
+    }
+}
+
+fn values(before: Option<&Value>, after: Option<&Value>, path: String, found: &mut Vec<String>) {
+    match (before, after) {
+        (Some(Value::Object(before)), Some(Value::Object(after))) => {
+            objects(before, after, &path, found);
+        }
+        (Some(Value::Array(before)), Some(Value::Array(after))) if before.len() == after.len() => {
+            for (place, (before, after)) in before.iter().zip(after).enumerate() {
+                values(Some(before), Some(after), format!("{path}[{place}]"), found);
+            }
+        }
+        (before, after) if before == after => {}
+        _ => found.push(path),
+    }
+}
+
+// The campaigns of a server, feeds by url.
+
+/// Most campaigns that are kept as files.
+const CAMPAIGNS_MAX: u64 = 10_000;
+
+/// A campaign of the server.
+pub(crate) struct Remote {
+    pub(crate) id: CampaignId,
+    pub(crate) campaign: Campaign,
+}
+
+impl Remote {
+    /// The campaigns of the application, one a name, by name: of several the active one, of several
+    /// disabled ones the newest. Two active ones of one name cannot be told apart.
+    pub(crate) async fn all(notify: &Client) -> Result<Vec<Self>, Failure> {
+        let mut listed = Vec::new();
+        loop {
+            let offset = Some(listed.len() as u64);
+            let status = Some("all".to_owned());
+            let query = ListCampaigns { offset, limit: Some(PAGE_OF_ALL), name: None, status };
+            let page = notify.campaigns().list(&query).await?.campaigns;
+            let is_last = page.len() < PAGE_OF_ALL as usize;
+            listed.extend(page);
+            if is_last {
+                break;
+            }
+            if listed.len() as u64 >= CAMPAIGNS_MAX {
+                return Err(Failure::Usage(format!("there are over {CAMPAIGNS_MAX} campaigns")));
+            }
+        }
+        // The newest first among equals, as they are listed.
+        listed.sort_by(|a, b| {
+            let key = |status| status != CampaignStatus::Active;
+            (&a.name, key(a.status)).cmp(&(&b.name, key(b.status)))
+        });
+        let mut wrong = Vec::new();
+        let mut chosen: Vec<Listed> = Vec::new();
+        for campaign in listed {
+            match chosen.last() {
+                Some(last) if last.name == campaign.name => {
+                    if campaign.status == CampaignStatus::Active {
+                        let (name, one, other) = (&campaign.name, last.id, campaign.id);
+                        wrong.push(format!(
+                            "two active campaigns are named `{name}` ({one}, {other}): disable or \
+                             rename one"
+                        ));
+                    }
+                }
+                Some(_) | None => chosen.push(campaign),
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(Failure::Files(wrong));
+        }
+        let urls = feed_urls(notify).await?;
+        let mut all = Vec::with_capacity(chosen.len());
+        for campaign in chosen {
+            all.push(Self::read(notify, campaign.id, &urls).await?);
+        }
+        Ok(all)
+    }
+
+    async fn read(
+        notify: &Client,
+        id: CampaignId,
+        urls: &HashMap<String, Value>,
+    ) -> Result<Self, Failure> {
+        let record = notify.campaigns().get(id).await?;
+        let mut template = object(&record.template);
+        for feed in feeds_mut(&mut template) {
+            let known = feed["id"].as_str().and_then(|id| urls.get(id));
+            if let Some(known) = known {
+                feed.clone_from(known);
+            }
+        }
+        let campaign = Campaign {
+            name: record.template.name,
+            status: record.campaign.status,
+            is_default: record.campaign.is_default,
+            template,
+        };
+        Ok(Self { id, campaign })
+    }
+}
+
+/// Feeds as files name them, by id.
+async fn feed_urls(notify: &Client) -> Result<HashMap<String, Value>, Failure> {
+    let query = PageQuery { limit: Some(PAGE_OF_ALL), cursor: None };
+    let feeds = notify.feeds();
+    let mut pages = feeds.all(&query);
+    let mut urls = HashMap::new();
+    while let Some(feed) = pages.next().await {
+        let feed = feed?;
+        urls.insert(feed.id.to_string(), json!({ "url": feed.url, "name": feed.name }));
+    }
+    Ok(urls)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,5 +372,25 @@ mod tests {
             };
             assert_eq!(calls(status, &campaign, true), calls_expected, "{status:?} {wanted:?}");
         }
+    }
+}
+
+#[cfg(test)]
+mod difference_tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn differences_have_their_paths() {
+        let object = |value: Value| value.as_object().unwrap().clone();
+        let before = object(json!({"a": 1, "b": {"c": [1, {"d": 2}], "e": 1}, "f": [1]}));
+        let after = object(json!({"a": 1, "b": {"c": [1, {"d": 3}]}, "f": [1, 2], "g": null}));
+        assert_eq!(paths(&before, &after), ["b.c[1].d", "b.e", "f", "g"]);
+        assert!(paths(&before, &before).is_empty());
+        let many: Vec<i32> = (0..30).collect();
+        let fewer: Vec<i32> = (1..31).collect();
+        let told = paths(&object(json!({"l": many})), &object(json!({"l": fewer})));
+        assert_eq!((told.len(), told.last().unwrap().as_str()), (21, "and 10 more"));
     }
 }

@@ -1,22 +1,18 @@
 //! How far an import has come, kept in a file that is replaced in one step. Rows are noted in the
 //! order of the file, so that one number says what is settled.
 
-use std::{
-    fs::{self, File},
-    io::{self, Write},
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    digest::Digest,
-    original::Original,
-    repeats::Repeated,
-    report::{Place, Report, Written},
-};
-use crate::{failure::Failure, output};
+use crate::failure::Failure;
+use crate::import::original::Original;
+use crate::import::report::{Place, Report, Written};
+use crate::import::work::Repeated;
+use crate::output;
 
 /// Rows after which the progress is kept.
 const SAVE_ROWS: u64 = 1_000;
@@ -264,5 +260,27 @@ fn remove(path: &Path) -> Result<(), Failure> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::file(path)(error)),
         Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+// FNV-1a: tells another file, not an adversary.
+
+/// The digest of some bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    /// Takes in more bytes.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
     }
 }

@@ -3,17 +3,12 @@
 //! each device and address.
 
 mod columns;
-mod digest;
 mod journal;
-mod lines;
-mod list;
 mod original;
 mod progress;
 mod record;
-mod repeats;
 mod report;
 mod source;
-mod turns;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -24,15 +19,12 @@ use notify_client::{Client, Error};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use self::{
-    journal::{Counts, Journal, Mark, Refused},
-    progress::Progress,
-    record::{Record, Tagging},
-    repeats::Repeated,
-    source::{Reading, Row, Source},
-    turns::Turns,
-    work::Work,
-};
+use self::journal::{Counts, Journal, Mark, Refused};
+use self::progress::Progress;
+use self::record::{Record, Tagging};
+use self::source::{Reading, Row, Source};
+use self::work::Work;
+use crate::import::work::{Repeated, Turns};
 use crate::{
     failure::{Failure, broken_rules},
     output::{self, counted, view},

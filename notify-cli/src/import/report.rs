@@ -9,8 +9,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Format, digest::Digest, original::Original};
+use super::Format;
+use super::original::Original;
 use crate::failure::Failure;
+use crate::import::journal::Digest;
 
 /// Where the report of an import goes.
 pub(super) enum Place {

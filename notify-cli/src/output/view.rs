@@ -1,18 +1,6 @@
 //! Which fields of which answer make the columns of a table or a CSV file.
 
-mod campaigns;
-mod imports;
-mod notifications;
-mod web;
-
-pub(crate) use self::campaigns::*;
-pub(crate) use self::imports::*;
-pub(crate) use self::notifications::*;
-mod webhooks;
-
-pub(crate) use self::web::WEB_ACCESS;
-pub(crate) use self::webhooks::*;
-use super::cell::Kind;
+use crate::output::cell::Kind;
 
 /// How an answer is shown in columns.
 #[derive(Debug)]
@@ -353,3 +341,233 @@ pub(crate) const PROFILES: View = many(
         plain("current", "/current"),
     ],
 );
+
+// Campaigns in columns, and what becomes of them as files.
+
+const CAMPAIGN_COLUMNS: &[Column] = &[
+    plain("id", "/id"),
+    text("name", "/name"),
+    plain("status", "/status"),
+    plain("is_default", "/is_default"),
+    time("created_at", "/created_at").optional(),
+];
+pub(crate) const CAMPAIGNS: View = many("campaigns", CAMPAIGN_COLUMNS);
+pub(crate) const CAMPAIGN: View = one(&[
+    plain("id", "/id"),
+    text("name", "/name"),
+    plain("status", "/status"),
+    plain("is_default", "/is_default"),
+    time("created_at", "/created_at"),
+    plain("layout_id", "/template/layout_id"),
+    nested("settings", "/template/settings"),
+    nested("strings", "/template/strings"),
+    nested("features", "/template/features"),
+]);
+
+pub(crate) const CAMPAIGN_STEPS: View = many(
+    "campaigns",
+    &[
+        text("name", "/name"),
+        plain("action", "/action"),
+        text("file", "/file"),
+        column("changes", "/changes", Kind::Lines),
+    ],
+);
+pub(crate) const CAMPAIGN_FILES: View = many(
+    "campaigns",
+    &[text("name", "/name"), text("file", "/file"), plain("written", "/written")],
+);
+
+// What became of the rows of a file.
+
+const IMPORTED_EXPORT: &[Column] = &[
+    plain("rows", "/rows"),
+    plain("registered", "/registered"),
+    plain("refused", "/refused"),
+    plain("refused_file", "/refused_file"),
+    plain("duplicates", "/duplicates"),
+    plain("left_out", "/left_out"),
+    plain("devices", "/devices"),
+    plain("replaced", "/replaced"),
+    plain("without_address", "/without_address"),
+];
+/// People see numbers that add up to the rows, and what they count in each name.
+pub(crate) const IMPORTED: View = record(
+    &[
+        plain("rows", "/rows"),
+        plain("devices registered", "/devices"),
+        plain("rows replaced by later ones", "/replaced"),
+        plain("rows refused", "/refused"),
+        plain("refused_file", "/refused_file"),
+        plain("rows left out", "/left_out"),
+        count("registered without an address", "/without_address"),
+    ],
+    IMPORTED_EXPORT,
+);
+pub(crate) const TAGGED: View = one(&[
+    plain("rows", "/rows"),
+    plain("tagged", "/tagged"),
+    plain("refused", "/refused"),
+    plain("refused_file", "/refused_file"),
+]);
+
+// Columns of notifications, of what became of them, and of previews.
+
+const NOTIFICATION_COLUMNS: &[Column] = &[
+    plain("id", "/id"),
+    plain("status", "/status"),
+    time("created_at", "/created_at"),
+    column("text", "/request", Kind::Message),
+    column("devices", "", Kind::Counts),
+];
+const NOTIFICATION_EXPORT: &[Column] = &[
+    plain("id", "/id"),
+    plain("status", "/status"),
+    plain("origin", "/origin"),
+    plain("text", "/request/text"),
+    plain("poll", "/request/poll/text"),
+    time("created_at", "/created_at"),
+    time("send_at", "/send_at"),
+    plain("targeted", "/counts/targeted"),
+    plain("sent", "/counts/sent"),
+    plain("failed", "/counts/failed"),
+    plain("unregistered", "/counts/unregistered"),
+    plain("expired", "/counts/expired"),
+    plain("canceled", "/counts/canceled"),
+    plain("pending", "/counts/pending"),
+];
+pub(crate) const NOTIFICATIONS: View =
+    listed("notifications", NOTIFICATION_COLUMNS, NOTIFICATION_EXPORT).headed(3);
+pub(crate) const NOTIFICATION: View = one(&[
+    plain("id", "/id"),
+    plain("status", "/status"),
+    plain("origin", "/origin"),
+    time("created_at", "/created_at"),
+    time("send_at", "/send_at"),
+    time("started_at", "/started_at"),
+    time("completed_at", "/completed_at"),
+    nested("request", "/request"),
+    count("targeted", "/counts/targeted"),
+    count("sent", "/counts/sent"),
+    count("failed", "/counts/failed"),
+    count("unregistered", "/counts/unregistered"),
+    count("expired", "/counts/expired"),
+    count("canceled", "/counts/canceled"),
+    count("pending", "/counts/pending"),
+    count("unknown", "/counts/unknown"),
+    count("excluded", "/counts/excluded"),
+    column("failures", "/failures", Kind::Failures),
+    count("received", "/engagement/received"),
+    count("opened", "/engagement/opened"),
+    count("clicked", "/engagement/clicked"),
+    count("dismissed", "/engagement/dismissed"),
+]);
+
+const DELIVERY_EXPORT: &[Column] = &[
+    text("device_id", "/device_id"),
+    plain("platform", "/platform"),
+    plain("outcome", "/outcome"),
+    text("reason", "/reason"),
+    plain("attempts", "/attempts"),
+    text("provider_message_id", "/provider_message_id"),
+    time("at", "/at"),
+    time("next_attempt_at", "/next_attempt_at"),
+];
+pub(crate) const DELIVERIES: View = listed(
+    "deliveries",
+    &[
+        text("device_id", "/device_id"),
+        plain("platform", "/platform"),
+        plain("outcome", "/outcome"),
+        time("at", "/at"),
+        plain("attempts", "/attempts"),
+        text("reason", "/reason"),
+        time("next_attempt_at", "/next_attempt_at"),
+    ],
+    DELIVERY_EXPORT,
+)
+.headed(4);
+
+pub(crate) const PREVIEW: View = listed(
+    "platforms",
+    &[
+        plain("platform", "/platform"),
+        plain("devices", "/devices"),
+        plain("bytes", "/bytes"),
+        plain("limit", "/limit"),
+        column("payload", "/payload", Kind::Payload),
+        column("problems", "/problems", Kind::Lines),
+    ],
+    &[
+        plain("platform", "/platform"),
+        plain("devices", "/devices"),
+        plain("bytes", "/bytes"),
+        plain("limit", "/limit"),
+        plain("payload", "/payload"),
+        plain("headers", "/headers"),
+        plain("problems", "/problems"),
+    ],
+);
+
+pub(crate) const EXPLANATION: View = listed(
+    "steps",
+    &[column("at", "/at", Kind::Step), plain("what", "/what"), whole("detail", "/detail")],
+    &[time("at", "/at"), plain("what", "/what"), text("detail", "/detail")],
+)
+.headed(2);
+
+// What browsers may do, in columns.
+
+pub(crate) const WEB_ACCESS: View = one(&[
+    plain("allowed_origins", "/allowed_origins"),
+    plain("allowed_tags", "/allowed_tags"),
+    plain("push_services", "/push_services"),
+]);
+
+// Columns of webhooks and of what was sent to them.
+
+pub(crate) const WEBHOOK_CREATED: View = one(&[plain("id", "/id"), plain("secret", "/secret")]);
+pub(crate) const WEBHOOK_RECOVERED: View =
+    one(&[plain("recovered", "/recovered"), plain("more", "/more")]);
+pub(crate) const WEBHOOKS: View = listed(
+    "webhooks",
+    &[
+        plain("id", "/id"),
+        column("state", "", Kind::Webhook),
+        text("url", "/url"),
+        count("pending", "/pending"),
+        count("dropped", "/dropped"),
+    ],
+    &[
+        plain("id", "/id"),
+        text("url", "/url"),
+        plain("enabled", "/enabled"),
+        plain("disabled_reason", "/disabled_reason"),
+        plain("pending", "/pending"),
+        plain("dropped", "/dropped"),
+    ],
+)
+.headed(2);
+const ATTEMPT_EXPORT: &[Column] = &[
+    plain("id", "/id"),
+    plain("event", "/event"),
+    plain("outcome", "/outcome"),
+    plain("attempts", "/attempts"),
+    plain("status", "/status"),
+    plain("reason", "/reason"),
+    plain("latency_ms", "/latency_ms"),
+    time("next_attempt_at", "/next_attempt_at"),
+];
+const ATTEMPT_COLUMNS: &[Column] = &[
+    plain("id", "/id"),
+    plain("event", "/event"),
+    plain("outcome", "/outcome"),
+    time("last_attempt_at", "/last_attempt_at"),
+    column("failure", "", Kind::Attempt),
+    plain("attempts", "/attempts"),
+    plain("latency_ms", "/latency_ms"),
+    time("next_attempt_at", "/next_attempt_at"),
+];
+pub(crate) const WEBHOOK_ATTEMPT: View = record(ATTEMPT_COLUMNS, ATTEMPT_EXPORT);
+pub(crate) const WEBHOOK_ATTEMPTS: View =
+    listed("attempts", ATTEMPT_COLUMNS, ATTEMPT_EXPORT).headed(3);

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-mod check;
 mod diagnostics;
 
 pub use diagnostics::*;

@@ -6,14 +6,10 @@ use super::{
     EXTERNAL_CONTENTS_MAX, Feature, FeatureKind, PaString, StringName, Template, TemplateDraft,
     TemplateSettings, check_feature, read,
 };
-use crate::{
-    Request, Timestamp, Violations,
-    json::Body,
-    path::path,
-    request,
-    rules::{LISTED_NAME_CHARS_MAX, REQUIRED},
-    violations::Findings,
-};
+use crate::json::Body;
+use crate::rules::{LISTED_NAME_CHARS_MAX, REQUIRED};
+use crate::violations::{Findings, path};
+use crate::{Request, Timestamp, Violations, request};
 
 impl Request for Template {
     type Valid = CampaignTemplate;

@@ -3,7 +3,7 @@
 use super::{
     ButtonFields, ButtonKind, CampaignButton, LATITUDE_MAX, LONGITUDE_MAX, TemplateButton,
 };
-use crate::{path::Path, violations::Findings};
+use crate::violations::{Findings, Path};
 
 pub(super) fn check(
     at: &Path<'_>,

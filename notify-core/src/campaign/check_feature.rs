@@ -5,7 +5,8 @@ use super::{
     CampaignFeatureData, CampaignLayout, ContentFeed, CustomFeed, ExternalContent, ExternalOrigin,
     FEEDS_MAX, FEEDS_MIN, FeatureData, FeedRef, TemplateFeed, check_button,
 };
-use crate::{path::Path, rules::LISTED_NAME_CHARS_MAX, violations::Findings};
+use crate::rules::LISTED_NAME_CHARS_MAX;
+use crate::violations::{Findings, Path};
 
 /// `None` when a rule is broken.
 pub(super) fn check(

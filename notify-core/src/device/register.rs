@@ -2,18 +2,16 @@
 
 use super::{
     DEVICE_TEXT_CHARS_MAX, DeviceDetails, Endpoint, ListDevices, PUSH_TOKEN_CHARS_MAX,
-    RegisterDevice, Registration, offset,
-    platform::{Elsewhere, check_platform},
-    subscribe,
+    RegisterDevice, Registration, subscribe,
 };
+use crate::device::{self, Elsewhere, check_platform};
+use crate::json::{Body, Object};
+use crate::query::Parameters;
+use crate::request::request;
+use crate::violations::{Findings, path};
 use crate::{
     CURSOR, DeviceId, IosEnv, LIMIT, PageQuery, Parameter, ParameterForm, Platform, Query,
     TAG_NAME_CHARS_MAX, Timestamp, Violations,
-    json::{Body, Object},
-    path::path,
-    query::Parameters,
-    request::request,
-    violations::Findings,
 };
 
 request!(RegisterDevice => Registration, Body::Required, read, check);
@@ -76,7 +74,7 @@ fn check(
         device_description: detail("device_description", request.device_description),
     };
     let utc_offset_minutes =
-        offset::minutes(details.timezone.as_deref(), details.utc_offset.as_deref(), findings);
+        device::minutes(details.timezone.as_deref(), details.utc_offset.as_deref(), findings);
     let endpoint = match platform? {
         Platform::Android => Endpoint::Android { push_token },
         Platform::Ios => Endpoint::Ios { push_token, env },

@@ -8,18 +8,14 @@ use base64::{
 
 use super::{
     DEVICE_TEXT_CHARS_MAX, DeviceDetails, Endpoint, PushKeys, PushSubscription,
-    RECIPIENT_ID_CHARS_MAX, Subscribe, Subscription, WebSubscription, offset,
-    platform::{Elsewhere, check_platform},
-    register,
+    RECIPIENT_ID_CHARS_MAX, Subscribe, Subscription, WebSubscription, register,
 };
-use crate::{
-    DeviceId, Platform, Timestamp,
-    json::{Body, Object},
-    path::{Path, path},
-    request::request,
-    rules::REQUIRED,
-    violations::Findings,
-};
+use crate::device::{self, Elsewhere, check_platform};
+use crate::json::{Body, Object};
+use crate::request::request;
+use crate::rules::REQUIRED;
+use crate::violations::{Findings, Path, path};
+use crate::{DeviceId, Platform, Timestamp};
 
 request!(Subscribe => Subscription, Body::Required, read, check_subscription);
 
@@ -91,7 +87,7 @@ pub(crate) fn check_subscription(
         ..DeviceDetails::default()
     };
     let utc_offset_minutes =
-        offset::minutes(details.timezone.as_deref(), details.utc_offset.as_deref(), findings);
+        device::minutes(details.timezone.as_deref(), details.utc_offset.as_deref(), findings);
     Some(Subscription { device_id, endpoint: endpoint?, utc_offset_minutes, details })
 }
 

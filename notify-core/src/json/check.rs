@@ -4,12 +4,10 @@ use std::{borrow::Cow, collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::{key::Key, scanned};
-use crate::{
-    Violations,
-    path::{Path, ROOT},
-    violations::Findings,
-};
+use super::scanned;
+use crate::Violations;
+use crate::json::Key;
+use crate::violations::{Findings, Path, ROOT};
 
 /// Deepest nesting of objects and lists in a body; the body itself is the first level.
 pub const NESTING_MAX: usize = 64;

@@ -6,13 +6,12 @@ use std::{borrow::Cow, fmt};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{JsonObject, Value, check::walk, key::Key, scanned, value::CHECKED};
-use crate::{
-    Violations,
-    path::{Path, ROOT},
-    rules::REQUIRED,
-    violations::Findings,
-};
+use super::check::walk;
+use super::{JsonObject, Value, scanned};
+use crate::Violations;
+use crate::json::{CHECKED, Key};
+use crate::rules::REQUIRED;
+use crate::violations::{Findings, Path, ROOT};
 
 /// Whether an endpoint can be called without a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

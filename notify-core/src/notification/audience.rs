@@ -3,11 +3,8 @@
 use std::collections::HashSet;
 
 use super::{DEVICE_IDS_MAX, TAGS_MAX, Target};
-use crate::{
-    DeviceId, Platform, TAG_NAME_CHARS_MAX,
-    path::{Path, path},
-    violations::Findings,
-};
+use crate::violations::{Findings, Path, path};
+use crate::{DeviceId, Platform, TAG_NAME_CHARS_MAX};
 
 const ANDROID_IDS: &str = "android_device_ids";
 const IOS_IDS: &str = "ios_device_ids";

@@ -4,13 +4,10 @@ use super::{
     Audience, Content, CreateNotification, Notification, NotificationContent, Report,
     ReportNotification, audience, message, read, schedule,
 };
-use crate::{
-    NotificationId, RESERVED_NOTIFICATION_IDS, Timestamp, Violations, check_poll,
-    json::Body,
-    path::path,
-    request::{self, request},
-    violations::Findings,
-};
+use crate::json::Body;
+use crate::request::{self, request};
+use crate::violations::{Findings, path};
+use crate::{NotificationId, RESERVED_NOTIFICATION_IDS, Timestamp, Violations, check_poll};
 
 request!(CreateNotification => Notification, Body::Required, read::create, create);
 request!(ReportNotification => Report, Body::Required, read::report, report);

@@ -4,12 +4,9 @@ use super::{
     ActionButton, CampaignRef, Extra, IosAlert, IosSettings, Message, NotificationContent,
     WEB_PUSH_ACTIONS_MAX, WEB_PUSH_ACTIONS_MIN, WebPushAction, payload,
 };
-use crate::{
-    json::JsonObject,
-    path::{Path, path},
-    rules::REQUIRED,
-    violations::Findings,
-};
+use crate::json::JsonObject;
+use crate::rules::REQUIRED;
+use crate::violations::{Findings, Path, path};
 
 pub(super) fn check(
     text: String,

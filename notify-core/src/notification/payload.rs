@@ -3,12 +3,9 @@
 use serde_json::value::RawValue;
 
 use super::Content;
-use crate::{
-    json::JsonObject,
-    path::{Path, path},
-    rules::REQUIRED,
-    violations::Findings,
-};
+use crate::json::JsonObject;
+use crate::rules::REQUIRED;
+use crate::violations::{Findings, Path, path};
 
 /// Data keys that FCM keeps for itself, beside any that begin with `google` or `gcm.`.
 pub const FCM_KEYS_RESERVED: [&str; 3] = ["from", "gcm", "message_type"];

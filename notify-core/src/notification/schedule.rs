@@ -5,7 +5,8 @@ use jiff::civil;
 use super::{
     COLLAPSE_KEY_CHARS_MAX, LocalTime, Priority, SCHEDULE_AHEAD_DAYS_MAX, Schedule, TTL_SECONDS_MAX,
 };
-use crate::{Timestamp, path::path, violations::Findings};
+use crate::Timestamp;
+use crate::violations::{Findings, path};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 const AHEAD_MS_MAX: i64 = SCHEDULE_AHEAD_DAYS_MAX * DAY_MS;

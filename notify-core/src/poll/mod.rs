@@ -1,12 +1,10 @@
 //! Polls.
 
-mod build;
-mod check;
-
-pub(crate) use check::{check_poll, read_poll};
-
 use serde::{Deserialize, Serialize};
 
+use crate::json::{Body, Object};
+use crate::request::request;
+use crate::violations::{Findings, Path, path};
 use crate::{AnswerId, DeviceId, NotificationId, Timestamp, percentage};
 
 /// Fewest answers of a poll.
@@ -175,4 +173,123 @@ pub struct AnswerPoll {
 pub struct PollVote {
     /// The device, when one is named.
     pub device_id: Option<DeviceId>,
+}
+
+// Building polls in code.
+
+impl CreatePoll {
+    /// A poll whose answers are texts.
+    ///
+    /// ```
+    /// use notify_core::CreatePoll;
+    ///
+    /// let poll = CreatePoll::text("Coming tonight?", ["yes", "no"]);
+    /// assert_eq!(poll.answers.len(), 2);
+    /// ```
+    #[must_use]
+    pub fn text<A: Into<String>>(
+        question: impl Into<String>,
+        answers: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let answers = answers.into_iter();
+        let answers = answers.map(|text| CreateAnswer { text: Some(text.into()), image_url: None });
+        Self::with_answers(PollLayout::PollText, question.into(), answers.collect())
+    }
+
+    /// A poll whose answers are images, by url.
+    #[must_use]
+    pub fn images<A: Into<String>>(
+        question: impl Into<String>,
+        answers: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let answers = answers.into_iter();
+        let answers = answers.map(|url| CreateAnswer { text: None, image_url: Some(url.into()) });
+        Self::with_answers(PollLayout::PollImages, question.into(), answers.collect())
+    }
+
+    /// A poll whose answers are texts with wide images, as pairs of text and url.
+    #[must_use]
+    pub fn wide_images<T: Into<String>, U: Into<String>>(
+        question: impl Into<String>,
+        answers: impl IntoIterator<Item = (T, U)>,
+    ) -> Self {
+        let answers = answers.into_iter().map(|(text, url)| CreateAnswer {
+            text: Some(text.into()),
+            image_url: Some(url.into()),
+        });
+        Self::with_answers(PollLayout::PollTextWideImage, question.into(), answers.collect())
+    }
+
+    fn with_answers(layout: PollLayout, text: String, answers: Vec<CreateAnswer>) -> Self {
+        Self { text, layout_id: layout.as_str().to_owned(), image_url: None, answers }
+    }
+}
+
+// Reads and checks polls and answers to them.
+
+request!(AnswerPoll => PollVote, Body::Optional, read_vote, check_vote);
+
+fn read_vote(object: &mut Object<'_, '_>) -> AnswerPoll {
+    AnswerPoll { device_id: object.string("device_id") }
+}
+
+fn check_vote(request: AnswerPoll, _now: Timestamp, findings: &mut Findings) -> Option<PollVote> {
+    let AnswerPoll { device_id } = request;
+    let device_id = device_id.as_deref();
+    Some(PollVote { device_id: findings.optional_id(&path("device_id"), device_id, DeviceId::new) })
+}
+
+pub(crate) fn read_poll(object: &mut Object<'_, '_>) -> CreatePoll {
+    CreatePoll {
+        text: object.required_string("text"),
+        layout_id: object.required_string("layout_id"),
+        image_url: object.string("image_url"),
+        answers: object.objects("answers", POLL_ANSWERS_MAX, read_answer).unwrap_or_default(),
+    }
+}
+
+fn read_answer(object: &mut Object<'_, '_>) -> CreateAnswer {
+    CreateAnswer { text: object.string("text"), image_url: object.string("image_url") }
+}
+
+pub(crate) fn check_poll(
+    at: &Path<'_>,
+    poll: CreatePoll,
+    findings: &mut Findings,
+) -> Option<NewPoll> {
+    let text = findings.required(&at.field("text"), poll.text);
+    let layout_path = at.field("layout_id");
+    let layout = findings.word(&layout_path, &poll.layout_id, &PollLayout::ALL, PollLayout::as_str);
+    let image_url = findings.http_url(&at.field("image_url"), poll.image_url);
+    let answers_path = at.field("answers");
+    if poll.answers.len() < POLL_ANSWERS_MIN {
+        let what = format_args!("must hold at least {POLL_ANSWERS_MIN} answers");
+        findings.broken(&answers_path, what);
+    }
+    findings.at_most(&answers_path, poll.answers.len(), POLL_ANSWERS_MAX, "answers");
+    let mut answers = Vec::with_capacity(poll.answers.len());
+    for (place, answer) in poll.answers.into_iter().enumerate() {
+        answers.push(check_answer(&answers_path.index(place), answer, layout, findings));
+    }
+    Some(NewPoll { text, layout_id: layout?, image_url, answers })
+}
+
+fn check_answer(
+    at: &Path<'_>,
+    answer: CreateAnswer,
+    layout: Option<PollLayout>,
+    findings: &mut Findings,
+) -> NewAnswer {
+    let text = findings.text(&at.field("text"), answer.text);
+    let image_url = findings.http_url(&at.field("image_url"), answer.image_url);
+    if let Some(layout) = layout {
+        let what = format_args!("is required for layout {}", layout.as_str());
+        if text.is_none() && layout.needs_text() {
+            findings.broken(&at.field("text"), what);
+        }
+        if image_url.is_none() && layout.needs_image() {
+            findings.broken(&at.field("image_url"), what);
+        }
+    }
+    NewAnswer { text: text.unwrap_or_default(), image_url }
 }

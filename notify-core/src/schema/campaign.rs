@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::patterns::SERVER_ID;
 use super::{
     ModelRules, at_most, counted, given, instant, required, required_up_to, required_url, unset,
     up_to, uri, url,
 };
+use crate::schema::SERVER_ID;
 use crate::{
     ACTION_BUTTONS_MAX, ButtonKind, CONTENT_FEEDS_MAX, CUSTOM_FEEDS_MAX, CampaignLayout,
     EXTERNAL_CONTENTS_MAX, FEEDS_MAX, FEEDS_MIN, LATITUDE_MAX, LISTED_NAME_CHARS_MAX,

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::patterns::{AUTH, HTTPS_URL, LANGUAGE, P256DH, RECIPIENT_ID, TIMEZONE, UTC_OFFSET};
 use super::{ModelRules, at_most, given, id, optional_word, unset, up_to};
+use crate::schema::{AUTH, HTTPS_URL, LANGUAGE, P256DH, RECIPIENT_ID, TIMEZONE, UTC_OFFSET};
 use crate::{
     DEVICE_TEXT_CHARS_MAX, PUSH_TOKEN_CHARS_MAX, RECIPIENT_ID_CHARS_MAX, URL_CHARS_MAX,
     UTC_OFFSET_CHARS_MAX, WEB_LANGUAGE_CHARS_MAX, WEB_SECRET_CHARS_MAX, WEB_TAGS_MAX,

@@ -4,14 +4,10 @@
 mod campaign;
 mod device;
 mod notification;
-mod patterns;
 
 use serde_json::{Value, json};
 
-pub use notification::IGNORED_BY_POLLS;
-pub use patterns::{CALLER_ID, CAMPAIGN_REF, IDEMPOTENCY_KEY, SERVER_ID};
-use patterns::{HTTP_URL, URI};
-
+pub use self::notification::IGNORED_BY_POLLS;
 use crate::{
     CALLER_ID_CHARS_MAX, EVENTS_PER_REQUEST_MAX, HOST_CHARS_MAX, LISTED_NAME_CHARS_MAX,
     NAME_CHARS_MAX, ORIGIN_CHARS_MAX, TAG_NAME_CHARS_MAX, TAGS_PER_REQUEST_MAX, TIMESTAMP_MS_MAX,
@@ -190,3 +186,49 @@ fn unset() -> Value {
 fn given() -> Value {
     json!({ "type": "string", "minLength": 1 })
 }
+
+// Regular expressions (ECMA-262) of what validation reads by hand. Those of urls hold what can be told
+// without reading the whole: what they refuse is refused, what they let through may be.
+
+/// An id that a caller makes: no control characters, not `.` or `..`.
+pub const CALLER_ID: &str = r"^(?!\.{1,2}$)[^\u0000-\u001f\u007f-\u009f]+$";
+/// The same for the id of a report: not a path of its own either.
+const REPORT_ID: &str = r"^(?!(?:\.{1,2}|notify|preview)$)[^\u0000-\u001f\u007f-\u009f]+$";
+/// An id that the server makes.
+pub const SERVER_ID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
+/// A campaign: its id, or the default one.
+pub const CAMPAIGN_REF: &str =
+    "^(?:default|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$";
+/// The `Idempotency-Key` header.
+pub const IDEMPOTENCY_KEY: &str = "^[!-~]+$";
+
+/// An absolute `http` or `https` url.
+const HTTP_URL: &str =
+    r"^[Hh][Tt][Tt][Pp][Ss]?://[^\u0000-\u0020\u007f-\u009f/\\][^\u0000-\u001f\u007f-\u009f]*$";
+/// The same with TLS alone.
+const HTTPS_URL: &str =
+    r"^[Hh][Tt][Tt][Pp][Ss]://[^\u0000-\u0020\u007f-\u009f/\\][^\u0000-\u001f\u007f-\u009f]*$";
+/// An absolute url of any scheme but those that are refused.
+const URI: &str = r"^(?![Jj][Aa][Vv][Aa][Ss][Cc][Rr][Ii][Pp][Tt]:|[Dd][Aa][Tt][Aa]:)[A-Za-z][A-Za-z0-9+.-]*:[^\u0000-\u001f\u007f-\u009f]*$";
+
+/// `GMT` or `GMT±HH:MM` within ±14:00, or nothing.
+const TIMEZONE: &str = "^(?:GMT(?:[+-](?:(?:0[0-9]|1[0-3]):[0-5][0-9]|14:00))?)?$";
+/// Whole minutes within ±840 as Rust reads a number, or nothing.
+const UTC_OFFSET: &str = "^(?:[+-]?0*(?:[0-9]{1,2}|[1-7][0-9]{2}|8[0-3][0-9]|840))?$";
+/// The form of a language tag, or nothing.
+const LANGUAGE: &str = "^[A-Za-z0-9_-]*$";
+/// An address of a person on Messenger or the chat app.
+const RECIPIENT_ID: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
+/// An uncompressed P-256 point: 65 bytes that begin with 4, in base64url with or without padding.
+const P256DH: &str = "^B[A-P][A-Za-z0-9_-]{84}[AEIMQUYcgkosw048]=?$";
+/// 16 bytes in base64url, with or without padding.
+const AUTH: &str = "^[A-Za-z0-9_-]{21}[AQgw]={0,2}$";
+/// `YYYY-MM-DDTHH:MM`, or nothing. The calendar decides which days exist.
+const LOCAL_TIME: &str =
+    "^(?:[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9])?$";
+/// Visible ASCII, or nothing.
+const VISIBLE_ASCII: &str = "^[!-~]*$";
+/// A key that FCM does not reserve.
+const FCM_KEY: &str = r"^(?!google|gcm\.|(?:from|gcm|message_type)$)";
+/// A key that neither FCM reserves nor our payloads use, or nothing.
+const EXTRA_KEY: &str = r"^(?!google|gcm\.|(?:from|gcm|message_type|aps|notification_id|campaign_id|url|image_url|poll_id)$)";

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::patterns::{CAMPAIGN_REF, EXTRA_KEY, FCM_KEY, LOCAL_TIME, REPORT_ID, VISIBLE_ASCII};
 use super::{
     ModelRules, counted, given, id, optional_word, required, required_up_to, unset, uri, url,
 };
+use crate::schema::{CAMPAIGN_REF, EXTRA_KEY, FCM_KEY, LOCAL_TIME, REPORT_ID, VISIBLE_ASCII};
 use crate::{
     CALLER_ID_CHARS_MAX, COLLAPSE_KEY_CHARS_MAX, DEVICE_IDS_MAX, POLL_ANSWERS_MAX,
     POLL_ANSWERS_MIN, PollLayout, TAG_NAME_CHARS_MAX, TAGS_MAX, TIMESTAMP_MS_MAX, TTL_SECONDS_MAX,

@@ -2,12 +2,16 @@
 //! service worker send and get under `/web/v1`.
 
 use serde::{Deserialize, Serialize};
+use url::{Host, Origin, Url};
 
-mod check;
-mod origin;
-
+use crate::device::{check_subscription, read_subscription};
+use crate::json::{Body, Object};
+use crate::request::request;
+use crate::tag::{check_tags, read_tag};
+use crate::violations::{Findings, Path, path};
 use crate::{
-    AppId, DeviceId, EventType, NotificationId, PushSubscription, Subscription, Tag, Timestamp,
+    AppId, DeviceId, EventType, NotificationId, Platform, PushSubscription, Subscribe,
+    Subscription, TAG_NAME_CHARS_MAX, Tag, Timestamp,
 };
 
 /// Most origins of one application.
@@ -172,4 +176,246 @@ pub struct WebEvent {
     pub notification_id: NotificationId,
     /// When; the server's clock when absent.
     pub at: Option<Timestamp>,
+}
+
+// Reads and checks what an administrator allows and what browsers send.
+
+request!(SetWebAccess => WebAccess, Body::Required, read_access, check_access);
+request!(WebSubscribe => BrowserSubscription, Body::Required, read_browser, check_browser);
+request!(WebReport => Vec<WebEvent>, Body::Required, read_report, check_report);
+
+fn read_access(object: &mut Object<'_, '_>) -> SetWebAccess {
+    object.require("allowed_origins");
+    SetWebAccess {
+        allowed_origins: object.strings("allowed_origins", WEB_ORIGINS_MAX).unwrap_or_default(),
+        allowed_tags: object.strings("allowed_tags", WEB_TAGS_MAX),
+        push_services: object.strings("push_services", WEB_PUSH_SERVICES_MAX),
+    }
+}
+
+fn check_access(
+    request: SetWebAccess,
+    _now: Timestamp,
+    findings: &mut Findings,
+) -> Option<WebAccess> {
+    let origins = path("allowed_origins");
+    if request.allowed_origins.is_empty() {
+        findings.broken(&origins, "must hold at least 1 origin");
+    }
+    findings.at_most(&origins, request.allowed_origins.len(), WEB_ORIGINS_MAX, "origins");
+    let tags = path("allowed_tags");
+    let names = request.allowed_tags.unwrap_or_default();
+    findings.at_most(&tags, names.len(), WEB_TAGS_MAX, "tags");
+    for (place, name) in names.iter().enumerate() {
+        findings.required_up_to(&tags.index(place), name.clone(), TAG_NAME_CHARS_MAX);
+    }
+    let services = path("push_services");
+    let hosts = request
+        .push_services
+        .unwrap_or_else(|| WEB_PUSH_SERVICES_DEFAULT.map(str::to_owned).into());
+    findings.at_most(&services, hosts.len(), WEB_PUSH_SERVICES_MAX, "hosts");
+    Some(WebAccess {
+        allowed_origins: each(&origins, &request.allowed_origins, findings, origin),
+        allowed_tags: names,
+        push_services: each(&services, &hosts, findings, push_service),
+    })
+}
+
+/// The texts of a list in their own form, each once.
+fn each(
+    at: &Path<'_>,
+    texts: &[String],
+    findings: &mut Findings,
+    read: fn(&str) -> Result<String, &'static str>,
+) -> Vec<String> {
+    let mut all = Vec::with_capacity(texts.len());
+    for (place, text) in texts.iter().enumerate() {
+        match read(text) {
+            Ok(text) if !all.contains(&text) => all.push(text),
+            Ok(_) => {}
+            Err(rule) => findings.broken(&at.index(place), rule),
+        }
+    }
+    all
+}
+
+fn read_browser(object: &mut Object<'_, '_>) -> WebSubscribe {
+    object.require("subscription");
+    WebSubscribe {
+        subscription: object.object("subscription", read_subscription).unwrap_or_default(),
+        device_id: object.string("device_id"),
+        device_secret: object.string("device_secret"),
+        language: object.string("language"),
+        timezone: object.string("timezone"),
+        utc_offset: object.string("utc_offset"),
+        tags: object.objects("tags", WEB_TAGS_MAX, read_tag).unwrap_or_default(),
+    }
+}
+
+fn check_browser(
+    request: WebSubscribe,
+    now: Timestamp,
+    findings: &mut Findings,
+) -> Option<BrowserSubscription> {
+    let id = path("device_id");
+    let device = findings.optional_id(&id, request.device_id.as_deref(), DeviceId::new);
+    let at = path("device_secret");
+    let secret = findings.text_up_to(&at, request.device_secret, WEB_SECRET_CHARS_MAX);
+    if device.is_none() && secret.is_some() {
+        findings.broken(&id, "is required with device_secret");
+    }
+    if device.is_some() && secret.is_none() {
+        findings.broken(&at, "is required with device_id");
+    }
+    let tags = check_tags(request.tags, WEB_TAGS_MAX, findings);
+    // A stranger may call this, and administrators read what is kept of it.
+    if request.language.as_deref().is_some_and(|text| !text.is_empty() && !is_language(text)) {
+        findings.broken(&path("language"), "must be a language code, such as en or pt-BR");
+    }
+    let subscribe = Subscribe {
+        platform: Platform::Web.as_str().to_owned(),
+        subscription: Some(request.subscription),
+        language: request.language,
+        timezone: request.timezone,
+        utc_offset: request.utc_offset,
+        ..Subscribe::default()
+    };
+    let subscription = check_subscription(subscribe, now, findings)?;
+    Some(BrowserSubscription { subscription, known: device.zip(secret), tags })
+}
+
+/// Whether it has the form of a language tag (RFC 5646, section 2.1), as browsers give them.
+fn is_language(text: &str) -> bool {
+    let is_in_tag = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    text.len() <= WEB_LANGUAGE_CHARS_MAX && text.bytes().all(is_in_tag)
+}
+
+fn read_report(object: &mut Object<'_, '_>) -> WebReport {
+    let events = object.objects("events", WEB_EVENTS_PER_REQUEST_MAX, |event| WebReportEvent {
+        kind: event.required_string("type"),
+        notification_id: event.required_string("notification_id"),
+        at: event.instant("at").map(Timestamp),
+    });
+    WebReport { events: events.unwrap_or_default() }
+}
+
+fn check_report(
+    request: WebReport,
+    _now: Timestamp,
+    findings: &mut Findings,
+) -> Option<Vec<WebEvent>> {
+    let WebReport { events: reported } = request;
+    let events = path("events");
+    if reported.is_empty() {
+        findings.broken(&events, "must hold at least 1 event");
+    }
+    findings.at_most(&events, reported.len(), WEB_EVENTS_PER_REQUEST_MAX, "events");
+    let mut valid = Vec::with_capacity(reported.len());
+    for (place, event) in reported.iter().enumerate() {
+        valid.extend(check_event(&events.index(place), event, findings));
+    }
+    Some(valid)
+}
+
+fn check_event(at: &Path<'_>, event: &WebReportEvent, findings: &mut Findings) -> Option<WebEvent> {
+    let kind = findings.word(&at.field("type"), &event.kind, &EventType::ALL, EventType::as_str);
+    let id = at.field("notification_id");
+    let notification_id = findings.id(&id, &event.notification_id, NotificationId::new);
+    let happened = findings.instant(&at.field("at"), event.at.map(Timestamp::as_ms));
+    Some(WebEvent { kind: kind?, notification_id: notification_id?, at: happened })
+}
+
+// Origins and hosts as an administrator writes them.
+
+/// The origin as browsers write it in `Origin` (RFC 6454, section 6.2). Plain `http` is for this
+/// machine alone: nowhere else do browsers subscribe without TLS.
+fn origin(text: &str) -> Result<String, &'static str> {
+    const RULE: &str = "must be an origin, such as https://shop.example";
+    if text.chars().nth(ORIGIN_CHARS_MAX).is_some() {
+        return Err(RULE);
+    }
+    if text == "*" || text == "null" {
+        return Err("must be one origin: there is no wildcard");
+    }
+    let url = Url::parse(text).map_err(|_| RULE)?;
+    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    if !is_bare || !url.username().is_empty() || url.password().is_some() {
+        return Err(RULE);
+    }
+    let is_local = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    match (url.scheme(), url.origin()) {
+        ("https", origin @ Origin::Tuple(..)) => Ok(origin.ascii_serialization()),
+        ("http", origin @ Origin::Tuple(..)) if is_local => Ok(origin.ascii_serialization()),
+        ("http", _) => Err("must be https, but for localhost"),
+        _ => Err(RULE),
+    }
+}
+
+/// The host of a push service in lower case, `*.` before those of a whole domain.
+fn push_service(text: &str) -> Result<String, &'static str> {
+    const RULE: &str = "must be a host, such as push.example or *.push.example";
+    let host = text.to_ascii_lowercase();
+    let name = host.strip_prefix("*.").unwrap_or(&host);
+    let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-.[]:".contains(&byte);
+    let fits = !name.is_empty() && name.len() <= HOST_CHARS_MAX && name.bytes().all(is_in_name);
+    // What is read as something else than it was written, such as a port, is no host.
+    let read = Host::parse(name).map_err(|_| RULE)?;
+    if fits && read.to_string() == name { Ok(host) } else { Err(RULE) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_kept_as_browsers_write_it() {
+        for (text, expected) in [
+            ("https://shop.example", Some("https://shop.example")),
+            ("https://Shop.Example:443/", Some("https://shop.example")),
+            ("https://shop.example:8443", Some("https://shop.example:8443")),
+            ("https://bücher.example", Some("https://xn--bcher-kva.example")),
+            ("http://localhost:8000", Some("http://localhost:8000")),
+            ("http://app.localhost", Some("http://app.localhost")),
+            ("http://127.0.0.1:5", Some("http://127.0.0.1:5")),
+            ("http://[::1]:5", Some("http://[::1]:5")),
+            ("http://shop.example", None),
+            ("http://localhost.shop.example", None),
+            ("https://shop.example/path", None),
+            ("https://shop.example?q", None),
+            ("https://me@shop.example", None),
+            ("https://*.shop.example/x", None),
+            ("ftp://shop.example", None),
+            ("file:///tmp", None),
+            ("shop.example", None),
+            ("null", None),
+            ("*", None),
+            ("", None),
+        ] {
+            assert_eq!(origin(text).ok().as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_push_service_is_a_host() {
+        for (text, expected) in [
+            ("FCM.googleapis.com", Some("fcm.googleapis.com")),
+            ("*.push.apple.com", Some("*.push.apple.com")),
+            ("127.0.0.1", Some("127.0.0.1")),
+            ("[::1]", Some("[::1]")),
+            ("push.example:443", None),
+            ("https://push.example", None),
+            ("*", None),
+            ("*.", None),
+            ("a.*.example", None),
+            ("2130706433", None),
+            ("", None),
+        ] {
+            assert_eq!(push_service(text).ok().as_deref(), expected, "{text}");
+        }
+    }
 }

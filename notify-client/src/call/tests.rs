@@ -2,8 +2,8 @@
 
 use notify_core::Success;
 
-use super::*;
 use crate::ClientBuilder;
+use crate::call::*;
 
 fn shared(base_url: &str) -> Shared {
     ClientBuilder::<()>::new(base_url).api_key("nk_secret").shared().unwrap()
