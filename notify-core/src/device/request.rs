@@ -137,8 +137,6 @@ pub struct ListDevices {
     pub tag: Option<String>,
 }
 
-/// The words that each of these fields may hold, for the API's description alone.
-
 // Building registrations in code.
 
 impl RegisterDevice {
@@ -218,6 +216,7 @@ impl Subscribe {
     }
 }
 
+/// The words that each of these fields may hold, for the API's description alone.
 #[cfg(feature = "openapi")]
 #[expect(dead_code, reason = "only the schemas of these types are used")]
 mod schema {

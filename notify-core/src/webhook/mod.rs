@@ -338,7 +338,6 @@ fn check_events(at: &Path<'_>, words: &[String], findings: &mut Findings) -> Vec
 }
 
 /// The words that `events` may hold, for the API's description alone.
-
 #[cfg(feature = "openapi")]
 mod schema {
     use utoipa::openapi::{Object, RefOr, Schema, Type};

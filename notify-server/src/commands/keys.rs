@@ -1,6 +1,8 @@
 //! `notify-server app create` and `notify-server admin-key create`: work on the database, beside a
 //! running server or without one.
 
+use std::io::Write;
+
 use anyhow::{Context, bail};
 use notify_core::{AppId, CreateApp, Request, Timestamp};
 use serde_json::{Map, Value};
@@ -32,10 +34,12 @@ pub(super) async fn create_app(config: &Config, name: String, json: bool) -> any
         made.context("the application was not made")?;
     }
     if !is_first && has_namesake(&store, &app.name).await? {
-        eprintln!(
-            "warning: another application is named `{}`: commands need the id of the one that is meant",
-            app.name
+        let name = &app.name;
+        let line = format!(
+            "warning: another application is named `{name}`: commands need the id of the one that is \
+             meant"
         );
+        writeln!(std::io::stderr(), "{line}").context("cannot write to standard error")?;
     }
     let mut answer = Map::new();
     answer.insert("id".into(), id.to_string().into());

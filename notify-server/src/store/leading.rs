@@ -65,7 +65,7 @@ fn filled(open: impl FnOnce() -> Arc<Store>) -> Vec<AppNo> {
         let store = open();
         let mut apps = Vec::new();
         for nth in 1..=2 {
-            apps.push(everything::of_an_app(&*store, nth).await);
+            apps.push(everything::of_an_app(&store, nth).await);
         }
         store.close().await;
         apps

@@ -10,9 +10,9 @@ const NEXT: Epoch = Epoch(12);
 
 pub async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
     let store = backend.open().await;
-    let app = given::app(&*store).await;
-    given::devices(&*store, app, 2).await;
-    let notification = given::accepted(&*store, app, given::broadcast(&[Platform::Android])).await;
+    let app = given::app(&store).await;
+    given::devices(&store, app, 2).await;
+    let notification = given::accepted(&store, app, given::broadcast(&[Platform::Android])).await;
     drop(store);
     let store = backend.open().await;
     store.check().await.unwrap();
@@ -25,9 +25,9 @@ pub async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
 /// What is settled is known by device, and the rest is read as it is now.
 pub async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     let store = backend.open().await;
-    let app = given::app(&*store).await;
-    given::devices(&*store, app, 6).await;
-    let dispatch = given::android_dispatch(&*store, app).await;
+    let app = given::app(&store).await;
+    given::devices(&store, app, 6).await;
+    let dispatch = given::android_dispatch(&store, app).await;
     let slice = store.read_slice(&dispatch, dispatch.cursor, 4).await.unwrap();
     let keys: Vec<_> = slice.devices.iter().map(|device| device.key).collect();
     let claim = PageClaim { targeted: 4, ..given::claim(&dispatch, slice.to, false) };
@@ -66,8 +66,8 @@ pub async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
 
 pub async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
     let store = backend.open().await;
-    let app = given::app(&*store).await;
-    given::retried(&*store, app, 2).await;
+    let app = given::app(&store).await;
+    given::retried(&store, app, 2).await;
     assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap().len(), 2);
     drop(store);
     let store = backend.open().await;
@@ -82,7 +82,7 @@ pub async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
 pub async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
     let key = given::once("/v1/devices", "k", 1);
     let store = backend.open().await;
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let device = given::android("x");
     store.register_device(app, device.clone(), NOW, Some(key.clone())).await.unwrap();
     drop(store);
@@ -94,24 +94,24 @@ pub async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
 /// What events and streams name by number is gone for good.
 pub async fn a_number_is_given_once(backend: &dyn Backend) {
     let store = backend.open().await;
-    let app = given::app(&*store).await;
-    let (_, gone) = upkeep::ended(&*store, app).await;
-    let (id, erased) = given::named_app(&*store, "Gone").await;
-    upkeep::delete_everything(&*store).await;
+    let app = given::app(&store).await;
+    let (_, gone) = upkeep::ended(&store, app).await;
+    let (id, erased) = given::named_app(&store, "Gone").await;
+    upkeep::delete_everything(&store).await;
     store.delete_app(id).await.unwrap();
     assert!(is_unknown(&store.dispatch(gone.no).await));
     store.close().await;
     let store = backend.open().await;
-    let next = given::android_dispatch(&*store, app).await;
+    let next = given::android_dispatch(&store, app).await;
     assert!(next.no > gone.no && next.notification > gone.notification, "{gone:?} {next:?}");
-    assert!(given::app(&*store).await > erased);
+    assert!(given::app(&store).await > erased);
 }
 
 /// An unchanged registration is held back, and written when the store is closed.
 pub async fn a_held_registration_is_written_at_the_end(backend: &dyn Backend) {
     let store = backend.open().await;
-    let app = given::app(&*store).await;
-    given::devices(&*store, app, 1).await;
+    let app = given::app(&store).await;
+    given::devices(&store, app, 1).await;
     let later = NOW.plus_ms(5_000);
     store.register_device(app, given::android("d000"), later, None).await.unwrap();
     store.close().await;
@@ -121,7 +121,7 @@ pub async fn a_held_registration_is_written_at_the_end(backend: &dyn Backend) {
 
 pub async fn a_closed_store_refuses(backend: &dyn Backend) {
     let store = backend.open().await;
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     store.close().await;
     let read = store.device(app, id("d000")).await;
     assert!(matches!(read, Err(StoreError::Unavailable(_))));

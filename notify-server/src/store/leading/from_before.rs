@@ -53,7 +53,7 @@ fn rows_from_before_keep_their_numbers_in_sqlite() {
     old.execute_batch(&before(|hex| format!("x'{hex}'"))).unwrap();
     drop(old);
     let store = || sqlite::open(&path, SqliteOptions::default()).unwrap();
-    run(async { goes_on(&*store()).await });
+    run(async { goes_on(&store()).await });
     let (connection, _lock) = sqlite::hold(&path).unwrap();
     tags_count_on(&connection);
 }
@@ -65,7 +65,7 @@ fn rows_from_before_keep_their_numbers_in_postgres() {
     thread::scope(|scope| scope.spawn(|| postgres::make_version(&url, VERSION)).join()).unwrap();
     database.execute(&before(|hex| format!("'\\x{hex}'")));
     let store = || postgres::open(&url, PostgresOptions::default()).unwrap();
-    run(async { goes_on(&*store()).await });
+    run(async { goes_on(&store()).await });
     let look = || tags_count_on(&postgres::connect(&url).unwrap());
     thread::scope(|scope| scope.spawn(look).join()).unwrap();
 }

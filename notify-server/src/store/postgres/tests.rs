@@ -75,7 +75,7 @@ async fn stored(store: &Store, app: AppNo) -> usize {
 async fn what_is_answered_as_stored_is_stored_whatever_fails() {
     let own = Own::new();
     let store = own.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let mut sure = 0;
     for nth in 1..=6 {
         for fault in [Fault::Transaction(nth), Fault::Commit(nth.div_ceil(6))] {
@@ -96,7 +96,7 @@ async fn what_is_answered_as_stored_is_stored_whatever_fails() {
 async fn a_refused_write_leaves_the_others_of_its_commit() {
     let own = Own::new();
     let store = own.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let new = given::broadcast(&[Platform::Android]);
     let twice = [new.clone(), new];
     let [first, second] = twice.map(|new| store.accept_notification(app, new, None));
@@ -113,7 +113,7 @@ async fn a_refused_write_leaves_the_others_of_its_commit() {
 async fn a_write_that_passes_over_a_failed_statement_is_not_answered_as_stored() {
     let own = Own::new();
     let store = own.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let passed_over = store
         .write(Operation::Check, |tx| {
             assert!(tx.execute_batch("select no from nowhere").is_err());
@@ -129,7 +129,7 @@ async fn a_write_that_passes_over_a_failed_statement_is_not_answered_as_stored()
 async fn a_write_or_read_that_panics_takes_nobody_with_it() {
     let own = Own::new();
     let store = own.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let panicked = store.write::<(), _>(Operation::Check, |_| panic!("on purpose")).await;
     assert!(matches!(panicked, Err(StoreError::Backend(_))));
     let panicked = store.read::<(), _>(|_| panic!("on purpose")).await;
@@ -143,7 +143,7 @@ async fn a_write_or_read_that_panics_takes_nobody_with_it() {
 async fn connections_that_broke_meanwhile_are_replaced_unnoticed() {
     let own = Own::new();
     let store = own.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     TestCluster::shared().execute(&format!(
         "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{}'",
         own.0.name()
@@ -158,7 +158,7 @@ async fn connections_that_broke_meanwhile_are_replaced_unnoticed() {
 async fn a_database_that_is_gone_is_unavailable_and_served_again_when_it_is_back() {
     let own = Own::new();
     let store = own.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let cluster = TestCluster::shared();
     let name = own.0.name();
     cluster.execute(&format!("alter database {name} with allow_connections false"));
@@ -179,7 +179,7 @@ async fn a_database_that_is_gone_is_unavailable_and_served_again_when_it_is_back
 async fn a_database_that_may_only_be_read_is_unavailable() {
     let own = Own::new();
     let store = own.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let read_only = store
         .write(Operation::Check, |tx| {
             tx.execute_batch("set transaction read only")?;
@@ -302,8 +302,8 @@ async fn servers_of_one_database_hear_of_each_others_commits() {
     let (one, other) = (own.open(), own.open());
     let heard = Arc::new(Heard::default());
     other.subscribe(heard.clone());
-    let (id, app) = given::named_app(&*one, "Shop").await;
-    given::accepted(&*one, app, given::broadcast(&[Platform::Android])).await;
+    let (id, app) = given::named_app(&one, "Shop").await;
+    given::accepted(&one, app, given::broadcast(&[Platform::Android])).await;
     heard.hears(|change| *change == Change::NotificationDue).await;
     // A connection that breaks is made anew, and then anything may have changed.
     let listening = "select pg_terminate_backend(pid) from pg_stat_activity where query = ";
@@ -324,7 +324,7 @@ async fn a_commit_whose_answer_was_lost_is_told_of_by_the_next() {
     use crate::store::Change;
     let own = Own::new();
     let (one, other) = (own.open(), own.open());
-    let (id, _) = given::named_app(&*one, "Shop").await;
+    let (id, _) = given::named_app(&one, "Shop").await;
     let (here, there) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
     one.subscribe(here.clone());
     other.subscribe(there.clone());
@@ -332,7 +332,7 @@ async fn a_commit_whose_answer_was_lost_is_told_of_by_the_next() {
     let lost = one.delete_app(id).await;
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     assert_eq!(*here.0.lock().unwrap(), [], "nobody knows");
-    given::named_app(&*one, "Another").await;
+    given::named_app(&one, "Another").await;
     here.hears(|change| *change == Change::Everything).await;
     there.hears(|change| *change == Change::Everything).await;
     other.close().await;
@@ -359,6 +359,6 @@ async fn a_host_that_says_nothing_gives_way_to_the_next() {
     let url = whole.replacen(answers, &format!("{},{answers}", silent.local_addr().unwrap()), 1);
     assert_ne!(url, whole, "both are named");
     let store = postgres::open(&url.parse().unwrap(), PostgresOptions::default()).unwrap();
-    given::app(&*store).await;
+    given::app(&store).await;
     store.close().await;
 }

@@ -47,7 +47,7 @@ async fn a_file_that_was_closed_holds_everything_by_itself() {
     let folder = Folder::new();
     let store = folder.open();
     let shared: SharedStore = store.clone();
-    let app = given::app(&*shared).await;
+    let app = given::app(&shared).await;
     assert_eq!(accept_many(&store, app, 3).await, (3, 0));
     store.close().await;
     let copy = folder.0.path().join("copy.db");
@@ -86,7 +86,7 @@ async fn stored(store: &Store, app: AppNo) -> usize {
 async fn what_is_answered_as_stored_is_stored_whatever_fails() {
     let folder = Folder::new();
     let store = folder.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let mut sure = 0;
     for nth in 1..=12 {
         for fault in [Fault::Transaction(nth), Fault::Commit(nth.div_ceil(6))] {
@@ -110,7 +110,7 @@ async fn what_is_answered_as_stored_is_stored_whatever_fails() {
 async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() {
     let folder = Folder::new();
     let store = folder.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let limit = |pages: i64| {
         let store = Arc::clone(&store);
         async move {
@@ -146,7 +146,7 @@ async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() 
 async fn a_refused_write_leaves_the_others_of_its_commit() {
     let folder = Folder::new();
     let store = folder.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let new = given::broadcast(&[Platform::Android]);
     let twice = [new.clone(), new];
     let [first, second] = twice.map(|new| store.accept_notification(app, new, None));
@@ -161,7 +161,7 @@ async fn a_refused_write_leaves_the_others_of_its_commit() {
 async fn a_write_or_read_that_panics_takes_nobody_with_it() {
     let folder = Folder::new();
     let store = folder.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let panicked = store.write::<(), _>(Operation::Check, |_| panic!("on purpose")).await;
     assert!(matches!(panicked, Err(StoreError::Backend(_))));
     let panicked = store.read::<(), _>(|_| panic!("on purpose")).await;
@@ -189,8 +189,8 @@ async fn a_second_server_on_the_file_is_refused_and_a_subcommand_is_not() {
     assert!(second.to_string().contains("in use by another notify-server"), "{second}");
     let beside = SqliteOptions { lock: false, ..SqliteOptions::default() };
     let subcommand = open(&folder.file(), beside).unwrap();
-    let app = given::app(&*subcommand).await;
-    given::devices(&*store, app, 1).await;
+    let app = given::app(&subcommand).await;
+    given::devices(&store, app, 1).await;
     subcommand.close().await;
     store.close().await;
     folder.open().close().await;
@@ -227,7 +227,7 @@ async fn only_the_owner_may_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let store = folder.open();
-    given::app(&*store).await;
+    given::app(&store).await;
     backup(&folder.file(), &folder.0.path().join("copy.db")).unwrap();
     for entry in std::fs::read_dir(folder.0.path()).unwrap() {
         let entry = entry.unwrap();
@@ -240,11 +240,11 @@ async fn only_the_owner_may_read_the_files() {
 async fn a_copy_made_beside_the_server_opens_with_what_was_there() {
     let folder = Folder::new();
     let store = folder.open();
-    let app = given::app(&*store).await;
-    given::devices(&*store, app, 3).await;
+    let app = given::app(&store).await;
+    given::devices(&store, app, 3).await;
     let copy = folder.0.path().join("copy.db");
     backup(&folder.file(), &copy).unwrap();
-    given::devices(&*store, app, 5).await;
+    given::devices(&store, app, 5).await;
     let opened = open(&copy, SqliteOptions::default()).unwrap();
     assert!(opened.device(app, given::id("d002")).await.is_ok());
     assert!(matches!(opened.device(app, given::id("d003")).await, Err(StoreError::NotFound)));
@@ -255,7 +255,7 @@ async fn a_copy_made_beside_the_server_opens_with_what_was_there() {
 async fn the_log_does_not_grow_for_ever() {
     let folder = Folder::new();
     let store = folder.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let filler = "x".repeat(1_000_000);
     let bytes_max = u64::from(checkpoint::LOG_PAGES_MAX.unsigned_abs()) * 4_096;
     // Two of them may run at once, and one that finds another at it leaves the log to the next.
@@ -273,13 +273,12 @@ async fn the_log_does_not_grow_for_ever() {
 async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
     let folder = Folder::new();
     let store = folder.open();
-    let (going, staying) =
-        (given::app(&*store).await, given::named_app(&*store, "Staying").await.1);
-    given::accepted(&*store, going, given::broadcast(&[Platform::Android])).await;
+    let (going, staying) = (given::app(&store).await, given::named_app(&store, "Staying").await.1);
+    given::accepted(&store, going, given::broadcast(&[Platform::Android])).await;
     let later = given::NOW.plus_ms(3_600_000);
     let schedule = notify_core::Schedule::At(later);
     let new = crate::store::NewNotification { schedule, ..given::broadcast(&[Platform::Android]) };
-    given::accepted(&*store, staying, new).await;
+    given::accepted(&store, staying, new).await;
     store
         .write(Operation::Check, move |tx| {
             tx.prepare_cached("update apps set status = 'erasing' where no = ?1")?
@@ -297,8 +296,8 @@ async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
 async fn a_listing_of_deliveries_reads_so_many_pages_and_goes_on_from_there() {
     let folder = Folder::new();
     let store = folder.open();
-    let app = given::app(&*store).await;
-    let id = in_pages_of_one(&*store, app, 30).await;
+    let app = given::app(&store).await;
+    let id = in_pages_of_one(&store, app, 30).await;
     let list = |cursor| {
         let page = crate::store::PageRequest { limit: 1_000, cursor };
         store.list_deliveries(app, id.clone(), None, page)
@@ -319,7 +318,7 @@ async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done()
     const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
     let folder = Folder::new();
     let store = folder.open();
-    let app = given::app(&*store).await;
+    let app = given::app(&store).await;
     let accept = |store: Arc<Store>, platform| {
         let new = given::broadcast(&[platform]);
         async move { store.accept_notification(app, new, None).await }

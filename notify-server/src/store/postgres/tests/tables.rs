@@ -16,7 +16,7 @@ async fn what_an_application_asks_for_costs_nothing_of_the_others() {
     let own = Own::new();
     let store = own.open();
     for name in ["a", "b"] {
-        given::named_app(&*store, name).await;
+        given::named_app(&store, name).await;
     }
     store.close().await;
     let rows = "from apps a cross join generate_series(1, 4000) n";
