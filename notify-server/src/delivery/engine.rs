@@ -88,7 +88,7 @@ impl Engine {
     /// Stops: nothing new begins, what is in flight ends and is committed, the rest stays for the
     /// next start. Answers false when that took longer than `grace`.
     pub async fn stop(mut self, grace: Duration) -> bool {
-        self.shared.stop.ask();
+        self.shared.stop.cancel();
         self.shared.wake.notify_one();
         let Some(thread) = self.thread.take() else { return true };
         let joined = tokio::task::spawn_blocking(move || thread.join().is_ok());
@@ -159,7 +159,7 @@ impl EngineRun {
             // A gate that closed is told while lanes come to their end.
             AbortOnDrop(tokio::spawn(news::keep(self.shared.clone())))
         });
-        while !self.shared.stop.asked() {
+        while !self.shared.stop.is_cancelled() {
             // Ahead of the look: what is committed from here on may not be seen by it.
             self.shared.looks_at(None);
             let next = match self.look().await {
@@ -179,11 +179,11 @@ impl EngineRun {
                         if let Err(error) = ended {
                             // Nothing of the lane would be sent any more, and nobody would know.
                             tracing::error!(%error, "a lane broke off: the engine ends");
-                            shared.stop.ask();
+                            shared.stop.cancel();
                         }
                     }
                     () = shared.clock.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
-                    () = shared.stop.told() => {}
+                    () = shared.stop.cancelled() => {}
                     // Last, so that none of the others waits while more is accepted all the time.
                     () = shared.starts.arrived() => match self.take_on_starts().await {
                         Ok(()) if self.backlog.is_empty() => continue,

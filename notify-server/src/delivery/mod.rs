@@ -27,7 +27,6 @@ mod singles;
 mod slots;
 mod standing;
 mod starts;
-mod stop;
 
 pub use config::{CREDIT_DEFAULT, EngineConfig};
 pub use decision::{Attempted, Next, RetryPolicy, decide};

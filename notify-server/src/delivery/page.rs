@@ -271,29 +271,29 @@ impl PageRun {
                 tokio::select! {
                     biased;
                     () = renewed.changed() => {}
-                    () = shared.stop.told() => {}
+                    () = shared.stop.cancelled() => {}
                 }
             }
             Obstacle::Slots => tokio::select! {
                 biased;
                 () = self.slot.turn() => {}
-                () = shared.stop.told() => {}
+                () = shared.stop.cancelled() => {}
             },
             Obstacle::Credit => tokio::select! {
                 biased;
                 () = self.credit.turn() => {}
-                () = shared.stop.told() => {}
+                () = shared.stop.cancelled() => {}
             },
             Obstacle::Retries => tokio::select! {
                 biased;
                 () = self.gate_changes.changed() => {}
                 () = tokio::time::sleep(RETRIES_LOOK_EVERY) => self.lane.look_again(),
-                () = shared.stop.told() => {}
+                () = shared.stop.cancelled() => {}
             },
             Obstacle::Services(None) => tokio::select! {
                 biased;
                 () = self.gate_changes.changed() => {}
-                () = shared.stop.told() => {}
+                () = shared.stop.cancelled() => {}
             },
             Obstacle::Gate(until) | Obstacle::Services(Some(until)) => {
                 let until = self.job.at_latest(*until);
@@ -301,7 +301,7 @@ impl PageRun {
                     biased;
                     () = self.gate_changes.changed() => {}
                     () = shared.clock.sleep_until(until) => {}
-                    () = shared.stop.told() => {}
+                    () = shared.stop.cancelled() => {}
                 }
             }
         }
@@ -331,11 +331,11 @@ impl PageRun {
             self.gate_changes.mark_unchanged();
             let now = shared.clock.now();
             self.unpark(now);
-            if self.queue.is_empty() || shared.stop.asked() {
+            if self.queue.is_empty() || shared.stop.is_cancelled() {
                 // Places that nobody uses must not wait for the answers that are still to come.
                 self.slot.let_go();
                 self.credit.let_go();
-                return match self.parked.is_empty() || shared.stop.asked() {
+                return match self.parked.is_empty() || shared.stop.is_cancelled() {
                     true => Obstacle::NoneLeft,
                     false => Obstacle::Services(self.parked.until()),
                 };
@@ -577,7 +577,7 @@ impl PageRun {
         self.batch.is_due(self.lane.shared.config.checkpoint_outcomes)
             || matches!(obstacle, Obstacle::Lease)
             || matches!(obstacle, Obstacle::NoneLeft)
-                && self.lane.shared.stop.asked()
+                && self.lane.shared.stop.is_cancelled()
                 && !self.batch.is_empty()
     }
 

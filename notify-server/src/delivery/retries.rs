@@ -78,7 +78,7 @@ pub(super) async fn run(
                 if !work.outcomes.is_empty() => work.commit().await,
             () = work.slot.turn() => {}
             () = work.credit.turn() => {}
-            () = lane.shared.stop.told(), if !work.queue.is_empty() => {}
+            () = lane.shared.stop.cancelled(), if !work.queue.is_empty() => {}
         }
     }
 }
@@ -154,7 +154,10 @@ impl Retries<'_> {
             let shared = &self.lane.shared;
             // What was claimed before it counted as dead may be others' by now.
             let standing = &shared.standing;
-            if shared.stop.asked() || !standing.holds(now) || self.tenure != standing.tenure() {
+            if shared.stop.is_cancelled()
+                || !standing.holds(now)
+                || self.tenure != standing.tenure()
+            {
                 self.postpone_all(now);
                 continue;
             }

@@ -19,7 +19,6 @@ use super::news::News;
 use super::slots::Slots;
 use super::standing::Standing;
 use super::starts::Starts;
-use super::stop::StopSign;
 use crate::causes::with_causes;
 use crate::channel::{ChannelState, Channels, ServiceState};
 use crate::clock::SharedClock;
@@ -75,7 +74,7 @@ pub(crate) struct Shared {
     /// Deliveries in flight or answered but not committed (trap 4).
     pub(crate) credit: Arc<Slots>,
     pub(crate) marks: Marks,
-    pub(crate) stop: StopSign,
+    pub(crate) stop: CancellationToken,
     pub(crate) standing: Standing,
     /// What is told to other servers, and asked of them.
     pub(crate) news: Arc<News>,
@@ -147,7 +146,7 @@ impl Shared {
             config,
             epoch,
             marks: Marks::default(),
-            stop: StopSign::default(),
+            stop: CancellationToken::new(),
             wake: Notify::new(),
             starts: Starts::default(),
             next_look: Mutex::default(),

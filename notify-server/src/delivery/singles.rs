@@ -104,7 +104,7 @@ pub(crate) async fn run(lane: &Arc<Lane>, mut incoming: UnboundedReceiver<Single
             continue;
         }
         let is_idle = run.queue.is_empty() && flights.is_empty();
-        let stopping = lane.shared.stop.asked();
+        let stopping = lane.shared.stop.is_cancelled();
         let waiting = run.outcomes.checkpoints.len();
         if commit.is_none() && waiting > 0 && (waiting >= config.checkpoint_outcomes || stopping) {
             commit = Some(run.commit());
@@ -140,7 +140,7 @@ pub(crate) async fn run(lane: &Arc<Lane>, mut incoming: UnboundedReceiver<Single
             }
             () = run.slot.turn() => {}
             () = run.credit.turn() => {}
-            () = lane.shared.stop.told(), if !stopping => {}
+            () = lane.shared.stop.cancelled(), if !stopping => {}
         }
     }
 }
@@ -187,7 +187,7 @@ impl Run {
     async fn start_what_may_start(&mut self, flights: &mut Flights) -> Result<(), StoreError> {
         while let Some(entry) = self.queue.front() {
             let shared = self.lane.shared.clone();
-            if shared.stop.asked() {
+            if shared.stop.is_cancelled() {
                 // The next process takes up what is open.
                 self.queue.clear();
                 break;

@@ -110,7 +110,10 @@ fn hook(shared: Weak<Shared>) -> StartHook {
     Box::new(move || {
         let shared = shared.upgrade()?;
         let waiting = shared.starts.waiting.lock().expect("no holder panics").len();
-        if shared.stop.asked() || shared.ended.is_cancelled() || waiting >= STARTS_WAITING_MAX {
+        if shared.stop.is_cancelled()
+            || shared.ended.is_cancelled()
+            || waiting >= STARTS_WAITING_MAX
+        {
             return None;
         }
         let (context, due) = StartContext::new(&shared, shared.clock.now());

@@ -78,7 +78,7 @@ impl LaneRun {
         let shared = self.lane.shared.clone();
         loop {
             // Looked at once: a sign given while work is taken on must not go unheard below.
-            let stopping = shared.stop.asked();
+            let stopping = shared.stop.is_cancelled();
             if stopping && self.running.is_empty() {
                 return;
             }
@@ -94,7 +94,7 @@ impl LaneRun {
                 () = self.gate_changes.changed(), if self.retries_wait => {
                     self.retries_due = true;
                 }
-                () = shared.stop.told(), if !stopping => {}
+                () = shared.stop.cancelled(), if !stopping => {}
             }
         }
     }

@@ -208,7 +208,7 @@ impl Server {
 
     /// Stops the engine; false when the process has to be ended, since nothing can be written.
     async fn stop(&self, running: Running) -> bool {
-        running.shared.stop.ask();
+        running.shared.stop.cancel();
         running.shared.wake.notify_one();
         let stopped = tokio::time::timeout(STOP_MAX, running.task).await;
         let mut world = lock(&self.world);
