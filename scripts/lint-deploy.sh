@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Has each file that runs Notify read by the tool it is for: Dockerfile, compose.yaml, the systemd
-# unit, the Kubernetes manifests. What they say is checked by the test target `deploy`.
+# unit, the Kubernetes manifests; and the workflow of CI as YAML. What those that run Notify say is
+# checked by the test target `deploy`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +26,7 @@ hadolint --failure-threshold style Dockerfile
 echo "-- YAML: yamllint"
 yamllint --strict -d '{extends: default, rules: {
   document-start: disable, line-length: {max: 100}, braces: {max-spaces-inside: 1}}}' \
-  compose.yaml deploy
+  .github compose.yaml deploy
 
 echo "-- compose.yaml: docker compose"
 NOTIFY_PUBLIC_URL=https://notify.example.com docker-compose -f compose.yaml config --quiet

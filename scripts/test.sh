@@ -1,113 +1,287 @@
 #!/usr/bin/env bash
-# Installs what the tests need and runs them all: formatting, lints, documentation, tests, examples.
+# Runs the checks and tests: every part, or the parts that are named. Installs what they need, on Debian
+# as root. CONTRIBUTING.md says what each part checks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+PARTS=(lint docs unit store simulation e2e browsers postgres)
+# Pinned: another version finds other things.
+CARGO_DENY_VERSION=0.20.2
+# The longest download of the advisory database.
+ADVISORIES_SECONDS_MAX=120
+
+for named in "$@"; do
+  if [[ " ${PARTS[*]} " != *" $named "* ]]; then
+    echo "usage: $0 [PART]...; the parts are: ${PARTS[*]}" >&2
+    exit 2
+  fi
+done
+asked=" ${*:-${PARTS[*]}} "
+runs() { [[ $asked == *" $1 "* ]]; }
+chosen=()
+for name in "${PARTS[@]}"; do
+  if runs "$name"; then chosen+=("$name"); fi
+done
+
+# The part that runs now; a failure names it.
+part=
 # Each step tells when it began: the whole run has 30 minutes.
-step() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
+step() { printf '\n== %d:%02d %s: %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$part" "$*"; }
 
-# A C compiler builds SQLite and the cryptography; Debian calls the package build-essential.
-if ! command -v cc >/dev/null; then
-  step "install a C compiler"
-  apt-get update -q && apt-get install -qy --no-install-recommends build-essential
-fi
-
-# Disks that are full or fail: a mount namespace (util-linux) and system calls that fail (strace).
-if ! command -v strace >/dev/null || ! command -v unshare >/dev/null; then
-  step "install strace and util-linux"
-  apt-get update -q && apt-get install -qy --no-install-recommends strace util-linux
-fi
-
-# The store's tests run on both databases; they start a PostgreSQL of their own, as its user.
-if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
-  step "install PostgreSQL"
-  apt-get update -q && apt-get install -qy --no-install-recommends postgresql
-fi
-
-# The page of a poll and the SDK for browsers run in real browsers; their tests fail without them.
-if ! command -v chromium >/dev/null; then
-  step "install Chromium"
-  apt-get update -q && apt-get install -qy --no-install-recommends chromium
-fi
-if ! command -v firefox >/dev/null; then
-  step "install Firefox"
-  apt-get update -q && apt-get install -qy --no-install-recommends firefox-esr
-fi
-
-# The files that run Notify: systemd reads its unit, Python brings the other linters and what tests the
-# API against its description.
-if ! command -v systemd-analyze >/dev/null || ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-  step "install systemd and python3-venv"
-  apt-get update -q && apt-get install -qy --no-install-recommends systemd python3-venv
-fi
+scratch=$(mktemp -d)
+checks_pid=
+finish() {
+  local status=$?
+  if [ -n "$checks_pid" ]; then kill -- "-$checks_pid" 2>/dev/null || true; fi
+  rm -rf "$scratch"
+  if [ "$status" -ne 0 ]; then printf '\n== failed: %s\n' "$part"; fi
+}
+trap finish EXIT
 
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
 # Backtraces are for people; without them the tests' own messages stay readable.
 export RUST_BACKTRACE=0
-# Those that take long wait for leases and time limits, hardly for the processor.
+# The tests that take long wait for leases and time limits, hardly for the processor.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 
-step "format"
-cargo fmt --all --check
+# -- What the parts need -------------------------------------------------------------------------------
 
-step "files that run Notify"
-./scripts/lint-deploy.sh
-
-# What is run is built once, with one set of features: what one package alone is built with differs, and
-# costs minutes. Some tests start the binaries.
-step "build"
-cargo build --workspace --all-features --bins --tests
-
-# They take what the tests leave of the processor, which wait more than they compute; in a folder of
-# their own, since cargo builds one thing at a time in one.
-lints() {
-  renice -n 19 "$BASHPID" >/dev/null
-  ionice -c 3 -p "$BASHPID" || true
-  export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints"
-  cargo clippy --workspace --all-targets --all-features -- -D warnings
-  # As users build them: without what tests add.
-  cargo clippy -p notify-server -p notify-cli -- -D warnings
-  export RUSTDOCFLAGS="-D warnings"
-  cargo doc --workspace --all-features --no-deps --document-private-items
+apt_install() {
+  step "install $*"
+  apt-get update -q && apt-get install -qy --no-install-recommends "$@"
 }
-step "lints and documentation, beside the tests"
-found=$(mktemp)
-set -m # a group of its own, which ends as one
-lints >"$found" 2>&1 &
-lints_pid=$!
-set +m
-trap 'kill -- "-$lints_pid" 2>/dev/null || true; rm -f "$found"' EXIT
-lints_end() { wait "$lints_pid" || { cat "$found"; exit 1; }; }
-# Nobody waits for the end of the tests to hear of what was found at their beginning.
-look_at_lints() { kill -0 "$lints_pid" 2>/dev/null || lints_end; }
+# The compiler builds SQLite and the cryptography.
+need_compiler() { command -v cc >/dev/null || apt_install build-essential; }
+need_lints() {
+  if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
+    step "install rustfmt and Clippy"
+    rustup component add rustfmt clippy
+  fi
+}
+# The linters of the deployment files and the generator of API requests come from PyPI.
+need_python() { python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv; }
+# systemd checks its unit, and knows which system calls a group holds.
+need_systemd() { command -v systemd-analyze >/dev/null || apt_install systemd; }
+# The quick start in the README calls curl.
+need_curl() { command -v curl >/dev/null || apt_install curl; }
+# The tests start a server of their own.
+need_postgres() {
+  if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+    apt_install postgresql
+  fi
+}
+# Tests mount a small disk in a namespace (util-linux) to fill it, and make system calls fail (strace).
+need_bad_disks() {
+  if ! command -v strace >/dev/null || ! command -v unshare >/dev/null; then
+    apt_install strace util-linux
+  fi
+}
+need_chromium() { command -v chromium >/dev/null || apt_install chromium; }
+need_firefox() { command -v firefox >/dev/null || apt_install firefox-esr; }
 
-step "tests"
-cargo test --workspace --all-features
+lint_needs() { need_compiler; need_lints; need_python; need_systemd; }
+docs_needs() { need_compiler; need_curl; }
+unit_needs() { need_compiler; need_postgres; }
+store_needs() { need_compiler; need_postgres; }
+simulation_needs() { need_compiler; need_postgres; }
+e2e_needs() { need_compiler; need_postgres; need_bad_disks; need_systemd; need_python; }
+browsers_needs() { need_compiler; need_bad_disks; need_chromium; need_firefox; }
+postgres_needs() { need_compiler; need_postgres; need_bad_disks; need_chromium; }
 
-look_at_lints
-step "tests on PostgreSQL"
-# Two at once: a request has 4 seconds for its storage here too.
-NOTIFY_TEST_BACKEND=postgres RUST_TEST_THREADS=2 cargo test --workspace --all-features \
-  --test api --test api_end_to_end --test delivery --test webhooks --test polls --test isolation
+# -- What the parts do ---------------------------------------------------------------------------------
 
-look_at_lints
-step "crash tests on PostgreSQL"
-NOTIFY_TEST_BACKEND=postgres NOTIFY_CRASH_RUNS=5 cargo test --workspace --all-features \
-  --test crash -- --test-threads=6 points kills_at
+# Always the whole workspace: one package alone is built with other features, which costs minutes.
+cargo_test() { cargo test --workspace --all-features "$@"; }
+# Cargo builds one thing at a time in a folder, so what runs beside the tests has its own.
+cargo_beside() { CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints" cargo "$@"; }
+# Some tests start the binaries. Built without a suite, the binaries would have other features.
+build() {
+  step "build"
+  cargo build --workspace --all-features --bins "$@"
+}
+# Prints the suites of packages as arguments of cargo, one a line.
+suites() {
+  local package path
+  for package in "$@"; do
+    for path in "$package"/tests/*; do
+      if [ -f "$path/main.rs" ] || [[ $path == *.rs ]]; then
+        echo "--test=$(basename "$path" .rs)"
+      fi
+    done
+  done
+}
+docs_suites=(--test=docs --test=tidy)
+browsers_suites=(--test=browser --test=polls)
+mapfile -t unit_suites < <(suites notify-core notify-server notify-client notify-cli)
+# Every suite that is in no other part, so that a new one runs.
+mapfile -t e2e_suites < <(suites tests bench |
+  grep -vxF -e "$(printf '%s\n' "${docs_suites[@]}" "${browsers_suites[@]}")")
+postgres_suites=(--test=api --test=api_end_to_end --test=delivery --test=webhooks --test=polls
+  --test=isolation)
 
-look_at_lints
-step "the API against its own description"
-./scripts/fuzz-api.sh
+lint() {
+  step "format"
+  cargo fmt --all --check
+  step "deployment files"
+  ./scripts/lint-deploy.sh
+}
 
-step "examples"
-for example in examples/src/bin/*.rs; do
-  name=$(basename "$example" .rs)
-  printf -- '-- %s\n' "$name"
-  "${CARGO_TARGET_DIR:-target}/debug/$name"
+lint_compile() {
+  step "Clippy"
+  cargo_beside clippy --workspace --all-targets --all-features -- -D warnings
+  # As users build them: without what tests add.
+  cargo_beside clippy -p notify-server -p notify-cli -- -D warnings
+  step "dependencies"
+  deny
+}
+
+deny() {
+  local tools="$PWD/target/cargo-deny-$CARGO_DENY_VERSION"
+  if ! command -v cargo-deny >/dev/null; then PATH="$PATH:$tools/bin"; fi
+  if ! command -v cargo-deny >/dev/null; then
+    # It runs for seconds, so the quickest build is the best one.
+    env -u CARGO_TARGET_DIR CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
+      CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256 \
+      cargo install cargo-deny --locked --version "$CARGO_DENY_VERSION" --root "$tools"
+  fi
+  cargo-deny --log-level error --locked check bans licenses sources
+  if timeout "$ADVISORIES_SECONDS_MAX" cargo-deny --log-level error fetch db; then
+    cargo-deny --log-level error --locked check advisories
+  else
+    # Shown at the end, also where this runs beside the tests.
+    echo "advisories: NOT CHECKED, the advisory database cannot be fetched" >>"$scratch/notes"
+  fi
+}
+
+docs() {
+  build "${docs_suites[@]}"
+  step "documents and source tree"
+  cargo_test "${docs_suites[@]}"
+  step "examples in the documentation"
+  cargo_test --doc
+}
+
+docs_compile() {
+  step "rustdoc"
+  RUSTDOCFLAGS="-D warnings" cargo_beside doc --workspace --all-features --no-deps \
+    --document-private-items
+}
+
+# Together, the filters of the next three parts run each test of the libraries once.
+unit() {
+  step "libraries, without the store and delivery"
+  cargo_test --lib -- --skip store:: --skip delivery::
+  step "programs, and the suites of their packages"
+  cargo_test --bins "${unit_suites[@]}"
+}
+store() {
+  step "the store, on both databases"
+  cargo_test --lib -- store::
+}
+simulation() {
+  step "delivery and its simulation"
+  cargo_test --lib -- delivery:: --skip store::
+}
+
+e2e() {
+  build "${e2e_suites[@]}"
+  step "the whole product"
+  cargo_test "${e2e_suites[@]}"
+  look_at_checks
+  step "the API against its own description"
+  ./scripts/fuzz-api.sh
+  step "examples"
+  local example name
+  for example in examples/src/bin/*.rs; do
+    name=$(basename "$example" .rs)
+    printf -- '-- %s\n' "$name"
+    "${CARGO_TARGET_DIR:-target}/debug/$name"
+  done
+}
+
+browsers() {
+  build "${browsers_suites[@]}"
+  step "pages in real browsers"
+  cargo_test "${browsers_suites[@]}"
+}
+
+postgres() {
+  build "${postgres_suites[@]}" --test=crash
+  step "suites on PostgreSQL"
+  # Two at once: a request has 4 seconds for its storage here too.
+  NOTIFY_TEST_BACKEND=postgres RUST_TEST_THREADS=2 cargo_test "${postgres_suites[@]}"
+  look_at_checks
+  step "crash tests on PostgreSQL"
+  NOTIFY_TEST_BACKEND=postgres NOTIFY_CRASH_RUNS=5 cargo_test --test=crash \
+    -- --test-threads=6 points kills_at
+}
+
+# -- The run -------------------------------------------------------------------------------------------
+
+# The checks that compile for minutes and run no test.
+checks() {
+  for part in lint docs; do
+    if runs "$part"; then
+      echo "$part" >"$scratch/part"
+      "${part}_compile"
+    fi
+  done
+}
+# They take what the tests leave of the processor: tests wait more than they compute.
+begin_checks() {
+  step "Clippy, dependencies and rustdoc begin beside the tests"
+  set -m # a process group of its own, which can be killed as one
+  {
+    renice -n 19 "$BASHPID" >/dev/null
+    ionice -c 3 -p "$BASHPID" || true
+    checks
+  } >"$scratch/found" 2>&1 &
+  checks_pid=$!
+  set +m
+}
+end_checks() {
+  local status=0
+  wait "$checks_pid" || status=$?
+  checks_pid=
+  if [ "$status" -ne 0 ]; then
+    part=$(<"$scratch/part")
+    cat "$scratch/found"
+    exit 1
+  fi
+}
+# A check that has failed ends the run between two steps, not after the last test.
+look_at_checks() {
+  if [ -n "$checks_pid" ] && ! kill -0 "$checks_pid" 2>/dev/null; then end_checks; fi
+}
+
+for part in "${chosen[@]}"; do "${part}_needs"; done
+
+for part in "${chosen[@]}"; do
+  # Formatting is checked in seconds, so it comes before the build.
+  if [ "$part" = lint ]; then lint; fi
 done
+if [ "${#chosen[@]}" -eq "${#PARTS[@]}" ]; then
+  part="every part"
+  build --tests
+fi
+if [ "${#chosen[@]}" -eq 1 ]; then
+  checks
+elif runs lint || runs docs; then
+  begin_checks
+fi
+for part in "${chosen[@]}"; do
+  if [ "$part" != lint ]; then
+    "$part"
+    look_at_checks
+  fi
+done
+if [ -n "$checks_pid" ]; then
+  part=checks
+  step "wait for Clippy, dependencies and rustdoc"
+  end_checks
+  echo "nothing found"
+fi
 
-step "what the lints found"
-lints_end
-echo nothing
-
-step "all passed"
+part=${chosen[*]}
+if [ -f "$scratch/notes" ]; then cat "$scratch/notes"; fi
+step "passed"

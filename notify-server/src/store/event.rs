@@ -173,8 +173,8 @@ impl Store {
 
     /// Deletes some of the events that are older than [`EVENTS_KEPT_MS`] or beyond
     /// [`EVENTS_KEPT_MAX`], and some messages of webhooks that are over for longer than
-    /// [`crate::store::sql::MESSAGES_KEPT_MS`]: one transaction, bounded. Enabled webhooks that have not been told
-    /// of an event that goes have it counted as dropped.
+    /// [`MESSAGES_KEPT_MS`]: one transaction, bounded. Enabled webhooks that have not been told of an
+    /// event that goes have it counted as dropped.
     pub async fn trim_events(&self, now: Timestamp) -> Result<Trimmed, StoreError> {
         self.write(Operation::TrimEvents, move |tx| step(tx, now)).await
     }

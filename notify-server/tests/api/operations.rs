@@ -208,10 +208,11 @@ async fn diagnostics_of_an_application_list_what_fails() {
     assert_eq!(told["webhooks"][0]["failing_since"], NOW.0, "{told}");
     assert_eq!((&told["webhooks"], &told["feeds"]), (&webhooks["webhooks"], &feeds["feeds"]));
 
-    // As somebody wants it.
+    // One that was disabled by request receives nothing either.
     caller.patch(&format!("/v1/webhooks/{id}"), &json!({"enabled": false})).await.ok();
     let told = admin.get(&format!("/admin/v1/apps/{app}/devices/diagnostics")).await.ok();
-    assert_eq!(told["webhooks"], json!([]));
+    assert_eq!(told["webhooks"][0]["enabled"], false);
+    assert_eq!(told["webhooks"][0]["disabled_reason"], Value::Null);
 }
 
 #[tokio::test]
