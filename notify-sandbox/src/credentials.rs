@@ -1,16 +1,17 @@
-//! The keys and certificates of a sandbox: made at its start, worth nothing anywhere else.
+//! The keys and certificates of a sandbox. They are generated at its start and valid nowhere else.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::OnceLock;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::encoding::{AsBigEndian, AsDer, EcPrivateKeyBin, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use rcgen::KeyPair;
-
-use super::certificates::Certificates;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde::{Deserialize, Serialize};
 
 /// Columns of base64 in a PEM file (RFC 7468 section 2).
 const PEM_COLUMNS: usize = 64;
@@ -18,85 +19,76 @@ const PEM_COLUMNS: usize = 64;
 /// Why a sandbox does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// The address is taken or not this machine's.
-    #[error("cannot listen on {address}; choose another address with --listen")]
-    Listen {
-        /// Which.
-        address: SocketAddr,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
     /// The listener has no address.
     #[error("the listener has no address")]
     Listener(#[source] std::io::Error),
-    /// No certificate could be made.
+    /// A certificate cannot be generated.
     #[error("cannot make a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// No key could be made.
+    /// A key cannot be generated.
     #[error("cannot make a key")]
     Key(#[from] aws_lc_rs::error::Unspecified),
-    /// The certificate does not serve.
+    /// TLS rejects the certificate.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
-    /// The runtime stopped meanwhile.
+    /// The runtime stopped during the start.
     #[error("interrupted while starting")]
     Interrupted,
 }
 
 /// An APNs signing key and the team it belongs to.
-pub(super) struct ApnsKey {
-    pub(super) team_id: &'static str,
-    pub(super) key_id: &'static str,
-    pub(super) private_key_pem: String,
-    pub(super) public_key: Vec<u8>,
+pub(crate) struct ApnsKey {
+    pub(crate) team_id: &'static str,
+    pub(crate) key_id: &'static str,
+    pub(crate) private_key_pem: String,
+    pub(crate) public_key: Vec<u8>,
 }
 
-/// What Google's service account file holds, and the public half.
-pub(super) struct ServiceAccount {
-    pub(super) project_id: &'static str,
-    pub(super) private_key_id: &'static str,
-    pub(super) client_email: &'static str,
-    pub(super) private_key_pem: String,
-    pub(super) public_key: Vec<u8>,
+/// The contents of a Google service account file, and the public key.
+pub(crate) struct ServiceAccount {
+    pub(crate) project_id: &'static str,
+    pub(crate) private_key_id: &'static str,
+    pub(crate) client_email: &'static str,
+    pub(crate) private_key_pem: String,
+    pub(crate) public_key: Vec<u8>,
 }
 
 /// The VAPID key of [`super::Sandbox::webpush_config`].
-pub(super) struct VapidKey {
-    /// The number itself, in base64url.
-    pub(super) private_key: String,
+pub(crate) struct VapidKey {
+    /// The scalar in base64url.
+    pub(crate) private_key: String,
     /// An uncompressed point.
-    pub(super) public_key: Vec<u8>,
+    pub(crate) public_key: Vec<u8>,
 }
 
-/// A page on Messenger and the app that sends in its name.
-pub(super) struct Page {
-    pub(super) access_token: String,
-    pub(super) app_secret: String,
-    pub(super) verify_token: String,
+/// A page on Messenger and the app that sends for it.
+pub(crate) struct Page {
+    pub(crate) access_token: String,
+    pub(crate) app_secret: String,
+    pub(crate) verify_token: String,
 }
 
-/// A bot of Telegram.
-pub(super) struct Bot {
-    pub(super) id: u64,
-    pub(super) token: String,
-    pub(super) webhook_secret: String,
+/// A Telegram bot.
+pub(crate) struct Bot {
+    pub(crate) id: u64,
+    pub(crate) token: String,
+    pub(crate) webhook_secret: String,
 }
 
-/// All of them.
-pub(super) struct Credentials {
-    pub(super) ca_pem: String,
-    pub(super) tls: Certificates,
-    pub(super) apns_keys: [ApnsKey; 2],
-    pub(super) service_account: ServiceAccount,
-    pub(super) vapid: VapidKey,
-    pub(super) page: Page,
-    pub(super) bot: Bot,
+/// All keys and certificates.
+pub(crate) struct Credentials {
+    pub(crate) ca_pem: String,
+    pub(crate) tls: Certificates,
+    pub(crate) apns_keys: [ApnsKey; 2],
+    pub(crate) service_account: ServiceAccount,
+    pub(crate) vapid: VapidKey,
+    pub(crate) page: Page,
+    pub(crate) bot: Bot,
 }
 
 impl Credentials {
-    /// Makes them; `listen` joins the loopback names on the certificate.
-    pub(super) fn generate(listen: IpAddr) -> Result<Self, SandboxError> {
+    /// Generates all; the certificate names `listen` beside the loopback addresses.
+    pub(crate) fn generate(listen: IpAddr) -> Result<Self, SandboxError> {
         let (ca_pem, tls) = Certificates::generate(listen)?;
         let rsa = rsa_key()?;
         Ok(Self {
@@ -115,9 +107,9 @@ impl Credentials {
             },
             vapid: vapid_key()?,
             page: Page {
-                access_token: format!("EAASANDBOX{}", word(60)),
-                app_secret: word(32),
-                verify_token: word(16),
+                access_token: format!("EAASANDBOX{}", secret(60)),
+                app_secret: secret(32),
+                verify_token: secret(16),
             },
             bot: bot(),
         })
@@ -126,11 +118,11 @@ impl Credentials {
 
 fn bot() -> Bot {
     let id = 7_000_000_000 + u64::from(fastrand::u32(..1_000_000_000));
-    Bot { id, token: format!("{id}:{}", word(35)), webhook_secret: word(32) }
+    Bot { id, token: format!("{id}:{}", secret(35)), webhook_secret: secret(32) }
 }
 
-/// A secret that is worth nothing.
-fn word(chars: usize) -> String {
+/// A random secret.
+fn secret(chars: usize) -> String {
     (0..chars).map(|_| fastrand::alphanumeric()).collect()
 }
 
@@ -158,7 +150,7 @@ struct RsaKey {
     public_key: Vec<u8>,
 }
 
-/// One RSA key for all sandboxes of a process: it costs up to a second, and tests start many.
+/// One RSA key for all sandboxes of a process: it takes up to a second, and tests start many.
 fn rsa_key() -> Result<&'static RsaKey, SandboxError> {
     static KEY: OnceLock<RsaKey> = OnceLock::new();
     if let Some(key) = KEY.get() {
@@ -166,11 +158,11 @@ fn rsa_key() -> Result<&'static RsaKey, SandboxError> {
     }
     let pair = RsaKeyPair::generate(KeySize::Rsa2048)?;
     let der: Pkcs8V1Der<'_> = pair.as_der()?;
-    let made = RsaKey {
+    let key = RsaKey {
         private_key_pem: pem(der.as_ref()),
         public_key: pair.public_key().as_ref().to_vec(),
     };
-    Ok(KEY.get_or_init(|| made))
+    Ok(KEY.get_or_init(|| key))
 }
 
 fn pem(der: &[u8]) -> String {
@@ -184,4 +176,98 @@ fn pem(der: &[u8]) -> String {
     }
     pem.push_str("\n-----END PRIVATE KEY-----\n");
     pem
+}
+
+/// The year in which the expired certificate expired.
+const EXPIRED_YEAR: i32 = 2_001;
+
+/// A certificate for new connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Certificate {
+    /// A valid one of the authority that clients trust.
+    #[default]
+    Good,
+    /// An expired one.
+    Expired,
+    /// One for another name.
+    Elsewhere,
+    /// One of an unknown authority.
+    Stranger,
+}
+
+/// A TLS configuration for each certificate.
+pub(crate) struct Certificates {
+    good: Arc<ServerConfig>,
+    expired: Arc<ServerConfig>,
+    elsewhere: Arc<ServerConfig>,
+    stranger: Arc<ServerConfig>,
+}
+
+type Authority = Issuer<'static, KeyPair>;
+
+impl Certificates {
+    /// Generates them, and the certificate of the authority as PEM.
+    pub(crate) fn generate(listen: IpAddr) -> Result<(String, Self), SandboxError> {
+        let (ca_pem, authority) = generate_authority("Notify sandbox CA")?;
+        let (_, stranger) = generate_authority("Nobody's CA")?;
+        let mut names = vec![
+            "localhost".to_owned(),
+            Ipv4Addr::LOCALHOST.to_string(),
+            Ipv6Addr::LOCALHOST.to_string(),
+        ];
+        if !listen.is_loopback() && !listen.is_unspecified() {
+            names.push(listen.to_string());
+        }
+        let leaf = CertificateParams::new(names)?;
+        let mut expired = leaf.clone();
+        expired.not_before = rcgen::date_time_ymd(EXPIRED_YEAR - 1, 1, 1);
+        expired.not_after = rcgen::date_time_ymd(EXPIRED_YEAR, 1, 1);
+        let elsewhere = CertificateParams::new(vec!["elsewhere.example".to_owned()])?;
+        let certificates = Self {
+            good: server_config(leaf.clone(), &authority)?,
+            expired: server_config(expired, &authority)?,
+            elsewhere: server_config(elsewhere, &authority)?,
+            stranger: server_config(leaf, &stranger)?,
+        };
+        Ok((ca_pem, certificates))
+    }
+
+    pub(crate) fn get(&self, certificate: Certificate) -> &Arc<ServerConfig> {
+        match certificate {
+            Certificate::Good => &self.good,
+            Certificate::Expired => &self.expired,
+            Certificate::Elsewhere => &self.elsewhere,
+            Certificate::Stranger => &self.stranger,
+        }
+    }
+}
+
+/// A certificate authority, and its certificate as PEM.
+fn generate_authority(name: &str) -> Result<(String, Authority), SandboxError> {
+    let mut authority = CertificateParams::new(Vec::new())?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    authority.distinguished_name.push(DnType::CommonName, name);
+    let key = KeyPair::generate()?;
+    let pem = authority.self_signed(&key)?.pem();
+    Ok((pem, Issuer::new(authority, key)))
+}
+
+fn server_config(
+    mut leaf: CertificateParams,
+    authority: &Authority,
+) -> Result<Arc<ServerConfig>, SandboxError> {
+    leaf.distinguished_name.push(DnType::CommonName, "Notify sandbox");
+    let leaf_key = KeyPair::generate()?;
+    let certificate = leaf.signed_by(&leaf_key, authority)?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf_key.serialize_der()));
+    // Named, since the default panics when the build contains a second provider.
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut tls = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(tls))
 }

@@ -1,58 +1,55 @@
-//! Fake providers on one port: APNs, FCM, browsers' push services, Messenger and Telegram that check what they are sent as strictly as the real
-//! ones, answer as they are told, and show what they received. A product feature
-//! (`notify-server sandbox`) and the tests' opposite number; it must never print, nor accept what
-//! the real ones would refuse.
+//! Fake providers on one port: APNs, FCM, the push services of browsers, Messenger and Telegram.
+//! They check requests as strictly as the real services, respond as scripted and show what they
+//! received. `notify-server sandbox` runs them for users, and the tests run them in process. A fake
+//! must share no code with the server that it checks, nor accept what the real service refuses.
+//! The crate prints and logs nothing.
 //!
 //! | path | what |
 //! |---|---|
 //! | `/apns/3/device/TOKEN`, `/apns-sandbox/3/device/TOKEN` | APNs, production and development |
-//! | `/3/device/TOKEN` | the same in production, for clients with a fixed path |
+//! | `/3/device/TOKEN` | APNs, production, for clients with a fixed path |
 //! | `/fcm/v1/projects/ID/messages:send`, `/token` | FCM HTTP v1 and its OAuth2 token endpoint |
-//! | `/push/ID` | Web Push: the endpoints of subscriptions that `/sandbox/subscriptions` made |
+//! | `/push/ID` | Web Push: the endpoint of a subscription made by `/sandbox/subscriptions` |
 //! | `/messenger/vN.N/me/messages` | Messenger's Send API |
 //! | `/telegram/botTOKEN/METHOD` | Telegram's Bot API: `sendMessage`, `sendPhoto`, `getMe` |
-//! | `/`, `/sandbox/…` | the page and the scripting API, see [`control`] |
+//! | `/`, `/sandbox/…` | the page and the control API, see `control.rs` |
 //!
-//! The port speaks TLS (ALPN `h2`, `http/1.1`) and, told apart by the first byte, plain HTTP/1.1
-//! and HTTP/2 with prior knowledge.
+//! The port speaks TLS (ALPN `h2`, `http/1.1`) and, told apart by the first byte, plain HTTP/1.1 and
+//! HTTP/2 with prior knowledge. `docs/sandbox.md` describes the settings, the rules and the scripts.
 //!
-//! # Scripting by token
+//! # Token scripts
 //!
-//! Only a request that passes every check is answered by script: a script never hides a mistake.
+//! A token can say which response it gets. Only a request that passes every check is scripted, so
+//! that a script never hides a mistake.
 //!
-//! FCM: what follows the last `-` of the token. A status (`-503`), or `unregistered`, `invalid`,
-//! `badrequest`, `mismatch`, `denied`, `unauthenticated`, `thirdparty`, `notfound`, `quota`,
-//! `internal`, `unavailable`, `unspecified`, `empty`, or a fault: `silence`, `reset`, `refuse`,
-//! `goaway`, `cut`. Then `:N` adds `Retry-After: N`, and `xN` means the first N attempts alone:
-//! `phone-429:3`, `phone-503x2`.
+//! FCM, Messenger, Telegram and the id of a Web Push subscription: what follows the last `-` is a
+//! status, a keyword or a fault (`silence`, `reset`, `refuse`, `goaway`, `cut`), then `:N` for
+//! `Retry-After: N`, and `xN` for the first N attempts only: `phone-429:3`, `phone-503x2`.
 //!
-//! Web Push: what follows the last `-` of a subscription's endpoint, in the same way: a status, or a
-//! word of [`Refusal::ALL`], or a fault; [`Sandbox::subscribe`] makes such subscriptions.
-//! Messenger and Telegram: a recipient is a number and `-`, then as with FCM; the words are those
-//! of `docs/sandbox.md`. [`messenger_recipient`] and [`telegram_chat`] build such recipients.
+//! APNs: the last eight hex digits are `dea`, the attempts (`d` for all, `1` to `9` for the first so
+//! many), the status in three digits, and the index of the reason among those of the status in
+//! [`ApnsReason::ALL`]: `…dead4100` is 410 `Unregistered`, `…dea25030` is 503 twice, then 200.
+//! Status `000` is a fault, by its index in the list above.
 //!
-//! APNs: the last eight hex digits, `dea` + how often + status + index. How often is `d` (always)
-//! or `1` to `9` (the first so many attempts); the status is three decimal digits; the index picks
-//! the reason among that status's in the order of [`apns::Reason::ALL`]: `…dead4100` is 410
-//! `Unregistered`, `…dea25030` is 503 twice, then 200. Status `000` is a fault: 0 silence, 1 reset,
-//! 2 refuse, 3 goaway, 4 cut. [`apns_token`] and [`fcm_token`] build such tokens.
+//! [`apns_token`], [`fcm_token`], [`messenger_recipient`], [`telegram_chat`] and
+//! [`Sandbox::subscribe`] make such tokens.
 
-mod answer;
-pub mod apns;
-mod buckets;
-mod certificates;
-pub mod control;
+mod apns;
+mod browser;
+mod clock;
+mod control;
 mod credentials;
-mod dress;
-mod exchange;
 mod fcm;
-mod journal;
+mod handler;
 mod jwt;
 mod messenger;
+mod oauth;
 mod page;
+mod rate_limits;
+mod request_log;
 mod rules;
-mod scene;
-mod suffix;
+mod script;
+mod state;
 mod telegram;
 mod transport;
 mod webpush;
@@ -60,7 +57,6 @@ mod webpush;
 #[cfg(test)]
 mod tests;
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,48 +65,49 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use answer::{Action, Answer, Environment, Provider};
-pub use apns::apns_token;
-pub use certificates::Certificate;
-pub use credentials::SandboxError;
+pub use apns::{ApnsReason, apns_token};
+pub use browser::Browser;
+pub use clock::Clock;
+pub use credentials::{Certificate, SandboxError};
 pub use fcm::fcm_token;
-pub use journal::{Count, Counts, Received};
-pub use messenger::{messenger_recipient, messenger_words};
+pub use messenger::{messenger_keywords, messenger_recipient};
+pub use request_log::{Count, Counts, ReceivedRequest};
 pub use rules::{Rule, RuleError};
-pub use scene::{Declared, SandboxConfig, Settings};
-pub use telegram::{telegram_chat, telegram_words};
-pub use webpush::{Browser, Refusal, SubscribeError};
+pub use script::{Environment, Fault, Provider, ScriptedResponse};
+pub use state::{SandboxConfig, Settings};
+pub use telegram::{telegram_chat, telegram_keywords};
+pub use webpush::{SubscribeError, WebPushError};
 
-use scene::Scene;
+use state::SandboxState;
 
-/// A running sandbox; dropping it stops it.
+/// A running sandbox, which stops when it is dropped.
 pub struct Sandbox {
-    scene: Arc<Scene>,
+    state: Arc<SandboxState>,
     address: SocketAddr,
-    stopping: CancellationToken,
+    shutdown: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Sandbox {
-    /// Makes keys and certificates and serves on `listener`.
+    /// Generates keys and certificates and serves on `listener`.
     ///
     /// # Errors
-    /// When the listener has no address, or keys or certificates cannot be made.
+    /// When the listener has no address, or keys or certificates cannot be generated.
     pub async fn start(listener: TcpListener, config: SandboxConfig) -> Result<Self, SandboxError> {
         let address = listener.local_addr().map_err(SandboxError::Listener)?;
-        // Key generation takes up to a second of CPU; the runtime has better to do meanwhile.
-        let scene = tokio::task::spawn_blocking(move || Scene::new(address, config))
+        // Key generation takes up to a second of CPU time, too long for the runtime's threads.
+        let state = tokio::task::spawn_blocking(move || SandboxState::new(address, config))
             .await
             .map_err(|_| SandboxError::Interrupted)??;
-        let scene = Arc::new(scene);
-        let (stopping, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let accepting =
-            transport::accept(listener, Arc::clone(&scene), stopping.clone(), tasks.clone());
-        tasks.spawn(accepting);
-        Ok(Self { scene, address, stopping, tasks })
+        let state = Arc::new(state);
+        let (shutdown, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let accept =
+            transport::accept(listener, Arc::clone(&state), shutdown.clone(), tasks.clone());
+        tasks.spawn(accept);
+        Ok(Self { state, address, shutdown, tasks })
     }
 
-    /// The address it listens on.
+    /// The address that it listens on.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.address
@@ -119,125 +116,120 @@ impl Sandbox {
     /// `https://` and the address.
     #[must_use]
     pub fn origin(&self) -> String {
-        self.scene.origin.clone()
+        self.state.origin.clone()
     }
 
     /// The certificate that clients must trust, as PEM.
     #[must_use]
     pub fn ca_certificate(&self) -> &str {
-        &self.scene.credentials.ca_pem
+        &self.state.credentials.ca_pem
     }
 
     /// The body for `PUT …/providers/apns`.
     #[must_use]
     pub fn apns_config(&self) -> serde_json::Value {
-        self.scene.apns_config(0)
+        self.state.config(Provider::Apns)
     }
 
     /// The same for a second team, which must not share a connection with the first.
     #[must_use]
     pub fn second_apns_config(&self) -> serde_json::Value {
-        self.scene.apns_config(1)
+        self.state.apns_config(1)
     }
 
     /// The body for `PUT …/providers/fcm`.
     #[must_use]
     pub fn fcm_config(&self) -> serde_json::Value {
-        self.scene.fcm_config()
+        self.state.config(Provider::Fcm)
     }
 
     /// The body for `PUT …/providers/webpush`.
     #[must_use]
     pub fn webpush_config(&self) -> serde_json::Value {
-        self.scene.webpush_config()
-    }
-
-    /// Subscribes a browser whose push service answers like that. `application_server_key` is the
-    /// public VAPID key that the page subscribes with, in base64url; that of
-    /// [`webpush_config`](Self::webpush_config) when absent.
-    ///
-    /// # Errors
-    /// When the key is none, or no endpoint can ask for that answer: a reason without a word. That
-    /// takes a [`Rule`].
-    pub fn subscribe(
-        &self,
-        application_server_key: Option<&str>,
-        answer: &Answer,
-    ) -> Result<notify_core::WebSubscription, SubscribeError> {
-        let script = webpush::script(answer).ok_or(SubscribeError::Script)?;
-        webpush::subscribe(&self.scene, application_server_key, None, &script)
+        self.state.config(Provider::WebPush)
     }
 
     /// The body for `PUT …/providers/messenger`.
     #[must_use]
     pub fn messenger_config(&self) -> serde_json::Value {
-        self.scene.messenger_config()
+        self.state.config(Provider::Messenger)
     }
 
     /// The body for `PUT …/providers/telegram`.
     #[must_use]
     pub fn telegram_config(&self) -> serde_json::Value {
-        self.scene.telegram_config()
+        self.state.config(Provider::Telegram)
     }
 
-    /// The messages received, in order; the oldest go when the journal is full.
-    #[must_use]
-    pub fn journal(&self) -> Vec<Received> {
-        self.scene.journal.entries()
-    }
-
-    /// How often each answer was given; nothing of this is ever dropped.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        self.scene.journal.counts()
-    }
-
-    /// Waits until `count` messages came since the start or the last [`clear`](Self::clear), at
-    /// most `within`, and returns the journal, which may be shorter when time ran out.
-    pub async fn wait_for(&self, count: usize, within: Duration) -> Vec<Received> {
-        self.scene.journal.wait_for(count, within).await;
-        self.journal()
-    }
-
-    /// Adds a rule behind those there are.
+    /// Subscribes a browser whose push service responds as scripted. `application_server_key` is the
+    /// public VAPID key that the page subscribes with, in base64url; by default that of
+    /// [`webpush_config`](Self::webpush_config).
     ///
     /// # Errors
-    /// When the rule has a status or reason that the provider cannot answer.
-    pub fn script(&self, rule: Rule) -> Result<(), RuleError> {
-        self.scene.rules.add(rule)
+    /// When the key is invalid, or the response has a reason without a keyword, which needs a
+    /// [`Rule`].
+    pub fn subscribe(
+        &self,
+        application_server_key: Option<&str>,
+        response: &ScriptedResponse,
+    ) -> Result<notify_core::WebSubscription, SubscribeError> {
+        let script = webpush::script(response).ok_or(SubscribeError::Script)?;
+        webpush::subscribe(&self.state, application_server_key, None, &script)
     }
 
-    /// Says to which environment or topic an APNs token belongs.
-    pub fn declare(&self, token: &str, declared: Declared) {
-        self.scene.declare(token, declared);
+    /// The messages received, oldest first; the oldest go when the log is full.
+    #[must_use]
+    pub fn received(&self) -> Vec<ReceivedRequest> {
+        self.state.log.entries()
     }
 
-    /// Changes the settings, on open connections too.
+    /// The counts by response, which cover all messages.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.state.log.counts()
+    }
+
+    /// Waits until `count` messages arrived since the start or the last [`clear`](Self::clear), at
+    /// most for `timeout`, and returns the messages in the log.
+    pub async fn wait_for(&self, count: usize, timeout: Duration) -> Vec<ReceivedRequest> {
+        self.state.log.wait_for(count, timeout).await;
+        self.received()
+    }
+
+    /// Adds a rule after the existing ones.
+    ///
+    /// # Errors
+    /// When the provider cannot respond with the rule's status or reason.
+    pub fn add_rule(&self, rule: Rule) -> Result<(), RuleError> {
+        self.state.rules.add(rule)
+    }
+
+    /// Replaces the settings, on open connections too.
     pub fn set(&self, settings: Settings) {
-        self.scene.settings.send_replace(settings);
+        self.state.settings.send_replace(settings);
     }
 
-    /// Ends every open connection without a word.
-    pub fn cut(&self) {
-        self.scene.cut();
+    /// Ends every open connection without notice.
+    pub fn drop_connections(&self) {
+        self.state.drop_connections();
     }
 
-    /// Forgets what was received, the counts, the rules and what the limits counted.
+    /// Clears the log, the counts, the rules and the rate limits.
     pub fn clear(&self) {
-        self.scene.buckets.clear();
-        self.scene.journal.clear();
-        self.scene.rules.clear();
+        self.state.rate_limits.clear();
+        self.state.log.clear();
+        self.state.rules.clear();
     }
 
-    /// What to configure and where to look, for people to read.
+    /// What to configure and where to look, for people.
     #[must_use]
     pub fn instructions(&self) -> String {
-        page::instructions(&self.scene)
+        page::instructions(&self.state)
     }
 
-    /// Closes every connection and waits until all is down.
+    /// Closes every connection and waits until all tasks have ended.
     pub async fn stop(self) {
-        self.stopping.cancel();
+        self.shutdown.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -245,7 +237,7 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        self.stopping.cancel();
+        self.shutdown.cancel();
     }
 }
 
@@ -253,22 +245,4 @@ impl std::fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sandbox").field("address", &self.address).finish_non_exhaustive()
     }
-}
-
-/// Runs a sandbox on `listen` until `shutdown`; `print` gets the instructions once it serves.
-///
-/// # Errors
-/// When the address is taken, or keys or certificates cannot be made.
-pub async fn run(
-    listen: SocketAddr,
-    shutdown: impl Future<Output = ()>,
-    print: impl FnOnce(&str),
-) -> Result<(), SandboxError> {
-    let failed = |source| SandboxError::Listen { address: listen, source };
-    let listener = TcpListener::bind(listen).await.map_err(failed)?;
-    let sandbox = Sandbox::start(listener, SandboxConfig::default()).await?;
-    print(&sandbox.instructions());
-    shutdown.await;
-    sandbox.stop().await;
-    Ok(())
 }

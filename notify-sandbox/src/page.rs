@@ -1,28 +1,28 @@
-//! What people read: the page of what was received, and the instructions. Everything that came
-//! from outside is escaped; nothing is loaded from elsewhere, and no script runs but the page's own.
+//! The page of received messages, and the instructions. The page escapes everything from outside,
+//! loads nothing from elsewhere and runs only its own script.
 
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, header};
 
-use super::answer::Provider;
-use super::exchange::respond;
-use super::journal::Received;
-use super::scene::Scene;
+use crate::handler::respond;
+use crate::request_log::ReceivedRequest;
+use crate::script::{Environment, Provider};
+use crate::state::SandboxState;
 
 /// Messages the page shows, newest first; the script keeps as many.
-const SHOWN_MAX: usize = 200;
+const ROWS_MAX: usize = 200;
 
 /// The address of the script.
-pub(super) const SCRIPT_PATH: &str = "/sandbox/page.js";
+pub(crate) const SCRIPT_PATH: &str = "/sandbox/page.js";
 const SCRIPT: &str = include_str!("page.js");
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-// The script keeps the place itself, since not every browser does; widths that follow from the messages
-// would change the heights of those that are read.
+// The script keeps the scroll position itself, since not every browser does. Column widths that depend
+// on the messages would change the heights of the rows.
 const STYLE: &str = "html{overflow-anchor:none}\
     body{font:15px/1.45 system-ui,sans-serif;margin:2rem;max-width:75rem}\
     table{border-collapse:collapse;width:100%;table-layout:fixed}th:first-child{width:7em}\
@@ -31,9 +31,9 @@ const STYLE: &str = "html{overflow-anchor:none}\
     .refused td:nth-child(3){color:#a11}.check td,.check pre{color:#777}";
 
 /// The page.
-pub(super) fn render(scene: &Scene) -> Response<Bytes> {
-    let (entries, received) = scene.journal.latest(SHOWN_MAX);
-    let counts = scene.journal.counts();
+pub(crate) fn render(state: &SandboxState) -> Response<Bytes> {
+    let (entries, received) = state.log.latest(ROWS_MAX);
+    let counts = state.log.counts();
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <title>Notify sandbox</title><style>{STYLE}</style>\
@@ -45,7 +45,7 @@ pub(super) fn render(scene: &Scene) -> Response<Bytes> {
         entries.len(),
     );
     if entries.is_empty() {
-        let _ = write!(page, "<pre>{}</pre>", escape(&instructions(scene)));
+        let _ = write!(page, "<pre>{}</pre>", escape(&instructions(state)));
     } else {
         page.push_str("<table><thead><tr><th>when</th><th>to</th><th>answer</th>");
         page.push_str("<th>payload</th><th>headers</th></tr></thead><tbody>");
@@ -55,20 +55,20 @@ pub(super) fn render(scene: &Scene) -> Response<Bytes> {
     }
     page.push_str("</div></body></html>\n");
 
-    let mut response = respond(StatusCode::OK, "text/html; charset=utf-8", page);
+    let mut response = respond(200, "text/html; charset=utf-8", page);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     response
 }
 
 /// The page's script.
-pub(super) fn script() -> Response<Bytes> {
-    respond(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT)
+pub(crate) fn script() -> Response<Bytes> {
+    respond(200, "text/javascript; charset=utf-8", SCRIPT)
 }
 
-/// Whether it is how a server checks its credentials, as `notify providers test` and `notify doctor` have
-/// it do: a message to a token of no device, or a dry run.
-fn is_check(entry: &Received) -> bool {
+/// Whether a server checks its credentials with it, as for `notify providers test` and
+/// `notify doctor`: the token belongs to no device, or the message is a dry run.
+fn is_check(entry: &ReceivedRequest) -> bool {
     match entry.provider {
         Provider::Apns => {
             let token = entry.token.as_deref().unwrap_or_default();
@@ -79,11 +79,11 @@ fn is_check(entry: &Received) -> bool {
     }
 }
 
-fn push_row(page: &mut String, number: u64, entry: &Received) {
+fn push_row(page: &mut String, number: u64, entry: &ReceivedRequest) {
     let at = jiff::Timestamp::from_millisecond(entry.at_ms).unwrap_or_default();
     let environment = match entry.environment {
-        Some(super::Environment::Sandbox) => " (development)",
-        Some(super::Environment::Production) | None => "",
+        Some(Environment::Sandbox) => " (development)",
+        Some(Environment::Production) | None => "",
     };
     let is_check = is_check(entry);
     let class = match entry.status {
@@ -114,11 +114,11 @@ fn push_row(page: &mut String, number: u64, entry: &Received) {
 }
 
 /// What to configure and where to look.
-pub(super) fn instructions(scene: &Scene) -> String {
-    let origin = &scene.origin;
+pub(crate) fn instructions(state: &SandboxState) -> String {
+    let origin = &state.origin;
     let plain = origin.replacen("https", "http", 1);
-    let topic = scene.apns_topics.first().map_or("", String::as_str);
-    let project = scene.credentials.service_account.project_id;
+    let topic = crate::apns::TOPICS[0];
+    let project = state.credentials.service_account.project_id;
     format!(
         "sandbox listening on {origin} (and {plain})\n\
          \n\
@@ -156,7 +156,7 @@ pub(super) fn instructions(scene: &Scene) -> String {
 }
 
 /// Text as HTML.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -1,19 +1,19 @@
-//! The names and types of an FCM message, as Google's JSON to protobuf mapping checks them before
-//! FCM itself sees the message.
+//! The field names and types of an FCM message. Google checks them when it maps JSON to protobuf,
+//! before FCM sees the message.
 
 use serde_json::Value;
 
-use super::errors::Failure;
+use super::Failure;
 
-/// What a field may hold.
-pub(super) enum Kind {
+/// The type of a field.
+enum Kind {
     Text,
     Flag,
     Whole,
     Real,
     /// `google.protobuf.Duration`.
     Duration,
-    /// One of these names, in either case.
+    /// An enum with its values, in either case.
     Name(&'static str, &'static [&'static str]),
     /// String to string.
     Strings,
@@ -155,7 +155,7 @@ pub(super) fn check(request: &Value) -> Result<(), Failure> {
     check_fields("", REQUEST, request)
 }
 
-/// A field by its name in either spelling.
+/// A field by its name in snake case or camel case.
 pub(super) fn field<'a>(message: &'a Value, name: &str) -> Option<&'a Value> {
     let named = message.as_object()?.iter().find(|(key, _)| snake_case(key) == name);
     named.map(|(_, value)| value).filter(|value| !value.is_null())

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Request};
 use super::{DEVICE, NOW_S, apns_jwt, push, push_to, start};
-use crate::sandbox::{Declared, Environment};
+use crate::Environment;
+use crate::state::TokenInfo;
 
 type Change = fn(Request) -> Request;
 
@@ -77,7 +78,7 @@ async fn each_wrong_request_is_refused_with_its_reason() {
         assert_eq!(answer, (*status, &json!({ "reason": reason })), "{name}");
         assert_eq!(response.header("apns-id").unwrap().len(), 36, "{name}");
     }
-    let told: Vec<_> = sandbox.journal().into_iter().map(|entry| entry.reason.unwrap()).collect();
+    let told: Vec<_> = sandbox.received().into_iter().map(|entry| entry.reason.unwrap()).collect();
     assert_eq!(told, REFUSED.iter().map(|row| row.3.to_owned()).collect::<Vec<_>>());
 }
 
@@ -101,7 +102,7 @@ async fn the_development_host_tells_a_unique_id() {
     let response = client.send(request.without("apns-id")).await.unwrap();
     assert_eq!(response.status, 200);
     assert_eq!(response.header("apns-unique-id").unwrap().len(), 36);
-    let entry = &sandbox.journal()[0];
+    let entry = &sandbox.received()[0];
     assert_eq!(entry.environment, Some(Environment::Sandbox));
     assert_eq!(entry.message_id.as_deref(), response.header("apns-id"));
 }
@@ -189,10 +190,10 @@ async fn a_connection_is_bound_to_its_first_key_and_app() {
 #[tokio::test]
 async fn a_declared_token_belongs_to_one_host_and_one_app() {
     let (sandbox, _) = start().await;
-    let declared = Declared { environment: Some(Environment::Sandbox), topic: None };
-    sandbox.declare("00aa", declared);
-    let declared = Declared { environment: None, topic: Some("com.example.second".to_owned()) };
-    sandbox.declare("00bb", declared);
+    let info = TokenInfo { environment: Some(Environment::Sandbox), topic: None };
+    sandbox.state.set_token_info("00aa", info);
+    let info = TokenInfo { environment: None, topic: Some("com.example.second".to_owned()) };
+    sandbox.state.set_token_info("00bb", info);
     let mut client = Client::connect(&sandbox).await;
 
     let wrong_host = client.send(push_to(&sandbox, "00aa")).await.unwrap();
@@ -204,11 +205,11 @@ async fn a_declared_token_belongs_to_one_host_and_one_app() {
 }
 
 #[tokio::test]
-async fn the_journal_holds_the_message_and_no_credential() {
+async fn the_log_holds_the_message_and_no_credential() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     client.send(push(&sandbox)).await.unwrap();
-    let journal = serde_json::to_value(sandbox.wait_for(1, super::WITHIN).await).unwrap();
+    let log = serde_json::to_value(sandbox.wait_for(1, super::WITHIN).await).unwrap();
     let expected = json!([{
         "at_ms": NOW_S * 1_000,
         "provider": "apns",
@@ -228,5 +229,5 @@ async fn the_journal_holds_the_message_and_no_credential() {
         "connection": 1,
         "stream": 1,
     }]);
-    assert_eq!(journal, expected);
+    assert_eq!(log, expected);
 }

@@ -1,4 +1,4 @@
-//! A bare HTTP/2 client: what it sends is what the test says, header by header.
+//! An HTTP/2 client that sends exactly the headers, or even the frames, that a test gives.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use http::HeaderMap;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio_rustls::client::TlsStream;
 
 use super::WITHIN;
-use crate::sandbox::Sandbox;
+use crate::Sandbox;
 
 /// A request to be.
 #[derive(Clone)]
@@ -165,10 +166,7 @@ pub(super) async fn read(answer: ResponseFuture) -> Result<Response, h2::Error> 
 }
 
 /// A TLS connection that offers `protocol`; none when it is empty.
-pub(super) async fn tls(
-    sandbox: &Sandbox,
-    protocol: &[u8],
-) -> tokio_rustls::client::TlsStream<TcpStream> {
+pub(super) async fn tls(sandbox: &Sandbox, protocol: &[u8]) -> TlsStream<TcpStream> {
     begin_tls(sandbox, protocol).await.unwrap()
 }
 
@@ -176,7 +174,7 @@ pub(super) async fn tls(
 pub(super) async fn begin_tls(
     sandbox: &Sandbox,
     protocol: &[u8],
-) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = rustls::RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_slice(sandbox.ca_certificate().as_bytes()).unwrap())
@@ -191,4 +189,67 @@ pub(super) async fn begin_tls(
     let stream = TcpStream::connect(sandbox.addr()).await.unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
     tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const GOAWAY: u8 = 7;
+
+/// The flag of an acknowledgement.
+pub(super) const ACK: u8 = 0x1;
+
+/// The flags of a request without a body.
+pub(super) const END: u8 = 0x5;
+
+/// An error code.
+pub(super) const REFUSED_STREAM: u8 = 7;
+
+/// `GET https /token`, authority `x`, in HPACK without the dynamic table.
+pub(super) const GET_TOKEN: &[u8] = b"\x82\x87\x04\x06/token\x01\x01x";
+
+pub(super) struct Frame {
+    pub(super) kind: u8,
+    pub(super) stream: u32,
+    pub(super) payload: Vec<u8>,
+}
+
+/// A connection over TLS that has sent its preface and empty settings.
+pub(super) struct Raw(TlsStream<TcpStream>);
+
+impl Raw {
+    pub(super) async fn connect(sandbox: &Sandbox) -> Self {
+        let mut raw = Self(tls(sandbox, b"h2").await);
+        raw.0.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        raw.write(SETTINGS, 0, 0, b"").await;
+        raw
+    }
+
+    pub(super) async fn write(&mut self, kind: u8, flags: u8, stream: u8, payload: &[u8]) {
+        let length = u8::try_from(payload.len()).unwrap();
+        self.0.write_all(&[0, 0, length, kind, flags, 0, 0, 0, stream]).await.unwrap();
+        self.0.write_all(payload).await.unwrap();
+    }
+
+    /// The next frame that is wanted; others are passed over.
+    pub(super) async fn read_until(&mut self, is_wanted: impl Fn(&Frame) -> bool) -> Frame {
+        let reading = async {
+            loop {
+                let frame = self.read().await;
+                if is_wanted(&frame) {
+                    return frame;
+                }
+            }
+        };
+        tokio::time::timeout(WITHIN, reading).await.expect("the frame comes in time")
+    }
+
+    async fn read(&mut self) -> Frame {
+        let mut header = [0; 9];
+        self.0.read_exact(&mut header).await.unwrap();
+        let [a, b, c, kind, _, stream @ ..] = header;
+        let mut payload = vec![0; usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c)];
+        self.0.read_exact(&mut payload).await.unwrap();
+        Frame { kind, stream: u32::from_be_bytes(stream), payload }
+    }
 }

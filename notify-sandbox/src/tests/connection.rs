@@ -1,14 +1,20 @@
-//! What only a connection has: its stream limit, GOAWAY, resets, silence and the cut.
+//! Connections and their faults: the stream limit, GOAWAY, resets, silence, overridden responses, wrong
+//! certificates, dropped connections and closed windows.
+
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use h2::Reason;
 use serde_json::json;
 
-use super::client::{Client, Request, read};
-use super::raw::{ACK, END, GET_TOKEN, GOAWAY, HEADERS, REFUSED_STREAM, RST_STREAM, Raw, SETTINGS};
+use super::client::{
+    ACK, END, GET_TOKEN, GOAWAY, HEADERS, REFUSED_STREAM, RST_STREAM, Raw, SETTINGS,
+};
+use super::client::{Client, Request, begin_tls, read};
 use super::{WITHIN, access_token, fcm_send, push, push_to, start, start_with};
-use crate::sandbox::{
-    Action, Answer, Provider, Rule, SandboxConfig, Settings, apns_token, fcm_token,
+use crate::{
+    Certificate, Clock, Fault, Provider, Rule, RuleError, Sandbox, SandboxConfig, ScriptedResponse,
+    Settings, apns_token, fcm_token,
 };
 
 #[tokio::test]
@@ -42,7 +48,7 @@ async fn the_limit_can_drop_with_each_rejection() {
     let sandbox = start_with(SandboxConfig { settings, ..SandboxConfig::default() }).await;
     let mut client = Client::connect(&sandbox).await;
     let authorization = format!("bearer {}", now_jwt(&sandbox));
-    let dead = apns_token(1, &Answer::reason("Unregistered"));
+    let dead = apns_token(1, &ScriptedResponse::reason("Unregistered"));
     let rows = [(super::DEVICE, 200, 1_000), (dead.as_str(), 410, 1), (super::DEVICE, 200, 1_000)];
     for (token, status, limit) in rows {
         let request = push_to(&sandbox, token).header("authorization", &authorization);
@@ -51,10 +57,9 @@ async fn the_limit_can_drop_with_each_rejection() {
     }
 }
 
-/// A provider token by the machine's clock, which a default sandbox goes by.
-fn now_jwt(sandbox: &crate::sandbox::Sandbox) -> String {
-    use crate::clock::Clock as _;
-    let now_s = crate::clock::SystemClock::start().now().as_seconds();
+/// A provider token issued by the clock of the machine, which is the default of a sandbox.
+fn now_jwt(sandbox: &Sandbox) -> String {
+    let now_s = Clock::default().now().as_seconds();
     super::apns_jwt(&sandbox.apns_config(), now_s - super::NOW_S)
 }
 
@@ -63,8 +68,8 @@ async fn streams_past_the_limit_are_refused_once_the_client_has_acknowledged_it(
     for (acknowledges, expected) in [(true, (3, 3, REFUSED_STREAM)), (false, (1, 3, 0))] {
         let settings = Settings { max_concurrent_streams: 1, ..Settings::default() };
         let sandbox = start_with(SandboxConfig { settings, ..SandboxConfig::default() }).await;
-        let silent = Answer::fault(Action::Silence).first(1);
-        sandbox.script(Rule::on(Provider::Oauth, silent)).unwrap();
+        let silent = ScriptedResponse::fault(Fault::Silence).first(1);
+        sandbox.add_rule(Rule::on(Provider::Oauth, silent)).unwrap();
         let mut raw = Raw::connect(&sandbox).await;
         if acknowledges {
             // The limit, and the settings of the library below.
@@ -84,7 +89,9 @@ async fn streams_past_the_limit_are_refused_once_the_client_has_acknowledged_it(
 async fn a_stream_that_is_given_up_leaves_its_room_to_the_next() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
-    sandbox.script(Rule::on(Provider::Apns, Answer::fault(Action::Silence).first(1))).unwrap();
+    sandbox
+        .add_rule(Rule::on(Provider::Apns, ScriptedResponse::fault(Fault::Silence).first(1)))
+        .unwrap();
     let silent = client.begin(push(&sandbox)).await.unwrap();
     sandbox.wait_for(1, WITHIN).await;
     assert_eq!(client.requests.current_max_send_streams(), 1);
@@ -98,9 +105,9 @@ async fn a_refused_stream_was_not_processed_and_others_go_on() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     client.send(push(&sandbox)).await.unwrap();
-    let rows = [(Action::Refuse, Reason::REFUSED_STREAM), (Action::Reset, Reason::INTERNAL_ERROR)];
+    let rows = [(Fault::Refuse, Reason::REFUSED_STREAM), (Fault::Reset, Reason::INTERNAL_ERROR)];
     for (action, reason) in rows {
-        let token = apns_token(1, &Answer::fault(action).first(1));
+        let token = apns_token(1, &ScriptedResponse::fault(action).first(1));
         let error = client.send(push_to(&sandbox, &token)).await.unwrap_err();
         assert!(error.is_reset() && error.is_remote(), "{error:?}");
         assert_eq!(error.reason(), Some(reason));
@@ -115,8 +122,12 @@ async fn goaway_lets_earlier_streams_finish_and_drops_later_ones() {
     let (sandbox, clock) = start().await;
     let mut client = Client::connect(&sandbox).await;
     client.send(push(&sandbox)).await.unwrap();
-    sandbox.script(Rule::on(Provider::Apns, Answer::ok()).token("00aa").delay_ms(1_000)).unwrap();
-    sandbox.script(Rule::on(Provider::Apns, Answer::fault(Action::Goaway)).token("00bb")).unwrap();
+    sandbox
+        .add_rule(Rule::on(Provider::Apns, ScriptedResponse::ok()).token("00aa").delay_ms(1_000))
+        .unwrap();
+    sandbox
+        .add_rule(Rule::on(Provider::Apns, ScriptedResponse::fault(Fault::Goaway)).token("00bb"))
+        .unwrap();
 
     let before = client.begin(push_to(&sandbox, "00aa")).await.unwrap();
     sandbox.wait_for(2, WITHIN).await;
@@ -125,20 +136,22 @@ async fn goaway_lets_earlier_streams_finish_and_drops_later_ones() {
     assert!(error.is_go_away() && error.is_remote(), "{error:?}");
     assert_eq!(error.reason(), Some(Reason::NO_ERROR));
 
-    clock.advance(std::time::Duration::from_secs(1));
+    clock.advance(Duration::from_secs(1));
     assert_eq!(read(before).await.unwrap().status, 200);
     // Done with its last stream, the client leaves.
     tokio::time::timeout(WITHIN, client.ended).await.unwrap().unwrap().unwrap();
-    let told: Vec<_> = sandbox.journal().iter().map(|entry| (entry.stream, entry.status)).collect();
+    let told: Vec<_> =
+        sandbox.received().iter().map(|entry| (entry.stream, entry.status)).collect();
     assert_eq!(told, [(1, 200), (3, 200), (5, 0)]);
 }
 
 #[tokio::test]
 async fn goaway_names_the_last_stream_that_a_rule_chose_and_apple_s_reason() {
     let (sandbox, _) = start().await;
-    let goaway = Answer { last_stream_id: Some(41), ..Answer::fault(Action::Goaway) };
-    let goaway = Answer { reason: Some("IdleTimeout".to_owned()), ..goaway };
-    sandbox.script(Rule::on(Provider::Oauth, goaway)).unwrap();
+    let goaway =
+        ScriptedResponse { last_stream_id: Some(41), ..ScriptedResponse::fault(Fault::Goaway) };
+    let goaway = ScriptedResponse { reason: Some("IdleTimeout".to_owned()), ..goaway };
+    sandbox.add_rule(Rule::on(Provider::Oauth, goaway)).unwrap();
     let mut raw = Raw::connect(&sandbox).await;
     raw.write(HEADERS, END, 1, GET_TOKEN).await;
     let limit = raw.read_until(|_| true).await;
@@ -150,13 +163,13 @@ async fn goaway_names_the_last_stream_that_a_rule_chose_and_apple_s_reason() {
 }
 
 #[tokio::test]
-async fn a_cut_ends_the_connection_without_a_word() {
+async fn a_cut_ends_the_connection_without_notice() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
-    let token = apns_token(1, &Answer::fault(Action::Cut));
+    let token = apns_token(1, &ScriptedResponse::fault(Fault::Cut));
     let error = client.send(push_to(&sandbox, &token)).await.unwrap_err();
     assert!(!error.is_go_away() && !error.is_reset(), "{error:?}");
-    assert_eq!(sandbox.journal()[0].reason.as_deref(), Some("cut"));
+    assert_eq!(sandbox.received()[0].reason.as_deref(), Some("cut"));
 }
 
 #[tokio::test]
@@ -164,7 +177,7 @@ async fn silence_answers_never_but_other_streams_are_answered() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     client.send(push(&sandbox)).await.unwrap();
-    let token = apns_token(1, &Answer::fault(Action::Silence));
+    let token = apns_token(1, &ScriptedResponse::fault(Fault::Silence));
     let mut silent = client.begin(push_to(&sandbox, &token)).await.unwrap();
     assert_eq!(client.send(push(&sandbox)).await.unwrap().status, 200);
     assert!((&mut silent).now_or_never().is_none());
@@ -177,7 +190,7 @@ async fn fcm_is_not_held_to_the_limit_of_apns_start() {
     let mut client = Client::connect(&sandbox).await;
     let token = access_token(&sandbox, &mut client).await;
     assert_eq!(client.requests.current_max_send_streams(), 1_000);
-    let cut = json!({ "token": fcm_token(1, &Answer::fault(Action::Cut)) });
+    let cut = json!({ "token": fcm_token(1, &ScriptedResponse::fault(Fault::Cut)) });
     client.send(fcm_send(&token, &cut)).await.unwrap_err();
 }
 
@@ -195,7 +208,7 @@ async fn thousands_of_pushes_share_one_connection() {
     client.send(push(&sandbox)).await.unwrap();
     let mut answers = Vec::new();
     for seed in 0..3_000 {
-        let token = apns_token(seed, &Answer::ok());
+        let token = apns_token(seed, &ScriptedResponse::ok());
         let answer = client.begin(push_to(&sandbox, &token).header("apns-priority", "5"));
         answers.push(tokio::spawn(read(answer.await.unwrap())));
     }
@@ -242,7 +255,7 @@ async fn the_client_that_the_product_sends_with_gets_all_of_a_cold_burst_through
         .unwrap();
     let mut answers = Vec::new();
     for seed in 0..500 {
-        let request = push_to(&sandbox, &apns_token(seed, &Answer::ok()));
+        let request = push_to(&sandbox, &apns_token(seed, &ScriptedResponse::ok()));
         let mut sent = client.post(format!("{}{}", sandbox.origin(), request.path));
         for (name, value) in &request.headers {
             sent = sent.header(name, value);
@@ -255,4 +268,103 @@ async fn the_client_that_the_product_sends_with_gets_all_of_a_cold_burst_through
     let counts = sandbox.counts();
     assert_eq!((counts.accepted, counts.accepted_tokens, counts.connections), (500, 500, 1));
     assert_eq!(counts.refused_streams, 0);
+}
+
+/// How long a test looks whether something comes that must not.
+const A_MOMENT: Duration = Duration::from_millis(50);
+
+#[tokio::test]
+async fn an_answer_can_have_header_fields_and_a_body_of_its_own() {
+    let (sandbox, _) = start().await;
+    let rule = Rule::on(Provider::Apns, ScriptedResponse::status(429))
+        .header("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")
+        .body("{\"reason\":");
+    sandbox.add_rule(rule).unwrap();
+    let mut client = Client::connect(&sandbox).await;
+    let response = client.send(push(&sandbox)).await.unwrap();
+    assert_eq!(response.status, 429);
+    assert_eq!(response.header("retry-after"), Some("Fri, 31 Dec 9999 23:59:59 GMT"));
+    assert_eq!(response.body, json!("{\"reason\":"));
+    let broken = Rule::on(Provider::Fcm, ScriptedResponse::ok()).header("not a name", "x");
+    assert_eq!(sandbox.add_rule(broken), Err(RuleError::Headers));
+    let endless = Rule::on(Provider::Fcm, ScriptedResponse::ok()).more_bytes(u64::MAX, 0);
+    assert_eq!(sandbox.add_rule(endless), Err(RuleError::MoreBytes));
+}
+
+#[tokio::test]
+async fn trailing_bytes_come_as_fast_as_the_client_reads_over_both_protocols() {
+    const MORE: usize = 1_000_000;
+    let (sandbox, _) = start().await;
+    for provider in [Provider::Apns, Provider::Oauth] {
+        let more =
+            Rule::on(provider, ScriptedResponse::status(500)).body("!").more_bytes(MORE as u64, 0);
+        sandbox.add_rule(more).unwrap();
+    }
+    let mut client = Client::connect(&sandbox).await;
+    let response = client.send(push(&sandbox)).await.unwrap();
+    assert_eq!(response.body.as_str().map(str::len), Some(1 + MORE));
+    let url = format!("http://{}/token", sandbox.addr());
+    let body = reqwest::Client::new().post(url).send().await.unwrap().bytes().await.unwrap();
+    assert_eq!(body.len(), 1 + MORE);
+}
+
+#[tokio::test]
+async fn bytes_can_trickle_by_the_sandbox_s_clock() {
+    let (sandbox, clock) = start().await;
+    let slow =
+        Rule::on(Provider::Apns, ScriptedResponse::status(503)).body("").more_bytes(2, 10_000);
+    sandbox.add_rule(slow).unwrap();
+    let mut client = Client::connect(&sandbox).await;
+    let answer = client.begin(push(&sandbox)).await.unwrap();
+    let mut reading = tokio::spawn(read(answer));
+    for _ in 0..2 {
+        let early = tokio::time::timeout(A_MOMENT, &mut reading).await;
+        assert!(early.is_err(), "it is not over: {early:?}");
+        clock.advance(Duration::from_secs(10));
+    }
+    let response = tokio::time::timeout(WITHIN, reading).await.unwrap().unwrap().unwrap();
+    assert_eq!((response.status, response.body), (503, json!("xx")));
+}
+
+#[tokio::test]
+async fn a_closed_window_lets_no_body_through() {
+    let settings = Settings { stream_window_bytes: 0, ..Settings::default() };
+    let sandbox = start_with(SandboxConfig { settings, ..SandboxConfig::default() }).await;
+    let mut client = Client::connect(&sandbox).await;
+    // What has no body comes through; by its answer the client knows the window.
+    let answer = client.send(Request::get("/sandbox/counts")).await.unwrap();
+    assert_eq!(answer.status, 200);
+    let answer = client.begin(push_to(&sandbox, "00aa")).await.unwrap();
+    assert!(tokio::time::timeout(A_MOMENT, read(answer)).await.is_err());
+    assert_eq!(sandbox.counts().received, 0);
+}
+
+#[tokio::test]
+async fn clients_reject_wrong_certificates() {
+    let (sandbox, _) = start().await;
+    for certificate in [Certificate::Expired, Certificate::Elsewhere, Certificate::Stranger] {
+        sandbox.set(Settings { certificate, ..Settings::default() });
+        assert!(begin_tls(&sandbox, b"h2").await.is_err(), "{certificate:?}");
+    }
+    sandbox.set(Settings::default());
+    let mut client = Client::connect(&sandbox).await;
+    assert_eq!(client.send(push(&sandbox)).await.unwrap().status, 200);
+    let counts = sandbox.counts();
+    assert_eq!((counts.failed_handshakes, counts.connections), (3, 1));
+}
+
+#[tokio::test]
+async fn all_connections_can_be_cut_at_once() {
+    let (sandbox, _) = start().await;
+    let (mut first, mut second) =
+        (Client::connect(&sandbox).await, Client::connect(&sandbox).await);
+    for client in [&mut first, &mut second] {
+        assert_eq!(client.send(push(&sandbox)).await.unwrap().status, 200);
+    }
+    sandbox.drop_connections();
+    for client in [first, second] {
+        tokio::time::timeout(WITHIN, client.ended).await.unwrap().unwrap().ok();
+    }
+    let mut third = Client::connect(&sandbox).await;
+    assert_eq!(third.send(push(&sandbox)).await.unwrap().status, 200);
 }

@@ -1,13 +1,12 @@
-//! The scripting API, the page, the bounds of the journal, and plain HTTP/1.1.
+//! The control API, the page, the bounds of the log, and plain HTTP/1.1.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::client::{Client, Request, tls};
-use super::{access_token, fcm_send, push, push_to, start, start_with};
-use crate::clock::ManualClock;
-use crate::sandbox::{Sandbox, SandboxConfig, Settings};
+use super::{TestClock, access_token, fcm_send, push, push_to, start, start_with};
+use crate::{Sandbox, SandboxConfig, Settings};
 
 /// One exchange over plain HTTP/1.1: status and body.
 async fn plain(sandbox: &Sandbox, method: &str, path: &str, body: &str) -> (u16, String) {
@@ -105,7 +104,7 @@ async fn rules_come_and_go_over_http() {
 }
 
 #[tokio::test]
-async fn wrong_calls_are_told_what_is_wrong() {
+async fn a_wrong_call_gets_an_error_that_names_the_mistake() {
     let (sandbox, _) = start().await;
     let rows = [
         ("GET", "/nowhere", Value::Null, 404, "no such path"),
@@ -139,7 +138,7 @@ async fn wrong_calls_are_told_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn what_was_received_is_listed_filtered_counted_and_forgotten() {
+async fn received_messages_are_listed_filtered_counted_and_cleared() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let access = access_token(&sandbox, &mut client).await;
@@ -171,7 +170,7 @@ async fn what_was_received_is_listed_filtered_counted_and_forgotten() {
     });
     assert_eq!(counts, expected);
     plain_json(&sandbox, "DELETE", "/sandbox/received", &Value::Null).await;
-    assert_eq!((sandbox.journal(), sandbox.counts().answers), (vec![], vec![]));
+    assert_eq!((sandbox.received(), sandbox.counts().answers), (vec![], vec![]));
 }
 
 #[tokio::test]
@@ -231,19 +230,19 @@ async fn the_page_marks_checks_of_credentials() {
 }
 
 #[tokio::test]
-async fn the_journal_is_bounded_and_the_counts_are_not() {
+async fn the_log_is_bounded_and_the_counts_are_not() {
     for (entries_max, kept, dropped) in [(2, vec!["2", "3"], 2), (0, vec![], 4)] {
-        let clock = ManualClock::at(notify_core::Timestamp::from_ms(super::NOW_S * 1_000));
+        let clock = TestClock::start().clock();
         let config =
-            SandboxConfig { journal_entries_max: entries_max, clock, ..SandboxConfig::default() };
+            SandboxConfig { log_entries_max: entries_max, clock, ..SandboxConfig::default() };
         let sandbox = start_with(config).await;
         let mut client = Client::connect(&sandbox).await;
         let access = access_token(&sandbox, &mut client).await;
         for token in ["0", "1", "2", "3"] {
             client.send(fcm_send(&access, &json!({ "token": token }))).await.unwrap();
         }
-        let journal = sandbox.wait_for(4, super::WITHIN).await;
-        let tokens: Vec<_> = journal.iter().filter_map(|entry| entry.token.as_deref()).collect();
+        let log = sandbox.wait_for(4, super::WITHIN).await;
+        let tokens: Vec<_> = log.iter().filter_map(|entry| entry.token.as_deref()).collect();
         assert_eq!(tokens, kept);
         let counts = sandbox.counts();
         assert_eq!((counts.received, counts.dropped, counts.accepted_tokens), (4, dropped, 4));
@@ -284,24 +283,4 @@ async fn a_fault_closes_an_http_1_connection_without_an_answer() {
     let mut response = Vec::new();
     stream.read_to_end(&mut response).await.unwrap();
     assert_eq!(response, b"");
-}
-
-#[tokio::test]
-async fn run_serves_until_it_is_told_to_stop() {
-    let (told, printed) = tokio::sync::oneshot::channel();
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let running = tokio::spawn(crate::sandbox::run(
-        "127.0.0.1:0".parse().unwrap(),
-        async { drop(stopped.await) },
-        move |text| told.send(text.to_owned()).unwrap(),
-    ));
-    let text = printed.await.unwrap();
-    assert!(text.starts_with("sandbox listening on https://127.0.0.1:"), "{text}");
-    stop.send(()).unwrap();
-    tokio::time::timeout(super::WITHIN, running).await.unwrap().unwrap().unwrap();
-    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let taken = taken.local_addr().unwrap();
-    let failed = crate::sandbox::run(taken, async {}, |_| {}).await.unwrap_err();
-    let said = format!("cannot listen on {taken}; choose another address with --listen");
-    assert_eq!(failed.to_string(), said);
 }

@@ -1,4 +1,4 @@
-//! Frames slipped in between others, over connections that take a few bytes at a time.
+//! Injected frames, over connections that transfer a few bytes at a time.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-use super::{Wire, tap};
+use crate::transport::{FrameInjector, filter};
 
 const REQUESTS: u32 = 20;
 
@@ -57,16 +57,16 @@ impl AsyncWrite for Chopped {
 }
 
 /// Answers each request, and announces a limit before each answer.
-async fn serve(stream: Chopped, told: tokio::sync::oneshot::Sender<Wire>) {
-    let (tapped, wire) = tap(stream);
-    wire.announce_streams(1);
-    told.send(wire.clone()).unwrap();
-    let mut connection = h2::server::handshake(tapped).await.unwrap();
+async fn serve(stream: Chopped, sender: tokio::sync::oneshot::Sender<FrameInjector>) {
+    let (filtered, injector) = filter(stream);
+    injector.announce_streams(1);
+    sender.send(injector.clone()).unwrap();
+    let mut connection = h2::server::handshake(filtered).await.unwrap();
     let mut limit = 1;
     while let Some(accepted) = connection.accept().await {
         let (_, mut respond) = accepted.unwrap();
         limit += 1;
-        wire.announce_streams(limit);
+        injector.announce_streams(limit);
         let large = "x".repeat(LARGE_HEADER_BYTES);
         let head = Response::builder().header("x-large", large).body(()).unwrap();
         let mut body = respond.send_response(head, false).unwrap();
@@ -74,14 +74,14 @@ async fn serve(stream: Chopped, told: tokio::sync::oneshot::Sender<Wire>) {
     }
 }
 
-async fn every_answer_is_whole_and_every_limit_arrives(bytes_max: usize) {
+async fn check_responses_and_limits(bytes_max: usize) {
     let (near, far) = tokio::io::duplex(1 << 20);
     let far = Chopped { inner: far, bytes_max };
-    let (told, wire) = tokio::sync::oneshot::channel();
-    let server = tokio::spawn(serve(far, told));
+    let (sender, injector) = tokio::sync::oneshot::channel();
+    let server = tokio::spawn(serve(far, sender));
     let (requests, connection) = h2::client::handshake(near).await.unwrap();
     let connection = tokio::spawn(connection);
-    let wire = wire.await.unwrap();
+    let injector = injector.await.unwrap();
     for sent in 1..=REQUESTS {
         let mut requests = requests.clone().ready().await.unwrap();
         let request = Request::get("https://example.com/").body(()).unwrap();
@@ -96,16 +96,16 @@ async fn every_answer_is_whole_and_every_limit_arrives(bytes_max: usize) {
         assert_eq!(requests.current_max_send_streams(), sent as usize + 1);
     }
     // The client answered each SETTINGS in order; the last answer may still be under way.
-    assert!(wire.acknowledged_streams().is_some_and(|limit| limit >= REQUESTS));
+    assert!(injector.acknowledged_streams().is_some_and(|limit| limit >= REQUESTS));
     drop(requests);
     connection.await.unwrap().unwrap();
     server.await.unwrap();
 }
 
 #[tokio::test]
-async fn frames_are_slipped_in_however_the_bytes_are_cut() {
+async fn frames_are_injected_wherever_the_bytes_are_split() {
     for bytes_max in [1, 7, 9, 10, 100, 65_536] {
-        let exchange = every_answer_is_whole_and_every_limit_arrives(bytes_max);
+        let exchange = check_responses_and_limits(bytes_max);
         let exchange = tokio::time::timeout(Duration::from_secs(30), exchange);
         exchange.await.unwrap_or_else(|_| panic!("stuck with {bytes_max} bytes"));
     }

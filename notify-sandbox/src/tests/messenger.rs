@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Request};
 use super::start;
-use crate::sandbox::{Action, Answer, Provider, Rule, Sandbox, Settings, messenger_recipient};
+use crate::{Fault, Provider, Rule, Sandbox, ScriptedResponse, Settings, messenger_recipient};
 
 const PATH: &str = "/messenger/v25.0/me/messages";
 
@@ -66,14 +66,14 @@ async fn each_form_of_a_message_is_taken_and_shown() {
         assert!(id.starts_with("m_"), "{id}");
         assert_eq!(response.header("x-app-usage"), None);
     }
-    let journal = sandbox.journal();
-    for (received, message) in journal.iter().zip(&forms) {
+    let log = sandbox.received();
+    for (received, message) in log.iter().zip(&forms) {
         assert_eq!(received.provider, Provider::Messenger);
         assert_eq!(received.token.as_deref(), Some("4711"));
         assert_eq!(received.payload, body("4711", message));
         assert_eq!(received.headers["authorization"], "Bearer ***");
     }
-    assert_eq!(journal.len(), forms.len());
+    assert_eq!(log.len(), forms.len());
 }
 
 #[tokio::test]
@@ -203,12 +203,12 @@ async fn a_call_needs_the_page_s_token_and_a_right_proof() {
         .header("authorization", &format!("Bearer {token}"));
     let page = client.send(page).await.unwrap();
     assert_eq!((page.status, &page.body["name"]), (200, &json!("Notify sandbox")));
-    let shown = format!("{:?}", sandbox.journal());
+    let shown = format!("{:?}", sandbox.received());
     assert!(!shown.contains(&token) && !shown.contains(&proof), "no credential is kept");
 }
 
 #[tokio::test]
-async fn a_recipient_asks_for_every_row_of_meta_s_table() {
+async fn a_recipient_can_script_every_error_of_meta() {
     let rows = [
         ("temporary", 500, 1200, 0),
         ("service", 500, 2, 0),
@@ -263,22 +263,23 @@ async fn a_recipient_asks_for_every_row_of_meta_s_table() {
         let again = client.send(send(&sandbox, &format!("24-{status}:9x1"))).await.unwrap();
         assert_eq!(again.status, 200);
     }
-    let reasons: Vec<_> = sandbox.journal().into_iter().filter_map(|one| one.reason).collect();
+    let reasons: Vec<_> = sandbox.received().into_iter().filter_map(|one| one.reason).collect();
     assert_eq!((&reasons[3], &reasons[0]), (&"1/99".to_owned(), &"1200".to_owned()));
 }
 
 #[tokio::test]
-async fn a_rule_asks_by_word_or_by_code_for_one_person_or_for_all() {
+async fn a_rule_names_a_keyword_or_a_code() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
-    let by = |reason: &str| Rule::on(Provider::Messenger, Answer::reason(reason).first(1));
-    let own = Answer { status: Some(400), ..Answer::reason("803/7") };
+    let by =
+        |reason: &str| Rule::on(Provider::Messenger, ScriptedResponse::reason(reason).first(1));
+    let own = ScriptedResponse { status: Some(400), ..ScriptedResponse::reason("803/7") };
     for (rule, told) in [
         (by("551/1545041"), (400, 551, 1_545_041)),
         (by("blocked"), (403, 200, 1_545_041)),
         (Rule::on(Provider::Messenger, own.first(1)), (400, 803, 7)),
     ] {
-        sandbox.script(rule.token("24")).unwrap();
+        sandbox.add_rule(rule.token("24")).unwrap();
         assert_eq!(client.send(send(&sandbox, "25")).await.unwrap().status, 200);
         let response = client.send(send(&sandbox, "24")).await.unwrap();
         let error = &response.body["error"];
@@ -286,18 +287,18 @@ async fn a_rule_asks_by_word_or_by_code_for_one_person_or_for_all() {
         assert_eq!((response.status, number("code"), number("error_subcode")), told);
         assert_eq!(client.send(send(&sandbox, "24")).await.unwrap().status, 200);
     }
-    let unknown = Rule::on(Provider::Messenger, Answer::reason("nonsense"));
-    assert!(sandbox.script(unknown).is_err());
+    let unknown = Rule::on(Provider::Messenger, ScriptedResponse::reason("nonsense"));
+    assert!(sandbox.add_rule(unknown).is_err());
 }
 
 #[tokio::test]
-async fn recipients_are_built_for_what_they_ask() {
+async fn recipients_are_built_for_a_response() {
     let rows = [
-        (Answer::ok(), "2400000000000007"),
-        (Answer::reason("blocked"), "2400000000000007-blocked"),
-        (Answer::reason("10/2018278").first(2), "2400000000000007-windowx2"),
-        (Answer::status(502).retry_after(3), "2400000000000007-502:3"),
-        (Answer::fault(Action::Cut), "2400000000000007-cut"),
+        (ScriptedResponse::ok(), "2400000000000007"),
+        (ScriptedResponse::reason("blocked"), "2400000000000007-blocked"),
+        (ScriptedResponse::reason("10/2018278").first(2), "2400000000000007-windowx2"),
+        (ScriptedResponse::status(502).retry_after(3), "2400000000000007-502:3"),
+        (ScriptedResponse::fault(Fault::Cut), "2400000000000007-cut"),
     ];
     for (answer, expected) in rows {
         assert_eq!(messenger_recipient(7, &answer), expected);
@@ -305,7 +306,7 @@ async fn recipients_are_built_for_what_they_ask() {
 }
 
 #[tokio::test]
-async fn usage_is_told_and_the_page_s_rate_is_kept_where_the_settings_say_so() {
+async fn settings_add_usage_headers_and_limit_the_rate_of_the_page() {
     let (sandbox, clock) = start().await;
     let mut client = Client::connect(&sandbox).await;
     sandbox.set(Settings {

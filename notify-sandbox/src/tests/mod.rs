@@ -3,32 +3,29 @@
 
 mod apns;
 mod client;
+mod compatibility;
 mod connection;
 mod control;
-mod faults;
 mod fcm;
+mod frame_filter;
 mod messenger;
-mod oauth;
-mod others;
-mod raw;
 mod scripts;
 mod telegram;
 mod webpush;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use notify_core::Timestamp;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
-use super::{Sandbox, SandboxConfig};
-use crate::clock::ManualClock;
+use crate::{Clock, Sandbox, SandboxConfig};
 use client::Request;
 
-/// The time at which the tests' clock stands.
+/// The time that the clock of the tests shows first.
 const NOW_S: i64 = 1_790_000_000;
 
 /// How long a test waits for what must come.
@@ -36,9 +33,26 @@ const WITHIN: Duration = Duration::from_secs(10);
 
 const DEVICE: &str = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0";
 
-async fn start() -> (Sandbox, Arc<ManualClock>) {
-    let clock = ManualClock::at(Timestamp::from_ms(NOW_S * 1_000));
-    let config = SandboxConfig { clock: clock.clone(), ..SandboxConfig::default() };
+/// A clock that stands still until a test advances it.
+struct TestClock(watch::Sender<i64>);
+
+impl TestClock {
+    fn start() -> Self {
+        Self(watch::Sender::new(NOW_S * 1_000))
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::manual(self.0.subscribe())
+    }
+
+    fn advance(&self, by: Duration) {
+        self.0.send_modify(|now_ms| *now_ms += i64::try_from(by.as_millis()).unwrap());
+    }
+}
+
+async fn start() -> (Sandbox, TestClock) {
+    let clock = TestClock::start();
+    let config = SandboxConfig { clock: clock.clock(), ..SandboxConfig::default() };
     (start_with(config).await, clock)
 }
 
@@ -48,7 +62,7 @@ async fn start_with(config: SandboxConfig) -> Sandbox {
 }
 
 /// A provider token of `config`, issued so many seconds from now. Signed once for each: two
-/// signatures of the same claims differ, and APNs takes them for two tokens.
+/// signatures of the same claims differ, and APNs counts them as two tokens.
 fn apns_jwt(config: &Value, issued_in_s: i64) -> String {
     static SIGNED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
     let header = Header {

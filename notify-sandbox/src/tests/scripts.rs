@@ -6,15 +6,14 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::{NOW_S, WITHIN, access_token, fcm_send, push, push_to, start};
-use crate::sandbox::apns::Reason;
-use crate::sandbox::{Answer, Provider, Rule, RuleError, apns_token, fcm_token};
+use crate::{ApnsReason, Provider, Rule, RuleError, ScriptedResponse, apns_token, fcm_token};
 
 #[tokio::test]
-async fn a_token_asks_for_every_reason_of_apns() {
+async fn a_token_can_script_every_reason_of_apns() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
-    for (seed, reason) in (0..).zip(Reason::ALL) {
-        let token = apns_token(seed, &Answer::reason(reason.name));
+    for (seed, reason) in (0..).zip(ApnsReason::ALL) {
+        let token = apns_token(seed, &ScriptedResponse::reason(reason.name));
         let response = client.send(push_to(&sandbox, &token)).await.unwrap();
         let body = match reason.status {
             410 => json!({ "reason": reason.name, "timestamp": NOW_S * 1_000 }),
@@ -33,7 +32,7 @@ fn details(body: &Value) -> (Option<&str>, Vec<&str>) {
 }
 
 #[tokio::test]
-async fn a_token_asks_for_every_row_of_fcm_s_error_model() {
+async fn a_token_can_script_every_error_of_fcm() {
     const BAD_REQUEST: &str = "type.googleapis.com/google.rpc.BadRequest";
     const QUOTA: &str = "type.googleapis.com/google.rpc.QuotaFailure";
     type Row = (&'static str, u16, &'static str, Option<&'static str>, &'static [&'static str]);
@@ -76,7 +75,7 @@ async fn a_token_that_asks_for_two_failures_is_accepted_the_third_time() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let access = access_token(&sandbox, &mut client).await;
-    let answer = Answer::status(503).first(2);
+    let answer = ScriptedResponse::status(503).first(2);
     let token = fcm_token(1, &answer.clone().retry_after(3));
     assert_eq!(token, "fcm000000000001:sandbox-503:3x2");
     for (status, retry_after) in [(503, Some("3")), (503, Some("3")), (200, None), (200, None)] {
@@ -93,11 +92,11 @@ async fn a_token_that_asks_for_two_failures_is_accepted_the_third_time() {
 }
 
 #[tokio::test]
-async fn a_rule_takes_its_turn_and_goes() {
+async fn rules_apply_in_order_and_are_removed_after_use() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
-    let throttled = Answer::reason("TooManyRequests").retry_after(7).first(2);
-    sandbox.script(Rule::on(Provider::Apns, throttled).after(1)).unwrap();
+    let throttled = ScriptedResponse::reason("TooManyRequests").retry_after(7).first(2);
+    sandbox.add_rule(Rule::on(Provider::Apns, throttled).after(1)).unwrap();
     let mut seen = Vec::new();
     for _ in 0..4 {
         let response = client.send(push(&sandbox)).await.unwrap();
@@ -111,8 +110,8 @@ async fn a_rule_takes_its_turn_and_goes() {
 async fn a_rule_can_take_every_third_request() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
-    let rule = Rule::on(Provider::Apns, Answer::status(503).first(2));
-    sandbox.script(rule.after(1).every(3)).unwrap();
+    let rule = Rule::on(Provider::Apns, ScriptedResponse::status(503).first(2));
+    sandbox.add_rule(rule.after(1).every(3)).unwrap();
     let mut seen = Vec::new();
     for _ in 0..8 {
         seen.push(client.send(push(&sandbox)).await.unwrap().status);
@@ -124,8 +123,9 @@ async fn a_rule_can_take_every_third_request() {
 async fn a_rule_for_one_token_leaves_the_others_and_wrong_requests_alone() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
-    let gone = Answer { timestamp_ms: Some(5), ..Answer::reason("Unregistered") };
-    sandbox.script(Rule::on(Provider::Apns, gone).token("00aa")).unwrap();
+    let gone =
+        ScriptedResponse { timestamp_ms: Some(5), ..ScriptedResponse::reason("Unregistered") };
+    sandbox.add_rule(Rule::on(Provider::Apns, gone).token("00aa")).unwrap();
     assert_eq!(client.send(push_to(&sandbox, "00bb")).await.unwrap().status, 200);
     let told = client.send(push_to(&sandbox, "00aa")).await.unwrap();
     assert_eq!(told.body, json!({ "reason": "Unregistered", "timestamp": 5 }));
@@ -134,25 +134,25 @@ async fn a_rule_for_one_token_leaves_the_others_and_wrong_requests_alone() {
 }
 
 #[tokio::test]
-async fn a_reason_nobody_knows_is_answered_as_told() {
+async fn an_unknown_reason_with_a_status_is_sent_as_given() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let access = access_token(&sandbox, &mut client).await;
-    let answer = Answer { status: Some(418), ..Answer::reason("Teapot") };
-    sandbox.script(Rule::on(Provider::Fcm, answer.clone())).unwrap();
+    let answer = ScriptedResponse { status: Some(418), ..ScriptedResponse::reason("Teapot") };
+    sandbox.add_rule(Rule::on(Provider::Fcm, answer.clone())).unwrap();
     let told = client.send(fcm_send(&access, &json!({ "token": "a" }))).await.unwrap();
     assert_eq!((told.status, details(&told.body)), (418, (Some("Teapot"), vec![])));
-    sandbox.script(Rule::on(Provider::Apns, answer)).unwrap();
+    sandbox.add_rule(Rule::on(Provider::Apns, answer)).unwrap();
     let mut client = Client::connect(&sandbox).await;
     let told = client.send(push(&sandbox)).await.unwrap();
     assert_eq!((told.status, told.body), (418, json!({ "reason": "Teapot" })));
 }
 
 #[tokio::test]
-async fn a_delayed_answer_comes_when_its_time_has_come() {
+async fn a_delayed_response_waits_for_the_clock() {
     let (sandbox, clock) = start().await;
     let mut client = Client::connect(&sandbox).await;
-    sandbox.script(Rule::on(Provider::Apns, Answer::ok()).delay_ms(700_000)).unwrap();
+    sandbox.add_rule(Rule::on(Provider::Apns, ScriptedResponse::ok()).delay_ms(700_000)).unwrap();
     let mut answer = client.begin(push(&sandbox)).await.unwrap();
     sandbox.wait_for(1, WITHIN).await;
     // Whatever was sent before this answer would have come before it.
@@ -164,18 +164,18 @@ async fn a_delayed_answer_comes_when_its_time_has_come() {
 }
 
 #[tokio::test]
-async fn rules_that_cannot_be_answered_are_not_taken() {
+async fn impossible_rules_are_refused() {
     let (sandbox, _) = start().await;
     let rows = [
-        (Answer::status(100), 0, RuleError::Status),
-        (Answer::status(600), 0, RuleError::Status),
-        (Answer::reason("Teapot"), 0, RuleError::UnknownReason),
-        (Answer::ok(), 3_600_001, RuleError::Delay),
+        (ScriptedResponse::status(100), 0, RuleError::Status),
+        (ScriptedResponse::status(600), 0, RuleError::Status),
+        (ScriptedResponse::reason("Teapot"), 0, RuleError::UnknownReason),
+        (ScriptedResponse::ok(), 3_600_001, RuleError::Delay),
     ];
     for (answer, delay_ms, error) in rows {
         for provider in [Provider::Apns, Provider::Fcm] {
             let rule = Rule::on(provider, answer.clone()).delay_ms(delay_ms);
-            assert_eq!(sandbox.script(rule), Err(error.clone()));
+            assert_eq!(sandbox.add_rule(rule), Err(error.clone()));
         }
     }
 }

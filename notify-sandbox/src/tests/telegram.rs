@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Request};
 use super::{NOW_S, start};
-use crate::sandbox::{Action, Answer, Provider, Rule, Sandbox, Settings, telegram_chat};
+use crate::{Fault, Provider, Rule, Sandbox, ScriptedResponse, Settings, telegram_chat};
 
 fn call(sandbox: &Sandbox, method: &str, parameters: &Value) -> Request {
     let config = sandbox.telegram_config();
@@ -48,16 +48,16 @@ async fn each_form_of_a_message_is_taken_and_shown() {
         assert!(response.body["result"]["message_id"].is_u64(), "{}", response.body);
         assert_eq!(response.body["result"]["date"], NOW_S);
     }
-    let journal = sandbox.journal();
-    let chats: Vec<_> = journal.iter().map(|one| one.token.as_deref().unwrap()).collect();
+    let log = sandbox.received();
+    let chats: Vec<_> = log.iter().map(|one| one.token.as_deref().unwrap()).collect();
     assert_eq!(chats, ["123", "123", "@channel", "-100123"]);
-    for (received, (_, parameters)) in journal.iter().zip(&calls) {
+    for (received, (_, parameters)) in log.iter().zip(&calls) {
         assert_eq!((received.provider, &received.payload), (Provider::Telegram, parameters));
     }
     let me = client.send(call(&sandbox, "getMe", &json!({}))).await.unwrap();
     assert_eq!((me.status, &me.body["result"]["is_bot"]), (200, &json!(true)));
     let token = sandbox.telegram_config()["bot_token"].as_str().unwrap().to_owned();
-    assert!(!format!("{journal:?}").contains(&token), "no credential is kept");
+    assert!(!format!("{log:?}").contains(&token), "no credential is kept");
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn a_call_needs_the_bot_s_token_and_a_method() {
 }
 
 #[tokio::test]
-async fn a_chat_asks_for_every_row_of_telegram_s_table() {
+async fn a_chat_can_script_every_error_of_telegram() {
     let rows = [
         ("blocked", 403, "Forbidden: bot was blocked by the user"),
         ("deactivated", 403, "Forbidden: user is deactivated"),
@@ -224,31 +224,34 @@ async fn limits_hold_for_the_bot_for_a_chat_and_for_a_group() {
 }
 
 #[tokio::test]
-async fn a_rule_asks_by_word_or_with_words_of_its_own() {
+async fn a_rule_names_a_keyword_or_its_own_description() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
-    let blocked = Rule::on(Provider::Telegram, Answer::reason("blocked").first(1));
-    sandbox.script(blocked.token("24")).unwrap();
-    let own = Answer { status: Some(403), ..Answer::reason("Forbidden: something new") };
-    sandbox.script(Rule::on(Provider::Telegram, own.first(1)).token("24")).unwrap();
+    let blocked = Rule::on(Provider::Telegram, ScriptedResponse::reason("blocked").first(1));
+    sandbox.add_rule(blocked.token("24")).unwrap();
+    let own = ScriptedResponse {
+        status: Some(403),
+        ..ScriptedResponse::reason("Forbidden: something new")
+    };
+    sandbox.add_rule(Rule::on(Provider::Telegram, own.first(1)).token("24")).unwrap();
     assert_eq!(client.send(send(&sandbox, "25")).await.unwrap().status, 200);
     for description in ["Forbidden: bot was blocked by the user", "Forbidden: something new"] {
         let response = client.send(send(&sandbox, "24")).await.unwrap();
         assert_eq!((response.status, response.body), (403, failed(403, description)));
     }
     assert_eq!(client.send(send(&sandbox, "24")).await.unwrap().status, 200);
-    let unknown = Rule::on(Provider::Telegram, Answer::reason("nonsense"));
-    assert!(sandbox.script(unknown).is_err());
+    let unknown = Rule::on(Provider::Telegram, ScriptedResponse::reason("nonsense"));
+    assert!(sandbox.add_rule(unknown).is_err());
 }
 
 #[tokio::test]
-async fn chats_are_built_for_what_they_ask() {
+async fn chats_are_built_for_a_response() {
     let rows = [
-        (Answer::ok(), "5000000007"),
-        (Answer::reason("blocked"), "5000000007-blocked"),
-        (Answer::reason("migrated"), "5000000007-migrated"),
-        (Answer::status(429).retry_after(3).first(1), "5000000007-429:3x1"),
-        (Answer::fault(Action::Reset), "5000000007-reset"),
+        (ScriptedResponse::ok(), "5000000007"),
+        (ScriptedResponse::reason("blocked"), "5000000007-blocked"),
+        (ScriptedResponse::reason("migrated"), "5000000007-migrated"),
+        (ScriptedResponse::status(429).retry_after(3).first(1), "5000000007-429:3x1"),
+        (ScriptedResponse::fault(Fault::Reset), "5000000007-reset"),
     ];
     for (answer, expected) in rows {
         assert_eq!(telegram_chat(7, &answer), expected);

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Request, Response};
 use super::{NOW_S, start};
-use crate::sandbox::webpush::script;
-use crate::sandbox::{Answer, Provider, Refusal, Rule, Sandbox, SubscribeError};
+use crate::webpush::script;
+use crate::{Provider, Rule, Sandbox, ScriptedResponse, SubscribeError, WebPushError};
 
 /// A page's server: its VAPID key.
 struct Page {
@@ -41,7 +41,7 @@ fn path_of(sandbox: &Sandbox, to: &WebSubscription) -> String {
     to.endpoint.strip_prefix(&sandbox.origin()).unwrap().to_owned()
 }
 
-/// A message without text that every service takes.
+/// A message without text that every service accepts.
 fn push(sandbox: &Sandbox, page: &Page, to: &WebSubscription) -> Request {
     Request::post(&path_of(sandbox, to))
         .header("ttl", "60")
@@ -49,7 +49,7 @@ fn push(sandbox: &Sandbox, page: &Page, to: &WebSubscription) -> Request {
 }
 
 fn subscribe(sandbox: &Sandbox, page: &Page) -> WebSubscription {
-    sandbox.subscribe(Some(&page.public), &Answer::ok()).unwrap()
+    sandbox.subscribe(Some(&page.public), &ScriptedResponse::ok()).unwrap()
 }
 
 /// Mozilla's number, Apple's reason, or the text.
@@ -131,41 +131,45 @@ async fn a_message_that_is_taken_has_a_place_and_its_ttl() {
     assert_eq!(response.header("ttl"), Some("60"));
     let place = response.header("location").unwrap();
     assert!(place.starts_with(&format!("{}/push-messages/", sandbox.origin())), "{place}");
-    let journal = sandbox.journal();
-    assert_eq!(journal[0].message_id.as_deref(), Some(place));
-    assert!(to.endpoint.ends_with(journal[0].token.as_deref().unwrap()));
-    assert_eq!((sandbox.counts().accepted, journal[0].status), (1, 201));
+    let log = sandbox.received();
+    assert_eq!(log[0].message_id.as_deref(), Some(place));
+    assert!(to.endpoint.ends_with(log[0].token.as_deref().unwrap()));
+    assert_eq!((sandbox.counts().accepted, log[0].status), (1, 201));
 }
 
 #[tokio::test]
-async fn an_endpoint_asks_for_every_refusal_that_has_a_word_and_for_every_status() {
+async fn an_endpoint_can_script_every_keyword_and_status() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let page = Page::new();
-    let ask = |answer: &Answer| sandbox.subscribe(Some(&page.public), answer).unwrap();
-    for refusal in Refusal::ALL {
-        let by_name = Answer::reason(refusal.reason);
-        assert_eq!(script(&by_name).as_deref(), refusal.word, "{refusal:?}");
-        if refusal.word.is_some() {
+    let ask = |answer: &ScriptedResponse| sandbox.subscribe(Some(&page.public), answer).unwrap();
+    for refusal in WebPushError::ALL {
+        let by_name = ScriptedResponse::reason(refusal.reason);
+        assert_eq!(script(&by_name).as_deref(), refusal.keyword, "{refusal:?}");
+        if refusal.keyword.is_some() {
             let to = ask(&by_name);
             let response = client.send(push(&sandbox, &page, &to)).await.unwrap();
             assert_eq!(response.status, refusal.status, "{refusal:?}");
         }
-        let to = ask(&Answer::status(refusal.status).retry_after(7));
+        let to = ask(&ScriptedResponse::status(refusal.status).retry_after(7));
         let response = client.send(push(&sandbox, &page, &to)).await.unwrap();
         let told = (response.status, response.header("retry-after"));
         assert_eq!(told, (refusal.status, Some("7")), "{refusal:?}");
     }
-    let twice = ask(&Answer::status(503).first(2));
+    let twice = ask(&ScriptedResponse::status(503).first(2));
     for expected in [503, 503, 201, 201] {
         let response = client.send(push(&sandbox, &page, &twice)).await.unwrap();
         assert_eq!(response.status, expected);
     }
-    for wrong in [Answer::reason("errno_101"), Answer::status(700), Answer::status(99)] {
+    for wrong in [
+        ScriptedResponse::reason("errno_101"),
+        ScriptedResponse::status(700),
+        ScriptedResponse::status(99),
+    ] {
         let refused = sandbox.subscribe(None, &wrong);
         assert!(matches!(refused, Err(SubscribeError::Script)), "{wrong:?}");
     }
-    let refused = sandbox.subscribe(Some("AAAA"), &Answer::ok());
+    let refused = sandbox.subscribe(Some("AAAA"), &ScriptedResponse::ok());
     assert!(matches!(refused, Err(SubscribeError::Key)), "{refused:?}");
 }
 
@@ -176,16 +180,21 @@ async fn a_rule_refuses_one_subscription_or_all_and_can_redirect() {
     let page = Page::new();
     let (one, other) = (subscribe(&sandbox, &page), subscribe(&sandbox, &page));
     let id = one.endpoint.rsplit_once('/').unwrap().1;
-    sandbox.script(Rule::on(Provider::WebPush, Answer::reason("Unregistered")).token(id)).unwrap();
+    sandbox
+        .add_rule(Rule::on(Provider::WebPush, ScriptedResponse::reason("Unregistered")).token(id))
+        .unwrap();
     let mut status =
         async |to: &WebSubscription| client.send(push(&sandbox, &page, to)).await.unwrap().status;
     assert_eq!((status(&one).await, status(&other).await), (410, 201));
     sandbox.clear();
-    sandbox.script(Rule::on(Provider::WebPush, Answer::status(429))).unwrap();
+    sandbox.add_rule(Rule::on(Provider::WebPush, ScriptedResponse::status(429))).unwrap();
     assert_eq!((status(&one).await, status(&other).await), (429, 429));
     sandbox.clear();
-    let elsewhere = Answer { status: Some(307), ..Answer::reason("https://elsewhere.example/") };
-    sandbox.script(Rule::on(Provider::WebPush, elsewhere)).unwrap();
+    let elsewhere = ScriptedResponse {
+        status: Some(307),
+        ..ScriptedResponse::reason("https://elsewhere.example/")
+    };
+    sandbox.add_rule(Rule::on(Provider::WebPush, elsewhere)).unwrap();
     let response = client.send(push(&sandbox, &page, &one)).await.unwrap();
     let told = (response.status, response.header("location"));
     assert_eq!(told, (307, Some("https://elsewhere.example/")));

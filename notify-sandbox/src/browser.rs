@@ -1,6 +1,5 @@
-//! The browser's end of a subscription: its keys, and reading what was encrypted for them (RFC
-//! 8291). Written from the RFC's text with HMAC alone, apart from the code that encrypts, so that a
-//! mistake of one does not hide in the other.
+//! A browser's keys, and decryption with them (RFC 8291). Written from the text of the RFC, and apart
+//! from the server's encryption, so that neither hides a mistake of the other.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
@@ -10,16 +9,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use notify_core::WebSubscription;
 
-use crate::sandbox::SandboxError;
+use crate::credentials::SandboxError;
 
-/// Salt, record size and length of the key id (RFC 8188 §2.1), in bytes.
+/// Salt, record size and length of the key id (RFC 8188 section 2.1), in bytes.
 const HEAD_BYTES: usize = 16 + 4 + 1;
 /// Length of the key id: the sender's public key, an uncompressed point, in bytes.
 const POINT_BYTES: usize = 65;
 /// Length of what AES-GCM adds to a record, in bytes.
 const TAG_BYTES: usize = 16;
 
-/// A browser that subscribed.
+/// A browser that can subscribe.
 pub struct Browser {
     private: PrivateKey,
     public: Vec<u8>,
@@ -27,10 +26,10 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Makes keys.
+    /// Generates keys.
     ///
     /// # Errors
-    /// When the library makes none.
+    /// When the cryptography library fails.
     pub fn new() -> Result<Self, SandboxError> {
         let private = PrivateKey::generate(&ECDH_P256)?;
         let mut auth = [0; 16];
@@ -43,7 +42,7 @@ impl Browser {
         Ok(Self { private, public, auth })
     }
 
-    /// The subscription as the browser hands it to a page.
+    /// The subscription that the browser gives to a page.
     #[must_use]
     pub fn subscription(&self, endpoint: &str) -> WebSubscription {
         WebSubscription {
@@ -53,8 +52,8 @@ impl Browser {
         }
     }
 
-    /// Reads a message; `None` when it is not one for this browser. As RFC 8291 §4 demands it is
-    /// one record.
+    /// Decrypts a message, which must be one record (RFC 8291 section 4); `None` when it is not for
+    /// this browser.
     #[must_use]
     pub fn decrypt(&self, body: &[u8]) -> Option<Vec<u8>> {
         let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
@@ -76,7 +75,7 @@ impl Browser {
         (padded[end] == 2).then(|| padded[..end].to_vec())
     }
 
-    /// Content encryption key and nonce (RFC 8291 §3.4).
+    /// Content encryption key and nonce (RFC 8291 section 3.4).
     fn keys(&self, salt: &[u8], sender: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
         let sender_key = UnparsedPublicKey::new(&ECDH_P256, sender);
         let shared =

@@ -1,4 +1,4 @@
-//! Clients that are not Notify, each as it speaks: what Apple and Google take from them is taken here.
+//! Other clients than Notify. The sandbox accepts what Apple and Google accept from them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -6,12 +6,11 @@ use jsonwebtoken::{Algorithm, EncodingKey};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::client::{Client, tls};
-use super::raw::{END, HEADERS, RST_STREAM, Raw};
+use super::client::{Client, END, HEADERS, RST_STREAM, Raw, tls};
 use super::{
     DEVICE, NOW_S, access_token, assertion, assertion_claims, fcm_send, push, start, token_request,
 };
-use crate::sandbox::{Environment, Sandbox};
+use crate::{Environment, Sandbox};
 
 /// `:scheme: https:` as Node's HTTP/2 encodes it, to be indexed.
 const NODE_SCHEME: &[u8] = b"\x46\x85\x9d\x29\xad\x17\x3f";
@@ -23,14 +22,14 @@ const TOKEN: &[u8] = b"\x04\x06/token\x01\x01x";
 
 /// aioapns offers no ALPN and speaks HTTP/2 at once.
 #[tokio::test]
-async fn http_2_without_alpn_is_taken() {
+async fn http_2_without_alpn_is_accepted() {
     let (sandbox, _) = start().await;
     let mut client = Client::over(tls(&sandbox, b"").await).await;
     assert_eq!(client.send(push(&sandbox)).await.unwrap().status, 200);
 }
 
 #[tokio::test]
-async fn http_1_without_alpn_is_taken() {
+async fn http_1_without_alpn_is_accepted() {
     let (sandbox, _) = start().await;
     let mut stream = tls(&sandbox, b"").await;
     let request = b"GET /sandbox/counts HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
@@ -42,7 +41,7 @@ async fn http_1_without_alpn_is_taken() {
 
 /// firebase-admin for Node sends `:scheme: https:`, at first in full and then by its index.
 #[tokio::test]
-async fn a_scheme_with_a_colon_is_taken() {
+async fn a_scheme_with_a_colon_is_accepted() {
     let (sandbox, _) = start().await;
     let mut raw = Raw::connect(&sandbox).await;
     raw.write(HEADERS, END, 1, &[GET, NODE_SCHEME, TOKEN].concat()).await;
@@ -56,7 +55,7 @@ async fn a_scheme_with_a_colon_is_taken() {
 
 /// google-auth for Python signs Google's own audience, whatever `token_uri` says.
 #[tokio::test]
-async fn an_assertion_for_googles_own_endpoint_is_taken() {
+async fn an_assertion_for_googles_own_endpoint_is_accepted() {
     let (sandbox, _) = start().await;
     let config = sandbox.fcm_config();
     let mut client = Client::connect(&sandbox).await;
@@ -69,9 +68,9 @@ async fn an_assertion_for_googles_own_endpoint_is_taken() {
     assert_eq!(client.send(fcm_send(token, &message)).await.unwrap().status, 200);
 }
 
-/// The crate `a2` writes its token in base64 with padding. Elsewhere nobody does, and none is taken.
+/// The crate `a2` pads the base64 of its token, which only APNs accepts.
 #[tokio::test]
-async fn a_provider_token_in_padded_base64_is_taken_by_apns_alone() {
+async fn only_apns_accepts_a_token_in_padded_base64() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let token = padded(&sandbox);
@@ -108,14 +107,14 @@ fn padded(sandbox: &Sandbox) -> String {
     format!("{signed}.{signature}")
 }
 
-/// Most clients of APNs have the path fixed and take a host alone.
+/// Most clients of APNs have a fixed path and let the user set only the host.
 #[tokio::test]
 async fn a_fixed_path_is_production() {
     let (sandbox, _) = start().await;
     let mut client = Client::connect(&sandbox).await;
     let request = push(&sandbox).path(&format!("/3/device/{DEVICE}"));
     assert_eq!(client.send(request).await.unwrap().status, 200);
-    let received = sandbox.journal();
+    let received = sandbox.received();
     assert_eq!(received[0].environment, Some(Environment::Production));
     assert_eq!(received[0].token.as_deref(), Some(DEVICE));
     let refused = client.send(push(&sandbox).path("/3/device/00fg")).await.unwrap();

@@ -1,23 +1,25 @@
-//! Limits of so many messages a time, each kept by its own key: what chat platforms answer 429 for.
+//! Token buckets, each with its own key: chat platforms answer 429 when one is empty.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use notify_core::Timestamp;
 
-/// Most buckets kept; past that all are forgotten, and full again.
+use crate::state::lock;
+
+/// Buckets kept at most; when there are more, all are dropped and so are full again.
 const BUCKETS_MAX: usize = 100_000;
 
-/// A limit: so many at once, refilled at so many a second.
+/// The size of a bucket, and how fast it refills.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limit {
-    pub(super) burst: u32,
-    pub(super) per_second: f64,
+pub(crate) struct Limit {
+    pub(crate) burst: u32,
+    pub(crate) per_second: f64,
 }
 
-/// What is left of each limit.
+/// The buckets by key.
 #[derive(Debug, Default)]
-pub(super) struct Buckets(Mutex<HashMap<String, Bucket>>);
+pub(crate) struct RateLimits(Mutex<HashMap<String, Bucket>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
@@ -25,13 +27,13 @@ struct Bucket {
     at: Timestamp,
 }
 
-impl Buckets {
-    /// Takes one from the bucket of that key.
+impl RateLimits {
+    /// Takes a token from the bucket of `key`.
     ///
     /// # Errors
-    /// The whole seconds, at least one, after which there will be one again.
-    pub(super) fn take(&self, key: &str, limit: Limit, now: Timestamp) -> Result<(), u64> {
-        let mut all = self.0.lock().expect("no holder of the buckets panics");
+    /// The whole seconds, at least one, until there is a token again.
+    pub(crate) fn take(&self, key: &str, limit: Limit, now: Timestamp) -> Result<(), u64> {
+        let mut all = lock(&self.0);
         if all.len() >= BUCKETS_MAX {
             all.clear();
         }
@@ -54,8 +56,8 @@ impl Buckets {
         Err(wait)
     }
 
-    pub(super) fn clear(&self) {
-        self.0.lock().expect("no holder of the buckets panics").clear();
+    pub(crate) fn clear(&self) {
+        lock(&self.0).clear();
     }
 }
 
@@ -65,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_bucket_gives_its_burst_and_then_as_it_fills() {
-        let buckets = Buckets::default();
+        let limits = RateLimits::default();
         let limit = Limit { burst: 2, per_second: 0.5 };
         let rows = [
             ("a", 0, Ok(())),
@@ -80,9 +82,9 @@ mod tests {
             ("a", 1_000_000, Err(2)),
         ];
         for (row, (key, at, expected)) in rows.into_iter().enumerate() {
-            assert_eq!(buckets.take(key, limit, Timestamp(at)), expected, "row {row}");
+            assert_eq!(limits.take(key, limit, Timestamp(at)), expected, "row {row}");
         }
-        buckets.clear();
-        assert_eq!(buckets.take("a", limit, Timestamp(1_000_000)), Ok(()));
+        limits.clear();
+        assert_eq!(limits.take("a", limit, Timestamp(1_000_000)), Ok(()));
     }
 }

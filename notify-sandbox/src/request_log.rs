@@ -1,9 +1,9 @@
-//! What was received: the last messages in full, and counts that are never dropped. Never holds
-//! a credential: of `authorization` only its kind is kept.
+//! The request log: the last messages in full, and counts of all. It never holds a credential: of
+//! `authorization` it keeps only the scheme.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -11,72 +11,73 @@ use http::header::AUTHORIZATION;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::answer::{Environment, Provider};
+use crate::script::{Environment, Provider};
+use crate::state::lock;
 
-/// One message, and what it was answered.
+/// A message and its response.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Received {
+pub struct ReceivedRequest {
     /// When, in unix milliseconds.
     pub at_ms: i64,
-    /// By whom.
+    /// The provider that received it.
     pub provider: Provider,
-    /// APNs: by which host.
+    /// APNs: the environment.
     pub environment: Option<Environment>,
-    /// The device token, topic or condition that was named; of a browser the end of its endpoint.
+    /// The device token, topic or condition; of a browser the end of its endpoint.
     pub token: Option<String>,
-    /// Its headers by name; several of one name are joined by `, `.
+    /// Its headers by name; values of one name are joined by `, `.
     pub headers: BTreeMap<String, String>,
-    /// The body, decrypted: as JSON where it is that, else as text.
+    /// The body, decrypted: as JSON, or else as a string.
     pub payload: serde_json::Value,
-    /// The answer's status; 0 where a fault stood in its place.
+    /// The status of the response; 0 for a fault.
     pub status: u16,
-    /// The answer's reason, or the fault's name.
+    /// The reason of the response, or the name of the fault.
     pub reason: Option<String>,
-    /// `apns-id`, the `name` of FCM's success, or the `Location` of a push service's.
+    /// `apns-id`, FCM's `name`, a push service's `Location`, or the message id of a chat.
     pub message_id: Option<String>,
     /// The number of its connection, from 1.
     pub connection: u64,
-    /// Its HTTP/2 stream, or the count of requests before it and itself on HTTP/1.1.
+    /// Its HTTP/2 stream; on HTTP/1.1 the number of the request.
     pub stream: u32,
 }
 
-/// How often one answer was given.
+/// How often a provider gave one response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// By whom.
+    /// The provider.
     pub provider: Provider,
     /// The status; 0 for a fault.
     pub status: u16,
-    /// The reason; absent for a success.
+    /// The reason; absent on success.
     pub reason: Option<String>,
-    /// How often.
+    /// The number of times.
     pub count: u64,
 }
 
-/// All counts since the start or the last clearing.
+/// All counts since the start or the last clear.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Messages received, whatever they were answered.
+    /// Messages received, whatever the response.
     pub received: u64,
-    /// How many of these the journal dropped again.
+    /// Messages that are no longer in the log.
     pub dropped: u64,
     /// Messages answered with success.
     pub accepted: u64,
-    /// Distinct tokens among the accepted: the difference is what some phone got twice.
+    /// Distinct tokens among the accepted; the difference is duplicates.
     pub accepted_tokens: u64,
     /// Connections opened.
     pub connections: u64,
-    /// TLS handshakes that came to nothing.
+    /// TLS handshakes that failed.
     pub failed_handshakes: u64,
-    /// Streams refused for want of room.
+    /// Streams refused because of the stream limit.
     pub refused_streams: u64,
-    /// By answer.
+    /// By response.
     pub answers: Vec<Count>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    entries: VecDeque<Received>,
+    entries: VecDeque<ReceivedRequest>,
     dropped: u64,
     received: u64,
     accepted: u64,
@@ -87,37 +88,37 @@ struct Inner {
     answers: BTreeMap<(Provider, u16), BTreeMap<String, u64>>,
 }
 
-/// The journal.
+/// The log of the sandbox.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(crate) struct RequestLog {
     entries_max: usize,
     inner: Mutex<Inner>,
     received: watch::Sender<u64>,
 }
 
-/// The few words about a message that the counts need.
+/// What the counts need of a request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tally<'a> {
-    pub(super) provider: Provider,
-    pub(super) token: Option<&'a str>,
-    pub(super) status: u16,
-    pub(super) reason: Option<&'a str>,
+pub(crate) struct Counted<'a> {
+    pub(crate) provider: Provider,
+    pub(crate) token: Option<&'a str>,
+    pub(crate) status: u16,
+    pub(crate) reason: Option<&'a str>,
 }
 
-impl Journal {
-    pub(super) fn new(entries_max: usize) -> Self {
+impl RequestLog {
+    pub(crate) fn new(entries_max: usize) -> Self {
         Self { entries_max, inner: Mutex::default(), received: watch::Sender::new(0) }
     }
 
-    /// Counts a message and, where entries are kept, keeps the one that `entry` makes.
-    pub(super) fn record(&self, tally: Tally<'_>, entry: impl FnOnce() -> Received) {
+    /// Counts a message and, where the log keeps entries, keeps the one that `entry` makes.
+    pub(crate) fn record(&self, counted: Counted<'_>, entry: impl FnOnce() -> ReceivedRequest) {
         let entry = (self.entries_max > 0).then(entry);
         let received = {
             let mut inner = self.inner();
-            inner.count(tally);
+            inner.count(counted);
             inner.received += 1;
-            match (tally.status, tally.token) {
-                (200..300, Some(token)) => inner.accept(tally.provider, token),
+            match (counted.status, counted.token) {
+                (200..300, Some(token)) => inner.accept(counted.provider, token),
                 (200..300, None) => inner.accepted += 1,
                 _ => {}
             }
@@ -128,7 +129,7 @@ impl Journal {
             inner.entries.extend(entry);
             inner.received
         };
-        // Two recorders may get here in the other order; the count must not go back.
+        // Two threads may get here in the other order, and the count must not go back.
         self.received.send_if_modified(|seen| {
             let grows = *seen < received;
             *seen = (*seen).max(received);
@@ -136,35 +137,35 @@ impl Journal {
         });
     }
 
-    /// Counts a request that is no message.
-    pub(super) fn count(&self, tally: Tally<'_>) {
-        self.inner().count(tally);
+    /// Counts a request that is not a message.
+    pub(crate) fn count(&self, counted: Counted<'_>) {
+        self.inner().count(counted);
     }
 
-    pub(super) fn connection_opened(&self) {
+    pub(crate) fn connection_opened(&self) {
         self.inner().connections += 1;
     }
 
-    pub(super) fn handshake_failed(&self) {
+    pub(crate) fn handshake_failed(&self) {
         self.inner().failed_handshakes += 1;
     }
 
-    pub(super) fn stream_refused(&self) {
+    pub(crate) fn stream_refused(&self) {
         self.inner().refused_streams += 1;
     }
 
-    pub(super) fn entries(&self) -> Vec<Received> {
+    pub(crate) fn entries(&self) -> Vec<ReceivedRequest> {
         self.inner().entries.iter().cloned().collect()
     }
 
     /// The last entries, and the number of the newest, from 1.
-    pub(super) fn latest(&self, max: usize) -> (Vec<Received>, u64) {
+    pub(crate) fn latest(&self, max: usize) -> (Vec<ReceivedRequest>, u64) {
         let inner = self.inner();
         let older = inner.entries.len().saturating_sub(max);
         (inner.entries.iter().skip(older).cloned().collect(), inner.received)
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let inner = self.inner();
         let answers = inner.answers.iter().flat_map(|(&(provider, status), reasons)| {
             reasons.iter().map(move |(reason, &count)| Count {
@@ -186,34 +187,34 @@ impl Journal {
         }
     }
 
-    pub(super) async fn wait_for(&self, count: usize, within: Duration) {
+    pub(crate) async fn wait_for(&self, count: usize, within: Duration) {
         let mut received = self.received.subscribe();
         let enough = received.wait_for(|seen| *seen >= count as u64);
-        // The caller sees by the journal's length whether time ran out.
+        // The caller sees by the length of the log whether time ran out.
         let _ = tokio::time::timeout(within, enough).await;
     }
 
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         *self.inner() = Inner::default();
         self.received.send_replace(0);
     }
 
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().expect("no holder of the journal panics")
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
     }
 }
 
 impl Inner {
-    fn count(&mut self, tally: Tally<'_>) {
-        let reasons = self.answers.entry((tally.provider, tally.status)).or_default();
-        let reason = tally.reason.unwrap_or_default();
+    fn count(&mut self, counted: Counted<'_>) {
+        let reasons = self.answers.entry((counted.provider, counted.status)).or_default();
+        let reason = counted.reason.unwrap_or_default();
         match reasons.get_mut(reason) {
             Some(count) => *count += 1,
             None => drop(reasons.insert(reason.to_owned(), 1)),
         }
     }
 
-    /// Tokens are remembered by a 64-bit hash: a million cost 32 MB, and two of them meet once in
+    /// Stores a 64-bit hash of the token: a million take 32 MB, and two of them collide once in
     /// forty million runs.
     fn accept(&mut self, provider: Provider, token: &str) {
         let mut hasher = DefaultHasher::new();
@@ -223,9 +224,9 @@ impl Inner {
     }
 }
 
-/// The headers as the journal shows them.
-pub(super) fn shown_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
-    let mut shown = BTreeMap::<String, String>::new();
+/// The headers without credentials.
+pub(crate) fn logged_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let mut logged = BTreeMap::<String, String>::new();
     for (name, value) in headers {
         let text = String::from_utf8_lossy(value.as_bytes());
         let text = if name == AUTHORIZATION {
@@ -233,7 +234,7 @@ pub(super) fn shown_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
         } else {
             text.into_owned()
         };
-        shown
+        logged
             .entry(name.as_str().to_owned())
             .and_modify(|joined| {
                 joined.push_str(", ");
@@ -241,5 +242,5 @@ pub(super) fn shown_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
             })
             .or_insert(text);
     }
-    shown
+    logged
 }
