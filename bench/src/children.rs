@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use notify_server::sandbox::{Sandbox as FakeProviders, SandboxConfig};
+use notify_sandbox::{Sandbox as FakeProviders, SandboxConfig};
 use serde_json::Value;
 
 use crate::child::Process;
@@ -149,7 +149,7 @@ pub(crate) struct Accepted {
 /// The child's side of [`Sandbox`]: serves until standard input ends.
 pub(crate) async fn serve_sandbox(journal: usize) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let config = SandboxConfig { journal_entries_max: journal, ..SandboxConfig::default() };
+    let config = SandboxConfig { log_entries_max: journal, ..SandboxConfig::default() };
     let sandbox = FakeProviders::start(listener, config).await?;
     crate::table::say(&sandbox.addr().to_string());
     let (ended, end) = tokio::sync::oneshot::channel();

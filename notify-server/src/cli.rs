@@ -48,6 +48,7 @@ pub enum Action {
     /// Have a database served again that was moved away.
     UndoMove,
     /// Run fake providers.
+    #[cfg(feature = "sandbox")]
     Sandbox {
         /// Where, when it was said on the command line: the server's own address is no default.
         listen: Option<String>,
@@ -109,7 +110,7 @@ fn whole() -> Command {
         .about("Creates an admin key and shows it; it is not shown again")
         .arg(json());
     let file = Arg::new("file").value_name("FILE").required(true);
-    Command::new("notify-server")
+    let command = Command::new("notify-server")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A self-hosted push-notification and enrichment server")
         .args(SETTINGS.iter().map(flag))
@@ -157,10 +158,13 @@ fn whole() -> Command {
         .subcommand(Command::new("confirm-clock").about(
             "Lets retention trust the clock again after it jumped by more than a day; works while servers run",
         ))
-        .subcommand(moving())
-        .subcommand(Command::new("sandbox").about(
+        .subcommand(moving());
+    #[cfg(feature = "sandbox")]
+    let command =
+        command.subcommand(Command::new("sandbox").about(
             "Runs fake providers (on --listen ADDR or 127.0.0.1:8081; ignores NOTIFY_LISTEN)",
-        ))
+        ));
+    command
 }
 
 fn moving() -> Command {
@@ -200,6 +204,7 @@ pub fn action(matches: &ArgMatches) -> Action {
         }
         Some(("move", moving)) if moving.get_flag("undo") => Action::UndoMove,
         Some(("move", moving)) => Action::Move { to: moving.get_one::<String>("to").cloned() },
+        #[cfg(feature = "sandbox")]
         Some(("sandbox", sandbox)) => {
             Action::Sandbox { listen: sandbox.get_one::<String>("listen").cloned() }
         }
@@ -286,6 +291,7 @@ mod tests {
         assert_eq!(action(&parse(&["move", "--undo"])), Action::UndoMove);
     }
 
+    #[cfg(feature = "sandbox")]
     #[test]
     fn the_sandbox_takes_an_address_of_its_own() {
         let listen = Some("127.0.0.1:0".to_owned());

@@ -57,11 +57,10 @@ pub type SharedClock = Arc<dyn Clock>;
 /// A clock that stands still until it is turned.
 #[derive(Debug)]
 pub struct ManualClock {
-    now_ms: AtomicI64,
     wall_ahead_ms: AtomicI64,
     /// How far it leapt, in which no time passed.
     leapt_ms: AtomicI64,
-    turned: watch::Sender<i64>,
+    now_ms: watch::Sender<i64>,
 }
 
 impl ManualClock {
@@ -69,10 +68,9 @@ impl ManualClock {
     #[must_use]
     pub fn at(now: Timestamp) -> Arc<Self> {
         Arc::new(Self {
-            now_ms: AtomicI64::new(now.0),
             wall_ahead_ms: AtomicI64::new(0),
             leapt_ms: AtomicI64::new(0),
-            turned: watch::Sender::new(now.0),
+            now_ms: watch::Sender::new(now.0),
         })
     }
 
@@ -91,15 +89,20 @@ impl ManualClock {
     /// Turns the clock forward and wakes whoever waited for that.
     pub fn advance(&self, by: Duration) {
         let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-        let now = self.now_ms.fetch_add(by_ms, Ordering::SeqCst) + by_ms;
-        self.turned.send_replace(now);
+        self.now_ms.send_modify(|now_ms| *now_ms += by_ms);
+    }
+
+    /// Shows the unix milliseconds of this clock to others, such as a sandbox.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<i64> {
+        self.now_ms.subscribe()
     }
 }
 
 #[async_trait::async_trait]
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.now_ms.load(Ordering::SeqCst))
+        Timestamp(*self.now_ms.borrow())
     }
 
     fn elapsed_ms(&self) -> i64 {
@@ -111,8 +114,8 @@ impl Clock for ManualClock {
     }
 
     async fn sleep_until(&self, until: Timestamp) {
-        let mut turned = self.turned.subscribe();
+        let mut now_ms = self.now_ms.subscribe();
         // The clock owns the sender, so waiting cannot fail while `self` lives.
-        let _ = turned.wait_for(|now| *now >= until.0).await;
+        let _ = now_ms.wait_for(|now_ms| *now_ms >= until.0).await;
     }
 }

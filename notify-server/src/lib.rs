@@ -25,7 +25,6 @@ mod providers;
 mod ready;
 mod reasons;
 mod retention;
-pub mod sandbox;
 mod secrets;
 pub mod store;
 mod telemetry;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use notify_client::Client;
 use notify_core::{DeviceId, PushKeys, PushSubscription, RegisterDevice, Subscribe};
-use notify_server::sandbox::{Answer, Sandbox, apns_token, fcm_token};
+use notify_sandbox::{Sandbox, ScriptedResponse, apns_token, fcm_token};
 
 /// Registrations under way at a time.
 const PARALLEL: usize = 64;
@@ -27,19 +27,19 @@ pub async fn register(
 
 /// An Android device `a{seed}` whose token the sandbox answers like that.
 #[must_use]
-pub fn android(seed: u64, answer: &Answer) -> RegisterDevice {
+pub fn android(seed: u64, answer: &ScriptedResponse) -> RegisterDevice {
     RegisterDevice::android(format!("a{seed}"), fcm_token(seed, answer))
 }
 
 /// An iOS device `i{seed}` whose token the sandbox answers like that.
 #[must_use]
-pub fn ios(seed: u64, answer: &Answer) -> RegisterDevice {
+pub fn ios(seed: u64, answer: &ScriptedResponse) -> RegisterDevice {
     RegisterDevice::ios(format!("i{seed}"), apns_token(seed, answer))
 }
 
 /// That many devices on both platforms together, all of them reachable.
 pub fn crowd(count: u64) -> impl Iterator<Item = RegisterDevice> {
-    let ok = Answer::ok();
+    let ok = ScriptedResponse::ok();
     (0..count).map(move |seed| if seed % 2 == 0 { android(seed, &ok) } else { ios(seed, &ok) })
 }
 
@@ -52,7 +52,7 @@ pub async fn browser(
     client: &Client,
     sandbox: &Sandbox,
     device_id: &str,
-    answer: &Answer,
+    answer: &ScriptedResponse,
 ) -> Result<DeviceId> {
     let subscribe = subscription(sandbox, device_id, answer)?.1;
     Ok(client.subscriptions().create(&subscribe).await?.id)
@@ -66,7 +66,7 @@ pub async fn browser_endpoint(
     client: &Client,
     sandbox: &Sandbox,
     device_id: &str,
-    answer: &Answer,
+    answer: &ScriptedResponse,
 ) -> Result<String> {
     let (endpoint, subscribe) = subscription(sandbox, device_id, answer)?;
     client.subscriptions().create(&subscribe).await?;
@@ -76,7 +76,7 @@ pub async fn browser_endpoint(
 fn subscription(
     sandbox: &Sandbox,
     device_id: &str,
-    answer: &Answer,
+    answer: &ScriptedResponse,
 ) -> Result<(String, Subscribe)> {
     let made = sandbox.subscribe(None, answer)?;
     let subscription = PushSubscription {

@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use notify_server::sandbox::{Provider, Received};
+use notify_sandbox::{Provider, ReceivedRequest};
 use serde_json::Value;
 
 /// All messages of one notification, by token, each list in the order it came.
 #[derive(Debug)]
 pub struct Journal {
-    by_token: BTreeMap<String, Vec<Received>>,
+    by_token: BTreeMap<String, Vec<ReceivedRequest>>,
 }
 
 impl Journal {
     /// Sorts a journal by token.
     #[must_use]
-    pub fn of(journal: Vec<Received>) -> Self {
-        let mut by_token: BTreeMap<String, Vec<Received>> = BTreeMap::new();
+    pub fn of(journal: Vec<ReceivedRequest>) -> Self {
+        let mut by_token: BTreeMap<String, Vec<ReceivedRequest>> = BTreeMap::new();
         for message in journal {
             let token = message.token.clone().unwrap_or_default();
             by_token.entry(token).or_default().push(message);
@@ -26,15 +26,15 @@ impl Journal {
     /// Devices whose message the provider took.
     #[must_use]
     pub fn reached(&self) -> usize {
-        let took = |messages: &&Vec<Received>| messages.iter().any(taken);
+        let took = |messages: &&Vec<ReceivedRequest>| messages.iter().any(taken);
         self.by_token.values().filter(took).count()
     }
 
     /// For each message that was taken and yet followed by another to the same device: the first
     /// of the two.
     #[must_use]
-    pub fn repeated(&self) -> Vec<&Received> {
-        let taken = |messages: &'_ [Received]| -> Vec<usize> {
+    pub fn repeated(&self) -> Vec<&ReceivedRequest> {
+        let taken = |messages: &'_ [ReceivedRequest]| -> Vec<usize> {
             let numbered = messages.iter().enumerate();
             numbered.filter(|(_, one)| taken(one)).map(|(place, _)| place).collect()
         };
@@ -76,7 +76,7 @@ pub struct Arrival {
 impl Arrival {
     /// The part of a message that counts.
     #[must_use]
-    pub fn of(message: &Received) -> Self {
+    pub fn of(message: &ReceivedRequest) -> Self {
         Self {
             text: text(message).unwrap_or_default().to_owned(),
             address: message.token.clone().unwrap_or_default(),
@@ -108,12 +108,12 @@ fn is_success(status: u16) -> bool {
 }
 
 /// Whether the provider took it; push services answer 201.
-fn taken(message: &Received) -> bool {
+fn taken(message: &ReceivedRequest) -> bool {
     is_success(message.status)
 }
 
 /// What it says to people.
-fn text(message: &Received) -> Option<&str> {
+fn text(message: &ReceivedRequest) -> Option<&str> {
     let payload = &message.payload;
     let text = match message.provider {
         Provider::Apns => &payload["aps"]["alert"]["body"],
@@ -126,7 +126,7 @@ fn text(message: &Received) -> Option<&str> {
 }
 
 /// By what a device recognises a repeat (B36).
-fn identity(message: &Received) -> Option<String> {
+fn identity(message: &ReceivedRequest) -> Option<String> {
     match message.provider {
         Provider::Apns => message.headers.get("apns-collapse-id").cloned(),
         Provider::WebPush => message.headers.get("topic").cloned(),

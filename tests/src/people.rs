@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use notify_client::Client;
 use notify_core::{AppId, CreateApp, CreateKey, Subscribe};
-use notify_server::sandbox::{Answer, Sandbox, messenger_recipient, telegram_chat};
+use notify_sandbox::{Sandbox, ScriptedResponse, messenger_recipient, telegram_chat};
 
 use crate::checker::{Fate, Member};
 use crate::{android, browser_endpoint, configure_all, ios, register};
@@ -68,16 +68,16 @@ async fn populate(
     first: u64,
     crowd: Crowd,
 ) -> Result<Vec<Member>> {
-    let ok = Answer::ok();
+    let ok = ScriptedResponse::ok();
     let mut phones = Vec::new();
     for seed in first..first + crowd.phones {
         phones.push((android(seed, &ok), Fate::Reached));
         phones.push((ios(seed, &ok), Fate::Reached));
     }
     let behind = first + crowd.phones;
-    phones.push((android(behind, &Answer::reason("UNREGISTERED")), Fate::Dead));
-    phones.push((ios(behind, &Answer::status(410)), Fate::Dead));
-    phones.push((android(behind + 1, &Answer::reason("BAD_REQUEST")), Fate::Refused));
+    phones.push((android(behind, &ScriptedResponse::reason("UNREGISTERED")), Fate::Dead));
+    phones.push((ios(behind, &ScriptedResponse::status(410)), Fate::Dead));
+    phones.push((android(behind + 1, &ScriptedResponse::reason("BAD_REQUEST")), Fate::Refused));
     let mut members = Vec::new();
     for (phone, fate) in &phones {
         let addresses = vec![phone.push_token.clone().context("a phone has a token")?];
@@ -103,7 +103,7 @@ async fn populate(
 async fn populate_chats(client: &Client, first: u64, crowd: Crowd) -> Result<Vec<Member>> {
     let mut members = Vec::new();
     for seed in first..first + crowd.chats {
-        let (device, chat) = (format!("c{seed}"), telegram_chat(seed, &Answer::ok()));
+        let (device, chat) = (format!("c{seed}"), telegram_chat(seed, &ScriptedResponse::ok()));
         subscribe(client, &device, Subscribe::chat(chat.clone())).await?;
         members.push(reached(device, chat));
     }

@@ -3,9 +3,9 @@
 use anyhow::{Context, Result, ensure};
 use notify_client::Client;
 use notify_core::{AppId, NotificationId, NotificationRecord, PageQuery, ProviderKind};
+use notify_sandbox::{Sandbox, SandboxConfig, Settings};
 use notify_server::app::App;
 use notify_server::config::Config;
-use notify_server::sandbox::{Sandbox, SandboxConfig, Settings};
 use tokio::net::TcpListener;
 
 use crate::backend::Settings as BackendSettings;

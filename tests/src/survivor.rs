@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use notify_client::Client;
-use notify_server::sandbox::{Sandbox, SandboxConfig};
+use notify_sandbox::{Sandbox, SandboxConfig};
 use tokio::sync::watch;
 
 use crate::checker::Ended;
@@ -40,7 +40,7 @@ impl Survivor {
     /// # Errors
     /// When one of the two does not start.
     pub async fn start(launch: Launch) -> Result<Self> {
-        let config = SandboxConfig { journal_entries_max: JOURNAL_MAX, ..SandboxConfig::default() };
+        let config = SandboxConfig { log_entries_max: JOURNAL_MAX, ..SandboxConfig::default() };
         let sandbox = start_sandbox_with(config).await?;
         let running = launch.start().await?;
         let api_key = running.api_key.clone().context("the first start shows a key")?;
@@ -195,6 +195,6 @@ impl Survivor {
     /// When its journal had to drop something.
     pub fn arrivals(&self) -> Result<Vec<Arrival>> {
         ensure!(self.sandbox.counts().dropped == 0, "the journal holds everything");
-        Ok(self.sandbox.journal().iter().map(Arrival::of).collect())
+        Ok(self.sandbox.received().iter().map(Arrival::of).collect())
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use http::Method;
 use notify_client::Client;
 use notify_core::{CreateNotification, Platform, ProviderKind};
-use notify_server::sandbox::{Answer, Sandbox};
+use notify_sandbox::{Sandbox, ScriptedResponse};
 use notify_tests::{
     Caller, Launch, ServerProcess, android, completed, configure_providers, register,
     start_sandbox, until,
@@ -34,7 +34,7 @@ async fn installation(data_dir: &Path, sandbox: &Sandbox) -> Result<[String; 2]>
     let admin_key = server.admin_key.clone().context("a first start shows a key")?;
     let client = client(&server, &api_key, &admin_key)?;
     configure_providers(&client, sandbox).await?;
-    register(&client, [android(1, &Answer::ok())]).await?;
+    register(&client, [android(1, &ScriptedResponse::ok())]).await?;
     server.terminate().await?;
     Ok([api_key, admin_key])
 }

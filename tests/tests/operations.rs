@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use http::Method;
 use notify_client::Client;
 use notify_core::{CreateNotification, Platform, ProviderKind, RegisterDevice};
-use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_sandbox::{Provider, Rule, ScriptedResponse};
 use notify_tests::{
     Caller, Launch, Notify, TestServer, crowd, ios, register, start_sandbox, until,
 };
@@ -59,7 +59,7 @@ async fn a_check_says_what_the_provider_says_and_sends_nothing() -> Result<()> {
         let (ok, detail) = check_with(&server, provider, pointer, value).await?;
         assert!(!ok && detail.contains(expected), "{provider} {pointer}: {detail}");
     }
-    for received in server.sandbox.journal() {
+    for received in server.sandbox.received() {
         let token = received.token.unwrap_or_default();
         let is_nobodys = token.bytes().all(|digit| digit == b'0') || token == "notify-check";
         assert!(is_nobodys, "somebody got something");
@@ -72,10 +72,11 @@ async fn a_check_says_what_the_provider_says_and_sends_nothing() -> Result<()> {
 async fn a_channel_that_is_held_is_told_and_can_be_let_go() -> Result<()> {
     let server = TestServer::start().await?;
     let client = server.client();
-    register(&client, [ios(1, &Answer::ok())]).await?;
-    server
-        .sandbox
-        .script(Rule::on(Provider::Apns, Answer::reason("InvalidProviderToken").first(2)))?;
+    register(&client, [ios(1, &ScriptedResponse::ok())]).await?;
+    server.sandbox.add_rule(Rule::on(
+        Provider::Apns,
+        ScriptedResponse::reason("InvalidProviderToken").first(2),
+    ))?;
     let hello = CreateNotification::to_platforms([Platform::Ios], "x");
     let id = client.notifications().create(&hello).await?.id;
     let caller = server.caller()?;
@@ -108,7 +109,7 @@ async fn the_doctor_tells_what_keeps_deliveries_back() -> Result<()> {
     let notify = Notify::new(server.origin(), server.api_key(), server.admin_key())?;
     let apps = notify.json(&["apps", "list"]).await?;
     let name = apps["apps"][0]["name"].as_str().context("a name")?.to_owned();
-    let dead = Answer::reason("BadDeviceToken");
+    let dead = ScriptedResponse::reason("BadDeviceToken");
     register(&client, (1..=60).map(|nth| ios(nth, &dead))).await?;
     register(&client, [RegisterDevice::android("phone", "t")]).await?;
     client.admin().delete_provider(server.app_id, ProviderKind::Fcm).await?;

@@ -10,7 +10,7 @@ use notify_core::{
     AppId, CreateKey, CreateNotification, Platform, ProviderKind, PushKeys, PushSubscription,
     RegisterDevice, Subscribe,
 };
-use notify_server::sandbox::{Answer, Provider, Rule, Sandbox};
+use notify_sandbox::{Provider, Rule, Sandbox, ScriptedResponse};
 use notify_tests::{
     Caller, Launch, WAIT_MAX, android, completed, configure_providers, ios, register, start_sandbox,
 };
@@ -80,7 +80,7 @@ async fn traffic(client: &Client, valid: [Caller; 2], texts: &[&str]) -> Result<
 
 /// Subscribes a browser. The end of its endpoint lets anybody send to it.
 async fn subscribe(client: &Client, sandbox: &Sandbox) -> Result<[Secret; 2]> {
-    let made = sandbox.subscribe(None, &Answer::ok())?;
+    let made = sandbox.subscribe(None, &ScriptedResponse::ok())?;
     let end = made.endpoint.rsplit_once('/').context("an id")?.1.to_owned();
     let keys = PushKeys { p256dh: made.p256dh, auth: made.auth.clone() };
     let subscription = PushSubscription { endpoint: made.endpoint, keys, expiration_time: None };
@@ -185,8 +185,8 @@ async fn phones(client: &Client) -> Result<()> {
             RegisterDevice::android("alive", "PLANTED-push-token:sandbox"),
             RegisterDevice::android("late", "PLANTED-push-token:sandbox-503x1"),
             RegisterDevice::ios("ios", "fa11ed0e5ec7e7".repeat(4)),
-            ios(1, &Answer::reason("Unregistered")),
-            android(2, &Answer::reason("SENDER_ID_MISMATCH")),
+            ios(1, &ScriptedResponse::reason("Unregistered")),
+            android(2, &ScriptedResponse::reason("SENDER_ID_MISMATCH")),
         ],
     )
     .await
@@ -228,7 +228,10 @@ async fn secrets_stay_where_they_belong() -> Result<()> {
     phones(&client).await?;
     let mut tokens = Vec::from(tokens);
     tokens.extend(subscribe(&client, &sandbox).await?);
-    sandbox.script(Rule::on(Provider::Apns, Answer::reason("InvalidProviderToken").first(1)))?;
+    sandbox.add_rule(Rule::on(
+        Provider::Apns,
+        ScriptedResponse::reason("InvalidProviderToken").first(1),
+    ))?;
     let held = CreateNotification::to_platforms([Platform::Ios], "PLANTED-text");
     client.notifications().create(&held).await?;
     sandbox.wait_for(1, WAIT_MAX).await;

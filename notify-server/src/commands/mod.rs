@@ -7,6 +7,7 @@ mod credentials;
 mod healthcheck;
 mod keys;
 mod moving;
+#[cfg(feature = "sandbox")]
 mod sandbox;
 mod serve;
 mod signals;
@@ -39,6 +40,7 @@ pub async fn perform(action: Action, config: Config) -> anyhow::Result<()> {
         Action::Healthcheck { url } => healthcheck::check(&config, url).await,
         Action::Move { to } => moving::run(&config, to).await,
         Action::UndoMove => moving::undo(&config).await,
+        #[cfg(feature = "sandbox")]
         Action::Sandbox { listen } => sandbox::run(listen).await,
     }
 }

@@ -1,6 +1,8 @@
 //! `notify-server sandbox`: fake providers to try the product with.
 
 use anyhow::Context;
+use notify_sandbox::{Sandbox, SandboxConfig};
+use tokio::net::TcpListener;
 
 use super::{print, signals};
 
@@ -16,10 +18,14 @@ pub(super) async fn run(listen: Option<String>) -> anyhow::Result<()> {
         .with_context(|| format!("--listen: `{listen}` is no address"))?
         .next()
         .with_context(|| format!("--listen: `{listen}` names no address"))?;
-    let running = crate::sandbox::run(address, stop, |instructions| {
-        if let Err(error) = print(instructions) {
-            tracing::warn!("{error:#}");
-        }
-    });
-    Ok(running.await?)
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; choose another address with --listen")
+    })?;
+    let sandbox = Sandbox::start(listener, SandboxConfig::default()).await?;
+    if let Err(error) = print(&sandbox.instructions()) {
+        tracing::warn!("{error:#}");
+    }
+    stop.await;
+    sandbox.stop().await;
+    Ok(())
 }

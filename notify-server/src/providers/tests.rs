@@ -21,9 +21,9 @@ use crate::clock::ManualClock;
 use crate::outbound::Outbound;
 use crate::payload::Outgoing;
 use crate::provider_config::ProviderConfig;
-use crate::sandbox::apns::Reason;
-use crate::sandbox::{
-    Action, Answer as Wanted, Provider, Rule, Sandbox, SandboxConfig, apns_token, fcm_token,
+use notify_sandbox::{
+    ApnsReason, Fault, Provider, Rule, Sandbox, SandboxConfig, ScriptedResponse, apns_token,
+    fcm_token,
 };
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000);
@@ -39,7 +39,10 @@ struct Fixture {
 async fn fixture() -> Fixture {
     let sandbox_clock = ManualClock::at(NOW);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let config = SandboxConfig { clock: sandbox_clock.clone(), ..SandboxConfig::default() };
+    let config = SandboxConfig {
+        clock: notify_sandbox::Clock::manual(sandbox_clock.watch()),
+        ..SandboxConfig::default()
+    };
     let sandbox = Sandbox::start(listener, config).await.unwrap();
     let clock = ManualClock::at(NOW);
     let providers = Providers::new(clock.clone(), Outbound::new(true));
@@ -110,7 +113,11 @@ fn to_fcm(token: &str) -> Address {
 }
 
 /// One attempt at an address that is answered like `wanted`.
-async fn attempt(provider: &SharedProvider, kind: ProviderKind, wanted: &Wanted) -> Answer {
+async fn attempt(
+    provider: &SharedProvider,
+    kind: ProviderKind,
+    wanted: &ScriptedResponse,
+) -> Answer {
     let prepared = prepare(provider);
     let address = match kind {
         ProviderKind::Apns => to_apns(&apns_token(1, wanted)),
@@ -150,7 +157,7 @@ async fn apns_gets_what_it_demands_on_both_hosts() {
         let answer = apns.attempt(&prepared, &address).await;
         assert!(matches!(answer, Answer::Delivered { message_id: Some(_) }), "{answer:?}");
     }
-    let journal = fixture.sandbox.journal();
+    let journal = fixture.sandbox.received();
     assert_eq!(journal.len(), 2);
     for (received, environment) in journal.iter().zip(["production", "sandbox"]) {
         assert_eq!(json!(received.environment), environment);
@@ -177,7 +184,7 @@ async fn apns_gets_what_it_demands_on_both_hosts() {
 async fn every_reason_of_apns_is_understood() {
     let fixture = fixture().await;
     let apns = fixture.apns();
-    for reason in Reason::ALL {
+    for reason in ApnsReason::ALL {
         let name = reason.name;
         let expected = match (reason.status, name) {
             (400, "BadDeviceToken") => format!("dead {name} ambiguous"),
@@ -190,7 +197,7 @@ async fn every_reason_of_apns_is_understood() {
             (429, _) => format!("throttle {name} Provider"),
             _ => format!("bad {name}"),
         };
-        let answer = attempt(&apns, ProviderKind::Apns, &Wanted::reason(name)).await;
+        let answer = attempt(&apns, ProviderKind::Apns, &ScriptedResponse::reason(name)).await;
         assert_eq!(told(&answer), expected);
     }
 }
@@ -215,12 +222,12 @@ async fn every_error_of_fcm_is_understood() {
         ("EMPTY", "retry http_503 Failed"),
     ];
     for (reason, expected) in rows {
-        let answer = attempt(&fcm, ProviderKind::Fcm, &Wanted::reason(reason)).await;
+        let answer = attempt(&fcm, ProviderKind::Fcm, &ScriptedResponse::reason(reason)).await;
         assert_eq!(told(&answer), expected, "{reason}");
     }
-    let rule = Rule::on(Provider::Fcm, Wanted::reason("DEVICE_QUOTA_EXCEEDED"));
-    fixture.sandbox.script(rule).unwrap();
-    let answer = attempt(&fcm, ProviderKind::Fcm, &Wanted::ok()).await;
+    let rule = Rule::on(Provider::Fcm, ScriptedResponse::reason("DEVICE_QUOTA_EXCEEDED"));
+    fixture.sandbox.add_rule(rule).unwrap();
+    let answer = attempt(&fcm, ProviderKind::Fcm, &ScriptedResponse::ok()).await;
     assert!(matches!(answer, Answer::Throttle { scope: Scope::Address, .. }), "{answer:?}");
 }
 
@@ -231,15 +238,16 @@ async fn faults_on_the_wire_tell_what_may_have_been_processed() {
     for (kind, provider) in
         [(ProviderKind::Apns, fixture.apns()), (ProviderKind::Fcm, fixture.fcm())]
     {
-        let always = |action| Wanted::fault(action);
-        let once = |action| Wanted { attempts: Some(1), ..Wanted::fault(action) };
+        let always = |action| ScriptedResponse::fault(action);
+        let once =
+            |action| ScriptedResponse { attempts: Some(1), ..ScriptedResponse::fault(action) };
         let rows = [
-            (always(Action::Reset), "retry reset: INTERNAL_ERROR Unknown"),
-            (always(Action::Cut), "retry connection_cut Unknown"),
-            (always(Action::Refuse), "retry refused_stream NotProcessed"),
-            (always(Action::Goaway), "retry goaway NotProcessed"),
-            (once(Action::Refuse), "delivered"),
-            (once(Action::Goaway), "delivered"),
+            (always(Fault::Reset), "retry reset: INTERNAL_ERROR Unknown"),
+            (always(Fault::Cut), "retry connection_cut Unknown"),
+            (always(Fault::Refuse), "retry refused_stream NotProcessed"),
+            (always(Fault::Goaway), "retry goaway NotProcessed"),
+            (once(Fault::Refuse), "delivered"),
+            (once(Fault::Goaway), "delivered"),
         ];
         for (wanted, expected) in rows {
             let answer = attempt(&provider, kind, &wanted).await;
@@ -261,7 +269,7 @@ async fn fcm_gets_what_it_demands_over_http2_and_over_plain_http1() {
         };
         assert!(name.starts_with("projects/"), "{name}");
     }
-    let journal = fixture.sandbox.journal();
+    let journal = fixture.sandbox.received();
     assert_eq!(journal.len(), 2);
     for received in journal {
         assert_eq!(
@@ -289,8 +297,8 @@ async fn a_thousand_messages_share_few_connections_and_one_access_token() {
     let sends = (0..500).map(|seed| {
         let (apns, fcm, to_ios, to_android) = (&apns, &fcm, &to_ios, &to_android);
         async move {
-            let ios = to_apns(&apns_token(seed, &Wanted::ok()));
-            let android = to_fcm(&fcm_token(seed, &Wanted::ok()));
+            let ios = to_apns(&apns_token(seed, &ScriptedResponse::ok()));
+            let android = to_fcm(&fcm_token(seed, &ScriptedResponse::ok()));
             tokio::join!(apns.attempt(to_ios, &ios), fcm.attempt(to_android, &android))
         }
     });

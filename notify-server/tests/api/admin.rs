@@ -1,6 +1,6 @@
 //! The admin API: applications, keys, providers.
 
-use notify_server::sandbox::{Sandbox, SandboxConfig};
+use notify_sandbox::{Sandbox, SandboxConfig};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 

@@ -2,7 +2,7 @@
 //! to another machine and back. The listings are those of the OpenAPI document, so that none is left out.
 
 use notify_core::ProviderKind;
-use notify_server::sandbox::{Sandbox, SandboxConfig};
+use notify_sandbox::{Sandbox, SandboxConfig};
 use notify_server::store::WEBHOOKS_MAX;
 use notify_server::store::postgres::testing::TestCluster;
 use serde_json::{Value, json};

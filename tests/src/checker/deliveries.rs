@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use notify_core::{DeliveryOutcome, NotificationStatus};
-use notify_server::sandbox::Provider;
+use notify_sandbox::Provider;
 
 use super::{Ended, Fate, Member, Told, Verdict};
 use crate::journal::Arrival;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use notify_core::{Counts, DeliveryOutcome, NotificationStatus};
-use notify_server::sandbox::Provider;
+use notify_sandbox::Provider;
 
 use super::{Ended, Fate, History, Member, Told, Verdict};
 use crate::journal::Arrival;

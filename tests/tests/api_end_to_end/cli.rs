@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
-use notify_server::sandbox::{Answer, apns_token, fcm_token};
+use notify_sandbox::{ScriptedResponse, apns_token, fcm_token};
 use notify_tests::{Notify, TestServer, WAIT_MAX, until};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn server_and_command() -> Result<(TestServer, Notify)> {
 #[tokio::test]
 async fn a_device_is_registered_sent_to_and_read_back() -> Result<()> {
     let (server, notify) = server_and_command().await?;
-    let token = fcm_token(1, &Answer::ok());
+    let token = fcm_token(1, &ScriptedResponse::ok());
     let register =
         ["devices", "register", "phone", "--platform", "android", "--push-token", &token];
     assert_eq!(notify.json(&register).await?, json!({"success": true}));
@@ -36,7 +36,7 @@ async fn a_device_is_registered_sent_to_and_read_back() -> Result<()> {
     })
     .await?;
     assert_eq!((&record["counts"]["sent"], &record["counts"]["targeted"]), (&json!(1), &json!(1)));
-    let received = server.sandbox.journal();
+    let received = server.sandbox.received();
     assert_eq!(received.len(), 1);
     assert_eq!(received[0].payload["message"]["data"]["url"], "app://dinner");
     let statistics = notify.json(&["statistics", "devices"]).await?;
@@ -54,8 +54,8 @@ async fn a_device_is_registered_sent_to_and_read_back() -> Result<()> {
 async fn a_notification_is_previewed_watched_and_explained() -> Result<()> {
     let (server, notify) = server_and_command().await?;
     for (device, token) in [
-        ("phone", fcm_token(1, &Answer::ok())),
-        ("tablet", fcm_token(2, &Answer::reason("SENDER_ID_MISMATCH"))),
+        ("phone", fcm_token(1, &ScriptedResponse::ok())),
+        ("tablet", fcm_token(2, &ScriptedResponse::reason("SENDER_ID_MISMATCH"))),
     ] {
         let register =
             ["devices", "register", device, "--platform", "android", "--push-token", &token];
@@ -161,7 +161,7 @@ async fn browsers_are_configured_subscribed_and_sent_to() -> Result<()> {
     let shown = notify.json(&["providers", "get", "webpush"]).await?;
     let key = shown["config"]["vapid_public_key"].as_str().context("a public key")?;
 
-    let made = server.sandbox.subscribe(Some(key), &Answer::ok())?;
+    let made = server.sandbox.subscribe(Some(key), &ScriptedResponse::ok())?;
     let subscription = json!({"endpoint": made.endpoint, "expirationTime": null,
         "keys": {"p256dh": made.p256dh, "auth": made.auth}});
     let subscription = file("subscription.json", subscription.to_string())?;
@@ -259,7 +259,7 @@ fn csv_file() -> String {
     let mut file = "device_id,platform,push_token,timezone\n".to_owned();
     for row in 0..ROWS {
         let zone = if is_refused(row) { "GMT+99:00" } else { "GMT+01:00" };
-        let token = apns_token(row as u64, &Answer::ok());
+        let token = apns_token(row as u64, &ScriptedResponse::ok());
         writeln!(file, "csv-{row},ios,{token},{zone}").expect("a text takes everything");
     }
     file
@@ -269,7 +269,7 @@ fn ndjson_file() -> String {
     let mut file = String::new();
     for row in 0..ROWS {
         let mut device = json!({"device_id": format!("json-{row}"), "platform": "android",
-            "sdk_type": "android_push", "push_token": fcm_token(row as u64, &Answer::ok())});
+            "sdk_type": "android_push", "push_token": fcm_token(row as u64, &ScriptedResponse::ok())});
         if is_refused(row) {
             device["sdk_type"] = json!("ios_push");
         }
@@ -353,22 +353,22 @@ async fn an_application_is_exported_and_imported_into_another() -> Result<()> {
         std::fs::write(&path, text)?;
         Ok(path.to_str().context("a path")?.to_owned())
     };
-    let made = server.sandbox.subscribe(None, &Answer::ok())?;
+    let made = server.sandbox.subscribe(None, &ScriptedResponse::ok())?;
     let subscription = json!({"endpoint": made.endpoint,
         "keys": {"p256dh": made.p256dh, "auth": made.auth}});
     let rows = [
         json!({"device_id": "=a", "platform": "android", "sdk_type": "android_push",
-            "push_token": fcm_token(1, &Answer::ok()), "push_disabled": true, "android_id": "1",
+            "push_token": fcm_token(1, &ScriptedResponse::ok()), "push_disabled": true, "android_id": "1",
             "ad_id": "2", "imei": "3", "sdk_version": "4", "app_version": "5", "os_version": "6",
             "store_identifier": "7", "timezone": "GMT-03:30", "country": "BR",
             "utc_offset": "-210", "language": "pt-BR", "device_description": "a \"b\",\r\nc;\td",
             "tags": [{"name": "a,b;c", "type": "bool", "value": true},
                 {"name": "[old]", "type": "bool", "value": false}]}),
         json!({"device_id": "ios", "platform": "ios", "sdk_type": "ios_push", "ios_env": "sandbox",
-            "push_token": apns_token(1, &Answer::ok())}),
+            "push_token": apns_token(1, &ScriptedResponse::ok())}),
         json!({"device_id": "no address", "platform": "ios", "sdk_type": "ios_push"}),
         json!({"device_id": "dead", "platform": "android", "sdk_type": "android_push",
-            "push_token": fcm_token(2, &Answer::reason("UNREGISTERED"))}),
+            "push_token": fcm_token(2, &ScriptedResponse::reason("UNREGISTERED"))}),
         json!({"device_id": "web", "platform": "web", "subscription": subscription,
             "language": "de", "timezone": "GMT+01:00", "tags": ["vip"]}),
         json!({"device_id": "person", "platform": "fb-messenger", "recipient_id": "4711"}),

@@ -16,7 +16,7 @@ use notify_core::{
     ReportNotification, SetTags, StreamQuery, Subscribe, Tag, Timestamp, UpdateWebhook,
     WebhookOutcome,
 };
-use notify_server::sandbox::Answer;
+use notify_sandbox::ScriptedResponse;
 use notify_tests::{TestServer, android, ios, register, routes};
 use serde_json::{Value, json};
 
@@ -54,11 +54,15 @@ async fn devices_and_tags(client: &Client) -> Result<()> {
         timezone: Some("GMT-03:30".into()),
         utc_offset: Some("-210".into()),
         imei: Some("1".into()),
-        ..ios(1, &Answer::ok())
+        ..ios(1, &ScriptedResponse::ok())
     };
-    register(client, [full, android(2, &Answer::ok()), android(3, &Answer::ok())]).await?;
+    register(
+        client,
+        [full, android(2, &ScriptedResponse::ok()), android(3, &ScriptedResponse::ok())],
+    )
+    .await?;
     let read = serde_json::to_value(client.devices().get(&id("i1")?).await?)?;
-    let token = ios(1, &Answer::ok()).push_token;
+    let token = ios(1, &ScriptedResponse::ok()).push_token;
     let fields = ["device_id", "platform", "sdk_type", "push_token", "push_disabled", "enabled"];
     let fields: Vec<&Value> = fields.iter().map(|name| &read[name]).collect();
     assert_eq!(json!(fields), json!(["i1", "ios", "ios_push", token, true, false]));

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use notify_core::{DeviceId, Engagement, ProviderKind};
-use notify_server::sandbox::Answer;
+use notify_sandbox::ScriptedResponse;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
@@ -49,8 +49,10 @@ async fn subscribed(stage: &mut Stage) -> Result<(String, String)> {
     let id = stage.subscribe().await?;
     let (client, app) = (stage.server.client(), stage.server.app_id);
     let config = client.admin().get_provider(app, ProviderKind::WebPush).await?.config;
-    let made =
-        stage.server.sandbox.subscribe(config["vapid_public_key"].as_str(), &Answer::ok())?;
+    let made = stage
+        .server
+        .sandbox
+        .subscribe(config["vapid_public_key"].as_str(), &ScriptedResponse::ok())?;
     let token = made.endpoint.rsplit('/').next().context("an endpoint")?.to_owned();
     let made = json!({"endpoint": made.endpoint, "keys": {"p256dh": made.p256dh,
         "auth": made.auth}});
@@ -78,7 +80,7 @@ async fn a_changed_subscription_is_told_by_the_worker_and_the_device_stays() -> 
     assert_eq!(after.details.language, before.details.language, "what it said of itself stays");
     let record = client.notifications().create(&order()).await?;
     stage.server.completed(&record.id).await?;
-    let sent = stage.server.sandbox.journal().pop().context("the push service got it")?;
+    let sent = stage.server.sandbox.received().pop().context("the push service got it")?;
     assert_eq!(sent.token, Some(token), "at its new address");
     // Its secret still opens the device.
     let report = format!("Notify.report('opened', '{}')", record.id.as_str());

@@ -1,7 +1,7 @@
 //! The page of the sandbox shows what arrives without moving what is being read.
 
 use anyhow::Result;
-use notify_server::sandbox::{Sandbox, SandboxConfig};
+use notify_sandbox::{Sandbox, SandboxConfig};
 use notify_tests::{Attached, Chromium, until};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use notify_core::{ProviderKind, SetWebAccess};
-use notify_server::sandbox::Answer;
+use notify_sandbox::ScriptedResponse;
 use notify_tests::{Attached, Chromium, Site, TestServer, until};
 use serde_json::{Value, json};
 
@@ -122,7 +122,8 @@ pub(crate) fn page_of(server: &TestServer, site: &Site) -> String {
 pub(crate) async fn first(server: &TestServer) -> Result<String> {
     let client = server.client();
     let config = client.admin().get_provider(server.app_id, ProviderKind::WebPush).await?.config;
-    let made = server.sandbox.subscribe(config["vapid_public_key"].as_str(), &Answer::ok())?;
+    let made =
+        server.sandbox.subscribe(config["vapid_public_key"].as_str(), &ScriptedResponse::ok())?;
     let made = json!({"endpoint": made.endpoint, "keys": {"p256dh": made.p256dh,
         "auth": made.auth}});
     Ok(format!("{WATCH}{}", PUSH_MANAGER.replace("SUBSCRIPTION", &made.to_string())))

@@ -43,7 +43,7 @@ pub(crate) async fn sent(
     let client = stage.server.client();
     let id = client.notifications().create(notification).await?.id;
     stage.server.completed(&id).await?;
-    let message = stage.server.sandbox.journal().pop().context("the push service got it")?;
+    let message = stage.server.sandbox.received().pop().context("the push service got it")?;
     let (page, origin) = (stage.page.clone(), stage.site.origin.clone());
     let registration = stage.chromium.registration(&page, &origin).await?;
     // A browser that has much to do may drop what `DevTools` delivers while it starts the worker; what

@@ -10,8 +10,8 @@ use fastrand::Rng;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use notify_client::Client;
 use notify_core::{CreateNotification, DeviceId, Platform, RegisterDevice, SetTags, Tag, TagType};
+use notify_sandbox::{Provider, Rule, ScriptedResponse};
 use notify_server::clock::{Clock, SystemClock};
-use notify_server::sandbox::{Answer, Provider, Rule};
 use notify_tests::{
     Arrival, Asked, Fate, History, Ledger, Member, Said, Survivor, Told, android, completed,
     configure_providers, ios, register,
@@ -54,7 +54,7 @@ struct Done {
 }
 
 fn phone(seed: u64, token: u64) -> RegisterDevice {
-    let ok = Answer::ok();
+    let ok = ScriptedResponse::ok();
     let mut phone = if seed.is_multiple_of(2) { android(token, &ok) } else { ios(token, &ok) };
     phone.device_id = device(seed);
     phone
@@ -169,7 +169,7 @@ async fn who_changes_while_it_is_sent_gets_it_once_or_not_at_all() -> Result<()>
     configure_providers(&client, &server.sandbox).await?;
     populate(&client).await?;
     for provider in [Provider::Apns, Provider::Fcm] {
-        server.sandbox.script(Rule::on(provider, Answer::ok()).delay_ms(ANSWER_MS))?;
+        server.sandbox.add_rule(Rule::on(provider, ScriptedResponse::ok()).delay_ms(ANSWER_MS))?;
     }
     let ledger = Ledger::open(&folder.path().join("ledger"))?;
     let mut ids = Vec::new();

@@ -109,7 +109,7 @@ async fn everything_accepted_is_there(
 
 fn check_what_arrived(server: &Survivor, id: &NotificationId) {
     assert_eq!(server.sandbox.counts().dropped, 0, "the journal holds everything");
-    let journal = Journal::of(server.sandbox.journal());
+    let journal = Journal::of(server.sandbox.received());
     assert_eq!(journal.reached() as u64, DEVICES, "0 lost");
     assert_eq!(journal.identities(), HashSet::from([id.to_string()]), "repeats are recognisable");
     // Each repeat is owed to the process whose outcome was not on disk yet: the one that sent the

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use notify_client::Client;
 use notify_core::{CreateNotification, NotificationStatus, PageQuery, Platform};
-use notify_server::sandbox::{Action, Answer, Provider, Rule};
+use notify_sandbox::{Fault, Provider, Rule, ScriptedResponse};
 use notify_tests::{
     Asked, Crowd, History, Kept, Ledger, Said, Survivor, Tenant, Told, Verdict, until,
 };
@@ -241,11 +241,11 @@ impl Asking {
 /// everybody is reached who can be.
 pub(crate) fn script_errors(server: &Survivor, rng: &mut Rng) -> Result<()> {
     let passing = [
-        Answer::status(500),
-        Answer::status(503),
-        Answer::status(429).retry_after(1),
-        Answer::fault(Action::Reset),
-        Answer::fault(Action::Refuse),
+        ScriptedResponse::status(500),
+        ScriptedResponse::status(503),
+        ScriptedResponse::status(429).retry_after(1),
+        ScriptedResponse::fault(Fault::Reset),
+        ScriptedResponse::fault(Fault::Refuse),
     ];
     for provider in
         [Provider::Apns, Provider::Fcm, Provider::WebPush, Provider::Messenger, Provider::Telegram]
@@ -257,7 +257,7 @@ pub(crate) fn script_errors(server: &Survivor, rng: &mut Rng) -> Result<()> {
         for _ in 0..ERRORS {
             let answer = passing[rng.usize(..known)].clone().first(1);
             let rule = Rule::on(provider, answer).after(rng.u32(..ERRORS_AMONG));
-            server.sandbox.script(rule)?;
+            server.sandbox.add_rule(rule)?;
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use fastrand::Rng;
 use notify_core::{CreateNotification, Platform};
-use notify_server::sandbox::{Action, Answer, Provider, Rule};
+use notify_sandbox::{Fault, Provider, Rule, ScriptedResponse};
 use notify_tests::{
     Fate, Said, Survivor, WAIT_MAX, completed, configure_providers, crowd, register,
 };
@@ -40,7 +40,7 @@ async fn stops_under_load_lose_and_repeat_nothing_and_refuse_cleanly() -> Result
     for provider in
         [Provider::Apns, Provider::Fcm, Provider::WebPush, Provider::Messenger, Provider::Telegram]
     {
-        server.sandbox.script(Rule::on(provider, Answer::ok()).delay_ms(ANSWER_MS))?;
+        server.sandbox.add_rule(Rule::on(provider, ScriptedResponse::ok()).delay_ms(ANSWER_MS))?;
     }
     load.begin(&server, &mut rng);
     let mut longest = Duration::ZERO;
@@ -89,7 +89,7 @@ async fn stops_in_the_middle_of_a_large_notification_repeat_nothing() -> Result<
     register(&server.client()?, crowd(DEVICES)).await?;
     // Answers take a moment, so that many are in flight whenever it stops.
     for provider in [Provider::Apns, Provider::Fcm] {
-        server.sandbox.script(Rule::on(provider, Answer::ok()).delay_ms(30))?;
+        server.sandbox.add_rule(Rule::on(provider, ScriptedResponse::ok()).delay_ms(30))?;
     }
     let everybody = CreateNotification::to_platforms([Platform::Android, Platform::Ios], "x");
     let id = server.client()?.notifications().create(&everybody).await?.id;
@@ -118,7 +118,9 @@ async fn a_provider_that_never_answers_does_not_keep_the_process() -> Result<()>
     configure_providers(&server.client()?, &server.sandbox).await?;
     register(&server.client()?, crowd(2)).await?;
     for provider in [Provider::Apns, Provider::Fcm] {
-        server.sandbox.script(Rule::on(provider, Answer::fault(Action::Silence).first(1)))?;
+        server
+            .sandbox
+            .add_rule(Rule::on(provider, ScriptedResponse::fault(Fault::Silence).first(1)))?;
     }
     let everybody = CreateNotification::to_platforms([Platform::Android, Platform::Ios], "x");
     let id = server.client()?.notifications().create(&everybody).await?.id;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use notify_core::{CreateNotification, IosEnv, Platform, SetTags, Tag};
-use notify_server::sandbox::{Answer, Environment, Received};
+use notify_sandbox::{Environment, ReceivedRequest, ScriptedResponse};
 use notify_tests::{TestServer, android, ios, register};
 
 use crate::{BOTH, send};
@@ -11,7 +11,7 @@ use crate::{BOTH, send};
 async fn named_devices_and_a_tag_narrow_who_gets_it() -> Result<()> {
     let server = TestServer::start().await?;
     let client = server.client();
-    let ok = Answer::ok();
+    let ok = ScriptedResponse::ok();
     register(&client, (1..=4).flat_map(|seed| [android(seed, &ok), ios(seed, &ok)])).await?;
     let mut silent = android(5, &ok);
     silent.push_disabled = Some(true);
@@ -25,7 +25,7 @@ async fn named_devices_and_a_tag_narrow_who_gets_it() -> Result<()> {
     let not = SetTags { tags: vec![Tag::new("vip", false)] };
     client.devices().set_tags(&device("a2")?, &not).await?;
 
-    let tokens = |received: &[Received]| {
+    let tokens = |received: &[ReceivedRequest]| {
         let mut tokens: Vec<_> = received.iter().filter_map(|one| one.token.clone()).collect();
         tokens.sort();
         tokens
@@ -65,7 +65,7 @@ async fn named_devices_and_a_tag_narrow_who_gets_it() -> Result<()> {
 #[tokio::test]
 async fn the_environment_of_a_device_picks_the_host_of_apns() -> Result<()> {
     let server = TestServer::start().await?;
-    let ok = Answer::ok();
+    let ok = ScriptedResponse::ok();
     let devices = [
         ios(1, &ok).ios_env(IosEnv::Sandbox),
         ios(2, &ok).ios_env(IosEnv::Production),
@@ -93,7 +93,10 @@ fn device(id: &str) -> Result<notify_core::DeviceId> {
 /// The token of a reachable device of the kit.
 fn token(id: &str) -> String {
     let seed = id[1..].parse().expect("devices are numbered");
-    let device =
-        if id.starts_with('a') { android(seed, &Answer::ok()) } else { ios(seed, &Answer::ok()) };
+    let device = if id.starts_with('a') {
+        android(seed, &ScriptedResponse::ok())
+    } else {
+        ios(seed, &ScriptedResponse::ok())
+    };
     device.push_token.expect("devices of the kit have tokens")
 }

@@ -6,8 +6,8 @@ use notify_core::{
     CreateNotification, CreatePoll, Device, DeviceId, DisabledReason, ExplainedOutcome,
     FailureCount, NotificationStatus, Platform, ProviderKind, Subscribe,
 };
-use notify_server::sandbox::{
-    Action, Answer, Provider, Received, messenger_recipient, telegram_chat,
+use notify_sandbox::{
+    Fault, Provider, ReceivedRequest, ScriptedResponse, messenger_recipient, telegram_chat,
 };
 use notify_tests::{TestServer, WAIT_MAX, android, browser_endpoint, ios, register, until};
 use serde_json::{Value, json};
@@ -31,8 +31,8 @@ async fn start() -> Result<TestServer> {
 async fn subscribe(
     server: &TestServer,
     seed: u64,
-    person: &Answer,
-    chat: &Answer,
+    person: &ScriptedResponse,
+    chat: &ScriptedResponse,
 ) -> Result<[DeviceId; 2]> {
     let client = server.client();
     let person = Subscribe::messenger(messenger_recipient(seed, person));
@@ -46,7 +46,7 @@ async fn read(server: &TestServer, device: &DeviceId) -> Result<Device> {
 }
 
 /// What the two received, Messenger first.
-fn both(received: &[Received]) -> Result<[&Value; 2]> {
+fn both(received: &[ReceivedRequest]) -> Result<[&Value; 2]> {
     let of = |provider| received.iter().find(move |message| message.provider == provider);
     let person = of(Provider::Messenger).context("something for Messenger")?;
     let chat = of(Provider::Telegram).context("something for Telegram")?;
@@ -58,7 +58,7 @@ fn both(received: &[Received]) -> Result<[&Value; 2]> {
 #[tokio::test]
 async fn devices_of_any_platform_are_reached_by_their_ids() -> Result<()> {
     let server = start().await?;
-    let (client, ok) = (server.client(), Answer::ok());
+    let (client, ok) = (server.client(), ScriptedResponse::ok());
     let [person, chat] = subscribe(&server, 1, &ok, &ok).await?;
     subscribe(&server, 2, &ok, &ok).await?;
     for device in ["w1", "w2"] {
@@ -84,9 +84,9 @@ async fn devices_of_any_platform_are_reached_by_their_ids() -> Result<()> {
 #[tokio::test]
 async fn a_text_a_link_with_its_image_and_a_poll_arrive() -> Result<()> {
     let server = start().await?;
-    subscribe(&server, 1, &Answer::ok(), &Answer::ok()).await?;
-    let person = messenger_recipient(1, &Answer::ok());
-    let chat = telegram_chat(1, &Answer::ok());
+    subscribe(&server, 1, &ScriptedResponse::ok(), &ScriptedResponse::ok()).await?;
+    let person = messenger_recipient(1, &ScriptedResponse::ok());
+    let chat = telegram_chat(1, &ScriptedResponse::ok());
     let to_person = |message: &Value| json!({"recipient": {"id": person}, "messaging_type": "UPDATE", "message": message});
     let card = |element: &Value| {
         let payload = json!({"template_type": "generic", "elements": [element]});
@@ -158,12 +158,23 @@ async fn a_text_a_link_with_its_image_and_a_poll_arrive() -> Result<()> {
 #[tokio::test]
 async fn who_is_gone_is_disabled_and_who_cannot_be_reached_now_is_kept() -> Result<()> {
     let server = start().await?;
-    let outside = Answer::reason("window");
-    let [late, blocked] = subscribe(&server, 1, &outside, &Answer::reason("blocked")).await?;
-    let [no_user, no_chat] =
-        subscribe(&server, 2, &Answer::reason("nouser"), &Answer::reason("notfound")).await?;
-    let [silent, deactivated] =
-        subscribe(&server, 3, &Answer::reason("blocked"), &Answer::reason("deactivated")).await?;
+    let outside = ScriptedResponse::reason("window");
+    let [late, blocked] =
+        subscribe(&server, 1, &outside, &ScriptedResponse::reason("blocked")).await?;
+    let [no_user, no_chat] = subscribe(
+        &server,
+        2,
+        &ScriptedResponse::reason("nouser"),
+        &ScriptedResponse::reason("notfound"),
+    )
+    .await?;
+    let [silent, deactivated] = subscribe(
+        &server,
+        3,
+        &ScriptedResponse::reason("blocked"),
+        &ScriptedResponse::reason("deactivated"),
+    )
+    .await?;
     let notification = CreateNotification::to_platforms(CHATS, "x");
     let (record, received) = send(&server, &notification).await?;
     assert_eq!((record.status, received.len()), (NotificationStatus::Completed, 6));
@@ -193,29 +204,32 @@ async fn who_is_gone_is_disabled_and_who_cannot_be_reached_now_is_kept() -> Resu
 #[tokio::test]
 async fn what_may_have_arrived_is_sent_once_more_and_what_failed_until_it_arrives() -> Result<()> {
     let server = start().await?;
-    let cut = Answer::fault(Action::Cut);
+    let cut = ScriptedResponse::fault(Fault::Cut);
     subscribe(&server, 1, &cut, &cut).await?;
-    let down = |status: u16| Answer::status(status).first(2);
+    let down = |status: u16| ScriptedResponse::status(status).first(2);
     subscribe(&server, 2, &down(500), &down(502)).await?;
-    let flood = Answer::reason("flood").retry_after(1).first(1);
+    let flood = ScriptedResponse::reason("flood").retry_after(1).first(1);
     subscribe(&server, 3, &cut.first(1), &flood).await?;
     let notification = CreateNotification::to_platforms(CHATS, "x");
     let id = server.client().notifications().create(&notification).await?.id;
     let record = server.completed(&id).await?;
     assert_eq!((record.counts.sent, record.counts.failed), (4, 2), "{record:?}");
-    let received = server.sandbox.journal();
+    let received = server.sandbox.received();
     let statuses = |token: &str| -> Vec<u16> {
         let of = received.iter().filter(|message| message.token.as_deref() == Some(token));
         of.map(|message| message.status).collect()
     };
-    let cut = Answer::fault(Action::Cut);
+    let cut = ScriptedResponse::fault(Fault::Cut);
     let rows = [
         (messenger_recipient(1, &cut), vec![0, 0]),
         (telegram_chat(1, &cut), vec![0, 0]),
         (messenger_recipient(2, &down(500)), vec![500, 500, 200]),
         (telegram_chat(2, &down(502)), vec![502, 502, 200]),
         (messenger_recipient(3, &cut.first(1)), vec![0, 200]),
-        (telegram_chat(3, &Answer::reason("flood").retry_after(1).first(1)), vec![429, 200]),
+        (
+            telegram_chat(3, &ScriptedResponse::reason("flood").retry_after(1).first(1)),
+            vec![429, 200],
+        ),
     ];
     for (token, expected) in rows {
         assert_eq!(statuses(&token), expected, "{token}");
@@ -237,7 +251,7 @@ async fn refused_tokens_hold_what_is_to_be_sent_until_they_are_mended() -> Resul
         config[field] = json!("1:stranger");
         client.admin().put_provider(app, provider, &config).await?;
     }
-    subscribe(&server, 1, &Answer::ok(), &Answer::ok()).await?;
+    subscribe(&server, 1, &ScriptedResponse::ok(), &ScriptedResponse::ok()).await?;
     let notification = CreateNotification::to_platforms(CHATS, "x");
     let id = client.notifications().create(&notification).await?.id;
     server.sandbox.wait_for(2, WAIT_MAX).await;
@@ -252,7 +266,7 @@ async fn refused_tokens_hold_what_is_to_be_sent_until_they_are_mended() -> Resul
     }
     let record = server.completed(&id).await?;
     assert_eq!(record.counts.sent, 2, "{record:?}");
-    let journal = server.sandbox.journal();
+    let journal = server.sandbox.received();
     let statuses: Vec<u16> = journal.iter().map(|message| message.status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 2, "{statuses:?}");
     server.stop().await

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use anyhow::Result;
 use notify_core::{CreateNotification, NotificationRecord};
-use notify_server::sandbox::{Action, Answer, Provider, Received, Rule, Settings};
+use notify_sandbox::{Fault, Provider, ReceivedRequest, Rule, ScriptedResponse, Settings};
 use notify_tests::{Journal, TestServer, WAIT_MAX, crowd, register};
 
 use crate::BOTH;
@@ -21,12 +21,12 @@ async fn server_with_a_crowd() -> Result<TestServer> {
 }
 
 /// Sends to everybody and answers what came of it.
-async fn send(server: &TestServer) -> Result<(NotificationRecord, Vec<Received>)> {
+async fn send(server: &TestServer) -> Result<(NotificationRecord, Vec<ReceivedRequest>)> {
     let notification = CreateNotification::to_platforms(BOTH, "x");
     let id = server.client().notifications().create(&notification).await?.id;
     let record = server.completed(&id).await?;
     assert_eq!((record.counts.targeted, record.counts.sent), (DEVICES, DEVICES), "{record:?}");
-    let journal = server.sandbox.journal();
+    let journal = server.sandbox.received();
     assert!(journal.len() < 10_000, "the journal holds everything");
     Ok((record, journal))
 }
@@ -34,19 +34,19 @@ async fn send(server: &TestServer) -> Result<(NotificationRecord, Vec<Received>)
 /// Checks that every device has the notification, that nothing came twice, and that all of it had
 /// one identity.
 #[track_caller]
-fn reached_everybody_once(journal: Vec<Received>, record: &NotificationRecord) {
+fn reached_everybody_once(journal: Vec<ReceivedRequest>, record: &NotificationRecord) {
     let journal = Journal::of(journal);
     assert_eq!(journal.reached(), 2_000);
-    assert_eq!(journal.repeated(), Vec::<&Received>::new());
+    assert_eq!(journal.repeated(), Vec::<&ReceivedRequest>::new());
     assert_eq!(journal.identities(), HashSet::from([record.id.to_string()]));
 }
 
 /// Lets both providers do that to a message now and then.
-fn script(server: &TestServer, action: Action) -> Result<()> {
+fn script(server: &TestServer, action: Fault) -> Result<()> {
     for provider in [Provider::Apns, Provider::Fcm] {
         for after in FAULTS_AFTER {
-            let fault = Answer::fault(action).first(1);
-            server.sandbox.script(Rule::on(provider, fault).after(after))?;
+            let fault = ScriptedResponse::fault(action).first(1);
+            server.sandbox.add_rule(Rule::on(provider, fault).after(after))?;
         }
     }
     Ok(())
@@ -55,7 +55,7 @@ fn script(server: &TestServer, action: Action) -> Result<()> {
 #[tokio::test]
 async fn connections_that_say_goodbye_lose_and_repeat_nothing() -> Result<()> {
     let server = server_with_a_crowd().await?;
-    script(&server, Action::Goaway)?;
+    script(&server, Fault::Goaway)?;
     let (record, journal) = send(&server).await?;
     reached_everybody_once(journal, &record);
     server.stop().await
@@ -64,7 +64,7 @@ async fn connections_that_say_goodbye_lose_and_repeat_nothing() -> Result<()> {
 #[tokio::test]
 async fn refused_streams_lose_and_repeat_nothing() -> Result<()> {
     let server = server_with_a_crowd().await?;
-    script(&server, Action::Refuse)?;
+    script(&server, Fault::Refuse)?;
     let (record, journal) = send(&server).await?;
     let refused = journal.iter().filter(|one| one.reason.as_deref() == Some("refuse")).count();
     assert_eq!(refused, 2 * FAULTS_AFTER.len());
@@ -75,7 +75,7 @@ async fn refused_streams_lose_and_repeat_nothing() -> Result<()> {
 #[tokio::test]
 async fn connections_that_are_cut_repeat_only_what_had_no_answer() -> Result<()> {
     let server = server_with_a_crowd().await?;
-    script(&server, Action::Cut)?;
+    script(&server, Fault::Cut)?;
     let (record, journal) = send(&server).await?;
     let cut: HashSet<u64> = journal
         .iter()
@@ -106,6 +106,6 @@ async fn a_stream_limit_that_falls_to_one_and_rises_loses_and_repeats_nothing() 
     server.sandbox.set(Settings::default());
     let record = server.completed(&id).await?;
     assert_eq!((record.counts.targeted, record.counts.sent), (DEVICES, DEVICES), "{record:?}");
-    reached_everybody_once(server.sandbox.journal(), &record);
+    reached_everybody_once(server.sandbox.received(), &record);
     server.stop().await
 }

@@ -8,7 +8,7 @@ use notify_client::Error;
 use notify_core::{
     CreateNotification, FailureCount, NotificationStatus, PageQuery, Platform, ProviderKind,
 };
-use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_sandbox::{Provider, Rule, ScriptedResponse};
 use notify_tests::{TestServer, WAIT_MAX, crowd, ios, register, start_sandbox, until};
 use serde_json::Value;
 
@@ -62,11 +62,11 @@ async fn wrong_credentials_hold_everything_until_they_are_mended() -> Result<()>
 async fn a_retry_that_meets_wrong_credentials_goes_on_as_soon_as_they_are_mended() -> Result<()> {
     let server = TestServer::start().await?;
     let (client, app) = (server.client(), server.app_id);
-    let device = ios(1, &Answer::ok());
+    let device = ios(1, &ScriptedResponse::ok());
     let token = device.push_token.clone().context("it has a token")?;
-    let script = |answer: Answer| Rule::on(Provider::Apns, answer.first(1)).token(&token);
-    server.sandbox.script(script(Answer::reason("ServiceUnavailable")))?;
-    server.sandbox.script(script(Answer::reason("InvalidProviderToken")))?;
+    let script = |answer: ScriptedResponse| Rule::on(Provider::Apns, answer.first(1)).token(&token);
+    server.sandbox.add_rule(script(ScriptedResponse::reason("ServiceUnavailable")))?;
+    server.sandbox.add_rule(script(ScriptedResponse::reason("InvalidProviderToken")))?;
     register(&client, [device]).await?;
     let notification = CreateNotification::to_platforms([Platform::Ios], "x");
     let id = client.notifications().create(&notification).await?.id;
@@ -134,8 +134,8 @@ async fn what_is_canceled_before_it_is_sent_is_never_sent() -> Result<()> {
     let client = server.client();
     register(&client, crowd(50)).await?;
     // The credentials are refused, so that everything waits.
-    let hold = Rule::on(Provider::Apns, Answer::reason("InvalidProviderToken"));
-    server.sandbox.script(hold)?;
+    let hold = Rule::on(Provider::Apns, ScriptedResponse::reason("InvalidProviderToken"));
+    server.sandbox.add_rule(hold)?;
     let notification = CreateNotification::to_platforms([Platform::Ios], "x");
     let id = client.notifications().create(&notification).await?.id;
     until("the channel is held", async || {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use notify_core::{CreateNotification, NotificationRecord, Platform};
-use notify_server::sandbox::Received;
+use notify_sandbox::ReceivedRequest;
 use notify_tests::TestServer;
 
 /// Both platforms that have devices of their own.
@@ -24,8 +24,8 @@ const BOTH: [Platform; 2] = [Platform::Android, Platform::Ios];
 async fn send(
     server: &TestServer,
     notification: &CreateNotification,
-) -> Result<(NotificationRecord, Vec<Received>)> {
-    let before = server.sandbox.journal().len();
+) -> Result<(NotificationRecord, Vec<ReceivedRequest>)> {
+    let before = server.sandbox.received().len();
     let id = server.client().notifications().create(notification).await?.id;
     let record = server.completed(&id).await?;
     let sent = usize::try_from(record.counts.targeted)?;

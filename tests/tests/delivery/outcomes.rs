@@ -6,7 +6,7 @@ use notify_core::{
     CreateNotification, DeviceStatisticsQuery, DisabledReason, FailureCount, NotificationStatus,
     Platform, RegisterDevice,
 };
-use notify_server::sandbox::{Answer, Provider, Rule, apns_token, fcm_token};
+use notify_sandbox::{Provider, Rule, ScriptedResponse, apns_token, fcm_token};
 use notify_tests::{TestServer, android, ios, register};
 use serde_json::Value;
 
@@ -22,14 +22,15 @@ async fn dead_tokens_disable_their_devices_until_another_token_comes() -> Result
     let server = TestServer::start().await?;
     let client = server.client();
     let dead = [
-        ios(1, &Answer::reason("Unregistered")),
-        ios(2, &Answer::reason("ExpiredToken")),
-        ios(3, &Answer::reason("BadDeviceToken")),
-        android(4, &Answer::reason("UNREGISTERED")),
-        android(5, &Answer::reason("INVALID_ARGUMENT")),
+        ios(1, &ScriptedResponse::reason("Unregistered")),
+        ios(2, &ScriptedResponse::reason("ExpiredToken")),
+        ios(3, &ScriptedResponse::reason("BadDeviceToken")),
+        android(4, &ScriptedResponse::reason("UNREGISTERED")),
+        android(5, &ScriptedResponse::reason("INVALID_ARGUMENT")),
     ];
     register(&client, dead.iter().cloned()).await?;
-    register(&client, [ios(6, &Answer::ok()), android(7, &Answer::ok())]).await?;
+    register(&client, [ios(6, &ScriptedResponse::ok()), android(7, &ScriptedResponse::ok())])
+        .await?;
 
     let notification = CreateNotification::to_platforms(BOTH, "x");
     let (record, received) = send(&server, &notification).await?;
@@ -49,9 +50,9 @@ async fn dead_tokens_disable_their_devices_until_another_token_comes() -> Result
     assert_eq!((record.counts.targeted, received.len()), (2, 2), "the dead are left alone");
 
     // The same token again does not bring a device back, another one does (B22).
-    register(&client, [dead[0].clone(), ios(31, &Answer::ok())]).await?;
+    register(&client, [dead[0].clone(), ios(31, &ScriptedResponse::ok())]).await?;
     assert!(!read(&server, &dead[0]).await?.enabled);
-    let revived = RegisterDevice::ios("i1", apns_token(99, &Answer::ok()));
+    let revived = RegisterDevice::ios("i1", apns_token(99, &ScriptedResponse::ok()));
     register(&client, [revived.clone()]).await?;
     let device = read(&server, &revived).await?;
     assert_eq!((device.enabled, device.disabled_reason), (true, None));
@@ -64,25 +65,25 @@ async fn dead_tokens_disable_their_devices_until_another_token_comes() -> Result
 async fn transient_refusals_are_tried_again_and_arrive() -> Result<()> {
     let server = TestServer::start().await?;
     let client = server.client();
-    let once = |answer: Answer| answer.first(1);
+    let once = |answer: ScriptedResponse| answer.first(1);
     register(
         &client,
         [
-            ios(1, &once(Answer::reason("ServiceUnavailable"))),
-            ios(2, &once(Answer::reason("InternalServerError"))),
-            ios(3, &Answer::ok()),
-            android(4, &once(Answer::reason("UNAVAILABLE").retry_after(1))),
-            android(5, &once(Answer::reason("INTERNAL"))),
-            android(6, &once(Answer::status(429).retry_after(1))),
-            android(7, &Answer::ok()),
+            ios(1, &once(ScriptedResponse::reason("ServiceUnavailable"))),
+            ios(2, &once(ScriptedResponse::reason("InternalServerError"))),
+            ios(3, &ScriptedResponse::ok()),
+            android(4, &once(ScriptedResponse::reason("UNAVAILABLE").retry_after(1))),
+            android(5, &once(ScriptedResponse::reason("INTERNAL"))),
+            android(6, &once(ScriptedResponse::status(429).retry_after(1))),
+            android(7, &ScriptedResponse::ok()),
         ],
     )
     .await?;
     // Apple's 429 is about one device; a rule, since a token cannot ask for `Retry-After` there.
-    let slow_down = Answer::reason("TooManyRequests").retry_after(2).first(1);
-    let device = ios(8, &Answer::ok());
+    let slow_down = ScriptedResponse::reason("TooManyRequests").retry_after(2).first(1);
+    let device = ios(8, &ScriptedResponse::ok());
     let token = device.push_token.clone().context("it has a token")?;
-    server.sandbox.script(Rule::on(Provider::Apns, slow_down).token(&token))?;
+    server.sandbox.add_rule(Rule::on(Provider::Apns, slow_down).token(&token))?;
     register(&client, [device]).await?;
 
     let (record, received) = send(&server, &CreateNotification::to_platforms(BOTH, "x")).await?;
@@ -116,7 +117,7 @@ async fn transient_refusals_are_tried_again_and_arrive() -> Result<()> {
 #[tokio::test]
 async fn one_try_is_one_try() -> Result<()> {
     let server = TestServer::start().await?;
-    let device = ios(1, &Answer::reason("ServiceUnavailable"));
+    let device = ios(1, &ScriptedResponse::reason("ServiceUnavailable"));
     register(&server.client(), [device]).await?;
     let notification = CreateNotification::to_platforms([Platform::Ios], "x").ttl_seconds(0);
     let (record, received) = send(&server, &notification).await?;
@@ -129,13 +130,13 @@ async fn one_try_is_one_try() -> Result<()> {
 async fn refused_messages_fail_with_their_reason_and_keep_their_devices() -> Result<()> {
     let server = TestServer::start().await?;
     let refused = [
-        ios(1, &Answer::reason("DeviceTokenNotForTopic")),
-        ios(2, &Answer::reason("DeviceTokenNotForTopic")),
-        ios(3, &Answer::reason("PayloadTooLarge")),
-        android(4, &Answer::reason("SENDER_ID_MISMATCH")),
+        ios(1, &ScriptedResponse::reason("DeviceTokenNotForTopic")),
+        ios(2, &ScriptedResponse::reason("DeviceTokenNotForTopic")),
+        ios(3, &ScriptedResponse::reason("PayloadTooLarge")),
+        android(4, &ScriptedResponse::reason("SENDER_ID_MISMATCH")),
     ];
     register(&server.client(), refused.iter().cloned()).await?;
-    register(&server.client(), [android(5, &Answer::reason("BAD_REQUEST"))]).await?;
+    register(&server.client(), [android(5, &ScriptedResponse::reason("BAD_REQUEST"))]).await?;
     let (record, received) = send(&server, &CreateNotification::to_platforms(BOTH, "x")).await?;
     assert_eq!(received.len(), 5);
     assert_eq!((record.counts.targeted, record.counts.failed), (5, 5), "{record:?}");
@@ -160,7 +161,7 @@ async fn refused_messages_fail_with_their_reason_and_keep_their_devices() -> Res
 #[tokio::test]
 async fn an_unknown_token_form_is_quoted_whatever_it_holds() -> Result<()> {
     let server = TestServer::start().await?;
-    let token = format!("{}\"\\\u{7f}ü", fcm_token(1, &Answer::ok()));
+    let token = format!("{}\"\\\u{7f}ü", fcm_token(1, &ScriptedResponse::ok()));
     register(&server.client(), [RegisterDevice::android("odd", token.as_str())]).await?;
     let notification = CreateNotification::to_platforms([Platform::Android], "x");
     let (record, received) = send(&server, &notification).await?;

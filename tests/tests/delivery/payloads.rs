@@ -6,8 +6,8 @@ use notify_core::{
     AndroidSettings, CampaignLayout, CreateAnswer, CreateNotification, CreatePoll, FeatureData,
     IosSettings, Priority, Template, TemplateButton,
 };
+use notify_sandbox::{Environment, Provider, ReceivedRequest, ScriptedResponse};
 use notify_server::payload::apns::delivery_id;
-use notify_server::sandbox::{Answer, Environment, Provider, Received};
 use notify_tests::{TestServer, android, ios, register};
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ impl Expected {
 
 async fn server_with_two() -> Result<TestServer> {
     let server = TestServer::start().await?;
-    let devices = [android(1, &Answer::ok()), ios(1, &Answer::ok())];
+    let devices = [android(1, &ScriptedResponse::ok()), ios(1, &ScriptedResponse::ok())];
     register(&server.client(), devices).await?;
     Ok(server)
 }
@@ -43,7 +43,7 @@ fn object(value: &Value) -> Result<JsonObject> {
 }
 
 /// The one message of a provider.
-fn only(received: &[Received], provider: Provider) -> Result<&Received> {
+fn only(received: &[ReceivedRequest], provider: Provider) -> Result<&ReceivedRequest> {
     let mut of = received.iter().filter(|message| message.provider == provider);
     let message = of.next().with_context(|| format!("nothing for {}", provider.as_str()))?;
     assert!(of.next().is_none(), "{} received more than one", provider.as_str());

@@ -7,7 +7,7 @@ use notify_core::{
     CreateNotification, DeliveryOutcome, DeviceId, ListDeliveries, NotificationId, Platform,
     ProviderKind, RegisterDevice, ReportNotification, SetTags, Tag,
 };
-use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_sandbox::{Provider, Rule, ScriptedResponse};
 use notify_tests::{TestServer, android, ios, register, tomorrow, until};
 use serde_json::{Value, json};
 
@@ -53,15 +53,15 @@ async fn sent(
 async fn deliveries_tell_device_by_device_what_became_of_them() -> Result<()> {
     let server = TestServer::start_with(|config| config.keep_message_ids = true).await?;
     let client = server.client();
-    let later = Answer::reason("UNAVAILABLE").retry_after(600);
+    let later = ScriptedResponse::reason("UNAVAILABLE").retry_after(600);
     let devices = [
-        ios(1, &Answer::ok()),
+        ios(1, &ScriptedResponse::ok()),
         android(2, &later),
-        ios(3, &Answer::reason("BadDeviceToken")),
-        android(4, &Answer::reason("SENDER_ID_MISMATCH")),
-        ios(5, &Answer::reason("ServiceUnavailable").first(1)),
-        RegisterDevice { push_disabled: Some(true), ..android(6, &Answer::ok()) },
-        android(7, &Answer::ok()),
+        ios(3, &ScriptedResponse::reason("BadDeviceToken")),
+        android(4, &ScriptedResponse::reason("SENDER_ID_MISMATCH")),
+        ios(5, &ScriptedResponse::reason("ServiceUnavailable").first(1)),
+        RegisterDevice { push_disabled: Some(true), ..android(6, &ScriptedResponse::ok()) },
+        android(7, &ScriptedResponse::ok()),
     ];
     in_order(&server, &devices).await?;
     let id = sent(&server, &CreateNotification::to_platforms(BOTH, "x"), 5).await?;
@@ -119,7 +119,7 @@ async fn deliveries_tell_device_by_device_what_became_of_them() -> Result<()> {
 #[tokio::test]
 async fn ids_of_messages_are_kept_only_when_the_server_is_told_to() -> Result<()> {
     let server = TestServer::start().await?;
-    register(&server.client(), [ios(1, &Answer::ok())]).await?;
+    register(&server.client(), [ios(1, &ScriptedResponse::ok())]).await?;
     let id = sent(&server, &CreateNotification::to_platforms([Platform::Ios], "x"), 1).await?;
     let list = server.client().notifications().deliveries(&id, &ListDeliveries::default()).await?;
     let kept: Vec<_> = list.deliveries.iter().map(|row| &row.provider_message_id).collect();
@@ -132,18 +132,18 @@ async fn every_way_a_delivery_ends_is_explained() -> Result<()> {
     let server = TestServer::start().await?;
     let client = server.client();
     let devices = [
-        ios(1, &Answer::ok()),
-        ios(2, &Answer::reason("Unregistered")),
-        ios(3, &Answer::reason("DeviceTokenNotForTopic")),
-        android(4, &Answer::reason("UNAVAILABLE").retry_after(600)),
-        RegisterDevice { push_disabled: Some(true), ..ios(5, &Answer::ok()) },
-        RegisterDevice { push_token: None, ..ios(6, &Answer::ok()) },
-        ios(7, &Answer::reason("ServiceUnavailable").first(1)),
-        ios(8, &Answer::ok()),
+        ios(1, &ScriptedResponse::ok()),
+        ios(2, &ScriptedResponse::reason("Unregistered")),
+        ios(3, &ScriptedResponse::reason("DeviceTokenNotForTopic")),
+        android(4, &ScriptedResponse::reason("UNAVAILABLE").retry_after(600)),
+        RegisterDevice { push_disabled: Some(true), ..ios(5, &ScriptedResponse::ok()) },
+        RegisterDevice { push_token: None, ..ios(6, &ScriptedResponse::ok()) },
+        ios(7, &ScriptedResponse::reason("ServiceUnavailable").first(1)),
+        ios(8, &ScriptedResponse::ok()),
     ];
     in_order(&server, &devices).await?;
     let everybody = sent(&server, &CreateNotification::to_platforms(BOTH, "x"), 5).await?;
-    register(&client, [ios(9, &Answer::ok())]).await?;
+    register(&client, [ios(9, &ScriptedResponse::ok())]).await?;
     let proved = "accepted@ started@ targeted@ enabled@ has_address@ attempted@";
     let begun = "accepted@ started@ targeted@";
     let rows = [
@@ -179,10 +179,10 @@ async fn every_way_a_target_leaves_a_device_out_is_explained() -> Result<()> {
     let server = TestServer::start().await?;
     let client = server.client();
     let devices = [
-        ios(1, &Answer::ok()),
-        android(4, &Answer::ok()),
-        RegisterDevice { push_disabled: Some(true), ..ios(5, &Answer::ok()) },
-        ios(8, &Answer::ok()),
+        ios(1, &ScriptedResponse::ok()),
+        android(4, &ScriptedResponse::ok()),
+        RegisterDevice { push_disabled: Some(true), ..ios(5, &ScriptedResponse::ok()) },
+        ios(8, &ScriptedResponse::ok()),
     ];
     in_order(&server, &devices).await?;
     // One device has the tag; another has it set to false.
@@ -234,9 +234,11 @@ async fn every_way_a_target_leaves_a_device_out_is_explained() -> Result<()> {
 async fn what_holds_a_delivery_back_is_explained() -> Result<()> {
     let server = TestServer::start().await?;
     let (client, app) = (server.client(), server.app_id);
-    let devices = [ios(1, &Answer::ok()), android(2, &Answer::ok())];
+    let devices = [ios(1, &ScriptedResponse::ok()), android(2, &ScriptedResponse::ok())];
     in_order(&server, &devices).await?;
-    server.sandbox.script(Rule::on(Provider::Apns, Answer::reason("InvalidProviderToken")))?;
+    server
+        .sandbox
+        .add_rule(Rule::on(Provider::Apns, ScriptedResponse::reason("InvalidProviderToken")))?;
     client.admin().delete_provider(app, ProviderKind::Fcm).await?;
     // What comes first finds out; what comes after it waits from the beginning.
     let first = CreateNotification::to_platforms([Platform::Ios], "x");
@@ -287,24 +289,24 @@ async fn a_preview_shows_what_is_then_sent_and_sends_nothing() -> Result<()> {
     let server = TestServer::start().await?;
     let client = server.client();
     let devices = [
-        ios(1, &Answer::ok()),
-        android(2, &Answer::ok()),
-        android(3, &Answer::ok()),
-        RegisterDevice { push_disabled: Some(true), ..android(4, &Answer::ok()) },
-        RegisterDevice { push_token: None, ..android(5, &Answer::ok()) },
+        ios(1, &ScriptedResponse::ok()),
+        android(2, &ScriptedResponse::ok()),
+        android(3, &ScriptedResponse::ok()),
+        RegisterDevice { push_disabled: Some(true), ..android(4, &ScriptedResponse::ok()) },
+        RegisterDevice { push_token: None, ..android(5, &ScriptedResponse::ok()) },
     ];
     in_order(&server, &devices).await?;
     let mut notification = CreateNotification::to_platforms(BOTH, "Dinner is ready");
     notification.content.url = Some("app://kitchen".into());
     let preview = client.notifications().preview(&notification).await?;
-    assert_eq!(server.sandbox.journal().len(), 0);
+    assert_eq!(server.sandbox.received().len(), 0);
     assert_eq!(client.notifications().list(&Default::default()).await?.notifications, []);
     let devices: Vec<_> =
         preview.platforms.iter().map(|one| (one.platform, one.devices, one.limit)).collect();
     assert_eq!(devices, [(Platform::Android, 2, 4_096), (Platform::Ios, 1, 4_096)]);
 
     let id = sent(&server, &notification, 3).await?;
-    let received = server.sandbox.journal();
+    let received = server.sandbox.received();
     for platform in preview.platforms {
         let provider = match platform.platform {
             Platform::Ios => Provider::Apns,

@@ -8,7 +8,7 @@ use notify_core::{
     CreateNotification, DisabledReason, FailureCount, NotificationStatus, Platform, Priority,
     ProviderKind, WebPushAction,
 };
-use notify_server::sandbox::{Answer, Browser, Provider, Rule};
+use notify_sandbox::{Browser, Provider, Rule, ScriptedResponse};
 use notify_tests::{Caller, TestServer, browser};
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn to_browsers(text: &str) -> CreateNotification {
 #[tokio::test]
 async fn a_browser_decrypts_what_was_sent_and_201_counts_as_sent() -> Result<()> {
     let server = TestServer::start().await?;
-    let id = browser(&server.client(), &server.sandbox, "tab", &Answer::ok()).await?;
+    let id = browser(&server.client(), &server.sandbox, "tab", &ScriptedResponse::ok()).await?;
     let reply = WebPushAction { title: "Reply".into(), ..WebPushAction::default() };
     let notification = to_browsers("Läuft")
         .url("https://shop.com/order/7")
@@ -64,7 +64,7 @@ async fn a_browser_decrypts_what_was_sent_and_201_counts_as_sent() -> Result<()>
 #[tokio::test]
 async fn urgency_ttl_and_topic_follow_the_notification() -> Result<()> {
     let server = TestServer::start().await?;
-    browser(&server.client(), &server.sandbox, "tab", &Answer::ok()).await?;
+    browser(&server.client(), &server.sandbox, "tab", &ScriptedResponse::ok()).await?;
     let price = |text: &str| {
         to_browsers(text).priority(Priority::Normal).ttl_seconds(300).collapse_key("price")
     };
@@ -86,15 +86,15 @@ async fn dead_subscriptions_disable_their_browsers_and_refused_messages_do_not()
     let server = TestServer::start().await?;
     let (client, sandbox) = (server.client(), &server.sandbox);
     let dead = [
-        browser(&client, sandbox, "gone", &Answer::status(410)).await?,
-        browser(&client, sandbox, "google", &Answer::reason("unsubscribed")).await?,
-        browser(&client, sandbox, "never", &Answer::status(404)).await?,
+        browser(&client, sandbox, "gone", &ScriptedResponse::status(410)).await?,
+        browser(&client, sandbox, "google", &ScriptedResponse::reason("unsubscribed")).await?,
+        browser(&client, sandbox, "never", &ScriptedResponse::status(404)).await?,
     ];
     let refused = [
-        browser(&client, sandbox, "bad", &Answer::status(400)).await?,
-        browser(&client, sandbox, "large", &Answer::status(413)).await?,
+        browser(&client, sandbox, "bad", &ScriptedResponse::status(400)).await?,
+        browser(&client, sandbox, "large", &ScriptedResponse::status(413)).await?,
     ];
-    browser(&client, sandbox, "good", &Answer::ok()).await?;
+    browser(&client, sandbox, "good", &ScriptedResponse::ok()).await?;
     let (record, received) = send(&server, &to_browsers("x")).await?;
     assert_eq!(received.len(), 6, "each is tried once");
     let counts = &record.counts;
@@ -126,7 +126,7 @@ async fn dead_subscriptions_disable_their_browsers_and_refused_messages_do_not()
     let (record, _) = send(&server, &to_browsers("x")).await?;
     assert_eq!(record.counts.targeted, 3, "the dead are left alone");
     // The browser subscribes anew: another endpoint brings the device back (B22).
-    browser(&client, sandbox, "gone", &Answer::ok()).await?;
+    browser(&client, sandbox, "gone", &ScriptedResponse::ok()).await?;
     assert!(client.devices().get(&dead[0]).await?.enabled);
     server.stop().await
 }
@@ -136,11 +136,11 @@ async fn transient_refusals_of_a_push_service_are_tried_again_and_arrive() -> Re
     let server = TestServer::start().await?;
     let (client, sandbox) = (server.client(), &server.sandbox);
     for (device, answer) in [
-        ("sick", Answer::status(503).first(1)),
-        ("asks", Answer::status(500).retry_after(1).first(1)),
-        ("slow", Answer::status(429).retry_after(1).first(1)),
-        ("windows", Answer::status(406).retry_after(1).first(1)),
-        ("fine", Answer::ok()),
+        ("sick", ScriptedResponse::status(503).first(1)),
+        ("asks", ScriptedResponse::status(500).retry_after(1).first(1)),
+        ("slow", ScriptedResponse::status(429).retry_after(1).first(1)),
+        ("windows", ScriptedResponse::status(406).retry_after(1).first(1)),
+        ("fine", ScriptedResponse::ok()),
     ] {
         browser(&client, sandbox, device, &answer).await?;
     }
@@ -150,7 +150,7 @@ async fn transient_refusals_of_a_push_service_are_tried_again_and_arrive() -> Re
     let counts = sandbox.counts();
     assert_eq!((counts.accepted, counts.accepted_tokens), (5, 5), "nobody got it twice");
     let topics: std::collections::HashSet<_> =
-        sandbox.journal().iter().map(|message| message.headers["topic"].clone()).collect();
+        sandbox.received().iter().map(|message| message.headers["topic"].clone()).collect();
     assert_eq!(topics.len(), 1, "a repeat replaces what came before it (B36)");
     server.stop().await
 }
@@ -159,7 +159,7 @@ async fn transient_refusals_of_a_push_service_are_tried_again_and_arrive() -> Re
 async fn a_blocked_target_fails_at_once_and_is_never_tried_again() -> Result<()> {
     let mut server = TestServer::start().await?;
     let client = server.client();
-    let id = browser(&client, &server.sandbox, "tab", &Answer::ok()).await?;
+    let id = browser(&client, &server.sandbox, "tab", &ScriptedResponse::ok()).await?;
     server.restart_with(|config| config.allow_private_networks = false).await?;
     let client = server.client();
     let (record, received) = send(&server, &to_browsers("x")).await?;
@@ -182,7 +182,7 @@ async fn a_page_subscribes_with_the_key_that_the_server_made() -> Result<()> {
     client.admin().put_provider(app, ProviderKind::WebPush, &config).await?;
     let shown = client.admin().get_provider(app, ProviderKind::WebPush).await?.config;
     let key = shown["vapid_public_key"].as_str().context("a key")?;
-    let made = server.sandbox.subscribe(Some(key), &Answer::ok())?;
+    let made = server.sandbox.subscribe(Some(key), &ScriptedResponse::ok())?;
     let subscription = json!({"platform": "web", "subscription": {
         "endpoint": made.endpoint, "keys": {"p256dh": made.p256dh, "auth": made.auth}}});
     server.caller()?.post("/v1/subscriptions", &subscription).await?;
@@ -197,11 +197,14 @@ async fn a_page_subscribes_with_the_key_that_the_server_made() -> Result<()> {
 async fn what_a_push_service_asks_for_is_never_undercut() -> Result<()> {
     let server = TestServer::start().await?;
     let (client, sandbox) = (server.client(), &server.sandbox);
-    browser(&client, sandbox, "tab", &Answer::ok()).await?;
-    sandbox.script(Rule::on(Provider::WebPush, Answer::status(503).retry_after(2).first(1)))?;
+    browser(&client, sandbox, "tab", &ScriptedResponse::ok()).await?;
+    sandbox.add_rule(Rule::on(
+        Provider::WebPush,
+        ScriptedResponse::status(503).retry_after(2).first(1),
+    ))?;
     let id = client.notifications().create(&to_browsers("x")).await?.id;
     server.completed(&id).await?;
-    let at: Vec<i64> = sandbox.journal().iter().map(|message| message.at_ms).collect();
+    let at: Vec<i64> = sandbox.received().iter().map(|message| message.at_ms).collect();
     assert!(at.len() == 2 && at[1] - at[0] >= 2_000, "{at:?}");
     server.stop().await
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use notify_client::Client;
 use notify_core::{CreateNotification, Platform};
-use notify_server::sandbox::Answer;
+use notify_sandbox::ScriptedResponse;
 use notify_tests::{
     Launch, android, completed, configure_providers, register, start_sandbox, until,
 };
@@ -87,7 +87,7 @@ async fn the_unit_allows_every_system_call_that_the_server_makes() -> Result<()>
     let client = Client::builder(&server.origin).api_key(api_key).admin_key(admin_key).build()?;
     let sandbox = start_sandbox().await?;
     configure_providers(&client, &sandbox).await?;
-    register(&client, [android(1, &Answer::ok())]).await?;
+    register(&client, [android(1, &ScriptedResponse::ok())]).await?;
     let hello = CreateNotification::to_platforms([Platform::Android], "hello");
     let created = client.notifications().create(&hello).await?;
     completed(&client, &created.id).await?;

@@ -21,9 +21,9 @@ use notify_core::{
     UpdateWebhook, WebAccess, WebConfig, WebReport, WebSubscribe, WebSubscribed, Webhook,
     WebhookAttempt, WebhookAttemptList, WebhookCreated, WebhookList, WebhookRecovered,
 };
-use notify_server::sandbox::apns::Reason;
-use notify_server::sandbox::{
-    Refusal, Sandbox, SandboxConfig, Settings, messenger_words, telegram_words,
+use notify_sandbox::{
+    ApnsReason, Sandbox, SandboxConfig, Settings, WebPushError, messenger_keywords,
+    telegram_keywords,
 };
 use notify_tests::{ServerProcess, WAIT_MAX};
 use serde::de::DeserializeOwned;
@@ -251,23 +251,23 @@ fn the_examples_of_the_openapi_document_are_what_the_models_read() {
 #[test]
 fn the_sandbox_document_lists_every_reason_and_setting() {
     let document = read("docs/sandbox.md");
-    for status in Reason::ALL.iter().map(|reason| reason.status).collect::<BTreeSet<_>>() {
-        let of_status = Reason::ALL.iter().filter(|reason| reason.status == status);
+    for status in ApnsReason::ALL.iter().map(|reason| reason.status).collect::<BTreeSet<_>>() {
+        let of_status = ApnsReason::ALL.iter().filter(|reason| reason.status == status);
         let reasons: Vec<_> =
             of_status.enumerate().map(|(at, reason)| format!("{at:x} `{}`", reason.name)).collect();
         let row = format!("| {status} | {} |", reasons.join(", "));
         assert!(document.lines().any(|line| line == row), "missing: {row}");
     }
-    for (word, refusal) in Refusal::ALL.iter().filter_map(|one| Some((one.word?, one))) {
+    for (word, refusal) in WebPushError::ALL.iter().filter_map(|one| Some((one.keyword?, one))) {
         let row = format!("| `-{word}` | {} ", refusal.status);
         assert!(document.lines().any(|line| line.starts_with(&row)), "missing: {row}");
     }
     // The words of chats stand in tables below the name of their provider.
     let (_, of_chats) = document.split_once("**Messenger**").unwrap();
     let (of_persons, of_chats) = of_chats.split_once("**Telegram**").unwrap();
-    for (part, word) in messenger_words()
+    for (part, word) in messenger_keywords()
         .map(|word| (of_persons, word))
-        .chain(telegram_words().map(|word| (of_chats, word)))
+        .chain(telegram_keywords().map(|word| (of_chats, word)))
     {
         assert!(part.contains(&format!("`-{word}`")), "missing: -{word}");
     }

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use anyhow::{Context, Result};
 use http::Method;
 use notify_core::{CreateNotification, DeviceId, FailureCount, Platform};
-use notify_server::sandbox::Answer;
+use notify_sandbox::ScriptedResponse;
 use notify_tests::{TestServer, browser};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -18,7 +18,8 @@ const BROWSERS: u64 = 20;
 async fn a_delivery_to_an_address_inside_ends_at_once_and_tells_nothing() -> Result<()> {
     let mut server = TestServer::start().await?;
     for seed in 0..BROWSERS {
-        browser(&server.client(), &server.sandbox, &format!("w{seed}"), &Answer::ok()).await?;
+        browser(&server.client(), &server.sandbox, &format!("w{seed}"), &ScriptedResponse::ok())
+            .await?;
     }
     // From now on this machine is inside.
     server.restart_with(|config| config.allow_private_networks = false).await?;
@@ -53,7 +54,7 @@ async fn an_address_inside_is_refused_in_the_same_words_whoever_listens_there() 
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         listener.local_addr()?.port()
     };
-    let made = server.sandbox.subscribe(None, &Answer::ok())?;
+    let made = server.sandbox.subscribe(None, &ScriptedResponse::ok())?;
     let mut answers = Vec::new();
     for port in [open, closed] {
         for host in ["127.0.0.1", "localhost", "127.1", "2130706433", "[::1]", "[::ffff:7f00:1]"] {

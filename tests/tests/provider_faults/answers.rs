@@ -11,10 +11,11 @@ use notify_core::{
     NotificationRecord, Platform, ProviderKind, PushKeys, PushSubscription, RegisterDevice,
     StepWord, Subscribe,
 };
-use notify_server::clock::Clock as _;
-use notify_server::sandbox::{
-    Answer, Provider, Rule, Settings, apns_token, fcm_token, messenger_recipient, telegram_chat,
+use notify_sandbox::{
+    Provider, Rule, ScriptedResponse, Settings, apns_token, fcm_token, messenger_recipient,
+    telegram_chat,
 };
+use notify_server::clock::Clock as _;
 use notify_tests::{ios, register, until};
 use serde_json::json;
 
@@ -60,7 +61,7 @@ impl Case {
         Ok(case)
     }
 
-    async fn subscribe(&self, server: &Turned, seed: u64, answer: &Answer) -> Result<()> {
+    async fn subscribe(&self, server: &Turned, seed: u64, answer: &ScriptedResponse) -> Result<()> {
         let name = name(seed);
         let devices = self.client.devices();
         let subscribe = match self.platform {
@@ -75,8 +76,8 @@ impl Case {
             Platform::Web => {
                 let made = server.sandbox.subscribe(None, answer)?;
                 let id = made.endpoint.rsplit('/').next().context("an endpoint has an id")?;
-                let taken = Answer::status(201).first(1);
-                server.sandbox.script(Rule::on(Provider::WebPush, taken).token(id))?;
+                let taken = ScriptedResponse::status(201).first(1);
+                server.sandbox.add_rule(Rule::on(Provider::WebPush, taken).token(id))?;
                 Subscribe::web(PushSubscription {
                     endpoint: made.endpoint,
                     keys: PushKeys { p256dh: made.p256dh, auth: made.auth },
@@ -198,15 +199,15 @@ async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
     let server = Turned::start_with(|_, _| {}).await?;
     let now = server.clock.now();
     let dead_since = |ms: i64| {
-        let answer = Answer { timestamp_ms: Some(now.plus_ms(ms).as_ms()), ..gone() };
+        let answer = ScriptedResponse { timestamp_ms: Some(now.plus_ms(ms).as_ms()), ..gone() };
         Rule::on(Provider::Apns, answer)
     };
-    let devices: Vec<_> = (0..2 * DEVICES).map(|seed| ios(seed, &Answer::ok())).collect();
+    let devices: Vec<_> = (0..2 * DEVICES).map(|seed| ios(seed, &ScriptedResponse::ok())).collect();
     for (seed, device) in (0..).zip(&devices) {
         let token = device.push_token.as_deref().context("it has one")?;
         // The first half died an hour before it registered, the other an hour after.
         let since_ms = if seed < DEVICES { -3_600_000 } else { 3_600_000 };
-        server.sandbox.script(dead_since(since_ms).token(token))?;
+        server.sandbox.add_rule(dead_since(since_ms).token(token))?;
     }
     register(&server.client, devices).await?;
     server.clock.advance(Duration::from_secs(7_200));
@@ -223,8 +224,8 @@ async fn a_410_from_before_a_registration_spares_the_device() -> Result<()> {
     server.stop().await
 }
 
-fn gone() -> Answer {
-    Answer::reason("Unregistered")
+fn gone() -> ScriptedResponse {
+    ScriptedResponse::reason("Unregistered")
 }
 
 /// The wrong host makes five thousand tokens look dead. The row's figure of twenty purges is that
@@ -233,7 +234,7 @@ fn gone() -> Answer {
 async fn five_thousand_tokens_that_look_dead_disable_nobody() -> Result<()> {
     const CROWD: u64 = 5_000;
     let server = Turned::start_with(|_, _| {}).await?;
-    let bad = Answer::reason("BadDeviceToken");
+    let bad = ScriptedResponse::reason("BadDeviceToken");
     register(&server.client, (0..CROWD).map(|seed| ios(seed, &bad))).await?;
     let notification = CreateNotification::to_platforms([Platform::Ios], "x");
     let id = server.client.notifications().create(&notification).await?.id;
@@ -257,7 +258,7 @@ async fn five_thousand_tokens_that_look_dead_disable_nobody() -> Result<()> {
     assert!(asked <= CROWD / 20, "{asked} were asked before it stopped");
 
     // An administrator mends it and lets it go on; who was reported stays as it is reported.
-    server.sandbox.script(Rule::on(Provider::Apns, Answer::ok()))?;
+    server.sandbox.add_rule(Rule::on(Provider::Apns, ScriptedResponse::ok()))?;
     server.client.admin().resume_provider(server.app_id, ProviderKind::Apns).await?;
     let step = Duration::from_secs(1);
     let record = server.completed(&[id], step).await?.remove(0);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use notify_core::{CreateNotification, DeviceStatisticsQuery, Platform};
-use notify_server::sandbox::{Action, Answer, Certificate, Provider, Rule, Settings};
+use notify_sandbox::{Certificate, Fault, Provider, Rule, ScriptedResponse, Settings};
 use notify_tests::{Journal, TestServer, crowd, register, until};
 
 use crate::turned::{ALL, Turned, settings};
@@ -36,9 +36,12 @@ async fn goodbyes_that_deny_what_was_answered_lose_nothing_and_repeat_that_alone
     for (provider, seed) in [(Provider::Apns, 7), (Provider::Fcm, 11)] {
         for (number, random) in (0..GOODBYES).zip(numbers(seed)) {
             let last = Some((random % LAST_MAX) | 1);
-            let goodbye = Answer { last_stream_id: last, ..Answer::fault(Action::Goaway).first(1) };
+            let goodbye = ScriptedResponse {
+                last_stream_id: last,
+                ..ScriptedResponse::fault(Fault::Goaway).first(1)
+            };
             let after = (1 + number) * BETWEEN + random % (BETWEEN / 2);
-            server.sandbox.script(Rule::on(provider, goodbye).after(after))?;
+            server.sandbox.add_rule(Rule::on(provider, goodbye).after(after))?;
         }
     }
     let both = [Platform::Android, Platform::Ios];
@@ -46,7 +49,7 @@ async fn goodbyes_that_deny_what_was_answered_lose_nothing_and_repeat_that_alone
     let id = server.client().notifications().create(&notification).await?.id;
     let record = server.completed(&id).await?;
     assert_eq!((record.counts.targeted, record.counts.sent), (CROWD, CROWD), "{record:?}");
-    let journal = server.sandbox.journal();
+    let journal = server.sandbox.received();
     let goodbyes = journal.iter().filter(|one| one.reason.as_deref() == Some("goaway"));
     let denying: HashSet<u64> = goodbyes.map(|one| one.connection).collect();
     assert_eq!(denying.len(), 2 * GOODBYES as usize);
@@ -74,7 +77,7 @@ async fn nothing_is_said_to_who_shows_a_bad_certificate() -> Result<()> {
     for certificate in [Certificate::Expired, Certificate::Elsewhere, Certificate::Stranger] {
         server.sandbox.clear();
         server.sandbox.set(Settings { certificate, ..settings() });
-        server.sandbox.cut();
+        server.sandbox.drop_connections();
         let id = server.broadcast(&format!("{certificate:?}")).await?;
         until("it is tried", async || {
             let record = server.read(&id).await?;

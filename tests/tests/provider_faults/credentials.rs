@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use notify_core::{CreateNotification, Platform, ProviderKind};
-use notify_server::sandbox::{Provider, Sandbox};
+use notify_sandbox::{Provider, Sandbox};
 use notify_tests::start_sandbox;
 use serde_json::{Value, json};
 

@@ -1,7 +1,8 @@
 //! What each answer of each provider does to a device (B39, B40): the table that T11 checks.
 
-use notify_server::sandbox::apns::Reason;
-use notify_server::sandbox::{Answer, Provider, Refusal, messenger_words, telegram_words};
+use notify_sandbox::{
+    ApnsReason, Provider, ScriptedResponse, WebPushError, messenger_keywords, telegram_keywords,
+};
 
 /// What becomes of a hundred devices that are all answered the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,39 +22,42 @@ pub(crate) enum Fate {
 }
 
 /// A row: who answers, what, and what that does.
-pub(crate) type Row = (Provider, Answer, Fate);
+pub(crate) type Row = (Provider, ScriptedResponse, Fate);
 
 /// Every row of every provider.
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
-    for reason in Reason::ALL {
-        rows.push((Provider::Apns, Answer::reason(reason.name), of_apns(reason)));
+    for reason in ApnsReason::ALL {
+        rows.push((Provider::Apns, ScriptedResponse::reason(reason.name), of_apns(reason)));
     }
     for (word, fate) in FCM {
-        rows.push((Provider::Fcm, Answer::reason(word), fate));
+        rows.push((Provider::Fcm, ScriptedResponse::reason(word), fate));
     }
-    for refusal in Refusal::ALL {
+    for refusal in WebPushError::ALL {
         // A reason without a word is that of its status, or cannot be asked for by an endpoint.
-        let answer = match refusal.word {
-            Some(_) => Answer { status: Some(refusal.status), ..Answer::reason(refusal.reason) },
-            None => Answer::status(refusal.status),
+        let answer = match refusal.keyword {
+            Some(_) => ScriptedResponse {
+                status: Some(refusal.status),
+                ..ScriptedResponse::reason(refusal.reason)
+            },
+            None => ScriptedResponse::status(refusal.status),
         };
         let row = (Provider::WebPush, answer, of_web_push(refusal.status));
         if !rows.contains(&row) {
             rows.push(row);
         }
     }
-    for word in messenger_words() {
-        rows.push((Provider::Messenger, Answer::reason(word), of_messenger(word)));
+    for word in messenger_keywords() {
+        rows.push((Provider::Messenger, ScriptedResponse::reason(word), of_messenger(word)));
     }
     // Where it is told where the chat is now, the message goes there: another test's matter.
-    for word in telegram_words().filter(|word| *word != "migrated") {
-        rows.push((Provider::Telegram, Answer::reason(word), of_telegram(word)));
+    for word in telegram_keywords().filter(|word| *word != "migrated") {
+        rows.push((Provider::Telegram, ScriptedResponse::reason(word), of_telegram(word)));
     }
     rows
 }
 
-fn of_apns(reason: &Reason) -> Fate {
+fn of_apns(reason: &ApnsReason) -> Fate {
     match (reason.status, reason.name) {
         (400, "BadDeviceToken") => Fate::Guarded,
         (400, "MissingTopic" | "BadTopic" | "TopicDisallowed") | (403, _) => Fate::Held,

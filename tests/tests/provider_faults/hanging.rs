@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use http::Method;
 use notify_client::Client;
 use notify_core::{CreateNotification, Platform, ProviderKind, Subscribe};
-use notify_server::sandbox::{
-    Action, Answer, Provider, Received, Rule, Settings, apns_token, fcm_token, messenger_recipient,
-    telegram_chat,
+use notify_sandbox::{
+    Fault, Provider, ReceivedRequest, Rule, ScriptedResponse, Settings, apns_token, fcm_token,
+    messenger_recipient, telegram_chat,
 };
 use notify_tests::{
     Caller, ServerProcess, TestServer, WAIT_MAX, android, completed, configure_providers, ios,
@@ -34,10 +34,10 @@ const GROWTH_MAX: u64 = 32 * 1_048_576;
 /// By when everybody else has the message: long before anything hangs no more.
 const OTHERS: Duration = Duration::from_secs(20);
 
-fn silent(seed: u64) -> Answer {
+fn silent(seed: u64) -> ScriptedResponse {
     match seed % SILENT_EVERY {
-        0 => Answer::fault(Action::Silence).first(1),
-        _ => Answer::ok(),
+        0 => ScriptedResponse::fault(Fault::Silence).first(1),
+        _ => ScriptedResponse::ok(),
     }
 }
 
@@ -50,7 +50,7 @@ async fn silence_and_endless_answers_delay_nobody_else_and_leave_nothing_behind(
     let client = Client::builder(&server.origin).api_key(api).admin_key(admin).build()?;
     let sandbox = start_sandbox().await?;
     configure_providers(&client, &sandbox).await?;
-    register(&client, (0..DEVICES).map(|seed| ios(seed, &Answer::ok()))).await?;
+    register(&client, (0..DEVICES).map(|seed| ios(seed, &ScriptedResponse::ok()))).await?;
     register(&client, (0..DEVICES).map(|seed| android(seed, &silent(seed)))).await?;
     // What a broadcast takes in good weather is no growth.
     let both = [Platform::Ios, Platform::Android];
@@ -59,9 +59,9 @@ async fn silence_and_endless_answers_delay_nobody_else_and_leave_nothing_behind(
     let memory = server.memory_peak()?;
     sandbox.clear();
     for seed in 0..DAWDLING {
-        let token = apns_token(seed, &Answer::ok());
-        let endless = Rule::on(Provider::Apns, Answer::ok()).more_bytes(1_000, 10_000);
-        sandbox.script(endless.token(&token))?;
+        let token = apns_token(seed, &ScriptedResponse::ok());
+        let endless = Rule::on(Provider::Apns, ScriptedResponse::ok()).more_bytes(1_000, 10_000);
+        sandbox.add_rule(endless.token(&token))?;
     }
     let began = Instant::now();
     let notification = CreateNotification::to_platforms(both, "x");
@@ -75,7 +75,7 @@ async fn silence_and_endless_answers_delay_nobody_else_and_leave_nothing_behind(
     let record = completed(&client, &id).await?;
     assert_eq!(record.counts.sent, 2 * DEVICES, "{record:?}");
 
-    let journal = sandbox.journal();
+    let journal = sandbox.received();
     for seed in (0..DEVICES).step_by(SILENT_EVERY as usize) {
         let at = arrivals(&journal, &fcm_token(seed, &silent(seed)));
         let waited_ms = at[1] - at[0];
@@ -84,7 +84,11 @@ async fn silence_and_endless_answers_delay_nobody_else_and_leave_nothing_behind(
     }
     // Its status said that it was taken: what never ended is not sent again.
     for seed in 0..DAWDLING {
-        assert_eq!(arrivals(&journal, &apns_token(seed, &Answer::ok())).len(), 1, "{seed}");
+        assert_eq!(
+            arrivals(&journal, &apns_token(seed, &ScriptedResponse::ok())).len(),
+            1,
+            "{seed}"
+        );
     }
     let admin = Caller::admin(&server.origin, admin)?;
     until("nothing is in flight", async || {
@@ -105,7 +109,7 @@ async fn silence_and_endless_answers_delay_nobody_else_and_leave_nothing_behind(
 }
 
 /// When messages to a token came.
-fn arrivals(journal: &[Received], token: &str) -> Vec<i64> {
+fn arrivals(journal: &[ReceivedRequest], token: &str) -> Vec<i64> {
     let to_it = journal.iter().filter(|message| message.token.as_deref() == Some(token));
     to_it.map(|message| message.at_ms).collect()
 }
@@ -146,9 +150,9 @@ async fn a_dead_provider_leaves_the_others_their_throughput() -> Result<()> {
         client.admin().put_provider(server.app_id, kind, &config).await?;
     }
     sandbox.set(Settings { max_concurrent_streams: STREAMS, ..settings() });
-    register(&client, (0..LIVE).map(|seed| android(seed, &Answer::ok()))).await?;
-    register(&client, (0..DEAD).map(|seed| ios(seed, &Answer::ok()))).await?;
-    let (client_of, ok) = (&client, &Answer::ok());
+    register(&client, (0..LIVE).map(|seed| android(seed, &ScriptedResponse::ok()))).await?;
+    register(&client, (0..DEAD).map(|seed| ios(seed, &ScriptedResponse::ok()))).await?;
+    let (client_of, ok) = (&client, &ScriptedResponse::ok());
     let chats = (0..LIVE).map(|seed| async move {
         let person = Subscribe::messenger(messenger_recipient(seed, ok));
         client_of.subscriptions().create(&person).await?;
@@ -157,9 +161,9 @@ async fn a_dead_provider_leaves_the_others_their_throughput() -> Result<()> {
     });
     futures_util::future::try_join_all(chats).await?;
     for provider in [Provider::Fcm, Provider::Messenger, Provider::Telegram] {
-        sandbox.script(Rule::on(provider, Answer::ok()).delay_ms(ANSWER_MS))?;
+        sandbox.add_rule(Rule::on(provider, ScriptedResponse::ok()).delay_ms(ANSWER_MS))?;
     }
-    sandbox.script(Rule::on(Provider::Apns, Answer::fault(Action::Silence)))?;
+    sandbox.add_rule(Rule::on(Provider::Apns, ScriptedResponse::fault(Fault::Silence)))?;
     // Opens the connections.
     broadcast(&server).await?;
     let (mut alone, mut beside) = (Duration::MAX, Duration::MAX);
@@ -181,6 +185,6 @@ async fn a_dead_provider_leaves_the_others_their_throughput() -> Result<()> {
     // Whoever is silent now would keep the server from stopping.
     client.notifications().cancel(&dead).await?;
     sandbox.clear();
-    sandbox.cut();
+    sandbox.drop_connections();
     server.stop().await
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use http::Method;
 use notify_core::{NotificationId, PageQuery};
-use notify_server::sandbox::Answer;
+use notify_sandbox::ScriptedResponse;
 use notify_tests::{Journal, TestServer, android, ios, register};
 use serde_json::{Value, json};
 
@@ -32,15 +32,15 @@ async fn send(server: &TestServer, ids: &[(&str, Vec<String>)]) -> Result<(Value
     assert!(took < ACCEPT_MAX, "{took:?}");
     let id: NotificationId = serde_json::from_value(accepted["id"].clone())?;
     let record = server.completed(&id).await?;
-    Ok((serde_json::to_value(record.counts)?, Journal::of(server.sandbox.journal())))
+    Ok((serde_json::to_value(record.counts)?, Journal::of(server.sandbox.received())))
 }
 
 #[tokio::test]
 async fn a_thousand_ids_are_taken_each_once_and_one_more_is_refused() -> Result<()> {
     let server = TestServer::start().await?;
     let client = server.client();
-    register(&client, (0..=IDS_MAX).map(|seed| android(seed, &Answer::ok()))).await?;
-    register(&client, (0..IDS_MAX).map(|seed| ios(seed, &Answer::ok()))).await?;
+    register(&client, (0..=IDS_MAX).map(|seed| android(seed, &ScriptedResponse::ok()))).await?;
+    register(&client, (0..IDS_MAX).map(|seed| ios(seed, &ScriptedResponse::ok()))).await?;
     let (a, i) = ("android_device_ids", "ios_device_ids");
     let most = || names("a", 0, IDS_MAX);
 

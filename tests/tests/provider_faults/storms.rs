@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use notify_core::NotificationRecord;
-use notify_server::sandbox::{Answer, Provider, Received, Rule};
+use notify_sandbox::{Provider, ReceivedRequest, Rule, ScriptedResponse};
 use serde_json::json;
 
 use crate::turned::{ALL, START, Turned, by_provider, text};
@@ -33,7 +33,7 @@ const TENTH: Duration = Duration::from_millis(100);
 /// Attempts of each delivery: when, and with what.
 type Attempts = BTreeMap<(String, String), Vec<(i64, u16)>>;
 
-fn attempts<'j>(journal: impl IntoIterator<Item = &'j Received>) -> Attempts {
+fn attempts<'j>(journal: impl IntoIterator<Item = &'j ReceivedRequest>) -> Attempts {
     let mut attempts = Attempts::new();
     for message in journal {
         let token = message.token.clone().unwrap_or_default();
@@ -63,7 +63,7 @@ async fn ten_minutes_of_503_lose_nothing_repeat_nothing_and_bring_few_requests()
     let server = Turned::start_with(|_, config| config["rate_per_second"] = json!(RATE)).await?;
     server.everybody(DEVICES).await?;
     for (provider, _, _) in ALL {
-        server.sandbox.script(Rule::on(provider, Answer::status(503)))?;
+        server.sandbox.add_rule(Rule::on(provider, ScriptedResponse::status(503)))?;
     }
     let mut ids = Vec::new();
     for second in 0..STORM_S {
@@ -73,7 +73,7 @@ async fn ten_minutes_of_503_lose_nothing_repeat_nothing_and_bring_few_requests()
         server.clock.advance(SECOND);
         server.settle().await;
     }
-    let storm = server.sandbox.journal();
+    let storm = server.sandbox.received();
     let usual = STORM_S / EVERY_S * DEVICES;
     let mut counted = BTreeMap::new();
     for (provider, messages) in by_provider(storm.clone()) {
@@ -89,7 +89,7 @@ async fn ten_minutes_of_503_lose_nothing_repeat_nothing_and_bring_few_requests()
     assert!(took_s <= RECOVERY_S_MAX, "{took_s} s");
     nothing_is_lost(&records);
 
-    let recovery = server.sandbox.journal();
+    let recovery = server.sandbox.received();
     for (provider, messages) in by_provider(recovery.clone()) {
         let mut seconds: BTreeMap<i64, usize> = BTreeMap::new();
         for message in &messages {
@@ -148,7 +148,7 @@ async fn a_429_is_obeyed_in_every_form_and_burns_no_attempt() -> Result<()> {
     for asked in FORMS {
         server.sandbox.clear();
         for (provider, _, _) in ALL {
-            let mut rule = Rule::on(provider, Answer::status(429).first(1));
+            let mut rule = Rule::on(provider, ScriptedResponse::status(429).first(1));
             if provider == Provider::Telegram {
                 rule.retry_after = asked.field;
                 rule.body = asked.field.is_none().then(|| "no JSON".to_owned());
@@ -156,7 +156,7 @@ async fn a_429_is_obeyed_in_every_form_and_burns_no_attempt() -> Result<()> {
             if let Some(header) = asked.header {
                 rule = rule.header("retry-after", header);
             }
-            server.sandbox.script(rule)?;
+            server.sandbox.add_rule(rule)?;
         }
         let id = server.broadcast(asked.what).await?;
         let step = if asked.waited_s == 60 { SECOND } else { SECOND * 60 };
@@ -170,7 +170,7 @@ async fn a_429_is_obeyed_in_every_form_and_burns_no_attempt() -> Result<()> {
 
 #[track_caller]
 fn is_obeyed(server: &Turned, provider: Provider, asked: &Asked) {
-    let journal = server.sandbox.journal();
+    let journal = server.sandbox.received();
     let attempts = attempts(journal.iter().filter(|message| message.provider == provider));
     let throttled: Vec<_> = attempts.iter().filter(|(_, made)| made[0].1 == 429).collect();
     assert_eq!(throttled.len(), 1, "{provider:?} {}: once", asked.what);

@@ -12,13 +12,13 @@ use notify_core::{
     AppId, CreateNotification, NotificationId, NotificationRecord, PageQuery, Platform,
     ProviderKind, Subscribe, Timestamp,
 };
+use notify_sandbox::{
+    Provider, ReceivedRequest, Sandbox, SandboxConfig, ScriptedResponse, Settings,
+    messenger_recipient, telegram_chat,
+};
 use notify_server::app::{App, open_store};
 use notify_server::clock::{Clock, ManualClock};
 use notify_server::config::Config;
-use notify_server::sandbox::{
-    Answer, Provider, Received, Sandbox, SandboxConfig, Settings, messenger_recipient,
-    telegram_chat,
-};
 use notify_tests::{Caller, WAIT_MAX, android, browser, ios, until};
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
@@ -74,7 +74,7 @@ impl Turned {
         };
         let clock = ManualClock::at(START);
         let sandbox_config = SandboxConfig {
-            clock: clock.clone(),
+            clock: notify_sandbox::Clock::manual(clock.watch()),
             settings: settings(),
             ..SandboxConfig::default()
         };
@@ -118,7 +118,7 @@ impl Turned {
 
     /// Registers so many devices on each platform.
     pub(crate) async fn everybody(&self, count: u64) -> Result<()> {
-        let ok = &Answer::ok();
+        let ok = &ScriptedResponse::ok();
         stream::iter(0..count)
             .map(|seed| async move {
                 let client = &self.client;
@@ -230,8 +230,10 @@ impl Turned {
 }
 
 /// Messages by provider, in the order in which they came.
-pub(crate) fn by_provider(journal: Vec<Received>) -> BTreeMap<&'static str, Vec<Received>> {
-    let mut sorted: BTreeMap<&'static str, Vec<Received>> = BTreeMap::new();
+pub(crate) fn by_provider(
+    journal: Vec<ReceivedRequest>,
+) -> BTreeMap<&'static str, Vec<ReceivedRequest>> {
+    let mut sorted: BTreeMap<&'static str, Vec<ReceivedRequest>> = BTreeMap::new();
     for message in journal {
         sorted.entry(message.provider.as_str()).or_default().push(message);
     }
@@ -239,7 +241,7 @@ pub(crate) fn by_provider(journal: Vec<Received>) -> BTreeMap<&'static str, Vec<
 }
 
 /// The text of a message, wherever its provider puts it.
-pub(crate) fn text(message: &Received) -> &str {
+pub(crate) fn text(message: &ReceivedRequest) -> &str {
     let payload = &message.payload;
     let places = [
         &payload["aps"]["alert"]["body"],

@@ -9,8 +9,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use notify_core::{
     DeviceId, Platform, PushKeys, PushSubscription, RegisterDevice, Request, Subscribe, Timestamp,
 };
+use notify_sandbox::{Sandbox, ScriptedResponse, messenger_recipient, telegram_chat};
 use notify_server::clock::{Clock, SystemClock};
-use notify_server::sandbox::{Answer, Sandbox, messenger_recipient, telegram_chat};
 use notify_server::store::sqlite::{self, SqliteOptions};
 use notify_server::store::{AppNo, PageRequest, Store};
 use notify_tests::{android, ios};
@@ -64,7 +64,7 @@ async fn register_one(
     (number, platform): (u64, Platform),
     at: Timestamp,
 ) -> Result<()> {
-    let ok = Answer::ok();
+    let ok = ScriptedResponse::ok();
     let subscribe = match platform {
         Platform::Android => return phone(store, app, android(number, &ok), at).await,
         Platform::Ios => return phone(store, app, ios(number, &ok), at).await,

@@ -6,7 +6,7 @@ use anyhow::Result;
 use futures_util::future::try_join_all;
 use notify_client::Client;
 use notify_core::{CreateApp, CreateKey, CreateNotification, Platform, ProviderKind};
-use notify_server::sandbox::{Answer, Sandbox};
+use notify_sandbox::{Sandbox, ScriptedResponse};
 use notify_tests::{WAIT_MAX, android, start_sandbox};
 
 use crate::audience::phones;
@@ -99,7 +99,7 @@ async fn small_applications(stage: &Stage, sandbox: &Sandbox) -> Result<Vec<Clie
         admin.put_provider(app, ProviderKind::Fcm, &sandbox.fcm_config()).await?;
         let key = admin.create_key(app, &CreateKey::default()).await?.api_key;
         let client = Client::builder(&stage.server.origin).api_key(key).build()?;
-        client.devices().register(&android(number, &Answer::ok())).await?;
+        client.devices().register(&android(number, &ScriptedResponse::ok())).await?;
         clients.push(client);
     }
     Ok(clients)

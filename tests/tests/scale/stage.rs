@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use notify_client::Client;
 use notify_core::ProviderKind;
-use notify_server::sandbox::{Sandbox, SandboxConfig, Settings};
+use notify_sandbox::{Sandbox, SandboxConfig, Settings};
 use notify_tests::{Launch, ServerProcess, back_up, configure_providers};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -64,7 +64,7 @@ async fn fast_sandbox() -> Result<Sandbox> {
         telegram_chat_burst: 0,
         ..Settings::default()
     };
-    let config = SandboxConfig { journal_entries_max: 0, settings, ..SandboxConfig::default() };
+    let config = SandboxConfig { log_entries_max: 0, settings, ..SandboxConfig::default() };
     Ok(Sandbox::start(TcpListener::bind("127.0.0.1:0").await?, config).await?)
 }
 

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use http::Method;
 use notify_client::webhook::Verifier;
 use notify_core::{Timestamp, WebhookData};
-use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_sandbox::{Provider, Rule, ScriptedResponse};
 use notify_tests::{TestServer, until};
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ async fn what_happens_is_told_signed_and_once() -> Result<()> {
     for kind in ["opened", "clicked", "opened"] {
         rig.caller.post("/v1/events", &event(kind)).await?;
     }
-    rig.sandbox.script(Rule::on(Provider::Fcm, Answer::reason("UNREGISTERED")))?;
+    rig.sandbox.add_rule(Rule::on(Provider::Fcm, ScriptedResponse::reason("UNREGISTERED")))?;
     rig.send().await?;
     let got = came(&sink, 5).await?;
     let mut kinds = Vec::new();

@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use http::Method;
 use notify_client::Client;
 use notify_core::{NotificationRecord, Timestamp};
+use notify_sandbox::{Sandbox, SandboxConfig};
 use notify_server::app::{App, open_store};
 use notify_server::clock::ManualClock;
 use notify_server::config::Config;
-use notify_server::sandbox::{Sandbox, SandboxConfig};
 use notify_tests::{Caller, completed, configure_providers, until};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -39,7 +39,10 @@ impl Rig {
             ..Config::default()
         };
         let clock = ManualClock::at(START);
-        let sandbox = SandboxConfig { clock: clock.clone(), ..SandboxConfig::default() };
+        let sandbox = SandboxConfig {
+            clock: notify_sandbox::Clock::manual(clock.watch()),
+            ..SandboxConfig::default()
+        };
         let sandbox = Sandbox::start(TcpListener::bind("127.0.0.1:0").await?, sandbox).await?;
         let store = open_store(&config, true).await?;
         let listener = TcpListener::bind(&config.listen).await?;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{NOW, fixture, prepare_message, told};
 use crate::providers::{Address, Allowance, Answer, Prepared, SharedProvider};
-use crate::sandbox::{
-    Action, Answer as Wanted, Provider, Settings, messenger_recipient, telegram_chat,
+use notify_sandbox::{
+    Fault, Provider, ScriptedResponse, Settings, messenger_recipient, telegram_chat,
 };
 
 const URL: &str = "https://n.example/o";
@@ -56,7 +56,7 @@ async fn messenger_gets_what_it_demands_over_http2_and_over_plain_http1() {
         };
         assert!(id.starts_with("m_"), "{id}");
     }
-    let journal = fixture.sandbox.journal();
+    let journal = fixture.sandbox.received();
     assert_eq!(journal.len(), 2);
     for received in journal {
         assert_eq!(received.token.as_deref(), Some("4711"));
@@ -144,7 +144,7 @@ async fn a_person_who_wrote_more_than_a_day_ago_is_not_asked_meta_for() {
         let answer = messenger.attempt(&prepared, &address).await;
         assert_eq!(told(&answer), expected, "{last_inbound_at:?}");
         asked += usize::from(expected == "delivered");
-        assert_eq!(fixture.sandbox.journal().len(), asked, "{last_inbound_at:?}");
+        assert_eq!(fixture.sandbox.received().len(), asked, "{last_inbound_at:?}");
     }
 }
 
@@ -233,7 +233,7 @@ async fn telegram_gets_what_it_demands_over_http2_and_over_plain_http1() {
         };
         assert!(id.parse::<u32>().is_ok(), "{id}");
     }
-    let journal = fixture.sandbox.journal();
+    let journal = fixture.sandbox.received();
     assert_eq!(journal.len(), 2);
     for received in journal {
         let button = json!({"text": "View", "url": URL});
@@ -294,7 +294,7 @@ async fn a_photo_that_is_refused_goes_as_its_link_once_within_the_attempt() {
     for word in ["photo", "fetch", "dimensions", "parse"] {
         let to = format!("24-{word}");
         assert_eq!(told(&telegram.attempt(&prepared, &chat(&to)).await), "delivered", "{word}");
-        let journal = fixture.sandbox.journal();
+        let journal = fixture.sandbox.received();
         let [.., photo, plain] = &journal[..] else { panic!("two calls") };
         assert_eq!((photo.status, &photo.payload["photo"]), (400, &json!(IMAGE)));
         let button = json!({"text": "View", "url": URL});
@@ -306,12 +306,13 @@ async fn a_photo_that_is_refused_goes_as_its_link_once_within_the_attempt() {
         assert_eq!((plain.status, &plain.payload), (200, &expected), "{word}");
     }
     // The plain form is refused as well: that was it.
-    let rule = crate::sandbox::Rule::on(Provider::Telegram, Wanted::reason("fetch")).token("25");
-    fixture.sandbox.script(rule).unwrap();
-    let before = fixture.sandbox.journal().len();
+    let rule =
+        notify_sandbox::Rule::on(Provider::Telegram, ScriptedResponse::reason("fetch")).token("25");
+    fixture.sandbox.add_rule(rule).unwrap();
+    let before = fixture.sandbox.received().len();
     let answer = telegram.attempt(&prepared, &chat("25")).await;
     assert_eq!(told(&answer), "bad photo_cannot_be_fetched");
-    assert_eq!(fixture.sandbox.journal().len(), before + 2);
+    assert_eq!(fixture.sandbox.received().len(), before + 2);
 }
 
 #[tokio::test]
@@ -320,7 +321,7 @@ async fn a_flood_is_one_chat_s_until_three_are_told() {
     let telegram = fixture.build(ProviderKind::Telegram, &fixture.sandbox.telegram_config());
     let prepared = text(&telegram);
     let send = async |seed: u64| {
-        let to = telegram_chat(seed, &Wanted::reason("flood").retry_after(7));
+        let to = telegram_chat(seed, &ScriptedResponse::reason("flood").retry_after(7));
         let answer = telegram.attempt(&prepared, &chat(&to)).await;
         let Answer::Throttle { after, .. } = answer else { panic!("not throttled: {answer:?}") };
         assert_eq!(after, Some(Duration::from_secs(8)), "a second more than asked for");
@@ -344,12 +345,12 @@ async fn what_is_cut_after_sending_is_an_unknown_outcome() {
     let fixture = fixture().await;
     let messenger = fixture.sandbox.messenger_config();
     let telegram = fixture.sandbox.telegram_config();
-    let fault = Wanted::fault;
+    let fault = ScriptedResponse::fault;
     let rows = [
-        (fault(Action::Reset), "retry reset: INTERNAL_ERROR Unknown"),
-        (fault(Action::Cut), "retry connection_cut Unknown"),
-        (fault(Action::Refuse), "retry refused_stream NotProcessed"),
-        (fault(Action::Refuse).first(1), "delivered"),
+        (fault(Fault::Reset), "retry reset: INTERNAL_ERROR Unknown"),
+        (fault(Fault::Cut), "retry connection_cut Unknown"),
+        (fault(Fault::Refuse), "retry refused_stream NotProcessed"),
+        (fault(Fault::Refuse).first(1), "delivered"),
     ];
     for (wanted, expected) in &rows {
         let provider = fixture.build(ProviderKind::Messenger, &messenger);
@@ -362,7 +363,7 @@ async fn what_is_cut_after_sending_is_an_unknown_outcome() {
         assert_eq!(told(&answer), *expected, "telegram {wanted:?}");
     }
     let provider = fixture.build(ProviderKind::Telegram, &plainly(telegram));
-    let to = chat(&telegram_chat(2, &fault(Action::Cut)));
+    let to = chat(&telegram_chat(2, &fault(Fault::Cut)));
     let answer = provider.attempt(&text(&provider), &to).await;
     assert_eq!(told(&answer), "retry connection_cut Unknown", "over HTTP/1.1");
 }

@@ -10,8 +10,7 @@ use super::web_push::{browser, send};
 use super::{Fixture, attempt, fixture, prepare, to_fcm, told};
 use crate::provider_config::test_keys;
 use crate::providers::{Answer, Certainty};
-use crate::sandbox::apns::Reason;
-use crate::sandbox::{Answer as Wanted, Provider, Rule};
+use notify_sandbox::{ApnsReason, Provider, Rule, ScriptedResponse};
 
 #[tokio::test]
 async fn teams_do_not_share_a_connection_and_applications_of_one_team_do() {
@@ -19,10 +18,10 @@ async fn teams_do_not_share_a_connection_and_applications_of_one_team_do() {
     let second = fixture.build(ProviderKind::Apns, &fixture.sandbox.second_apns_config());
     let again = fixture.apns();
     for apns in [fixture.apns(), second, again] {
-        let answer = attempt(&apns, ProviderKind::Apns, &Wanted::ok()).await;
+        let answer = attempt(&apns, ProviderKind::Apns, &ScriptedResponse::ok()).await;
         assert_eq!(told(&answer), "delivered");
     }
-    let journal = fixture.sandbox.journal();
+    let journal = fixture.sandbox.received();
     assert_ne!(journal[0].connection, journal[1].connection);
     assert_eq!(journal[0].connection, journal[2].connection);
     assert_eq!(journal[0].headers.get("authorization"), journal[2].headers.get("authorization"));
@@ -32,10 +31,12 @@ async fn teams_do_not_share_a_connection_and_applications_of_one_team_do() {
 async fn a_message_for_another_key_goes_over_a_fresh_connection_once() {
     let fixture = fixture().await;
     let apns = fixture.apns();
-    let wanted =
-        Wanted { attempts: Some(1), ..Wanted::reason(Reason::UNRELATED_KEY_ID_IN_TOKEN.name) };
+    let wanted = ScriptedResponse {
+        attempts: Some(1),
+        ..ScriptedResponse::reason(ApnsReason::UNRELATED_KEY_ID_IN_TOKEN.name)
+    };
     assert_eq!(told(&attempt(&apns, ProviderKind::Apns, &wanted).await), "delivered");
-    let journal = fixture.sandbox.journal();
+    let journal = fixture.sandbox.received();
     assert_eq!(journal.len(), 2);
     assert_ne!(journal[0].connection, journal[1].connection);
 }
@@ -44,7 +45,7 @@ async fn a_message_for_another_key_goes_over_a_fresh_connection_once() {
 async fn an_apns_token_that_ran_out_early_is_renewed_within_the_attempt() {
     let fixture = fixture().await;
     let apns = fixture.apns();
-    let ok = Wanted::ok();
+    let ok = ScriptedResponse::ok();
     let send = || attempt(&apns, ProviderKind::Apns, &ok);
     assert_eq!(told(&send().await), "delivered");
     // Apple's clock runs ahead of ours.
@@ -61,9 +62,10 @@ async fn an_apns_token_that_ran_out_early_is_renewed_within_the_attempt() {
 async fn an_access_token_that_was_taken_back_is_fetched_again_once() {
     let fixture = fixture().await;
     let fcm = fixture.fcm();
-    let once = Wanted { attempts: Some(1), ..Wanted::reason("UNAUTHENTICATED") };
+    let once =
+        ScriptedResponse { attempts: Some(1), ..ScriptedResponse::reason("UNAUTHENTICATED") };
     assert_eq!(told(&attempt(&fcm, ProviderKind::Fcm, &once).await), "delivered");
-    let always = Wanted::reason("UNAUTHENTICATED");
+    let always = ScriptedResponse::reason("UNAUTHENTICATED");
     for _ in 0..5 {
         let answer = attempt(&fcm, ProviderKind::Fcm, &always).await;
         assert_eq!(told(&answer), "config UNAUTHENTICATED");
@@ -82,7 +84,7 @@ async fn an_access_token_is_replaced_five_minutes_before_its_end() {
         let oauth = counts.answers.iter().filter(|count| count.provider == Provider::Oauth);
         oauth.map(|count| count.count).sum::<u64>()
     };
-    let ok = Wanted::ok();
+    let ok = ScriptedResponse::ok();
     let send = || attempt(&fcm, ProviderKind::Fcm, &ok);
     for (minutes, expected) in [(0, 1), (54, 1), (1, 2), (54, 2), (10, 3)] {
         fixture.advance(Duration::from_secs(minutes * 60));
@@ -95,9 +97,13 @@ async fn an_access_token_is_replaced_five_minutes_before_its_end() {
 async fn a_sick_token_endpoint_is_waited_for_and_a_refusal_holds_the_provider() {
     let fixture = fixture().await;
     let fcm = fixture.fcm();
-    let rule =
-        |status| Rule::on(Provider::Oauth, Wanted { attempts: Some(1), ..Wanted::status(status) });
-    fixture.sandbox.script(rule(503)).unwrap();
+    let rule = |status| {
+        Rule::on(
+            Provider::Oauth,
+            ScriptedResponse { attempts: Some(1), ..ScriptedResponse::status(status) },
+        )
+    };
+    fixture.sandbox.add_rule(rule(503)).unwrap();
     let prepared = prepare(&fcm);
     let address = to_fcm("a:1");
     for answer in join_all((0..50).map(|_| fcm.attempt(&prepared, &address))).await {
@@ -107,9 +113,9 @@ async fn a_sick_token_endpoint_is_waited_for_and_a_refusal_holds_the_provider() 
         );
     }
     let fcm = fixture.build(ProviderKind::Fcm, &wrong_key(&fixture));
-    let answer = attempt(&fcm, ProviderKind::Fcm, &Wanted::ok()).await;
+    let answer = attempt(&fcm, ProviderKind::Fcm, &ScriptedResponse::ok()).await;
     assert_eq!(told(&answer), "config oauth http_400 invalid_grant");
-    assert_eq!(fixture.sandbox.journal().len(), 0, "nothing was sent");
+    assert_eq!(fixture.sandbox.received().len(), 0, "nothing was sent");
 }
 
 /// The sandbox's account with a key that Google does not know.
@@ -124,7 +130,7 @@ fn wrong_key(fixture: &Fixture) -> Value {
 async fn credentials_are_good_again_as_soon_as_the_wall_clock_is() {
     let fixture = fixture().await;
     let (apns, fcm, web_push) = (fixture.apns(), fixture.fcm(), fixture.web_push());
-    let wanted = Wanted::ok();
+    let wanted = ScriptedResponse::ok();
     let to = browser(&fixture, &wanted);
     let (taken, refused) = ("delivered", "service refused http_401 errno_109");
     // More than any of them allows a clock to be wrong.

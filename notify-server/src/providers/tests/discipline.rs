@@ -13,12 +13,11 @@ use crate::outbound::Outbound;
 use crate::provider_config::ProviderConfig;
 use crate::provider_source::StoredTokens;
 use crate::providers::{Providers, SharedProvider};
-use crate::sandbox::apns::Reason;
-use crate::sandbox::{Answer as Wanted, Provider, Rule};
 use crate::secrets::MasterKey;
 use crate::store::SharedStore;
 use crate::store::postgres::testing::TestCluster;
 use crate::store::postgres::{self, PostgresOptions};
+use notify_sandbox::{ApnsReason, Provider, Rule, ScriptedResponse};
 
 /// Connections in a day.
 const RECONNECTS: u64 = 1_000;
@@ -39,7 +38,7 @@ impl Fixture {
 
     /// Cuts all connections and returns once the sender knows.
     async fn reconnect(&self) {
-        self.sandbox.cut();
+        self.sandbox.drop_connections();
         for _ in 0..LOOKS_MAX {
             if self.providers.connections().iter().all(|(_, [busy, idle])| busy + idle == 0) {
                 return;
@@ -60,7 +59,7 @@ async fn a_day_of_a_thousand_connections_takes_no_more_tokens_than_it_must() {
     let mut age_ms = 0;
     for number in 0..RECONNECTS {
         let app = &apps[usize::try_from(number).unwrap() % apps.len()];
-        let answer = attempt(app, ProviderKind::Apns, &Wanted::ok()).await;
+        let answer = attempt(app, ProviderKind::Apns, &ScriptedResponse::ok()).await;
         assert_eq!(told(&answer), "delivered", "the {number}th");
         let now_ms = fixture.token_age_ms();
         if number > 0 && now_ms < age_ms {
@@ -86,11 +85,12 @@ async fn a_day_of_a_thousand_connections_takes_no_more_tokens_than_it_must() {
 async fn a_token_that_is_to_be_kept_is_replaced_before_it_runs_out() {
     let fixture = fixture().await;
     let apns = fixture.apns();
-    let send = async || told(&attempt(&apns, ProviderKind::Apns, &Wanted::ok()).await);
+    let send = async || told(&attempt(&apns, ProviderKind::Apns, &ScriptedResponse::ok()).await);
     assert_eq!(send().await, "delivered");
     fixture.advance(Duration::from_secs(45 * 60));
-    let too_many = Wanted::reason(Reason::TOO_MANY_PROVIDER_TOKEN_UPDATES.name).first(1);
-    fixture.sandbox.script(Rule::on(Provider::Apns, too_many)).unwrap();
+    let too_many =
+        ScriptedResponse::reason(ApnsReason::TOO_MANY_PROVIDER_TOKEN_UPDATES.name).first(1);
+    fixture.sandbox.add_rule(Rule::on(Provider::Apns, too_many)).unwrap();
     assert_eq!(send().await, "throttle TooManyProviderTokenUpdates Provider");
     for (minutes, age_minutes) in [(0, 45), (10, 55), (3, 58), (2, 0), (30, 30)] {
         fixture.advance(Duration::from_secs(minutes * 60));
@@ -130,7 +130,7 @@ async fn three_servers_of_one_database_sign_once_in_fifty_minutes() {
     for number in 0..SENDS {
         let turn = usize::try_from(number).unwrap() % servers.len();
         let (apns, providers) = &servers[turn];
-        let answer = attempt(apns, ProviderKind::Apns, &Wanted::ok()).await;
+        let answer = attempt(apns, ProviderKind::Apns, &ScriptedResponse::ok()).await;
         assert_eq!(told(&answer), "delivered", "the {number}th");
         ages_ms.push(providers.token_ages_ms()[0].1);
         sent[turn] += 1;

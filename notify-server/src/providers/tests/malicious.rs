@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::{Answer, Fixture, fixture, prepare, to_apns, to_fcm};
 use crate::providers::{ANSWER_BYTES_MAX, Address, REQUEST_TIMEOUT_SECONDS, SharedProvider};
-use crate::sandbox::{
-    Answer as Wanted, Provider, Rule, apns_token, fcm_token, messenger_recipient, telegram_chat,
+use notify_sandbox::{
+    Provider, Rule, ScriptedResponse, apns_token, fcm_token, messenger_recipient, telegram_chat,
 };
 
 /// The longest wait that anybody is granted (B39), and what is put on top for Telegram.
@@ -61,7 +61,7 @@ const WAITS: [&str; 8] = [
 
 /// Every provider with an address at the sandbox.
 fn all(fixture: &Fixture) -> Vec<(Provider, SharedProvider, Address)> {
-    let ok = Wanted::ok();
+    let ok = ScriptedResponse::ok();
     let sandbox = &fixture.sandbox;
     let telegram = fixture.build(ProviderKind::Telegram, &sandbox.telegram_config());
     let messenger = fixture.build(ProviderKind::Messenger, &sandbox.messenger_config());
@@ -104,8 +104,8 @@ async fn no_body_breaks_a_provider_or_disables_whom_the_status_does_not_name() {
         for status in STATUSES {
             for body in bodies() {
                 fixture.sandbox.clear();
-                let rule = Rule::on(of, Wanted::status(status)).body(&body);
-                fixture.sandbox.script(rule).unwrap();
+                let rule = Rule::on(of, ScriptedResponse::status(status)).body(&body);
+                fixture.sandbox.add_rule(rule).unwrap();
                 let answer = provider.attempt(&prepared, &address).await;
                 let what = format!("{of:?} {status} {}", &body[..body.len().min(40)]);
                 is_harmless(&answer, &what);
@@ -126,8 +126,9 @@ async fn no_wait_is_longer_than_a_day_whatever_is_asked_for() {
         for wait in WAITS {
             for status in [429, 503] {
                 fixture.sandbox.clear();
-                let rule = Rule::on(of, Wanted::status(status)).header("retry-after", wait);
-                fixture.sandbox.script(rule).unwrap();
+                let rule =
+                    Rule::on(of, ScriptedResponse::status(status)).header("retry-after", wait);
+                fixture.sandbox.add_rule(rule).unwrap();
                 let answer = provider.attempt(&prepared, &address).await;
                 let what = format!("{of:?} {status} {wait}: {answer:?}");
                 assert!(matches!(answer, Answer::Retry { .. } | Answer::Throttle { .. }), "{what}");
@@ -147,8 +148,9 @@ async fn an_answer_without_end_is_not_waited_for() {
             [(String::new(), 1 << 30, 0), ("x".repeat(ANSWER_BYTES_MAX), 1_000, 3_600_000)]
         {
             fixture.sandbox.clear();
-            let rule = Rule::on(of, Wanted::status(500)).body(&body).more_bytes(more, every_ms);
-            fixture.sandbox.script(rule).unwrap();
+            let rule =
+                Rule::on(of, ScriptedResponse::status(500)).body(&body).more_bytes(more, every_ms);
+            fixture.sandbox.add_rule(rule).unwrap();
             let began = Instant::now();
             let answer = provider.attempt(&prepared, &address).await;
             assert!(matches!(answer, Answer::Retry { .. }), "{of:?}: {answer:?}");
@@ -168,13 +170,14 @@ async fn header_bombs_end_the_request_alone() {
     let fixture = fixture().await;
     for (of, provider, address) in all(&fixture) {
         let prepared = prepare(&provider);
-        let one = Rule::on(of, Wanted::status(500)).header("x-bomb", &"x".repeat(1_000_000));
-        let many = (0..5_000).fold(Rule::on(of, Wanted::status(500)), |rule, number| {
+        let one =
+            Rule::on(of, ScriptedResponse::status(500)).header("x-bomb", &"x".repeat(1_000_000));
+        let many = (0..5_000).fold(Rule::on(of, ScriptedResponse::status(500)), |rule, number| {
             rule.header(&format!("x-{number}"), "bomb")
         });
         for rule in [one, many] {
             fixture.sandbox.clear();
-            fixture.sandbox.script(rule).unwrap();
+            fixture.sandbox.add_rule(rule).unwrap();
             let answer = provider.attempt(&prepared, &address).await;
             assert!(matches!(answer, Answer::Retry { .. }), "{of:?}: {answer:?}");
             is_harmless(&answer, &format!("{of:?}"));
@@ -200,10 +203,11 @@ async fn no_access_token_is_too_strange() {
     ];
     for grant in grants {
         fixture.sandbox.clear();
-        let rule = Rule::on(Provider::Oauth, Wanted::ok()).body(&grant.to_string());
-        fixture.sandbox.script(rule).unwrap();
+        let rule = Rule::on(Provider::Oauth, ScriptedResponse::ok()).body(&grant.to_string());
+        fixture.sandbox.add_rule(rule).unwrap();
         let fcm = fixture.fcm();
-        let answer = fcm.attempt(&prepare(&fcm), &to_fcm(&fcm_token(1, &Wanted::ok()))).await;
+        let answer =
+            fcm.attempt(&prepare(&fcm), &to_fcm(&fcm_token(1, &ScriptedResponse::ok()))).await;
         is_harmless(&answer, &grant.to_string()[..grant.to_string().len().min(60)]);
         assert!(!matches!(answer, Answer::Delivered { .. } | Answer::TokenDead { .. }), "{grant}");
     }

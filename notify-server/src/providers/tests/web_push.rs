@@ -9,9 +9,9 @@ use serde_json::json;
 use super::{Fixture, ID, fixture, prepare, told};
 use crate::provider_config::{ProviderConfig, test_keys};
 use crate::providers::{Address, Answer, SharedProvider};
-use crate::sandbox::{Action, Answer as Wanted, Provider, Refusal, Rule};
+use notify_sandbox::{Fault, Provider, Rule, ScriptedResponse, WebPushError};
 
-pub(super) fn browser(fixture: &Fixture, wanted: &Wanted) -> WebSubscription {
+pub(super) fn browser(fixture: &Fixture, wanted: &ScriptedResponse) -> WebSubscription {
     fixture.sandbox.subscribe(None, wanted).unwrap()
 }
 
@@ -20,7 +20,11 @@ pub(super) async fn send(provider: &SharedProvider, to: &WebSubscription) -> Ans
 }
 
 /// One attempt at a browser whose push service answers like `wanted`.
-async fn attempt(fixture: &Fixture, provider: &SharedProvider, wanted: &Wanted) -> String {
+async fn attempt(
+    fixture: &Fixture,
+    provider: &SharedProvider,
+    wanted: &ScriptedResponse,
+) -> String {
     told(&send(provider, &browser(fixture, wanted)).await)
 }
 
@@ -28,12 +32,12 @@ async fn attempt(fixture: &Fixture, provider: &SharedProvider, wanted: &Wanted) 
 async fn a_browser_reads_what_it_is_sent_and_its_push_service_gets_what_it_demands() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
-    let to = browser(&fixture, &Wanted::ok());
+    let to = browser(&fixture, &ScriptedResponse::ok());
     let Answer::Delivered { message_id: Some(place) } = send(&web_push, &to).await else {
         panic!("not delivered");
     };
     assert!(place.starts_with(&fixture.sandbox.origin()), "{place}");
-    let journal = fixture.sandbox.journal();
+    let journal = fixture.sandbox.received();
     assert_eq!(journal.len(), 1);
     assert_eq!(
         journal[0].payload,
@@ -59,7 +63,7 @@ async fn a_browser_reads_what_it_is_sent_and_its_push_service_gets_what_it_deman
 async fn every_refusal_of_a_push_service_is_understood() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
-    for refusal in Refusal::ALL {
+    for refusal in WebPushError::ALL {
         let (status, name) = (refusal.status, refusal.reason);
         // What Google writes for people, and the sandbox's names for what has none, are no words.
         let reason = match name {
@@ -76,20 +80,20 @@ async fn every_refusal_of_a_push_service_is_understood() {
             406 | 429 => format!("throttle {reason} Service"),
             _ => format!("retry {reason} Failed"),
         };
-        let wanted = Wanted { status: Some(status), ..Wanted::reason(name) };
-        fixture.sandbox.script(Rule::on(Provider::WebPush, wanted.first(1))).unwrap();
-        assert_eq!(attempt(&fixture, &web_push, &Wanted::ok()).await, expected);
-        if refusal.word.is_some() {
-            let by_endpoint = attempt(&fixture, &web_push, &Wanted::reason(name)).await;
+        let wanted = ScriptedResponse { status: Some(status), ..ScriptedResponse::reason(name) };
+        fixture.sandbox.add_rule(Rule::on(Provider::WebPush, wanted.first(1))).unwrap();
+        assert_eq!(attempt(&fixture, &web_push, &ScriptedResponse::ok()).await, expected);
+        if refusal.keyword.is_some() {
+            let by_endpoint = attempt(&fixture, &web_push, &ScriptedResponse::reason(name)).await;
             assert_eq!(by_endpoint, expected, "asked for by the endpoint");
         }
     }
     for status in [200, 201, 202, 204] {
-        let told = attempt(&fixture, &web_push, &Wanted::status(status)).await;
+        let told = attempt(&fixture, &web_push, &ScriptedResponse::status(status)).await;
         assert_eq!(told, "delivered", "{status}");
     }
     for status in [301, 302, 303, 307, 308, 418] {
-        let told = attempt(&fixture, &web_push, &Wanted::status(status)).await;
+        let told = attempt(&fixture, &web_push, &ScriptedResponse::status(status)).await;
         assert_eq!(told, format!("unknown http_{status}"));
     }
 }
@@ -99,7 +103,7 @@ async fn what_a_push_service_asks_for_is_waited_for() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
     for status in [429, 406, 503] {
-        let to = browser(&fixture, &Wanted::status(status).retry_after(120));
+        let to = browser(&fixture, &ScriptedResponse::status(status).retry_after(120));
         let (Answer::Throttle { after, .. } | Answer::Retry { after, .. }) =
             send(&web_push, &to).await
         else {
@@ -114,12 +118,12 @@ async fn faults_on_the_wire_tell_what_may_have_been_processed() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
     let rows = [
-        (Wanted::fault(Action::Reset), "retry reset Unknown"),
-        (Wanted::fault(Action::Cut), "retry connection_cut Unknown"),
-        (Wanted::fault(Action::Refuse), "retry refused_stream NotProcessed"),
-        (Wanted::fault(Action::Goaway), "retry goaway NotProcessed"),
-        (Wanted::fault(Action::Refuse).first(1), "delivered"),
-        (Wanted::fault(Action::Goaway).first(1), "delivered"),
+        (ScriptedResponse::fault(Fault::Reset), "retry reset Unknown"),
+        (ScriptedResponse::fault(Fault::Cut), "retry connection_cut Unknown"),
+        (ScriptedResponse::fault(Fault::Refuse), "retry refused_stream NotProcessed"),
+        (ScriptedResponse::fault(Fault::Goaway), "retry goaway NotProcessed"),
+        (ScriptedResponse::fault(Fault::Refuse).first(1), "delivered"),
+        (ScriptedResponse::fault(Fault::Goaway).first(1), "delivered"),
     ];
     for (wanted, expected) in rows {
         assert_eq!(attempt(&fixture, &web_push, &wanted).await, expected, "{wanted:?}");
@@ -130,10 +134,10 @@ async fn faults_on_the_wire_tell_what_may_have_been_processed() {
 async fn a_subscription_made_with_another_key_is_refused_for_its_push_service_alone() {
     let fixture = fixture().await;
     let other = other_key();
-    let to = fixture.sandbox.subscribe(Some(&other), &Wanted::ok()).unwrap();
+    let to = fixture.sandbox.subscribe(Some(&other), &ScriptedResponse::ok()).unwrap();
     let web_push = fixture.web_push();
     assert_eq!(told(&send(&web_push, &to).await), "service refused http_403");
-    assert_eq!(attempt(&fixture, &web_push, &Wanted::ok()).await, "delivered");
+    assert_eq!(attempt(&fixture, &web_push, &ScriptedResponse::ok()).await, "delivered");
 }
 
 /// The public half of a VAPID key that is not the sandbox's.
@@ -148,19 +152,19 @@ fn other_key() -> String {
 async fn a_vapid_token_that_ran_out_early_is_signed_anew_within_the_attempt() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
-    let to = browser(&fixture, &Wanted::ok());
+    let to = browser(&fixture, &ScriptedResponse::ok());
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
     assert_eq!(told(&send(&web_push, &to).await), "delivered");
     // The push service's clock is ahead: a new token does not help as long as ours is young.
     fixture.sandbox_clock.advance(minutes(12 * 60));
     assert_eq!(told(&send(&web_push, &to).await), "service refused http_401 errno_109");
-    assert_eq!(fixture.sandbox.journal().len(), 2);
+    assert_eq!(fixture.sandbox.received().len(), 2);
     // Once it is not, the one that is signed now is taken.
     fixture.clock.advance(minutes(5));
     assert_eq!(told(&send(&web_push, &to).await), "delivered");
-    assert_eq!(fixture.sandbox.journal().len(), 4, "refused once, then taken");
+    assert_eq!(fixture.sandbox.received().len(), 4, "refused once, then taken");
     assert_eq!(told(&send(&web_push, &to).await), "delivered");
-    assert_eq!(fixture.sandbox.journal().len(), 5, "and kept");
+    assert_eq!(fixture.sandbox.received().len(), 5, "and kept");
 }
 
 #[tokio::test]
@@ -168,7 +172,7 @@ async fn a_thousand_messages_share_few_connections() {
     let fixture = fixture().await;
     let web_push = fixture.web_push();
     let prepared = prepare(&web_push);
-    let browsers: Vec<_> = (0..1_000).map(|_| browser(&fixture, &Wanted::ok())).collect();
+    let browsers: Vec<_> = (0..1_000).map(|_| browser(&fixture, &ScriptedResponse::ok())).collect();
     let endpoint = browsers[0].endpoint.clone();
     let browsers: Vec<_> =
         browsers.into_iter().map(|browser| Address::WebPush(Box::new(browser))).collect();
@@ -191,7 +195,7 @@ async fn a_private_endpoint_is_sent_to_only_where_that_is_allowed() {
     let strict = super::Providers::new(fixture.clock.clone(), super::Outbound::new(false));
     let config = &fixture.sandbox.webpush_config();
     let web_push = strict.build(&ProviderConfig::parse(ProviderKind::WebPush, config).unwrap());
-    let to = browser(&fixture, &Wanted::ok());
+    let to = browser(&fixture, &ScriptedResponse::ok());
     assert_eq!(told(&send(&web_push, &to).await), "bad address_not_allowed");
     assert_eq!(fixture.sandbox.counts().connections, 0);
 }
@@ -202,7 +206,7 @@ async fn a_strangers_certificate_is_not_quoted() {
     let mut config = fixture.sandbox.webpush_config();
     config["ca_certificate"] = json!(test_keys::certificate_pem());
     let web_push = fixture.build(ProviderKind::WebPush, &config);
-    let to = browser(&fixture, &Wanted::ok());
+    let to = browser(&fixture, &ScriptedResponse::ok());
     assert_eq!(told(&send(&web_push, &to).await), "retry tls_failed NotProcessed");
 }
 
@@ -212,7 +216,7 @@ async fn what_cannot_be_sent_is_told_without_a_word_to_anybody() {
     let web_push = fixture.web_push();
     let apns = web_push.attempt(&prepare(&web_push), &super::to_apns("aa")).await;
     assert_eq!(told(&apns), "bad address_of_another_provider");
-    let good = browser(&fixture, &Wanted::ok());
+    let good = browser(&fixture, &ScriptedResponse::ok());
     let broken = WebSubscription { p256dh: "AAAA".to_owned(), ..good.clone() };
     assert_eq!(told(&send(&web_push, &broken).await), "bad subscription_keys_invalid");
     let broken = WebSubscription { endpoint: "nonsense".to_owned(), ..good };

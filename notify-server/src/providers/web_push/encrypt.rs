@@ -102,7 +102,7 @@ impl KeyType for Length {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::Browser;
+    use notify_sandbox::Browser;
 
     fn decoded(text: &str) -> Vec<u8> {
         URL_SAFE_NO_PAD.decode(text).unwrap()

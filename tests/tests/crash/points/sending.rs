@@ -2,7 +2,7 @@
 //! dies at one after the other, so that each also takes up what the one before it left.
 
 use anyhow::{Context, Result};
-use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_sandbox::{Provider, Rule, ScriptedResponse};
 use notify_tests::Survivor;
 
 use super::{dying, ensure_aborted};
@@ -50,8 +50,8 @@ async fn a_process_that_ends_at_any_point_of_sending_loses_nothing() -> Result<(
         TOKENS.into_iter().flat_map(|what| super::STAGES.map(|stage| (what, stage)))
     {
         if what == "freeze_provider_token" {
-            let too_many = Answer::reason("TooManyProviderTokenUpdates").first(1);
-            server.sandbox.script(Rule::on(Provider::Apns, too_many))?;
+            let too_many = ScriptedResponse::reason("TooManyProviderTokenUpdates").first(1);
+            server.sandbox.add_rule(Rule::on(Provider::Apns, too_many))?;
         }
         die(&mut server, &load, (what, stage, 1)).await?;
         points += 1;
@@ -95,7 +95,7 @@ async fn die(server: &mut Survivor, load: &Load, point: (&str, &str, u32)) -> Re
     let (what, stage, hit) = point;
     let name = format!("{what}-{stage}-{hit}");
     // One of the messages fails at first, so that there is something to try again.
-    server.sandbox.script(Rule::on(Provider::Fcm, Answer::status(503).first(1)))?;
+    server.sandbox.add_rule(Rule::on(Provider::Fcm, ScriptedResponse::status(503).first(1)))?;
     let dying = dying(server.launch.data_dir(), what, stage, hit);
     let status = match server.begin_again_as(&dying, CREDIT).await? {
         // With what the one before it left.

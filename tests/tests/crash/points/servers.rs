@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
-use notify_server::sandbox::{Answer, Provider, Rule};
+use notify_sandbox::{Provider, Rule, ScriptedResponse};
 use notify_tests::{Caller, Installation, Survivor};
 
 use super::{STAGES, dying, ensure_aborted};
@@ -53,7 +53,9 @@ async fn a_server_that_ends_while_it_tells_of_a_channel_holds_nobody_for_good() 
     let mut server = Survivor::start(launch(&data_dir).installation(&settings)).await?;
     let load = Load::prepare_with(&server, 1, &folder.path().join("ledger"), FEW).await?;
     server.kill(CREDIT).await?;
-    server.sandbox.script(Rule::on(Provider::Fcm, Answer::reason("PERMISSION_DENIED")))?;
+    server
+        .sandbox
+        .add_rule(Rule::on(Provider::Fcm, ScriptedResponse::reason("PERMISSION_DENIED")))?;
     for stage in STAGES {
         let dying = dying(&data_dir, "tell_channel", stage, 1).installation(&settings);
         let status = match server.begin_again_as(&dying, CREDIT).await? {

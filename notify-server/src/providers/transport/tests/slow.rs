@@ -14,7 +14,7 @@ use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::Certainty;
 use crate::providers::transport::dial::TlsConfigs;
 use crate::providers::transport::{Http1, Pools, Protocols};
-use crate::sandbox::{Answer, Provider, Rule, Sandbox, SandboxConfig};
+use notify_sandbox::{Provider, Rule, Sandbox, SandboxConfig, ScriptedResponse};
 
 /// How slowly a server dawdles.
 const BYTE_EVERY: Duration = Duration::from_secs(10);
@@ -113,10 +113,10 @@ async fn a_silent_stream_in_a_hundred_delays_no_other() {
 async fn over_http1_no_more_than_the_limit_is_read() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let sandbox = Sandbox::start(listener, SandboxConfig::default()).await.unwrap();
-    let rule = Rule::on(Provider::Oauth, Answer::status(500))
+    let rule = Rule::on(Provider::Oauth, ScriptedResponse::status(500))
         .body(&"x".repeat(crate::providers::ANSWER_BYTES_MAX))
         .more_bytes(1_000, 3_600_000);
-    sandbox.script(rule).unwrap();
+    sandbox.add_rule(rule).unwrap();
     let roots = Some(ExtraRoots::parse(sandbox.ca_certificate()).unwrap());
     let http1 = Http1::new(&TlsConfigs::default(), &roots);
     let url = format!("{}/token", sandbox.origin());

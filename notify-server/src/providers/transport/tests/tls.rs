@@ -15,7 +15,7 @@ use crate::provider_config::{BaseUrl, ExtraRoots};
 use crate::providers::Certainty;
 use crate::providers::transport::dial::TlsConfigs;
 use crate::providers::transport::{Failure, Http1, Reply};
-use crate::sandbox::{Certificate, Sandbox, SandboxConfig, Settings};
+use notify_sandbox::{Certificate, Sandbox, SandboxConfig, Settings};
 use tokio::time::{Duration, Instant};
 
 /// TLS with a certificate of its own for these names, and the certificate.

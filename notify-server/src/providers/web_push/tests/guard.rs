@@ -26,7 +26,7 @@ use crate::provider_config::{BaseUrl, ProviderConfig};
 use crate::providers::transport::{Failure, Http1, Pools, http2_post};
 use crate::providers::web_push::{Services, VapidTokens, WebPush};
 use crate::providers::{Address, Answer, Certainty, Prepared, Provider};
-use crate::sandbox::Browser;
+use notify_sandbox::Browser;
 
 /// Plays a public address.
 const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));

@@ -1,0 +1,273 @@
+//! The keys and certificates of a sandbox. They are generated at its start and valid nowhere else.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, OnceLock};
+
+use aws_lc_rs::encoding::{AsBigEndian, AsDer, EcPrivateKeyBin, Pkcs8V1Der};
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde::{Deserialize, Serialize};
+
+/// Columns of base64 in a PEM file (RFC 7468 section 2).
+const PEM_COLUMNS: usize = 64;
+
+/// Why a sandbox does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The listener has no address.
+    #[error("the listener has no address")]
+    Listener(#[source] std::io::Error),
+    /// A certificate cannot be generated.
+    #[error("cannot make a certificate")]
+    Certificate(#[from] rcgen::Error),
+    /// A key cannot be generated.
+    #[error("cannot make a key")]
+    Key(#[from] aws_lc_rs::error::Unspecified),
+    /// TLS rejects the certificate.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+    /// The runtime stopped during the start.
+    #[error("interrupted while starting")]
+    Interrupted,
+}
+
+/// An APNs signing key and the team it belongs to.
+pub(crate) struct ApnsKey {
+    pub(crate) team_id: &'static str,
+    pub(crate) key_id: &'static str,
+    pub(crate) private_key_pem: String,
+    pub(crate) public_key: Vec<u8>,
+}
+
+/// The contents of a Google service account file, and the public key.
+pub(crate) struct ServiceAccount {
+    pub(crate) project_id: &'static str,
+    pub(crate) private_key_id: &'static str,
+    pub(crate) client_email: &'static str,
+    pub(crate) private_key_pem: String,
+    pub(crate) public_key: Vec<u8>,
+}
+
+/// The VAPID key of [`super::Sandbox::webpush_config`].
+pub(crate) struct VapidKey {
+    /// The scalar in base64url.
+    pub(crate) private_key: String,
+    /// An uncompressed point.
+    pub(crate) public_key: Vec<u8>,
+}
+
+/// A page on Messenger and the app that sends for it.
+pub(crate) struct Page {
+    pub(crate) access_token: String,
+    pub(crate) app_secret: String,
+    pub(crate) verify_token: String,
+}
+
+/// A Telegram bot.
+pub(crate) struct Bot {
+    pub(crate) id: u64,
+    pub(crate) token: String,
+    pub(crate) webhook_secret: String,
+}
+
+/// All keys and certificates.
+pub(crate) struct Credentials {
+    pub(crate) ca_pem: String,
+    pub(crate) tls: Certificates,
+    pub(crate) apns_keys: [ApnsKey; 2],
+    pub(crate) service_account: ServiceAccount,
+    pub(crate) vapid: VapidKey,
+    pub(crate) page: Page,
+    pub(crate) bot: Bot,
+}
+
+impl Credentials {
+    /// Generates all; the certificate names `listen` beside the loopback addresses.
+    pub(crate) fn generate(listen: IpAddr) -> Result<Self, SandboxError> {
+        let (ca_pem, tls) = Certificates::generate(listen)?;
+        let rsa = rsa_key()?;
+        Ok(Self {
+            ca_pem,
+            tls,
+            apns_keys: [
+                apns_key("SANDBOXONE", "SANDBOXKEY")?,
+                apns_key("SANDBOXTWO", "SANDBOXKY2")?,
+            ],
+            service_account: ServiceAccount {
+                project_id: "notify-sandbox",
+                private_key_id: "5a6d626f784b65793031",
+                client_email: "notify@notify-sandbox.iam.gserviceaccount.com",
+                private_key_pem: rsa.private_key_pem.clone(),
+                public_key: rsa.public_key.clone(),
+            },
+            vapid: vapid_key()?,
+            page: Page {
+                access_token: format!("EAASANDBOX{}", secret(60)),
+                app_secret: secret(32),
+                verify_token: secret(16),
+            },
+            bot: bot(),
+        })
+    }
+}
+
+fn bot() -> Bot {
+    let id = 7_000_000_000 + u64::from(fastrand::u32(..1_000_000_000));
+    Bot { id, token: format!("{id}:{}", secret(35)), webhook_secret: secret(32) }
+}
+
+/// A random secret.
+fn secret(chars: usize) -> String {
+    (0..chars).map(|_| fastrand::alphanumeric()).collect()
+}
+
+fn apns_key(team_id: &'static str, key_id: &'static str) -> Result<ApnsKey, SandboxError> {
+    let key = KeyPair::generate()?;
+    Ok(ApnsKey {
+        team_id,
+        key_id,
+        private_key_pem: key.serialize_pem(),
+        public_key: key.public_key_raw().to_vec(),
+    })
+}
+
+fn vapid_key() -> Result<VapidKey, SandboxError> {
+    let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)?;
+    let private: EcPrivateKeyBin<'_> = pair.private_key().as_be_bytes()?;
+    Ok(VapidKey {
+        private_key: URL_SAFE_NO_PAD.encode(private.as_ref()),
+        public_key: pair.public_key().as_ref().to_vec(),
+    })
+}
+
+struct RsaKey {
+    private_key_pem: String,
+    public_key: Vec<u8>,
+}
+
+/// One RSA key for all sandboxes of a process: it takes up to a second, and tests start many.
+fn rsa_key() -> Result<&'static RsaKey, SandboxError> {
+    static KEY: OnceLock<RsaKey> = OnceLock::new();
+    if let Some(key) = KEY.get() {
+        return Ok(key);
+    }
+    let pair = RsaKeyPair::generate(KeySize::Rsa2048)?;
+    let der: Pkcs8V1Der<'_> = pair.as_der()?;
+    let key = RsaKey {
+        private_key_pem: pem(der.as_ref()),
+        public_key: pair.public_key().as_ref().to_vec(),
+    };
+    Ok(KEY.get_or_init(|| key))
+}
+
+fn pem(der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let mut pem = String::from("-----BEGIN PRIVATE KEY-----\n");
+    for (index, character) in text.chars().enumerate() {
+        if index > 0 && index % PEM_COLUMNS == 0 {
+            pem.push('\n');
+        }
+        pem.push(character);
+    }
+    pem.push_str("\n-----END PRIVATE KEY-----\n");
+    pem
+}
+
+/// The year in which the expired certificate expired.
+const EXPIRED_YEAR: i32 = 2_001;
+
+/// A certificate for new connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Certificate {
+    /// A valid one of the authority that clients trust.
+    #[default]
+    Good,
+    /// An expired one.
+    Expired,
+    /// One for another name.
+    Elsewhere,
+    /// One of an unknown authority.
+    Stranger,
+}
+
+/// A TLS configuration for each certificate.
+pub(crate) struct Certificates {
+    good: Arc<ServerConfig>,
+    expired: Arc<ServerConfig>,
+    elsewhere: Arc<ServerConfig>,
+    stranger: Arc<ServerConfig>,
+}
+
+type Authority = Issuer<'static, KeyPair>;
+
+impl Certificates {
+    /// Generates them, and the certificate of the authority as PEM.
+    pub(crate) fn generate(listen: IpAddr) -> Result<(String, Self), SandboxError> {
+        let (ca_pem, authority) = generate_authority("Notify sandbox CA")?;
+        let (_, stranger) = generate_authority("Nobody's CA")?;
+        let mut names = vec![
+            "localhost".to_owned(),
+            Ipv4Addr::LOCALHOST.to_string(),
+            Ipv6Addr::LOCALHOST.to_string(),
+        ];
+        if !listen.is_loopback() && !listen.is_unspecified() {
+            names.push(listen.to_string());
+        }
+        let leaf = CertificateParams::new(names)?;
+        let mut expired = leaf.clone();
+        expired.not_before = rcgen::date_time_ymd(EXPIRED_YEAR - 1, 1, 1);
+        expired.not_after = rcgen::date_time_ymd(EXPIRED_YEAR, 1, 1);
+        let elsewhere = CertificateParams::new(vec!["elsewhere.example".to_owned()])?;
+        let certificates = Self {
+            good: server_config(leaf.clone(), &authority)?,
+            expired: server_config(expired, &authority)?,
+            elsewhere: server_config(elsewhere, &authority)?,
+            stranger: server_config(leaf, &stranger)?,
+        };
+        Ok((ca_pem, certificates))
+    }
+
+    pub(crate) fn get(&self, certificate: Certificate) -> &Arc<ServerConfig> {
+        match certificate {
+            Certificate::Good => &self.good,
+            Certificate::Expired => &self.expired,
+            Certificate::Elsewhere => &self.elsewhere,
+            Certificate::Stranger => &self.stranger,
+        }
+    }
+}
+
+/// A certificate authority, and its certificate as PEM.
+fn generate_authority(name: &str) -> Result<(String, Authority), SandboxError> {
+    let mut authority = CertificateParams::new(Vec::new())?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    authority.distinguished_name.push(DnType::CommonName, name);
+    let key = KeyPair::generate()?;
+    let pem = authority.self_signed(&key)?.pem();
+    Ok((pem, Issuer::new(authority, key)))
+}
+
+fn server_config(
+    mut leaf: CertificateParams,
+    authority: &Authority,
+) -> Result<Arc<ServerConfig>, SandboxError> {
+    leaf.distinguished_name.push(DnType::CommonName, "Notify sandbox");
+    let leaf_key = KeyPair::generate()?;
+    let certificate = leaf.signed_by(&leaf_key, authority)?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf_key.serialize_der()));
+    // Named, since the default panics when the build contains a second provider.
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut tls = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(tls))
+}

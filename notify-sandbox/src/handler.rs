@@ -1,0 +1,291 @@
+//! Routes a request to its provider and decides the reaction. The transports know no provider, and
+//! the providers know no transport.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode, header};
+use serde_json::Value;
+
+use crate::request_log::{Counted, ReceivedRequest, logged_headers};
+use crate::rules::{Scripted, TrailingBytes};
+use crate::script::{Environment, Fault, Provider};
+use crate::state::SandboxState;
+use crate::{apns, control, fcm, messenger, oauth, telegram, webpush};
+
+/// The largest request body that is read: 1 MiB; the rest of a larger one stays unread.
+pub(crate) const BODY_BYTES_MAX: usize = 1_048_576;
+
+pub(crate) const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+
+/// A request with its whole body.
+pub(crate) struct Request {
+    pub(crate) head: Parts,
+    pub(crate) body: Bytes,
+    /// The HTTP/2 stream; on HTTP/1.1 the number of the request.
+    pub(crate) stream: u32,
+}
+
+impl Request {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.headers.get(name)?.to_str().ok()
+    }
+
+    /// The token of `authorization: bearer TOKEN`.
+    pub(crate) fn bearer(&self) -> Option<&str> {
+        let (scheme, token) = self.header(header::AUTHORIZATION.as_str())?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(token)
+    }
+
+    /// The body as JSON, or else as a string.
+    pub(crate) fn payload(&self) -> Value {
+        payload(&self.body)
+    }
+}
+
+pub(crate) fn payload(body: &[u8]) -> Value {
+    serde_json::from_slice(body)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
+}
+
+/// What a connection remembers between requests.
+pub(crate) struct ConnState {
+    pub(crate) number: u64,
+    pub(crate) apns: Mutex<apns::ConnAuth>,
+    /// The highest stream that was processed.
+    processed: AtomicU32,
+}
+
+impl ConnState {
+    pub(crate) fn new(number: u64) -> Self {
+        Self { number, apns: Mutex::default(), processed: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn processed(&self) -> u32 {
+        self.processed.load(Ordering::Relaxed)
+    }
+}
+
+/// What the transport does.
+pub(crate) enum TransportAction {
+    Respond(Response<Bytes>),
+    /// Sends nothing, and keeps the stream open.
+    Silence,
+    /// `RST_STREAM` with `INTERNAL_ERROR`.
+    Reset,
+    /// `RST_STREAM` with `REFUSED_STREAM`.
+    Refuse,
+    Goaway {
+        /// The last stream that it names as processed; the actual one when absent.
+        last: Option<u32>,
+        /// The reason in the debug data.
+        reason: String,
+    },
+    /// Ends the connection.
+    Cut,
+}
+
+/// What a request changes about the stream limit of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamLimit {
+    Keep,
+    /// Raise it to the full limit.
+    Raise,
+    /// Restore the initial limit.
+    Lower,
+}
+
+/// The reaction to a request.
+pub(crate) struct Reaction {
+    pub(crate) action: TransportAction,
+    pub(crate) delay_ms: u64,
+    pub(crate) limit: StreamLimit,
+    /// Sent after the body.
+    pub(crate) trailing: TrailingBytes,
+}
+
+impl Reaction {
+    pub(crate) fn respond(response: Response<Bytes>) -> Self {
+        Self {
+            action: TransportAction::Respond(response),
+            delay_ms: 0,
+            limit: StreamLimit::Keep,
+            trailing: TrailingBytes::default(),
+        }
+    }
+
+    /// The scripted fault, or the response with the overrides of its rule.
+    pub(crate) fn scripted(scripted: Scripted, response: Response<Bytes>) -> Self {
+        let Scripted { response: script, delay_ms, overrides } = scripted;
+        let action = match script.fault {
+            Fault::None => TransportAction::Respond(overrides.apply(response)),
+            Fault::Silence => TransportAction::Silence,
+            Fault::Reset => TransportAction::Reset,
+            Fault::Refuse => TransportAction::Refuse,
+            Fault::Goaway => TransportAction::Goaway {
+                last: script.last_stream_id,
+                reason: script.reason.unwrap_or_else(|| "Shutdown".to_owned()),
+            },
+            Fault::Cut => TransportAction::Cut,
+        };
+        Self { action, delay_ms, limit: StreamLimit::Keep, trailing: overrides.trailing }
+    }
+}
+
+/// The recipient of a message.
+pub(crate) struct Recipient {
+    pub(crate) provider: Provider,
+    pub(crate) environment: Option<Environment>,
+    pub(crate) token: Option<String>,
+}
+
+/// The provider's answer to a message; the default stands in where a fault replaces it.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) response: Response<Bytes>,
+    pub(crate) reason: Option<String>,
+    pub(crate) message_id: Option<String>,
+}
+
+impl Outcome {
+    pub(crate) fn sent(response: Response<Bytes>, message_id: String) -> Self {
+        Self { response, reason: None, message_id: Some(message_id) }
+    }
+
+    pub(crate) fn failed(response: Response<Bytes>, reason: String) -> Self {
+        Self { response, reason: Some(reason), message_id: None }
+    }
+
+    pub(crate) fn with_retry_after(self, seconds: Option<u64>) -> Self {
+        Self { response: with_retry_after(self.response, seconds), ..self }
+    }
+}
+
+/// A request and what it came by.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) state: &'a SandboxState,
+    pub(crate) conn: &'a ConnState,
+    pub(crate) request: &'a Request,
+}
+
+impl Context<'_> {
+    /// Logs a message and reacts to it.
+    pub(crate) fn finish(
+        self,
+        recipient: Recipient,
+        scripted: Scripted,
+        outcome: Outcome,
+        payload: impl FnOnce() -> Value,
+    ) -> Reaction {
+        let Recipient { provider, environment, token } = recipient;
+        let Outcome { response, reason, message_id } = outcome;
+        let (status, reason) = match scripted.response.fault {
+            Fault::None => (response.status().as_u16(), reason),
+            fault => (0, Some(fault.as_str().to_owned())),
+        };
+        let counted =
+            Counted { provider, token: token.as_deref(), status, reason: reason.as_deref() };
+        self.state.log.record(counted, || ReceivedRequest {
+            at_ms: self.state.clock.now().as_ms(),
+            provider,
+            environment,
+            token: token.clone(),
+            headers: logged_headers(&self.request.head.headers),
+            payload: payload(),
+            status,
+            reason: reason.clone(),
+            message_id,
+            connection: self.conn.number,
+            stream: self.request.stream,
+        });
+        Reaction::scripted(scripted, response)
+    }
+}
+
+/// Handles a request.
+pub(crate) fn handle(ctx: Context<'_>) -> Reaction {
+    let path = ctx.request.head.uri.path();
+    let reaction = if let Some(rest) = strip_route(path, "/apns") {
+        apns::handle(ctx, Environment::Production, rest)
+    } else if let Some(rest) = strip_route(path, "/apns-sandbox") {
+        apns::handle(ctx, Environment::Sandbox, rest)
+    } else if is_bare_apns(path) {
+        apns::handle(ctx, Environment::Production, path)
+    } else if let Some(rest) = strip_route(path, "/fcm") {
+        fcm::handle(ctx, rest)
+    } else if let Some(rest) = strip_route(path, "/push") {
+        webpush::handle(ctx, rest)
+    } else if let Some(rest) = strip_route(path, "/messenger") {
+        messenger::handle(ctx, rest)
+    } else if let Some(rest) = strip_route(path, "/telegram") {
+        telegram::handle(ctx, rest)
+    } else if path == "/token" {
+        oauth::handle(ctx.state, ctx.request)
+    } else {
+        Reaction::respond(control::handle(ctx.state, ctx.request))
+    };
+    let is_processed = matches!(
+        reaction.action,
+        TransportAction::Respond(_) | TransportAction::Silence | TransportAction::Reset
+    );
+    if is_processed {
+        ctx.conn.processed.fetch_max(ctx.request.stream, Ordering::Relaxed);
+    }
+    reaction
+}
+
+/// Whether the first request of a connection is not for APNs, which alone has the initial limit.
+pub(crate) fn skips_initial_stream_limit(head: &Parts) -> bool {
+    let path = head.uri.path();
+    let has_prefix = ["/apns", "/apns-sandbox"].iter().any(|at| strip_route(path, at).is_some());
+    !has_prefix && !is_bare_apns(path)
+}
+
+/// Whether the path is that of APNs without a prefix; most clients have it fixed.
+fn is_bare_apns(path: &str) -> bool {
+    strip_route(path, "/3/device").is_some()
+}
+
+fn strip_route<'a>(path: &'a str, route: &str) -> Option<&'a str> {
+    path.strip_prefix(route).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+pub(crate) fn json(code: u16, body: &impl serde::Serialize) -> Response<Bytes> {
+    let body = serde_json::to_vec(body).expect("our own responses are JSON");
+    respond(code, "application/json; charset=utf-8", body)
+}
+
+pub(crate) fn respond(
+    code: u16,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Bytes> {
+    let mut response = empty(code);
+    *response.body_mut() = body.into();
+    let value = HeaderValue::from_static(content_type);
+    response.headers_mut().insert(header::CONTENT_TYPE, value);
+    response
+}
+
+pub(crate) fn empty(code: u16) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = status(code);
+    response
+}
+
+pub(crate) fn status(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).expect("a rule has a status between 200 and 599")
+}
+
+pub(crate) fn with_retry_after(
+    mut response: Response<Bytes>,
+    seconds: Option<u64>,
+) -> Response<Bytes> {
+    if let Some(seconds) = seconds {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}

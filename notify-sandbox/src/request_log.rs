@@ -1,0 +1,246 @@
+//! The request log: the last messages in full, and counts of all. It never holds a credential: of
+//! `authorization` it keeps only the scheme.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::script::{Environment, Provider};
+use crate::state::lock;
+
+/// A message and its response.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReceivedRequest {
+    /// When, in unix milliseconds.
+    pub at_ms: i64,
+    /// The provider that received it.
+    pub provider: Provider,
+    /// APNs: the environment.
+    pub environment: Option<Environment>,
+    /// The device token, topic or condition; of a browser the end of its endpoint.
+    pub token: Option<String>,
+    /// Its headers by name; values of one name are joined by `, `.
+    pub headers: BTreeMap<String, String>,
+    /// The body, decrypted: as JSON, or else as a string.
+    pub payload: serde_json::Value,
+    /// The status of the response; 0 for a fault.
+    pub status: u16,
+    /// The reason of the response, or the name of the fault.
+    pub reason: Option<String>,
+    /// `apns-id`, FCM's `name`, a push service's `Location`, or the message id of a chat.
+    pub message_id: Option<String>,
+    /// The number of its connection, from 1.
+    pub connection: u64,
+    /// Its HTTP/2 stream; on HTTP/1.1 the number of the request.
+    pub stream: u32,
+}
+
+/// How often a provider gave one response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// The provider.
+    pub provider: Provider,
+    /// The status; 0 for a fault.
+    pub status: u16,
+    /// The reason; absent on success.
+    pub reason: Option<String>,
+    /// The number of times.
+    pub count: u64,
+}
+
+/// All counts since the start or the last clear.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Messages received, whatever the response.
+    pub received: u64,
+    /// Messages that are no longer in the log.
+    pub dropped: u64,
+    /// Messages answered with success.
+    pub accepted: u64,
+    /// Distinct tokens among the accepted; the difference is duplicates.
+    pub accepted_tokens: u64,
+    /// Connections opened.
+    pub connections: u64,
+    /// TLS handshakes that failed.
+    pub failed_handshakes: u64,
+    /// Streams refused because of the stream limit.
+    pub refused_streams: u64,
+    /// By response.
+    pub answers: Vec<Count>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    entries: VecDeque<ReceivedRequest>,
+    dropped: u64,
+    received: u64,
+    accepted: u64,
+    connections: u64,
+    failed_handshakes: u64,
+    refused_streams: u64,
+    accepted_tokens: HashSet<(Provider, u64)>,
+    answers: BTreeMap<(Provider, u16), BTreeMap<String, u64>>,
+}
+
+/// The log of the sandbox.
+#[derive(Debug)]
+pub(crate) struct RequestLog {
+    entries_max: usize,
+    inner: Mutex<Inner>,
+    received: watch::Sender<u64>,
+}
+
+/// What the counts need of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counted<'a> {
+    pub(crate) provider: Provider,
+    pub(crate) token: Option<&'a str>,
+    pub(crate) status: u16,
+    pub(crate) reason: Option<&'a str>,
+}
+
+impl RequestLog {
+    pub(crate) fn new(entries_max: usize) -> Self {
+        Self { entries_max, inner: Mutex::default(), received: watch::Sender::new(0) }
+    }
+
+    /// Counts a message and, where the log keeps entries, keeps the one that `entry` makes.
+    pub(crate) fn record(&self, counted: Counted<'_>, entry: impl FnOnce() -> ReceivedRequest) {
+        let entry = (self.entries_max > 0).then(entry);
+        let received = {
+            let mut inner = self.inner();
+            inner.count(counted);
+            inner.received += 1;
+            match (counted.status, counted.token) {
+                (200..300, Some(token)) => inner.accept(counted.provider, token),
+                (200..300, None) => inner.accepted += 1,
+                _ => {}
+            }
+            if inner.entries.len() >= self.entries_max {
+                inner.dropped += 1;
+                inner.entries.pop_front();
+            }
+            inner.entries.extend(entry);
+            inner.received
+        };
+        // Two threads may get here in the other order, and the count must not go back.
+        self.received.send_if_modified(|seen| {
+            let grows = *seen < received;
+            *seen = (*seen).max(received);
+            grows
+        });
+    }
+
+    /// Counts a request that is not a message.
+    pub(crate) fn count(&self, counted: Counted<'_>) {
+        self.inner().count(counted);
+    }
+
+    pub(crate) fn connection_opened(&self) {
+        self.inner().connections += 1;
+    }
+
+    pub(crate) fn handshake_failed(&self) {
+        self.inner().failed_handshakes += 1;
+    }
+
+    pub(crate) fn stream_refused(&self) {
+        self.inner().refused_streams += 1;
+    }
+
+    pub(crate) fn entries(&self) -> Vec<ReceivedRequest> {
+        self.inner().entries.iter().cloned().collect()
+    }
+
+    /// The last entries, and the number of the newest, from 1.
+    pub(crate) fn latest(&self, max: usize) -> (Vec<ReceivedRequest>, u64) {
+        let inner = self.inner();
+        let older = inner.entries.len().saturating_sub(max);
+        (inner.entries.iter().skip(older).cloned().collect(), inner.received)
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let inner = self.inner();
+        let answers = inner.answers.iter().flat_map(|(&(provider, status), reasons)| {
+            reasons.iter().map(move |(reason, &count)| Count {
+                provider,
+                status,
+                reason: (!reason.is_empty()).then(|| reason.clone()),
+                count,
+            })
+        });
+        Counts {
+            received: inner.received,
+            dropped: inner.dropped,
+            accepted: inner.accepted,
+            accepted_tokens: inner.accepted_tokens.len() as u64,
+            connections: inner.connections,
+            failed_handshakes: inner.failed_handshakes,
+            refused_streams: inner.refused_streams,
+            answers: answers.collect(),
+        }
+    }
+
+    pub(crate) async fn wait_for(&self, count: usize, within: Duration) {
+        let mut received = self.received.subscribe();
+        let enough = received.wait_for(|seen| *seen >= count as u64);
+        // The caller sees by the length of the log whether time ran out.
+        let _ = tokio::time::timeout(within, enough).await;
+    }
+
+    pub(crate) fn clear(&self) {
+        *self.inner() = Inner::default();
+        self.received.send_replace(0);
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+}
+
+impl Inner {
+    fn count(&mut self, counted: Counted<'_>) {
+        let reasons = self.answers.entry((counted.provider, counted.status)).or_default();
+        let reason = counted.reason.unwrap_or_default();
+        match reasons.get_mut(reason) {
+            Some(count) => *count += 1,
+            None => drop(reasons.insert(reason.to_owned(), 1)),
+        }
+    }
+
+    /// Stores a 64-bit hash of the token: a million take 32 MB, and two of them collide once in
+    /// forty million runs.
+    fn accept(&mut self, provider: Provider, token: &str) {
+        let mut hasher = DefaultHasher::new();
+        token.hash(&mut hasher);
+        self.accepted_tokens.insert((provider, hasher.finish()));
+        self.accepted += 1;
+    }
+}
+
+/// The headers without credentials.
+pub(crate) fn logged_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let mut logged = BTreeMap::<String, String>::new();
+    for (name, value) in headers {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        let text = if name == AUTHORIZATION {
+            format!("{} ***", text.split(' ').next().unwrap_or_default())
+        } else {
+            text.into_owned()
+        };
+        logged
+            .entry(name.as_str().to_owned())
+            .and_modify(|joined| {
+                joined.push_str(", ");
+                joined.push_str(&text);
+            })
+            .or_insert(text);
+    }
+    logged
+}

@@ -1,0 +1,361 @@
+//! Rules for the responses to the next requests, and the attempts of scripted tokens. The first rule
+//! that matches applies; a rule that is used up is removed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response};
+use serde::{Deserialize, Serialize};
+
+use crate::script::{Fault, Provider, ScriptedResponse};
+use crate::state::lock;
+use crate::{apns, fcm, messenger, telegram, webpush};
+
+/// The most rules kept at a time.
+const RULES_MAX: usize = 10_000;
+
+/// The longest delay a rule can ask for: an hour, in milliseconds.
+const DELAY_MS_MAX: u64 = 3_600_000;
+
+/// The most bytes that a rule can add to a response: a gibibyte.
+const MORE_BYTES_MAX: u64 = 1 << 30;
+
+/// How one provider responds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// The provider.
+    pub provider: Provider,
+    /// Only requests to this token; all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// A fault in place of the response.
+    #[serde(default, rename = "action")]
+    pub fault: Fault,
+    /// The HTTP status; with neither status nor reason the ordinary response comes, delayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// APNs' reason, FCM's error code, OAuth's error, the reason of a push service, Messenger's code
+    /// (`551/1545041`) or keyword, or Telegram's keyword; on a push service's redirect, its location.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// `Retry-After`, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u64>,
+    /// APNs 410: since when the token is dead, in unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timestamp_ms: Option<i64>,
+    /// `GOAWAY`: the last processed stream that it names; the actual one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_stream_id: Option<u32>,
+    /// The number of requests that it applies to; all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u32>,
+    /// The number of matching requests that it skips first.
+    #[serde(default)]
+    pub after: u32,
+    /// From then on it applies to the first matching request and every n-th after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<u32>,
+    /// How long it waits first, in milliseconds.
+    #[serde(default)]
+    pub delay_ms: u64,
+    /// Header fields of the response; they replace its own of the same name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The body of the response, in place of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// The number of bytes after the body.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_bytes: u64,
+    /// The time before each of these, in milliseconds; with 0 they come as fast as the client reads.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub byte_every_ms: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Why a rule is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// The status is not that of a final response.
+    #[error("status: must be between 200 and 599")]
+    Status,
+    /// The reason does not imply a status.
+    #[error("status: is required with a reason that the provider does not know")]
+    UnknownReason,
+    /// A delay is too long.
+    #[error("delay_ms, byte_every_ms: must be at most {DELAY_MS_MAX}")]
+    Delay,
+    /// There are too many bytes.
+    #[error("more_bytes: must be at most {MORE_BYTES_MAX}")]
+    MoreBytes,
+    /// A name or a value is not that of a header field.
+    #[error("headers: must be names and values of header fields")]
+    Headers,
+    /// There are too many rules.
+    #[error("rules: at most {RULES_MAX} at a time")]
+    Full,
+}
+
+impl Rule {
+    /// Requests to `provider` get `response`; its attempts become the rule's `times`.
+    #[must_use]
+    pub fn on(provider: Provider, response: ScriptedResponse) -> Self {
+        Self {
+            provider,
+            token: None,
+            fault: response.fault,
+            status: response.status,
+            reason: response.reason,
+            retry_after: response.retry_after,
+            timestamp_ms: response.timestamp_ms,
+            last_stream_id: response.last_stream_id,
+            times: response.attempts,
+            after: 0,
+            every: None,
+            delay_ms: 0,
+            headers: BTreeMap::new(),
+            body: None,
+            more_bytes: 0,
+            byte_every_ms: 0,
+        }
+    }
+
+    /// Only for requests to `token`.
+    #[must_use]
+    pub fn token(self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self }
+    }
+
+    /// After the first `skipped` matching requests.
+    #[must_use]
+    pub fn after(self, skipped: u32) -> Self {
+        Self { after: skipped, ..self }
+    }
+
+    /// From then on for every `nth` matching request only.
+    #[must_use]
+    pub fn every(self, nth: u32) -> Self {
+        Self { every: Some(nth), ..self }
+    }
+
+    /// With a delay.
+    #[must_use]
+    pub fn delay_ms(self, delay_ms: u64) -> Self {
+        Self { delay_ms, ..self }
+    }
+
+    /// With a header field.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// With another body.
+    #[must_use]
+    pub fn body(self, body: &str) -> Self {
+        Self { body: Some(body.to_owned()), ..self }
+    }
+
+    /// With bytes after the body, one every `byte_every_ms` or, when 0, as fast as the client reads.
+    #[must_use]
+    pub fn more_bytes(self, more_bytes: u64, byte_every_ms: u64) -> Self {
+        Self { more_bytes, byte_every_ms, ..self }
+    }
+
+    fn check(&self) -> Result<(), RuleError> {
+        if self.status.is_some_and(|status| !(200..=599).contains(&status)) {
+            return Err(RuleError::Status);
+        }
+        if self.delay_ms.max(self.byte_every_ms) > DELAY_MS_MAX {
+            return Err(RuleError::Delay);
+        }
+        if self.more_bytes > MORE_BYTES_MAX {
+            return Err(RuleError::MoreBytes);
+        }
+        if self.headers.iter().any(|(name, value)| parse_header(name, value).is_none()) {
+            return Err(RuleError::Headers);
+        }
+        let known = match (self.provider, &self.reason) {
+            (_, None) => true,
+            (Provider::Apns, Some(reason)) => apns::ApnsReason::named(reason).is_some(),
+            (Provider::Fcm, Some(reason)) => fcm::status_of(reason).is_some(),
+            (Provider::Oauth, Some(_)) => true,
+            (Provider::WebPush, Some(reason)) => webpush::status_of(reason).is_some(),
+            (Provider::Messenger, Some(reason)) => messenger::status_of(reason).is_some(),
+            (Provider::Telegram, Some(reason)) => telegram::status_of(reason).is_some(),
+        };
+        if known || self.status.is_some() { Ok(()) } else { Err(RuleError::UnknownReason) }
+    }
+
+    fn into_scripted(self) -> Scripted {
+        let response = ScriptedResponse {
+            fault: self.fault,
+            status: self.status,
+            reason: self.reason,
+            retry_after: self.retry_after,
+            timestamp_ms: self.timestamp_ms,
+            last_stream_id: self.last_stream_id,
+            attempts: None,
+        };
+        let trailing = TrailingBytes { count: self.more_bytes, every_ms: self.byte_every_ms };
+        let overrides = ResponseOverride { headers: self.headers, body: self.body, trailing };
+        Scripted { response, delay_ms: self.delay_ms, overrides }
+    }
+}
+
+/// What a script asks for on one request.
+#[derive(Debug, Default)]
+pub(crate) struct Scripted {
+    pub(crate) response: ScriptedResponse,
+    pub(crate) delay_ms: u64,
+    pub(crate) overrides: ResponseOverride,
+}
+
+impl From<ScriptedResponse> for Scripted {
+    fn from(response: ScriptedResponse) -> Self {
+        Self { response, ..Self::default() }
+    }
+}
+
+/// What a rule replaces in a response, to make responses that no provider should give.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseOverride {
+    headers: BTreeMap<String, String>,
+    body: Option<String>,
+    pub(crate) trailing: TrailingBytes,
+}
+
+impl ResponseOverride {
+    pub(crate) fn apply(&self, mut response: Response<Bytes>) -> Response<Bytes> {
+        for (name, value) in &self.headers {
+            let (name, value) = parse_header(name, value).expect("a rule has valid headers");
+            response.headers_mut().insert(name, value);
+        }
+        if let Some(body) = &self.body {
+            *response.body_mut() = Bytes::from(body.clone());
+        }
+        response
+    }
+}
+
+fn parse_header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
+    Some((name.parse().ok()?, value.parse().ok()?))
+}
+
+/// Meaningless bytes after a body.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TrailingBytes {
+    pub(crate) count: u64,
+    /// The time before each byte; with 0 they come as fast as the client reads.
+    pub(crate) every_ms: u64,
+}
+
+/// The most bytes sent at a time: those of a frame.
+const CHUNK_BYTES_MAX: usize = 16_384;
+static FILLER: [u8; CHUNK_BYTES_MAX] = [b'x'; CHUNK_BYTES_MAX];
+
+impl TrailingBytes {
+    /// The size of the next chunk.
+    pub(crate) fn next_len(self) -> usize {
+        let max = if self.every_ms > 0 { 1 } else { CHUNK_BYTES_MAX };
+        usize::try_from(self.count).map_or(max, |left| left.min(max))
+    }
+
+    /// Takes the next chunk, of at most `capacity` bytes.
+    pub(crate) fn take(&mut self, capacity: usize) -> Bytes {
+        let length = self.next_len().min(capacity);
+        self.count -= length as u64;
+        Bytes::from_static(&FILLER[..length])
+    }
+}
+
+/// The rules, and the attempts of each scripted token.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    list: Mutex<Vec<Rule>>,
+    /// The length of the list, so that a benchmark without rules takes no lock.
+    length: AtomicUsize,
+    attempts: Mutex<HashMap<(Provider, String), u32>>,
+}
+
+impl Rules {
+    pub(crate) fn add(&self, rule: Rule) -> Result<(), RuleError> {
+        rule.check()?;
+        let mut list = lock(&self.list);
+        if list.len() >= RULES_MAX {
+            return Err(RuleError::Full);
+        }
+        list.push(rule);
+        self.length.store(list.len(), Ordering::Release);
+        Ok(())
+    }
+
+    pub(crate) fn all(&self) -> Vec<Rule> {
+        lock(&self.list).clone()
+    }
+
+    pub(crate) fn clear(&self) {
+        lock(&self.list).clear();
+        self.length.store(0, Ordering::Release);
+        lock(&self.attempts).clear();
+    }
+
+    /// The response to the next request: that of a rule, or else of its token, or else success.
+    pub(crate) fn scripted(
+        &self,
+        provider: Provider,
+        token: &str,
+        token_script: Option<ScriptedResponse>,
+    ) -> Scripted {
+        if let Some(rule) = self.take(provider, token) {
+            return rule.into_scripted();
+        }
+        let response = token_script.filter(|response| self.applies_now(provider, token, response));
+        Scripted::from(response.unwrap_or_default())
+    }
+
+    fn take(&self, provider: Provider, token: &str) -> Option<Rule> {
+        if self.length.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut list = lock(&self.list);
+        for index in 0..list.len() {
+            let rule = &mut list[index];
+            let matches = rule.provider == provider
+                && rule.token.as_deref().is_none_or(|wanted| wanted == token);
+            if !matches {
+                continue;
+            }
+            if rule.after > 0 {
+                rule.after -= 1;
+                continue;
+            }
+            rule.after = rule.every.map_or(0, |every| every.saturating_sub(1));
+            let taken = rule.clone();
+            rule.times = rule.times.map(|times| times.saturating_sub(1));
+            if rule.times == Some(0) {
+                list.remove(index);
+                self.length.store(list.len(), Ordering::Release);
+            }
+            return Some(taken);
+        }
+        None
+    }
+
+    fn applies_now(&self, provider: Provider, token: &str, response: &ScriptedResponse) -> bool {
+        let Some(limit) = response.attempts else { return true };
+        let mut attempts = lock(&self.attempts);
+        let made = attempts.entry((provider, token.to_owned())).or_default();
+        *made = made.saturating_add(1);
+        *made <= limit
+    }
+}
