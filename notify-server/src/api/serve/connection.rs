@@ -124,6 +124,7 @@ async fn drive<S>(
     let mut is_cut_off = false;
     loop {
         tokio::select! {
+            biased;
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
                     tracing::debug!(error, "a connection ended early");
@@ -131,6 +132,12 @@ async fn drive<S>(
                 return;
             }
             () = serving.closing.cancelled(), if !is_retiring => {
+                // hyper closes an idle connection without a look at its socket. A request that is there
+                // already is read first, so that it is answered and not reset.
+                tokio::task::yield_now().await;
+                if futures_util::poll!(connection.as_mut()).is_ready() {
+                    return;
+                }
                 connection.as_mut().graceful_shutdown();
                 is_retiring = true;
             }
