@@ -1,7 +1,7 @@
 //! Web Push (RFC 8030): whatever push service a browser chose, each message encrypted for it
 //! (RFC 8291) and signed with the application's VAPID key (RFC 8292), one request a device, 3,993
 //! bytes of JSON. Permanent are 404 and 410. Endpoints come from users: every connection passes
-//! [`Outbound`](crate::outbound::Outbound), and no redirect is followed.
+//! [`Outbound`], and no redirect is followed.
 
 mod classify;
 mod encrypt;
