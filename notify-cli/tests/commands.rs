@@ -452,6 +452,29 @@ async fn enabling_a_webhook_says_what_it_missed() {
     }
 }
 
+/// A test that the endpoint refuses for good ends the webhook, which is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_that_disables_the_webhook_says_so() {
+    for (status, said) in [
+        (500, "status 500".to_owned()),
+        (
+            410,
+            format!(
+                "status 410; the server disabled the webhook: `notify webhooks update {ID} --enable` \
+                 sends events again"
+            ),
+        ),
+    ] {
+        let attempt = json!({ "id": ID, "event": "webhook.test", "outcome": "failed", "attempts": 1,
+            "status": status, "reason": null, "latency_ms": 3, "created_at": 1,
+            "last_attempt_at": 1, "next_attempt_at": null });
+        let bench = Bench::answering(attempt.clone()).await;
+        let run = bench.run(&["webhooks", "test", ID]);
+        let said = format!("error: the endpoint did not accept the message: {said}\n");
+        assert_eq!((&run.stderr, run.json()), (&said, attempt));
+    }
+}
+
 /// The message goes out later, and its endpoint may refuse it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_redelivered_is_queued() {

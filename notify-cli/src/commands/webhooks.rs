@@ -180,6 +180,9 @@ async fn update(id: &str, change: &UpdateWebhook, session: &mut Session) -> Resu
     Ok(())
 }
 
+/// The status by which an endpoint ends its webhook, also when it is tested.
+const GONE: u16 = 410;
+
 async fn test(id: &str, session: &mut Session) -> Result<(), Failure> {
     let attempt = session.notify()?.webhooks().test(hook(id)?).await;
     let attempt = attempt.map_err(Failure::of_id("webhook", &id))?;
@@ -190,7 +193,14 @@ async fn test(id: &str, session: &mut Session) -> Result<(), Failure> {
             let status = attempt.status.map(|status| format!(": status {status}"));
             let status = status.or(attempt.reason.map(|reason| format!(": {reason}")));
             let what = "the endpoint did not accept the message";
-            Err(Failure::Unwell(format!("{what}{}", status.unwrap_or_default())))
+            let then = match attempt.status {
+                Some(GONE) => format!(
+                    "; the server disabled the webhook: `notify webhooks update {id} --enable` sends \
+                     events again"
+                ),
+                _ => String::new(),
+            };
+            Err(Failure::Unwell(format!("{what}{}{then}", status.unwrap_or_default())))
         }
     }
 }
