@@ -25,9 +25,7 @@ use crate::delivery::shared::Shared;
 use crate::delivery::singles::Singles;
 use crate::delivery::slots::Slots;
 use crate::providers::{Allowance, SharedProvider};
-use crate::store::{
-    AppNo, Change, ChannelPlace, ChannelTold, DeviceKey, NewWord, OpenPage, StoreError,
-};
+use crate::store::{AppNo, ChannelPlace, ChannelTold, DeviceKey, NewWord, OpenPage, StoreError};
 
 /// Streams assumed of a lane without a provider: what it settles does not go out.
 const SLOTS_WITHOUT_PROVIDER: usize = 1;
@@ -144,7 +142,7 @@ impl Lane {
 
     /// Tells the lane that its application was changed or erased. Nothing of that blames or excuses
     /// the provider: what is held or stopped stays so.
-    fn app_changed(&self) {
+    pub(crate) fn app_changed(&self) {
         let mut known = self.known();
         *known = Known { version: known.version + 1, provider: LaneProvider::Unknown };
         drop(known);
@@ -312,36 +310,6 @@ impl Lane {
             }
             LaneProvider::Missing | LaneProvider::Unknown => SLOTS_WITHOUT_PROVIDER,
         }
-    }
-}
-
-/// Whether a change concerns this lane, and what it then does.
-pub(crate) fn hear(lane: &Lane, change: Change) {
-    match change {
-        Change::ProviderChanged(app, provider)
-            if app == lane.app && provider == lane.platform.provider() =>
-        {
-            lane.provider_changed();
-        }
-        Change::AppChanged(app) if app == lane.app => lane.app_changed(),
-        // What it is configured with is read again; nothing is excused.
-        Change::Everything => lane.app_changed(),
-        Change::PurgeStopped(app, platform) if (app, platform) == (lane.app, lane.platform) => {
-            lane.stop_sending();
-        }
-        Change::ProviderChanged(..)
-        | Change::AppChanged(_)
-        | Change::PurgeStopped(..)
-        | Change::ChannelTold(..)
-        | Change::NotificationDue
-        | Change::NotificationScheduled
-        | Change::NotificationCanceled(_)
-        | Change::DeviceChanged(_)
-        | Change::EventsDue(_)
-        | Change::CampaignChanged(_)
-        | Change::FeedDue
-        | Change::FeedChanged(_)
-        | Change::KeyRevoked => {}
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::EngineConfig;
 use super::gate::GateState;
 use super::job::Job;
-use super::lane::{Lane, hear};
+use super::lane::Lane;
 use super::marks::Marks;
 use super::news::News;
 use super::slots::Slots;
@@ -24,7 +24,8 @@ use crate::channel::{ChannelState, Channels, ServiceState};
 use crate::clock::SharedClock;
 use crate::providers::SharedProvider;
 use crate::store::{
-    AppNo, Change, ChangeListener, DispatchNo, Epoch, PageNo, SharedStore, StoreError,
+    AppNo, Change, ChangeListener, DeliveryChange, DispatchNo, Epoch, PageNo, SharedStore,
+    StoreError,
 };
 use crate::telemetry::DeliveryMetrics;
 
@@ -338,34 +339,40 @@ fn channel_state(state: GateState, now: Timestamp) -> ChannelState {
     }
 }
 
+impl Shared {
+    fn for_lanes(&self, is_concerned: impl Fn(&Lane) -> bool, act: impl Fn(&Lane)) {
+        let lanes = self.lanes.lock().expect("no holder panics");
+        lanes.values().filter(|lane| is_concerned(lane)).for_each(|lane| act(lane));
+    }
+}
+
 impl ChangeListener for Shared {
-    fn changed(&self, change: Change) {
+    fn on_change(&self, change: Change) {
         match change {
-            Change::NotificationDue | Change::NotificationScheduled => self.wake.notify_one(),
-            Change::DeviceChanged(key) => self.marks.device_changed(key),
-            Change::NotificationCanceled(notification) => {
+            Change::Delivery(
+                DeliveryChange::NotificationDue | DeliveryChange::NotificationScheduled,
+            ) => self.wake.notify_one(),
+            Change::Delivery(DeliveryChange::NotificationCanceled(notification)) => {
                 self.cancel(|job| job.dispatch.notification == notification);
                 self.wake.notify_one();
             }
-            Change::ProviderChanged(..)
-            | Change::AppChanged(_)
-            | Change::PurgeStopped(..)
-            | Change::Everything => {
-                if change == Change::Everything {
-                    self.news.ask();
-                    self.standing.ask_to_catch_up();
-                    self.wake.notify_one();
-                }
-                for lane in self.lanes.lock().expect("no holder panics").values() {
-                    hear(lane, change);
-                }
+            Change::Delivery(DeliveryChange::Device(key)) => self.marks.device_changed(key),
+            Change::Delivery(DeliveryChange::Provider(app, provider)) => self.for_lanes(
+                |lane| lane.app == app && lane.platform.provider() == provider,
+                Lane::provider_changed,
+            ),
+            Change::Delivery(DeliveryChange::GuardTripped(app, platform)) => self
+                .for_lanes(|lane| (lane.app, lane.platform) == (app, platform), Lane::stop_sending),
+            Change::Delivery(DeliveryChange::Breaker(..)) => self.news.ask(),
+            Change::App(app) => self.for_lanes(|lane| lane.app == app, Lane::app_changed),
+            Change::Resync => {
+                self.news.ask();
+                self.standing.ask_to_catch_up();
+                self.wake.notify_one();
+                // Lanes read their configuration again; a breaker that is open stays open.
+                self.for_lanes(|_| true, Lane::app_changed);
             }
-            Change::ChannelTold(..) => self.news.ask(),
-            Change::CampaignChanged(_)
-            | Change::FeedDue
-            | Change::FeedChanged(_)
-            | Change::EventsDue(_)
-            | Change::KeyRevoked => {}
+            Change::Events(_) | Change::Enrichment(_) | Change::KeyRevoked => {}
         }
     }
 }

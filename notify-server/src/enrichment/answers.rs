@@ -12,7 +12,9 @@ use notify_core::{CampaignId, CampaignRef, Enrichment, FeedId, FeedItem, FeedRef
 use tokio::time::Instant;
 
 use crate::ready::Ready;
-use crate::store::{AppNo, Change, ChangeListener, SharedStore, ShownCampaign, StoreError};
+use crate::store::{
+    AppNo, Change, ChangeListener, EnrichmentChange, SharedStore, ShownCampaign, StoreError,
+};
 
 /// Most bytes of answers kept, with what keeping each costs.
 const KEPT_BYTES_MAX: u64 = 32 * 1_024 * 1_024;
@@ -136,25 +138,22 @@ impl Generations {
 }
 
 impl ChangeListener for Generations {
-    fn changed(&self, change: Change) {
+    fn on_change(&self, change: Change) {
         match change {
-            Change::CampaignChanged(app) | Change::FeedChanged(app) | Change::AppChanged(app) => {
+            Change::App(app)
+            | Change::Enrichment(
+                EnrichmentChange::Campaign(app) | EnrichmentChange::FeedItems(app),
+            ) => {
                 self.of(app).fetch_add(1, Ordering::SeqCst);
             }
-            Change::Everything => {
+            Change::Resync => {
                 for generation in &self.0 {
                     generation.fetch_add(1, Ordering::SeqCst);
                 }
             }
-            Change::NotificationDue
-            | Change::NotificationScheduled
-            | Change::NotificationCanceled(_)
-            | Change::DeviceChanged(_)
-            | Change::ProviderChanged(..)
-            | Change::PurgeStopped(..)
-            | Change::ChannelTold(..)
-            | Change::FeedDue
-            | Change::EventsDue(_)
+            Change::Enrichment(EnrichmentChange::FeedDue)
+            | Change::Delivery(_)
+            | Change::Events(_)
             | Change::KeyRevoked => {}
         }
     }

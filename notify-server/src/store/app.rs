@@ -169,7 +169,7 @@ impl Store {
                 change.language,
                 change.status.map(|status| status.as_str())
             ])?;
-            tx.changed(Change::AppChanged(no));
+            tx.changed(Change::App(no));
             Ok(())
         })
         .await
@@ -183,7 +183,7 @@ impl Store {
                 let no = app_no(tx, id)?;
                 tx.prepare_cached("update apps set status = 'erasing' where no = ?1")?
                     .execute([no.0])?;
-                tx.changed(Change::AppChanged(no));
+                tx.changed(Change::App(no));
                 Ok(no)
             })
             .await?;

@@ -11,7 +11,9 @@ use crate::store::sql::error::{broken, inserted};
 use crate::store::sql::row::{folded, live_app, unknown_value, uuid_at};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
-use crate::store::{AppNo, Change, Done, FeedItemRow, Once, Operation, Store, StoreError};
+use crate::store::{
+    AppNo, Done, EnrichmentChange, FeedItemRow, Once, Operation, Store, StoreError,
+};
 
 /// A campaign to make or to replace. Feeds that it names by url are made beside it, or reused.
 #[derive(Debug, Clone)]
@@ -96,7 +98,7 @@ impl Store {
             }
             tx.prepare_cached("update campaigns set status = ?2 where no = ?1")?
                 .execute(params![found.no, status.as_str()])?;
-            tx.changed(Change::CampaignChanged(app));
+            tx.changed(EnrichmentChange::Campaign(app));
             Ok(())
         })
         .await
@@ -120,7 +122,7 @@ impl Store {
                 return Err(StoreError::refused("id", what));
             }
             tx.prepare_cached("delete from campaigns where no = ?1")?.execute([found.no])?;
-            tx.changed(Change::CampaignChanged(app));
+            tx.changed(EnrichmentChange::Campaign(app));
             Ok(())
         })
         .await
@@ -203,9 +205,9 @@ impl Store {
 
 /// Tells that a campaign was written, and of the feeds that it may have made.
 fn tell(tx: &mut WriteTx<'_>, app: AppNo, draft: &CampaignDraft) {
-    tx.changed(Change::CampaignChanged(app));
+    tx.changed(EnrichmentChange::Campaign(app));
     if !draft.feed_ids.is_empty() {
-        tx.changed(Change::FeedDue);
+        tx.changed(EnrichmentChange::FeedDue);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::store::sql::row::unknown_value;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
 use crate::store::{
-    AppNo, Change, Epoch, Operation, Store, StoreError, platform_code, platform_of,
+    AppNo, DeliveryChange, Epoch, Operation, Store, StoreError, platform_code, platform_of,
 };
 
 /// How long a channel that is open again is remembered, in milliseconds: a day, far longer than any
@@ -212,7 +212,7 @@ fn write(
             by.map(|by| by.0),
             at.as_ms()
         ])?;
-    tx.changed(Change::ChannelTold(*app, *platform));
+    tx.changed(DeliveryChange::Breaker(*app, *platform));
     inserted(no)
 }
 

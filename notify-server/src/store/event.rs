@@ -216,7 +216,7 @@ pub(super) fn record(
             EventTypes::bit(kind),
         ])?;
     if written > 0 {
-        tx.changed(Change::EventsDue(app));
+        tx.changed(Change::Events(app));
     }
     Ok(())
 }

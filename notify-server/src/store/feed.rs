@@ -6,7 +6,9 @@ use crate::store::page::{Filling, Listing, rows_wanted};
 use crate::store::sql::error::inserted;
 use crate::store::sql::row::{count_at, live_app, unknown_value, uuid_at};
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, count_of, params};
-use crate::store::{AppNo, Change, Done, Once, Operation, Page, PageRequest, Store, StoreError};
+use crate::store::{
+    AppNo, Done, EnrichmentChange, Once, Operation, Page, PageRequest, Store, StoreError,
+};
 
 /// Most feeds of an application: far more than campaigns can show.
 pub const FEEDS_MAX: u64 = 1_000;
@@ -116,7 +118,7 @@ impl Store {
         self.write_once(Operation::CreateFeed, app, once, move |tx| {
             live_app(tx, app)?;
             let (_, id) = make(tx, app, (id, &feed), "url", at)?;
-            tx.changed(Change::FeedDue);
+            tx.changed(EnrichmentChange::FeedDue);
             Ok(FeedCreated { id })
         })
         .await
@@ -193,7 +195,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write(Operation::FinishFeed, move |tx| {
             if let Some(app) = finish(tx, (feed, claim), &fetch)? {
-                tx.changed(Change::FeedChanged(app));
+                tx.changed(EnrichmentChange::FeedItems(app));
             }
             Ok(())
         })

@@ -49,7 +49,7 @@ use serde::Serialize;
 
 pub use self::app::{AppAccess, NewKey};
 pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
-pub use self::change::{Change, ChangeListener};
+pub use self::change::{Change, ChangeListener, DeliveryChange, EnrichmentChange};
 pub use self::channel::{ChannelPlace, ChannelTold, ChannelWord, NewWord};
 pub use self::delivery::{
     AddressTrust, Adopted, Adoption, Agenda, AudienceDevice, Checkpoint, ClaimedRetry, DeadAddress,

@@ -28,8 +28,8 @@ use crate::store::sql::row::{count_at, live_app, platforms_of, unknown_value};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
 use crate::store::{
-    AppNo, Change, DispatchNo, Done, NotificationNo, Once, Operation, Page, PageRequest, Store,
-    StoreError, once,
+    AppNo, DeliveryChange, DispatchNo, Done, NotificationNo, Once, Operation, Page, PageRequest,
+    Store, StoreError, once,
 };
 
 /// A notification to accept: one row, whatever its audience.
@@ -432,7 +432,7 @@ fn cancel(
             return Err(StoreError::refused("id", "has ended: no delivery is left to cancel"));
         }
     }
-    tx.changed(Change::NotificationCanceled(no));
+    tx.changed(DeliveryChange::NotificationCanceled(no));
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use crate::store::app::app_no;
 use crate::store::delivery::checkpoint;
 use crate::store::sql::row::{unknown_value, uuid_at};
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
-use crate::store::{AppNo, Change, Operation, Store, StoreError};
+use crate::store::{AppNo, DeliveryChange, Operation, Store, StoreError};
 
 /// A configured provider as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Store {
                 row.updated_at.as_ms()
             ])?;
             checkpoint::release(tx, no, row.provider)?;
-            tx.changed(Change::ProviderChanged(no, row.provider));
+            tx.changed(DeliveryChange::Provider(no, row.provider));
             Ok(())
         })
         .await
@@ -76,7 +76,7 @@ impl Store {
                 return Err(StoreError::NotFound);
             }
             checkpoint::release(tx, no, provider)?;
-            tx.changed(Change::ProviderChanged(no, provider));
+            tx.changed(DeliveryChange::Provider(no, provider));
             Ok(())
         })
         .await
@@ -98,7 +98,7 @@ impl Store {
                 return Err(StoreError::NotFound);
             }
             checkpoint::release(tx, no, provider)?;
-            tx.changed(Change::ProviderChanged(no, provider));
+            tx.changed(DeliveryChange::Provider(no, provider));
             Ok(())
         })
         .await

@@ -55,7 +55,7 @@ impl Store {
                  on conflict (app_no) do update set access = excluded.access",
             )?
             .execute(params![no.0, serde_json::to_string(&access)?])?;
-            tx.changed(Change::AppChanged(no));
+            tx.changed(Change::App(no));
             Ok(())
         })
         .await
@@ -70,7 +70,7 @@ impl Store {
             if cleared == 0 {
                 return Err(StoreError::NotFound);
             }
-            tx.changed(Change::AppChanged(no));
+            tx.changed(Change::App(no));
             Ok(())
         })
         .await

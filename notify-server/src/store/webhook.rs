@@ -442,7 +442,7 @@ fn change(
         None => {}
     }
     event::note_wanted(tx, app)?;
-    tx.changed(Change::EventsDue(app));
+    tx.changed(Change::Events(app));
     Ok(())
 }
 

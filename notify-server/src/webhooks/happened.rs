@@ -38,27 +38,17 @@ impl Happened {
 }
 
 impl ChangeListener for Happened {
-    fn changed(&self, change: Change) {
+    fn on_change(&self, change: Change) {
         match change {
-            Change::EventsDue(app) | Change::AppChanged(app) => {
+            Change::Events(app) | Change::App(app) => {
                 self.any.tell();
                 self.of(app).tell();
             }
-            Change::Everything => {
+            Change::Resync => {
                 self.any.tell();
                 self.of_apps.iter().for_each(Changes::tell);
             }
-            Change::NotificationDue
-            | Change::NotificationScheduled
-            | Change::NotificationCanceled(_)
-            | Change::DeviceChanged(_)
-            | Change::CampaignChanged(_)
-            | Change::FeedDue
-            | Change::FeedChanged(_)
-            | Change::ProviderChanged(..)
-            | Change::PurgeStopped(..)
-            | Change::ChannelTold(..)
-            | Change::KeyRevoked => {}
+            Change::Delivery(_) | Change::Enrichment(_) | Change::KeyRevoked => {}
         }
     }
 }
@@ -74,8 +64,8 @@ mod tests {
         let happened = Happened::default();
         let (mut all, mut own) = (happened.subscribe_to_all(), happened.subscribe(AppNo(1)));
         let mut other = happened.subscribe(AppNo(2));
-        for change in [Change::EventsDue(AppNo(1)), Change::AppChanged(AppNo(1))] {
-            happened.changed(change);
+        for change in [Change::Events(AppNo(1)), Change::App(AppNo(1))] {
+            happened.on_change(change);
             assert!(all.changed().now_or_never().is_some(), "{change:?}");
             assert!(own.changed().now_or_never().is_some(), "{change:?}");
             assert!(other.changed().now_or_never().is_none(), "{change:?}");

@@ -126,24 +126,14 @@ impl Keyring {
 struct Ear(Weak<Keyring>);
 
 impl ChangeListener for Ear {
-    fn changed(&self, change: Change) {
+    fn on_change(&self, change: Change) {
         match change {
-            Change::AppChanged(_) | Change::KeyRevoked | Change::Everything => {
+            Change::App(_) | Change::KeyRevoked | Change::Resync => {
                 if let Some(keyring) = self.0.upgrade() {
                     keyring.forget();
                 }
             }
-            Change::NotificationDue
-            | Change::NotificationScheduled
-            | Change::NotificationCanceled(_)
-            | Change::DeviceChanged(_)
-            | Change::CampaignChanged(_)
-            | Change::FeedDue
-            | Change::FeedChanged(_)
-            | Change::ProviderChanged(..)
-            | Change::PurgeStopped(..)
-            | Change::ChannelTold(..)
-            | Change::EventsDue(_) => {}
+            Change::Delivery(_) | Change::Enrichment(_) | Change::Events(_) => {}
         }
     }
 }

@@ -20,8 +20,8 @@ use crate::enrichment::feeds::reader::{FeedReader, Read};
 use crate::enrichment::feeds::turns::{Host, Turns};
 use crate::keys::sha256;
 use crate::store::{
-    Change, ChangeListener, FeedClaim, FeedFetch, FeedItemRow, FeedItems, Moved, SharedStore,
-    StoreError,
+    Change, ChangeListener, EnrichmentChange, FeedClaim, FeedFetch, FeedItemRow, FeedItems, Moved,
+    SharedStore, StoreError,
 };
 use crate::telemetry::{FeedMetrics, FeedResult};
 
@@ -44,10 +44,16 @@ pub(crate) struct FeedWorker {
 struct Due(Notify);
 
 impl ChangeListener for Due {
-    fn changed(&self, change: Change) {
-        // An application that is active again has feeds that waited.
-        if matches!(change, Change::FeedDue | Change::AppChanged(_) | Change::Everything) {
-            self.0.notify_one();
+    fn on_change(&self, change: Change) {
+        match change {
+            // An application that is active again has feeds that waited.
+            Change::App(_) | Change::Enrichment(EnrichmentChange::FeedDue) | Change::Resync => {
+                self.0.notify_one();
+            }
+            Change::Enrichment(EnrichmentChange::Campaign(_) | EnrichmentChange::FeedItems(_))
+            | Change::Delivery(_)
+            | Change::Events(_)
+            | Change::KeyRevoked => {}
         }
     }
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::given::{self, NOW};
 use super::is_unknown;
-use crate::store::{AppNo, Change, ChangeListener, ProviderRow, Store};
+use crate::store::{AppNo, Change, ChangeListener, DeliveryChange, ProviderRow, Store};
 
 pub async fn the_first_application_is_made_once(store: &Store) {
     let id = AppId(Uuid::now_v7());
@@ -192,7 +192,7 @@ pub async fn what_was_forgotten_is_not_sealed(store: &Store) {
 pub struct Heard(Mutex<Vec<Change>>);
 
 impl ChangeListener for Heard {
-    fn changed(&self, change: Change) {
+    fn on_change(&self, change: Change) {
         self.0.lock().unwrap().push(change);
     }
 }
@@ -208,17 +208,20 @@ pub async fn listeners_hear_of_a_change_before_its_caller(store: &Store) {
     let heard = Arc::new(Heard::default());
     store.subscribe(heard.clone());
     given::accepted(store, app, given::broadcast(&[notify_core::Platform::Ios])).await;
-    assert_eq!(heard.take(), [Change::NotificationDue]);
+    assert_eq!(heard.take(), [Change::Delivery(DeliveryChange::NotificationDue)]);
     let mut later = given::broadcast(&[notify_core::Platform::Ios]);
     later.schedule = notify_core::Schedule::At(Timestamp(NOW.0 + 1));
     let later = given::accepted(store, app, later).await;
-    assert_eq!(heard.take(), [Change::NotificationScheduled]);
+    assert_eq!(heard.take(), [Change::Delivery(DeliveryChange::NotificationScheduled)]);
     store.cancel_notification(app, later.clone(), NOW).await.unwrap();
-    assert!(matches!(heard.take()[..], [Change::NotificationCanceled(_)]));
+    assert!(matches!(
+        heard.take()[..],
+        [Change::Delivery(DeliveryChange::NotificationCanceled(_))]
+    ));
     given::devices(store, app, 1).await;
-    assert!(matches!(heard.take()[..], [Change::DeviceChanged(_)]));
+    assert!(matches!(heard.take()[..], [Change::Delivery(DeliveryChange::Device(_))]));
     store.change_app(id, AppChange::default()).await.unwrap();
-    assert_eq!(heard.take(), [Change::AppChanged(app)]);
+    assert_eq!(heard.take(), [Change::App(app)]);
     assert!(store.cancel_notification(app, later, NOW).await.is_err());
     assert!(is_unknown(&store.device(AppNo(app.0 + 1), given::id("d000")).await));
     assert_eq!(heard.take(), [], "what failed changed nothing");

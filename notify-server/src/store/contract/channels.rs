@@ -8,8 +8,8 @@ use super::apps::Heard;
 use super::given::{self, EPOCH, NOW};
 use super::is_unknown;
 use crate::store::{
-    AppNo, Change, ChannelPlace, ChannelTold, ChannelWord, Epoch, NewWord, ProviderRow, Store,
-    StoreError,
+    AppNo, Change, ChannelPlace, ChannelTold, ChannelWord, DeliveryChange, Epoch, NewWord,
+    ProviderRow, Store, StoreError,
 };
 
 const OTHER: Epoch = Epoch(12);
@@ -108,14 +108,21 @@ pub async fn an_administrator_opens_whatever_was_told(store: &Store) {
     let mut known = 0;
     for round in 0..3 {
         let told = store.tell_channel(word(app, held(), known)).await.unwrap();
-        assert_eq!(heard.take(), [Change::ChannelTold(app, Platform::Android)]);
+        assert_eq!(
+            heard.take(),
+            [Change::Delivery(DeliveryChange::Breaker(app, Platform::Android))]
+        );
         let released: Result<(), StoreError> = match round {
             0 => store.release_provider(id, ProviderKind::Fcm).await,
             1 => store.put_provider(id, row.clone()).await,
             _ => store.delete_provider(id, ProviderKind::Fcm).await,
         };
         released.unwrap();
-        assert!(heard.take().contains(&Change::ChannelTold(app, Platform::Android)));
+        assert!(
+            heard
+                .take()
+                .contains(&Change::Delivery(DeliveryChange::Breaker(app, Platform::Android)))
+        );
         let [open] = &all(store).await[..] else { panic!("one word") };
         assert_eq!((&open.word, open.by), (&ChannelWord::Open, None));
         assert!(open.no > told.no);

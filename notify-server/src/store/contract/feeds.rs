@@ -11,8 +11,8 @@ use super::apps::Heard;
 use super::given::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
 use crate::store::{
-    AppNo, Change, FEEDS_MAX, FeedClaim, FeedFetch, FeedItemRow, FeedItems, Moved, Store,
-    Validators,
+    AppNo, Change, EnrichmentChange, FEEDS_MAX, FeedClaim, FeedFetch, FeedItemRow, FeedItems,
+    Moved, Store, Validators,
 };
 
 /// Makes a feed, or finds the one with its url.
@@ -246,11 +246,11 @@ pub async fn the_same_items_again_change_nothing(store: &Store) {
     let heard = Arc::new(Heard::default());
     store.subscribe(heard.clone());
     let steps = [
-        (fetch(&["a"]), &[Change::FeedChanged(app)][..]),
+        (fetch(&["a"]), &[Change::Enrichment(EnrichmentChange::FeedItems(app))][..]),
         (fetch(&["a"]), &[]),
         (failed(Some(NEXT)), &[]),
         (FeedFetch { items: None, ..fetch(&[]) }, &[]),
-        (fetch(&["b", "c"]), &[Change::FeedChanged(app)]),
+        (fetch(&["b", "c"]), &[Change::Enrichment(EnrichmentChange::FeedItems(app))]),
     ];
     for (number, (fetch, expected)) in steps.into_iter().enumerate() {
         let claim = claimed(store, NEXT.plus_ms(number as i64 * 900_000)).await.remove(0);

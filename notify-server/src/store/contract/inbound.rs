@@ -12,8 +12,8 @@ use notify_core::{
 use super::given::{self, NOW, id};
 use super::is_unknown;
 use crate::store::{
-    Act, AppNo, Change, ChangeListener, DeviceFilter, INBOUND_WRITTEN_EVERY_MS, Inbound, Newcomer,
-    PageRequest, Recipient, Store,
+    Act, AppNo, Change, ChangeListener, DeliveryChange, DeviceFilter, INBOUND_WRITTEN_EVERY_MS,
+    Inbound, Newcomer, PageRequest, Recipient, Store,
 };
 
 fn person(number: &str) -> Recipient {
@@ -142,8 +142,8 @@ pub async fn an_id_that_is_brought_takes_nothing_from_anybody(store: &Store) {
 struct Changes(AtomicUsize);
 
 impl ChangeListener for Changes {
-    fn changed(&self, change: Change) {
-        if matches!(change, Change::DeviceChanged(_)) {
+    fn on_change(&self, change: Change) {
+        if matches!(change, Change::Delivery(DeliveryChange::Device(_))) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }

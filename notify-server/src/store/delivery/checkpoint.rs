@@ -17,8 +17,9 @@ use crate::store::sql::row::{count, env_code};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, params};
 use crate::store::{
-    AppNo, Change, Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, DispatchNo, GUARD_ANSWERS,
-    GUARD_DEAD_MAX, NewRetry, OpenPage, Settled, StoreError, channel, platform_code, platform_of,
+    AppNo, Checkpoint, DeadAddress, DeliveryChange, DeviceKey, DeviceOutcome, DispatchNo,
+    GUARD_ANSWERS, GUARD_DEAD_MAX, NewRetry, OpenPage, Settled, StoreError, channel, platform_code,
+    platform_of,
 };
 
 /// Commits a checkpoint; the page as it is now.
@@ -326,7 +327,7 @@ pub(super) fn allows(
         for (_, key) in std::mem::take(&mut guard.latest) {
             revive(tx, key)?;
         }
-        tx.changed(Change::PurgeStopped(place.0, place.1));
+        tx.changed(DeliveryChange::GuardTripped(place.0, place.1));
         channel::stopped(tx, (place.0, place.1), dead.at)?;
     }
     write(tx, place, &guard, dead.at)?;
@@ -438,6 +439,6 @@ fn revive(tx: &mut WriteTx<'_>, key: DeviceKey) -> Result<(), StoreError> {
     if !push_disabled {
         count_revived(tx, key, created_at)?;
     }
-    tx.changed(Change::DeviceChanged(key));
+    tx.changed(DeliveryChange::Device(key));
     Ok(())
 }

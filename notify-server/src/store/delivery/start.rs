@@ -14,7 +14,7 @@ use crate::store::sql::row::{platforms_of, unknown_value, uuid_at};
 use crate::store::sql::writer::{AfterCommit, WriteTx};
 use crate::store::sql::{Connection, OptionalExtension, Type, count_of, params};
 use crate::store::{
-    Agenda, AppNo, AudienceDevice, Change, DeviceKey, Dispatch, DispatchNo, NotificationNo,
+    Agenda, AppNo, AudienceDevice, DeliveryChange, DeviceKey, Dispatch, DispatchNo, NotificationNo,
     OpenedDispatch, Opening, Operation, PageClaim, Source, StartDue, StartHook, StartWithAccept,
     Started, StoreError, Zone, platform_code,
 };
@@ -89,7 +89,7 @@ pub(super) fn with_accept(
     let started = due(tx, &start_due)?;
     failpoint::reach(Operation::Start.as_str(), Stage::Written);
     if started.agenda.next_due.is_none_or(|due| due > start_due.now) {
-        tx.forget(Change::NotificationDue);
+        tx.forget(DeliveryChange::NotificationDue);
     }
     Ok(Some(Box::new(move |is_committed| {
         if is_committed {

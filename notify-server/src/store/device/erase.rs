@@ -13,7 +13,7 @@ use crate::store::device::tags;
 use crate::store::sql::row::live_app;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, params};
-use crate::store::{AppNo, Change, DeviceKey, StoreError};
+use crate::store::{AppNo, DeliveryChange, DeviceKey, StoreError};
 
 /// Erases a device but for the requests that name it; its key.
 pub(super) fn device(
@@ -45,7 +45,7 @@ pub(super) fn row(tx: &mut WriteTx<'_>, row: &DeviceRow, at: Timestamp) -> Resul
     ] {
         tx.prepare_cached(sql)?.execute([key.0])?;
     }
-    tx.changed(Change::DeviceChanged(key));
+    tx.changed(DeliveryChange::Device(key));
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use crate::store::event::{self, About};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{
-    Act, AppNo, Change, DeviceKey, INBOUND_WRITTEN_EVERY_MS, Inbound, Newcomer, NotificationNo,
-    Recipient, StoreError, VerifiedAddress, poll,
+    Act, AppNo, DeliveryChange, DeviceKey, INBOUND_WRITTEN_EVERY_MS, Inbound, Newcomer,
+    NotificationNo, Recipient, StoreError, VerifiedAddress, poll,
 };
 
 /// Why a device is disabled whose person locked us out, as it is kept.
@@ -179,7 +179,7 @@ fn write(
         tx.prepare_cached("update devices set last_inbound_at = ?2 where key = ?1")?
             .execute(params![after.key.0, after.last_inbound_at.map(Timestamp::as_ms)])?;
     }
-    tx.changed(Change::DeviceChanged(after.key));
+    tx.changed(DeliveryChange::Device(after.key));
     Ok(())
 }
 

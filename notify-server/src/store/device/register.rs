@@ -11,7 +11,7 @@ use crate::store::sql::row::{env_code, live_app};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{
-    AppNo, Change, DeviceKey, MovedAddress, NewBrowser, REGISTRATION_WRITTEN_EVERY_MS,
+    AppNo, DeliveryChange, DeviceKey, MovedAddress, NewBrowser, REGISTRATION_WRITTEN_EVERY_MS,
     SEQUENCE_MAX, StoreError, SubscribedBrowser,
 };
 
@@ -63,7 +63,7 @@ pub(super) fn register(
             key
         }
     };
-    tx.changed(Change::DeviceChanged(key));
+    tx.changed(DeliveryChange::Device(key));
     Ok(Registered::Changed)
 }
 
@@ -202,7 +202,7 @@ fn change_platform(
     ] {
         tx.prepare_cached(sql)?.execute([row.key.0])?;
     }
-    tx.changed(Change::DeviceChanged(row.key));
+    tx.changed(DeliveryChange::Device(row.key));
     let taken = take(tx, app, Sought::of(wanted), (key, at))?;
     insert(tx, (key, taken.as_ref()), wanted, (row.created_at, at))?;
     for sql in [
@@ -315,7 +315,7 @@ pub(super) fn take(
                  auth = null, last_inbound_at = null where key = ?1",
             )?
             .execute([holder.0])?;
-            tx.changed(Change::DeviceChanged(holder));
+            tx.changed(DeliveryChange::Device(holder));
             // Another platform's dispatch never sent to it through this one's provider.
             if holder.platform() == key.platform() {
                 taken = Some(Taken { from: holder, at, last_inbound_at });
@@ -360,7 +360,7 @@ pub(crate) fn replace_moved(tx: &mut WriteTx<'_>, moved: &MovedAddress) -> Resul
     let sought = Sought { platform, address: Some(&moved.to), hash };
     let taken = take(tx, app, sought, (moved.key, moved.at))?;
     write(tx, moved.key, sought, taken.as_ref())?;
-    tx.changed(Change::DeviceChanged(moved.key));
+    tx.changed(DeliveryChange::Device(moved.key));
     Ok(())
 }
 

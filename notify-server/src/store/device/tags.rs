@@ -8,7 +8,7 @@ use crate::store::sql::error::inserted;
 use crate::store::sql::row::{count_at, live_app};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
-use crate::store::{AppNo, Change, DeviceKey, Page, PageRequest, StoreError};
+use crate::store::{AppNo, DeliveryChange, DeviceKey, Page, PageRequest, StoreError};
 
 /// Sets tags of a device and leaves its others.
 pub(super) fn set(
@@ -28,7 +28,7 @@ pub(super) fn set(
         let what = format!("must leave the device at most {TAGS_PER_DEVICE_MAX} tags");
         return Err(StoreError::refused("tags", &what));
     }
-    tx.changed(Change::DeviceChanged(key));
+    tx.changed(DeliveryChange::Device(key));
     Ok(())
 }
 
@@ -78,7 +78,7 @@ pub(super) fn remove(
     let no = tag_no(tx, app, name)?.ok_or(StoreError::NotFound)?;
     let before = value(tx, no, key)?.ok_or(StoreError::NotFound)?;
     drop_one(tx, no, key, before)?;
-    tx.changed(Change::DeviceChanged(key));
+    tx.changed(DeliveryChange::Device(key));
     Ok(())
 }
 

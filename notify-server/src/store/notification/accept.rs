@@ -11,7 +11,7 @@ use crate::store::sql::row::{layout_code, live_app, platform_bits};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{
-    AppNo, Change, NewNotification, NewReport, NotificationNo, PollDraft, StoreError,
+    AppNo, DeliveryChange, NewNotification, NewReport, NotificationNo, PollDraft, StoreError,
 };
 
 const NO_CAMPAIGN: &str = "names no active campaign";
@@ -76,9 +76,9 @@ pub(super) fn notification(
         insert_poll(tx, app, no, (poll, new.at))?;
     }
     tx.changed(if due || local_time.is_some() {
-        Change::NotificationDue
+        DeliveryChange::NotificationDue
     } else {
-        Change::NotificationScheduled
+        DeliveryChange::NotificationScheduled
     });
     // Of what is due later, the ids may come to name devices until then.
     if due { unknown_alone(tx, app, &new.target) } else { Ok(None) }

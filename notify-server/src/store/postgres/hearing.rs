@@ -112,7 +112,7 @@ impl Ear {
                 return;
             }
             if self.hears.try_send(()).is_err() {
-                tell(&self.listeners, &[Change::Everything]);
+                tell(&self.listeners, &[Change::Resync]);
             }
             while stands(client.batch_execute("")).await {
                 tokio::time::sleep(ASKED_EVERY).await;

@@ -3,7 +3,7 @@
 
 use notify_core::{Platform, ProviderKind};
 
-use crate::store::{AppNo, Change, NotificationNo};
+use crate::store::{AppNo, Change, DeliveryChange, EnrichmentChange, NotificationNo};
 
 /// Longest text, in bytes; PostgreSQL takes less than 8,000. Of more changes everything is told.
 const BYTES_MAX: usize = 7_000;
@@ -28,27 +28,33 @@ pub(super) fn read(server: u64, text: &str) -> Vec<Change> {
     if words.next() == Some(format!("{server:x}").as_str()) {
         return Vec::new();
     }
-    words.map(|word| change(word).unwrap_or(Change::Everything)).collect()
+    words.map(|word| change(word).unwrap_or(Change::Resync)).collect()
 }
 
 /// A letter that says what, and of which. `None` for what concerns no other server: of a device each
 /// reads the address again before it is a second old.
 fn word(change: &Change) -> Option<String> {
     Some(match change {
-        Change::DeviceChanged(_) => return None,
-        Change::NotificationDue => "d".to_owned(),
-        Change::NotificationScheduled => "s".to_owned(),
-        Change::NotificationCanceled(no) => format!("c{}", no.0),
-        Change::ProviderChanged(app, provider) => format!("p{}:{}", app.0, provider.as_str()),
-        Change::PurgeStopped(app, platform) => format!("g{}:{}", app.0, platform.as_str()),
-        Change::ChannelTold(app, platform) => format!("h{}:{}", app.0, platform.as_str()),
-        Change::AppChanged(app) => format!("a{}", app.0),
-        Change::EventsDue(app) => format!("e{}", app.0),
-        Change::CampaignChanged(app) => format!("m{}", app.0),
-        Change::FeedDue => "f".to_owned(),
-        Change::FeedChanged(app) => format!("i{}", app.0),
+        Change::Delivery(DeliveryChange::Device(_)) => return None,
+        Change::Delivery(DeliveryChange::NotificationDue) => "d".to_owned(),
+        Change::Delivery(DeliveryChange::NotificationScheduled) => "s".to_owned(),
+        Change::Delivery(DeliveryChange::NotificationCanceled(no)) => format!("c{}", no.0),
+        Change::Delivery(DeliveryChange::Provider(app, provider)) => {
+            format!("p{}:{}", app.0, provider.as_str())
+        }
+        Change::Delivery(DeliveryChange::GuardTripped(app, platform)) => {
+            format!("g{}:{}", app.0, platform.as_str())
+        }
+        Change::Delivery(DeliveryChange::Breaker(app, platform)) => {
+            format!("h{}:{}", app.0, platform.as_str())
+        }
+        Change::App(app) => format!("a{}", app.0),
+        Change::Events(app) => format!("e{}", app.0),
+        Change::Enrichment(EnrichmentChange::Campaign(app)) => format!("m{}", app.0),
+        Change::Enrichment(EnrichmentChange::FeedDue) => "f".to_owned(),
+        Change::Enrichment(EnrichmentChange::FeedItems(app)) => format!("i{}", app.0),
         Change::KeyRevoked => "k".to_owned(),
-        Change::Everything => EVERYTHING.to_owned(),
+        Change::Resync => EVERYTHING.to_owned(),
     })
 }
 
@@ -58,17 +64,17 @@ fn change(word: &str) -> Option<Change> {
     let (number, name) = letters.as_str().split_once(':').unwrap_or((letters.as_str(), ""));
     let app = || number.parse().ok().map(AppNo);
     Some(match what {
-        'd' => Change::NotificationDue,
-        's' => Change::NotificationScheduled,
-        'c' => Change::NotificationCanceled(NotificationNo(number.parse().ok()?)),
-        'p' => Change::ProviderChanged(app()?, ProviderKind::from_word(name)?),
-        'g' => Change::PurgeStopped(app()?, Platform::from_word(name)?),
-        'h' => Change::ChannelTold(app()?, Platform::from_word(name)?),
-        'a' => Change::AppChanged(app()?),
-        'e' => Change::EventsDue(app()?),
-        'm' => Change::CampaignChanged(app()?),
-        'f' => Change::FeedDue,
-        'i' => Change::FeedChanged(app()?),
+        'd' => DeliveryChange::NotificationDue.into(),
+        's' => DeliveryChange::NotificationScheduled.into(),
+        'c' => DeliveryChange::NotificationCanceled(NotificationNo(number.parse().ok()?)).into(),
+        'p' => DeliveryChange::Provider(app()?, ProviderKind::from_word(name)?).into(),
+        'g' => DeliveryChange::GuardTripped(app()?, Platform::from_word(name)?).into(),
+        'h' => DeliveryChange::Breaker(app()?, Platform::from_word(name)?).into(),
+        'a' => Change::App(app()?),
+        'e' => Change::Events(app()?),
+        'm' => EnrichmentChange::Campaign(app()?).into(),
+        'f' => EnrichmentChange::FeedDue.into(),
+        'i' => EnrichmentChange::FeedItems(app()?).into(),
         'k' => Change::KeyRevoked,
         _ => return None,
     })
@@ -82,35 +88,39 @@ mod tests {
     #[test]
     fn every_change_that_concerns_others_is_read_back() {
         let changes = [
-            Change::NotificationDue,
-            Change::NotificationScheduled,
-            Change::NotificationCanceled(NotificationNo(41)),
-            Change::ProviderChanged(AppNo(3), ProviderKind::WebPush),
-            Change::PurgeStopped(AppNo(3), Platform::FbMessenger),
-            Change::ChannelTold(AppNo(3), Platform::Ios),
-            Change::AppChanged(AppNo(1_048_575)),
-            Change::EventsDue(AppNo(2)),
-            Change::CampaignChanged(AppNo(4)),
-            Change::FeedDue,
-            Change::FeedChanged(AppNo(5)),
+            Change::Delivery(DeliveryChange::NotificationDue),
+            Change::Delivery(DeliveryChange::NotificationScheduled),
+            Change::Delivery(DeliveryChange::NotificationCanceled(NotificationNo(41))),
+            Change::Delivery(DeliveryChange::Provider(AppNo(3), ProviderKind::WebPush)),
+            Change::Delivery(DeliveryChange::GuardTripped(AppNo(3), Platform::FbMessenger)),
+            Change::Delivery(DeliveryChange::Breaker(AppNo(3), Platform::Ios)),
+            Change::App(AppNo(1_048_575)),
+            Change::Events(AppNo(2)),
+            Change::Enrichment(EnrichmentChange::Campaign(AppNo(4))),
+            Change::Enrichment(EnrichmentChange::FeedDue),
+            Change::Enrichment(EnrichmentChange::FeedItems(AppNo(5))),
             Change::KeyRevoked,
-            Change::Everything,
+            Change::Resync,
         ];
         for change in changes {
-            let text = text(0xabc, &[change, Change::DeviceChanged(DeviceKey(9)), change]).unwrap();
+            let text = text(
+                0xabc,
+                &[change, Change::Delivery(DeliveryChange::Device(DeviceKey(9))), change],
+            )
+            .unwrap();
             assert_eq!(read(1, &text), [change], "{text}");
             assert_eq!(read(0xabc, &text), [], "its own");
         }
-        assert_eq!(text(1, &[Change::DeviceChanged(DeviceKey(9))]), None);
+        assert_eq!(text(1, &[Change::Delivery(DeliveryChange::Device(DeviceKey(9)))]), None);
     }
 
     #[test]
     fn what_cannot_be_told_or_read_is_everything() {
-        let many: Vec<_> = (0..3_000).map(|no| Change::EventsDue(AppNo(no))).collect();
-        assert_eq!(read(1, &text(2, &many).unwrap()), [Change::Everything]);
+        let many: Vec<_> = (0..3_000).map(|no| Change::Events(AppNo(no))).collect();
+        assert_eq!(read(1, &text(2, &many).unwrap()), [Change::Resync]);
         for unknown in ["2 z9", "2 a", "2 p1:pigeon", "2 ", ""] {
             let read = read(1, unknown);
-            assert!(read.iter().all(|change| *change == Change::Everything), "{unknown}: {read:?}");
+            assert!(read.iter().all(|change| *change == Change::Resync), "{unknown}: {read:?}");
         }
     }
 }

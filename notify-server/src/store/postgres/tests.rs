@@ -11,7 +11,7 @@ use super::testing::{TestCluster, TestDatabase};
 use super::{DatabaseUrl, OpenError, PostgresOptions};
 use crate::store::contract::{Backend, given};
 use crate::store::sql::Fault;
-use crate::store::{AppNo, Operation, SharedStore, Store, StoreError, postgres};
+use crate::store::{AppNo, DeliveryChange, Operation, SharedStore, Store, StoreError, postgres};
 
 /// A database of its own.
 struct Own(TestDatabase);
@@ -277,7 +277,7 @@ async fn tls_is_as_strict_as_the_url_says() {
 struct Heard(std::sync::Mutex<Vec<crate::store::Change>>, tokio::sync::Notify);
 
 impl crate::store::ChangeListener for Heard {
-    fn changed(&self, change: crate::store::Change) {
+    fn on_change(&self, change: crate::store::Change) {
         self.0.lock().unwrap().push(change);
         self.1.notify_one();
     }
@@ -304,16 +304,16 @@ async fn servers_of_one_database_hear_of_each_others_commits() {
     other.subscribe(heard.clone());
     let (id, app) = given::named_app(&one, "Shop").await;
     given::accepted(&one, app, given::broadcast(&[Platform::Android])).await;
-    heard.hears(|change| *change == Change::NotificationDue).await;
+    heard.hears(|change| *change == Change::Delivery(DeliveryChange::NotificationDue)).await;
     // A connection that breaks is made anew, and then anything may have changed.
     let listening = "select pg_terminate_backend(pid) from pg_stat_activity where query = ";
     TestCluster::shared().execute(&format!(
         "{listening}'' and datname = '{0}' or query = 'listen notify_changes' and datname = '{0}'",
         own.0.name()
     ));
-    heard.hears(|change| *change == Change::Everything).await;
+    heard.hears(|change| *change == Change::Resync).await;
     one.delete_app(id).await.unwrap();
-    heard.hears(|change| *change == Change::AppChanged(app)).await;
+    heard.hears(|change| *change == Change::App(app)).await;
     other.close().await;
     one.close().await;
 }
@@ -333,8 +333,8 @@ async fn a_commit_whose_answer_was_lost_is_told_of_by_the_next() {
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     assert_eq!(*here.0.lock().unwrap(), [], "nobody knows");
     given::named_app(&one, "Another").await;
-    here.hears(|change| *change == Change::Everything).await;
-    there.hears(|change| *change == Change::Everything).await;
+    here.hears(|change| *change == Change::Resync).await;
+    there.hears(|change| *change == Change::Resync).await;
     other.close().await;
     one.close().await;
 }

@@ -16,7 +16,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::error::{Error, Result as SqlResult, broken, unavailable};
 use crate::store::sql::fault::Faults;
 use crate::store::sql::moves::begin_work;
-use crate::store::{Change, ChangeListener, Operation, StoreError};
+use crate::store::{Change, ChangeListener, DeliveryChange, Operation, StoreError};
 
 /// Most writes of one commit. At 256 rows a commit the fsync is a small part of the work (35,600
 /// devices a second; 1,024 rows came to 38,100); more would only make the first ones wait longer.
@@ -35,7 +35,8 @@ pub(in crate::store) struct WriteTx<'c> {
 
 impl WriteTx<'_> {
     /// Notes a change, to be told after the commit.
-    pub(in crate::store) fn changed(&mut self, change: Change) {
+    pub(in crate::store) fn changed(&mut self, change: impl Into<Change>) {
+        let change = change.into();
         // A thousand events of one request are one thing to hear of.
         if self.changes.last() != Some(&change) {
             self.changes.push(change);
@@ -43,7 +44,8 @@ impl WriteTx<'_> {
     }
 
     /// Drops a change that this commit has handled itself: no listener is called for it.
-    pub(in crate::store) fn forget(&mut self, change: Change) {
+    pub(in crate::store) fn forget(&mut self, change: impl Into<Change>) {
+        let change = change.into();
         self.changes.retain(|noted| *noted != change);
     }
 }
@@ -404,7 +406,7 @@ impl Work {
         self.source.check()?;
         self.faults.at_commit()?;
         if std::mem::replace(&mut self.untold, true) {
-            changes.push(Change::Everything);
+            changes.push(Change::Resync);
         }
         connection.commit()?;
         self.commits.fetch_add(1, Ordering::Relaxed);
@@ -421,7 +423,7 @@ fn add_to(
     add: &BeforeCommit,
     changes: &mut Vec<Change>,
 ) -> SqlResult<Option<AfterCommit>> {
-    if !changes.contains(&Change::NotificationDue) {
+    if !changes.contains(&Change::Delivery(DeliveryChange::NotificationDue)) {
         return Ok(None);
     }
     let mut with_added = changes.clone();
@@ -452,7 +454,7 @@ pub(in crate::store) fn tell(listeners: &Listeners, changes: &[Change]) {
     let listeners = listeners.read().unwrap_or_else(PoisonError::into_inner);
     for listener in listeners.iter() {
         for change in changes {
-            let _ = catch_unwind(AssertUnwindSafe(|| listener.changed(*change)));
+            let _ = catch_unwind(AssertUnwindSafe(|| listener.on_change(*change)));
         }
     }
 }

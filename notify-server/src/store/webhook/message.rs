@@ -82,7 +82,7 @@ pub(super) fn test(
             id.to_string(),
         ],
     )?;
-    tx.changed(Change::EventsDue(app));
+    tx.changed(Change::Events(app));
     Ok(())
 }
 
@@ -112,7 +112,7 @@ pub(super) fn redeliver(
          due_at = ?3, claimable_at = ?3 where webhook_no = ?1 and id = ?2",
     )?
     .execute(params![webhook.0, id.0.as_bytes(), at.as_ms()])?;
-    tx.changed(Change::EventsDue(app));
+    tx.changed(Change::Events(app));
     Ok(())
 }
 
@@ -189,7 +189,7 @@ pub(super) fn recover(
             ))?
             .execute(params![list_of(fitting), at.as_ms()])?;
     }
-    tx.changed(Change::EventsDue(app));
+    tx.changed(Change::Events(app));
     Ok(WebhookRecovered { recovered: recovered as u64, more: failed.len() > fitting.len() })
 }
 
