@@ -14,7 +14,7 @@ mod page;
 mod retry;
 mod settle;
 mod slice;
-mod start;
+pub(super) mod start;
 mod zones;
 
 use std::collections::BTreeSet;
@@ -201,7 +201,7 @@ impl Store {
 
     /// Has notifications that are due when they are accepted started in the same commit from now on.
     pub fn start_with_accept(&self, hook: StartHook) {
-        self.writer.before_commit(Box::new(move |tx| start::with_accept(tx, &hook)));
+        self.writer.set_start_hook(hook);
     }
 
     /// The same, opening no page: the new dispatches, and whether more are due.

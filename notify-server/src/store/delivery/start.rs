@@ -11,7 +11,7 @@ use crate::store::delivery::{page, retry, slice, zones};
 use crate::store::device::{Lists, Named, keys_by_ids};
 use crate::store::sql::error::inserted;
 use crate::store::sql::row::{platforms_of, unknown_value, uuid_at};
-use crate::store::sql::writer::{AfterCommit, WriteTx};
+use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, Type, count_of, params};
 use crate::store::{
     Agenda, AppNo, AudienceDevice, DeliveryChange, DeviceKey, Dispatch, DispatchNo, NotificationNo,
@@ -79,24 +79,35 @@ pub(super) fn due(tx: &mut WriteTx<'_>, start_due: &StartDue) -> Result<Started,
     Ok(started)
 }
 
+/// A start that is part of a commit that has not ended yet.
+pub(in crate::store) struct StartInCommit {
+    started: Started,
+    done: Box<dyn FnOnce(Option<Started>) + Send>,
+}
+
+impl StartInCommit {
+    /// Passes the result on; `is_committed` is false if the commit failed or its result is unknown.
+    pub(in crate::store) fn finish(self, is_committed: bool) {
+        if is_committed {
+            failpoint::reach(Operation::Start.as_str(), Stage::Committed);
+        }
+        (self.done)(is_committed.then_some(self.started));
+    }
+}
+
 /// Starts what the writes of a commit made due, as part of it. If the start fails, the commit proceeds
 /// without it, and the engine starts what is due later.
-pub(super) fn with_accept(
+pub(in crate::store) fn in_commit(
     tx: &mut WriteTx<'_>,
     hook: &StartHook,
-) -> Result<Option<AfterCommit>, StoreError> {
+) -> Result<Option<StartInCommit>, StoreError> {
     let Some(StartWithAccept { due: start_due, done }) = hook() else { return Ok(None) };
     let started = due(tx, &start_due)?;
     failpoint::reach(Operation::Start.as_str(), Stage::Written);
     if started.agenda.next_due.is_none_or(|due| due > start_due.now) {
         tx.forget(DeliveryChange::NotificationDue);
     }
-    Ok(Some(Box::new(move |is_committed| {
-        if is_committed {
-            failpoint::reach(Operation::Start.as_str(), Stage::Committed);
-        }
-        done(is_committed.then_some(started));
-    })))
+    Ok(Some(StartInCommit { started, done }))
 }
 
 /// What is due, at most that many. Without a poll, a notification that names devices comes with what it

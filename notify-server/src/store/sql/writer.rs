@@ -11,12 +11,13 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::failpoint::{self, Stage};
+use crate::store::delivery::start::{self, StartInCommit};
 use crate::store::patience::{gives_up_at, patiently};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::error::{Error, Result as SqlResult, broken, unavailable};
 use crate::store::sql::fault::Faults;
 use crate::store::sql::moves::begin_work;
-use crate::store::{Change, ChangeListener, DeliveryChange, Operation, StoreError};
+use crate::store::{Change, ChangeListener, DeliveryChange, Operation, StartHook, StoreError};
 
 /// Most writes of one commit. At 256 rows a commit the fsync is a small part of the work (35,600
 /// devices a second; 1,024 rows came to 38,100); more would only make the first ones wait longer.
@@ -57,12 +58,6 @@ impl std::ops::Deref for WriteTx<'_> {
         self.connection
     }
 }
-
-/// Runs before a commit that makes a notification due. If it fails, its writes are rolled back.
-pub(in crate::store) type BeforeCommit =
-    Box<dyn Fn(&mut WriteTx<'_>) -> Result<Option<AfterCommit>, StoreError> + Send + Sync>;
-/// Called after the commit, before the listeners; with false when the commit failed or is in doubt.
-pub(in crate::store) type AfterCommit = Box<dyn FnOnce(bool) + Send>;
 
 /// A write that waits, whatever its answer's type.
 trait Job: Send {
@@ -149,7 +144,7 @@ pub(in crate::store) struct Writer {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Transactions that were committed.
     pub(in crate::store) commits: Arc<AtomicU64>,
-    before_commit: Arc<Mutex<Option<BeforeCommit>>>,
+    start_hook: Arc<Mutex<Option<StartHook>>>,
     faults: Arc<Faults>,
     /// What the thread would have, where there is none.
     #[cfg(any(test, feature = "testing"))]
@@ -168,7 +163,7 @@ impl Writer {
     ) -> std::io::Result<Self> {
         let mut work = Work::new(source, connection, told);
         let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
-        let before_commit = Arc::clone(&work.before_commit);
+        let start_hook = Arc::clone(&work.start_hook);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
@@ -177,7 +172,7 @@ impl Writer {
             jobs: RwLock::new(Some(jobs)),
             thread: Mutex::new(Some(thread)),
             commits,
-            before_commit,
+            start_hook,
             faults,
             #[cfg(any(test, feature = "testing"))]
             inline: None,
@@ -195,13 +190,13 @@ impl Writer {
     ) -> Self {
         let work = Work::new(source, connection, (listeners, Arc::default()));
         let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
-        let before_commit = Arc::clone(&work.before_commit);
+        let start_hook = Arc::clone(&work.start_hook);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
         Self {
             jobs: RwLock::new(Some(jobs)),
             thread: Mutex::default(),
             commits,
-            before_commit,
+            start_hook,
             faults,
             inline: Some(Mutex::new((work, waiting))),
             arrived: tokio::sync::Notify::new(),
@@ -256,9 +251,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds to every commit from now on that makes a notification due.
-    pub(in crate::store) fn before_commit(&self, add: BeforeCommit) {
-        *self.before_commit.lock().unwrap_or_else(PoisonError::into_inner) = Some(add);
+    /// Sets the hook that every commit calls from now on if it makes a notification due.
+    pub(in crate::store) fn set_start_hook(&self, hook: StartHook) {
+        *self.start_hook.lock().unwrap_or_else(PoisonError::into_inner) = Some(hook);
     }
 
     /// Finishes what waits and ends the thread. Blocks until then.
@@ -296,7 +291,7 @@ struct Work {
     listeners: Listeners,
     busy: Arc<AtomicU64>,
     commits: Arc<AtomicU64>,
-    before_commit: Arc<Mutex<Option<BeforeCommit>>>,
+    start_hook: Arc<Mutex<Option<StartHook>>>,
     faults: Arc<Faults>,
 }
 
@@ -313,7 +308,7 @@ impl Work {
             listeners,
             busy,
             commits: Arc::default(),
-            before_commit: Arc::default(),
+            start_hook: Arc::default(),
             faults: Arc::default(),
         }
     }
@@ -336,11 +331,11 @@ impl Work {
         if batch.is_empty() {
             return;
         }
-        let mut after = None;
-        let attempt = self.attempt(&mut batch, &mut after);
-        if let Some(after) = after {
+        let mut start = None;
+        let attempt = self.attempt(&mut batch, &mut start);
+        if let Some(start) = start {
             let is_committed = attempt.is_ok();
-            let _ = catch_unwind(AssertUnwindSafe(|| after(is_committed)));
+            let _ = catch_unwind(AssertUnwindSafe(|| start.finish(is_committed)));
         }
         match attempt {
             Ok(changes) => {
@@ -364,7 +359,7 @@ impl Work {
     fn attempt(
         &mut self,
         batch: &mut [Box<dyn Job>],
-        after: &mut Option<AfterCommit>,
+        start: &mut Option<StartInCommit>,
     ) -> SqlResult<Vec<Change>> {
         let connection = begin(&mut self.connection, &mut *self.source)?;
         let mut changes = Vec::new();
@@ -398,11 +393,11 @@ impl Work {
             }
         }
         reached(batch, Stage::Written);
-        let before_commit = self.before_commit.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(add) = &*before_commit {
-            *after = add_to(connection, add, &mut changes)?;
+        let hook = self.start_hook.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hook) = &*hook {
+            *start = start_due(connection, hook, &mut changes)?;
         }
-        drop(before_commit);
+        drop(hook);
         self.source.check()?;
         self.faults.at_commit()?;
         if std::mem::replace(&mut self.untold, true) {
@@ -417,27 +412,27 @@ impl Work {
     }
 }
 
-/// Adds to a commit that makes a notification due. A failure, or a panic, leaves it as it was.
-fn add_to(
+/// Starts what a commit makes due, as part of it. A failure or a panic leaves the commit as it was.
+fn start_due(
     connection: &Connection,
-    add: &BeforeCommit,
+    hook: &StartHook,
     changes: &mut Vec<Change>,
-) -> SqlResult<Option<AfterCommit>> {
+) -> SqlResult<Option<StartInCommit>> {
     if !changes.contains(&Change::Delivery(DeliveryChange::NotificationDue)) {
         return Ok(None);
     }
-    let mut with_added = changes.clone();
+    let mut with_start = changes.clone();
     connection.save()?;
-    let mut tx = WriteTx { connection, changes: &mut with_added };
-    let added = catch_unwind(AssertUnwindSafe(|| add(&mut tx)));
+    let mut tx = WriteTx { connection, changes: &mut with_start };
+    let started = catch_unwind(AssertUnwindSafe(|| start::in_commit(&mut tx, hook)));
     if !connection.in_transaction() {
         return Err(Error::Ended);
     }
-    match added {
-        Ok(Ok(after)) => {
+    match started {
+        Ok(Ok(start)) => {
             connection.keep()?;
-            *changes = with_added;
-            Ok(after)
+            *changes = with_start;
+            Ok(start)
         }
         Ok(Err(_)) | Err(_) => {
             connection.take_back()?;
