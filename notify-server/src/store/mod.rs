@@ -12,8 +12,8 @@ mod app;
 mod campaign;
 mod change;
 mod channel;
-#[cfg(any(test, feature = "testing"))]
-pub mod contract;
+#[cfg(test)]
+mod contract;
 mod day;
 mod delivery;
 mod device;

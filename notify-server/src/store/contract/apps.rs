@@ -1,5 +1,6 @@
 //! Applications, keys and providers.
 
+use macro_rules_attribute::apply;
 use std::sync::{Arc, Mutex};
 
 use notify_core::{AppChange, AppId, AppStatus, KeyId, ProviderKind, Timestamp};
@@ -9,7 +10,8 @@ use super::given::{self, NOW};
 use super::is_unknown;
 use crate::store::{AppNo, Change, ChangeListener, DeliveryChange, ProviderRow, Store};
 
-pub async fn the_first_application_is_made_once(store: &Store) {
+#[apply(contract)]
+async fn the_first_application_is_made_once(store: &Store) {
     let id = AppId(Uuid::now_v7());
     let (api, admin) = (given::key(1), given::key(2));
     let made = store.found(id, given::new_app("default"), api.clone(), admin.clone()).await;
@@ -24,7 +26,8 @@ pub async fn the_first_application_is_made_once(store: &Store) {
     assert_eq!(store.open_with_key([3; 32]).await.unwrap(), None);
 }
 
-pub async fn keys_that_were_not_shown_are_added_to(store: &Store) {
+#[apply(contract)]
+async fn keys_that_were_not_shown_are_added_to(store: &Store) {
     let replaced = store.replace_unshown_keys(given::key(5), given::key(6)).await;
     assert!(!replaced.unwrap(), "there is no application yet");
     let id = AppId(Uuid::now_v7());
@@ -44,7 +47,8 @@ pub async fn keys_that_were_not_shown_are_added_to(store: &Store) {
     assert_eq!(store.open_with_key(given::key(5).hash).await.unwrap(), None);
 }
 
-pub async fn an_application_reads_back_as_it_was_made(store: &Store) {
+#[apply(contract)]
+async fn an_application_reads_back_as_it_was_made(store: &Store) {
     let (id, no) = given::named_app(store, "Laden").await;
     let (read_no, app) = store.app(id).await.unwrap();
     assert_eq!(read_no, no);
@@ -53,7 +57,8 @@ pub async fn an_application_reads_back_as_it_was_made(store: &Store) {
     assert!(is_unknown(&store.app(AppId(Uuid::now_v7())).await));
 }
 
-pub async fn a_change_leaves_what_it_does_not_name(store: &Store) {
+#[apply(contract)]
+async fn a_change_leaves_what_it_does_not_name(store: &Store) {
     let (id, _) = given::named_app(store, "Shop").await;
     let change = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
     store.change_app(id, change).await.unwrap();
@@ -64,7 +69,8 @@ pub async fn a_change_leaves_what_it_does_not_name(store: &Store) {
     assert!(is_unknown(&store.change_app(AppId(Uuid::now_v7()), rename).await));
 }
 
-pub async fn applications_are_listed_oldest_first_in_pages(store: &Store) {
+#[apply(contract)]
+async fn applications_are_listed_oldest_first_in_pages(store: &Store) {
     let mut ids = Vec::new();
     for name in ["a", "b", "c"] {
         ids.push(given::named_app(store, name).await.0);
@@ -76,7 +82,8 @@ pub async fn applications_are_listed_oldest_first_in_pages(store: &Store) {
     assert_eq!(rest.next, None);
 }
 
-pub async fn a_key_opens_its_application_until_it_is_revoked(store: &Store) {
+#[apply(contract)]
+async fn a_key_opens_its_application_until_it_is_revoked(store: &Store) {
     let (id, no) = given::named_app(store, "Shop").await;
     let key = given::key(7);
     store.add_key(id, key.clone()).await.unwrap();
@@ -91,7 +98,8 @@ pub async fn a_key_opens_its_application_until_it_is_revoked(store: &Store) {
     assert!(is_unknown(&store.revoke_key(id, key.id).await));
 }
 
-pub async fn keys_of_another_application_stay(store: &Store) {
+#[apply(contract)]
+async fn keys_of_another_application_stay(store: &Store) {
     let (id, _) = given::named_app(store, "Shop").await;
     let (other, _) = given::named_app(store, "Other").await;
     let (first, second) = (given::key(7), given::key(8));
@@ -105,7 +113,8 @@ pub async fn keys_of_another_application_stay(store: &Store) {
     assert!(is_unknown(&store.list_keys(AppId(Uuid::now_v7())).await));
 }
 
-pub async fn admin_keys_open_no_application(store: &Store) {
+#[apply(contract)]
+async fn admin_keys_open_no_application(store: &Store) {
     let key = given::key(9);
     store.add_admin_key(key.clone()).await.unwrap();
     assert_eq!(store.admin_key(key.hash).await.unwrap(), Some(key.id));
@@ -113,7 +122,8 @@ pub async fn admin_keys_open_no_application(store: &Store) {
     assert_eq!(store.admin_key([1; 32]).await.unwrap(), None);
 }
 
-pub async fn the_last_use_of_a_key_never_goes_back(store: &Store) {
+#[apply(contract)]
+async fn the_last_use_of_a_key_never_goes_back(store: &Store) {
     let (id, _) = given::named_app(store, "Shop").await;
     let key = given::key(7);
     store.add_key(id, key.clone()).await.unwrap();
@@ -124,7 +134,8 @@ pub async fn the_last_use_of_a_key_never_goes_back(store: &Store) {
     assert_eq!(store.list_keys(id).await.unwrap()[0].last_used_at, Some(later));
 }
 
-pub async fn a_deleted_application_is_unknown_and_leaves_others_alone(store: &Store) {
+#[apply(contract)]
+async fn a_deleted_application_is_unknown_and_leaves_others_alone(store: &Store) {
     let (id, app) = given::named_app(store, "Shop").await;
     let (other_id, other) = given::named_app(store, "Other").await;
     for (id, app, byte) in [(id, app, 1), (other_id, other, 2)] {
@@ -146,7 +157,8 @@ pub async fn a_deleted_application_is_unknown_and_leaves_others_alone(store: &St
     assert!(next > other, "the number of an application is not given again");
 }
 
-pub async fn providers_are_kept_sealed_and_tell_versions_apart(store: &Store) {
+#[apply(contract)]
+async fn providers_are_kept_sealed_and_tell_versions_apart(store: &Store) {
     let (id, no) = given::named_app(store, "Shop").await;
     let row = |provider, sealed: &[u8]| ProviderRow {
         provider,
@@ -169,7 +181,8 @@ pub async fn providers_are_kept_sealed_and_tell_versions_apart(store: &Store) {
     assert!(is_unknown(&store.put_provider(AppId(Uuid::now_v7()), rows[0].clone()).await));
 }
 
-pub async fn what_was_forgotten_is_not_sealed(store: &Store) {
+#[apply(contract)]
+async fn what_was_forgotten_is_not_sealed(store: &Store) {
     let (id, _) = given::named_app(store, "Shop").await;
     let row = |sealed: &[u8]| ProviderRow {
         provider: ProviderKind::Fcm,
@@ -203,7 +216,8 @@ impl Heard {
     }
 }
 
-pub async fn listeners_hear_of_a_change_before_its_caller(store: &Store) {
+#[apply(contract)]
+async fn listeners_hear_of_a_change_before_its_caller(store: &Store) {
     let (id, app) = given::named_app(store, "Shop").await;
     let heard = Arc::new(Heard::default());
     store.subscribe(heard.clone());

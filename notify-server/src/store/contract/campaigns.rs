@@ -1,5 +1,6 @@
 //! Campaigns (B27, B28).
 
+use macro_rules_attribute::apply;
 use notify_core::{
     CampaignContentFeed, CampaignFeature, CampaignFeatureData, CampaignFilter, CampaignId,
     CampaignLayout, CampaignPage, CampaignRef, CampaignSettings, CampaignStatus, CampaignTemplate,
@@ -69,7 +70,8 @@ async fn default_of(store: &Store, app: AppNo) -> Option<CampaignId> {
     found.ok().map(|record| record.campaign.id)
 }
 
-pub async fn a_campaign_reads_back_with_its_feeds_by_id(store: &Store) {
+#[apply(contract)]
+async fn a_campaign_reads_back_with_its_feeds_by_id(store: &Store) {
     let app = given::app(store).await;
     let draft = draft(with_feeds("A", vec![url("https://a.example/"), url("https://b.example/")]));
     let ids = draft.feed_ids.clone();
@@ -91,7 +93,8 @@ pub async fn a_campaign_reads_back_with_its_feeds_by_id(store: &Store) {
     assert_eq!(store.list_feeds(app, given::page(10)).await.unwrap().rows.len(), 2);
 }
 
-pub async fn a_feed_that_is_not_there_is_refused_with_its_path(store: &Store) {
+#[apply(contract)]
+async fn a_feed_that_is_not_there_is_refused_with_its_path(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let elsewhere = draft(with_feeds("A", vec![url("https://a.example/")]));
     let foreign = elsewhere.feed_ids[0];
@@ -102,7 +105,8 @@ pub async fn a_feed_that_is_not_there_is_refused_with_its_path(store: &Store) {
     assert_eq!(store.list_feeds(app, given::page(10)).await.unwrap().rows, []);
 }
 
-pub async fn one_campaign_is_the_default(store: &Store) {
+#[apply(contract)]
+async fn one_campaign_is_the_default(store: &Store) {
     let app = given::app(store).await;
     let default = |name| CampaignTemplate { is_default: true, ..template(name) };
     let first = create(store, app, draft(default("A"))).await;
@@ -117,7 +121,8 @@ pub async fn one_campaign_is_the_default(store: &Store) {
     assert_eq!(default_of(store, app).await, None);
 }
 
-pub async fn a_default_is_neither_disabled_nor_deleted(store: &Store) {
+#[apply(contract)]
+async fn a_default_is_neither_disabled_nor_deleted(store: &Store) {
     let app = given::app(store).await;
     let default = CampaignTemplate { is_default: true, ..template("A") };
     let id = create(store, app, draft(default.clone())).await;
@@ -131,7 +136,8 @@ pub async fn a_default_is_neither_disabled_nor_deleted(store: &Store) {
     assert_eq!(default_of(store, app).await, Some(id));
 }
 
-pub async fn a_campaign_that_a_notification_names_is_not_deleted(store: &Store) {
+#[apply(contract)]
+async fn a_campaign_that_a_notification_names_is_not_deleted(store: &Store) {
     let app = given::app(store).await;
     let (named, free) = (made(store, app, "A").await, made(store, app, "B").await);
     let mut new = given::broadcast(&[notify_core::Platform::Ios]);
@@ -143,7 +149,8 @@ pub async fn a_campaign_that_a_notification_names_is_not_deleted(store: &Store) 
     assert!(is_unknown(&store.delete_campaign(app, free).await));
 }
 
-pub async fn campaigns_are_found_by_part_of_their_name(store: &Store) {
+#[apply(contract)]
+async fn campaigns_are_found_by_part_of_their_name(store: &Store) {
     let app = given::app(store).await;
     for (name, after) in [("Größe 50%", 0), ("ΟΔΟΣ", 10), ("summer_sale", 20), ("Summer", 20)]
     {
@@ -180,7 +187,8 @@ pub async fn campaigns_are_found_by_part_of_their_name(store: &Store) {
     }
 }
 
-pub async fn disabled_campaigns_enrich_nothing(store: &Store) {
+#[apply(contract)]
+async fn disabled_campaigns_enrich_nothing(store: &Store) {
     let app = given::app(store).await;
     let (on, off) = (made(store, app, "A").await, made(store, app, "B").await);
     store.set_campaign_status(app, off, CampaignStatus::Disabled).await.unwrap();
@@ -197,7 +205,8 @@ pub async fn disabled_campaigns_enrich_nothing(store: &Store) {
     }
 }
 
-pub async fn campaigns_of_others_are_unknown(store: &Store) {
+#[apply(contract)]
+async fn campaigns_of_others_are_unknown(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let id = made(store, app, "A").await;
     assert!(is_unknown(&store.campaign(other, id).await));

@@ -1,5 +1,6 @@
 //! What servers tell each other of their channels.
 
+use macro_rules_attribute::apply;
 use std::sync::Arc;
 
 use notify_core::{Platform, ProviderKind, Timestamp};
@@ -35,7 +36,8 @@ async fn all(store: &Store) -> Vec<ChannelTold> {
     store.channels_told(None, 0, 100).await.unwrap()
 }
 
-pub async fn every_word_reads_back_as_it_was_told(store: &Store) {
+#[apply(contract)]
+async fn every_word_reads_back_as_it_was_told(store: &Store) {
     let app = given::app(store).await;
     let at = Timestamp(1_790_000_000_123);
     let mut known = 0;
@@ -56,7 +58,8 @@ pub async fn every_word_reads_back_as_it_was_told(store: &Store) {
     }
 }
 
-pub async fn who_does_not_know_the_latest_word_learns_it(store: &Store) {
+#[apply(contract)]
+async fn who_does_not_know_the_latest_word_learns_it(store: &Store) {
     let app = given::app(store).await;
     let first = store.tell_channel(word(app, held(), 0)).await.unwrap();
     for known in [0, first.no - 1, first.no + 1] {
@@ -70,7 +73,8 @@ pub async fn who_does_not_know_the_latest_word_learns_it(store: &Store) {
     assert!(is_unknown(&store.tell_channel(nobodys).await));
 }
 
-pub async fn one_of_many_that_tell_at_once_is_heard(store: &Store) {
+#[apply(contract)]
+async fn one_of_many_that_tell_at_once_is_heard(store: &Store) {
     let app = given::app(store).await;
     let told = (1..=8).map(|n| {
         let paused = ChannelWord::Paused { until: NOW.plus_ms(n) };
@@ -81,7 +85,8 @@ pub async fn one_of_many_that_tell_at_once_is_heard(store: &Store) {
     assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
 }
 
-pub async fn words_are_read_in_order_after_the_last_one(store: &Store) {
+#[apply(contract)]
+async fn words_are_read_in_order_after_the_last_one(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let mut numbers = Vec::new();
     for (app, service) in [(app, ""), (other, ""), (app, "https://push.example")] {
@@ -99,7 +104,8 @@ pub async fn words_are_read_in_order_after_the_last_one(store: &Store) {
     assert_eq!(read(Some((app, Platform::Ios)), 0, 10).await, [0; 0]);
 }
 
-pub async fn an_administrator_opens_whatever_was_told(store: &Store) {
+#[apply(contract)]
+async fn an_administrator_opens_whatever_was_told(store: &Store) {
     let (id, app) = given::named_app(store, "Shop").await;
     let row = ProviderRow { provider: ProviderKind::Fcm, sealed: vec![1], updated_at: NOW };
     store.put_provider(id, row.clone()).await.unwrap();
@@ -133,7 +139,8 @@ pub async fn an_administrator_opens_whatever_was_told(store: &Store) {
     }
 }
 
-pub async fn words_go_with_their_application_and_with_time(store: &Store) {
+#[apply(contract)]
+async fn words_go_with_their_application_and_with_time(store: &Store) {
     let (id, app) = given::named_app(store, "Shop").await;
     let old = NewWord { place: place(app, "old"), ..word(app, ChannelWord::Open, 0) };
     store.tell_channel(old).await.unwrap();

@@ -1,5 +1,6 @@
 //! Disabling devices whose addresses are dead, and sparing all others (B22).
 
+use macro_rules_attribute::apply;
 use notify_core::{DeviceDetails, Endpoint, IosEnv, Platform, Subscription, Timestamp};
 
 use super::given::{self, NOW, android, id};
@@ -26,7 +27,8 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo) {
 }
 
 /// A device that has another token by now is spared; B22: the same token stays dead.
-pub async fn a_dead_address_disables_the_device_that_still_has_it(store: &Store) {
+#[apply(contract)]
+async fn a_dead_address_disables_the_device_that_still_has_it(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -50,7 +52,8 @@ pub async fn a_dead_address_disables_the_device_that_still_has_it(store: &Store)
 }
 
 /// B22: a token that was sent to the wrong host looks dead, and is not on the host it has now.
-pub async fn a_device_that_has_another_host_by_now_is_spared(store: &Store) {
+#[apply(contract)]
+async fn a_device_that_has_another_host_by_now_is_spared(store: &Store) {
     let app = given::app(store).await;
     let phone = |device: &str, env| {
         let push_token = Some(format!("token-{device}"));
@@ -77,7 +80,8 @@ pub async fn a_device_that_has_another_host_by_now_is_spared(store: &Store) {
 }
 
 /// Compared with the last registration, written or not.
-pub async fn a_later_registration_spares_a_device(store: &Store) {
+#[apply(contract)]
+async fn a_later_registration_spares_a_device(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -96,7 +100,8 @@ pub async fn a_later_registration_spares_a_device(store: &Store) {
 
 /// B40: what a wrong key or host would look like is applied one by one, and undone once it comes en
 /// masse; an administrator goes on from there.
-pub async fn addresses_that_look_dead_en_masse_stay_enabled(store: &Store) {
+#[apply(contract)]
+async fn addresses_that_look_dead_en_masse_stay_enabled(store: &Store) {
     let (app_id, app) = given::named_app(store, "Shop").await;
     given::devices(store, app, 30).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -130,7 +135,8 @@ pub async fn addresses_that_look_dead_en_masse_stay_enabled(store: &Store) {
 }
 
 /// Answers of another kind in between make room.
-pub async fn addresses_that_look_dead_now_and_then_are_disabled(store: &Store) {
+#[apply(contract)]
+async fn addresses_that_look_dead_now_and_then_are_disabled(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 40).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -146,7 +152,8 @@ pub async fn addresses_that_look_dead_now_and_then_are_disabled(store: &Store) {
 }
 
 /// The address that a provider names takes the place of the one that was sent to.
-pub async fn an_address_that_moved_is_kept(store: &Store) {
+#[apply(contract)]
+async fn an_address_that_moved_is_kept(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -170,7 +177,8 @@ pub async fn an_address_that_moved_is_kept(store: &Store) {
 }
 
 /// A subscription is a registration too (B25), also one that changes nothing.
-pub async fn a_later_subscription_spares_a_device(store: &Store) {
+#[apply(contract)]
+async fn a_later_subscription_spares_a_device(store: &Store) {
     let app = given::app(store).await;
     let subscribe = |at| async move {
         let subscription = Subscription {

@@ -1,6 +1,7 @@
 //! Deliveries device by device (B20), the facts about one of them (B38), and how many an audience
 //! would reach (B37).
 
+use macro_rules_attribute::apply;
 use notify_core::{
     Audience, Delivery, DeliveryOutcome, DeviceId, Endpoint, NotificationId, NotificationStatus,
     Platform, Schedule, Target,
@@ -84,7 +85,8 @@ async fn under_way(store: &Store, app: AppNo) -> Dispatch {
     dispatch
 }
 
-pub async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store: &Store) {
+#[apply(contract)]
+async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store: &Store) {
     use DeliveryOutcome::{Failed, Pending, Sent};
     let app = given::app(store).await;
     let notification = under_way(store, app).await.notification_id;
@@ -148,7 +150,8 @@ pub async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> Notific
 }
 
 /// B20: nothing is left out or told twice; platforms follow each other.
-pub async fn a_listing_of_many_pages_leaves_nothing_out(store: &Store) {
+#[apply(contract)]
+async fn a_listing_of_many_pages_leaves_nothing_out(store: &Store) {
     const COUNT: usize = 40;
     let app = given::app(store).await;
     let notification = in_pages_of_one(store, app, COUNT).await;
@@ -164,7 +167,8 @@ pub async fn a_listing_of_many_pages_leaves_nothing_out(store: &Store) {
     assert_eq!(names(failed), ["d006", "d016", "d026", "d036"]);
 }
 
-pub async fn an_erased_device_leaves_its_delivery_without_an_id(store: &Store) {
+#[apply(contract)]
+async fn an_erased_device_leaves_its_delivery_without_an_id(store: &Store) {
     let app = given::app(store).await;
     let notification = under_way(store, app).await.notification_id;
     for device in ["d000", "d002", "d003"] {
@@ -185,7 +189,8 @@ pub async fn an_erased_device_leaves_its_delivery_without_an_id(store: &Store) {
     assert_eq!(rows, expected);
 }
 
-pub async fn a_listing_of_deliveries_is_its_notifications_alone(store: &Store) {
+#[apply(contract)]
+async fn a_listing_of_deliveries_is_its_notifications_alone(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let notification = under_way(store, app).await.notification_id;
     let elsewhere = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
@@ -201,7 +206,8 @@ pub async fn a_listing_of_deliveries_is_its_notifications_alone(store: &Store) {
     assert_eq!(list(app, &elsewhere, given::page(1)).await.unwrap().rows, []);
 }
 
-pub async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &Store) {
+#[apply(contract)]
+async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &Store) {
     let app = given::app(store).await;
     let notification = under_way(store, app).await.notification_id;
     given::registered(store, app, given::android("later")).await;
@@ -250,7 +256,8 @@ pub async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &St
 }
 
 /// Membership is what was fixed, not where the sequence lies.
-pub async fn facts_tell_whether_a_device_is_named_and_tagged(store: &Store) {
+#[apply(contract)]
+async fn facts_tell_whether_a_device_is_named_and_tagged(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     given::tagged(store, app, "d000", "vip", true).await;
@@ -277,7 +284,8 @@ pub async fn facts_tell_whether_a_device_is_named_and_tagged(store: &Store) {
     }
 }
 
-pub async fn a_device_that_was_none_to_send_to_is_passed_over(store: &Store) {
+#[apply(contract)]
+async fn a_device_that_was_none_to_send_to_is_passed_over(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let new = NewTagged { tag: "vip", devices: &["d000"] };
@@ -310,7 +318,8 @@ impl NewTagged<'_> {
     }
 }
 
-pub async fn an_audience_is_counted_as_it_is_now(store: &Store) {
+#[apply(contract)]
+async fn an_audience_is_counted_as_it_is_now(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, other, 2).await;
     given::devices(store, app, 4).await;

@@ -1,5 +1,6 @@
 //! What becomes due, and reading its audience.
 
+use macro_rules_attribute::apply;
 use notify_core::{Endpoint, NotificationStatus, Platform, Schedule};
 
 use super::given::{self, NOW, android};
@@ -9,7 +10,8 @@ use crate::store::{
     Started, Store, StoreError,
 };
 
-pub async fn what_is_due_is_started_oldest_first_within_the_limit(store: &Store) {
+#[apply(contract)]
+async fn what_is_due_is_started_oldest_first_within_the_limit(store: &Store) {
     let app = given::app(store).await;
     let mut ids = Vec::new();
     for after in [300, 100, 200, 9_000] {
@@ -36,7 +38,8 @@ pub async fn what_is_due_is_started_oldest_first_within_the_limit(store: &Store)
 }
 
 /// Whatever the number of its application.
-pub async fn of_one_instant_what_was_accepted_first_goes_first(store: &Store) {
+#[apply(contract)]
+async fn of_one_instant_what_was_accepted_first_goes_first(store: &Store) {
     let (first, second) = (given::app(store).await, given::app(store).await);
     let due = NOW.plus_ms(100);
     let mut ids = Vec::new();
@@ -60,7 +63,8 @@ pub async fn of_one_instant_what_was_accepted_first_goes_first(store: &Store) {
 }
 
 /// By sequence, when it is due, not by time.
-pub async fn the_audience_is_fixed_when_a_notification_becomes_due(store: &Store) {
+#[apply(contract)]
+async fn the_audience_is_fixed_when_a_notification_becomes_due(store: &Store) {
     let app = given::app(store).await;
     let mut later = given::broadcast(&[Platform::Android]);
     later.schedule = Schedule::At(NOW.plus_ms(1));
@@ -79,7 +83,8 @@ pub async fn the_audience_is_fixed_when_a_notification_becomes_due(store: &Store
     }
 }
 
-pub async fn every_platform_of_the_target_has_its_dispatch(store: &Store) {
+#[apply(contract)]
+async fn every_platform_of_the_target_has_its_dispatch(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let mut new = given::broadcast(&[Platform::Android, Platform::Web]);
@@ -111,7 +116,8 @@ pub async fn every_platform_of_the_target_has_its_dispatch(store: &Store) {
     assert_eq!((record.status, record.completed_at), (NotificationStatus::Completed, Some(NOW)));
 }
 
-pub async fn named_ids_are_resolved_and_the_unknown_counted(store: &Store) {
+#[apply(contract)]
+async fn named_ids_are_resolved_and_the_unknown_counted(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     let dispatch =
@@ -135,7 +141,8 @@ async fn started(store: &Store, lanes: &[(AppNo, Platform)]) -> Started {
     store.start(StartDue { now: NOW, limit: 10, opening }).await.unwrap()
 }
 
-pub async fn the_page_of_one_device_is_opened_with_its_start(store: &Store) {
+#[apply(contract)]
+async fn the_page_of_one_device_is_opened_with_its_start(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let id = given::accepted(store, app, given::direct(&["d001", "nobody"], &[])).await;
@@ -167,7 +174,8 @@ pub async fn the_page_of_one_device_is_opened_with_its_start(store: &Store) {
 }
 
 /// What its only page cannot hold, or what nobody asked for, is started as everything else.
-pub async fn no_page_is_opened_where_it_would_not_be_the_only_one(store: &Store) {
+#[apply(contract)]
+async fn no_page_is_opened_where_it_would_not_be_the_only_one(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     given::registered(store, app, given::ios("phone")).await;
@@ -195,7 +203,8 @@ pub async fn no_page_is_opened_where_it_would_not_be_the_only_one(store: &Store)
 }
 
 /// What is read is bounded, whatever matches.
-pub async fn a_slice_bounds_the_rows_it_reads(store: &Store) {
+#[apply(contract)]
+async fn a_slice_bounds_the_rows_it_reads(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, other, 2).await;
     for number in 0..5 {
@@ -225,7 +234,8 @@ pub async fn a_slice_bounds_the_rows_it_reads(store: &Store) {
     assert_eq!(seen, [off, on, off, on, off, (true, false)]);
 }
 
-pub async fn a_tag_is_read_over_its_own_devices(store: &Store) {
+#[apply(contract)]
+async fn a_tag_is_read_over_its_own_devices(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 6).await;
     given::tagged(store, app, "d001", "vip", true).await;
@@ -249,7 +259,8 @@ pub async fn a_tag_is_read_over_its_own_devices(store: &Store) {
 }
 
 /// The engine can tell that a token was sent to under another device.
-pub async fn a_moved_token_names_where_it_was(store: &Store) {
+#[apply(contract)]
+async fn a_moved_token_names_where_it_was(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let taken =

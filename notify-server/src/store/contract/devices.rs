@@ -1,5 +1,6 @@
 //! Devices (B21 to B23, B25).
 
+use macro_rules_attribute::apply;
 use notify_core::{
     DeviceDetails, DisabledReason, Endpoint, IosEnv, Platform, Subscription, TAG_NAME_CHARS_MAX,
     TAGS_PER_DEVICE_MAX, Timestamp, WebSubscription,
@@ -9,7 +10,8 @@ use super::given::{self, NOW, android, id, ios, registration};
 use super::{is_unknown, refusal};
 use crate::store::{AppNo, DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS, Store};
 
-pub async fn a_device_reads_back_as_it_was_registered(store: &Store) {
+#[apply(contract)]
+async fn a_device_reads_back_as_it_was_registered(store: &Store) {
     let app = given::app(store).await;
     let endpoint = Endpoint::Ios { push_token: Some("00ff".into()), env: Some(IosEnv::Sandbox) };
     let details = DeviceDetails {
@@ -38,7 +40,8 @@ pub async fn a_device_reads_back_as_it_was_registered(store: &Store) {
     assert_eq!(device.tags, []);
 }
 
-pub async fn registering_again_replaces_every_field(store: &Store) {
+#[apply(contract)]
+async fn registering_again_replaces_every_field(store: &Store) {
     let app = given::app(store).await;
     let mut first = android("phone");
     first.details.country = Some("DE".into());
@@ -55,7 +58,8 @@ pub async fn registering_again_replaces_every_field(store: &Store) {
     assert_eq!(device.tags, [given::tag("vip", true)]);
 }
 
-pub async fn an_unchanged_registration_keeps_everything_but_its_time(store: &Store) {
+#[apply(contract)]
+async fn an_unchanged_registration_keeps_everything_but_its_time(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     for after in [1_000, REGISTRATION_WRITTEN_EVERY_MS, 3 * REGISTRATION_WRITTEN_EVERY_MS] {
@@ -66,7 +70,8 @@ pub async fn an_unchanged_registration_keeps_everything_but_its_time(store: &Sto
     }
 }
 
-pub async fn a_token_moves_to_the_device_that_registers_it(store: &Store) {
+#[apply(contract)]
+async fn a_token_moves_to_the_device_that_registers_it(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::registered(store, app, android("old")).await;
     given::registered(store, other, android("old")).await;
@@ -80,7 +85,8 @@ pub async fn a_token_moves_to_the_device_that_registers_it(store: &Store) {
     assert_eq!(elsewhere.push_token.as_deref(), Some("token-old"), "another application's token");
 }
 
-pub async fn a_token_belongs_to_one_device_whatever_its_platform(store: &Store) {
+#[apply(contract)]
+async fn a_token_belongs_to_one_device_whatever_its_platform(store: &Store) {
     let app = given::app(store).await;
     given::registered(store, app, android("old")).await;
     let token = Some("token-old".to_owned());
@@ -93,7 +99,8 @@ pub async fn a_token_belongs_to_one_device_whatever_its_platform(store: &Store) 
     assert_eq!(store.device(app, id("old")).await.unwrap().push_token, token);
 }
 
-pub async fn a_change_of_platform_keeps_tags_and_creation(store: &Store) {
+#[apply(contract)]
+async fn a_change_of_platform_keeps_tags_and_creation(store: &Store) {
     let app = given::app(store).await;
     given::registered(store, app, android("phone")).await;
     given::tagged(store, app, "phone", "vip", true).await;
@@ -110,7 +117,8 @@ pub async fn a_change_of_platform_keeps_tags_and_creation(store: &Store) {
     assert_eq!(none.rows, []);
 }
 
-pub async fn devices_of_others_are_unknown(store: &Store) {
+#[apply(contract)]
+async fn devices_of_others_are_unknown(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, app, 1).await;
     assert!(is_unknown(&store.device(other, id("d000")).await));
@@ -123,7 +131,8 @@ pub async fn devices_of_others_are_unknown(store: &Store) {
     assert!(store.device(app, id("d000")).await.is_ok());
 }
 
-pub async fn devices_are_listed_in_pages_by_platform_and_tag(store: &Store) {
+#[apply(contract)]
+async fn devices_are_listed_in_pages_by_platform_and_tag(store: &Store) {
     let app = given::app(store).await;
     given::registered(store, app, ios("phone")).await;
     given::devices(store, app, 3).await;
@@ -152,7 +161,8 @@ pub async fn devices_are_listed_in_pages_by_platform_and_tag(store: &Store) {
 }
 
 /// With the most and the longest tags, each character of which takes six bytes of JSON.
-pub async fn a_page_of_devices_ends_by_its_bytes_and_the_next_goes_on(store: &Store) {
+#[apply(contract)]
+async fn a_page_of_devices_ends_by_its_bytes_and_the_next_goes_on(store: &Store) {
     const DEVICES: usize = 6;
     const PAGE_BYTES_MAX: usize = 8 * 1_048_576;
     let app = given::app(store).await;
@@ -183,7 +193,8 @@ pub async fn a_page_of_devices_ends_by_its_bytes_and_the_next_goes_on(store: &St
     }
 }
 
-pub async fn a_cursor_of_another_listing_is_refused(store: &Store) {
+#[apply(contract)]
+async fn a_cursor_of_another_listing_is_refused(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, app, 2).await;
     let first = store.list_devices(app, DeviceFilter::default(), given::page(1)).await.unwrap();
@@ -211,7 +222,8 @@ fn browser(endpoint: &str, device: Option<&str>) -> Subscription {
     }
 }
 
-pub async fn a_subscription_keeps_its_id_or_moves_to_the_one_given(store: &Store) {
+#[apply(contract)]
+async fn a_subscription_keeps_its_id_or_moves_to_the_one_given(store: &Store) {
     let app = given::app(store).await;
     let subscribe = |subscription, made: &'static str| async move {
         let done = store.subscribe_device(app, subscription, id(made), NOW, None).await;
@@ -229,7 +241,8 @@ pub async fn a_subscription_keeps_its_id_or_moves_to_the_one_given(store: &Store
     assert!(is_unknown(&store.device(app, id("made-2")).await));
 }
 
-pub async fn an_id_of_another_platform_is_refused_for_a_subscription(store: &Store) {
+#[apply(contract)]
+async fn an_id_of_another_platform_is_refused_for_a_subscription(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let taken = browser("https://push.example/1", Some("d000"));
@@ -238,7 +251,8 @@ pub async fn an_id_of_another_platform_is_refused_for_a_subscription(store: &Sto
     assert_eq!(store.device(app, id("d000")).await.unwrap().platform, Platform::Android);
 }
 
-pub async fn an_erased_device_is_gone_with_its_tags(store: &Store) {
+#[apply(contract)]
+async fn an_erased_device_is_gone_with_its_tags(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     given::tagged(store, app, "d000", "vip", true).await;
@@ -252,7 +266,8 @@ pub async fn an_erased_device_is_gone_with_its_tags(store: &Store) {
     assert_eq!(store.list_tags(app, given::page(10)).await.unwrap().rows, []);
 }
 
-pub async fn an_erase_takes_the_id_out_of_stored_requests(store: &Store) {
+#[apply(contract)]
+async fn an_erase_takes_the_id_out_of_stored_requests(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let both = given::accepted(store, app, given::direct(&["d000", "d001"], &["d000"])).await;
@@ -278,7 +293,8 @@ pub async fn an_erase_takes_the_id_out_of_stored_requests(store: &Store) {
 }
 
 /// A plain row number would be given again after the deletion of the highest.
-pub async fn an_id_is_never_given_twice(store: &Store) {
+#[apply(contract)]
+async fn an_id_is_never_given_twice(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let first = given::android_dispatch(store, app).await;

@@ -1,6 +1,7 @@
 //! Engagement (B33).
 
 use futures_util::future::join_all;
+use macro_rules_attribute::apply;
 use notify_core::{
     Day, DayCount, DayPeriod, Engagement, Event, EventType, EventsAccepted, IgnoredEvent,
     NotificationId, Platform, Timestamp,
@@ -19,7 +20,8 @@ async fn record(store: &Store, app: AppNo, events: Vec<Event>) -> EventsAccepted
     given::now(store.record_events(app, events, NOW, None).await.unwrap())
 }
 
-pub async fn an_event_counts_once(store: &Store) {
+#[apply(contract)]
+async fn an_event_counts_once(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
@@ -37,7 +39,8 @@ pub async fn an_event_counts_once(store: &Store) {
     assert_eq!(record.engagement, counted);
 }
 
-pub async fn an_unknown_name_ignores_that_event_alone(store: &Store) {
+#[apply(contract)]
+async fn an_unknown_name_ignores_that_event_alone(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, app, 1).await;
     let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
@@ -58,7 +61,8 @@ pub async fn an_unknown_name_ignores_that_event_alone(store: &Store) {
     assert_eq!(answer, EventsAccepted { accepted: 1, ignored: ignored.to_vec() });
 }
 
-pub async fn names_are_looked_up_within_the_application(store: &Store) {
+#[apply(contract)]
+async fn names_are_looked_up_within_the_application(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, app, 1).await;
     let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
@@ -77,7 +81,8 @@ pub async fn names_are_looked_up_within_the_application(store: &Store) {
 }
 
 /// Callers that repeat each other, all at once.
-pub async fn events_at_once_count_once(store: &Store) {
+#[apply(contract)]
+async fn events_at_once_count_once(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 8).await;
     let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
@@ -106,7 +111,8 @@ fn nothing_on(days: i64) -> DayCount {
     DayCount { day, sent: 0, received: 0, opened: 0, clicked: 0, dismissed: 0 }
 }
 
-pub async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
+#[apply(contract)]
+async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     assert_eq!(counts(store, app, (-1, 9)).await, []);
     given::devices(store, app, 4).await;
@@ -161,7 +167,8 @@ pub async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
     }
 }
 
-pub async fn what_a_day_counted_outlives_what_it_counted(store: &Store) {
+#[apply(contract)]
+async fn what_a_day_counted_outlives_what_it_counted(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let dispatch = given::android_dispatch(store, app).await;

@@ -21,7 +21,7 @@ pub async fn of_an_app(store: &Store, nth: u8) -> AppNo {
     feeds::one_of_each(store, app).await;
     polls::one_of_each(store, app, "d001").await;
     webhooks::one_of_each(store, app, "d001").await;
-    web::one_of_each(store, (id, app)).await;
+    web::one_of_each(store, id, app).await;
     channels::one_of_each(store, app).await;
     app
 }

@@ -1,5 +1,6 @@
 //! Feeds (B30).
 
+use macro_rules_attribute::apply;
 use std::sync::Arc;
 
 use notify_core::{
@@ -31,7 +32,8 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo) {
     }
 }
 
-pub async fn a_url_is_one_feed(store: &Store) {
+#[apply(contract)]
+async fn a_url_is_one_feed(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let id = made(store, app, "https://a.example/").await;
     assert_eq!(made(store, app, "https://a.example/").await, id);
@@ -48,7 +50,8 @@ pub async fn a_url_is_one_feed(store: &Store) {
 }
 
 /// As long as a request may name it, in characters that no index makes shorter.
-pub async fn a_long_url_is_one_feed_too(store: &Store) {
+#[apply(contract)]
+async fn a_long_url_is_one_feed_too(store: &Store) {
     let app = given::app(store).await;
     let mut random = fastrand::Rng::with_seed(1);
     let path: String = (0..2_000).map(|_| random.char('\u{20000}'..='\u{2a6d0}')).collect();
@@ -58,7 +61,8 @@ pub async fn a_long_url_is_one_feed_too(store: &Store) {
     assert_ne!(made(store, app, &format!("{url}x")).await, id);
 }
 
-pub async fn an_application_has_so_many_feeds(store: &Store) {
+#[apply(contract)]
+async fn an_application_has_so_many_feeds(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     for number in 0..FEEDS_MAX {
         made(store, app, &format!("https://{number}.example/")).await;
@@ -71,7 +75,8 @@ pub async fn an_application_has_so_many_feeds(store: &Store) {
     made(store, other, "https://more.example/").await;
 }
 
-pub async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again(store: &Store) {
+#[apply(contract)]
+async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again(store: &Store) {
     let app = given::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let claims = claimed(store, NOW).await;
@@ -95,7 +100,8 @@ pub async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_ag
     assert_eq!(store.next_feed_due().await.unwrap(), due);
 }
 
-pub async fn a_feed_in_use_is_not_deleted(store: &Store) {
+#[apply(contract)]
+async fn a_feed_in_use_is_not_deleted(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let (used, free) = (
         made(store, app, "https://a.example/").await,
@@ -108,7 +114,8 @@ pub async fn a_feed_in_use_is_not_deleted(store: &Store) {
     assert!(is_unknown(&store.delete_feed(app, free).await));
 }
 
-pub async fn feeds_are_listed_newest_first(store: &Store) {
+#[apply(contract)]
+async fn feeds_are_listed_newest_first(store: &Store) {
     let app = given::app(store).await;
     let mut ids = Vec::new();
     for number in 0..3 {
@@ -171,7 +178,8 @@ async fn the_feed(store: &Store, app: AppNo) -> Feed {
     store.list_feeds(app, given::page(10)).await.unwrap().rows.remove(0)
 }
 
-pub async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &Store) {
+#[apply(contract)]
+async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &Store) {
     let app = given::app(store).await;
     assert_eq!(store.next_feed_due().await.unwrap(), None);
     made(store, app, "https://a.example/").await;
@@ -193,7 +201,8 @@ pub async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &Store) {
     assert_eq!(again[0].ttl_minutes, Some(20));
 }
 
-pub async fn of_feeds_due_at_once_the_oldest_is_claimed_first(store: &Store) {
+#[apply(contract)]
+async fn of_feeds_due_at_once_the_oldest_is_claimed_first(store: &Store) {
     let (first, second) = (given::app(store).await, given::app(store).await);
     for (app, url) in [(second, "https://1.example/"), (first, "https://2.example/")] {
         made(store, app, url).await;
@@ -203,7 +212,8 @@ pub async fn of_feeds_due_at_once_the_oldest_is_claimed_first(store: &Store) {
     }
 }
 
-pub async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(store: &Store) {
+#[apply(contract)]
+async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(store: &Store) {
     let app = given::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let lost = claimed(store, NOW).await.remove(0);
@@ -218,7 +228,8 @@ pub async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(st
     assert!(is_unknown(&store.finish_feed(third.feed, third.claim, fetch(&["a"])).await));
 }
 
-pub async fn items_stay_while_a_feed_fails(store: &Store) {
+#[apply(contract)]
+async fn items_stay_while_a_feed_fails(store: &Store) {
     let app = given::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let campaign = campaigns::made_with_feed(store, app, id).await;
@@ -240,7 +251,8 @@ pub async fn items_stay_while_a_feed_fails(store: &Store) {
     assert_eq!(the_feed(store, app).await.items, 2);
 }
 
-pub async fn the_same_items_again_change_nothing(store: &Store) {
+#[apply(contract)]
+async fn the_same_items_again_change_nothing(store: &Store) {
     let app = given::app(store).await;
     made(store, app, "https://a.example/").await;
     let heard = Arc::new(Heard::default());
@@ -260,7 +272,8 @@ pub async fn the_same_items_again_change_nothing(store: &Store) {
     assert_eq!(the_feed(store, app).await.items, 2);
 }
 
-pub async fn a_feed_moves_unless_its_new_url_is_taken(store: &Store) {
+#[apply(contract)]
+async fn a_feed_moves_unless_its_new_url_is_taken(store: &Store) {
     let app = given::app(store).await;
     made(store, app, "https://taken.example/").await;
     finish(store, &claimed(store, NOW).await[0], fetch(&["a"])).await;
@@ -282,7 +295,8 @@ pub async fn a_feed_moves_unless_its_new_url_is_taken(store: &Store) {
     }
 }
 
-pub async fn feeds_of_a_suspended_application_wait(store: &Store) {
+#[apply(contract)]
+async fn feeds_of_a_suspended_application_wait(store: &Store) {
     let (id, app) = given::named_app(store, "Shop").await;
     made(store, app, "https://a.example/").await;
     let to = |status| AppChange { status: Some(status), ..AppChange::default() };
@@ -292,7 +306,8 @@ pub async fn feeds_of_a_suspended_application_wait(store: &Store) {
     assert_eq!(claimed(store, NOW).await.len(), 1);
 }
 
-pub async fn a_campaign_shows_the_newest_items_of_its_feeds(store: &Store) {
+#[apply(contract)]
+async fn a_campaign_shows_the_newest_items_of_its_feeds(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let id = made(store, app, "https://a.example/").await;
     made(store, other, "https://a.example/").await;

@@ -1,12 +1,14 @@
 //! Idempotency (B8).
 
+use macro_rules_attribute::apply;
 use notify_core::Platform;
 
 use super::given::{self, NOW, id, once, tag};
 use super::is_unknown;
 use crate::store::{Done, Once, REPLAY_KEPT_MS, Store, StoreError};
 
-pub async fn an_answer_is_replayed_and_nothing_happens_again(store: &Store) {
+#[apply(contract)]
+async fn an_answer_is_replayed_and_nothing_happens_again(store: &Store) {
     let app = given::app(store).await;
     let key = once("/v1/notifications", "k", 1);
     assert_eq!(store.replay(app, &key).await.unwrap(), None);
@@ -21,7 +23,8 @@ pub async fn an_answer_is_replayed_and_nothing_happens_again(store: &Store) {
     assert_eq!(listed.rows.len(), 1);
 }
 
-pub async fn a_key_is_not_used_with_another_body(store: &Store) {
+#[apply(contract)]
+async fn a_key_is_not_used_with_another_body(store: &Store) {
     let app = given::app(store).await;
     let register = |device: &'static str, digest| {
         let key = Some(once("/v1/devices", "k", digest));
@@ -34,7 +37,8 @@ pub async fn a_key_is_not_used_with_another_body(store: &Store) {
     assert!(matches!(store.replay(app, &other_body).await, Err(StoreError::KeyReused)));
 }
 
-pub async fn a_refusal_is_not_kept(store: &Store) {
+#[apply(contract)]
+async fn a_refusal_is_not_kept(store: &Store) {
     let app = given::app(store).await;
     let key = Some(once("/v1/devices/d000/tags", "k", 1));
     let tags = vec![tag("vip", true)];
@@ -45,7 +49,8 @@ pub async fn a_refusal_is_not_kept(store: &Store) {
     assert!(matches!(done, Done::Now(_)), "what did not happen is judged anew");
 }
 
-pub async fn a_key_counts_for_one_path_and_application(store: &Store) {
+#[apply(contract)]
+async fn a_key_counts_for_one_path_and_application(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     for (app, path) in [(app, "/v1/devices"), (other, "/v1/devices"), (app, "/v1/other")] {
         let key = Some(once(path, "k", 1));
@@ -54,7 +59,8 @@ pub async fn a_key_counts_for_one_path_and_application(store: &Store) {
     }
 }
 
-pub async fn an_answer_is_forgotten_after_a_day(store: &Store) {
+#[apply(contract)]
+async fn an_answer_is_forgotten_after_a_day(store: &Store) {
     let app = given::app(store).await;
     let at = |after, digest| Once { at: NOW.plus_ms(after), ..once("/v1/devices", "k", digest) };
     let register = |key: Once| async move {

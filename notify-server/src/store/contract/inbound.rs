@@ -1,5 +1,6 @@
 //! What people do on Messenger and in chats (B25, B32, B40).
 
+use macro_rules_attribute::apply;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -44,7 +45,7 @@ fn returned(who: Recipient, at: Timestamp) -> Inbound {
     Inbound { who, at: Some(at), act: Act::Returned }
 }
 
-fn voted(who: Recipient, (poll, answer): (&NotificationId, AnswerId)) -> Inbound {
+fn voted(who: Recipient, poll: &NotificationId, answer: AnswerId) -> Inbound {
     Inbound { who, at: None, act: Act::Voted { poll: poll.clone(), answer } }
 }
 
@@ -80,7 +81,8 @@ fn pair(device: &str, address: &str) -> (String, String) {
     (device.to_owned(), address.to_owned())
 }
 
-pub async fn someone_who_writes_is_registered_once(store: &Store) {
+#[apply(contract)]
+async fn someone_who_writes_is_registered_once(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let german = Newcomer { language: Some("de".to_owned()), ..made("d1") };
     take(store, app, [wrote(person("7"), german, NOW), wrote(person("7"), made("d2"), NOW)]).await;
@@ -106,7 +108,8 @@ pub async fn someone_who_writes_is_registered_once(store: &Store) {
 }
 
 /// A link can be opened by anybody: it must not lead to another one's device.
-pub async fn an_id_that_is_brought_takes_nothing_from_anybody(store: &Store) {
+#[apply(contract)]
+async fn an_id_that_is_brought_takes_nothing_from_anybody(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     take(store, app, [wrote(chat("1"), brought("made-1", "mine"), NOW)]).await;
@@ -149,7 +152,8 @@ impl ChangeListener for Changes {
     }
 }
 
-pub async fn the_last_message_counts_and_is_written_once_a_minute(store: &Store) {
+#[apply(contract)]
+async fn the_last_message_counts_and_is_written_once_a_minute(store: &Store) {
     let app = given::app(store).await;
     take(store, app, [wrote(person("1"), made("d1"), NOW)]).await;
     let changes = Arc::new(Changes(AtomicUsize::new(0)));
@@ -178,7 +182,8 @@ pub async fn the_last_message_counts_and_is_written_once_a_minute(store: &Store)
     assert_eq!(known, [("1".to_owned(), None)], "nobody knows when");
 }
 
-pub async fn an_address_takes_its_last_message_along(store: &Store) {
+#[apply(contract)]
+async fn an_address_takes_its_last_message_along(store: &Store) {
     let app = given::app(store).await;
     let subscribe = |recipient: &str| {
         let subscription = Subscription {
@@ -215,7 +220,8 @@ async fn is_enabled(store: &Store, app: AppNo, device: &str) -> bool {
     device.enabled
 }
 
-pub async fn a_newer_message_revives_and_an_older_does_not(store: &Store) {
+#[apply(contract)]
+async fn a_newer_message_revives_and_an_older_does_not(store: &Store) {
     let app = given::app(store).await;
     take(store, app, [wrote(person("1"), made("d1"), NOW)]).await;
     // A provider's report, as the engine commits it.
@@ -237,7 +243,8 @@ pub async fn a_newer_message_revives_and_an_older_does_not(store: &Store) {
     assert_eq!(known, [("1".to_owned(), revived)], "what revives is written at once");
 }
 
-pub async fn who_leaves_is_disabled_until_they_return(store: &Store) {
+#[apply(contract)]
+async fn who_leaves_is_disabled_until_they_return(store: &Store) {
     let app = given::app(store).await;
     let at = |ms: i64| NOW.plus_ms(ms);
     let rows = [
@@ -275,7 +282,8 @@ async fn clicks(store: &Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
     poll.answers.iter().map(|answer| answer.clicks).collect()
 }
 
-pub async fn a_press_counts_once_per_device(store: &Store) {
+#[apply(contract)]
+async fn a_press_counts_once_per_device(store: &Store) {
     let app = given::app(store).await;
     let (first, [yes, no]) = poll(store, app).await;
     let (second, [also_yes, _]) = poll(store, app).await;
@@ -284,15 +292,15 @@ pub async fn a_press_counts_once_per_device(store: &Store) {
         app,
         [
             wrote(chat("1"), made("d1"), NOW),
-            voted(chat("1"), (&first, no)),
-            voted(chat("1"), (&first, no)),
-            voted(chat("1"), (&first, yes)),
+            voted(chat("1"), &first, no),
+            voted(chat("1"), &first, no),
+            voted(chat("1"), &first, yes),
             wrote(person("1"), made("d2"), NOW),
-            voted(person("1"), (&first, yes)),
+            voted(person("1"), &first, yes),
         ],
     )
     .await;
-    take(store, app, [voted(chat("1"), (&first, yes)), voted(chat("1"), (&second, also_yes))])
+    take(store, app, [voted(chat("1"), &first, yes), voted(chat("1"), &second, also_yes)])
         .await;
     assert_eq!(clicks(store, app, &first).await, [1, 1]);
     assert_eq!(clicks(store, app, &second).await, [1, 0]);
@@ -302,21 +310,23 @@ pub async fn a_press_counts_once_per_device(store: &Store) {
     assert_eq!(clicks(store, app, &first).await, [1, 1]);
 }
 
-pub async fn presses_at_once_count_once_per_device(store: &Store) {
+#[apply(contract)]
+async fn presses_at_once_count_once_per_device(store: &Store) {
     const DEVICES: usize = 10;
     let app = given::app(store).await;
     let (poll, answers) = poll(store, app).await;
     let presses = (0..8 * DEVICES).map(|nth| {
         let who = chat(&(nth % DEVICES).to_string());
         let began = wrote(who.clone(), made(&format!("d{nth}")), NOW);
-        take(store, app, [began, voted(who, (&poll, answers[nth / DEVICES % 2]))])
+        take(store, app, [began, voted(who, &poll, answers[nth / DEVICES % 2])])
     });
     join_all(presses).await;
     assert_eq!(clicks(store, app, &poll).await.iter().sum::<u64>(), DEVICES as u64);
     assert_eq!(devices(store, app).await.len(), DEVICES);
 }
 
-pub async fn what_is_unknown_is_passed_over(store: &Store) {
+#[apply(contract)]
+async fn what_is_unknown_is_passed_over(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let (ours, [yes, _]) = poll(store, app).await;
     let (theirs, [their_yes, _]) = poll(store, other).await;
@@ -326,15 +336,15 @@ pub async fn what_is_unknown_is_passed_over(store: &Store) {
         store,
         app,
         [
-            voted(chat("2"), (&ours, yes)),
+            voted(chat("2"), &ours, yes),
             left(chat("2"), NOW),
             returned(chat("2"), NOW),
             wrote(chat("1"), made("d1"), NOW),
-            voted(chat("1"), (&ours, AnswerId(uuid::Uuid::now_v7()))),
-            voted(chat("1"), (&ours, their_yes)),
-            voted(chat("1"), (&theirs, their_yes)),
-            voted(chat("1"), (&message, yes)),
-            voted(chat("1"), (&unheard, yes)),
+            voted(chat("1"), &ours, AnswerId(uuid::Uuid::now_v7())),
+            voted(chat("1"), &ours, their_yes),
+            voted(chat("1"), &theirs, their_yes),
+            voted(chat("1"), &message, yes),
+            voted(chat("1"), &unheard, yes),
         ],
     )
     .await;

@@ -1,5 +1,6 @@
 //! Messages of webhooks from their first try to their end, and the log of events behind them.
 
+use macro_rules_attribute::apply;
 use notify_core::{
     Event, EventType, NotificationId, Timestamp, WebhookChange, WebhookData, WebhookEventType,
     WebhookOutcome, WebhookRecovered,
@@ -13,7 +14,8 @@ use crate::store::{
     ReadFrom, STREAM_WANTED_MS, Store, WebhookClaim,
 };
 
-pub async fn a_message_is_tried_by_one_until_it_is_over(store: &Store) {
+#[apply(contract)]
+async fn a_message_is_tried_by_one_until_it_is_over(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 1).await;
@@ -59,7 +61,8 @@ pub async fn a_message_is_tried_by_one_until_it_is_over(store: &Store) {
 }
 
 /// What waits for hours is tried at once when somebody says so, and what is being tried is left alone.
-pub async fn a_message_that_waits_is_redelivered_at_once(store: &Store) {
+#[apply(contract)]
+async fn a_message_that_waits_is_redelivered_at_once(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 1).await;
@@ -80,7 +83,8 @@ pub async fn a_message_that_waits_is_redelivered_at_once(store: &Store) {
 }
 
 /// All that failed since then, and nothing else (after svix).
-pub async fn what_failed_since_is_recovered(store: &Store) {
+#[apply(contract)]
+async fn what_failed_since_is_recovered(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 5).await;
@@ -139,7 +143,8 @@ pub async fn what_failed_since_is_recovered(store: &Store) {
     assert!(super::is_unknown(&unknown));
 }
 
-pub async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &Store) {
+#[apply(contract)]
+async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 6).await;
@@ -175,7 +180,8 @@ pub async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &Store
     assert_eq!((failing, read().await.enabled), (Some("failing"), false));
 }
 
-pub async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &Store) {
+#[apply(contract)]
+async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 2).await;
@@ -203,7 +209,8 @@ pub async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &Store) {
     assert!(matches!(messages[0].data, WebhookData::WebhookTest(_)), "{messages:?}");
 }
 
-pub async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: &Store) {
+#[apply(contract)]
+async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     let _ = store.record_report(app, given::report("n-1"), None).await;
@@ -239,7 +246,8 @@ pub async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: 
     assert_eq!(store.webhook(app, hook, NOW).await.unwrap().dropped, 100);
 }
 
-pub async fn a_stream_goes_on_where_it_was_and_says_where_it_cannot(store: &Store) {
+#[apply(contract)]
+async fn a_stream_goes_on_where_it_was_and_says_where_it_cannot(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     let until = NOW.plus_ms(STREAM_WANTED_MS);

@@ -1,5 +1,6 @@
 //! Notifications that name devices of any platform (B64).
 
+use macro_rules_attribute::apply;
 use notify_core::{
     Counts, DeviceDetails, Endpoint, LocalTime, NotificationEnded, NotificationStatus, Platform,
     PlatformCounts, Schedule, Subscription, WebhookData,
@@ -10,7 +11,8 @@ use super::webhooks::{claimed, webhook};
 use crate::store::{Checkpoint, Store};
 
 /// An id counts once, for the platform of its device; one that names none belongs to no platform (B64).
-pub async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &Store) {
+#[apply(contract)]
+async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     given::registered(store, app, given::ios("phone")).await;
@@ -53,7 +55,8 @@ pub async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &Sto
 }
 
 /// Zone by zone, each once, and the unknown once.
-pub async fn ids_of_any_platform_are_sent_to_in_their_zones(store: &Store) {
+#[apply(contract)]
+async fn ids_of_any_platform_are_sent_to_in_their_zones(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let mut east = given::ios("east");
@@ -82,7 +85,8 @@ pub async fn ids_of_any_platform_are_sent_to_in_their_zones(store: &Store) {
 }
 
 /// Said in the answer, and told as failed: nothing of it will ever be sent.
-pub async fn a_notification_that_names_nobody_says_so(store: &Store) {
+#[apply(contract)]
+async fn a_notification_that_names_nobody_says_so(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     webhook(store, app, &[]).await;

@@ -1,5 +1,6 @@
 //! Accepting notifications, reading them back, canceling (B17, B18, B20).
 
+use macro_rules_attribute::apply;
 use notify_core::{
     CampaignId, CampaignRef, Counts, Event, EventType, NotificationId, NotificationRecord,
     NotificationStatus, Origin, Platform, Schedule, Timestamp,
@@ -14,7 +15,8 @@ async fn read(store: &Store, app: AppNo, id: &NotificationId) -> NotificationRec
     store.notification(app, id.clone()).await.unwrap()
 }
 
-pub async fn a_notification_reads_back_as_it_was_accepted(store: &Store) {
+#[apply(contract)]
+async fn a_notification_reads_back_as_it_was_accepted(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let new = given::broadcast(&[Platform::Ios, Platform::Android]);
     let id = given::accepted(store, app, new.clone()).await;
@@ -30,7 +32,8 @@ pub async fn a_notification_reads_back_as_it_was_accepted(store: &Store) {
     assert!(is_unknown(&store.cancel_notification(other, id, NOW).await));
 }
 
-pub async fn an_id_is_used_once_within_an_application(store: &Store) {
+#[apply(contract)]
+async fn an_id_is_used_once_within_an_application(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let new = given::broadcast(&[Platform::Ios]);
     given::accepted(store, app, new.clone()).await;
@@ -41,7 +44,8 @@ pub async fn an_id_is_used_once_within_an_application(store: &Store) {
 }
 
 /// What decides acceptance is looked at inside the transaction.
-pub async fn a_campaign_must_be_active(store: &Store) {
+#[apply(contract)]
+async fn a_campaign_must_be_active(store: &Store) {
     let app = given::app(store).await;
     let campaign = campaigns::made(store, app, "Summer").await;
     let naming = |campaign| {
@@ -59,7 +63,8 @@ pub async fn a_campaign_must_be_active(store: &Store) {
     }
 }
 
-pub async fn a_report_is_listed_and_never_due(store: &Store) {
+#[apply(contract)]
+async fn a_report_is_listed_and_never_due(store: &Store) {
     let app = given::app(store).await;
     let done = store.record_report(app, given::report("mine"), None).await.unwrap();
     assert_eq!(given::now(done).id.as_str(), "mine");
@@ -70,7 +75,8 @@ pub async fn a_report_is_listed_and_never_due(store: &Store) {
     assert_eq!(store.agenda(Timestamp(0)).await.unwrap().next_due, None);
 }
 
-pub async fn notifications_are_listed_newest_first(store: &Store) {
+#[apply(contract)]
+async fn notifications_are_listed_newest_first(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -84,7 +90,8 @@ pub async fn notifications_are_listed_newest_first(store: &Store) {
 }
 
 /// More than one statement asks for, of every kind: under way, over, reported, waiting.
-pub async fn a_listing_tells_what_each_would(store: &Store) {
+#[apply(contract)]
+async fn a_listing_tells_what_each_would(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 4).await;
     for nth in 0..70_u32 {
@@ -131,7 +138,8 @@ pub async fn a_listing_tells_what_each_would(store: &Store) {
 }
 
 /// More open dispatches than one statement asks for.
-pub async fn a_listing_counts_every_dispatch(store: &Store) {
+#[apply(contract)]
+async fn a_listing_counts_every_dispatch(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let platforms = [Platform::Android, Platform::Ios, Platform::Web];
@@ -161,7 +169,8 @@ pub async fn a_listing_counts_every_dispatch(store: &Store) {
     assert_eq!(listed.len(), 40);
 }
 
-pub async fn the_most_frequent_failures_of_each_are_listed(store: &Store) {
+#[apply(contract)]
+async fn the_most_frequent_failures_of_each_are_listed(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 103).await;
     for kinds in [101, 3] {
@@ -185,7 +194,8 @@ pub async fn the_most_frequent_failures_of_each_are_listed(store: &Store) {
     assert_eq!((many.len(), many[99]), (100, ("r099", 1)), "the last one of 101 is left out");
 }
 
-pub async fn a_page_of_large_requests_ends_early(store: &Store) {
+#[apply(contract)]
+async fn a_page_of_large_requests_ends_early(store: &Store) {
     let app = given::app(store).await;
     let mut ids = Vec::new();
     for _ in 0..12 {
@@ -211,7 +221,8 @@ pub async fn a_page_of_large_requests_ends_early(store: &Store) {
     assert_eq!((two.rows.len(), two.next.is_some()), (2, true), "the limit holds all the same");
 }
 
-pub async fn one_that_has_not_begun_is_canceled_at_once(store: &Store) {
+#[apply(contract)]
+async fn one_that_has_not_begun_is_canceled_at_once(store: &Store) {
     let app = given::app(store).await;
     let mut later = given::broadcast(&[Platform::Ios]);
     later.schedule = Schedule::At(NOW.plus_ms(60_000));
@@ -226,7 +237,8 @@ pub async fn one_that_has_not_begun_is_canceled_at_once(store: &Store) {
     assert_eq!(store.agenda(Timestamp(0)).await.unwrap().next_due, None);
 }
 
-pub async fn what_is_over_cannot_be_canceled(store: &Store) {
+#[apply(contract)]
+async fn what_is_over_cannot_be_canceled(store: &Store) {
     let app = given::app(store).await;
     store.record_report(app, given::report("mine"), None).await.unwrap();
     let canceled = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
@@ -242,7 +254,8 @@ pub async fn what_is_over_cannot_be_canceled(store: &Store) {
     assert!(is_unknown(&store.cancel_notification(app, unheard, NOW).await));
 }
 
-pub async fn a_canceled_dispatch_ends_its_retries_and_counts_the_rest(store: &Store) {
+#[apply(contract)]
+async fn a_canceled_dispatch_ends_its_retries_and_counts_the_rest(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     let dispatch = given::android_dispatch(store, app).await;

@@ -1,12 +1,14 @@
 //! Claiming pages, and committing what happened on them.
 
+use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
 
 use super::dead::report;
 use super::given::{self, EPOCH, LEASE, NOW, android, id};
 use crate::store::{Checkpoint, DeviceKey, Epoch, PageClaim, Settled, Store, StoreError};
 
-pub async fn a_cursor_moves_once(store: &Store) {
+#[apply(contract)]
+async fn a_cursor_moves_once(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 4).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -26,7 +28,8 @@ pub async fn a_cursor_moves_once(store: &Store) {
     assert!(matches!(store.open_page(over).await, Err(StoreError::Fenced)));
 }
 
-pub async fn a_page_without_anybody_to_send_to_is_finished_at_once(store: &Store) {
+#[apply(contract)]
+async fn a_page_without_anybody_to_send_to_is_finished_at_once(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let mut off = android("d000");
@@ -45,7 +48,8 @@ pub async fn a_page_without_anybody_to_send_to_is_finished_at_once(store: &Store
 }
 
 /// The change that leaves nothing open ends the dispatch, the last dispatch the rest.
-pub async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &Store) {
+#[apply(contract)]
+async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 5).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -93,7 +97,8 @@ pub async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &Store)
 }
 
 /// A compare-and-set on epoch and checkpoint number.
-pub async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &Store) {
+#[apply(contract)]
+async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -115,7 +120,8 @@ pub async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &Store) {
 }
 
 /// Its answer was lost: it is asked for again, whole.
-pub async fn a_checkpoint_that_was_stored_is_stored_once(store: &Store) {
+#[apply(contract)]
+async fn a_checkpoint_that_was_stored_is_stored_once(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 4).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -154,7 +160,8 @@ pub async fn a_checkpoint_that_was_stored_is_stored_once(store: &Store) {
 }
 
 /// By sequence, whoever is erased meanwhile.
-pub async fn outcomes_stay_with_their_devices(store: &Store) {
+#[apply(contract)]
+async fn outcomes_stay_with_their_devices(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 4).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -180,7 +187,8 @@ pub async fn outcomes_stay_with_their_devices(store: &Store) {
     assert_eq!(outcome(keys[3]).await.unwrap(), None);
 }
 
-pub async fn failures_are_counted_by_reason(store: &Store) {
+#[apply(contract)]
+async fn failures_are_counted_by_reason(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 5).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -201,7 +209,8 @@ pub async fn failures_are_counted_by_reason(store: &Store) {
 }
 
 /// A tag that is removed takes a device out of the range, and moves no outcome.
-pub async fn a_tag_removed_meanwhile_shifts_nothing(store: &Store) {
+#[apply(contract)]
+async fn a_tag_removed_meanwhile_shifts_nothing(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     for device in ["d000", "d001", "d002"] {

@@ -1,6 +1,7 @@
 //! Polls (B14, B32).
 
 use futures_util::future::join_all;
+use macro_rules_attribute::apply;
 use notify_core::{AnswerId, AppChange, AppStatus, NotificationId, Platform, PollLayout, PollVote};
 use uuid::Uuid;
 
@@ -18,7 +19,8 @@ async fn poll(store: &Store, app: AppNo) -> (NotificationId, PollDraft) {
 async fn vote(
     store: &Store,
     app: AppNo,
-    (poll, answer): (&NotificationId, AnswerId),
+    poll: &NotificationId,
+    answer: AnswerId,
     device: Option<&str>,
 ) -> Result<(), StoreError> {
     let vote = PollVote { device_id: device.map(id) };
@@ -33,12 +35,13 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
     let report = NewReport { poll: Some(draft.clone()), ..given::report("poll") };
     let id = report.report.id.clone();
     store.record_report(app, report, None).await.unwrap();
-    vote(store, app, (&id, draft.answers[0]), Some(device)).await.unwrap();
+    vote(store, app, &id, draft.answers[0], Some(device)).await.unwrap();
     let page = store.answer_public_poll(draft.public_id, draft.answers[1], visitor(1), NOW).await;
     page.unwrap();
 }
 
-pub async fn a_poll_reads_back_with_its_answers_in_order(store: &Store) {
+#[apply(contract)]
+async fn a_poll_reads_back_with_its_answers_in_order(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let (notification, draft) = poll(store, app).await;
     let row = store.poll(app, notification.clone()).await.unwrap();
@@ -53,7 +56,8 @@ pub async fn a_poll_reads_back_with_its_answers_in_order(store: &Store) {
     assert!(is_unknown(&store.poll(app, message).await), "a message is no poll");
 }
 
-pub async fn a_device_answers_once(store: &Store) {
+#[apply(contract)]
+async fn a_device_answers_once(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let (notification, draft) = poll(store, app).await;
@@ -66,26 +70,27 @@ pub async fn a_device_answers_once(store: &Store) {
         (yes, None),
         (yes, None),
     ] {
-        vote(store, app, (&notification, answer), device).await.unwrap();
+        vote(store, app, &notification, answer, device).await.unwrap();
     }
     let row = store.poll(app, notification).await.unwrap();
     let clicks: Vec<_> = row.answers.iter().map(|answer| answer.clicks).collect();
     assert_eq!(clicks, [3, 1]);
 }
 
-pub async fn what_a_vote_names_must_exist(store: &Store) {
+#[apply(contract)]
+async fn what_a_vote_names_must_exist(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, other, 1).await;
     let (notification, draft) = poll(store, app).await;
     let (_, second) = poll(store, app).await;
     let yes = draft.answers[0];
-    let unknown_device = vote(store, app, (&notification, yes), Some("d000")).await;
+    let unknown_device = vote(store, app, &notification, yes, Some("d000")).await;
     assert!(refusal(unknown_device).starts_with("device_id: "));
     let unheard = NotificationId::new("unheard").unwrap();
-    assert!(is_unknown(&vote(store, app, (&unheard, yes), None).await));
-    assert!(is_unknown(&vote(store, other, (&notification, yes), None).await));
+    assert!(is_unknown(&vote(store, app, &unheard, yes, None).await));
+    assert!(is_unknown(&vote(store, other, &notification, yes, None).await));
     for answer in [AnswerId(Uuid::now_v7()), second.answers[0]] {
-        assert!(is_unknown(&vote(store, app, (&notification, answer), None).await));
+        assert!(is_unknown(&vote(store, app, &notification, answer, None).await));
     }
     let row = store.poll(app, notification).await.unwrap();
     assert!(row.answers.iter().all(|answer| answer.clicks == 0));
@@ -102,7 +107,8 @@ async fn clicks(store: &Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
     row.answers.iter().map(|answer| answer.clicks).collect()
 }
 
-pub async fn a_visitor_of_the_page_answers_once(store: &Store) {
+#[apply(contract)]
+async fn a_visitor_of_the_page_answers_once(store: &Store) {
     let app = given::app(store).await;
     let (notification, draft) = poll(store, app).await;
     let (_, other) = poll(store, app).await;
@@ -125,7 +131,8 @@ pub async fn a_visitor_of_the_page_answers_once(store: &Store) {
     assert_eq!(clicks(store, app, &notification).await, [1, 1]);
 }
 
-pub async fn visitors_at_once_count_once_each(store: &Store) {
+#[apply(contract)]
+async fn visitors_at_once_count_once_each(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 5).await;
     let (notification, draft) = poll(store, app).await;
@@ -139,7 +146,7 @@ pub async fn visitors_at_once_count_once_each(store: &Store) {
         let device = format!("d{:03}", vote % 5);
         let notification = &notification;
         let answer = draft.answers[0];
-        async move { self::vote(store, app, (notification, answer), Some(&device)).await }
+        async move { self::vote(store, app, notification, answer, Some(&device)).await }
     });
     let (on_the_page, by_devices) =
         futures_util::future::join(join_all(on_the_page), join_all(by_devices)).await;
@@ -147,7 +154,8 @@ pub async fn visitors_at_once_count_once_each(store: &Store) {
     assert_eq!(clicks(store, app, &notification).await.iter().sum::<u64>(), 105);
 }
 
-pub async fn the_page_goes_with_its_application_and_its_notification(store: &Store) {
+#[apply(contract)]
+async fn the_page_goes_with_its_application_and_its_notification(store: &Store) {
     let (id, app) = given::named_app(store, "Shop").await;
     let draft = given::poll();
     let report = NewReport { poll: Some(draft.clone()), ..given::report("own-1") };

@@ -1,5 +1,6 @@
 //! What outlives the process: a store that was closed, or that ended in the middle of its work.
 
+use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
 
 use super::given::{self, EPOCH, NOW, id};
@@ -8,13 +9,14 @@ use crate::store::{Adopted, Checkpoint, Done, Epoch, PageClaim, StoreError};
 
 const NEXT: Epoch = Epoch(12);
 
-pub async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
-    let store = backend.open().await;
+#[apply(contract)]
+async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
+    let store = backend.open();
     let app = given::app(&store).await;
     given::devices(&store, app, 2).await;
     let notification = given::accepted(&store, app, given::broadcast(&[Platform::Android])).await;
     drop(store);
-    let store = backend.open().await;
+    let store = backend.open();
     store.check().await.unwrap();
     assert!(store.device(app, id("d001")).await.is_ok());
     let record = store.notification(app, notification).await.unwrap();
@@ -23,8 +25,9 @@ pub async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
 }
 
 /// What is settled is known by device, and the rest is read as it is now.
-pub async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
-    let store = backend.open().await;
+#[apply(contract)]
+async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
+    let store = backend.open();
     let app = given::app(&store).await;
     given::devices(&store, app, 6).await;
     let dispatch = given::android_dispatch(&store, app).await;
@@ -40,7 +43,7 @@ pub async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     store.checkpoint(first).await.unwrap();
     drop(store);
 
-    let store = backend.open().await;
+    let store = backend.open();
     let adopted = store.adopt(given::adoption(NEXT)).await.unwrap();
     let [page] = adopted.pages[..] else { panic!("{adopted:?}") };
     assert_eq!((page.epoch, page.checkpoint_no, adopted.dispatches), (NEXT, 1, vec![dispatch.no]));
@@ -64,13 +67,14 @@ pub async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     assert_eq!(again, Adopted { pages: vec![], dispatches: vec![dispatch.no] });
 }
 
-pub async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
-    let store = backend.open().await;
+#[apply(contract)]
+async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
+    let store = backend.open();
     let app = given::app(&store).await;
     given::retried(&store, app, 2).await;
     assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap().len(), 2);
     drop(store);
-    let store = backend.open().await;
+    let store = backend.open();
     assert_eq!(store.adopt(given::adoption(NEXT)).await.unwrap(), Adopted::default());
     let claim = crate::store::RetryClaim { epoch: NEXT, ..given::retry_claim(app) };
     assert_eq!(store.claim_retries(claim.clone()).await.unwrap().len(), 2);
@@ -79,21 +83,23 @@ pub async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
     assert_ne!(NEXT, EPOCH);
 }
 
-pub async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
+#[apply(contract)]
+async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
     let key = given::once("/v1/devices", "k", 1);
-    let store = backend.open().await;
+    let store = backend.open();
     let app = given::app(&store).await;
     let device = given::android("x");
     store.register_device(app, device.clone(), NOW, Some(key.clone())).await.unwrap();
     drop(store);
-    let store = backend.open().await;
+    let store = backend.open();
     let done = store.register_device(app, device, NOW, Some(key)).await.unwrap();
     assert_eq!(done, Done::Before(r#"{"success":true}"#.to_owned()));
 }
 
 /// What events and streams name by number is gone for good.
-pub async fn a_number_is_given_once(backend: &dyn Backend) {
-    let store = backend.open().await;
+#[apply(contract)]
+async fn a_number_is_given_once(backend: &dyn Backend) {
+    let store = backend.open();
     let app = given::app(&store).await;
     let (_, gone) = upkeep::ended(&store, app).await;
     let (id, erased) = given::named_app(&store, "Gone").await;
@@ -101,26 +107,28 @@ pub async fn a_number_is_given_once(backend: &dyn Backend) {
     store.delete_app(id).await.unwrap();
     assert!(is_unknown(&store.dispatch(gone.no).await));
     store.close().await;
-    let store = backend.open().await;
+    let store = backend.open();
     let next = given::android_dispatch(&store, app).await;
     assert!(next.no > gone.no && next.notification > gone.notification, "{gone:?} {next:?}");
     assert!(given::app(&store).await > erased);
 }
 
 /// An unchanged registration is held back, and written when the store is closed.
-pub async fn a_held_registration_is_written_at_the_end(backend: &dyn Backend) {
-    let store = backend.open().await;
+#[apply(contract)]
+async fn a_held_registration_is_written_at_the_end(backend: &dyn Backend) {
+    let store = backend.open();
     let app = given::app(&store).await;
     given::devices(&store, app, 1).await;
     let later = NOW.plus_ms(5_000);
     store.register_device(app, given::android("d000"), later, None).await.unwrap();
     store.close().await;
-    let store = backend.open().await;
+    let store = backend.open();
     assert_eq!(store.device(app, id("d000")).await.unwrap().updated_at, later);
 }
 
-pub async fn a_closed_store_refuses(backend: &dyn Backend) {
-    let store = backend.open().await;
+#[apply(contract)]
+async fn a_closed_store_refuses(backend: &dyn Backend) {
+    let store = backend.open();
     let app = given::app(&store).await;
     store.close().await;
     let read = store.device(app, id("d000")).await;

@@ -1,5 +1,6 @@
 //! Deliveries that are tried again.
 
+use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
 
 use super::given::{self, EPOCH, LEASE, NOW, id};
@@ -15,7 +16,8 @@ async fn open(store: &Store, app: AppNo) -> u64 {
     store.open_retries(app, Platform::Android).await.unwrap()
 }
 
-pub async fn a_retry_is_claimed_when_it_is_due_by_one(store: &Store) {
+#[apply(contract)]
+async fn a_retry_is_claimed_when_it_is_due_by_one(store: &Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 3).await;
     assert_eq!(open(store, app).await, 3);
@@ -36,7 +38,8 @@ pub async fn a_retry_is_claimed_when_it_is_due_by_one(store: &Store) {
     assert_eq!(store.claim_retries(elsewhere).await.unwrap(), []);
 }
 
-pub async fn a_claim_that_ran_out_is_claimed_again(store: &Store) {
+#[apply(contract)]
+async fn a_claim_that_ran_out_is_claimed_again(store: &Store) {
     let app = given::app(store).await;
     given::retried(store, app, 1).await;
     let first = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -52,7 +55,8 @@ pub async fn a_claim_that_ran_out_is_claimed_again(store: &Store) {
     assert_eq!(open(store, app).await, 0);
 }
 
-pub async fn a_claimer_leaves_what_it_has_in_hand(store: &Store) {
+#[apply(contract)]
+async fn a_claimer_leaves_what_it_has_in_hand(store: &Store) {
     let app = given::app(store).await;
     given::retried(store, app, 3).await;
     let one = RetryClaim { limit: 1, ..given::retry_claim(app) };
@@ -71,7 +75,8 @@ pub async fn a_claimer_leaves_what_it_has_in_hand(store: &Store) {
     assert_eq!(store.claim_retries(all).await.unwrap(), first, "taken up where it broke off");
 }
 
-pub async fn a_claim_whose_answer_was_lost_is_made_again(store: &Store) {
+#[apply(contract)]
+async fn a_claim_whose_answer_was_lost_is_made_again(store: &Store) {
     let app = given::app(store).await;
     given::retried(store, app, 3).await;
     let one = RetryClaim { limit: 1, ..given::retry_claim(app) };
@@ -87,7 +92,8 @@ pub async fn a_claim_whose_answer_was_lost_is_made_again(store: &Store) {
     assert_eq!((heard.len(), lost.len(), others.len()), (1, 1, 1));
 }
 
-pub async fn a_retry_that_is_settled_ends_the_dispatch(store: &Store) {
+#[apply(contract)]
+async fn a_retry_that_is_settled_ends_the_dispatch(store: &Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 2).await;
     let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -109,7 +115,8 @@ pub async fn a_retry_that_is_settled_ends_the_dispatch(store: &Store) {
     assert_eq!((outcome.settled, outcome.attempts), (Settled::Failed, 2));
 }
 
-pub async fn a_retry_that_failed_again_waits_anew(store: &Store) {
+#[apply(contract)]
+async fn a_retry_that_failed_again_waits_anew(store: &Store) {
     let app = given::app(store).await;
     given::retried(store, app, 1).await;
     let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -126,7 +133,8 @@ pub async fn a_retry_that_failed_again_waits_anew(store: &Store) {
 }
 
 /// B39: a pause is no attempt, and says nothing of the last one.
-pub async fn a_retry_that_is_put_off_stays_as_it_was(store: &Store) {
+#[apply(contract)]
+async fn a_retry_that_is_put_off_stays_as_it_was(store: &Store) {
     let app = given::app(store).await;
     given::retried(store, app, 1).await;
     let before = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -145,7 +153,8 @@ pub async fn a_retry_that_is_put_off_stays_as_it_was(store: &Store) {
 }
 
 /// In the transaction of the erase.
-pub async fn an_erased_device_ends_its_retries(store: &Store) {
+#[apply(contract)]
+async fn an_erased_device_ends_its_retries(store: &Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 2).await;
     let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -160,7 +169,8 @@ pub async fn an_erased_device_ends_its_retries(store: &Store) {
     assert_eq!(record.counts, Counts { targeted: 2, sent: 1, canceled: 1, ..Counts::default() });
 }
 
-pub async fn a_settled_retry_is_left_as_it_is(store: &Store) {
+#[apply(contract)]
+async fn a_settled_retry_is_left_as_it_is(store: &Store) {
     let app = given::app(store).await;
     let (dispatch, keys) = given::retried(store, app, 2).await;
     let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
@@ -176,7 +186,8 @@ pub async fn a_settled_retry_is_left_as_it_is(store: &Store) {
     assert_eq!(record.failures, []);
 }
 
-pub async fn lanes_are_those_with_something_due(store: &Store) {
+#[apply(contract)]
+async fn lanes_are_those_with_something_due(store: &Store) {
     assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, None);
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::retried(store, app, 3).await;
@@ -192,7 +203,8 @@ pub async fn lanes_are_those_with_something_due(store: &Store) {
 }
 
 /// Under an explicit `collapse_key` a newer notification replaces what an older retry would show.
-pub async fn a_newer_notification_of_the_same_key_overtakes(store: &Store) {
+#[apply(contract)]
+async fn a_newer_notification_of_the_same_key_overtakes(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let with_key = |key: &str| crate::store::NewNotification {
@@ -221,7 +233,8 @@ pub async fn a_newer_notification_of_the_same_key_overtakes(store: &Store) {
 }
 
 /// What was on its way when its notification was canceled is not tried again (B20).
-pub async fn a_retry_of_what_was_canceled_meanwhile_ends(store: &Store) {
+#[apply(contract)]
+async fn a_retry_of_what_was_canceled_meanwhile_ends(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let dispatch = given::android_dispatch(store, app).await;

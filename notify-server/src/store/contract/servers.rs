@@ -1,5 +1,6 @@
 //! Several servers on one storage: who lives keeps what it holds, and who died is relieved.
 
+use macro_rules_attribute::apply;
 use notify_core::Timestamp;
 
 use super::given::{self, EPOCH, LEASE, NOW};
@@ -22,7 +23,8 @@ fn beside_others(now: Timestamp) -> Adoption {
     }
 }
 
-pub async fn servers_are_counted_while_they_live(store: &Store) {
+#[apply(contract)]
+async fn servers_are_counted_while_they_live(store: &Store) {
     let alone = Others { servers: 1, left_behind: false };
     assert_eq!(store.heartbeat(beat(EPOCH, NOW)).await.unwrap(), alone);
     assert_eq!(store.heartbeat(beat(OTHER, NOW.plus_ms(1_000))).await.unwrap().servers, 2);
@@ -35,7 +37,8 @@ pub async fn servers_are_counted_while_they_live(store: &Store) {
     assert_eq!(store.heartbeat(beat(EPOCH, over)).await.unwrap(), alone, "it left");
 }
 
-pub async fn a_page_is_its_servers_while_that_lives(store: &Store) {
+#[apply(contract)]
+async fn a_page_is_its_servers_while_that_lives(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -62,7 +65,8 @@ pub async fn a_page_is_its_servers_while_that_lives(store: &Store) {
     assert!(matches!(store.checkpoint(late).await, Err(StoreError::Fenced)));
 }
 
-pub async fn retries_of_a_server_that_left_are_free_at_once(store: &Store) {
+#[apply(contract)]
+async fn retries_of_a_server_that_left_are_free_at_once(store: &Store) {
     let app = given::app(store).await;
     store.heartbeat(beat(EPOCH, NOW)).await.unwrap();
     given::retried(store, app, 2).await;
@@ -77,7 +81,8 @@ pub async fn retries_of_a_server_that_left_are_free_at_once(store: &Store) {
     assert_eq!(store.claim_retries(claim).await.unwrap().len(), 2);
 }
 
-pub async fn a_scan_is_seen_by_all_until_it_is_done(store: &Store) {
+#[apply(contract)]
+async fn a_scan_is_seen_by_all_until_it_is_done(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 4).await;
     let dispatch = given::android_dispatch(store, app).await;
@@ -95,7 +100,8 @@ pub async fn a_scan_is_seen_by_all_until_it_is_done(store: &Store) {
     assert_eq!(store.unread_dispatches(10).await.unwrap(), []);
 }
 
-pub async fn canceled_dispatches_are_told_from_others(store: &Store) {
+#[apply(contract)]
+async fn canceled_dispatches_are_told_from_others(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let mut all = Vec::new();

@@ -1,5 +1,6 @@
 //! Device statistics (B26).
 
+use macro_rules_attribute::apply;
 use notify_core::{Endpoint, Platform, PlatformCount, Timestamp};
 
 use super::given::{self, NOW, android, id, ios};
@@ -15,7 +16,8 @@ async fn all(store: &Store, app: AppNo) -> Vec<PlatformCount> {
     store.count_devices(app, None, NOW, NOW).await.unwrap()
 }
 
-pub async fn devices_are_counted_by_platform_and_state(store: &Store) {
+#[apply(contract)]
+async fn devices_are_counted_by_platform_and_state(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     assert_eq!(all(store, app).await, []);
     given::devices(store, app, 3).await;
@@ -27,7 +29,8 @@ pub async fn devices_are_counted_by_platform_and_state(store: &Store) {
     assert_eq!(all(store, app).await, [count(Platform::Android, 3, 0), count(Platform::Ios, 1, 1)]);
 }
 
-pub async fn a_period_counts_its_edges_to_the_millisecond(store: &Store) {
+#[apply(contract)]
+async fn a_period_counts_its_edges_to_the_millisecond(store: &Store) {
     let app = given::app(store).await;
     let start = NOW.as_ms().div_euclid(HOUR_MS) * HOUR_MS;
     let times = [
@@ -60,7 +63,8 @@ pub async fn a_period_counts_its_edges_to_the_millisecond(store: &Store) {
     }
 }
 
-pub async fn a_change_of_state_moves_the_count(store: &Store) {
+#[apply(contract)]
+async fn a_change_of_state_moves_the_count(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let mut off = android("d000");
@@ -95,7 +99,8 @@ async fn one_by_one(
     counts.into_iter().filter(|count| count.enabled + count.disabled > 0).collect()
 }
 
-pub async fn counts_are_those_of_the_devices_whatever_happened_to_them(store: &Store) {
+#[apply(contract)]
+async fn counts_are_those_of_the_devices_whatever_happened_to_them(store: &Store) {
     let app = given::app(store).await;
     let start = NOW.as_ms().div_euclid(HOUR_MS) * HOUR_MS;
     let mut random = fastrand::Rng::with_seed(26);

@@ -1,12 +1,14 @@
 //! Tags (B24).
 
+use macro_rules_attribute::apply;
 use notify_core::{TAGS_PER_DEVICE_MAX, Tag};
 
 use super::given::{self, id, tag};
 use super::is_unknown;
 use crate::store::{Store, StoreError};
 
-pub async fn setting_tags_leaves_the_others(store: &Store) {
+#[apply(contract)]
+async fn setting_tags_leaves_the_others(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     let device = id("d000");
@@ -19,7 +21,8 @@ pub async fn setting_tags_leaves_the_others(store: &Store) {
 }
 
 /// Also when requests come at the same time, which together are over the bound.
-pub async fn a_device_has_so_many_tags_and_no_more(store: &Store) {
+#[apply(contract)]
+async fn a_device_has_so_many_tags_and_no_more(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 2).await;
     let most = usize::try_from(TAGS_PER_DEVICE_MAX).unwrap();
@@ -51,7 +54,8 @@ pub async fn a_device_has_so_many_tags_and_no_more(store: &Store) {
     store.set_tags(app, id("d001"), some(0, most), None).await.unwrap();
 }
 
-pub async fn a_tag_is_removed_once(store: &Store) {
+#[apply(contract)]
+async fn a_tag_is_removed_once(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     given::tagged(store, app, "d000", "vip", true).await;
@@ -61,7 +65,8 @@ pub async fn a_tag_is_removed_once(store: &Store) {
     assert!(is_unknown(&store.remove_tag(app, id("nobody"), "vip".into()).await));
 }
 
-pub async fn tags_are_listed_by_name_with_their_devices(store: &Store) {
+#[apply(contract)]
+async fn tags_are_listed_by_name_with_their_devices(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 3).await;
     for (device, name, value) in [
@@ -82,7 +87,8 @@ pub async fn tags_are_listed_by_name_with_their_devices(store: &Store) {
     assert_eq!(tags, [("beta".into(), 0), ("vip".into(), 1), ("Äpfel".into(), 1)]);
 }
 
-pub async fn tags_of_others_are_unknown(store: &Store) {
+#[apply(contract)]
+async fn tags_of_others_are_unknown(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     given::devices(store, app, 1).await;
     given::devices(store, other, 1).await;

@@ -1,5 +1,6 @@
 //! Provider tokens that one server signs for all.
 
+use macro_rules_attribute::apply;
 use notify_core::Timestamp;
 
 use super::given::NOW;
@@ -9,7 +10,8 @@ fn token(sealed: &[u8], issued_at: Timestamp) -> TokenRow {
     TokenRow { sealed: sealed.to_vec(), issued_at, wall_ahead_ms: -7, frozen_until: None }
 }
 
-pub async fn a_token_gives_way_to_one_that_was_signed_for_it(store: &Store) {
+#[apply(contract)]
+async fn a_token_gives_way_to_one_that_was_signed_for_it(store: &Store) {
     let (name, other) = ([1; 32], [2; 32]);
     assert_eq!(store.provider_token(name).await.unwrap(), None);
     let first = token(b"first", NOW);
@@ -28,7 +30,8 @@ pub async fn a_token_gives_way_to_one_that_was_signed_for_it(store: &Store) {
     assert_eq!(store.provider_token(other).await.unwrap(), None);
 }
 
-pub async fn one_of_many_that_sign_at_once_is_kept(store: &Store) {
+#[apply(contract)]
+async fn one_of_many_that_sign_at_once_is_kept(store: &Store) {
     let seen = token(b"seen", NOW);
     store.keep_provider_token([1; 32], seen, None).await.unwrap();
     let signed = (1..=8).map(|n| token(&[n], NOW.plus_ms(3_000_000 + i64::from(n))));
@@ -38,7 +41,8 @@ pub async fn one_of_many_that_sign_at_once_is_kept(store: &Store) {
     assert!(kept[0].issued_at > NOW && kept.iter().all(|one| *one == kept[0]), "{kept:?}");
 }
 
-pub async fn a_token_is_frozen_until_the_latest_end(store: &Store) {
+#[apply(contract)]
+async fn a_token_is_frozen_until_the_latest_end(store: &Store) {
     let name = [1; 32];
     store.freeze_provider_token(name, NOW).await.unwrap();
     assert_eq!(store.provider_token(name).await.unwrap(), None, "none is kept");
@@ -52,7 +56,8 @@ pub async fn a_token_is_frozen_until_the_latest_end(store: &Store) {
     assert_eq!((next.sealed.as_slice(), next.frozen_until), (&b"next"[..], Some(NOW.plus_ms(20))));
 }
 
-pub async fn tokens_of_keys_that_nobody_uses_go(store: &Store) {
+#[apply(contract)]
+async fn tokens_of_keys_that_nobody_uses_go(store: &Store) {
     store.keep_provider_token([1; 32], token(b"old", NOW), None).await.unwrap();
     let hours = |count: i64| NOW.plus_ms(count * 3_600_000);
     for (name, at, is_there) in [([2; 32], hours(2), true), ([3; 32], hours(3), false)] {

@@ -1,5 +1,6 @@
 //! What the operation of a server asks: queues, retention, the state of the storage.
 
+use macro_rules_attribute::apply;
 use notify_core::{
     DeviceDetails, Endpoint, Event, EventType, IosEnv, NotificationId, NotificationRecord,
     NotificationStatus, Platform, Schedule, Timestamp,
@@ -78,7 +79,8 @@ fn event(notification: &NotificationId, kind: EventType) -> Event {
     Event { kind, notification_id: notification.clone(), device_id: id("d000"), at: None }
 }
 
-pub async fn outcomes_go_and_counts_stay(store: &Store) {
+#[apply(contract)]
+async fn outcomes_go_and_counts_stay(store: &Store) {
     let app = given::app(store).await;
     let (notification, dispatch) = ended(store, app).await;
     let before = read(store, app, &notification).await;
@@ -97,7 +99,8 @@ pub async fn outcomes_go_and_counts_stay(store: &Store) {
 }
 
 /// By its end, not by its beginning.
-pub async fn what_has_not_ended_or_not_long_ago_stays(store: &Store) {
+#[apply(contract)]
+async fn what_has_not_ended_or_not_long_ago_stays(store: &Store) {
     let app = given::app(store).await;
     let (done, _) = ended(store, app).await;
     let mut later = given::broadcast(&[Platform::Android]);
@@ -125,7 +128,8 @@ pub async fn what_has_not_ended_or_not_long_ago_stays(store: &Store) {
     store.checkpoint(done).await.expect("its page is still there");
 }
 
-pub async fn a_notification_goes_with_all_that_hangs_on_it(store: &Store) {
+#[apply(contract)]
+async fn a_notification_goes_with_all_that_hangs_on_it(store: &Store) {
     let app = given::app(store).await;
     let (notification, _) = ended(store, app).await;
     let reported = NotificationId::new("own-1").unwrap();
@@ -147,7 +151,8 @@ pub async fn a_notification_goes_with_all_that_hangs_on_it(store: &Store) {
     store.device(app, id("d000")).await.expect("devices stay");
 }
 
-pub async fn events_go_and_do_not_count_again(store: &Store) {
+#[apply(contract)]
+async fn events_go_and_do_not_count_again(store: &Store) {
     let app = given::app(store).await;
     let (notification, _) = ended(store, app).await;
     let opened = || vec![event(&notification, EventType::Opened)];
@@ -165,7 +170,8 @@ pub async fn events_go_and_do_not_count_again(store: &Store) {
     assert_eq!(deleted, Deleted { outcomes: 1, ..Deleted::default() });
 }
 
-pub async fn answers_go_though_nobody_asks_again(store: &Store) {
+#[apply(contract)]
+async fn answers_go_though_nobody_asks_again(store: &Store) {
     let app = given::app(store).await;
     for number in 0..3 {
         let key = given::once("/v1/devices", &format!("k{number}"), 1);
@@ -180,7 +186,8 @@ pub async fn answers_go_though_nobody_asks_again(store: &Store) {
 }
 
 /// And goes on where it stood.
-pub async fn a_step_of_deleting_is_bounded(store: &Store) {
+#[apply(contract)]
+async fn a_step_of_deleting_is_bounded(store: &Store) {
     let app = given::app(store).await;
     given::devices(store, app, 1).await;
     for number in 0..1_200 {
@@ -196,7 +203,8 @@ pub async fn a_step_of_deleting_is_bounded(store: &Store) {
     assert!(store.list_notifications(app, given::page(10)).await.unwrap().rows.is_empty());
 }
 
-pub async fn queues_tell_what_waits(store: &Store) {
+#[apply(contract)]
+async fn queues_tell_what_waits(store: &Store) {
     let app = given::app(store).await;
     assert_eq!(store.queue(NOW).await.unwrap(), Platform::ALL.map(Queue::empty).to_vec());
     given::devices(store, app, 3).await;
@@ -235,7 +243,8 @@ pub async fn queues_tell_what_waits(store: &Store) {
     assert_eq!(of(web, then).await, Queue::empty(web), "nobody is there");
 }
 
-pub async fn the_newest_ios_devices_tell_how_they_were_registered(store: &Store) {
+#[apply(contract)]
+async fn the_newest_ios_devices_tell_how_they_were_registered(store: &Store) {
     let (app_id, app) = given::named_app(store, "Shop").await;
     let ios = |number: usize, env: Option<IosEnv>, identifier: Option<&str>| {
         let push_token = Some(format!("token-{number}"));
@@ -267,14 +276,16 @@ pub async fn the_newest_ios_devices_tell_how_they_were_registered(store: &Store)
     assert!(is_unknown(&store.ios_devices(notify_core::AppId(uuid::Uuid::now_v7())).await));
 }
 
-pub async fn storage_waits_for_the_disk(store: &Store) {
+#[apply(contract)]
+async fn storage_waits_for_the_disk(store: &Store) {
     let report = store.storage().await.unwrap();
     assert!(report.database_bytes > 0);
     assert_eq!(report.synchronous, "full", "B9");
     assert_eq!(store.busy(), 0);
 }
 
-pub async fn a_doubt_of_the_clock_is_kept_until_it_is_confirmed(store: &Store) {
+#[apply(contract)]
+async fn a_doubt_of_the_clock_is_kept_until_it_is_confirmed(store: &Store) {
     assert_eq!(store.clock_mark().await.unwrap(), None);
     assert!(!store.confirm_clock().await.unwrap(), "nobody doubts it");
     let mark = |in_doubt| ClockMark { trusted_at: NOW, in_doubt };

@@ -1,5 +1,6 @@
 //! Browsers that act without a key.
 
+use macro_rules_attribute::apply;
 use notify_core::{
     AppChange, AppStatus, DeviceDetails, Endpoint, Platform, Subscription, Timestamp, WebAccess,
     WebSubscription,
@@ -32,7 +33,7 @@ fn browser(endpoint: &str, keys: char, made: &str) -> NewBrowser {
 }
 
 /// Lets a site in, and a browser of it subscribe.
-pub(super) async fn one_of_each(store: &Store, (id, no): (notify_core::AppId, AppNo)) {
+pub(super) async fn one_of_each(store: &Store, id: notify_core::AppId, no: AppNo) {
     store.set_web_access(id, access("https://a.example")).await.unwrap();
     subscribed(store, no, browser("1", 'k', "a")).await;
 }
@@ -46,7 +47,8 @@ async fn subscribed(store: &Store, app: AppNo, browser: NewBrowser) -> Subscribe
     store.subscribe_browser(app, browser, NOW).await.unwrap()
 }
 
-pub async fn access_is_kept_until_it_is_cleared(store: &Store) {
+#[apply(contract)]
+async fn access_is_kept_until_it_is_cleared(store: &Store) {
     let (app, no) = given::named_app(store, "web").await;
     assert_eq!(store.web_access(app).await.unwrap(), None);
     assert!(is_unknown(&store.clear_web_access(app).await));
@@ -66,7 +68,8 @@ pub async fn access_is_kept_until_it_is_cleared(store: &Store) {
     assert!(is_unknown(&store.set_web_access(app, access("https://a.example")).await));
 }
 
-pub async fn a_browser_is_the_device_whose_secret_it_shows(store: &Store) {
+#[apply(contract)]
+async fn a_browser_is_the_device_whose_secret_it_shows(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let first = subscribed(store, app, browser("1", 'k', "a")).await;
     assert_eq!(first, SubscribedBrowser { id: id("a"), has_new_secret: true });
@@ -88,7 +91,8 @@ pub async fn a_browser_is_the_device_whose_secret_it_shows(store: &Store) {
     assert_eq!(subscribed(store, other, elsewhere).await.id, id("d"));
 }
 
-pub async fn an_address_alone_proves_nothing(store: &Store) {
+#[apply(contract)]
+async fn an_address_alone_proves_nothing(store: &Store) {
     let app = given::app(store).await;
     subscribed(store, app, browser("1", 'k', "a")).await;
     // With its keys it is the same browser, which lost its secret and gets another.
@@ -103,7 +107,8 @@ pub async fn an_address_alone_proves_nothing(store: &Store) {
     assert!(store.opens_device(app, id("a"), secret("b")).await.unwrap());
 }
 
-pub async fn a_secret_goes_with_its_device(store: &Store) {
+#[apply(contract)]
+async fn a_secret_goes_with_its_device(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     subscribed(store, app, browser("1", 'k', "a")).await;
     assert!(store.opens_device(app, id("a"), secret("a")).await.unwrap());
@@ -153,7 +158,8 @@ async fn verify(store: &Store, app: AppNo, addresses: &[(usize, &str)]) {
     store.checkpoint(done).await.unwrap();
 }
 
-pub async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &Store) {
+#[apply(contract)]
+async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &Store) {
     use AddressTrust::{Anonymous, Unverified, Verified};
     let app = given::app(store).await;
     subscribed(store, app, browser("1", 'k', "a")).await;
@@ -182,7 +188,8 @@ pub async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &Sto
     assert_eq!(slice.devices[0].trust, Verified);
 }
 
-pub async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
+#[apply(contract)]
+async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
     const DAY_MS: i64 = 86_400_000;
     let app = given::app(store).await;
     for (endpoint, device) in [("1", "a"), ("2", "b"), ("3", "c")] {

@@ -1,5 +1,6 @@
 //! Webhooks, and what their messages tell.
 
+use macro_rules_attribute::apply;
 use notify_core::{
     Event, EventType, NewWebhook, NotificationId, NotificationStatus, Platform, PollVote,
     Timestamp, WebhookChange, WebhookData, WebhookEventType, WebhookId, WebhookMessageId,
@@ -83,7 +84,8 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
 }
 
 /// Whatever their applications.
-pub async fn the_oldest_webhook_is_served_first(store: &Store) {
+#[apply(contract)]
+async fn the_oldest_webhook_is_served_first(store: &Store) {
     let (first, second) = (given::app(store).await, given::app(store).await);
     for app in [second, first] {
         given::devices(store, app, 1).await;
@@ -95,7 +97,8 @@ pub async fn the_oldest_webhook_is_served_first(store: &Store) {
     assert_eq!(apps, [second, first]);
 }
 
-pub async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &Store) {
+#[apply(contract)]
+async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     let id = webhook(store, app, &[WebhookEventType::PollAnswered]).await;
     let made = store.webhook(app, id, NOW).await.unwrap();
@@ -126,7 +129,8 @@ pub async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &Store) {
     assert!(is_unknown(&store.webhook(app, id, NOW).await));
 }
 
-pub async fn an_application_has_so_many_webhooks(store: &Store) {
+#[apply(contract)]
+async fn an_application_has_so_many_webhooks(store: &Store) {
     let app = given::app(store).await;
     for _ in 0..WEBHOOKS_MAX {
         webhook(store, app, &[]).await;
@@ -137,7 +141,8 @@ pub async fn an_application_has_so_many_webhooks(store: &Store) {
     assert_eq!(broken, format!("url: an application has at most {WEBHOOKS_MAX} webhooks"));
 }
 
-pub async fn nothing_is_kept_where_nobody_listens(store: &Store) {
+#[apply(contract)]
+async fn nothing_is_kept_where_nobody_listens(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
     webhook(store, other, &[]).await;
     let quiet = webhook(store, app, &[WebhookEventType::PollAnswered]).await;
@@ -151,7 +156,8 @@ pub async fn nothing_is_kept_where_nobody_listens(store: &Store) {
     assert!(store.webhook_work(NOW).await.unwrap().ready.is_empty());
 }
 
-pub async fn what_happens_is_told_with_what_it_is_about(store: &Store) {
+#[apply(contract)]
+async fn what_happens_is_told_with_what_it_is_about(store: &Store) {
     let app = given::app(store).await;
     webhook(store, app, &[]).await;
     given::devices(store, app, 2).await;
@@ -191,7 +197,8 @@ pub async fn what_happens_is_told_with_what_it_is_about(store: &Store) {
     assert_eq!(answers, [(first, Some(id("d001"))), (first, None), (second, None)]);
 }
 
-pub async fn an_end_is_told_by_what_it_came_to(store: &Store) {
+#[apply(contract)]
+async fn an_end_is_told_by_what_it_came_to(store: &Store) {
     let app = given::app(store).await;
     webhook(store, app, &[]).await;
     given::devices(store, app, 1).await;
@@ -237,7 +244,8 @@ pub async fn an_end_is_told_by_what_it_came_to(store: &Store) {
     assert_eq!(told, expected);
 }
 
-pub async fn a_dead_device_is_told_once(store: &Store) {
+#[apply(contract)]
+async fn a_dead_device_is_told_once(store: &Store) {
     let app = given::app(store).await;
     webhook(store, app, &[WebhookEventType::DeviceUnregistered]).await;
     given::devices(store, app, 1).await;
@@ -268,7 +276,8 @@ pub async fn a_dead_device_is_told_once(store: &Store) {
     assert_eq!(dead.platform, Platform::Android);
 }
 
-pub async fn an_erased_device_is_in_no_message(store: &Store) {
+#[apply(contract)]
+async fn an_erased_device_is_in_no_message(store: &Store) {
     let app = given::app(store).await;
     let hook = webhook(store, app, &[]).await;
     given::devices(store, app, 2).await;

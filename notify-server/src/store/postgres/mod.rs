@@ -18,7 +18,7 @@ mod target;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
-mod tests;
+pub(in crate::store) mod tests;
 mod tls;
 mod url;
 mod value;

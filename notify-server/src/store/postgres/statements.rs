@@ -70,7 +70,8 @@ impl Statements {
     pub(super) fn keep(
         &mut self,
         text: usize,
-        (values, numbers): (&[Value<'_>], bool),
+        values: &[Value<'_>],
+        numbers: bool,
         statement: Statement,
     ) {
         let kinds = values.iter().map(Value::kind).collect();

@@ -4,7 +4,6 @@ mod tables;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use notify_core::Platform;
 
 use super::testing::{TestCluster, TestDatabase};
@@ -14,10 +13,10 @@ use crate::store::sql::Fault;
 use crate::store::{AppNo, DeliveryChange, Operation, SharedStore, Store, StoreError, postgres};
 
 /// A database of its own.
-struct Own(TestDatabase);
+pub(in crate::store) struct PostgresBackend(TestDatabase);
 
-impl Own {
-    fn new() -> Self {
+impl PostgresBackend {
+    pub(in crate::store) fn new() -> Self {
         Self(TestCluster::shared().database())
     }
 
@@ -34,16 +33,10 @@ impl Own {
     }
 }
 
-#[async_trait]
-impl Backend for Own {
-    async fn open(&self) -> SharedStore {
-        Own::open(self)
+impl Backend for PostgresBackend {
+    fn open(&self) -> SharedStore {
+        PostgresBackend::open(self)
     }
-}
-
-mod contract {
-    use super::*;
-    crate::store_contract!(Own::new());
 }
 
 /// Starts that many accepts at once, so that they share commits; how many were accepted.
@@ -73,7 +66,7 @@ async fn stored(store: &Store, app: AppNo) -> usize {
 /// Nobody is told that something is stored which went with the transaction.
 #[tokio::test]
 async fn what_is_answered_as_stored_is_stored_whatever_fails() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let store = own.open();
     let app = given::app(&store).await;
     let mut sure = 0;
@@ -94,7 +87,7 @@ async fn what_is_answered_as_stored_is_stored_whatever_fails() {
 
 #[tokio::test]
 async fn a_refused_write_leaves_the_others_of_its_commit() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let store = own.open();
     let app = given::app(&store).await;
     let new = given::broadcast(&[Platform::Android]);
@@ -111,7 +104,7 @@ async fn a_refused_write_leaves_the_others_of_its_commit() {
 /// A transaction that failed answers its commit as if it had been one.
 #[tokio::test]
 async fn a_write_that_passes_over_a_failed_statement_is_not_answered_as_stored() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let store = own.open();
     let app = given::app(&store).await;
     let passed_over = store
@@ -127,7 +120,7 @@ async fn a_write_that_passes_over_a_failed_statement_is_not_answered_as_stored()
 
 #[tokio::test]
 async fn a_write_or_read_that_panics_takes_nobody_with_it() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let store = own.open();
     let app = given::app(&store).await;
     let panicked = store.write::<(), _>(Operation::Check, |_| panic!("on purpose")).await;
@@ -141,7 +134,7 @@ async fn a_write_or_read_that_panics_takes_nobody_with_it() {
 /// Whoever asks next does not notice that the connections which were kept are gone.
 #[tokio::test]
 async fn connections_that_broke_meanwhile_are_replaced_unnoticed() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let store = own.open();
     let app = given::app(&store).await;
     TestCluster::shared().execute(&format!(
@@ -156,7 +149,7 @@ async fn connections_that_broke_meanwhile_are_replaced_unnoticed() {
 
 #[tokio::test]
 async fn a_database_that_is_gone_is_unavailable_and_served_again_when_it_is_back() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let store = own.open();
     let app = given::app(&store).await;
     let cluster = TestCluster::shared();
@@ -177,7 +170,7 @@ async fn a_database_that_is_gone_is_unavailable_and_served_again_when_it_is_back
 
 #[tokio::test]
 async fn a_database_that_may_only_be_read_is_unavailable() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let store = own.open();
     let app = given::app(&store).await;
     let read_only = store
@@ -194,7 +187,7 @@ async fn a_database_that_may_only_be_read_is_unavailable() {
 
 #[tokio::test]
 async fn a_database_of_a_newer_server_is_refused_and_left_alone() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     own.open().close().await;
     own.0.execute(
         "insert into refinery_schema_history (version, name, applied_on, checksum)
@@ -206,7 +199,7 @@ async fn a_database_of_a_newer_server_is_refused_and_left_alone() {
 
 #[tokio::test]
 async fn servers_that_start_at_once_bring_the_tables_up_to_date_one_after_another() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let beside = PostgresOptions { serves: false, readers: 1 };
     let openings = [own.url(), own.url(), own.url()]
         .map(|url| tokio::task::spawn_blocking(move || postgres::open(&url, beside)));
@@ -218,7 +211,7 @@ async fn servers_that_start_at_once_bring_the_tables_up_to_date_one_after_anothe
 /// B9, whatever the database was told.
 #[tokio::test]
 async fn commits_wait_for_the_disk_though_the_database_says_otherwise() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let name = own.0.name();
     TestCluster::shared().execute(&format!("alter database {name} set synchronous_commit = off"));
     let store = own.open();
@@ -298,7 +291,7 @@ impl Heard {
 #[tokio::test]
 async fn servers_of_one_database_hear_of_each_others_commits() {
     use crate::store::Change;
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let (one, other) = (own.open(), own.open());
     let heard = Arc::new(Heard::default());
     other.subscribe(heard.clone());
@@ -322,7 +315,7 @@ async fn servers_of_one_database_hear_of_each_others_commits() {
 #[tokio::test]
 async fn a_commit_whose_answer_was_lost_is_told_of_by_the_next() {
     use crate::store::Change;
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let (one, other) = (own.open(), own.open());
     let (id, _) = given::named_app(&one, "Shop").await;
     let (here, there) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
@@ -341,7 +334,7 @@ async fn a_commit_whose_answer_was_lost_is_told_of_by_the_next() {
 
 #[tokio::test]
 async fn the_clock_of_the_database_is_told() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let store = own.open();
     let now = store.time().await.unwrap().expect("servers share it");
     let again = store.time().await.unwrap().expect("servers share it");
@@ -353,7 +346,7 @@ async fn the_clock_of_the_database_is_told() {
 #[tokio::test]
 async fn a_host_that_says_nothing_gives_way_to_the_next() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let (whole, place) = (own.0.url(), own.url().place());
     let (answers, _) = place.split_once('/').unwrap();
     let url = whole.replacen(answers, &format!("{},{answers}", silent.local_addr().unwrap()), 1);

@@ -13,7 +13,7 @@ mod open;
 mod place;
 mod report;
 #[cfg(test)]
-mod tests;
+pub(in crate::store) mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;

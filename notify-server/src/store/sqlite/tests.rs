@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use notify_core::Platform;
 use rusqlite::Connection;
 
@@ -14,10 +13,10 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::{AppNo, Operation, SharedStore, Store, StoreError, with_patience};
 
 /// A file in a folder of its own.
-struct Folder(tempfile::TempDir);
+pub(in crate::store) struct SqliteBackend(tempfile::TempDir);
 
-impl Folder {
-    fn new() -> Self {
+impl SqliteBackend {
+    pub(in crate::store) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
@@ -30,21 +29,15 @@ impl Folder {
     }
 }
 
-#[async_trait]
-impl Backend for Folder {
-    async fn open(&self) -> SharedStore {
-        Folder::open(self)
+impl Backend for SqliteBackend {
+    fn open(&self) -> SharedStore {
+        SqliteBackend::open(self)
     }
-}
-
-mod contract {
-    use super::*;
-    crate::store_contract!(Folder::new());
 }
 
 #[tokio::test]
 async fn a_file_that_was_closed_holds_everything_by_itself() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let shared: SharedStore = store.clone();
     let app = given::app(&shared).await;
@@ -84,7 +77,7 @@ async fn stored(store: &Store, app: AppNo) -> usize {
 /// Nobody is told that something is stored which went with the transaction.
 #[tokio::test]
 async fn what_is_answered_as_stored_is_stored_whatever_fails() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let app = given::app(&store).await;
     let mut sure = 0;
@@ -108,7 +101,7 @@ async fn what_is_answered_as_stored_is_stored_whatever_fails() {
 /// The same with SQLite's own full disk, and space again afterwards.
 #[tokio::test]
 async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let app = given::app(&store).await;
     let limit = |pages: i64| {
@@ -144,7 +137,7 @@ async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() 
 
 #[tokio::test]
 async fn a_refused_write_leaves_the_others_of_its_commit() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let app = given::app(&store).await;
     let new = given::broadcast(&[Platform::Android]);
@@ -159,7 +152,7 @@ async fn a_refused_write_leaves_the_others_of_its_commit() {
 
 #[tokio::test]
 async fn a_write_or_read_that_panics_takes_nobody_with_it() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let app = given::app(&store).await;
     let panicked = store.write::<(), _>(Operation::Check, |_| panic!("on purpose")).await;
@@ -172,7 +165,7 @@ async fn a_write_or_read_that_panics_takes_nobody_with_it() {
 /// A server that was killed may still be ending when the next one starts.
 #[tokio::test]
 async fn a_lock_that_is_given_up_in_a_moment_is_waited_for() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let file = folder.file();
     let next = tokio::task::spawn_blocking(move || open(&file, SqliteOptions::default()));
@@ -182,7 +175,7 @@ async fn a_lock_that_is_given_up_in_a_moment_is_waited_for() {
 
 #[tokio::test]
 async fn a_second_server_on_the_file_is_refused_and_a_subcommand_is_not() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let second = open(&folder.file(), SqliteOptions::default()).unwrap_err();
     assert!(matches!(&second, OpenError::InUse(path) if *path == folder.file()));
@@ -198,7 +191,7 @@ async fn a_second_server_on_the_file_is_refused_and_a_subcommand_is_not() {
 
 #[tokio::test]
 async fn a_file_of_a_newer_server_is_refused_and_left_alone() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     folder.open().close().await;
     let connection = Connection::open(folder.file()).unwrap();
     connection
@@ -215,7 +208,7 @@ async fn a_file_of_a_newer_server_is_refused_and_left_alone() {
 
 #[tokio::test]
 async fn what_is_no_database_is_refused() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     std::fs::write(folder.file(), [b'x'; 8_192]).unwrap();
     let error = open(&folder.file(), SqliteOptions::default()).unwrap_err();
     assert!(matches!(error, OpenError::Database { .. }), "{error}");
@@ -225,7 +218,7 @@ async fn what_is_no_database_is_refused() {
 #[tokio::test]
 async fn only_the_owner_may_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     given::app(&store).await;
     backup(&folder.file(), &folder.0.path().join("copy.db")).unwrap();
@@ -238,7 +231,7 @@ async fn only_the_owner_may_read_the_files() {
 
 #[tokio::test]
 async fn a_copy_made_beside_the_server_opens_with_what_was_there() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let app = given::app(&store).await;
     given::devices(&store, app, 3).await;
@@ -253,7 +246,7 @@ async fn a_copy_made_beside_the_server_opens_with_what_was_there() {
 /// The log is carried over while writes go on, and begins anew instead of growing for ever.
 #[tokio::test]
 async fn the_log_does_not_grow_for_ever() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let app = given::app(&store).await;
     let filler = "x".repeat(1_000_000);
@@ -271,7 +264,7 @@ async fn the_log_does_not_grow_for_ever() {
 /// What never starts must not stand before what does: the engine sleeps until the next is due.
 #[tokio::test]
 async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let (going, staying) = (given::app(&store).await, given::named_app(&store, "Staying").await.1);
     given::accepted(&store, going, given::broadcast(&[Platform::Android])).await;
@@ -294,7 +287,7 @@ async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
 /// B20: what one request reads is bounded, however many it asks for and however few there are.
 #[tokio::test]
 async fn a_listing_of_deliveries_reads_so_many_pages_and_goes_on_from_there() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let app = given::app(&store).await;
     let id = in_pages_of_one(&store, app, 30).await;
@@ -316,7 +309,7 @@ async fn a_listing_of_deliveries_reads_so_many_pages_and_goes_on_from_there() {
 async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done() {
     /// Of a request here: long enough for a write that does not wait.
     const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let store = folder.open();
     let app = given::app(&store).await;
     let accept = |store: Arc<Store>, platform| {
@@ -356,7 +349,7 @@ async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done()
 
 #[tokio::test]
 async fn a_read_that_nobody_waits_for_is_not_done() {
-    let folder = Folder::new();
+    let folder = SqliteBackend::new();
     let options = SqliteOptions { readers: 1, ..SqliteOptions::default() };
     let store = open(&folder.file(), options).unwrap();
     let (let_go, held) = std::sync::mpsc::channel::<()>();

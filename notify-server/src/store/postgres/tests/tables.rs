@@ -13,7 +13,7 @@ use super::*;
 /// others, must not walk past everybody else's to find them.
 #[tokio::test]
 async fn what_an_application_asks_for_costs_nothing_of_the_others() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let store = own.open();
     for name in ["a", "b"] {
         given::named_app(&store, name).await;
@@ -51,7 +51,7 @@ async fn what_an_application_asks_for_costs_nothing_of_the_others() {
 /// They would number what comes later as if it had come before.
 #[tokio::test]
 async fn tables_stay_as_they_are_while_a_server_of_before_lives() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let url = own.url();
     let migrate = move || {
         let target = Target::of(&url).unwrap();
@@ -72,7 +72,7 @@ async fn tables_stay_as_they_are_while_a_server_of_before_lives() {
 
 #[tokio::test]
 async fn a_migration_without_its_record_is_not_committed() {
-    let own = Own::new();
+    let own = PostgresBackend::new();
     let url = own.url();
     let migrate = move || migrate(&Target::of(&url).unwrap(), Duration::ZERO);
     let before = own.url();
