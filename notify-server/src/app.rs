@@ -115,7 +115,7 @@ impl App {
             keep: Keep::of(&config),
             metrics: metrics.retention(),
         };
-        let providers = stored_providers(&store, &master_key, (&clock, &outbound));
+        let providers = stored_providers(&store, &master_key, &clock, &outbound);
         let around = Surroundings {
             store: store.clone(),
             providers: providers.clone(),
@@ -137,10 +137,21 @@ impl App {
             last_sample: tokio::sync::Mutex::default(),
         };
         let stopping = CancellationToken::new();
-        let its = (&outbound, &master_key, &*metrics);
-        let (webhooks, view) =
-            Webhooks::start(webhooks_around(&config, &store, (&clock, &trusted), its));
-        let feeds = feed_worker(&store, &clock, its);
+        let (webhooks, view) = Webhooks::start(webhooks::Around {
+            store: store.clone(),
+            clock: clock.clone(),
+            trusted: trusted.clone(),
+            outbound: outbound.clone(),
+            master_key: master_key.clone(),
+            metrics: metrics.webhooks(),
+            among_others: config.is_shared(),
+        });
+        let feeds = FeedWorker {
+            store: store.clone(),
+            clock: clock.clone(),
+            reader: Arc::new(FeedReader::new(outbound.clone())),
+            metrics: metrics.feeds(),
+        };
         let api = Arc::new(Api {
             store: store.clone(),
             clock: clock.clone(),
@@ -163,7 +174,7 @@ impl App {
         let keyring = Keyring::new(&store);
         let front = Arc::new(Front::new(api, keyring.clone(), stopping.clone()));
         let serving = serving(front, limits(&config), tls, stopping);
-        let mut tasks = tasks(listener, (&serving, &keyring), feeds, retention);
+        let mut tasks = tasks(listener, &serving, &keyring, feeds, retention);
         if let Some(certificates) = &certificates {
             let stopping = serving.stopping.clone();
             tasks.push(tokio::spawn(certificates::watch(certificates.clone(), clock, stopping)));
@@ -254,7 +265,8 @@ fn tls_files(config: &Config) -> Option<TlsFiles> {
 fn stored_providers(
     store: &SharedStore,
     master_key: &Arc<MasterKey>,
-    (clock, outbound): (&SharedClock, &Outbound),
+    clock: &SharedClock,
+    outbound: &Outbound,
 ) -> Arc<StoredProviders> {
     let (store, master_key) = (store.clone(), master_key.clone());
     let tokens = StoredTokens { store: store.clone(), master_key: master_key.clone() };
@@ -320,23 +332,6 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-fn webhooks_around(
-    config: &Config,
-    store: &SharedStore,
-    (clock, trusted): (&SharedClock, &Arc<TrustedClock>),
-    (outbound, master_key, metrics): (&Outbound, &Arc<MasterKey>, &Metrics),
-) -> webhooks::Around {
-    webhooks::Around {
-        store: store.clone(),
-        clock: clock.clone(),
-        trusted: trusted.clone(),
-        outbound: outbound.clone(),
-        master_key: master_key.clone(),
-        metrics: metrics.webhooks(),
-        among_others: config.is_shared(),
-    }
-}
-
 fn serving(
     front: Arc<Front>,
     limits: Limits,
@@ -356,7 +351,8 @@ fn serving(
 
 fn tasks(
     listener: TcpListener,
-    (serving, keyring): (&Arc<Serving>, &Arc<Keyring>),
+    serving: &Arc<Serving>,
+    keyring: &Arc<Keyring>,
     feeds: FeedWorker,
     retention: Retention,
 ) -> Vec<JoinHandle<()>> {
@@ -366,20 +362,6 @@ fn tasks(
         tokio::spawn(write_used_keys(keyring.clone(), serving.stopping.clone())),
         tokio::spawn(retention.run(serving.stopping.clone())),
     ]
-}
-
-/// What fetches feeds, of the parts that webhooks are made of too.
-fn feed_worker(
-    store: &SharedStore,
-    clock: &SharedClock,
-    (outbound, _, metrics): (&Outbound, &Arc<MasterKey>, &Metrics),
-) -> FeedWorker {
-    FeedWorker {
-        store: store.clone(),
-        clock: clock.clone(),
-        reader: Arc::new(FeedReader::new(outbound.clone())),
-        metrics: metrics.feeds(),
-    }
 }
 
 async fn write_used_keys(keyring: Arc<Keyring>, stopping: CancellationToken) {

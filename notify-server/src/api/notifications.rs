@@ -23,7 +23,7 @@ pub(crate) async fn create(
     let draft = Draft::new(&ctx, &id, &notification);
     check_size(&ctx, &notification, &draft).await?;
     let poll = draft.poll;
-    let accepted = NewNotification::of(id, (ctx.body_text(), notification), poll, ctx.at());
+    let accepted = NewNotification::of(id, ctx.body_text(), notification, poll, ctx.at());
     let once = ctx.once()?;
     let done = ctx.api().store.accept_notification(ctx.app_no(), accepted, once).await?;
     if matches!(done, Done::Now(_)) {

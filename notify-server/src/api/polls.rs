@@ -21,8 +21,8 @@ pub(crate) async fn get(ctx: Ctx, _: NoQuery) -> Result<Reply<Poll>, ApiError> {
 pub(crate) async fn answer(ctx: Ctx, vote: PollVote) -> Result<Reply<Success>, ApiError> {
     let poll: NotificationId = ctx.notification_id()?;
     let answer = ctx.id("answer_id")?;
-    let at = (ctx.at(), ctx.once()?);
-    Ok(ctx.api().store.answer_poll(ctx.app_no(), poll, answer, vote, at).await?.into())
+    let (at, once) = (ctx.at(), ctx.once()?);
+    Ok(ctx.api().store.answer_poll(ctx.app_no(), poll, answer, vote, at, once).await?.into())
 }
 
 fn no_poll() -> ApiError {

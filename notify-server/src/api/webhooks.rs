@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::ctx::{Ctx, page_request};
 use super::error::ApiError;
 use super::reply::Reply;
-use crate::store::{Done, MessageMade, SealedSecret, StoreError};
+use crate::store::{Done, MessageMade, SealedSecret, SecretRotation, StoreError};
 use crate::webhooks::{make_secret, open_secret};
 
 /// How long the secret before a rotation signs beside the new one, in milliseconds: 24 hours.
@@ -64,8 +64,8 @@ pub(crate) async fn delete(ctx: Ctx, _: NoQuery) -> Result<Reply<Success>, ApiEr
 pub(crate) async fn rotate(ctx: Ctx, _: NoBody) -> Result<Reply<WebhookCreated>, ApiError> {
     let secret = make_secret(&ctx.api().master_key, ctx.app().id, ctx.id("id")?);
     let (at, once) = (ctx.at(), ctx.once()?);
-    let times = (at, at.plus_ms(OVERLAP_MS));
-    let done = ctx.api().store.rotate_webhook(ctx.app_no(), secret, times, once).await?;
+    let rotation = SecretRotation { secret, at, previous_until: at.plus_ms(OVERLAP_MS) };
+    let done = ctx.api().store.rotate_webhook(ctx.app_no(), rotation, once).await?;
     shown(&ctx, done)
 }
 
@@ -92,9 +92,9 @@ pub(crate) async fn attempts(
 
 /// `POST /v1/webhooks/{id}/attempts/{attempt_id}/redeliver`.
 pub(crate) async fn redeliver(ctx: Ctx, _: NoBody) -> Result<Reply<Success>, ApiError> {
-    let which = (ctx.id("id")?, ctx.id("attempt_id")?);
+    let (webhook, id) = (ctx.id("id")?, ctx.id("attempt_id")?);
     let (app, at, once) = (ctx.app_no(), ctx.at(), ctx.once()?);
-    Ok(ctx.api().store.redeliver_message(app, which, at, once).await?.into())
+    Ok(ctx.api().store.redeliver_message(app, webhook, id, at, once).await?.into())
 }
 
 /// `POST /v1/webhooks/{id}/recover`.
@@ -102,9 +102,9 @@ pub(crate) async fn recover(
     ctx: Ctx,
     since: Timestamp,
 ) -> Result<Reply<WebhookRecovered>, ApiError> {
-    let which = (ctx.id("id")?, since);
+    let id = ctx.id("id")?;
     let (app, at, once) = (ctx.app_no(), ctx.at(), ctx.once()?);
-    Ok(ctx.api().store.recover_messages(app, which, at, once).await?.into())
+    Ok(ctx.api().store.recover_messages(app, id, since, at, once).await?.into())
 }
 
 fn check_url(ctx: &Ctx, url: &str) -> Result<(), ApiError> {

@@ -416,7 +416,7 @@ fn resolve_feeds(
                     let id: FeedId = *ids.next().ok_or_else(|| broken("a feed without an id"))?;
                     let new = NewFeed { url: url.clone(), name: name.clone() };
                     let path = format!("features[{place}].data.feeds[{index}].url");
-                    feed::make(tx, app, (id, &new), &path, draft.at)?
+                    feed::make(tx, app, id, &new, &path, draft.at)?
                 }
             };
             *named = FeedRef::Id { id };

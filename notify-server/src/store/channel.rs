@@ -141,7 +141,8 @@ impl Store {
 /// The guard stopped a platform (B40).
 pub(super) fn stopped(
     tx: &mut WriteTx<'_>,
-    (app, platform): (AppNo, Platform),
+    app: AppNo,
+    platform: Platform,
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let place = ChannelPlace { app, platform, service: "".into() };

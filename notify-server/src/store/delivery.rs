@@ -33,7 +33,7 @@ pub(super) use self::settle::{
     cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
     tell_end,
 };
-pub(super) use self::slice::{Draw, named as named_devices, range};
+pub(super) use self::slice::{Draw, KeyRange, named as named_devices, range};
 #[cfg(test)]
 use crate::store::sql;
 use crate::store::sql::{Connection, params};
@@ -249,7 +249,8 @@ impl Store {
         to: DeviceKey,
     ) -> Result<Vec<AudienceDevice>, StoreError> {
         let draw = Draw::of(dispatch);
-        self.read(move |connection| range(connection, &draw, (from, to), None)).await
+        self.read(move |connection| range(connection, &draw, KeyRange { after: from, to }, None))
+            .await
     }
 
     /// Claims `(cursor, to]` as a page and moves the cursor; `end` ends the scan, and a dispatch
@@ -315,7 +316,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let seen = Arc::clone(&self.seen);
         self.write(Operation::SettleRetries, move |tx| {
-            retry::settle_retries(tx, &seen, (epoch, &outcomes), at)
+            retry::settle_retries(tx, &seen, epoch, &outcomes, at)
         })
         .await
     }

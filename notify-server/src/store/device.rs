@@ -197,7 +197,7 @@ impl Store {
         to: Timestamp,
         now: Timestamp,
     ) -> Result<Vec<PlatformCount>, StoreError> {
-        self.read(move |connection| counts::count(connection, app, (from, to), now)).await
+        self.read(move |connection| counts::count(connection, app, from, to, now)).await
     }
 
     /// Writes some of the registrations that are held back once they are many.

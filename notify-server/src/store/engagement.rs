@@ -30,7 +30,7 @@ impl Store {
             let mut answer = EventsAccepted::default();
             let mut tally = Tally::default();
             for (index, event) in (0_u64..).zip(&events) {
-                match record(tx, app, (event, at), &mut tally)? {
+                match record(tx, app, event, at, &mut tally)? {
                     None => answer.accepted += 1,
                     Some(reason) => {
                         answer.ignored.push(IgnoredEvent { index, reason: reason.to_owned() });
@@ -88,7 +88,8 @@ impl Store {
 fn record(
     tx: &mut WriteTx<'_>,
     app: AppNo,
-    (event, at): (&Event, Timestamp),
+    event: &Event,
+    at: Timestamp,
     tally: &mut Tally,
 ) -> Result<Option<&'static str>, StoreError> {
     let Some(notification) = number_of(tx, app, &event.notification_id)? else {
@@ -101,10 +102,10 @@ fn record(
     let Some(device) = key_by_id(tx, app, event.device_id.as_str())? else {
         return Ok(Some("unknown device"));
     };
-    if insert(tx, (notification, device), event.kind, event.at.unwrap_or(at))? {
+    if insert(tx, notification, device, event.kind, event.at.unwrap_or(at))? {
         count(tx, notification, event.kind)?;
         tally.add_event(event.kind);
-        tell(tx, app, (notification, device), event, at)?;
+        tell(tx, app, notification, device, event, at)?;
     }
     Ok(None)
 }
@@ -113,7 +114,8 @@ fn record(
 fn tell(
     tx: &mut WriteTx<'_>,
     app: AppNo,
-    (notification, device): (NotificationNo, DeviceKey),
+    notification: NotificationNo,
+    device: DeviceKey,
     event: &Event,
     now: Timestamp,
 ) -> Result<(), StoreError> {
@@ -137,7 +139,8 @@ fn keeps_events(tx: &Connection, notification: NotificationNo) -> Result<bool, S
 /// Whether it is the first of its type, device and notification.
 fn insert(
     tx: &Connection,
-    (notification, device): (NotificationNo, DeviceKey),
+    notification: NotificationNo,
+    device: DeviceKey,
     kind: EventType,
     at: Timestamp,
 ) -> Result<bool, StoreError> {

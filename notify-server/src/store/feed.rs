@@ -117,7 +117,7 @@ impl Store {
     ) -> Result<Done<FeedCreated>, StoreError> {
         self.write_once(Operation::CreateFeed, app, once, move |tx| {
             live_app(tx, app)?;
-            let (_, id) = make(tx, app, (id, &feed), "url", at)?;
+            let (_, id) = make(tx, app, id, &feed, "url", at)?;
             tx.changed(EnrichmentChange::FeedDue);
             Ok(FeedCreated { id })
         })
@@ -194,7 +194,7 @@ impl Store {
         fetch: FeedFetch,
     ) -> Result<(), StoreError> {
         self.write(Operation::FinishFeed, move |tx| {
-            if let Some(app) = finish(tx, (feed, claim), &fetch)? {
+            if let Some(app) = finish(tx, feed, claim, &fetch)? {
                 tx.changed(EnrichmentChange::FeedItems(app));
             }
             Ok(())
@@ -208,7 +208,8 @@ impl Store {
 pub(super) fn make(
     tx: &Connection,
     app: AppNo,
-    (id, feed): (FeedId, &NewFeed),
+    id: FeedId,
+    feed: &NewFeed,
     path: &str,
     at: Timestamp,
 ) -> Result<(i64, FeedId), StoreError> {
@@ -325,7 +326,8 @@ fn claim_of(row: &Row<'_>) -> sql::Result<FeedClaim> {
 /// Writes how a fetch ended; the application when its items changed.
 fn finish(
     tx: &Connection,
-    (feed, claim): (FeedNo, i64),
+    feed: FeedNo,
+    claim: i64,
     fetch: &FeedFetch,
 ) -> Result<Option<AppNo>, StoreError> {
     let (app, digest) = tx
@@ -350,7 +352,7 @@ fn finish(
         fetch.moved.as_ref().map_or(0, |moved| moved.times),
     ])?;
     if let Some(url) = &fetch.url {
-        move_to(tx, (app, feed), url)?;
+        move_to(tx, app, feed, url)?;
     }
     let Some(items) = &fetch.items else { return Ok(None) };
     tx.prepare_cached(
@@ -369,7 +371,7 @@ fn finish(
     Ok(Some(app))
 }
 
-fn move_to(tx: &Connection, (app, feed): (AppNo, FeedNo), url: &str) -> Result<(), StoreError> {
+fn move_to(tx: &Connection, app: AppNo, feed: FeedNo, url: &str) -> Result<(), StoreError> {
     let is_taken = tx
         .prepare_cached("select 1 from feeds where app_no = ?1 and url = ?2")?
         .exists(params![app.0, url])?;

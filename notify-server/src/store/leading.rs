@@ -88,7 +88,7 @@ fn judge(connection: &Connection, columns: &str, apps: &[AppNo]) {
     let mut broken = Vec::new();
     for (table, columns) in &tables {
         let is_of_no_app = OF_NO_APP.iter().any(|(name, _)| name == table);
-        if !is_of_no_app && let Err(wrong) = led(connection, (table, columns), apps) {
+        if !is_of_no_app && let Err(wrong) = led(connection, table, columns, apps) {
             broken.push(format!("{table}: {wrong}"));
         }
     }
@@ -100,7 +100,8 @@ fn judge(connection: &Connection, columns: &str, apps: &[AppNo]) {
 /// row names is of the same one.
 fn led(
     connection: &Connection,
-    (table, columns): (&str, &[(i64, String)]),
+    table: &str,
+    columns: &[(i64, String)],
     apps: &[AppNo],
 ) -> Result<(), String> {
     let key = columns.iter().find(|(place, _)| *place == 1);

@@ -88,8 +88,9 @@ pub use self::upkeep::{
 pub use self::web::{NewBrowser, SubscribedBrowser, WebApp};
 pub use self::webhook::{
     AttemptOutcome, ClaimedMessage, ClaimedWebhook, MESSAGE_ERASED, MESSAGES_KEPT_MS,
-    MESSAGES_PENDING_MAX, MessageMade, MessageNo, MessageStep, SealedSecret, WEBHOOK_DISABLED,
-    WEBHOOK_FAILING, WEBHOOK_GONE, WEBHOOKS_MAX, WebhookClaim, WebhookNo, WebhookWork,
+    MESSAGES_PENDING_MAX, MessageMade, MessageNo, MessageStep, SealedSecret, SecretRotation,
+    WEBHOOK_DISABLED, WEBHOOK_FAILING, WEBHOOK_GONE, WEBHOOKS_MAX, WebhookClaim, WebhookNo,
+    WebhookWork,
 };
 pub use operation::Operation;
 pub(crate) use patience::{patiently, with_patience};

@@ -62,7 +62,8 @@ impl NewNotification {
     #[must_use]
     pub fn of(
         id: NotificationId,
-        (request, checked): (String, Notification),
+        request: String,
+        checked: Notification,
         poll: Option<PollDraft>,
         at: Timestamp,
     ) -> Self {
@@ -199,7 +200,7 @@ impl Store {
         outcome: Option<DeliveryOutcome>,
         page: PageRequest,
     ) -> Result<Page<Delivery>, StoreError> {
-        self.read(move |connection| deliveries::list(connection, app, (&id, outcome), &page)).await
+        self.read(move |connection| deliveries::list(connection, app, &id, outcome, &page)).await
     }
 
     /// Reads what is known of one device and one notification (B38).
@@ -296,7 +297,7 @@ fn list(
     live_app(connection, app)?;
     let listing = Listing { name: "notifications", of: app.0 };
     let before = listing.number(page)?.unwrap_or(i64::MAX);
-    let (numbers, limit) = numbers_of(connection, app, (before, page))?;
+    let (numbers, limit) = numbers_of(connection, app, before, page)?;
     let mut sums = sums(connection, &numbers)?;
     let mut found = connection
         .prepare_cached(&format!(
@@ -318,7 +319,8 @@ fn list(
 fn numbers_of(
     connection: &Connection,
     app: AppNo,
-    (before, page): (i64, &PageRequest),
+    before: i64,
+    page: &PageRequest,
 ) -> Result<(Vec<i64>, u32), StoreError> {
     let mut statement = connection.prepare_cached(
         "select no, octet_length(request) from notifications where app_no = ?1 and no < ?2

@@ -80,12 +80,13 @@ impl Store {
         poll: NotificationId,
         answer: AnswerId,
         vote: PollVote,
-        (at, once): (Timestamp, Option<Once>),
+        at: Timestamp,
+        once: Option<Once>,
     ) -> Result<Done<Success>, StoreError> {
         self.write_once(Operation::AnswerPoll, app, once, move |tx| {
             live_app(tx, app)?;
             let no = number_of(tx, app, &poll)?.ok_or(StoreError::NotFound)?;
-            count_vote(tx, app, (no, answer), &vote, at)?;
+            count_vote(tx, app, no, answer, &vote, at)?;
             Ok(Success { success: true })
         })
         .await
@@ -124,7 +125,7 @@ impl Store {
         let answered = self
             .read(move |connection| {
                 let (_, no, _) = public(connection, public_id)?;
-                place_of(connection, (no, answer))?;
+                place_of(connection, no, answer)?;
                 given_by(connection, no, visitor)
             })
             .await?;
@@ -133,7 +134,7 @@ impl Store {
         }
         self.write(Operation::AnswerPublicPoll, move |tx| {
             let (app, no, _) = public(tx, public_id)?;
-            count_vote_on_page(tx, app, (no, answer), visitor, at)
+            count_vote_on_page(tx, app, no, answer, visitor, at)
         })
         .await
     }
@@ -178,7 +179,8 @@ fn given_by(
 /// The place of an answer, which has to be the poll's own.
 fn place_of(
     connection: &Connection,
-    (no, answer): (NotificationNo, AnswerId),
+    no: NotificationNo,
+    answer: AnswerId,
 ) -> Result<i64, StoreError> {
     let place = connection
         .prepare_cached("select place from poll_answers where notification_no = ?1 and id = ?2")?
@@ -191,11 +193,12 @@ fn place_of(
 fn count_vote_on_page(
     tx: &mut WriteTx<'_>,
     app: AppNo,
-    (no, answer): (NotificationNo, AnswerId),
+    no: NotificationNo,
+    answer: AnswerId,
     visitor: Visitor,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let place = place_of(tx, (no, answer))?;
+    let place = place_of(tx, no, answer)?;
     let first = tx
         .prepare_cached(
             "insert into poll_visitors (notification_no, visitor, place)
@@ -205,8 +208,8 @@ fn count_vote_on_page(
     if first == 0 {
         return Ok(());
     }
-    count_click(tx, (no, answer))?;
-    told(tx, app, (no, answer), None, now)
+    count_click(tx, no, answer)?;
+    told(tx, app, no, answer, None, now)
 }
 
 fn read(
@@ -252,22 +255,23 @@ fn read(
 fn count_vote(
     tx: &mut WriteTx<'_>,
     app: AppNo,
-    (no, answer): (NotificationNo, AnswerId),
+    no: NotificationNo,
+    answer: AnswerId,
     vote: &PollVote,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    if !has_answer(tx, (no, answer))? {
+    if !has_answer(tx, no, answer)? {
         return Err(StoreError::NotFound);
     }
     match &vote.device_id {
         Some(device) => {
             let key = key_by_id(tx, app, device.as_str())?
                 .ok_or_else(|| StoreError::refused("device_id", "names no device"))?;
-            count_vote_of(tx, (no, answer), key, now)
+            count_vote_of(tx, no, answer, key, now)
         }
         None => {
-            count_click(tx, (no, answer))?;
-            told(tx, app, (no, answer), None, now)
+            count_click(tx, no, answer)?;
+            told(tx, app, no, answer, None, now)
         }
     }
 }
@@ -275,7 +279,8 @@ fn count_vote(
 /// Counts the answer of a device, unless it has answered already.
 pub(super) fn count_vote_of(
     tx: &mut WriteTx<'_>,
-    (no, answer): (NotificationNo, AnswerId),
+    no: NotificationNo,
+    answer: AnswerId,
     key: DeviceKey,
     now: Timestamp,
 ) -> Result<(), StoreError> {
@@ -288,15 +293,16 @@ pub(super) fn count_vote_of(
     if first == 0 {
         return Ok(());
     }
-    count_click(tx, (no, answer))?;
-    told(tx, key.app(), (no, answer), Some(key), now)
+    count_click(tx, no, answer)?;
+    told(tx, key.app(), no, answer, Some(key), now)
 }
 
 /// Writes the event of an answer that counted.
 fn told(
     tx: &mut WriteTx<'_>,
     app: AppNo,
-    (no, answer): (NotificationNo, AnswerId),
+    no: NotificationNo,
+    answer: AnswerId,
     device: Option<DeviceKey>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
@@ -321,15 +327,17 @@ pub(super) fn has_voted(
 pub(super) fn with_answer(
     connection: &Connection,
     app: AppNo,
-    (poll, answer): (&NotificationId, AnswerId),
+    poll: &NotificationId,
+    answer: AnswerId,
 ) -> Result<Option<NotificationNo>, StoreError> {
     let Some(no) = number_of(connection, app, poll)? else { return Ok(None) };
-    Ok(has_answer(connection, (no, answer))?.then_some(no))
+    Ok(has_answer(connection, no, answer)?.then_some(no))
 }
 
 fn has_answer(
     connection: &Connection,
-    (no, answer): (NotificationNo, AnswerId),
+    no: NotificationNo,
+    answer: AnswerId,
 ) -> Result<bool, StoreError> {
     let known = connection
         .prepare_cached("select 1 from poll_answers where notification_no = ?1 and id = ?2")?
@@ -337,10 +345,7 @@ fn has_answer(
     Ok(known)
 }
 
-fn count_click(
-    tx: &Connection,
-    (no, answer): (NotificationNo, AnswerId),
-) -> Result<(), StoreError> {
+fn count_click(tx: &Connection, no: NotificationNo, answer: AnswerId) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update poll_answers set clicks = clicks + 1 where notification_no = ?1 and id = ?2",
     )?

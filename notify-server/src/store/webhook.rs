@@ -49,6 +49,17 @@ pub struct SealedSecret {
     pub sealed: Vec<u8>,
 }
 
+/// Another secret for a webhook.
+#[derive(Debug, Clone)]
+pub struct SecretRotation {
+    /// The new secret.
+    pub secret: SealedSecret,
+    /// When it replaces the previous one.
+    pub at: Timestamp,
+    /// Until when the previous one signs as well.
+    pub previous_until: Timestamp,
+}
+
 /// A message that is to be tried, as it is kept for a repeat of the request that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageMade {
@@ -254,11 +265,11 @@ impl Store {
     pub async fn rotate_webhook(
         &self,
         app: AppNo,
-        secret: SealedSecret,
-        (at, previous_until): (Timestamp, Timestamp),
+        rotation: SecretRotation,
         once: Option<Once>,
     ) -> Result<Done<SealedSecret>, StoreError> {
         self.write_once(Operation::RotateWebhook, app, once, move |tx| {
+            let SecretRotation { secret, at, previous_until } = rotation;
             let no = number_of(tx, app, secret.id)?;
             tx.prepare_cached(
                 "update webhooks set previous_sealed = sealed, previous_until = ?3, sealed = ?2,
@@ -296,12 +307,13 @@ impl Store {
     pub async fn redeliver_message(
         &self,
         app: AppNo,
-        (webhook, id): (WebhookId, WebhookMessageId),
+        webhook: WebhookId,
+        id: WebhookMessageId,
         at: Timestamp,
         once: Option<Once>,
     ) -> Result<Done<Success>, StoreError> {
         self.write_once(Operation::RedeliverMessage, app, once, move |tx| {
-            message::redeliver(tx, app, (webhook, id), at)?;
+            message::redeliver(tx, app, webhook, id, at)?;
             Ok(Success { success: true })
         })
         .await
@@ -313,13 +325,14 @@ impl Store {
     pub async fn recover_messages(
         &self,
         app: AppNo,
-        (webhook, since): (WebhookId, Timestamp),
+        webhook: WebhookId,
+        since: Timestamp,
         at: Timestamp,
         once: Option<Once>,
     ) -> Result<Done<WebhookRecovered>, StoreError> {
         // Looked for beside the writer: there may be many messages.
         let recovery =
-            self.read(move |connection| message::to_recover(connection, app, (webhook, since)));
+            self.read(move |connection| message::to_recover(connection, app, webhook, since));
         let recovery = recovery.await?;
         self.write_once(Operation::RecoverMessages, app, once, move |tx| {
             message::recover(tx, app, &recovery, at)
@@ -334,7 +347,7 @@ impl Store {
         webhook: WebhookId,
         id: WebhookMessageId,
     ) -> Result<WebhookAttempt, StoreError> {
-        self.read(move |connection| message::read(connection, app, (webhook, id))).await
+        self.read(move |connection| message::read(connection, app, webhook, id)).await
     }
 
     /// Lists the messages of a webhook, newest first.

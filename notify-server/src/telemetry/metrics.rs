@@ -129,7 +129,8 @@ impl Metrics {
     /// Counts an answer to a method of a route.
     pub(crate) fn answered(
         &self,
-        (method, route): (&'static str, &'static str),
+        method: &'static str,
+        route: &'static str,
         code: u16,
         took: Duration,
     ) {

@@ -86,7 +86,7 @@ impl Attempts {
         // Receivers compare it with their wall clock.
         let seconds = self.clock.wall().as_seconds();
         let secrets = secrets.iter().map(|secret| secret.as_slice());
-        let signature = signature::header(secrets, (&id, seconds), &body);
+        let signature = signature::header(secrets, &id, seconds, &body);
         let headers = headers(&id, seconds, &signature);
         let deadline = Instant::now() + ATTEMPT_TIMEOUT;
         match self.send(url.as_str(), headers, body, deadline).await {

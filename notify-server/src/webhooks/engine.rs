@@ -56,7 +56,8 @@ impl Engine {
     pub(super) fn new(
         around: Around,
         attempts: Attempts,
-        (settled, happened): (Arc<Changes>, Arc<Happened>),
+        settled: Arc<Changes>,
+        happened: Arc<Happened>,
         tasks: TaskTracker,
     ) -> Self {
         let Around { store, clock, metrics, among_others, .. } = around;
@@ -153,8 +154,8 @@ impl Engine {
             let (clock, metrics) = (self.clock.clone(), self.metrics.clone());
             let (to, settled) = (to.clone(), self.settled.clone());
             self.tasks.spawn(async move {
-                let began = (Instant::now(), clock.now());
-                let outcome = attempt(&attempts, &to, (webhook, number), &message, began).await;
+                let (began, at) = (Instant::now(), clock.now());
+                let outcome = attempt(&attempts, &to, webhook, number, &message, began, at).await;
                 metrics.attempted(&outcome);
                 match store.settle_message(outcome).await {
                     Ok(None) => {}
@@ -178,9 +179,11 @@ impl Engine {
 async fn attempt(
     attempts: &Attempts,
     to: &ClaimedWebhook,
-    (webhook, claim): (WebhookNo, i64),
+    webhook: WebhookNo,
+    claim: i64,
     message: &ClaimedMessage,
-    (began, at): (Instant, Timestamp),
+    began: Instant,
+    at: Timestamp,
 ) -> AttemptOutcome {
     let ended = attempts.make(to, message).await;
     AttemptOutcome {

@@ -83,7 +83,7 @@ impl Webhooks {
             (around.store.clone(), around.clock.clone(), around.metrics.clone());
         let trusted = around.trusted.clone();
         tasks.spawn(Trimmer { store, clock, trusted, metrics }.run(stopping.clone()));
-        let engine = Engine::new(around, attempts, (settled, happened), tasks.clone());
+        let engine = Engine::new(around, attempts, settled, happened, tasks.clone());
         tasks.spawn(engine.run(stopping.clone()));
         (Self { stopping, tasks }, view)
     }

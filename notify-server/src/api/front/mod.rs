@@ -126,7 +126,7 @@ impl Front {
         }
         let code = response.status().as_u16();
         let took = started.elapsed();
-        self.api.metrics.answered((found.method(), label), code, took);
+        self.api.metrics.answered(found.method(), label, code, took);
         tracing::debug!(
             request.id = id.as_str(),
             route = label,

@@ -149,7 +149,7 @@ pub(super) async fn notify(process: Process, app: AppNo, wish: Wish) {
         };
         world.notices.insert(id.clone(), notice);
     }
-    let new = NewNotification::of(wish.id, (body, valid), None, at);
+    let new = NewNotification::of(wish.id, body, valid, None, at);
     let done = process.store.accept_notification(app, new, None).await;
     let done = process.answered(&format!("notify {id}"), done);
     let mut world = lock(&process.world);

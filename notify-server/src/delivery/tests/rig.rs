@@ -504,7 +504,7 @@ impl Rig {
         let id = NotificationId::from(Uuid::now_v7());
         let body = serde_json::to_string(&request).unwrap();
         let valid = request.validate(now).unwrap();
-        let new = NewNotification::of(id.clone(), (body, valid), None, now);
+        let new = NewNotification::of(id.clone(), body, valid, None, now);
         self.store.accept_notification(self.app, new, None).await?;
         Ok(id)
     }

@@ -298,7 +298,7 @@ impl Loose {
         let between = between.into_iter().next()?;
         let is_clear = year.1 == 4 || year.0 > 31 || between == '.';
         let (day, month) = match between {
-            _ if first > 31 => return day_of(full_year((first, 2))?, second, year.0),
+            _ if first > 31 => return day_of(full_year(first, 2)?, second, year.0),
             _ if !is_clear && between == '-' => return None,
             _ if first > 12 => (first, second),
             _ if second > 12 => (second, first),
@@ -307,7 +307,7 @@ impl Loose {
             '/' if first != second => return None,
             _ => (first, second),
         };
-        day_of(full_year(year)?, month, day)
+        day_of(full_year(year.0, year.1)?, month, day)
     }
 }
 
@@ -320,11 +320,11 @@ fn of_named_month(month: i8, numbers: &[(i64, usize)]) -> Option<Date> {
         [day, year, ..] => (day.0, *year),
         _ => return None,
     };
-    day_of(full_year(year)?, month.into(), day)
+    day_of(full_year(year.0, year.1)?, month.into(), day)
 }
 
 /// A year by its value and its digits. RFC 2822 counts those of three digits from 1900.
-fn full_year((year, digits): (i64, usize)) -> Option<i64> {
+fn full_year(year: i64, digits: usize) -> Option<i64> {
     match digits {
         2 if year < TWO_DIGITS_PIVOT => Some(2_000 + year),
         2 | 3 => Some(1_900 + year),

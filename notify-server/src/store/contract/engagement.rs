@@ -95,12 +95,12 @@ async fn events_at_once_count_once(store: &Store) {
     }
     let counted = Engagement { received: 8, opened: 8, clicked: 8, dismissed: 0 };
     assert_eq!(store.notification(app, notification).await.unwrap().engagement, counted);
-    let day = counts(store, app, (0, 0)).await;
+    let day = counts(store, app, 0, 0).await;
     assert_eq!((day[0].received, day[0].opened, day[0].clicked, day[0].dismissed), (8, 8, 8, 0));
 }
 
 /// The days from so many after now to so many after now.
-async fn counts(store: &Store, app: AppNo, (from, to): (i64, i64)) -> Vec<DayCount> {
+async fn counts(store: &Store, app: AppNo, from: i64, to: i64) -> Vec<DayCount> {
     let day = |days: i64| Day::of(NOW.plus_ms(days * DAY_MS));
     let period = DayPeriod { first: Some(day(from)), last: day(to) };
     store.count_days(app, period).await.unwrap()
@@ -114,7 +114,7 @@ fn nothing_on(days: i64) -> DayCount {
 #[apply(contract)]
 async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
     let (app, other) = (given::app(store).await, given::app(store).await);
-    assert_eq!(counts(store, app, (-1, 9)).await, []);
+    assert_eq!(counts(store, app, -1, 9).await, []);
     given::devices(store, app, 4).await;
     let dispatch = given::android_dispatch(store, app).await;
     let (keys, page) = given::whole_page(store, &dispatch).await;
@@ -157,9 +157,9 @@ async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
         DayCount { sent: 1, ..nothing_on(1) },
         DayCount { opened: 1, dismissed: 1, ..nothing_on(3) },
     ];
-    assert_eq!(counts(store, app, (-1, 9)).await, expected);
-    assert_eq!(counts(store, app, (1, 2)).await, expected[1..2]);
-    assert_eq!(counts(store, other, (-1, 9)).await, []);
+    assert_eq!(counts(store, app, -1, 9).await, expected);
+    assert_eq!(counts(store, app, 1, 2).await, expected[1..2]);
+    assert_eq!(counts(store, other, -1, 9).await, []);
     // From the beginning, as far back as an answer reaches.
     for (days, kept) in [(9, 3), (365, 3), (366, 2), (369, 0)] {
         let period = DayPeriod { first: None, last: Day::of(NOW.plus_ms(days * DAY_MS)) };
@@ -177,7 +177,7 @@ async fn what_a_day_counted_outlives_what_it_counted(store: &Store) {
     let last = Checkpoint { settled, finished: true, ..given::checkpoint(page, 1) };
     store.checkpoint(last).await.unwrap();
     record(store, app, vec![event(EventType::Clicked, &dispatch.notification_id, "d000")]).await;
-    let before = counts(store, app, (0, 0)).await;
+    let before = counts(store, app, 0, 0).await;
     assert_eq!(before, [DayCount { sent: 1, clicked: 1, ..nothing_on(0) }]);
     let later = NOW.plus_ms(DAY_MS);
     let over = Over {
@@ -190,5 +190,5 @@ async fn what_a_day_counted_outlives_what_it_counted(store: &Store) {
     };
     while store.delete_over(over).await.unwrap().more {}
     store.delete_device(app, id("d000"), later).await.unwrap();
-    assert_eq!(counts(store, app, (0, 0)).await, before);
+    assert_eq!(counts(store, app, 0, 0).await, before);
 }

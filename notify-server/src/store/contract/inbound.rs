@@ -300,13 +300,12 @@ async fn a_press_counts_once_per_device(store: &Store) {
         ],
     )
     .await;
-    take(store, app, [voted(chat("1"), &first, yes), voted(chat("1"), &second, also_yes)])
-        .await;
+    take(store, app, [voted(chat("1"), &first, yes), voted(chat("1"), &second, also_yes)]).await;
     assert_eq!(clicks(store, app, &first).await, [1, 1]);
     assert_eq!(clicks(store, app, &second).await, [1, 0]);
     // The page and the API know the device too.
     let vote = notify_core::PollVote { device_id: Some(DeviceId::new("d1").unwrap()) };
-    store.answer_poll(app, first.clone(), yes, vote, (NOW, None)).await.unwrap();
+    store.answer_poll(app, first.clone(), yes, vote, NOW, None).await.unwrap();
     assert_eq!(clicks(store, app, &first).await, [1, 1]);
 }
 

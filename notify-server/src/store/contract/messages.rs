@@ -55,8 +55,7 @@ async fn a_message_is_tried_by_one_until_it_is_over(store: &Store) {
     assert_eq!((attempt.outcome, attempt.attempts), (WebhookOutcome::Delivered, 2));
     assert_eq!(store.webhook(app, hook, NOW).await.unwrap().failing_since, None);
     // Redelivered, it begins anew.
-    let which = (hook, first[0].id);
-    given::now(store.redeliver_message(app, which, NOW, None).await.unwrap());
+    given::now(store.redeliver_message(app, hook, first[0].id, NOW, None).await.unwrap());
     assert_eq!(claimed(store, NOW, 5).await.messages[0].attempts, 0);
 }
 
@@ -69,15 +68,14 @@ async fn a_message_that_waits_is_redelivered_at_once(store: &Store) {
     opened(store, app, "d000", EventType::Opened).await;
     let no = store.webhook_work(NOW).await.unwrap().ready[0];
     let message = claimed(store, NOW, 5).await.messages.remove(0);
-    let which = (hook, message.id);
-    given::now(store.redeliver_message(app, which, NOW, None).await.unwrap());
+    given::now(store.redeliver_message(app, hook, message.id, NOW, None).await.unwrap());
     let work = store.webhook_work(NOW).await.unwrap();
     assert_eq!(work.ready, [], "the attempt under way is the one");
     let again = MessageStep::Again { due_at: NOW.plus_ms(27_300_000) };
     store.settle_message(outcome(no, &message, again)).await.unwrap();
     let later = NOW.plus_ms(60_000);
     assert_eq!(store.webhook_work(later).await.unwrap().ready, []);
-    given::now(store.redeliver_message(app, which, later, None).await.unwrap());
+    given::now(store.redeliver_message(app, hook, message.id, later, None).await.unwrap());
     let again = claimed(store, later, 5).await.messages.remove(0);
     assert_eq!((again.id, again.attempts, again.started_at), (message.id, 0, later));
 }
@@ -114,7 +112,7 @@ async fn what_failed_since_is_recovered(store: &Store) {
     store.delete_device(app, id("d004"), at).await.unwrap();
 
     let since = NOW.plus_ms(1_000);
-    let done = store.recover_messages(app, (hook, since), at, None).await.unwrap();
+    let done = store.recover_messages(app, hook, since, at, None).await.unwrap();
     let found = given::now(done);
     let outcomes = async || {
         let mut outcomes = Vec::new();
@@ -132,14 +130,14 @@ async fn what_failed_since_is_recovered(store: &Store) {
         claimed(store, at, 10).await.messages.into_iter().map(|message| message.id).collect();
     assert_eq!(claimed.len(), 2);
     assert!(claimed.contains(&made[1]) && claimed.contains(&made[3]), "{claimed:?}");
-    let again = given::now(store.recover_messages(app, (hook, since), at, None).await.unwrap());
+    let again = given::now(store.recover_messages(app, hook, since, at, None).await.unwrap());
     assert_eq!(again, WebhookRecovered { recovered: 0, more: false }, "erased, or being tried");
     let change = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
     store.change_webhook(app, hook, change, at).await.unwrap();
-    let broken = refusal(store.recover_messages(app, (hook, since), at, None).await);
+    let broken = refusal(store.recover_messages(app, hook, since, at, None).await);
     assert_eq!(broken, "id: names a webhook that is disabled");
     let nobodys = notify_core::WebhookId(uuid::Uuid::nil());
-    let unknown = store.recover_messages(app, (nobodys, since), at, None).await;
+    let unknown = store.recover_messages(app, nobodys, since, at, None).await;
     assert!(super::is_unknown(&unknown));
 }
 

@@ -24,7 +24,7 @@ async fn vote(
     device: Option<&str>,
 ) -> Result<(), StoreError> {
     let vote = PollVote { device_id: device.map(id) };
-    let done = store.answer_poll(app, poll.clone(), answer, vote, (NOW, None)).await?;
+    let done = store.answer_poll(app, poll.clone(), answer, vote, NOW, None).await?;
     assert!(given::now(done).success);
     Ok(())
 }

@@ -81,7 +81,8 @@ async fn a_change_of_state_moves_the_count(store: &Store) {
 async fn one_by_one(
     store: &Store,
     app: AppNo,
-    (from, to): (Timestamp, Timestamp),
+    from: Timestamp,
+    to: Timestamp,
 ) -> Vec<PlatformCount> {
     let listed = store.list_devices(app, DeviceFilter::default(), given::page(1_000)).await;
     let devices = listed.unwrap().rows;
@@ -138,6 +139,6 @@ async fn counts_are_those_of_the_devices_whatever_happened_to_them(store: &Store
         let (one, other) = (edge(), edge());
         let (from, to) = (one.min(other), one.max(other));
         let counted = store.count_devices(app, Some(from), to, Timestamp(now)).await.unwrap();
-        assert_eq!(counted, one_by_one(store, app, (from, to)).await, "{from} to {to}");
+        assert_eq!(counted, one_by_one(store, app, from, to).await, "{from} to {to}");
     }
 }

@@ -12,8 +12,8 @@ use super::given::{self, NOW, id};
 use super::{is_unknown, refusal};
 use crate::store::{
     AppNo, AttemptOutcome, Checkpoint, ClaimedMessage, ClaimedWebhook, DeadAddress, EventTypes,
-    MessageStep, ReadFrom, SealedSecret, Settled, Store, Visitor, WEBHOOKS_MAX, WebhookClaim,
-    WebhookNo,
+    MessageStep, ReadFrom, SealedSecret, SecretRotation, Settled, Store, Visitor, WEBHOOKS_MAX,
+    WebhookClaim, WebhookNo,
 };
 
 pub(super) const CLAIM: i64 = 77;
@@ -117,8 +117,8 @@ async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &Store) {
     assert_eq!(changed.description.as_deref(), Some("shop"));
     assert_eq!((changed.url, changed.updated_at), (made.url, NOW.plus_ms(1)));
     let secret = SealedSecret { id, sealed: vec![2] };
-    let times = (NOW, NOW.plus_ms(10));
-    given::now(store.rotate_webhook(app, secret, times, None).await.unwrap());
+    let rotation = SecretRotation { secret, at: NOW, previous_until: NOW.plus_ms(10) };
+    given::now(store.rotate_webhook(app, rotation, None).await.unwrap());
     let until = async |now| store.webhook(app, id, now).await.unwrap().previous_secret_until;
     assert_eq!(until(NOW).await, Some(NOW.plus_ms(10)));
     assert_eq!(until(NOW.plus_ms(10)).await, None);
@@ -173,7 +173,7 @@ async fn what_happens_is_told_with_what_it_is_about(store: &Store) {
     for device in [Some("d001"), Some("d001"), None] {
         let vote = PollVote { device_id: device.map(id) };
         let answer = draft.answers[0];
-        store.answer_poll(app, poll.clone(), answer, vote, (NOW, None)).await.unwrap();
+        store.answer_poll(app, poll.clone(), answer, vote, NOW, None).await.unwrap();
     }
     let [first, second] = [draft.answers[0], draft.answers[1]];
     for answer in [second, first] {

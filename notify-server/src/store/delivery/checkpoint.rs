@@ -302,6 +302,14 @@ fn bury(tx: &mut WriteTx<'_>, dead: &DeadAddress) -> Result<Option<Timestamp>, S
 /// One that looked dead: the number of the answer, and the device.
 type Latest = Vec<(i64, DeviceKey)>;
 
+/// Whose addresses a guard counts.
+#[derive(Clone, Copy)]
+struct GuardKey {
+    app: AppNo,
+    platform: Platform,
+    env: IosEnv,
+}
+
 struct Guard {
     answers: i64,
     latest: Latest,
@@ -314,8 +322,9 @@ pub(super) fn allows(
     dead: &DeadAddress,
     answers_before: u32,
 ) -> Result<bool, StoreError> {
-    let place = (dead.key.app(), dead.key.platform(), dead.ios_env);
-    let mut guard = read(tx, place)?;
+    let (app, platform) = (dead.key.app(), dead.key.platform());
+    let key = GuardKey { app, platform, env: dead.ios_env };
+    let mut guard = read(tx, key)?;
     if guard.stopped {
         return Ok(false);
     }
@@ -327,10 +336,10 @@ pub(super) fn allows(
         for (_, key) in std::mem::take(&mut guard.latest) {
             revive(tx, key)?;
         }
-        tx.changed(DeliveryChange::GuardTripped(place.0, place.1));
-        channel::stopped(tx, (place.0, place.1), dead.at)?;
+        tx.changed(DeliveryChange::GuardTripped(app, platform));
+        channel::stopped(tx, app, platform, dead.at)?;
     }
-    write(tx, place, &guard, dead.at)?;
+    write(tx, key, &guard, dead.at)?;
     Ok(!guard.stopped)
 }
 
@@ -375,10 +384,7 @@ pub(in crate::store) fn release(
     Ok(())
 }
 
-fn read(
-    tx: &WriteTx<'_>,
-    (app, platform, env): (AppNo, Platform, IosEnv),
-) -> Result<Guard, StoreError> {
+fn read(tx: &WriteTx<'_>, GuardKey { app, platform, env }: GuardKey) -> Result<Guard, StoreError> {
     let found = tx
         .prepare_cached(
             "select answers, latest, stopped_at is not null from purge_guards
@@ -394,7 +400,7 @@ fn read(
 
 fn write(
     tx: &WriteTx<'_>,
-    (app, platform, env): (AppNo, Platform, IosEnv),
+    GuardKey { app, platform, env }: GuardKey,
     guard: &Guard,
     at: Timestamp,
 ) -> Result<(), StoreError> {

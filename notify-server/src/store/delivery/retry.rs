@@ -296,7 +296,8 @@ fn tag_of(tx: &Connection, dispatch: DispatchNo) -> Result<Option<String>, Store
 pub(super) fn settle_retries(
     tx: &mut WriteTx<'_>,
     seen: &Seen,
-    (epoch, outcomes): (Epoch, &[RetryOutcome]),
+    epoch: Epoch,
+    outcomes: &[RetryOutcome],
     at: Timestamp,
 ) -> Result<(), StoreError> {
     for report in outcomes.iter().filter_map(|outcome| outcome.moved.as_ref()) {
@@ -306,7 +307,7 @@ pub(super) fn settle_retries(
     checkpoint::disable(tx, seen, outcomes.iter().filter_map(|outcome| outcome.dead.as_ref()))?;
     let mut ended = Ended::default();
     for outcome in outcomes {
-        step(tx, (epoch, outcome), at, &mut ended)?;
+        step(tx, epoch, outcome, at, &mut ended)?;
     }
     ended.count(tx, at)
 }
@@ -323,7 +324,7 @@ struct Ended<'o> {
 impl Ended<'_> {
     fn count(self, tx: &mut WriteTx<'_>, at: Timestamp) -> Result<(), StoreError> {
         for ((page, settled), by) in self.pages {
-            settle::count(tx, page, settled, (by, by))?;
+            settle::count(tx, page, settled, by, by)?;
         }
         for ((dispatch, reason), by) in self.failures {
             settle::count_failures(tx, dispatch, reason, by)?;
@@ -347,7 +348,8 @@ impl Ended<'_> {
 /// is; what the provider said of its address counts all the same.
 fn step<'o>(
     tx: &Connection,
-    (epoch, outcome): (Epoch, &'o RetryOutcome),
+    epoch: Epoch,
+    outcome: &'o RetryOutcome,
     at: Timestamp,
     ended: &mut Ended<'o>,
 ) -> Result<(), StoreError> {

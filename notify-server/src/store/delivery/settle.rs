@@ -171,7 +171,8 @@ pub(super) fn count(
     tx: &Connection,
     page: PageNo,
     settled: Settled,
-    (outcomes, retries): (i64, i64),
+    outcomes: i64,
+    retries: i64,
 ) -> Result<(), StoreError> {
     // One text for each, so that each is a prepared statement of its own.
     let sql = match settled {
@@ -227,7 +228,7 @@ pub(crate) fn cancel_retries_of_device(
         })?
         .collect::<Result<Vec<_>, _>>()?;
     for (dispatch, page) in ended {
-        count(tx, page, Settled::Canceled, (1, 1))?;
+        count(tx, page, Settled::Canceled, 1, 1)?;
         moved(tx, dispatch, PendingDelta { retries: -1, ..PendingDelta::default() }, at)?;
     }
     Ok(())
@@ -253,7 +254,7 @@ pub(crate) fn cancel_retries_of_dispatch(
         *ended.entry(page).or_default() += 1;
     }
     for (page, retries) in &ended {
-        count(tx, PageNo(*page), Settled::Canceled, (*retries, *retries))?;
+        count(tx, PageNo(*page), Settled::Canceled, *retries, *retries)?;
     }
     moved(
         tx,

@@ -60,6 +60,15 @@ impl Draw {
     }
 }
 
+/// A range of device keys.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyRange {
+    /// Not part of the range.
+    pub(crate) after: DeviceKey,
+    /// The last key.
+    pub(crate) to: DeviceKey,
+}
+
 /// A device as it was read, of the zone or not.
 struct Read {
     device: AudienceDevice,
@@ -81,10 +90,10 @@ pub(super) fn next(
         let end = rest.len() <= rows_max;
         let last = rest.get(..rows_max).unwrap_or(rest).last().copied().unwrap_or(after);
         let to = if end { draw.until } else { last };
-        let devices = range(connection, draw, (after, to), None)?;
+        let devices = range(connection, draw, KeyRange { after, to }, None)?;
         return Ok(Slice { devices, to, end });
     }
-    let read = rows(connection, draw, (after, draw.until), Some(rows_max))?;
+    let read = rows(connection, draw, KeyRange { after, to: draw.until }, Some(rows_max))?;
     let full = read.len() >= usize::try_from(rows_max).unwrap_or(usize::MAX);
     let to = match read.last() {
         Some(last) if full => last.device.key,
@@ -97,10 +106,10 @@ pub(super) fn next(
 pub(crate) fn range(
     connection: &Connection,
     draw: &Draw,
-    range: (DeviceKey, DeviceKey),
+    keys: KeyRange,
     rows_max: Option<u32>,
 ) -> Result<Vec<AudienceDevice>, StoreError> {
-    Ok(of_zone(draw, rows(connection, draw, range, rows_max)?))
+    Ok(of_zone(draw, rows(connection, draw, keys, rows_max)?))
 }
 
 fn of_zone(draw: &Draw, read: Vec<Read>) -> Vec<AudienceDevice> {
@@ -110,7 +119,7 @@ fn of_zone(draw: &Draw, read: Vec<Read>) -> Vec<AudienceDevice> {
 fn rows(
     connection: &Connection,
     draw: &Draw,
-    (from, to): (DeviceKey, DeviceKey),
+    KeyRange { after, to }: KeyRange,
     rows_max: Option<u32>,
 ) -> Result<Vec<Read>, StoreError> {
     let rows_max = rows_max.map_or(i64::MAX, i64::from);
@@ -122,7 +131,7 @@ fn rows(
             );
             let devices = connection
                 .prepare_cached(&sql)?
-                .query_map([from.0, to.0, rows_max], |row| draw.device_of(row))?
+                .query_map([after.0, to.0, rows_max], |row| draw.device_of(row))?
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(devices)
         }
@@ -136,7 +145,7 @@ fn rows(
             );
             let devices = connection
                 .prepare_cached(&sql)?
-                .query_map(params![from.0, to.0, rows_max, draw.app.0, tag], |row| {
+                .query_map(params![after.0, to.0, rows_max, draw.app.0, tag], |row| {
                     let mut read = draw.device_of(row)?;
                     read.device.eligible &= row.get::<bool>(AUDIENCE_COLUMNS)?;
                     Ok(read)
@@ -145,7 +154,7 @@ fn rows(
             Ok(devices)
         }
         Source::Named { keys, tag } => {
-            let first = keys.partition_point(|key| *key <= from);
+            let first = keys.partition_point(|key| *key <= after);
             let end = keys.partition_point(|key| *key <= to);
             let keys = keys.get(first..end).unwrap_or_default();
             let devices = named(connection, draw.app, keys, tag.as_deref())?;

@@ -72,7 +72,7 @@ impl Part {
 pub(super) fn due(tx: &mut WriteTx<'_>, start_due: &StartDue) -> Result<Started, StoreError> {
     let mut started = Started::default();
     for (notification, rendering) in read_due(tx, start_due.now, start_due.limit)? {
-        start(tx, (&notification, rendering), start_due, &mut started)?;
+        start(tx, &notification, rendering, start_due, &mut started)?;
     }
     started.dispatches.extend(zones::due(tx, start_due.now, start_due.limit)?);
     started.agenda = agenda(tx, start_due.now)?;
@@ -184,7 +184,8 @@ fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
 
 fn start(
     tx: &mut WriteTx<'_>,
-    (due, rendering): (&Due, Option<Rendering>),
+    due: &Due,
+    rendering: Option<Rendering>,
     start_due: &StartDue,
     started: &mut Started,
 ) -> Result<(), StoreError> {
@@ -217,12 +218,12 @@ fn start(
         && device.eligible
         && device.address.is_some()
     {
-        let opened = open(tx, due, (part, rendering), (opening, device, now))?;
+        let opened = open(tx, due, part, rendering, opening, device, now)?;
         started.opened.push(opened);
         return Ok(());
     }
     for part in &parts {
-        let no = insert(tx, due, part, (Zone::Everybody, due.due_at))?;
+        let no = insert(tx, due, part, Zone::Everybody, due.due_at)?;
         if part.named.as_ref().is_some_and(Vec::is_empty) {
             settle::moved(
                 tx,
@@ -241,8 +242,11 @@ fn start(
 fn open(
     tx: &Connection,
     due: &Due,
-    (part, rendering): (&Part, Rendering),
-    (opening, device, now): (&Opening, AudienceDevice, Timestamp),
+    part: &Part,
+    rendering: Rendering,
+    opening: &Opening,
+    device: AudienceDevice,
+    now: Timestamp,
 ) -> Result<OpenedDispatch, StoreError> {
     let from = DeviceKey::before_first(due.app, part.platform);
     let until = DeviceKey::new(due.app, part.platform, due.audience);
@@ -339,7 +343,8 @@ pub(super) fn insert(
     tx: &Connection,
     due: &Due,
     part: &Part,
-    (zone, due_at): (Zone, Timestamp),
+    zone: Zone,
+    due_at: Timestamp,
 ) -> Result<DispatchNo, StoreError> {
     let keys = part.named.as_ref();
     let keys =

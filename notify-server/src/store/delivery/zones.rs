@@ -116,7 +116,8 @@ fn look(
             tx,
             &local.due,
             part,
-            (Zone::Offset(*offset), local.due_at(*offset)),
+            Zone::Offset(*offset),
+            local.due_at(*offset),
         )?);
     }
     let next = to_come.iter().map(|(offset, _)| local.due_at(*offset)).min();
@@ -245,7 +246,7 @@ fn sweep(tx: &Connection, local: &Local, now: Timestamp) -> Result<Vec<DispatchN
         .into_iter()
         .map(|(platform, until)| {
             let due = Due { audience: until.sequence(), naming: None, ..local.due };
-            start::insert(tx, &due, &Part::scanned(platform), (Zone::Sweep, now))
+            start::insert(tx, &due, &Part::scanned(platform), Zone::Sweep, now)
         })
         .collect()
 }

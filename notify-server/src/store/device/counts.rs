@@ -1,6 +1,8 @@
 //! Device statistics (B26): counters by hour of creation, platform and state, kept in the
 //! transaction that changes a device, so that counting never scans more than two hours.
 
+use std::ops::{Range, RangeInclusive};
+
 use notify_core::{Platform, PlatformCount, Timestamp};
 
 use crate::store::device::row::{DeviceRow, Wanted};
@@ -129,7 +131,8 @@ fn add_zone(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
 pub(super) fn count(
     connection: &Connection,
     app: AppNo,
-    (from, to): (Option<Timestamp>, Timestamp),
+    from: Option<Timestamp>,
+    to: Timestamp,
     now: Timestamp,
 ) -> Result<Vec<PlatformCount>, StoreError> {
     live_app(connection, app)?;
@@ -140,14 +143,14 @@ pub(super) fn count(
     let first_hour = first_ms.div_euclid(HOUR_MS) + i64::from(first_ms.rem_euclid(HOUR_MS) != 0);
     let end_hour = last_ms.saturating_add(1).div_euclid(HOUR_MS);
     if first_hour >= end_hour {
-        tally.scan(connection, app, (first_ms, last_ms))?;
+        tally.scan(connection, app, first_ms..=last_ms)?;
     } else {
-        tally.sum(connection, app, (first_hour, end_hour))?;
+        tally.sum(connection, app, first_hour..end_hour)?;
         if first_ms < first_hour * HOUR_MS {
-            tally.edge(connection, app, (first_ms, first_hour * HOUR_MS - 1))?;
+            tally.edge(connection, app, first_ms..=first_hour * HOUR_MS - 1)?;
         }
         if last_ms != i64::MAX && end_hour * HOUR_MS <= last_ms {
-            tally.edge(connection, app, (end_hour * HOUR_MS, last_ms))?;
+            tally.edge(connection, app, end_hour * HOUR_MS..=last_ms)?;
         }
     }
     Ok(tally.counts())
@@ -184,13 +187,13 @@ impl Tally {
         &mut self,
         connection: &Connection,
         app: AppNo,
-        (first, end): (i64, i64),
+        hours: Range<i64>,
     ) -> Result<(), StoreError> {
         let mut sums = connection.prepare_cached(
             "select platform, enabled, sum(count) from device_counts
              where app_no = ?1 and hour >= ?2 and hour < ?3 group by platform, enabled",
         )?;
-        let mut rows = sums.query([app.0, first, end])?;
+        let mut rows = sums.query([app.0, hours.start, hours.end])?;
         while let Some(row) = rows.next()? {
             self.add(platform_of(row.get(0)?), row.get(1)?, count_at(&row, 2)?);
         }
@@ -203,21 +206,22 @@ impl Tally {
         &mut self,
         connection: &Connection,
         app: AppNo,
-        (first_ms, last_ms): (i64, i64),
+        ms: RangeInclusive<i64>,
     ) -> Result<(), StoreError> {
+        let (first_ms, last_ms) = (*ms.start(), *ms.end());
         if last_ms - first_ms < HOUR_MS / 2 {
-            return self.scan(connection, app, (first_ms, last_ms));
+            return self.scan(connection, app, ms);
         }
         let hour = first_ms.div_euclid(HOUR_MS);
         let begins = first_ms == hour * HOUR_MS;
         let rest_ms = if begins {
-            (last_ms + 1, (hour + 1) * HOUR_MS - 1)
+            last_ms + 1..=(hour + 1) * HOUR_MS - 1
         } else {
-            (hour * HOUR_MS, first_ms - 1)
+            hour * HOUR_MS..=first_ms - 1
         };
         let mut rest = Self::default();
         rest.scan(connection, app, rest_ms)?;
-        self.sum(connection, app, (hour, hour + 1))?;
+        self.sum(connection, app, hour..hour + 1)?;
         for ((on, off), (rest_on, rest_off)) in self.0.iter_mut().zip(rest.0) {
             *on -= rest_on;
             *off -= rest_off;
@@ -230,13 +234,13 @@ impl Tally {
         &mut self,
         connection: &Connection,
         app: AppNo,
-        (first_ms, last_ms): (i64, i64),
+        ms: RangeInclusive<i64>,
     ) -> Result<(), StoreError> {
         let mut devices = connection.prepare_cached(
             "select key, push_disabled = 0 and dead_at is null from devices
              where app_no = ?1 and created_at >= ?2 and created_at <= ?3",
         )?;
-        let mut rows = devices.query([app.0, first_ms, last_ms])?;
+        let mut rows = devices.query([app.0, *ms.start(), *ms.end()])?;
         while let Some(row) = rows.next()? {
             self.add(DeviceKey(row.get(0)?).platform(), row.get(1)?, 1);
         }

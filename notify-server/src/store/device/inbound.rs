@@ -44,7 +44,7 @@ enum Plan {
     /// A device that is there changes from the first to the second.
     Change(Known, Known),
     /// An answer of a poll is counted for a device.
-    Vote((NotificationNo, AnswerId), DeviceKey),
+    Vote(NotificationNo, AnswerId, DeviceKey),
 }
 
 /// What is known of a device and its person.
@@ -61,7 +61,7 @@ impl Plan {
     /// What an act comes to now.
     fn of(connection: &Connection, app: AppNo, inbound: &Inbound) -> Result<Self, StoreError> {
         let Inbound { who, at, act } = inbound;
-        let Some(key) = key_by_address(connection, app, (who.platform(), who.address()))? else {
+        let Some(key) = key_by_address(connection, app, who.platform(), who.address())? else {
             return match act {
                 Act::Wrote(newcomer) => {
                     let wanted = wanted(connection, app, who, newcomer)?;
@@ -74,11 +74,11 @@ impl Plan {
             Act::Wrote(_) | Act::Returned => Ok(Known::read(connection, key)?.seen(*at)),
             Act::Left => Ok(Known::read(connection, key)?.left(*at)),
             Act::Voted { poll, answer } => {
-                let Some(no) = poll::with_answer(connection, app, (poll, *answer))? else {
+                let Some(no) = poll::with_answer(connection, app, poll, *answer)? else {
                     return Ok(Self::Nothing);
                 };
                 let voted = poll::has_voted(connection, no, key)?;
-                Ok(if voted { Self::Nothing } else { Self::Vote((no, *answer), key) })
+                Ok(if voted { Self::Nothing } else { Self::Vote(no, *answer, key) })
             }
         }
     }
@@ -95,8 +95,8 @@ impl Plan {
                 }
                 Ok(())
             }
-            Self::Change(before, after) => write(tx, (before, after), now),
-            Self::Vote(answer, key) => poll::count_vote_of(tx, answer, key, now),
+            Self::Change(before, after) => write(tx, before, after, now),
+            Self::Vote(poll, answer, key) => poll::count_vote_of(tx, poll, answer, key, now),
         }
     }
 }
@@ -157,7 +157,8 @@ impl Known {
 
 fn write(
     tx: &mut WriteTx<'_>,
-    (before, after): (Known, Known),
+    before: Known,
+    after: Known,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     // Apart, since the state stands in an index.

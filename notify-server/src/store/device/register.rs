@@ -54,11 +54,11 @@ pub(super) fn register(
             return Ok(Registered::Unchanged(row.key));
         }
         Some(row) if row.key.platform() == wanted.platform => replace(tx, &row, wanted, at)?,
-        Some(row) => change_platform(tx, app, &row, (wanted, at))?,
+        Some(row) => change_platform(tx, app, &row, wanted, at)?,
         None => {
             let key = next_key(tx, app, wanted)?;
-            let taken = take(tx, app, Sought::of(wanted), (key, at))?;
-            insert(tx, (key, taken.as_ref()), wanted, (at, at))?;
+            let taken = take(tx, app, Sought::of(wanted), key, at)?;
+            insert(tx, wanted, &NewRow { key, taken, created_at: at, registered_at: at })?;
             counts::changed(tx, None, Some(State::of_wanted(key, wanted, at)))?;
             key
         }
@@ -96,13 +96,18 @@ fn next_key(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<DeviceKey, S
         .ok_or_else(|| broken("the application has no device sequence left"))
 }
 
-/// Writes a new row. `created_at` is a time of before when the device only changes its platform.
-fn insert(
-    tx: &Connection,
-    (key, taken): (DeviceKey, Option<&Taken>),
-    wanted: &Wanted,
-    (created_at, at): (Timestamp, Timestamp),
-) -> Result<(), StoreError> {
+/// The row of a device that has no row of its platform yet.
+struct NewRow {
+    key: DeviceKey,
+    taken: Option<Taken>,
+    /// Earlier than `registered_at` if the device only changes its platform.
+    created_at: Timestamp,
+    registered_at: Timestamp,
+}
+
+/// Writes a new row.
+fn insert(tx: &Connection, wanted: &Wanted, row: &NewRow) -> Result<(), StoreError> {
+    let NewRow { key, taken, created_at, registered_at } = row;
     let fields = &wanted.fields;
     tx.prepare_cached(
         "insert into devices (key, app_no, device_id, address, address_hash, ios_env,
@@ -122,13 +127,13 @@ fn insert(
         fields.details,
         fields.p256dh,
         fields.auth,
-        taken.map(|taken| taken.from.0),
-        taken.map(|taken| taken.at.as_ms()),
-        taken.and_then(|taken| taken.last_inbound_at),
+        taken.as_ref().map(|taken| taken.from.0),
+        taken.as_ref().map(|taken| taken.at.as_ms()),
+        taken.as_ref().and_then(|taken| taken.last_inbound_at),
         created_at.as_ms(),
-        at.as_ms(),
+        registered_at.as_ms(),
     ])?;
-    inbound::start(tx, key, at)
+    inbound::start(tx, *key, *registered_at)
 }
 
 /// Replaces the fields of a device of the same platform.
@@ -145,7 +150,7 @@ fn replace(
     // Another token or host is another address: what was said of the old one is over (B22).
     let revived = moved || same_host(row.fields.ios_env) != same_host(fields.ios_env);
     if moved {
-        let taken = take(tx, key.app(), Sought::of(wanted), (key, at))?;
+        let taken = take(tx, key.app(), Sought::of(wanted), key, at)?;
         write(tx, key, Sought::of(wanted), taken.as_ref())?;
         inbound::start(tx, key, at)?;
     } else {
@@ -190,7 +195,8 @@ fn change_platform(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     row: &DeviceRow,
-    (wanted, at): (&Wanted, Timestamp),
+    wanted: &Wanted,
+    at: Timestamp,
 ) -> Result<DeviceKey, StoreError> {
     let key = next_key(tx, app, wanted)?;
     cancel_retries_of_device(tx, row.key, at)?;
@@ -203,8 +209,8 @@ fn change_platform(
         tx.prepare_cached(sql)?.execute([row.key.0])?;
     }
     tx.changed(DeliveryChange::Device(row.key));
-    let taken = take(tx, app, Sought::of(wanted), (key, at))?;
-    insert(tx, (key, taken.as_ref()), wanted, (row.created_at, at))?;
+    let taken = take(tx, app, Sought::of(wanted), key, at)?;
+    insert(tx, wanted, &NewRow { key, taken, created_at: row.created_at, registered_at: at })?;
     for sql in [
         "update device_tags set device_key = ?2 where device_key = ?1",
         "update engagement set device_key = ?2 where device_key = ?1",
@@ -302,7 +308,8 @@ pub(super) fn take(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     sought: Sought<'_>,
-    (key, at): (DeviceKey, Timestamp),
+    key: DeviceKey,
+    at: Timestamp,
 ) -> Result<Option<Taken>, StoreError> {
     if sought.hash.is_none() {
         return Ok(None);
@@ -358,7 +365,7 @@ pub(crate) fn replace_moved(tx: &mut WriteTx<'_>, moved: &MovedAddress) -> Resul
     }
     let hash = Some(address_hash(app, platform, &moved.to));
     let sought = Sought { platform, address: Some(&moved.to), hash };
-    let taken = take(tx, app, sought, (moved.key, moved.at))?;
+    let taken = take(tx, app, sought, moved.key, moved.at)?;
     write(tx, moved.key, sought, taken.as_ref())?;
     tx.changed(DeliveryChange::Device(moved.key));
     Ok(())

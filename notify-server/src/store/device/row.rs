@@ -154,7 +154,8 @@ pub(crate) fn keys_by_ids(
 pub(super) fn key_by_address(
     connection: &Connection,
     app: AppNo,
-    (platform, address): (Platform, &str),
+    platform: Platform,
+    address: &str,
 ) -> Result<Option<DeviceKey>, StoreError> {
     let keys = connection
         .prepare_cached(
@@ -173,7 +174,9 @@ impl Wanted {
             app,
             from.device_id,
             from.endpoint,
-            (from.push_disabled, from.utc_offset_minutes, &from.details),
+            from.push_disabled,
+            from.utc_offset_minutes,
+            &from.details,
         )
     }
 
@@ -183,14 +186,16 @@ impl Wanted {
         made: DeviceId,
     ) -> Result<Self, StoreError> {
         let device_id = from.device_id.unwrap_or(made);
-        Self::new(app, device_id, from.endpoint, (false, from.utc_offset_minutes, &from.details))
+        Self::new(app, device_id, from.endpoint, false, from.utc_offset_minutes, &from.details)
     }
 
     fn new(
         app: AppNo,
         device_id: DeviceId,
         endpoint: Endpoint,
-        (push_disabled, utc_offset_minutes, details): (bool, i32, &DeviceDetails),
+        push_disabled: bool,
+        utc_offset_minutes: i32,
+        details: &DeviceDetails,
     ) -> Result<Self, StoreError> {
         let platform = endpoint.platform();
         let mut fields = Fields {

@@ -35,7 +35,7 @@ impl<'s> Walk<'s> {
         let limit = i64::try_from(self.rows).unwrap_or(i64::MAX);
         let chunk = self
             .side
-            .rows(self.table, self.after.as_deref(), (limit, CHUNK_BYTES))
+            .rows(self.table, self.after.as_deref(), limit, CHUNK_BYTES)
             .map_err(self.side.failing(step, &self.table.name))?;
         if let Some(last) = chunk.last() {
             self.after = Some(last[..self.table.key].to_vec());
@@ -62,7 +62,8 @@ pub(super) fn counted(side: &Side, tables: &[Table]) -> Result<u64, MoveError> {
 pub(super) fn copy(
     source: &Side,
     target: &Side,
-    (tables, of): (&[Table], u64),
+    tables: &[Table],
+    of: u64,
     watch: Watch<'_>,
 ) -> Result<u64, MoveError> {
     let done = counted(target, tables)?;
@@ -94,7 +95,8 @@ pub(super) fn copy(
 pub(super) fn compare(
     source: &Side,
     target: &Side,
-    (tables, of): (&[Table], u64),
+    tables: &[Table],
+    of: u64,
     watch: Watch<'_>,
 ) -> Result<Vec<TableMoved>, MoveError> {
     let mut done = 0;

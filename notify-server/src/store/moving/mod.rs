@@ -167,8 +167,8 @@ pub fn move_installation(
     let id = agree(&source, &target, &tables, at_ms)?;
     freeze(&source, id)?;
     let of = copy::counted(&source, &tables)?;
-    let copied = copy::copy(&source, &target, (&tables, of), watch)?;
-    let tables = copy::compare(&source, &target, (&tables, of), watch)?;
+    let copied = copy::copy(&source, &target, &tables, of, watch)?;
+    let tables = copy::compare(&source, &target, &tables, of, watch)?;
     end(&source, &target, id, at_ms)?;
     Ok(MoveReport { tables, copied })
 }

@@ -143,7 +143,8 @@ impl Side {
         &self,
         table: &Table,
         after: Option<&[Cell]>,
-        (limit, bytes): (i64, usize),
+        limit: i64,
+        bytes: usize,
     ) -> Result<Vec<Vec<Cell>>> {
         let mut statement = self.connection.prepare_cached(&table.select(after.is_some()))?;
         let mut given = after.map(|key| values(table, key)).unwrap_or_default();

@@ -73,7 +73,7 @@ pub(super) fn notification(
         },
     )?;
     if let Some(poll) = &new.poll {
-        insert_poll(tx, app, no, (poll, new.at))?;
+        insert_poll(tx, app, no, poll, new.at)?;
     }
     tx.changed(if due || local_time.is_some() {
         DeliveryChange::NotificationDue
@@ -127,7 +127,7 @@ pub(super) fn report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Resul
         },
     )?;
     if let Some(poll) = &new.poll {
-        insert_poll(tx, app, no, (poll, new.at))?;
+        insert_poll(tx, app, no, poll, new.at)?;
     }
     Ok(())
 }
@@ -189,7 +189,8 @@ fn insert_poll(
     tx: &Connection,
     app: AppNo,
     no: NotificationNo,
-    (draft, at): (&PollDraft, Timestamp),
+    draft: &PollDraft,
+    at: Timestamp,
 ) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into polls (notification_no, public_id, text, layout, image_url, lang, created_at)

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use notify_core::{Delivery, DeliveryOutcome, DeviceId, NotificationId, Timestamp};
 
-use crate::store::delivery::{Draw, range, read_dispatch, settled_of};
+use crate::store::delivery::{Draw, KeyRange, range, read_dispatch, settled_of};
 use crate::store::notification::accept::number_of;
 use crate::store::page::Listing;
 use crate::store::sql::error::broken;
@@ -26,7 +26,8 @@ pub(in crate::store) const PAGES_READ_MAX: usize = 16;
 pub(super) fn list(
     connection: &Connection,
     app: AppNo,
-    (id, outcome): (&NotificationId, Option<DeliveryOutcome>),
+    id: &NotificationId,
+    outcome: Option<DeliveryOutcome>,
     request: &PageRequest,
 ) -> Result<Page<Delivery>, StoreError> {
     live_app(connection, app)?;
@@ -196,7 +197,9 @@ impl Walk<'_> {
         let wants_pending = self.outcome.is_none_or(|asked| asked == DeliveryOutcome::Pending);
         if page.is_open && wants_pending {
             let draw = Draw::of(&read_dispatch(self.connection, dispatch)?);
-            for device in range(self.connection, &draw, (page.from, page.to), None)? {
+            for device in
+                range(self.connection, &draw, KeyRange { after: page.from, to: page.to }, None)?
+            {
                 if device.eligible && device.address.is_some() {
                     rows.entry(device.key).or_insert_with(|| waiting(device.key));
                 }

@@ -145,7 +145,7 @@ pub(super) fn read(
             Source::Platform | Source::Tag(_) => false,
         };
         is_listed |= on_list;
-        let here = progress(connection, &dispatch, (key, on_list))?;
+        let here = progress(connection, &dispatch, key, on_list)?;
         if weight(&here) > weight(&told) {
             told = here;
         }
@@ -278,7 +278,8 @@ fn names(request: &str, device: &DeviceId, key: DeviceKey) -> Result<bool, Store
 fn progress(
     connection: &Connection,
     dispatch: &Dispatch,
-    (key, is_named): (DeviceKey, bool),
+    key: DeviceKey,
+    is_named: bool,
 ) -> Result<Progress, StoreError> {
     if let Some(retried) = retried(connection, dispatch.no, key)? {
         return Ok(retried);

@@ -71,9 +71,9 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, 
         held = Some(Box::new(ear));
     }
     let busy = Arc::new(AtomicU64::new(0));
-    let told = (Arc::clone(&listeners), Arc::clone(&busy));
-    let writer = Writer::start(Box::new(source), connection, told)
-        .map_err(|error| failed(&place, error.into()))?;
+    let writer =
+        Writer::start(Box::new(source), connection, Arc::clone(&listeners), Arc::clone(&busy))
+            .map_err(|error| failed(&place, error.into()))?;
     let reading: Open = Arc::new(move || Ok(Connection::Postgres(Box::new(target.connect()?))));
     let readers = Readers::start(&reading, options.readers, Arc::clone(&busy))
         .map_err(|error| failed(&place, error.into()))?;

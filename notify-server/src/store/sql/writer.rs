@@ -159,9 +159,10 @@ impl Writer {
     pub(in crate::store) fn start(
         source: Box<dyn Source>,
         connection: Connection,
-        told: (Listeners, Arc<AtomicU64>),
+        listeners: Listeners,
+        busy: Arc<AtomicU64>,
     ) -> std::io::Result<Self> {
-        let mut work = Work::new(source, connection, told);
+        let mut work = Work::new(source, connection, listeners, busy);
         let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
         let start_hook = Arc::clone(&work.start_hook);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
@@ -188,7 +189,7 @@ impl Writer {
         connection: Connection,
         listeners: Listeners,
     ) -> Self {
-        let work = Work::new(source, connection, (listeners, Arc::default()));
+        let work = Work::new(source, connection, listeners, Arc::default());
         let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
         let start_hook = Arc::clone(&work.start_hook);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
@@ -299,7 +300,8 @@ impl Work {
     fn new(
         source: Box<dyn Source>,
         connection: Connection,
-        (listeners, busy): (Listeners, Arc<AtomicU64>),
+        listeners: Listeners,
+        busy: Arc<AtomicU64>,
     ) -> Self {
         Self {
             source,

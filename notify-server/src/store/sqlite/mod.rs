@@ -72,9 +72,9 @@ pub fn open(path: &Path, options: SqliteOptions) -> Result<Arc<Store>, OpenError
     }
     let listeners = Listeners::new(RwLock::new(Vec::new()));
     let busy = Arc::new(AtomicU64::new(0));
-    let told = (Arc::clone(&listeners), Arc::clone(&busy));
-    let writer = Writer::start(Box::new(file), connection, told)
-        .map_err(|error| database_error(error.into()))?;
+    let writer =
+        Writer::start(Box::new(file), connection, Arc::clone(&listeners), Arc::clone(&busy))
+            .map_err(|error| database_error(error.into()))?;
     let readers =
         Readers::start(&reading(path, places.clone()), options.readers, Arc::clone(&busy))
             .map_err(|error| database_error(error.into()))?;

@@ -27,7 +27,8 @@ const ATTEMPT: &str = "no, id, type, at, notification_no, device_key, detail, st
 pub(super) fn read(
     connection: &Connection,
     app: AppNo,
-    (webhook, id): (WebhookId, WebhookMessageId),
+    webhook: WebhookId,
+    id: WebhookMessageId,
 ) -> Result<WebhookAttempt, StoreError> {
     let webhook = number_of(connection, app, webhook)?;
     let sql = format!("select {ATTEMPT} from webhook_messages where webhook_no = ?1 and id = ?2");
@@ -90,7 +91,8 @@ pub(super) fn test(
 pub(super) fn redeliver(
     tx: &mut WriteTx<'_>,
     app: AppNo,
-    (webhook, id): (WebhookId, WebhookMessageId),
+    webhook: WebhookId,
+    id: WebhookMessageId,
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let webhook = number_of(tx, app, webhook)?;
@@ -129,7 +131,8 @@ pub(super) struct Recovery {
 pub(super) fn to_recover(
     connection: &Connection,
     app: AppNo,
-    (webhook, since): (WebhookId, Timestamp),
+    webhook: WebhookId,
+    since: Timestamp,
 ) -> Result<Recovery, StoreError> {
     let webhook = number_of(connection, app, webhook)?;
     let failed = connection
@@ -367,7 +370,7 @@ fn make(tx: &Connection, claim: &WebhookClaim, target: &Target) -> Result<(), St
     for (no, event) in &events {
         if target.events & (1 << event.kind) != 0 {
             let Some(id) = ids.next() else { break };
-            insert(tx, (target.app, claim), *id, event)?;
+            insert(tx, target.app, claim, *id, event)?;
         }
         cursor = *no;
     }
@@ -380,7 +383,8 @@ fn make(tx: &Connection, claim: &WebhookClaim, target: &Target) -> Result<(), St
 
 fn insert(
     tx: &Connection,
-    (app, claim): (AppNo, &WebhookClaim),
+    app: AppNo,
+    claim: &WebhookClaim,
     id: WebhookMessageId,
     event: &Subject,
 ) -> Result<(), StoreError> {
