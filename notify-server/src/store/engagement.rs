@@ -154,28 +154,16 @@ fn insert(
 }
 
 fn count(tx: &Connection, notification: NotificationNo, kind: EventType) -> Result<(), StoreError> {
-    let sql = match kind {
-        EventType::Received => {
-            "insert into engagement_counts (notification_no, received) values (?1, 1)
-             on conflict (notification_no) do update
-             set received = engagement_counts.received + 1"
-        }
-        EventType::Opened => {
-            "insert into engagement_counts (notification_no, opened) values (?1, 1)
-             on conflict (notification_no) do update
-             set opened = engagement_counts.opened + 1"
-        }
-        EventType::Clicked => {
-            "insert into engagement_counts (notification_no, clicked) values (?1, 1)
-             on conflict (notification_no) do update
-             set clicked = engagement_counts.clicked + 1"
-        }
-        EventType::Dismissed => {
-            "insert into engagement_counts (notification_no, dismissed) values (?1, 1)
-             on conflict (notification_no) do update
-             set dismissed = engagement_counts.dismissed + 1"
-        }
+    let column = match kind {
+        EventType::Received => "received",
+        EventType::Opened => "opened",
+        EventType::Clicked => "clicked",
+        EventType::Dismissed => "dismissed",
     };
-    tx.prepare_cached(sql)?.execute([notification.0])?;
+    tx.prepare_cached(&format!(
+        "insert into engagement_counts (notification_no, {column}) values (?1, 1)
+         on conflict (notification_no) do update set {column} = engagement_counts.{column} + 1"
+    ))?
+    .execute([notification.0])?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use notify_core::{
     WebhookTested,
 };
 
+use crate::store::notification::counts_of;
 use crate::store::page::Listing;
 use crate::store::sql::error::broken;
 use crate::store::sql::row::{count_at, live_app, unknown_value};
@@ -397,17 +398,8 @@ fn ended(
             let (id, status): (String, String) = (row.get(0)?, row.get(1)?);
             let status = NotificationStatus::from_word(&status);
             let status = status.ok_or_else(|| unknown_value(1, Type::Text))?;
-            let counts = Counts {
-                targeted: count_at(row, 2)?,
-                sent: count_at(row, 3)?,
-                failed: count_at(row, 4)?,
-                unregistered: count_at(row, 5)?,
-                expired: count_at(row, 6)?,
-                canceled: count_at(row, 7)?,
-                pending: 0,
-                excluded: count_at(row, 8)?,
-                unknown: count_at(row, 9)?,
-            };
+            let unknown = count_at(row, 9)?;
+            let counts = Counts { pending: 0, unknown, ..counts_of(row, 2)? };
             Ok((id, status, counts))
         })
         .optional()?;

@@ -18,6 +18,7 @@ pub(super) use self::accept::number_of;
 #[cfg(test)]
 pub(super) use self::deliveries::PAGES_READ_MAX;
 pub use self::facts::{DeliveryFacts, DeviceFacts, NotificationFacts, Progress};
+pub(super) use self::sums::counts_of;
 use self::sums::{Sums, sums};
 use crate::store::delivery::{
     cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, tell_end,

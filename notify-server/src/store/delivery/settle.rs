@@ -174,26 +174,17 @@ pub(super) fn count(
     outcomes: i64,
     retries: i64,
 ) -> Result<(), StoreError> {
-    // One text for each, so that each is a prepared statement of its own.
-    let sql = match settled {
-        Settled::Sent => {
-            "update pages set sent = sent + ?2, retrying = retrying - ?3 where no = ?1"
-        }
-        Settled::Failed => {
-            "update pages set failed = failed + ?2, retrying = retrying - ?3 where no = ?1"
-        }
-        Settled::Unregistered => {
-            "update pages set unregistered = unregistered + ?2, retrying = retrying - ?3
-             where no = ?1"
-        }
-        Settled::Expired => {
-            "update pages set expired = expired + ?2, retrying = retrying - ?3 where no = ?1"
-        }
-        Settled::Canceled => {
-            "update pages set canceled = canceled + ?2, retrying = retrying - ?3 where no = ?1"
-        }
+    let column = match settled {
+        Settled::Sent => "sent",
+        Settled::Failed => "failed",
+        Settled::Unregistered => "unregistered",
+        Settled::Expired => "expired",
+        Settled::Canceled => "canceled",
     };
-    tx.prepare_cached(sql)?.execute([page.0, outcomes, retries])?;
+    tx.prepare_cached(&format!(
+        "update pages set {column} = {column} + ?2, retrying = retrying - ?3 where no = ?1"
+    ))?
+    .execute([page.0, outcomes, retries])?;
     Ok(())
 }
 

@@ -61,7 +61,7 @@ fn dispatches(
             Ok(Dispatch {
                 notification: row.get(8)?,
                 platform: platform_of(row.get(9)?),
-                counts: Counts { unknown: count_at(row, 7)?, ..counts_of(row)? },
+                counts: Counts { unknown: count_at(row, 7)?, ..counts_of(row, 0)? },
                 open: (!done).then_some(no),
             })
         })?
@@ -92,22 +92,23 @@ fn pages(connection: &Connection, dispatches: &[i64]) -> Result<HashMap<i64, Cou
              sum(canceled), sum(excluded), dispatch_no from pages
              where dispatch_no in {NUMBERS} group by dispatch_no"
         ))?
-        .query_map([list_of(dispatches)], |row| Ok((row.get(7)?, counts_of(row)?)))?
+        .query_map([list_of(dispatches)], |row| Ok((row.get(7)?, counts_of(row, 0)?)))?
         .collect::<sql::Result<_>>()?;
     Ok(counts)
 }
 
-fn counts_of(row: &Row<'_>) -> sql::Result<Counts> {
+/// Reads the seven counts that begin at column `first`.
+pub(in crate::store) fn counts_of(row: &Row<'_>, first: usize) -> sql::Result<Counts> {
     let mut counts = Counts {
-        targeted: count_at(row, 0)?,
-        sent: count_at(row, 1)?,
-        failed: count_at(row, 2)?,
-        unregistered: count_at(row, 3)?,
-        expired: count_at(row, 4)?,
-        canceled: count_at(row, 5)?,
+        targeted: count_at(row, first)?,
+        sent: count_at(row, first + 1)?,
+        failed: count_at(row, first + 2)?,
+        unregistered: count_at(row, first + 3)?,
+        expired: count_at(row, first + 4)?,
+        canceled: count_at(row, first + 5)?,
         pending: 0,
         unknown: 0,
-        excluded: count_at(row, 6)?,
+        excluded: count_at(row, first + 6)?,
     };
     let settled =
         counts.sent + counts.failed + counts.unregistered + counts.expired + counts.canceled;

@@ -158,7 +158,7 @@ impl Session {
         }
         let (sql, types) = self.statements.borrow().to_compile(text, values, numbers);
         let statement = self.ask(self.client.prepare_typed(&sql, &types))?;
-        self.statements.borrow_mut().keep(text, (values, numbers), statement.clone());
+        self.statements.borrow_mut().keep(text, values, numbers, statement.clone());
         Ok(statement)
     }
 

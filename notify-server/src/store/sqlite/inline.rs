@@ -1,14 +1,13 @@
 //! The store without threads of its own (`sql/inline.rs`), and a file with a defect.
 
 use std::path::Path;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use super::checkpoint::Checkpoints;
 use super::place::Places;
-use super::{OpenError, SqliteOptions, WriterFile, connection, open, reading};
-use crate::store::app::resume_erasing;
-use crate::store::sql::{Listeners, Readers, Writer};
-use crate::store::{Held, Parts, Store};
+use super::{OpenError, SqliteOptions, WriterFile, connection, open, start};
+use crate::store::Store;
+use crate::store::sql::{Readers, Writer};
 
 /// Opens the file without starting a thread. What is committed survives the process, not the
 /// machine.
@@ -16,35 +15,17 @@ use crate::store::{Held, Parts, Store};
 /// # Errors
 /// As [`super::open()`].
 pub fn open_inline(path: &Path) -> Result<Arc<Store>, OpenError> {
-    let database_error = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
-        path: path.to_owned(),
-        source,
-    };
     let opened = open::open(path, SqliteOptions::default())?;
-    connection::unsynced(&opened.connection).map_err(|error| database_error(error.into()))?;
-    let places = Places::of(path);
-    let mut file = WriterFile {
+    connection::unsynced(&opened.connection).map_err(|error| open::unusable(path, error))?;
+    let file = WriterFile {
         path: path.to_owned(),
-        places: places.clone(),
         open: connection::open_unsynced_writer,
         checkpoints: Checkpoints::inline(),
+        places: Places::of(path),
     };
-    let connection =
-        file.watched(opened.connection).map_err(|error| database_error(error.into()))?;
-    resume_erasing(&connection).map_err(|error| database_error(error.into()))?;
-    let listeners = Listeners::new(RwLock::new(Vec::new()));
-    let writer = Writer::inline(Box::new(file), connection, Arc::clone(&listeners));
-    let readers = Readers::inline(reading(path, places.clone()))
-        .map_err(|error| database_error(error.into()))?;
-    let busy = Arc::default();
-    Ok(Store::new(Parts {
-        writer,
-        readers,
-        listeners,
-        busy,
-        held: opened.lock.map(|lock| Box::new(lock) as Held),
-        in_place: Some(Box::new(move || places.check())),
-    }))
+    start(file, opened, |source, connection, listeners, _, connect| {
+        Ok((Writer::inline(source, connection, listeners), Readers::inline(connect)?))
+    })
 }
 
 /// Changes the file behind the back of everybody, as a defect would.

@@ -16,8 +16,8 @@ mod report;
 pub(in crate::store) mod tests;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, RwLock};
 
 pub use backup::backup;
 #[cfg(any(test, feature = "testing"))]
@@ -31,6 +31,7 @@ use self::checkpoint::Checkpoints;
 use self::connection::{open_reader, open_writer};
 #[cfg(test)]
 pub(in crate::store) use self::migrate::make_version;
+use self::open::Opened;
 use self::place::Places;
 use crate::store::app::resume_erasing;
 #[cfg(any(test, feature = "testing"))]
@@ -47,37 +48,51 @@ const CHECKPOINT_PAGES: i64 = 2_000;
 /// # Errors
 /// When another server uses the file, a newer one wrote it, or it cannot be used.
 pub fn open(path: &Path, options: SqliteOptions) -> Result<Arc<Store>, OpenError> {
-    let database_error = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
-        path: path.to_owned(),
-        source,
-    };
     let opened = open::open(path, options)?;
     let places = Places::of(path);
     let checkpoints =
-        Checkpoints::start(path, &places).map_err(|error| database_error(error.into()))?;
-    let mut file = WriterFile {
-        path: path.to_owned(),
-        open: open_writer,
-        checkpoints,
-        places: places.clone(),
-    };
+        Checkpoints::start(path, &places).map_err(|error| open::unusable(path, error))?;
+    let file = WriterFile { path: path.to_owned(), open: open_writer, checkpoints, places };
+    start(file, opened, |source, connection, listeners, busy, connect| {
+        let writer = Writer::start(source, connection, listeners, Arc::clone(&busy))?;
+        Ok((writer, Readers::start(&connect, options.readers, busy)?))
+    })
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Makes a store of an open file. `connect` starts its writer and its readers.
+fn start(
+    mut file: WriterFile,
+    opened: Opened,
+    connect: impl FnOnce(
+        Box<WriterFile>,
+        Connection,
+        Listeners,
+        Arc<AtomicU64>,
+        Open,
+    ) -> Result<(Writer, Readers), BoxError>,
+) -> Result<Arc<Store>, OpenError> {
+    let (path, places) = (file.path.clone(), file.places.clone());
     let connection =
-        file.watched(opened.connection).map_err(|error| database_error(error.into()))?;
+        file.watched(opened.connection).map_err(|error| open::unusable(&path, error))?;
     admit(&connection).map_err(|error| match error {
-        sql::Error::Moved(source) => OpenError::Moved { path: path.to_owned(), source },
-        other => database_error(other.into()),
+        sql::Error::Moved(source) => OpenError::Moved { path: path.clone(), source },
+        other => open::unusable(&path, other),
     })?;
-    if options.lock {
-        resume_erasing(&connection).map_err(|error| database_error(error.into()))?;
+    if opened.lock.is_some() {
+        resume_erasing(&connection).map_err(|error| open::unusable(&path, error))?;
     }
-    let listeners = Listeners::new(RwLock::new(Vec::new()));
-    let busy = Arc::new(AtomicU64::new(0));
-    let writer =
-        Writer::start(Box::new(file), connection, Arc::clone(&listeners), Arc::clone(&busy))
-            .map_err(|error| database_error(error.into()))?;
-    let readers =
-        Readers::start(&reading(path, places.clone()), options.readers, Arc::clone(&busy))
-            .map_err(|error| database_error(error.into()))?;
+    let (listeners, busy) = (Listeners::default(), Arc::<AtomicU64>::default());
+    let readers_open = reading(&path, places.clone());
+    let (writer, readers) = connect(
+        Box::new(file),
+        connection,
+        Arc::clone(&listeners),
+        Arc::clone(&busy),
+        readers_open,
+    )
+    .map_err(|error| open::unusable(&path, error))?;
     Ok(Store::new(Parts {
         writer,
         readers,
@@ -95,7 +110,7 @@ pub(in crate::store) fn hold(path: &Path) -> Result<(Connection, Option<Held>), 
     opened
         .connection
         .pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
-        .map_err(|error| OpenError::Database { path: path.to_owned(), source: error.into() })?;
+        .map_err(|error| open::unusable(path, error))?;
     let held = opened.lock.map(|lock| Box::new(lock) as Held);
     Ok((Connection::Sqlite(opened.connection), held))
 }

@@ -125,6 +125,14 @@ pub(super) struct Opened {
     pub(super) lock: Option<File>,
 }
 
+/// The error of a file that is no usable database.
+pub(super) fn unusable(
+    path: &Path,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> OpenError {
+    OpenError::Database { path: path.to_owned(), source: source.into() }
+}
+
 /// Opens the file, making it when it is missing, and brings its tables up to date.
 pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenError> {
     let file_error = |source| OpenError::File { path: path.to_owned(), source };
@@ -136,11 +144,7 @@ pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Opened, OpenEr
     // Two processes that open at once migrate one after the other.
     let migrating = private_file(&beside(path, "migrate.lock")).map_err(file_error)?;
     migrating.lock().map_err(file_error)?;
-    let database_error = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
-        path: path.to_owned(),
-        source,
-    };
-    let mut connection = open_writer(path).map_err(|error| database_error(error.into()))?;
+    let mut connection = open_writer(path).map_err(|error| unusable(path, error))?;
     migrate(path, &mut connection)?;
     Ok(Opened { connection, lock })
 }
