@@ -11,7 +11,7 @@ use super::{master_key_place, print};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
 use crate::keys::hex;
-use crate::store::moving::{
+use crate::store::transfer::{
     MoveError, MoveReport, Place, Progress, Step, move_installation, undo_move,
 };
 
@@ -185,7 +185,7 @@ fn advice(config: &Config) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::moving::TableMoved;
+    use crate::store::transfer::TableMoved;
 
     #[test]
     fn a_report_lists_the_tables_that_have_rows_and_ends_with_the_summary() {

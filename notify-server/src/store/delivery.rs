@@ -7,13 +7,13 @@
 //!                 └── to one device ──────────┘
 //! ```
 
+mod audience;
 pub(super) mod checkpoint;
 mod dispatch;
 mod outcomes;
 mod page;
 mod retry;
 mod settle;
-mod slice;
 pub(super) mod start;
 mod zones;
 
@@ -27,13 +27,13 @@ pub use self::page::{Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim,
 pub use self::retry::{ClaimedRetry, NewRetry, RetryClaim, RetryOutcome, RetryStep};
 use notify_core::{Platform, Timestamp};
 
+pub(super) use self::audience::{Draw, KeyRange, named as named_devices, range};
 pub(super) use self::dispatch::read as read_dispatch;
 pub(super) use self::page::{covering, settled_of};
 pub(super) use self::settle::{
     cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
     tell_end,
 };
-pub(super) use self::slice::{Draw, KeyRange, named as named_devices, range};
 #[cfg(test)]
 use crate::store::sql;
 use crate::store::sql::{Connection, params};
@@ -238,7 +238,7 @@ impl Store {
         rows_max: u32,
     ) -> Result<Slice, StoreError> {
         let draw = Draw::of(dispatch);
-        self.read(move |connection| slice::next(connection, &draw, after, rows_max)).await
+        self.read(move |connection| audience::next(connection, &draw, after, rows_max)).await
     }
 
     /// Reads the devices of `(from, to]` again, as they are now.

@@ -3,9 +3,9 @@
 mod counts;
 mod erase;
 pub(in crate::store) mod inbound;
+mod last_seen;
 pub(super) mod register;
 mod row;
-mod seen;
 mod tags;
 
 use std::collections::HashMap;
@@ -18,11 +18,11 @@ use notify_core::{
 
 pub(super) use self::counts::{count_dead, count_enabled, count_revived, hour_of};
 pub(super) use self::erase::{Lists, Named};
+use self::last_seen::last_registration;
+pub(super) use self::last_seen::{Lately, Seen};
 pub(super) use self::register::replace_moved;
 use self::row::{DEVICE, DEVICES, DeviceRow, Wanted, by_id};
 pub(super) use self::row::{key_by_id, keys_by_ids};
-use self::seen::last_registration;
-pub(super) use self::seen::{Lately, Seen};
 use crate::store::page::{Filling, Listing};
 use crate::store::sql::error::broken;
 use crate::store::sql::row::live_app;
@@ -216,7 +216,7 @@ impl Store {
         Ok(())
     }
 
-    async fn write_part(&self, part: &seen::Part<'_>) -> Result<(), StoreError> {
+    async fn write_part(&self, part: &last_seen::Part<'_>) -> Result<(), StoreError> {
         let rows = part.rows.clone();
         self.write(Operation::WritePart, move |tx| {
             rows.iter().try_for_each(|(key, at)| register::write_seen(tx, *key, *at))

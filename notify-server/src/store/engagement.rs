@@ -5,14 +5,14 @@ use notify_core::{
     Timestamp, WebhookEventType,
 };
 
-use crate::store::day::{self, Tally};
+use crate::store::daily_stats::{self, Tally};
 use crate::store::device::key_by_id;
 use crate::store::event::{self, About};
+use crate::store::maintenance::EVENTS;
 use crate::store::notification::number_of;
 use crate::store::sql::row::{event_code, live_app};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, params};
-use crate::store::upkeep::EVENTS;
 use crate::store::{AppNo, DeviceKey, Done, NotificationNo, Once, Operation, Store, StoreError};
 
 impl Store {
@@ -37,7 +37,7 @@ impl Store {
                     }
                 }
             }
-            day::add(tx, app, tally, at)?;
+            daily_stats::add(tx, app, tally, at)?;
             Ok(answer)
         })
         .await
@@ -53,7 +53,7 @@ impl Store {
     ) -> Result<Vec<DayCount>, StoreError> {
         self.read(move |connection| {
             live_app(connection, app)?;
-            day::read(connection, app, period)
+            daily_stats::read(connection, app, period)
         })
         .await
     }

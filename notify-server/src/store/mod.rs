@@ -14,30 +14,30 @@ mod change;
 mod channel;
 #[cfg(test)]
 mod contract;
-mod day;
+mod daily_stats;
+mod deadline;
 mod delivery;
 mod device;
 mod engagement;
 mod error;
 mod event;
 mod feed;
+mod idempotency;
 mod inbound;
 mod key;
 #[cfg(test)]
-mod leading;
-pub mod moving;
+mod key_prefix_tests;
+mod maintenance;
 mod notification;
-mod once;
 mod operation;
 mod outcome;
 mod page;
-mod patience;
 mod poll;
 pub mod postgres;
 mod provider;
 pub mod sql;
 pub mod sqlite;
-mod upkeep;
+pub mod transfer;
 mod web;
 mod webhook;
 
@@ -67,24 +67,24 @@ pub use self::event::{
 pub use self::feed::{
     FEEDS_MAX, FeedClaim, FeedFetch, FeedItemRow, FeedItems, FeedNo, Moved, Validators,
 };
+pub use self::idempotency::{Done, Once, REPLAY_KEPT_MS};
 pub use self::inbound::{Act, INBOUND_WRITTEN_EVERY_MS, Inbound, Newcomer, Recipient};
 pub use self::key::{
     APPS_MAX, AppNo, COUNT_BITS, COUNT_MAX, DeviceKey, DispatchNo, NotificationNo, PageNo, RetryNo,
     SEQUENCE_MAX, platform_code, platform_of,
 };
+pub use self::maintenance::{
+    DEVICES_SAMPLED_MAX, Deleted, IosDevices, Over, QUEUE_ROWS_MAX, Queue, RETENTION_ROWS_MAX,
+    StorageReport,
+};
 pub use self::notification::{
     DeliveryFacts, DeviceFacts, NewNotification, NewReport, NotificationFacts, PollDraft, Progress,
     Reach, Reached,
 };
-pub use self::once::{Done, Once, REPLAY_KEPT_MS};
 pub use self::outcome::{DeviceOutcome, Settled};
 pub use self::page::{Page, PageRequest};
 pub use self::poll::{AnswerRow, PollRow, Visitor};
 pub use self::provider::{ProviderRow, TokenName, TokenRow};
-pub use self::upkeep::{
-    DEVICES_SAMPLED_MAX, Deleted, IosDevices, Over, QUEUE_ROWS_MAX, Queue, RETENTION_ROWS_MAX,
-    StorageReport,
-};
 pub use self::web::{NewBrowser, SubscribedBrowser, WebApp};
 pub use self::webhook::{
     AttemptOutcome, ClaimedMessage, ClaimedWebhook, MESSAGE_ERASED, MESSAGES_KEPT_MS,
@@ -92,8 +92,8 @@ pub use self::webhook::{
     WEBHOOK_DISABLED, WEBHOOK_FAILING, WEBHOOK_GONE, WEBHOOKS_MAX, WebhookClaim, WebhookNo,
     WebhookWork,
 };
+pub(crate) use deadline::{patiently, with_patience};
 pub use operation::Operation;
-pub(crate) use patience::{patiently, with_patience};
 
 use self::device::{Lately, Seen};
 #[cfg(any(test, feature = "testing"))]
@@ -207,7 +207,7 @@ impl Store {
         T: Serialize + Send + 'static,
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        self.write(operation, move |tx| once::run(tx, app, once.as_ref(), work)).await
+        self.write(operation, move |tx| idempotency::run(tx, app, once.as_ref(), work)).await
     }
 
     /// Answers once storage can be read and written; `readyz` asks this.

@@ -30,7 +30,7 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
 use crate::store::{
     AppNo, DeliveryChange, DispatchNo, Done, NotificationNo, Once, Operation, Page, PageRequest,
-    Store, StoreError, once,
+    Store, StoreError, idempotency,
 };
 
 /// A notification to accept: one row, whatever its audience.
@@ -137,7 +137,7 @@ impl Store {
     /// when its body was another.
     pub async fn replay(&self, app: AppNo, once: &Once) -> Result<Option<String>, StoreError> {
         let once = once.clone();
-        self.read(move |connection| once::before(connection, app, &once)).await
+        self.read(move |connection| idempotency::before(connection, app, &once)).await
     }
 
     /// Accepts a notification: one row and its idempotency record in one transaction, which

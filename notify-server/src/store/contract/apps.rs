@@ -6,20 +6,21 @@ use std::sync::{Arc, Mutex};
 use notify_core::{AppChange, AppId, AppStatus, KeyId, ProviderKind, Timestamp};
 use uuid::Uuid;
 
-use super::given::{self, NOW};
+use super::fixtures::{self, NOW};
 use super::is_unknown;
 use crate::store::{AppNo, Change, ChangeListener, DeliveryChange, ProviderRow, Store};
 
 #[apply(contract)]
 async fn the_first_application_is_made_once(store: &Store) {
     let id = AppId(Uuid::now_v7());
-    let (api, admin) = (given::key(1), given::key(2));
-    let made = store.found(id, given::new_app("default"), api.clone(), admin.clone()).await;
+    let (api, admin) = (fixtures::key(1), fixtures::key(2));
+    let made = store.found(id, fixtures::new_app("default"), api.clone(), admin.clone()).await;
     assert!(made.unwrap());
     let other = AppId(Uuid::now_v7());
-    let again = store.found(other, given::new_app("default"), given::key(3), given::key(4)).await;
+    let again =
+        store.found(other, fixtures::new_app("default"), fixtures::key(3), fixtures::key(4)).await;
     assert!(!again.unwrap());
-    assert_eq!(store.list_apps(given::page(10)).await.unwrap().rows.len(), 1);
+    assert_eq!(store.list_apps(fixtures::page(10)).await.unwrap().rows.len(), 1);
     let access = store.open_with_key(api.hash).await.unwrap().unwrap();
     assert_eq!((access.app.id, access.key), (id, api.id));
     assert_eq!(store.admin_key(admin.hash).await.unwrap(), Some(admin.id));
@@ -28,11 +29,12 @@ async fn the_first_application_is_made_once(store: &Store) {
 
 #[apply(contract)]
 async fn keys_that_were_not_shown_are_added_to(store: &Store) {
-    let replaced = store.replace_unshown_keys(given::key(5), given::key(6)).await;
+    let replaced = store.replace_unshown_keys(fixtures::key(5), fixtures::key(6)).await;
     assert!(!replaced.unwrap(), "there is no application yet");
     let id = AppId(Uuid::now_v7());
-    let [first, second] = [(1, 2), (3, 4)].map(|(api, admin)| (given::key(api), given::key(admin)));
-    let app = given::new_app("default");
+    let [first, second] =
+        [(1, 2), (3, 4)].map(|(api, admin)| (fixtures::key(api), fixtures::key(admin)));
+    let app = fixtures::new_app("default");
     store.found(id, app, first.0.clone(), first.1.clone()).await.unwrap();
     let replaced = store.replace_unshown_keys(second.0.clone(), second.1.clone()).await;
     assert!(replaced.unwrap());
@@ -42,14 +44,14 @@ async fn keys_that_were_not_shown_are_added_to(store: &Store) {
         assert_eq!(store.admin_key(admin.hash).await.unwrap(), Some(admin.id));
     }
     store.keys_shown().await.unwrap();
-    let replaced = store.replace_unshown_keys(given::key(5), given::key(6)).await;
+    let replaced = store.replace_unshown_keys(fixtures::key(5), fixtures::key(6)).await;
     assert!(!replaced.unwrap(), "they were shown");
-    assert_eq!(store.open_with_key(given::key(5).hash).await.unwrap(), None);
+    assert_eq!(store.open_with_key(fixtures::key(5).hash).await.unwrap(), None);
 }
 
 #[apply(contract)]
 async fn an_application_reads_back_as_it_was_made(store: &Store) {
-    let (id, no) = given::named_app(store, "Laden").await;
+    let (id, no) = fixtures::named_app(store, "Laden").await;
     let (read_no, app) = store.app(id).await.unwrap();
     assert_eq!(read_no, no);
     assert_eq!((app.id, app.name.as_str(), app.language.as_str()), (id, "Laden", "en"));
@@ -59,7 +61,7 @@ async fn an_application_reads_back_as_it_was_made(store: &Store) {
 
 #[apply(contract)]
 async fn a_change_leaves_what_it_does_not_name(store: &Store) {
-    let (id, _) = given::named_app(store, "Shop").await;
+    let (id, _) = fixtures::named_app(store, "Shop").await;
     let change = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
     store.change_app(id, change).await.unwrap();
     let rename = AppChange { name: Some("Store".into()), ..AppChange::default() };
@@ -73,19 +75,19 @@ async fn a_change_leaves_what_it_does_not_name(store: &Store) {
 async fn applications_are_listed_oldest_first_in_pages(store: &Store) {
     let mut ids = Vec::new();
     for name in ["a", "b", "c"] {
-        ids.push(given::named_app(store, name).await.0);
+        ids.push(fixtures::named_app(store, name).await.0);
     }
-    let first = store.list_apps(given::page(2)).await.unwrap();
+    let first = store.list_apps(fixtures::page(2)).await.unwrap();
     assert_eq!(first.rows.iter().map(|app| app.id).collect::<Vec<_>>(), ids[..2]);
-    let rest = store.list_apps(given::next_page(2, first.next)).await.unwrap();
+    let rest = store.list_apps(fixtures::next_page(2, first.next)).await.unwrap();
     assert_eq!(rest.rows.iter().map(|app| app.id).collect::<Vec<_>>(), ids[2..]);
     assert_eq!(rest.next, None);
 }
 
 #[apply(contract)]
 async fn a_key_opens_its_application_until_it_is_revoked(store: &Store) {
-    let (id, no) = given::named_app(store, "Shop").await;
-    let key = given::key(7);
+    let (id, no) = fixtures::named_app(store, "Shop").await;
+    let key = fixtures::key(7);
     store.add_key(id, key.clone()).await.unwrap();
     let access = store.open_with_key(key.hash).await.unwrap().unwrap();
     assert_eq!((access.no, access.app.id, access.key), (no, id, key.id));
@@ -100,9 +102,9 @@ async fn a_key_opens_its_application_until_it_is_revoked(store: &Store) {
 
 #[apply(contract)]
 async fn keys_of_another_application_stay(store: &Store) {
-    let (id, _) = given::named_app(store, "Shop").await;
-    let (other, _) = given::named_app(store, "Other").await;
-    let (first, second) = (given::key(7), given::key(8));
+    let (id, _) = fixtures::named_app(store, "Shop").await;
+    let (other, _) = fixtures::named_app(store, "Other").await;
+    let (first, second) = (fixtures::key(7), fixtures::key(8));
     store.add_key(id, first.clone()).await.unwrap();
     store.add_key(id, second.clone()).await.unwrap();
     assert!(is_unknown(&store.revoke_key(other, first.id).await));
@@ -115,7 +117,7 @@ async fn keys_of_another_application_stay(store: &Store) {
 
 #[apply(contract)]
 async fn admin_keys_open_no_application(store: &Store) {
-    let key = given::key(9);
+    let key = fixtures::key(9);
     store.add_admin_key(key.clone()).await.unwrap();
     assert_eq!(store.admin_key(key.hash).await.unwrap(), Some(key.id));
     assert_eq!(store.open_with_key(key.hash).await.unwrap(), None);
@@ -124,8 +126,8 @@ async fn admin_keys_open_no_application(store: &Store) {
 
 #[apply(contract)]
 async fn the_last_use_of_a_key_never_goes_back(store: &Store) {
-    let (id, _) = given::named_app(store, "Shop").await;
-    let key = given::key(7);
+    let (id, _) = fixtures::named_app(store, "Shop").await;
+    let key = fixtures::key(7);
     store.add_key(id, key.clone()).await.unwrap();
     let later = NOW.plus_ms(60_000);
     let unknown = (KeyId(Uuid::now_v7()), NOW);
@@ -136,30 +138,30 @@ async fn the_last_use_of_a_key_never_goes_back(store: &Store) {
 
 #[apply(contract)]
 async fn a_deleted_application_is_unknown_and_leaves_others_alone(store: &Store) {
-    let (id, app) = given::named_app(store, "Shop").await;
-    let (other_id, other) = given::named_app(store, "Other").await;
+    let (id, app) = fixtures::named_app(store, "Shop").await;
+    let (other_id, other) = fixtures::named_app(store, "Other").await;
     for (id, app, byte) in [(id, app, 1), (other_id, other, 2)] {
-        store.add_key(id, given::key(byte)).await.unwrap();
-        let (_, keys) = given::retried(store, app, 3).await;
+        store.add_key(id, fixtures::key(byte)).await.unwrap();
+        let (_, keys) = fixtures::retried(store, app, 3).await;
         assert_eq!(keys.len(), 3);
-        given::tagged(store, app, "d000", "vip", true).await;
+        fixtures::tagged(store, app, "d000", "vip", true).await;
     }
     store.delete_app(id).await.unwrap();
     assert!(is_unknown(&store.app(id).await));
-    assert!(is_unknown(&store.device(app, given::id("d000")).await));
+    assert!(is_unknown(&store.device(app, fixtures::id("d000")).await));
     assert!(is_unknown(&store.delete_app(id).await));
     assert_eq!(store.open_with_key([1; 32]).await.unwrap(), None);
     assert_eq!(store.open_retries(app, notify_core::Platform::Android).await.unwrap(), 0);
     assert!(store.open_with_key([2; 32]).await.unwrap().is_some());
-    assert_eq!(store.device(other, given::id("d000")).await.unwrap().tags.len(), 1);
+    assert_eq!(store.device(other, fixtures::id("d000")).await.unwrap().tags.len(), 1);
     assert_eq!(store.open_retries(other, notify_core::Platform::Android).await.unwrap(), 3);
-    let next = given::app(store).await;
+    let next = fixtures::app(store).await;
     assert!(next > other, "the number of an application is not given again");
 }
 
 #[apply(contract)]
 async fn providers_are_kept_sealed_and_tell_versions_apart(store: &Store) {
-    let (id, no) = given::named_app(store, "Shop").await;
+    let (id, no) = fixtures::named_app(store, "Shop").await;
     let row = |provider, sealed: &[u8]| ProviderRow {
         provider,
         sealed: sealed.to_vec(),
@@ -183,7 +185,7 @@ async fn providers_are_kept_sealed_and_tell_versions_apart(store: &Store) {
 
 #[apply(contract)]
 async fn what_was_forgotten_is_not_sealed(store: &Store) {
-    let (id, _) = given::named_app(store, "Shop").await;
+    let (id, _) = fixtures::named_app(store, "Shop").await;
     let row = |sealed: &[u8]| ProviderRow {
         provider: ProviderKind::Fcm,
         sealed: sealed.to_vec(),
@@ -218,25 +220,25 @@ impl Heard {
 
 #[apply(contract)]
 async fn listeners_hear_of_a_change_before_its_caller(store: &Store) {
-    let (id, app) = given::named_app(store, "Shop").await;
+    let (id, app) = fixtures::named_app(store, "Shop").await;
     let heard = Arc::new(Heard::default());
     store.subscribe(heard.clone());
-    given::accepted(store, app, given::broadcast(&[notify_core::Platform::Ios])).await;
+    fixtures::accepted(store, app, fixtures::broadcast(&[notify_core::Platform::Ios])).await;
     assert_eq!(heard.take(), [Change::Delivery(DeliveryChange::NotificationDue)]);
-    let mut later = given::broadcast(&[notify_core::Platform::Ios]);
+    let mut later = fixtures::broadcast(&[notify_core::Platform::Ios]);
     later.schedule = notify_core::Schedule::At(Timestamp(NOW.0 + 1));
-    let later = given::accepted(store, app, later).await;
+    let later = fixtures::accepted(store, app, later).await;
     assert_eq!(heard.take(), [Change::Delivery(DeliveryChange::NotificationScheduled)]);
     store.cancel_notification(app, later.clone(), NOW).await.unwrap();
     assert!(matches!(
         heard.take()[..],
         [Change::Delivery(DeliveryChange::NotificationCanceled(_))]
     ));
-    given::devices(store, app, 1).await;
+    fixtures::devices(store, app, 1).await;
     assert!(matches!(heard.take()[..], [Change::Delivery(DeliveryChange::Device(_))]));
     store.change_app(id, AppChange::default()).await.unwrap();
     assert_eq!(heard.take(), [Change::App(app)]);
     assert!(store.cancel_notification(app, later, NOW).await.is_err());
-    assert!(is_unknown(&store.device(AppNo(app.0 + 1), given::id("d000")).await));
+    assert!(is_unknown(&store.device(AppNo(app.0 + 1), fixtures::id("d000")).await));
     assert_eq!(heard.take(), [], "what failed changed nothing");
 }

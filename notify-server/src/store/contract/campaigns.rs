@@ -8,7 +8,7 @@ use notify_core::{
 };
 use uuid::Uuid;
 
-use super::given::{self, NOW};
+use super::fixtures::{self, NOW};
 use super::{is_unknown, refusal};
 use crate::store::{AppNo, CampaignDraft, Store};
 
@@ -62,7 +62,7 @@ pub async fn made_with_feed(store: &Store, app: AppNo, feed: FeedId) -> Campaign
 }
 
 async fn create(store: &Store, app: AppNo, draft: CampaignDraft) -> CampaignId {
-    given::now(store.create_campaign(app, draft, None).await.unwrap()).id
+    fixtures::now(store.create_campaign(app, draft, None).await.unwrap()).id
 }
 
 async fn default_of(store: &Store, app: AppNo) -> Option<CampaignId> {
@@ -72,7 +72,7 @@ async fn default_of(store: &Store, app: AppNo) -> Option<CampaignId> {
 
 #[apply(contract)]
 async fn a_campaign_reads_back_with_its_feeds_by_id(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let draft = draft(with_feeds("A", vec![url("https://a.example/"), url("https://b.example/")]));
     let ids = draft.feed_ids.clone();
     let id = create(store, app, draft).await;
@@ -90,24 +90,24 @@ async fn a_campaign_reads_back_with_its_feeds_by_id(store: &Store) {
     let record = store.campaign(app, id).await.unwrap();
     let named = vec![FeedRef::Id { id: ids[1] }, FeedRef::Id { id: ids[0] }];
     assert_eq!(record.template, with_feeds("B", named), "a known url is that feed as it is");
-    assert_eq!(store.list_feeds(app, given::page(10)).await.unwrap().rows.len(), 2);
+    assert_eq!(store.list_feeds(app, fixtures::page(10)).await.unwrap().rows.len(), 2);
 }
 
 #[apply(contract)]
 async fn a_feed_that_is_not_there_is_refused_with_its_path(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let elsewhere = draft(with_feeds("A", vec![url("https://a.example/")]));
     let foreign = elsewhere.feed_ids[0];
     create(store, other, elsewhere).await;
     let feeds = vec![url("https://new.example/"), FeedRef::Id { id: foreign }];
     let refused = store.create_campaign(app, draft(with_feeds("A", feeds)), None).await;
     assert!(refusal(refused).starts_with("features[0].data.feeds[1].id: "));
-    assert_eq!(store.list_feeds(app, given::page(10)).await.unwrap().rows, []);
+    assert_eq!(store.list_feeds(app, fixtures::page(10)).await.unwrap().rows, []);
 }
 
 #[apply(contract)]
 async fn one_campaign_is_the_default(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let default = |name| CampaignTemplate { is_default: true, ..template(name) };
     let first = create(store, app, draft(default("A"))).await;
     let second = create(store, app, draft(default("B"))).await;
@@ -123,7 +123,7 @@ async fn one_campaign_is_the_default(store: &Store) {
 
 #[apply(contract)]
 async fn a_default_is_neither_disabled_nor_deleted(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let default = CampaignTemplate { is_default: true, ..template("A") };
     let id = create(store, app, draft(default.clone())).await;
     let disabled = store.set_campaign_status(app, id, CampaignStatus::Disabled).await;
@@ -138,11 +138,11 @@ async fn a_default_is_neither_disabled_nor_deleted(store: &Store) {
 
 #[apply(contract)]
 async fn a_campaign_that_a_notification_names_is_not_deleted(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let (named, free) = (made(store, app, "A").await, made(store, app, "B").await);
-    let mut new = given::broadcast(&[notify_core::Platform::Ios]);
+    let mut new = fixtures::broadcast(&[notify_core::Platform::Ios]);
     new.campaign = Some(CampaignRef::Id(named));
-    given::accepted(store, app, new).await;
+    fixtures::accepted(store, app, new).await;
     assert!(refusal(store.delete_campaign(app, named).await).starts_with("id: "));
     store.delete_campaign(app, free).await.unwrap();
     assert!(is_unknown(&store.campaign(app, free).await));
@@ -151,7 +151,7 @@ async fn a_campaign_that_a_notification_names_is_not_deleted(store: &Store) {
 
 #[apply(contract)]
 async fn campaigns_are_found_by_part_of_their_name(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     for (name, after) in [("Größe 50%", 0), ("ΟΔΟΣ", 10), ("summer_sale", 20), ("Summer", 20)]
     {
         let mut new = draft(template(name));
@@ -189,7 +189,7 @@ async fn campaigns_are_found_by_part_of_their_name(store: &Store) {
 
 #[apply(contract)]
 async fn disabled_campaigns_enrich_nothing(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let (on, off) = (made(store, app, "A").await, made(store, app, "B").await);
     store.set_campaign_status(app, off, CampaignStatus::Disabled).await.unwrap();
     assert!(store.active_campaign(app, CampaignRef::Id(on)).await.is_ok());
@@ -207,7 +207,7 @@ async fn disabled_campaigns_enrich_nothing(store: &Store) {
 
 #[apply(contract)]
 async fn campaigns_of_others_are_unknown(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = made(store, app, "A").await;
     assert!(is_unknown(&store.campaign(other, id).await));
     assert!(is_unknown(&store.delete_campaign(other, id).await));

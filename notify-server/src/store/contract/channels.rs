@@ -6,7 +6,7 @@ use std::sync::Arc;
 use notify_core::{Platform, ProviderKind, Timestamp};
 
 use super::apps::Heard;
-use super::given::{self, EPOCH, NOW};
+use super::fixtures::{self, EPOCH, NOW};
 use super::is_unknown;
 use crate::store::{
     AppNo, Change, ChannelPlace, ChannelTold, ChannelWord, DeliveryChange, Epoch, NewWord,
@@ -38,7 +38,7 @@ async fn all(store: &Store) -> Vec<ChannelTold> {
 
 #[apply(contract)]
 async fn every_word_reads_back_as_it_was_told(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let at = Timestamp(1_790_000_000_123);
     let mut known = 0;
     for told in [
@@ -60,7 +60,7 @@ async fn every_word_reads_back_as_it_was_told(store: &Store) {
 
 #[apply(contract)]
 async fn who_does_not_know_the_latest_word_learns_it(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let first = store.tell_channel(word(app, held(), 0)).await.unwrap();
     for known in [0, first.no - 1, first.no + 1] {
         let late = NewWord { by: OTHER, ..word(app, ChannelWord::Open, known) };
@@ -75,7 +75,7 @@ async fn who_does_not_know_the_latest_word_learns_it(store: &Store) {
 
 #[apply(contract)]
 async fn one_of_many_that_tell_at_once_is_heard(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let told = (1..=8).map(|n| {
         let paused = ChannelWord::Paused { until: NOW.plus_ms(n) };
         store.tell_channel(NewWord { by: Epoch(n), ..word(app, paused, 0) })
@@ -87,7 +87,7 @@ async fn one_of_many_that_tell_at_once_is_heard(store: &Store) {
 
 #[apply(contract)]
 async fn words_are_read_in_order_after_the_last_one(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let mut numbers = Vec::new();
     for (app, service) in [(app, ""), (other, ""), (app, "https://push.example")] {
         let new = NewWord { place: place(app, service), ..word(app, held(), 0) };
@@ -106,7 +106,7 @@ async fn words_are_read_in_order_after_the_last_one(store: &Store) {
 
 #[apply(contract)]
 async fn an_administrator_opens_whatever_was_told(store: &Store) {
-    let (id, app) = given::named_app(store, "Shop").await;
+    let (id, app) = fixtures::named_app(store, "Shop").await;
     let row = ProviderRow { provider: ProviderKind::Fcm, sealed: vec![1], updated_at: NOW };
     store.put_provider(id, row.clone()).await.unwrap();
     let heard = Arc::new(Heard::default());
@@ -141,7 +141,7 @@ async fn an_administrator_opens_whatever_was_told(store: &Store) {
 
 #[apply(contract)]
 async fn words_go_with_their_application_and_with_time(store: &Store) {
-    let (id, app) = given::named_app(store, "Shop").await;
+    let (id, app) = fixtures::named_app(store, "Shop").await;
     let old = NewWord { place: place(app, "old"), ..word(app, ChannelWord::Open, 0) };
     store.tell_channel(old).await.unwrap();
     let held_still = NewWord { place: place(app, "held"), ..word(app, held(), 0) };

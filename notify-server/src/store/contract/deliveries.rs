@@ -7,7 +7,7 @@ use notify_core::{
     Platform, Schedule, Target,
 };
 
-use super::given::{self, EPOCH, NOW, id};
+use super::fixtures::{self, EPOCH, NOW, id};
 use super::{is_unknown, refusal};
 use crate::store::{
     AppNo, Checkpoint, DeviceOutcome, Dispatch, PageClaim, PageRequest, Progress, Reach,
@@ -53,21 +53,21 @@ fn delivery(device: &str, outcome: DeliveryOutcome) -> Delivery {
 /// Six devices: one sent to with its id kept, one failed, one to be tried again, one that waits,
 /// one disabled, and one that is tried again and is through.
 async fn under_way(store: &Store, app: AppNo) -> Dispatch {
-    given::devices(store, app, 4).await;
-    let disabled = notify_core::Registration { push_disabled: true, ..given::android("d004") };
-    given::registered(store, app, disabled).await;
-    given::registered(store, app, given::android("d005")).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let sent = DeviceOutcome { message_id: Some("id-0".into()), ..given::sent(keys[0]) };
-    let failed = given::outcome(keys[1], Settled::Failed, Some("BadTopic"));
+    fixtures::devices(store, app, 4).await;
+    let disabled = notify_core::Registration { push_disabled: true, ..fixtures::android("d004") };
+    fixtures::registered(store, app, disabled).await;
+    fixtures::registered(store, app, fixtures::android("d005")).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    let sent = DeviceOutcome { message_id: Some("id-0".into()), ..fixtures::sent(keys[0]) };
+    let failed = fixtures::outcome(keys[1], Settled::Failed, Some("BadTopic"));
     let first = Checkpoint {
         settled: vec![failed, sent],
-        retries: vec![given::retry(keys[4])],
-        ..given::checkpoint(page, 5)
+        retries: vec![fixtures::retry(keys[4])],
+        ..fixtures::checkpoint(page, 5)
     };
     let page = store.checkpoint(first).await.unwrap();
-    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     let step = RetryStep::Settled {
         settled: Settled::Sent,
         reason: None,
@@ -77,9 +77,9 @@ async fn under_way(store: &Store, app: AppNo) -> Dispatch {
     let through = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None, verified: None };
     store.settle_retries(EPOCH, vec![through], NOW.plus_ms(9)).await.unwrap();
     let second = Checkpoint {
-        retries: vec![given::retry(keys[2])],
+        retries: vec![fixtures::retry(keys[2])],
         at: NOW.plus_ms(5),
-        ..given::checkpoint(page, 5)
+        ..fixtures::checkpoint(page, 5)
     };
     store.checkpoint(second).await.unwrap();
     dispatch
@@ -88,7 +88,7 @@ async fn under_way(store: &Store, app: AppNo) -> Dispatch {
 #[apply(contract)]
 async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store: &Store) {
     use DeliveryOutcome::{Failed, Pending, Sent};
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let notification = under_way(store, app).await.notification_id;
     let expected = [
         Delivery { provider_message_id: Some("id-0".into()), ..delivery("d000", Sent) },
@@ -121,23 +121,23 @@ async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store: &S
 /// A notification to that many Android devices, each on a page of its own, of which every tenth
 /// failed, and to one iOS device.
 pub async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> NotificationId {
-    given::devices(store, app, count).await;
-    given::registered(store, app, given::ios("i")).await;
-    let new = given::broadcast(&[Platform::Ios, Platform::Android]);
-    let notification = given::accepted(store, app, new).await;
+    fixtures::devices(store, app, count).await;
+    fixtures::registered(store, app, fixtures::ios("i")).await;
+    let new = fixtures::broadcast(&[Platform::Ios, Platform::Android]);
+    let notification = fixtures::accepted(store, app, new).await;
     let (started, _) = store.start_due(NOW, 10).await.unwrap();
     for no in started {
         let mut dispatch = store.dispatch(no).await.unwrap();
         loop {
             let slice = store.read_slice(&dispatch, dispatch.cursor, 1).await.unwrap();
             let targeted = slice.devices.len() as u64;
-            let claim = PageClaim { targeted, ..given::claim(&dispatch, slice.to, slice.end) };
+            let claim = PageClaim { targeted, ..fixtures::claim(&dispatch, slice.to, slice.end) };
             let page = store.open_page(claim).await.unwrap();
             if let Some(device) = slice.devices.first() {
                 let is_odd = device.key.sequence() % 10 == 7;
                 let settled = if is_odd { Settled::Failed } else { Settled::Sent };
-                let settled = vec![given::outcome(device.key, settled, None)];
-                let done = Checkpoint { settled, finished: true, ..given::checkpoint(page, 1) };
+                let settled = vec![fixtures::outcome(device.key, settled, None)];
+                let done = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 1) };
                 store.checkpoint(done).await.unwrap();
             }
             if slice.end {
@@ -153,7 +153,7 @@ pub async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> Notific
 #[apply(contract)]
 async fn a_listing_of_many_pages_leaves_nothing_out(store: &Store) {
     const COUNT: usize = 40;
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let notification = in_pages_of_one(store, app, COUNT).await;
     let names = |rows: Vec<Delivery>| -> Vec<String> {
         rows.into_iter().map(|row| row.device_id.unwrap().as_str().to_owned()).collect()
@@ -169,7 +169,7 @@ async fn a_listing_of_many_pages_leaves_nothing_out(store: &Store) {
 
 #[apply(contract)]
 async fn an_erased_device_leaves_its_delivery_without_an_id(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let notification = under_way(store, app).await.notification_id;
     for device in ["d000", "d002", "d003"] {
         store.delete_device(app, id(device), NOW.plus_ms(20)).await.unwrap();
@@ -191,27 +191,27 @@ async fn an_erased_device_leaves_its_delivery_without_an_id(store: &Store) {
 
 #[apply(contract)]
 async fn a_listing_of_deliveries_is_its_notifications_alone(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let notification = under_way(store, app).await.notification_id;
-    let elsewhere = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
+    let elsewhere = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
     let list = |app, id: &NotificationId, page| store.list_deliveries(app, id.clone(), None, page);
-    let next = list(app, &notification, given::page(1)).await.unwrap().next;
-    let refused = list(app, &elsewhere, given::next_page(1, next)).await;
+    let next = list(app, &notification, fixtures::page(1)).await.unwrap().next;
+    let refused = list(app, &elsewhere, fixtures::next_page(1, next)).await;
     assert_eq!(refusal(refused), "cursor: is not one that a page of this listing gave");
-    assert!(is_unknown(&list(other, &notification, given::page(1)).await));
+    assert!(is_unknown(&list(other, &notification, fixtures::page(1)).await));
     let ghost = NotificationId::new("ghost").unwrap();
-    assert!(is_unknown(&list(app, &ghost, given::page(1)).await));
+    assert!(is_unknown(&list(app, &ghost, fixtures::page(1)).await));
     let facts = |app, device| store.delivery_facts(app, notification.clone(), id(device));
     assert!(is_unknown(&facts(other, "d000").await) && is_unknown(&facts(app, "ghost").await));
-    assert_eq!(list(app, &elsewhere, given::page(1)).await.unwrap().rows, []);
+    assert_eq!(list(app, &elsewhere, fixtures::page(1)).await.unwrap().rows, []);
 }
 
 #[apply(contract)]
 async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let notification = under_way(store, app).await.notification_id;
-    given::registered(store, app, given::android("later")).await;
-    given::registered(store, app, given::ios("ios")).await;
+    fixtures::registered(store, app, fixtures::android("later")).await;
+    fixtures::registered(store, app, fixtures::ios("ios")).await;
     let settled = |settled, reason: Option<&str>| Progress::Settled {
         settled,
         reason: reason.map(str::to_owned),
@@ -258,18 +258,18 @@ async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &Store)
 /// Membership is what was fixed, not where the sequence lies.
 #[apply(contract)]
 async fn facts_tell_whether_a_device_is_named_and_tagged(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
-    given::tagged(store, app, "d000", "vip", true).await;
-    given::tagged(store, app, "d001", "vip", false).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
+    fixtures::tagged(store, app, "d000", "vip", true).await;
+    fixtures::tagged(store, app, "d001", "vip", false).await;
     for (send_at, progress) in [
         (None, [Progress::Ahead, Progress::None, Progress::Ahead]),
         (Some(NOW.plus_ms(60_000)), [Progress::None, Progress::None, Progress::None]),
     ] {
-        let mut new = given::direct(&["d000", "d002"], &[]);
+        let mut new = fixtures::direct(&["d000", "d002"], &[]);
         new.tag = Some("vip".into());
         new.schedule = send_at.map_or(Schedule::Now, Schedule::At);
-        let notification = given::accepted(store, app, new).await;
+        let notification = fixtures::accepted(store, app, new).await;
         store.start_due(NOW, 10).await.unwrap();
         for ((device, named, tagged), progress) in
             [("d000", true, true), ("d001", false, false), ("d002", true, false)]
@@ -286,16 +286,16 @@ async fn facts_tell_whether_a_device_is_named_and_tagged(store: &Store) {
 
 #[apply(contract)]
 async fn a_device_that_was_none_to_send_to_is_passed_over(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
     let new = NewTagged { tag: "vip", devices: &["d000"] };
     let dispatch = new.dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let settled = vec![given::sent(keys[0])];
-    let done = Checkpoint { settled, finished: true, ..given::checkpoint(page, 1) };
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    let settled = vec![fixtures::sent(keys[0])];
+    let done = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 1) };
     store.checkpoint(done).await.unwrap();
     // It gets the tag afterwards; its sequence lies within the audience all the same.
-    given::tagged(store, app, "d001", "vip", true).await;
+    fixtures::tagged(store, app, "d001", "vip", true).await;
     let facts =
         store.delivery_facts(app, dispatch.notification_id.clone(), id("d001")).await.unwrap();
     assert_eq!((facts.progress, facts.device.has_tag), (Progress::PassedOver, true));
@@ -310,26 +310,26 @@ struct NewTagged<'a> {
 impl NewTagged<'_> {
     async fn dispatch(&self, store: &Store, app: AppNo) -> Dispatch {
         for device in self.devices {
-            given::tagged(store, app, device, self.tag, true).await;
+            fixtures::tagged(store, app, device, self.tag, true).await;
         }
-        let mut new = given::broadcast(&[Platform::Android]);
+        let mut new = fixtures::broadcast(&[Platform::Android]);
         new.tag = Some(self.tag.to_owned());
-        given::dispatch(store, app, new).await
+        fixtures::dispatch(store, app, new).await
     }
 }
 
 #[apply(contract)]
 async fn an_audience_is_counted_as_it_is_now(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    given::devices(store, other, 2).await;
-    given::devices(store, app, 4).await;
-    let disabled = notify_core::Registration { push_disabled: true, ..given::android("off") };
-    given::registered(store, app, disabled).await;
-    let bare = given::registration("bare", Endpoint::Android { push_token: None });
-    given::registered(store, app, bare).await;
-    given::registered(store, app, given::ios("i")).await;
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, other, 2).await;
+    fixtures::devices(store, app, 4).await;
+    let disabled = notify_core::Registration { push_disabled: true, ..fixtures::android("off") };
+    fixtures::registered(store, app, disabled).await;
+    let bare = fixtures::registration("bare", Endpoint::Android { push_token: None });
+    fixtures::registered(store, app, bare).await;
+    fixtures::registered(store, app, fixtures::ios("i")).await;
     for (device, value) in [("d000", true), ("d001", false), ("off", true), ("i", true)] {
-        given::tagged(store, app, device, "vip", value).await;
+        fixtures::tagged(store, app, device, "vip", value).await;
     }
     let reach =
         |platform, devices| Reach { platform, devices, is_exact: true, unknown: 0, excluded: 0 };
@@ -369,14 +369,14 @@ async fn an_audience_is_counted_as_it_is_now(store: &Store) {
     }
     // What changes is counted at once: a token taken over, one given up.
     let taken = Endpoint::Android { push_token: Some("token-d003".into()) };
-    given::registered(store, app, given::registration("bare", taken)).await;
+    fixtures::registered(store, app, fixtures::registration("bare", taken)).await;
     let android = Audience { target: Target::Platforms(vec![Platform::Android]), tag: None };
     let reached = store.reach(app, android.clone()).await.unwrap().platforms;
     assert_eq!(reached, [reach(Platform::Android, 4)]);
-    given::registered(
+    fixtures::registered(
         store,
         app,
-        given::registration("bare", Endpoint::Android { push_token: None }),
+        fixtures::registration("bare", Endpoint::Android { push_token: None }),
     )
     .await;
     let reached = store.reach(app, android).await.unwrap().platforms;

@@ -3,7 +3,7 @@
 use macro_rules_attribute::apply;
 use notify_core::{Endpoint, NotificationStatus, Platform, Schedule};
 
-use super::given::{self, NOW, android};
+use super::fixtures::{self, NOW, android};
 use super::is_unknown;
 use crate::store::{
     Agenda, AppNo, Checkpoint, DispatchNo, Epoch, OpenedDispatch, Opening, Source, StartDue,
@@ -12,12 +12,12 @@ use crate::store::{
 
 #[apply(contract)]
 async fn what_is_due_is_started_oldest_first_within_the_limit(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let mut ids = Vec::new();
     for after in [300, 100, 200, 9_000] {
-        let mut new = given::broadcast(&[Platform::Android]);
+        let mut new = fixtures::broadcast(&[Platform::Android]);
         new.schedule = Schedule::At(NOW.plus_ms(after));
-        ids.push(given::accepted(store, app, new).await);
+        ids.push(fixtures::accepted(store, app, new).await);
     }
     assert_eq!(store.start_due(NOW, 10).await.unwrap(), (vec![], false));
     assert_eq!(store.agenda(NOW).await.unwrap().next_due, Some(NOW.plus_ms(100)));
@@ -40,13 +40,13 @@ async fn what_is_due_is_started_oldest_first_within_the_limit(store: &Store) {
 /// Whatever the number of its application.
 #[apply(contract)]
 async fn of_one_instant_what_was_accepted_first_goes_first(store: &Store) {
-    let (first, second) = (given::app(store).await, given::app(store).await);
+    let (first, second) = (fixtures::app(store).await, fixtures::app(store).await);
     let due = NOW.plus_ms(100);
     let mut ids = Vec::new();
     for app in [second, first, second, first] {
-        let mut new = given::broadcast(&[Platform::Android]);
+        let mut new = fixtures::broadcast(&[Platform::Android]);
         new.schedule = Schedule::At(due);
-        ids.push(given::accepted(store, app, new).await);
+        ids.push(fixtures::accepted(store, app, new).await);
     }
     let mut made = Vec::new();
     for more in [true, true, true, false] {
@@ -59,21 +59,21 @@ async fn of_one_instant_what_was_accepted_first_goes_first(store: &Store) {
     }
     assert_eq!(store.unread_dispatches(10).await.unwrap(), made);
     assert_eq!(store.unread_dispatches(1).await.unwrap(), made[..1]);
-    assert_eq!(store.adopt(given::adoption(given::EPOCH)).await.unwrap().dispatches, made);
+    assert_eq!(store.adopt(fixtures::adoption(fixtures::EPOCH)).await.unwrap().dispatches, made);
 }
 
 /// By sequence, when it is due, not by time.
 #[apply(contract)]
 async fn the_audience_is_fixed_when_a_notification_becomes_due(store: &Store) {
-    let app = given::app(store).await;
-    let mut later = given::broadcast(&[Platform::Android]);
+    let app = fixtures::app(store).await;
+    let mut later = fixtures::broadcast(&[Platform::Android]);
     later.schedule = Schedule::At(NOW.plus_ms(1));
-    let later = given::accepted(store, app, later).await;
-    given::registered(store, app, android("early")).await;
-    let at_once = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
-    given::registered(store, app, android("late")).await;
+    let later = fixtures::accepted(store, app, later).await;
+    fixtures::registered(store, app, android("early")).await;
+    let at_once = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Android])).await;
+    fixtures::registered(store, app, android("late")).await;
     let (started, _) = store.start_due(NOW.plus_ms(1), 10).await.unwrap();
-    given::registered(store, app, android("after")).await;
+    fixtures::registered(store, app, android("after")).await;
     for no in started {
         let dispatch = store.dispatch(no).await.unwrap();
         let slice = store.read_slice(&dispatch, dispatch.cursor, 10).await.unwrap();
@@ -85,13 +85,13 @@ async fn the_audience_is_fixed_when_a_notification_becomes_due(store: &Store) {
 
 #[apply(contract)]
 async fn every_platform_of_the_target_has_its_dispatch(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
-    let mut new = given::broadcast(&[Platform::Android, Platform::Web]);
-    let poll = given::poll();
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
+    let mut new = fixtures::broadcast(&[Platform::Android, Platform::Web]);
+    let poll = fixtures::poll();
     new.poll = Some(poll.clone());
     let request = new.request.clone();
-    let notification = given::accepted(store, app, new).await;
+    let notification = fixtures::accepted(store, app, new).await;
     let (started, _) = store.start_due(NOW, 10).await.unwrap();
     assert_eq!(started.len(), 2);
     let dispatch = store.dispatch(started[0]).await.unwrap();
@@ -105,10 +105,10 @@ async fn every_platform_of_the_target_has_its_dispatch(store: &Store) {
         let dispatch = store.dispatch(no).await.unwrap();
         let open = store.notification(app, notification.clone()).await.unwrap();
         assert_eq!(open.status, NotificationStatus::Sending);
-        let (keys, page) = given::whole_page(store, &dispatch).await;
+        let (keys, page) = fixtures::whole_page(store, &dispatch).await;
         if !keys.is_empty() {
-            let settled = keys.iter().map(|key| given::sent(*key)).collect();
-            let done = Checkpoint { settled, finished: true, ..given::checkpoint(page, 1) };
+            let settled = keys.iter().map(|key| fixtures::sent(*key)).collect();
+            let done = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 1) };
             store.checkpoint(done).await.unwrap();
         }
     }
@@ -118,10 +118,11 @@ async fn every_platform_of_the_target_has_its_dispatch(store: &Store) {
 
 #[apply(contract)]
 async fn named_ids_are_resolved_and_the_unknown_counted(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
     let dispatch =
-        given::dispatch(store, app, given::direct(&["d002", "d000", "nobody"], &["d001"])).await;
+        fixtures::dispatch(store, app, fixtures::direct(&["d002", "d000", "nobody"], &["d001"]))
+            .await;
     let Source::Named { keys, tag: None } = &dispatch.source else { panic!("{dispatch:?}") };
     assert!(keys.is_sorted());
     let slice = store.read_slice(&dispatch, dispatch.cursor, 1).await.unwrap();
@@ -137,15 +138,15 @@ async fn named_ids_are_resolved_and_the_unknown_counted(store: &Store) {
 /// What a start with open pages makes, of notifications to these devices.
 async fn started(store: &Store, lanes: &[(AppNo, Platform)]) -> Started {
     let lanes = lanes.iter().copied().collect();
-    let opening = Some(Opening { epoch: given::EPOCH, lease_until: given::LEASE, lanes });
+    let opening = Some(Opening { epoch: fixtures::EPOCH, lease_until: fixtures::LEASE, lanes });
     store.start(StartDue { now: NOW, limit: 10, opening }).await.unwrap()
 }
 
 #[apply(contract)]
 async fn the_page_of_one_device_is_opened_with_its_start(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    let id = given::accepted(store, app, given::direct(&["d001", "nobody"], &[])).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    let id = fixtures::accepted(store, app, fixtures::direct(&["d001", "nobody"], &[])).await;
     let Started { dispatches, mut opened, agenda } =
         started(store, &[(app, Platform::Android)]).await;
     assert_eq!((dispatches, opened.len(), agenda), (vec![], 1, Agenda::default()));
@@ -158,12 +159,12 @@ async fn the_page_of_one_device_is_opened_with_its_start(store: &Store) {
     assert_eq!((open.counts.targeted, open.counts.pending), (1, 1));
     assert_eq!(store.unread_dispatches(10).await.unwrap(), []);
     // Another process takes it over as any page.
-    let adopted = store.adopt(given::adoption(Epoch(12))).await.unwrap();
+    let adopted = store.adopt(fixtures::adoption(Epoch(12))).await.unwrap();
     assert_eq!(adopted.pages.iter().map(|page| page.no).collect::<Vec<_>>(), [page.no]);
     let done = |page| Checkpoint {
-        settled: vec![given::sent(device.key)],
+        settled: vec![fixtures::sent(device.key)],
         finished: true,
-        ..given::checkpoint(page, 1)
+        ..fixtures::checkpoint(page, 1)
     };
     let finished = store.finish_pages(vec![done(page), done(adopted.pages[0])]).await.unwrap();
     assert!(matches!(finished[0], Err(StoreError::Fenced)), "{finished:?}");
@@ -176,27 +177,27 @@ async fn the_page_of_one_device_is_opened_with_its_start(store: &Store) {
 /// What its only page cannot hold, or what nobody asked for, is started as everything else.
 #[apply(contract)]
 async fn no_page_is_opened_where_it_would_not_be_the_only_one(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    given::registered(store, app, given::ios("phone")).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    fixtures::registered(store, app, fixtures::ios("phone")).await;
     let mut off = android("off");
     off.push_disabled = true;
-    given::registered(store, app, off).await;
-    let mut with_poll = given::direct(&["d000"], &[]);
-    with_poll.poll = Some(given::poll());
-    let mut tagged = given::direct(&["d000"], &[]);
+    fixtures::registered(store, app, off).await;
+    let mut with_poll = fixtures::direct(&["d000"], &[]);
+    with_poll.poll = Some(fixtures::poll());
+    let mut tagged = fixtures::direct(&["d000"], &[]);
     tagged.tag = Some("sports".into());
     let cases = [
-        ("two devices", given::direct(&["d000", "d001"], &[]), 1),
-        ("two platforms", given::direct(&["d000"], &["phone"]), 2),
-        ("another platform", given::direct(&[], &["phone"]), 1),
-        ("a disabled device", given::direct(&["off"], &[]), 1),
+        ("two devices", fixtures::direct(&["d000", "d001"], &[]), 1),
+        ("two platforms", fixtures::direct(&["d000"], &["phone"]), 2),
+        ("another platform", fixtures::direct(&[], &["phone"]), 1),
+        ("a disabled device", fixtures::direct(&["off"], &[]), 1),
         ("a device without the tag", tagged, 1),
         ("a poll", with_poll, 1),
-        ("nobody", given::direct(&["nobody"], &[]), 0),
+        ("nobody", fixtures::direct(&["nobody"], &[]), 0),
     ];
     for (what, new, dispatches) in cases {
-        given::accepted(store, app, new).await;
+        fixtures::accepted(store, app, new).await;
         let made = started(store, &[(app, Platform::Android)]).await;
         assert_eq!((made.dispatches.len(), made.opened), (dispatches, vec![]), "{what}");
     }
@@ -205,17 +206,17 @@ async fn no_page_is_opened_where_it_would_not_be_the_only_one(store: &Store) {
 /// What is read is bounded, whatever matches.
 #[apply(contract)]
 async fn a_slice_bounds_the_rows_it_reads(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    given::devices(store, other, 2).await;
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, other, 2).await;
     for number in 0..5 {
         let mut device = android(&format!("d{number}"));
         device.push_disabled = number % 2 == 0;
-        given::registered(store, app, device).await;
+        fixtures::registered(store, app, device).await;
     }
-    given::registered(store, app, given::ios("phone")).await;
-    let bare = given::registration("bare", Endpoint::Android { push_token: None });
-    given::registered(store, app, bare).await;
-    let dispatch = given::android_dispatch(store, app).await;
+    fixtures::registered(store, app, fixtures::ios("phone")).await;
+    let bare = fixtures::registration("bare", Endpoint::Android { push_token: None });
+    fixtures::registered(store, app, bare).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
     let mut after = dispatch.cursor;
     let mut seen = Vec::new();
     loop {
@@ -236,23 +237,23 @@ async fn a_slice_bounds_the_rows_it_reads(store: &Store) {
 
 #[apply(contract)]
 async fn a_tag_is_read_over_its_own_devices(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 6).await;
-    given::tagged(store, app, "d001", "vip", true).await;
-    given::tagged(store, app, "d003", "vip", false).await;
-    given::tagged(store, app, "d005", "vip", true).await;
-    let mut new = given::broadcast(&[Platform::Android]);
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 6).await;
+    fixtures::tagged(store, app, "d001", "vip", true).await;
+    fixtures::tagged(store, app, "d003", "vip", false).await;
+    fixtures::tagged(store, app, "d005", "vip", true).await;
+    let mut new = fixtures::broadcast(&[Platform::Android]);
     new.tag = Some("vip".into());
-    let dispatch = given::dispatch(store, app, new).await;
+    let dispatch = fixtures::dispatch(store, app, new).await;
     assert_eq!(dispatch.source, Source::Tag("vip".into()));
     let slice = store.read_slice(&dispatch, dispatch.cursor, 2).await.unwrap();
     let eligible: Vec<_> = slice.devices.iter().map(|device| device.eligible).collect();
     assert_eq!((eligible, slice.end), (vec![true, false], false));
     let rest = store.read_slice(&dispatch, slice.to, 2).await.unwrap();
     assert_eq!((rest.devices.len(), rest.to, rest.end), (1, dispatch.until, true));
-    let mut named = given::direct(&["d000", "d001", "d003"], &[]);
+    let mut named = fixtures::direct(&["d000", "d001", "d003"], &[]);
     named.tag = Some("vip".into());
-    let named = given::dispatch(store, app, named).await;
+    let named = fixtures::dispatch(store, app, named).await;
     let slice = store.read_slice(&named, named.cursor, 10).await.unwrap();
     let eligible: Vec<_> = slice.devices.iter().map(|device| device.eligible).collect();
     assert_eq!(eligible, [false, true, false]);
@@ -261,12 +262,12 @@ async fn a_tag_is_read_over_its_own_devices(store: &Store) {
 /// The engine can tell that a token was sent to under another device.
 #[apply(contract)]
 async fn a_moved_token_names_where_it_was(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
     let taken =
-        given::registration("d001", Endpoint::Android { push_token: Some("token-d000".into()) });
+        fixtures::registration("d001", Endpoint::Android { push_token: Some("token-d000".into()) });
     store.register_device(app, taken, NOW.plus_ms(9), None).await.unwrap();
-    let dispatch = given::android_dispatch(store, app).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
     let devices = store.read_slice(&dispatch, dispatch.cursor, 10).await.unwrap().devices;
     assert_eq!((devices[0].address.as_deref(), devices[0].taken_from), (None, None));
     assert_eq!(devices[1].address.as_deref(), Some("token-d000"));

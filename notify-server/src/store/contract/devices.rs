@@ -6,13 +6,13 @@ use notify_core::{
     TAGS_PER_DEVICE_MAX, Timestamp, WebSubscription,
 };
 
-use super::given::{self, NOW, android, id, ios, registration};
+use super::fixtures::{self, NOW, android, id, ios, registration};
 use super::{is_unknown, refusal};
 use crate::store::{AppNo, DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS, Store};
 
 #[apply(contract)]
 async fn a_device_reads_back_as_it_was_registered(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let endpoint = Endpoint::Ios { push_token: Some("00ff".into()), env: Some(IosEnv::Sandbox) };
     let details = DeviceDetails {
         language: Some("de".into()),
@@ -24,7 +24,7 @@ async fn a_device_reads_back_as_it_was_registered(store: &Store) {
         details: details.clone(),
         ..registration("phone \"1\"", endpoint)
     };
-    given::registered(store, app, phone).await;
+    fixtures::registered(store, app, phone).await;
     let device = store.device(app, id("phone \"1\"")).await.unwrap();
     assert_eq!((device.platform, device.sdk_type.as_deref()), (Platform::Ios, Some("ios_push")));
     assert_eq!(
@@ -42,12 +42,12 @@ async fn a_device_reads_back_as_it_was_registered(store: &Store) {
 
 #[apply(contract)]
 async fn registering_again_replaces_every_field(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let mut first = android("phone");
     first.details.country = Some("DE".into());
     first.push_disabled = true;
-    given::registered(store, app, first).await;
-    given::tagged(store, app, "phone", "vip", true).await;
+    fixtures::registered(store, app, first).await;
+    fixtures::tagged(store, app, "phone", "vip", true).await;
     let bare = registration("phone", Endpoint::Android { push_token: None });
     let later = NOW.plus_ms(5);
     store.register_device(app, bare, later, None).await.unwrap();
@@ -55,13 +55,13 @@ async fn registering_again_replaces_every_field(store: &Store) {
     assert_eq!((device.push_token, device.details), (None, DeviceDetails::default()));
     assert!(device.enabled);
     assert_eq!((device.created_at, device.updated_at), (NOW, later));
-    assert_eq!(device.tags, [given::tag("vip", true)]);
+    assert_eq!(device.tags, [fixtures::tag("vip", true)]);
 }
 
 #[apply(contract)]
 async fn an_unchanged_registration_keeps_everything_but_its_time(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
     for after in [1_000, REGISTRATION_WRITTEN_EVERY_MS, 3 * REGISTRATION_WRITTEN_EVERY_MS] {
         let at = NOW.plus_ms(after);
         store.register_device(app, android("d000"), at, None).await.unwrap();
@@ -72,11 +72,11 @@ async fn an_unchanged_registration_keeps_everything_but_its_time(store: &Store) 
 
 #[apply(contract)]
 async fn a_token_moves_to_the_device_that_registers_it(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    given::registered(store, app, android("old")).await;
-    given::registered(store, other, android("old")).await;
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::registered(store, app, android("old")).await;
+    fixtures::registered(store, other, android("old")).await;
     let same = registration("new", Endpoint::Android { push_token: Some("token-old".into()) });
-    given::registered(store, app, same).await;
+    fixtures::registered(store, app, same).await;
     let old = store.device(app, id("old")).await.unwrap();
     assert_eq!((old.push_token, old.enabled), (None, true));
     let new = store.device(app, id("new")).await.unwrap();
@@ -87,44 +87,44 @@ async fn a_token_moves_to_the_device_that_registers_it(store: &Store) {
 
 #[apply(contract)]
 async fn a_token_belongs_to_one_device_whatever_its_platform(store: &Store) {
-    let app = given::app(store).await;
-    given::registered(store, app, android("old")).await;
+    let app = fixtures::app(store).await;
+    fixtures::registered(store, app, android("old")).await;
     let token = Some("token-old".to_owned());
     let same = registration("new", Endpoint::Ios { push_token: token.clone(), env: None });
-    given::registered(store, app, same).await;
+    fixtures::registered(store, app, same).await;
     assert_eq!(store.device(app, id("old")).await.unwrap().push_token, None);
     assert_eq!(store.device(app, id("new")).await.unwrap().push_token, token);
-    given::registered(store, app, android("old")).await;
+    fixtures::registered(store, app, android("old")).await;
     assert_eq!(store.device(app, id("new")).await.unwrap().push_token, None);
     assert_eq!(store.device(app, id("old")).await.unwrap().push_token, token);
 }
 
 #[apply(contract)]
 async fn a_change_of_platform_keeps_tags_and_creation(store: &Store) {
-    let app = given::app(store).await;
-    given::registered(store, app, android("phone")).await;
-    given::tagged(store, app, "phone", "vip", true).await;
+    let app = fixtures::app(store).await;
+    fixtures::registered(store, app, android("phone")).await;
+    fixtures::tagged(store, app, "phone", "vip", true).await;
     let later = NOW.plus_ms(5);
     store.register_device(app, ios("phone"), later, None).await.unwrap();
     let device = store.device(app, id("phone")).await.unwrap();
     assert_eq!((device.platform, device.created_at), (Platform::Ios, NOW));
-    assert_eq!(device.tags, [given::tag("vip", true)]);
-    let all = store.list_devices(app, DeviceFilter::default(), given::page(10)).await.unwrap();
+    assert_eq!(device.tags, [fixtures::tag("vip", true)]);
+    let all = store.list_devices(app, DeviceFilter::default(), fixtures::page(10)).await.unwrap();
     assert_eq!(all.rows.len(), 1);
     let android_only =
         DeviceFilter { platform: Some(Platform::Android), ..DeviceFilter::default() };
-    let none = store.list_devices(app, android_only, given::page(10)).await.unwrap();
+    let none = store.list_devices(app, android_only, fixtures::page(10)).await.unwrap();
     assert_eq!(none.rows, []);
 }
 
 #[apply(contract)]
 async fn devices_of_others_are_unknown(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    given::devices(store, app, 1).await;
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, app, 1).await;
     assert!(is_unknown(&store.device(other, id("d000")).await));
     assert!(is_unknown(&store.delete_device(other, id("d000"), NOW).await));
     assert!(is_unknown(&store.set_tags(other, id("d000"), vec![], None).await));
-    let listed = store.list_devices(other, DeviceFilter::default(), given::page(10)).await;
+    let listed = store.list_devices(other, DeviceFilter::default(), fixtures::page(10)).await;
     assert_eq!(listed.unwrap().rows, []);
     let nowhere = AppNo(other.0 + 1);
     assert!(is_unknown(&store.register_device(nowhere, android("x"), NOW, None).await));
@@ -133,23 +133,23 @@ async fn devices_of_others_are_unknown(store: &Store) {
 
 #[apply(contract)]
 async fn devices_are_listed_in_pages_by_platform_and_tag(store: &Store) {
-    let app = given::app(store).await;
-    given::registered(store, app, ios("phone")).await;
-    given::devices(store, app, 3).await;
+    let app = fixtures::app(store).await;
+    fixtures::registered(store, app, ios("phone")).await;
+    fixtures::devices(store, app, 3).await;
     for (device, value) in [("d000", true), ("d001", false), ("d002", true), ("phone", true)] {
-        given::tagged(store, app, device, "vip", value).await;
+        fixtures::tagged(store, app, device, "vip", value).await;
     }
     let list = |platform, tag: Option<&str>| {
         let filter = DeviceFilter { platform, tag: tag.map(str::to_owned) };
         async move {
             let mut ids = Vec::new();
-            let mut page = given::page(2);
+            let mut page = fixtures::page(2);
             loop {
                 let read = store.list_devices(app, filter.clone(), page).await.unwrap();
                 assert!(read.rows.len() <= 2);
                 ids.extend(read.rows.into_iter().map(|device| device.device_id.to_string()));
                 let Some(cursor) = read.next else { return ids };
-                page = given::next_page(2, Some(cursor));
+                page = fixtures::next_page(2, Some(cursor));
             }
         }
     };
@@ -165,12 +165,12 @@ async fn devices_are_listed_in_pages_by_platform_and_tag(store: &Store) {
 async fn a_page_of_devices_ends_by_its_bytes_and_the_next_goes_on(store: &Store) {
     const DEVICES: usize = 6;
     const PAGE_BYTES_MAX: usize = 8 * 1_048_576;
-    let app = given::app(store).await;
-    given::devices(store, app, DEVICES).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, DEVICES).await;
     for device in 0..DEVICES {
         let tags = (0..TAGS_PER_DEVICE_MAX).map(|number| {
             let name = "\u{1}".repeat(TAG_NAME_CHARS_MAX - 4);
-            given::tag(&format!("{name}{number:04}"), true)
+            fixtures::tag(&format!("{name}{number:04}"), true)
         });
         let id = id(&format!("d{device:03}"));
         store.set_tags(app, id, tags.collect(), None).await.unwrap();
@@ -178,7 +178,7 @@ async fn a_page_of_devices_ends_by_its_bytes_and_the_next_goes_on(store: &Store)
     for tag in [None, Some(format!("{}0000", "\u{1}".repeat(TAG_NAME_CHARS_MAX - 4)))] {
         let filter = DeviceFilter { platform: None, tag };
         let (mut ids, mut pages) = (Vec::new(), 0);
-        let mut page = given::page(1_000);
+        let mut page = fixtures::page(1_000);
         loop {
             let read = store.list_devices(app, filter.clone(), page).await.unwrap();
             let bytes = serde_json::to_vec(&read.rows).unwrap().len();
@@ -186,7 +186,7 @@ async fn a_page_of_devices_ends_by_its_bytes_and_the_next_goes_on(store: &Store)
             ids.extend(read.rows.into_iter().map(|device| device.device_id.to_string()));
             pages += 1;
             let Some(cursor) = read.next else { break };
-            page = given::next_page(1_000, Some(cursor));
+            page = fixtures::next_page(1_000, Some(cursor));
         }
         assert_eq!(ids, ["d000", "d001", "d002", "d003", "d004", "d005"], "each once, in order");
         assert!(pages > 1, "one page would hold 9 MB");
@@ -195,15 +195,15 @@ async fn a_page_of_devices_ends_by_its_bytes_and_the_next_goes_on(store: &Store)
 
 #[apply(contract)]
 async fn a_cursor_of_another_listing_is_refused(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    given::devices(store, app, 2).await;
-    let first = store.list_devices(app, DeviceFilter::default(), given::page(1)).await.unwrap();
-    let cursor = given::next_page(1, first.next);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, app, 2).await;
+    let first = store.list_devices(app, DeviceFilter::default(), fixtures::page(1)).await.unwrap();
+    let cursor = fixtures::next_page(1, first.next);
     let foreign = store.list_devices(other, DeviceFilter::default(), cursor.clone()).await;
     assert!(refusal(foreign).starts_with("cursor: "));
     assert!(refusal(store.list_notifications(app, cursor).await).starts_with("cursor: "));
     for made_up in ["", "x", "AAAAAAAAAAAAAAAAAAA"] {
-        let page = given::next_page(1, Some(made_up.to_owned()));
+        let page = fixtures::next_page(1, Some(made_up.to_owned()));
         let read = store.list_devices(app, DeviceFilter::default(), page).await;
         assert!(refusal(read).starts_with("cursor: "), "{made_up}");
     }
@@ -224,10 +224,10 @@ fn browser(endpoint: &str, device: Option<&str>) -> Subscription {
 
 #[apply(contract)]
 async fn a_subscription_keeps_its_id_or_moves_to_the_one_given(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let subscribe = |subscription, made: &'static str| async move {
         let done = store.subscribe_device(app, subscription, id(made), NOW, None).await;
-        given::now(done.unwrap()).id
+        fixtures::now(done.unwrap()).id
     };
     let address = "https://push.example/1";
     assert_eq!(subscribe(browser(address, None), "made-1").await, id("made-1"));
@@ -243,8 +243,8 @@ async fn a_subscription_keeps_its_id_or_moves_to_the_one_given(store: &Store) {
 
 #[apply(contract)]
 async fn an_id_of_another_platform_is_refused_for_a_subscription(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
     let taken = browser("https://push.example/1", Some("d000"));
     let done = store.subscribe_device(app, taken, id("made"), NOW, None).await;
     assert!(refusal(done).starts_with("device_id: "));
@@ -253,29 +253,29 @@ async fn an_id_of_another_platform_is_refused_for_a_subscription(store: &Store) 
 
 #[apply(contract)]
 async fn an_erased_device_is_gone_with_its_tags(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    given::tagged(store, app, "d000", "vip", true).await;
-    given::tagged(store, app, "d001", "vip", true).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    fixtures::tagged(store, app, "d000", "vip", true).await;
+    fixtures::tagged(store, app, "d001", "vip", true).await;
     store.delete_device(app, id("d000"), NOW).await.unwrap();
     assert!(is_unknown(&store.device(app, id("d000")).await));
     assert!(is_unknown(&store.delete_device(app, id("d000"), NOW).await));
-    let tags = store.list_tags(app, given::page(10)).await.unwrap().rows;
+    let tags = store.list_tags(app, fixtures::page(10)).await.unwrap().rows;
     assert_eq!((tags.len(), tags[0].devices), (1, 1));
     store.delete_device(app, id("d001"), NOW).await.unwrap();
-    assert_eq!(store.list_tags(app, given::page(10)).await.unwrap().rows, []);
+    assert_eq!(store.list_tags(app, fixtures::page(10)).await.unwrap().rows, []);
 }
 
 #[apply(contract)]
 async fn an_erase_takes_the_id_out_of_stored_requests(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    let both = given::accepted(store, app, given::direct(&["d000", "d001"], &["d000"])).await;
-    let any = given::accepted(store, app, given::to_any(&["d001", "d000"], &[])).await;
-    let mut escaped = given::direct(&["d000"], &[]);
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    let both = fixtures::accepted(store, app, fixtures::direct(&["d000", "d001"], &["d000"])).await;
+    let any = fixtures::accepted(store, app, fixtures::to_any(&["d001", "d000"], &[])).await;
+    let mut escaped = fixtures::direct(&["d000"], &[]);
     escaped.request =
         r#"{"text" : "d000", "android_device_ids": ["\u0064000"], "x": 1.0}"#.to_owned();
-    let escaped = given::accepted(store, app, escaped).await;
+    let escaped = fixtures::accepted(store, app, escaped).await;
     store.delete_device(app, id("d000"), NOW).await.unwrap();
     let request =
         |id| async move { store.notification(app, id).await.unwrap().request.as_str().to_owned() };
@@ -295,11 +295,11 @@ async fn an_erase_takes_the_id_out_of_stored_requests(store: &Store) {
 /// A plain row number would be given again after the deletion of the highest.
 #[apply(contract)]
 async fn an_id_is_never_given_twice(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    let first = given::android_dispatch(store, app).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    let first = fixtures::android_dispatch(store, app).await;
     store.delete_device(app, id("d001"), NOW).await.unwrap();
-    given::registered(store, app, android("d001")).await;
+    fixtures::registered(store, app, android("d001")).await;
     let slice = store.read_slice(&first, first.cursor, 10).await.unwrap();
     let tokens: Vec<_> = slice.devices.iter().map(|device| device.address.as_deref()).collect();
     assert_eq!(tokens, [Some("token-d000")], "the later device is not in the earlier audience");

@@ -7,7 +7,7 @@ use notify_core::{
     NotificationId, Platform, Timestamp,
 };
 
-use super::given::{self, NOW, id};
+use super::fixtures::{self, NOW, id};
 use crate::store::{AppNo, Checkpoint, Over, RetryOutcome, RetryStep, Settled, Store};
 
 const DAY_MS: i64 = 86_400_000;
@@ -17,14 +17,15 @@ fn event(kind: EventType, notification: &NotificationId, device: &str) -> Event 
 }
 
 async fn record(store: &Store, app: AppNo, events: Vec<Event>) -> EventsAccepted {
-    given::now(store.record_events(app, events, NOW, None).await.unwrap())
+    fixtures::now(store.record_events(app, events, NOW, None).await.unwrap())
 }
 
 #[apply(contract)]
 async fn an_event_counts_once(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    let notification =
+        fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Android])).await;
     let events = vec![
         event(EventType::Received, &notification, "d000"),
         event(EventType::Received, &notification, "d001"),
@@ -41,11 +42,12 @@ async fn an_event_counts_once(store: &Store) {
 
 #[apply(contract)]
 async fn an_unknown_name_ignores_that_event_alone(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    given::devices(store, app, 1).await;
-    let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
-    let foreign = given::broadcast(&[Platform::Android]);
-    let foreign = given::accepted(store, other, foreign).await;
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, app, 1).await;
+    let notification =
+        fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Android])).await;
+    let foreign = fixtures::broadcast(&[Platform::Android]);
+    let foreign = fixtures::accepted(store, other, foreign).await;
     let answer = record(
         store,
         app,
@@ -63,9 +65,10 @@ async fn an_unknown_name_ignores_that_event_alone(store: &Store) {
 
 #[apply(contract)]
 async fn names_are_looked_up_within_the_application(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    given::devices(store, app, 1).await;
-    let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, app, 1).await;
+    let notification =
+        fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Android])).await;
     let unheard = NotificationId::new("unheard").unwrap();
     for (app, notification, device, exist) in [
         (app, None, None, true),
@@ -83,9 +86,10 @@ async fn names_are_looked_up_within_the_application(store: &Store) {
 /// Callers that repeat each other, all at once.
 #[apply(contract)]
 async fn events_at_once_count_once(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 8).await;
-    let notification = given::accepted(store, app, given::broadcast(&[Platform::Android])).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 8).await;
+    let notification =
+        fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Android])).await;
     let of_all = |kind| -> Vec<Event> {
         (0..8).map(|device| event(kind, &notification, &format!("d{device:03}"))).collect()
     };
@@ -113,23 +117,23 @@ fn nothing_on(days: i64) -> DayCount {
 
 #[apply(contract)]
 async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     assert_eq!(counts(store, app, -1, 9).await, []);
-    given::devices(store, app, 4).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let failed = given::outcome(keys[2], Settled::Failed, Some("SENDER_ID_MISMATCH"));
+    fixtures::devices(store, app, 4).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    let failed = fixtures::outcome(keys[2], Settled::Failed, Some("SENDER_ID_MISMATCH"));
     let last = Checkpoint {
-        settled: vec![given::sent(keys[0]), given::sent(keys[1]), failed],
-        retries: vec![given::retry(keys[3])],
+        settled: vec![fixtures::sent(keys[0]), fixtures::sent(keys[1]), failed],
+        retries: vec![fixtures::retry(keys[3])],
         finished: true,
-        ..given::checkpoint(page, 4)
+        ..fixtures::checkpoint(page, 4)
     };
     // Twice: the second finds it stored.
     for checkpoint in [last.clone(), last] {
         store.checkpoint(checkpoint).await.unwrap();
     }
-    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     let step =
         RetryStep::Settled { settled: Settled::Sent, reason: None, attempts: 2, message_id: None };
     let outcome = || RetryOutcome {
@@ -142,7 +146,7 @@ async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
     // Twice: the second finds it settled.
     for days in [1, 2] {
         let at = NOW.plus_ms(days * DAY_MS);
-        store.settle_retries(given::EPOCH, vec![outcome()], at).await.unwrap();
+        store.settle_retries(fixtures::EPOCH, vec![outcome()], at).await.unwrap();
     }
     let notification = dispatch.notification_id;
     // It happened on day 0 by the device's clock; it became known on day 3.
@@ -169,12 +173,12 @@ async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
 
 #[apply(contract)]
 async fn what_a_day_counted_outlives_what_it_counted(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let settled = vec![given::sent(keys[0])];
-    let last = Checkpoint { settled, finished: true, ..given::checkpoint(page, 1) };
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    let settled = vec![fixtures::sent(keys[0])];
+    let last = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 1) };
     store.checkpoint(last).await.unwrap();
     record(store, app, vec![event(EventType::Clicked, &dispatch.notification_id, "d000")]).await;
     let before = counts(store, app, 0, 0).await;

@@ -9,7 +9,7 @@ use notify_core::{
 use uuid::Uuid;
 
 use super::apps::Heard;
-use super::given::{self, NOW};
+use super::fixtures::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
 use crate::store::{
     AppNo, Change, EnrichmentChange, FEEDS_MAX, FeedClaim, FeedFetch, FeedItemRow, FeedItems,
@@ -20,7 +20,7 @@ use crate::store::{
 async fn made(store: &Store, app: AppNo, url: &str) -> FeedId {
     let feed = NewFeed { url: url.to_owned(), name: "News".to_owned() };
     let id = FeedId(Uuid::now_v7());
-    given::now(store.create_feed(app, id, feed, NOW, None).await.unwrap()).id
+    fixtures::now(store.create_feed(app, id, feed, NOW, None).await.unwrap()).id
 }
 
 /// Makes a feed that a campaign shows, with an item.
@@ -34,12 +34,12 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo) {
 
 #[apply(contract)]
 async fn a_url_is_one_feed(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = made(store, app, "https://a.example/").await;
     assert_eq!(made(store, app, "https://a.example/").await, id);
     assert_ne!(made(store, app, "https://b.example/").await, id);
     assert_ne!(made(store, other, "https://a.example/").await, id);
-    let feeds = store.list_feeds(app, given::page(10)).await.unwrap().rows;
+    let feeds = store.list_feeds(app, fixtures::page(10)).await.unwrap().rows;
     let feed = &feeds[1];
     assert_eq!(
         (feed.id, feed.name.as_str(), feed.url.as_str()),
@@ -52,7 +52,7 @@ async fn a_url_is_one_feed(store: &Store) {
 /// As long as a request may name it, in characters that no index makes shorter.
 #[apply(contract)]
 async fn a_long_url_is_one_feed_too(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let mut random = fastrand::Rng::with_seed(1);
     let path: String = (0..2_000).map(|_| random.char('\u{20000}'..='\u{2a6d0}')).collect();
     let url = format!("https://a.example/{path}");
@@ -63,7 +63,7 @@ async fn a_long_url_is_one_feed_too(store: &Store) {
 
 #[apply(contract)]
 async fn an_application_has_so_many_feeds(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     for number in 0..FEEDS_MAX {
         made(store, app, &format!("https://{number}.example/")).await;
     }
@@ -77,7 +77,7 @@ async fn an_application_has_so_many_feeds(store: &Store) {
 
 #[apply(contract)]
 async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let claims = claimed(store, NOW).await;
     finish(store, &claims[0], failed(None)).await;
@@ -102,7 +102,7 @@ async fn a_feed_that_is_not_fetched_any_more_is_due_again_when_it_is_made_again(
 
 #[apply(contract)]
 async fn a_feed_in_use_is_not_deleted(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let (used, free) = (
         made(store, app, "https://a.example/").await,
         made(store, app, "https://b.example/").await,
@@ -116,13 +116,13 @@ async fn a_feed_in_use_is_not_deleted(store: &Store) {
 
 #[apply(contract)]
 async fn feeds_are_listed_newest_first(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let mut ids = Vec::new();
     for number in 0..3 {
         ids.insert(0, made(store, app, &format!("https://{number}.example/")).await);
     }
-    let first = store.list_feeds(app, given::page(2)).await.unwrap();
-    let rest = store.list_feeds(app, given::next_page(2, first.next)).await.unwrap();
+    let first = store.list_feeds(app, fixtures::page(2)).await.unwrap();
+    let rest = store.list_feeds(app, fixtures::next_page(2, first.next)).await.unwrap();
     let listed: Vec<_> = first.rows.iter().chain(&rest.rows).map(|feed| feed.id).collect();
     assert_eq!((listed, rest.next), (ids, None));
 }
@@ -175,12 +175,12 @@ async fn finish(store: &Store, claim: &FeedClaim, fetch: FeedFetch) {
 }
 
 async fn the_feed(store: &Store, app: AppNo) -> Feed {
-    store.list_feeds(app, given::page(10)).await.unwrap().rows.remove(0)
+    store.list_feeds(app, fixtures::page(10)).await.unwrap().rows.remove(0)
 }
 
 #[apply(contract)]
 async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     assert_eq!(store.next_feed_due().await.unwrap(), None);
     made(store, app, "https://a.example/").await;
     assert_eq!(store.next_feed_due().await.unwrap(), Some(NOW));
@@ -203,7 +203,7 @@ async fn a_feed_is_due_when_it_is_made_and_claimed_by_one(store: &Store) {
 
 #[apply(contract)]
 async fn of_feeds_due_at_once_the_oldest_is_claimed_first(store: &Store) {
-    let (first, second) = (given::app(store).await, given::app(store).await);
+    let (first, second) = (fixtures::app(store).await, fixtures::app(store).await);
     for (app, url) in [(second, "https://1.example/"), (first, "https://2.example/")] {
         made(store, app, url).await;
     }
@@ -214,7 +214,7 @@ async fn of_feeds_due_at_once_the_oldest_is_claimed_first(store: &Store) {
 
 #[apply(contract)]
 async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let lost = claimed(store, NOW).await.remove(0);
     let second = claimed(store, UNTIL).await.remove(0);
@@ -230,7 +230,7 @@ async fn a_claim_that_ran_out_is_due_again_and_its_end_counts_for_nothing(store:
 
 #[apply(contract)]
 async fn items_stay_while_a_feed_fails(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let id = made(store, app, "https://a.example/").await;
     let campaign = campaigns::made_with_feed(store, app, id).await;
     finish(store, &claimed(store, NOW).await[0], fetch(&["a", "b"])).await;
@@ -253,7 +253,7 @@ async fn items_stay_while_a_feed_fails(store: &Store) {
 
 #[apply(contract)]
 async fn the_same_items_again_change_nothing(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     made(store, app, "https://a.example/").await;
     let heard = Arc::new(Heard::default());
     store.subscribe(heard.clone());
@@ -274,7 +274,7 @@ async fn the_same_items_again_change_nothing(store: &Store) {
 
 #[apply(contract)]
 async fn a_feed_moves_unless_its_new_url_is_taken(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     made(store, app, "https://taken.example/").await;
     finish(store, &claimed(store, NOW).await[0], fetch(&["a"])).await;
     made(store, app, "https://a.example/").await;
@@ -297,7 +297,7 @@ async fn a_feed_moves_unless_its_new_url_is_taken(store: &Store) {
 
 #[apply(contract)]
 async fn feeds_of_a_suspended_application_wait(store: &Store) {
-    let (id, app) = given::named_app(store, "Shop").await;
+    let (id, app) = fixtures::named_app(store, "Shop").await;
     made(store, app, "https://a.example/").await;
     let to = |status| AppChange { status: Some(status), ..AppChange::default() };
     store.change_app(id, to(AppStatus::Suspended)).await.unwrap();
@@ -308,7 +308,7 @@ async fn feeds_of_a_suspended_application_wait(store: &Store) {
 
 #[apply(contract)]
 async fn a_campaign_shows_the_newest_items_of_its_feeds(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = made(store, app, "https://a.example/").await;
     made(store, other, "https://a.example/").await;
     let campaign = CampaignRef::Id(campaigns::made_with_feed(store, app, id).await);

@@ -3,32 +3,32 @@
 use macro_rules_attribute::apply;
 use notify_core::Platform;
 
-use super::given::{self, NOW, id, once, tag};
+use super::fixtures::{self, NOW, id, once, tag};
 use super::is_unknown;
 use crate::store::{Done, Once, REPLAY_KEPT_MS, Store, StoreError};
 
 #[apply(contract)]
 async fn an_answer_is_replayed_and_nothing_happens_again(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let key = once("/v1/notifications", "k", 1);
     assert_eq!(store.replay(app, &key).await.unwrap(), None);
-    let new = given::broadcast(&[Platform::Ios]);
+    let new = fixtures::broadcast(&[Platform::Ios]);
     let done = store.accept_notification(app, new, Some(key.clone())).await.unwrap();
-    let answer = serde_json::to_string(&given::now(done)).unwrap();
-    let again = given::broadcast(&[Platform::Ios]);
+    let answer = serde_json::to_string(&fixtures::now(done)).unwrap();
+    let again = fixtures::broadcast(&[Platform::Ios]);
     let replayed = store.accept_notification(app, again, Some(key.clone())).await.unwrap();
     assert_eq!(replayed, Done::Before(answer.clone()));
     assert_eq!(store.replay(app, &key).await.unwrap(), Some(answer));
-    let listed = store.list_notifications(app, given::page(10)).await.unwrap();
+    let listed = store.list_notifications(app, fixtures::page(10)).await.unwrap();
     assert_eq!(listed.rows.len(), 1);
 }
 
 #[apply(contract)]
 async fn a_key_is_not_used_with_another_body(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let register = |device: &'static str, digest| {
         let key = Some(once("/v1/devices", "k", digest));
-        async move { store.register_device(app, given::android(device), NOW, key).await }
+        async move { store.register_device(app, fixtures::android(device), NOW, key).await }
     };
     register("one", 1).await.unwrap();
     assert!(matches!(register("two", 2).await, Err(StoreError::KeyReused)));
@@ -39,32 +39,32 @@ async fn a_key_is_not_used_with_another_body(store: &Store) {
 
 #[apply(contract)]
 async fn a_refusal_is_not_kept(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let key = Some(once("/v1/devices/d000/tags", "k", 1));
     let tags = vec![tag("vip", true)];
     let unknown = store.set_tags(app, id("d000"), tags.clone(), key.clone()).await;
     assert!(is_unknown(&unknown));
-    given::devices(store, app, 1).await;
+    fixtures::devices(store, app, 1).await;
     let done = store.set_tags(app, id("d000"), tags, key).await.unwrap();
     assert!(matches!(done, Done::Now(_)), "what did not happen is judged anew");
 }
 
 #[apply(contract)]
 async fn a_key_counts_for_one_path_and_application(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     for (app, path) in [(app, "/v1/devices"), (other, "/v1/devices"), (app, "/v1/other")] {
         let key = Some(once(path, "k", 1));
-        let done = store.register_device(app, given::android("x"), NOW, key).await.unwrap();
+        let done = store.register_device(app, fixtures::android("x"), NOW, key).await.unwrap();
         assert!(matches!(done, Done::Now(_)), "{app:?} {path}");
     }
 }
 
 #[apply(contract)]
 async fn an_answer_is_forgotten_after_a_day(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let at = |after, digest| Once { at: NOW.plus_ms(after), ..once("/v1/devices", "k", digest) };
     let register = |key: Once| async move {
-        store.register_device(app, given::android("x"), key.at, Some(key)).await.unwrap()
+        store.register_device(app, fixtures::android("x"), key.at, Some(key)).await.unwrap()
     };
     assert!(matches!(register(at(0, 1)).await, Done::Now(_)));
     assert!(matches!(register(at(REPLAY_KEPT_MS - 1, 1)).await, Done::Before(_)));

@@ -10,7 +10,7 @@ use notify_core::{
     Subscription, Timestamp,
 };
 
-use super::given::{self, NOW, id};
+use super::fixtures::{self, NOW, id};
 use super::is_unknown;
 use crate::store::{
     Act, AppNo, Change, ChangeListener, DeliveryChange, DeviceFilter, INBOUND_WRITTEN_EVERY_MS,
@@ -69,7 +69,7 @@ async fn last_inbound(
     app: AppNo,
     platform: Platform,
 ) -> Vec<(String, Option<Timestamp>)> {
-    let dispatch = given::dispatch(store, app, given::broadcast(&[platform])).await;
+    let dispatch = fixtures::dispatch(store, app, fixtures::broadcast(&[platform])).await;
     let slice = store.read_slice(&dispatch, dispatch.cursor, 100).await.unwrap();
     let devices = slice.devices.into_iter();
     devices
@@ -83,7 +83,7 @@ fn pair(device: &str, address: &str) -> (String, String) {
 
 #[apply(contract)]
 async fn someone_who_writes_is_registered_once(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let german = Newcomer { language: Some("de".to_owned()), ..made("d1") };
     take(store, app, [wrote(person("7"), german, NOW), wrote(person("7"), made("d2"), NOW)]).await;
     take(store, app, [wrote(person("7"), made("d3"), NOW), wrote(chat("7"), made("d4"), NOW)])
@@ -104,14 +104,14 @@ async fn someone_who_writes_is_registered_once(store: &Store) {
         details: DeviceDetails::default(),
     };
     let done = store.subscribe_device(app, subscription, id("d5"), NOW, None).await.unwrap();
-    assert_eq!(given::now(done).id, id("d4"));
+    assert_eq!(fixtures::now(done).id, id("d4"));
 }
 
 /// A link can be opened by anybody: it must not lead to another one's device.
 #[apply(contract)]
 async fn an_id_that_is_brought_takes_nothing_from_anybody(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
     take(store, app, [wrote(chat("1"), brought("made-1", "mine"), NOW)]).await;
     assert_eq!(devices(store, app).await[1..], [pair("mine", "1")], "nobody had it");
     // The id of another platform, of another chat, and of one that two bring at once.
@@ -154,7 +154,7 @@ impl ChangeListener for Changes {
 
 #[apply(contract)]
 async fn the_last_message_counts_and_is_written_once_a_minute(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     take(store, app, [wrote(person("1"), made("d1"), NOW)]).await;
     let changes = Arc::new(Changes(AtomicUsize::new(0)));
     store.subscribe(Arc::clone(&changes) as Arc<dyn ChangeListener>);
@@ -184,7 +184,7 @@ async fn the_last_message_counts_and_is_written_once_a_minute(store: &Store) {
 
 #[apply(contract)]
 async fn an_address_takes_its_last_message_along(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let subscribe = |recipient: &str| {
         let subscription = Subscription {
             device_id: Some(id("mine")),
@@ -222,16 +222,17 @@ async fn is_enabled(store: &Store, app: AppNo, device: &str) -> bool {
 
 #[apply(contract)]
 async fn a_newer_message_revives_and_an_older_does_not(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     take(store, app, [wrote(person("1"), made("d1"), NOW)]).await;
     // A provider's report, as the engine commits it.
-    let dispatch = given::dispatch(store, app, given::broadcast(&[Platform::FbMessenger])).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let dispatch =
+        fixtures::dispatch(store, app, fixtures::broadcast(&[Platform::FbMessenger])).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     let dead = vec![crate::store::DeadAddress {
         at: NOW.plus_ms(1_000),
-        ..super::dead::report(keys[0], "1", None)
+        ..super::unregistered::report(keys[0], "1", None)
     }];
-    let reported = crate::store::Checkpoint { dead, ..given::checkpoint(page, 1) };
+    let reported = crate::store::Checkpoint { dead, ..fixtures::checkpoint(page, 1) };
     store.checkpoint(reported).await.unwrap();
     assert!(!is_enabled(store, app, "d1").await);
     for (after, enabled) in [(999, false), (-5, false), (1_001, true), (1_002, true)] {
@@ -245,7 +246,7 @@ async fn a_newer_message_revives_and_an_older_does_not(store: &Store) {
 
 #[apply(contract)]
 async fn who_leaves_is_disabled_until_they_return(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let at = |ms: i64| NOW.plus_ms(ms);
     let rows = [
         (wrote(chat("1"), made("d1"), at(0)), true),
@@ -270,11 +271,11 @@ async fn who_leaves_is_disabled_until_they_return(store: &Store) {
 
 /// A poll with its two answers.
 async fn poll(store: &Store, app: AppNo) -> (NotificationId, [AnswerId; 2]) {
-    let draft = given::poll();
+    let draft = fixtures::poll();
     let answers = [draft.answers[0], draft.answers[1]];
-    let mut new = given::broadcast(&[Platform::ChatApp]);
+    let mut new = fixtures::broadcast(&[Platform::ChatApp]);
     new.poll = Some(draft);
-    (given::accepted(store, app, new).await, answers)
+    (fixtures::accepted(store, app, new).await, answers)
 }
 
 async fn clicks(store: &Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
@@ -284,7 +285,7 @@ async fn clicks(store: &Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
 
 #[apply(contract)]
 async fn a_press_counts_once_per_device(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let (first, [yes, no]) = poll(store, app).await;
     let (second, [also_yes, _]) = poll(store, app).await;
     take(
@@ -312,7 +313,7 @@ async fn a_press_counts_once_per_device(store: &Store) {
 #[apply(contract)]
 async fn presses_at_once_count_once_per_device(store: &Store) {
     const DEVICES: usize = 10;
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let (poll, answers) = poll(store, app).await;
     let presses = (0..8 * DEVICES).map(|nth| {
         let who = chat(&(nth % DEVICES).to_string());
@@ -326,10 +327,10 @@ async fn presses_at_once_count_once_per_device(store: &Store) {
 
 #[apply(contract)]
 async fn what_is_unknown_is_passed_over(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let (ours, [yes, _]) = poll(store, app).await;
     let (theirs, [their_yes, _]) = poll(store, other).await;
-    let message = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
+    let message = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
     let unheard = NotificationId::new("unheard").unwrap();
     take(
         store,

@@ -6,7 +6,7 @@ use notify_core::{
     WebhookOutcome, WebhookRecovered,
 };
 
-use super::given::{self, NOW, id};
+use super::fixtures::{self, NOW, id};
 use super::refusal;
 use super::webhooks::{CLAIM, claim, claimed, message_id, opened, outcome, webhook};
 use crate::store::{
@@ -16,9 +16,9 @@ use crate::store::{
 
 #[apply(contract)]
 async fn a_message_is_tried_by_one_until_it_is_over(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
-    given::devices(store, app, 1).await;
+    fixtures::devices(store, app, 1).await;
     opened(store, app, "d000", EventType::Opened).await;
     let no = store.webhook_work(NOW).await.unwrap().ready[0];
     let first = store.claim_messages(claim(no, NOW, 5)).await.unwrap().unwrap().messages;
@@ -55,27 +55,27 @@ async fn a_message_is_tried_by_one_until_it_is_over(store: &Store) {
     assert_eq!((attempt.outcome, attempt.attempts), (WebhookOutcome::Delivered, 2));
     assert_eq!(store.webhook(app, hook, NOW).await.unwrap().failing_since, None);
     // Redelivered, it begins anew.
-    given::now(store.redeliver_message(app, hook, first[0].id, NOW, None).await.unwrap());
+    fixtures::now(store.redeliver_message(app, hook, first[0].id, NOW, None).await.unwrap());
     assert_eq!(claimed(store, NOW, 5).await.messages[0].attempts, 0);
 }
 
 /// What waits for hours is tried at once when somebody says so, and what is being tried is left alone.
 #[apply(contract)]
 async fn a_message_that_waits_is_redelivered_at_once(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
-    given::devices(store, app, 1).await;
+    fixtures::devices(store, app, 1).await;
     opened(store, app, "d000", EventType::Opened).await;
     let no = store.webhook_work(NOW).await.unwrap().ready[0];
     let message = claimed(store, NOW, 5).await.messages.remove(0);
-    given::now(store.redeliver_message(app, hook, message.id, NOW, None).await.unwrap());
+    fixtures::now(store.redeliver_message(app, hook, message.id, NOW, None).await.unwrap());
     let work = store.webhook_work(NOW).await.unwrap();
     assert_eq!(work.ready, [], "the attempt under way is the one");
     let again = MessageStep::Again { due_at: NOW.plus_ms(27_300_000) };
     store.settle_message(outcome(no, &message, again)).await.unwrap();
     let later = NOW.plus_ms(60_000);
     assert_eq!(store.webhook_work(later).await.unwrap().ready, []);
-    given::now(store.redeliver_message(app, hook, message.id, later, None).await.unwrap());
+    fixtures::now(store.redeliver_message(app, hook, message.id, later, None).await.unwrap());
     let again = claimed(store, later, 5).await.messages.remove(0);
     assert_eq!((again.id, again.attempts, again.started_at), (message.id, 0, later));
 }
@@ -83,9 +83,9 @@ async fn a_message_that_waits_is_redelivered_at_once(store: &Store) {
 /// All that failed since then, and nothing else (after svix).
 #[apply(contract)]
 async fn what_failed_since_is_recovered(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
-    given::devices(store, app, 5).await;
+    fixtures::devices(store, app, 5).await;
     let read = async |id| store.webhook_attempt(app, hook, id).await.unwrap();
     let mut made = Vec::new();
     let mut number = None;
@@ -105,7 +105,7 @@ async fn what_failed_since_is_recovered(store: &Store) {
     }
     let test = MessageMade { id: message_id() };
     let at = NOW.plus_ms(5_000);
-    given::now(store.test_webhook(app, hook, test, at, None).await.unwrap());
+    fixtures::now(store.test_webhook(app, hook, test, at, None).await.unwrap());
     let tested = claimed(store, at, 5).await.messages.remove(0);
     let no = number.unwrap();
     store.settle_message(outcome(no, &tested, MessageStep::Failed)).await.unwrap();
@@ -113,7 +113,7 @@ async fn what_failed_since_is_recovered(store: &Store) {
 
     let since = NOW.plus_ms(1_000);
     let done = store.recover_messages(app, hook, since, at, None).await.unwrap();
-    let found = given::now(done);
+    let found = fixtures::now(done);
     let outcomes = async || {
         let mut outcomes = Vec::new();
         for id in made.iter().copied() {
@@ -130,7 +130,7 @@ async fn what_failed_since_is_recovered(store: &Store) {
         claimed(store, at, 10).await.messages.into_iter().map(|message| message.id).collect();
     assert_eq!(claimed.len(), 2);
     assert!(claimed.contains(&made[1]) && claimed.contains(&made[3]), "{claimed:?}");
-    let again = given::now(store.recover_messages(app, hook, since, at, None).await.unwrap());
+    let again = fixtures::now(store.recover_messages(app, hook, since, at, None).await.unwrap());
     assert_eq!(again, WebhookRecovered { recovered: 0, more: false }, "erased, or being tried");
     let change = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
     store.change_webhook(app, hook, change, at).await.unwrap();
@@ -143,9 +143,9 @@ async fn what_failed_since_is_recovered(store: &Store) {
 
 #[apply(contract)]
 async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
-    given::devices(store, app, 6).await;
+    fixtures::devices(store, app, 6).await;
     for device in 0..6 {
         opened(store, app, &format!("d00{device}"), EventType::Opened).await;
     }
@@ -180,9 +180,9 @@ async fn a_webhook_is_judged_as_it_stands_when_an_attempt_ends(store: &Store) {
 
 #[apply(contract)]
 async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
-    given::devices(store, app, 2).await;
+    fixtures::devices(store, app, 2).await;
     opened(store, app, "d000", EventType::Opened).await;
     let no = store.webhook_work(NOW).await.unwrap().ready[0];
     let messages = claimed(store, NOW, 5).await.messages;
@@ -202,18 +202,18 @@ async fn a_disabled_webhook_ends_what_waits_and_begins_anew(store: &Store) {
     assert_eq!((enabled.enabled, enabled.disabled_reason), (true, None));
     assert!(store.webhook_work(NOW).await.unwrap().ready.is_empty());
     let made = MessageMade { id: message_id() };
-    given::now(store.test_webhook(app, hook, made, NOW, None).await.unwrap());
+    fixtures::now(store.test_webhook(app, hook, made, NOW, None).await.unwrap());
     let messages = claimed(store, NOW, 5).await.messages;
     assert!(matches!(messages[0].data, WebhookData::WebhookTest(_)), "{messages:?}");
 }
 
 #[apply(contract)]
 async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
-    let _ = store.record_report(app, given::report("n-1"), None).await;
+    let _ = store.record_report(app, fixtures::report("n-1"), None).await;
     let count = usize::try_from(MESSAGES_PENDING_MAX).unwrap() + 100;
-    given::devices(store, app, count).await;
+    fixtures::devices(store, app, count).await;
     let event = |n: usize| Event {
         kind: EventType::Opened,
         notification_id: NotificationId::new("n-1").unwrap(),
@@ -246,8 +246,8 @@ async fn what_waits_for_a_webhook_is_bounded_and_the_rest_is_counted(store: &Sto
 
 #[apply(contract)]
 async fn a_stream_goes_on_where_it_was_and_says_where_it_cannot(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
     let until = NOW.plus_ms(STREAM_WANTED_MS);
     store.want_events(app, until, NOW).await.unwrap();
     let read = async |from| store.read_events(app, from, EventTypes::EVERY).await.unwrap();

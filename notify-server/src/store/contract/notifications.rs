@@ -7,7 +7,7 @@ use notify_core::{
 };
 use uuid::Uuid;
 
-use super::given::{self, NOW};
+use super::fixtures::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
 use crate::store::{AppNo, Checkpoint, DeviceOutcome, PageRequest, Settled, Store};
 
@@ -17,9 +17,9 @@ async fn read(store: &Store, app: AppNo, id: &NotificationId) -> NotificationRec
 
 #[apply(contract)]
 async fn a_notification_reads_back_as_it_was_accepted(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    let new = given::broadcast(&[Platform::Ios, Platform::Android]);
-    let id = given::accepted(store, app, new.clone()).await;
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let new = fixtures::broadcast(&[Platform::Ios, Platform::Android]);
+    let id = fixtures::accepted(store, app, new.clone()).await;
     let record = read(store, app, &id).await;
     assert_eq!((record.status, record.origin), (NotificationStatus::Queued, Origin::Created));
     assert_eq!((record.created_at, record.send_at), (NOW, Some(NOW)));
@@ -34,27 +34,27 @@ async fn a_notification_reads_back_as_it_was_accepted(store: &Store) {
 
 #[apply(contract)]
 async fn an_id_is_used_once_within_an_application(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    let new = given::broadcast(&[Platform::Ios]);
-    given::accepted(store, app, new.clone()).await;
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    let new = fixtures::broadcast(&[Platform::Ios]);
+    fixtures::accepted(store, app, new.clone()).await;
     assert!(refusal(store.accept_notification(app, new.clone(), None).await).starts_with("id: "));
-    let same = given::report(new.id.as_str());
+    let same = fixtures::report(new.id.as_str());
     assert!(refusal(store.record_report(app, same, None).await).starts_with("id: "));
-    given::accepted(store, other, new).await;
+    fixtures::accepted(store, other, new).await;
 }
 
 /// What decides acceptance is looked at inside the transaction.
 #[apply(contract)]
 async fn a_campaign_must_be_active(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let campaign = campaigns::made(store, app, "Summer").await;
     let naming = |campaign| {
-        let mut new = given::broadcast(&[Platform::Ios]);
+        let mut new = fixtures::broadcast(&[Platform::Ios]);
         new.campaign = Some(campaign);
         new
     };
-    given::accepted(store, app, naming(CampaignRef::Id(campaign))).await;
-    given::accepted(store, app, naming(CampaignRef::Default)).await;
+    fixtures::accepted(store, app, naming(CampaignRef::Id(campaign))).await;
+    fixtures::accepted(store, app, naming(CampaignRef::Default)).await;
     let disabled = notify_core::CampaignStatus::Disabled;
     store.set_campaign_status(app, campaign, disabled).await.unwrap();
     for id in [campaign, CampaignId(Uuid::now_v7())] {
@@ -65,9 +65,9 @@ async fn a_campaign_must_be_active(store: &Store) {
 
 #[apply(contract)]
 async fn a_report_is_listed_and_never_due(store: &Store) {
-    let app = given::app(store).await;
-    let done = store.record_report(app, given::report("mine"), None).await.unwrap();
-    assert_eq!(given::now(done).id.as_str(), "mine");
+    let app = fixtures::app(store).await;
+    let done = store.record_report(app, fixtures::report("mine"), None).await.unwrap();
+    assert_eq!(fixtures::now(done).id.as_str(), "mine");
     let record = read(store, app, &NotificationId::new("mine").unwrap()).await;
     assert_eq!((record.status, record.origin), (NotificationStatus::Reported, Origin::Reported));
     assert_eq!((record.send_at, record.counts), (None, Counts::default()));
@@ -77,14 +77,14 @@ async fn a_report_is_listed_and_never_due(store: &Store) {
 
 #[apply(contract)]
 async fn notifications_are_listed_newest_first(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.insert(0, given::accepted(store, app, given::broadcast(&[Platform::Ios])).await);
-        given::accepted(store, other, given::broadcast(&[Platform::Ios])).await;
+        ids.insert(0, fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await);
+        fixtures::accepted(store, other, fixtures::broadcast(&[Platform::Ios])).await;
     }
-    let first = store.list_notifications(app, given::page(2)).await.unwrap();
-    let rest = store.list_notifications(app, given::next_page(2, first.next)).await.unwrap();
+    let first = store.list_notifications(app, fixtures::page(2)).await.unwrap();
+    let rest = store.list_notifications(app, fixtures::next_page(2, first.next)).await.unwrap();
     let listed: Vec<_> = first.rows.into_iter().chain(rest.rows).map(|row| row.id).collect();
     assert_eq!((listed, rest.next), (ids, None));
 }
@@ -92,41 +92,42 @@ async fn notifications_are_listed_newest_first(store: &Store) {
 /// More than one statement asks for, of every kind: under way, over, reported, waiting.
 #[apply(contract)]
 async fn a_listing_tells_what_each_would(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 4).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 4).await;
     for nth in 0..70_u32 {
         match nth % 4 {
             0 => {
-                given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
+                fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
                 store.start_due(NOW, 10).await.unwrap();
             }
             1 => {
-                let report = given::report(&format!("report-{nth}"));
+                let report = fixtures::report(&format!("report-{nth}"));
                 store.record_report(app, report, None).await.unwrap();
             }
             _ => {
-                let dispatch = given::android_dispatch(store, app).await;
-                let (keys, page) = given::whole_page(store, &dispatch).await;
+                let dispatch = fixtures::android_dispatch(store, app).await;
+                let (keys, page) = fixtures::whole_page(store, &dispatch).await;
                 let settled = vec![
-                    given::sent(keys[0]),
-                    given::outcome(keys[1], Settled::Failed, Some("one")),
-                    given::outcome(keys[2], Settled::Failed, Some("two")),
-                    given::outcome(keys[3], Settled::Expired, None),
+                    fixtures::sent(keys[0]),
+                    fixtures::outcome(keys[1], Settled::Failed, Some("one")),
+                    fixtures::outcome(keys[2], Settled::Failed, Some("two")),
+                    fixtures::outcome(keys[3], Settled::Expired, None),
                 ];
                 let done = Checkpoint {
                     settled: settled.into_iter().take(2 + (nth as usize / 4) % 3).collect(),
                     finished: nth.is_multiple_of(3),
-                    ..given::checkpoint(page, 4)
+                    ..fixtures::checkpoint(page, 4)
                 };
                 store.checkpoint(done).await.unwrap();
                 let notification_id = dispatch.notification_id;
                 let kind = EventType::Opened;
-                let event = Event { kind, notification_id, device_id: given::id("d000"), at: None };
+                let event =
+                    Event { kind, notification_id, device_id: fixtures::id("d000"), at: None };
                 store.record_events(app, vec![event], NOW, None).await.unwrap();
             }
         }
     }
-    let listed = store.list_notifications(app, given::page(100)).await.unwrap();
+    let listed = store.list_notifications(app, fixtures::page(100)).await.unwrap();
     assert_eq!((listed.rows.len(), listed.next), (70, None));
     let (mut failures, mut opened) = (0, 0);
     for row in listed.rows {
@@ -140,23 +141,23 @@ async fn a_listing_tells_what_each_would(store: &Store) {
 /// More open dispatches than one statement asks for.
 #[apply(contract)]
 async fn a_listing_counts_every_dispatch(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
     let platforms = [Platform::Android, Platform::Ios, Platform::Web];
     for _ in 0..40 {
-        given::accepted(store, app, given::broadcast(&platforms)).await;
+        fixtures::accepted(store, app, fixtures::broadcast(&platforms)).await;
         let (started, _) = store.start_due(NOW, 10).await.unwrap();
         for no in started {
             let dispatch = store.dispatch(no).await.unwrap();
             if dispatch.platform == Platform::Android {
-                let (keys, page) = given::whole_page(store, &dispatch).await;
-                let settled = vec![given::sent(keys[0])];
-                let done = Checkpoint { settled, ..given::checkpoint(page, 2) };
+                let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+                let settled = vec![fixtures::sent(keys[0])];
+                let done = Checkpoint { settled, ..fixtures::checkpoint(page, 2) };
                 store.checkpoint(done).await.unwrap();
             }
         }
     }
-    let listed = store.list_notifications(app, given::page(100)).await.unwrap().rows;
+    let listed = store.list_notifications(app, fixtures::page(100)).await.unwrap().rows;
     let under_way = Counts { targeted: 2, sent: 1, pending: 1, ..Counts::default() };
     for row in &listed {
         let of = |nth: usize| (row.by_platform[nth].platform, row.by_platform[nth].counts);
@@ -171,20 +172,20 @@ async fn a_listing_counts_every_dispatch(store: &Store) {
 
 #[apply(contract)]
 async fn the_most_frequent_failures_of_each_are_listed(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 103).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 103).await;
     for kinds in [101, 3] {
-        let dispatch = given::android_dispatch(store, app).await;
-        let (keys, page) = given::whole_page(store, &dispatch).await;
+        let dispatch = fixtures::android_dispatch(store, app).await;
+        let (keys, page) = fixtures::whole_page(store, &dispatch).await;
         let settled = keys.iter().enumerate().map(|(nth, key)| DeviceOutcome {
             reason: Some(format!("r{:03}", nth % kinds).into()),
-            ..given::outcome(*key, Settled::Failed, None)
+            ..fixtures::outcome(*key, Settled::Failed, None)
         });
         let settled = settled.collect();
-        let done = Checkpoint { settled, finished: true, ..given::checkpoint(page, keys.len()) };
+        let done = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, keys.len()) };
         store.checkpoint(done).await.unwrap();
     }
-    let listed = store.list_notifications(app, given::page(10)).await.unwrap().rows;
+    let listed = store.list_notifications(app, fixtures::page(10)).await.unwrap().rows;
     let failures = |nth: usize| -> Vec<_> {
         listed[nth].failures.iter().map(|row| (row.reason.as_str(), row.count)).collect()
     };
@@ -196,12 +197,12 @@ async fn the_most_frequent_failures_of_each_are_listed(store: &Store) {
 
 #[apply(contract)]
 async fn a_page_of_large_requests_ends_early(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let mut ids = Vec::new();
     for _ in 0..12 {
-        let mut large = given::broadcast(&[Platform::Ios]);
+        let mut large = fixtures::broadcast(&[Platform::Ios]);
         large.request = serde_json::json!({"text": "t".repeat(1_000_000)}).to_string();
-        ids.insert(0, given::accepted(store, app, large).await);
+        ids.insert(0, fixtures::accepted(store, app, large).await);
     }
     let (mut listed, mut pages, mut next) = (Vec::new(), 0, None);
     loop {
@@ -217,17 +218,17 @@ async fn a_page_of_large_requests_ends_early(store: &Store) {
     }
     assert_eq!(listed, ids, "nobody is left out, nobody comes twice");
     assert!(pages >= 2, "{pages}");
-    let two = store.list_notifications(app, given::page(2)).await.unwrap();
+    let two = store.list_notifications(app, fixtures::page(2)).await.unwrap();
     assert_eq!((two.rows.len(), two.next.is_some()), (2, true), "the limit holds all the same");
 }
 
 #[apply(contract)]
 async fn one_that_has_not_begun_is_canceled_at_once(store: &Store) {
-    let app = given::app(store).await;
-    let mut later = given::broadcast(&[Platform::Ios]);
+    let app = fixtures::app(store).await;
+    let mut later = fixtures::broadcast(&[Platform::Ios]);
     later.schedule = Schedule::At(NOW.plus_ms(60_000));
-    for new in [given::broadcast(&[Platform::Ios]), later] {
-        let id = given::accepted(store, app, new).await;
+    for new in [fixtures::broadcast(&[Platform::Ios]), later] {
+        let id = fixtures::accepted(store, app, new).await;
         store.cancel_notification(app, id.clone(), NOW).await.unwrap();
         let record = read(store, app, &id).await;
         assert_eq!(record.status, NotificationStatus::Canceled);
@@ -239,11 +240,11 @@ async fn one_that_has_not_begun_is_canceled_at_once(store: &Store) {
 
 #[apply(contract)]
 async fn what_is_over_cannot_be_canceled(store: &Store) {
-    let app = given::app(store).await;
-    store.record_report(app, given::report("mine"), None).await.unwrap();
-    let canceled = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
+    let app = fixtures::app(store).await;
+    store.record_report(app, fixtures::report("mine"), None).await.unwrap();
+    let canceled = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
     store.cancel_notification(app, canceled.clone(), NOW).await.unwrap();
-    let nobody = given::accepted(store, app, given::direct(&["nobody"], &[])).await;
+    let nobody = fixtures::accepted(store, app, fixtures::direct(&["nobody"], &[])).await;
     store.start_due(NOW, 10).await.unwrap();
     assert_eq!(read(store, app, &nobody).await.status, NotificationStatus::Completed);
     for id in [NotificationId::new("mine").unwrap(), canceled, nobody] {
@@ -256,15 +257,15 @@ async fn what_is_over_cannot_be_canceled(store: &Store) {
 
 #[apply(contract)]
 async fn a_canceled_dispatch_ends_its_retries_and_counts_the_rest(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
-    let dispatch = given::android_dispatch(store, app).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
     let id = dispatch.notification_id.clone();
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     let first = Checkpoint {
-        settled: vec![given::sent(keys[0])],
-        retries: vec![given::retry(keys[1])],
-        ..given::checkpoint(page, 3)
+        settled: vec![fixtures::sent(keys[0])],
+        retries: vec![fixtures::retry(keys[1])],
+        ..fixtures::checkpoint(page, 3)
     };
     let page = store.checkpoint(first).await.unwrap();
     store.cancel_notification(app, id.clone(), NOW).await.unwrap();
@@ -274,9 +275,9 @@ async fn a_canceled_dispatch_ends_its_retries_and_counts_the_rest(store: &Store)
     let again = store.cancel_notification(app, id.clone(), NOW).await;
     assert!(refusal(again).starts_with("id: "), "nothing is left to cancel");
     let rest = Checkpoint {
-        settled: vec![given::outcome(keys[2], Settled::Canceled, None)],
+        settled: vec![fixtures::outcome(keys[2], Settled::Canceled, None)],
         finished: true,
-        ..given::checkpoint(page, 3)
+        ..fixtures::checkpoint(page, 3)
     };
     store.checkpoint(rest).await.unwrap();
     let record = read(store, app, &id).await;

@@ -3,17 +3,17 @@
 use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
 
-use super::dead::report;
-use super::given::{self, EPOCH, LEASE, NOW, android, id};
+use super::fixtures::{self, EPOCH, LEASE, NOW, android, id};
+use super::unregistered::report;
 use crate::store::{Checkpoint, DeviceKey, Epoch, PageClaim, Settled, Store, StoreError};
 
 #[apply(contract)]
 async fn a_cursor_moves_once(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 4).await;
-    let dispatch = given::android_dispatch(store, app).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 4).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
     let slice = store.read_slice(&dispatch, dispatch.cursor, 2).await.unwrap();
-    let claim = PageClaim { targeted: 2, ..given::claim(&dispatch, slice.to, false) };
+    let claim = PageClaim { targeted: 2, ..fixtures::claim(&dispatch, slice.to, false) };
     let page = store.open_page(claim).await.unwrap();
     assert_eq!((page.from, page.to, page.epoch), (dispatch.cursor, slice.to, EPOCH));
     assert_eq!((page.checkpoint_no, page.lease_until), (0, LEASE));
@@ -21,27 +21,27 @@ async fn a_cursor_moves_once(store: &Store) {
     assert!(matches!(store.open_page(second).await, Err(StoreError::Fenced)));
     let moved = store.dispatch(dispatch.no).await.unwrap();
     assert_eq!((moved.cursor, moved.scan_done), (slice.to, false));
-    let rest = PageClaim { targeted: 2, ..given::claim(&moved, moved.until, true) };
+    let rest = PageClaim { targeted: 2, ..fixtures::claim(&moved, moved.until, true) };
     store.open_page(rest).await.unwrap();
     assert!(store.dispatch(dispatch.no).await.unwrap().scan_done);
-    let over = given::claim(&store.dispatch(dispatch.no).await.unwrap(), moved.until, true);
+    let over = fixtures::claim(&store.dispatch(dispatch.no).await.unwrap(), moved.until, true);
     assert!(matches!(store.open_page(over).await, Err(StoreError::Fenced)));
 }
 
 #[apply(contract)]
 async fn a_page_without_anybody_to_send_to_is_finished_at_once(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
     let mut off = android("d000");
     off.push_disabled = true;
-    given::registered(store, app, off).await;
-    let dispatch = given::dispatch(store, app, given::direct(&["d000"], &[])).await;
-    let claim = PageClaim { excluded: 1, ..given::claim(&dispatch, dispatch.until, true) };
+    fixtures::registered(store, app, off).await;
+    let dispatch = fixtures::dispatch(store, app, fixtures::direct(&["d000"], &[])).await;
+    let claim = PageClaim { excluded: 1, ..fixtures::claim(&dispatch, dispatch.until, true) };
     let page = store.open_page(claim).await.unwrap();
     let record = store.notification(app, dispatch.notification_id.clone()).await.unwrap();
     assert_eq!(record.status, NotificationStatus::Completed);
     assert_eq!(record.counts, Counts { excluded: 1, ..Counts::default() });
-    let again = Checkpoint { finished: true, excluded: 1, ..given::checkpoint(page, 0) };
+    let again = Checkpoint { finished: true, excluded: 1, ..fixtures::checkpoint(page, 0) };
     store.checkpoint(again).await.unwrap();
     let twice = store.notification(app, dispatch.notification_id).await.unwrap();
     assert_eq!(twice, record, "finishing it again changes nothing");
@@ -50,19 +50,19 @@ async fn a_page_without_anybody_to_send_to_is_finished_at_once(store: &Store) {
 /// The change that leaves nothing open ends the dispatch, the last dispatch the rest.
 #[apply(contract)]
 async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 5).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 5).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     let counts =
         || async { store.notification(app, dispatch.notification_id.clone()).await.unwrap() };
     assert_eq!(counts().await.counts, Counts { targeted: 5, pending: 5, ..Counts::default() });
     let first = Checkpoint {
         settled: vec![
-            given::sent(keys[0]),
-            given::outcome(keys[1], Settled::Failed, Some("PayloadTooLarge")),
+            fixtures::sent(keys[0]),
+            fixtures::outcome(keys[1], Settled::Failed, Some("PayloadTooLarge")),
         ],
-        ..given::checkpoint(page, 5)
+        ..fixtures::checkpoint(page, 5)
     };
     let page = store.checkpoint(first).await.unwrap();
     assert_eq!(page.checkpoint_no, 1);
@@ -72,13 +72,13 @@ async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &Store) {
     assert_eq!(open.counts, so_far);
     let last = Checkpoint {
         settled: vec![
-            given::outcome(keys[4], Settled::Canceled, None),
-            given::outcome(keys[2], Settled::Unregistered, Some("Unregistered")),
-            given::outcome(keys[3], Settled::Expired, Some("expired")),
+            fixtures::outcome(keys[4], Settled::Canceled, None),
+            fixtures::outcome(keys[2], Settled::Unregistered, Some("Unregistered")),
+            fixtures::outcome(keys[3], Settled::Expired, Some("expired")),
         ],
         at: NOW.plus_ms(70),
         finished: true,
-        ..given::checkpoint(page, 5)
+        ..fixtures::checkpoint(page, 5)
     };
     store.checkpoint(last).await.unwrap();
     let done = counts().await;
@@ -99,17 +99,19 @@ async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &Store) {
 /// A compare-and-set on epoch and checkpoint number.
 #[apply(contract)]
 async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let with =
-        |page, key| Checkpoint { settled: vec![given::sent(key)], ..given::checkpoint(page, 2) };
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    let with = |page, key| Checkpoint {
+        settled: vec![fixtures::sent(key)],
+        ..fixtures::checkpoint(page, 2)
+    };
     let next = store.checkpoint(with(page, keys[0])).await.unwrap();
     let mut stale = with(page, keys[1]);
     stale.dead.push(report(keys[1], "token-d001", None));
     assert!(matches!(store.checkpoint(stale).await, Err(StoreError::Fenced)));
-    let adopted = store.adopt(given::adoption(Epoch(12))).await.unwrap();
+    let adopted = store.adopt(fixtures::adoption(Epoch(12))).await.unwrap();
     assert_eq!(adopted.pages.len(), 1);
     assert!(matches!(store.checkpoint(with(next, keys[1])).await, Err(StoreError::Fenced)));
     let record = store.notification(app, dispatch.notification_id.clone()).await.unwrap();
@@ -122,31 +124,31 @@ async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &Store) {
 /// Its answer was lost: it is asked for again, whole.
 #[apply(contract)]
 async fn a_checkpoint_that_was_stored_is_stored_once(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 4).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 4).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     let first = Checkpoint {
-        settled: vec![given::sent(keys[0])],
-        retries: vec![given::retry(keys[1])],
-        ..given::checkpoint(page, 4)
+        settled: vec![fixtures::sent(keys[0])],
+        retries: vec![fixtures::retry(keys[1])],
+        ..fixtures::checkpoint(page, 4)
     };
     let next = store.checkpoint(first.clone()).await.unwrap();
     assert_eq!(store.checkpoint(first.clone()).await.unwrap(), next);
-    let empty = given::checkpoint(next, 4);
+    let empty = fixtures::checkpoint(next, 4);
     let next = store.checkpoint(empty.clone()).await.unwrap();
     assert_eq!(store.checkpoint(empty).await.unwrap(), next);
     let last = Checkpoint {
-        settled: vec![given::sent(keys[2])],
-        retries: vec![given::retry(keys[3])],
+        settled: vec![fixtures::sent(keys[2])],
+        retries: vec![fixtures::retry(keys[3])],
         finished: true,
-        ..given::checkpoint(next, 4)
+        ..fixtures::checkpoint(next, 4)
     };
     let over = store.checkpoint(last.clone()).await.unwrap();
     for other in [
-        Checkpoint { settled: vec![given::sent(keys[3])], ..last.clone() },
+        Checkpoint { settled: vec![fixtures::sent(keys[3])], ..last.clone() },
         Checkpoint { settled: vec![], ..last.clone() },
-        Checkpoint { retries: vec![given::retry(keys[0])], ..last.clone() },
+        Checkpoint { retries: vec![fixtures::retry(keys[0])], ..last.clone() },
         Checkpoint { finished: false, ..last.clone() },
         Checkpoint { targeted: 3, ..last.clone() },
         first,
@@ -162,18 +164,18 @@ async fn a_checkpoint_that_was_stored_is_stored_once(store: &Store) {
 /// By sequence, whoever is erased meanwhile.
 #[apply(contract)]
 async fn outcomes_stay_with_their_devices(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 4).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 4).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     store.delete_device(app, id("d001"), NOW).await.unwrap();
     let failed = crate::store::DeviceOutcome {
         attempts: 3,
-        ..given::outcome(keys[2], Settled::Failed, Some("TopicDisallowed"))
+        ..fixtures::outcome(keys[2], Settled::Failed, Some("TopicDisallowed"))
     };
     let first = Checkpoint {
-        settled: vec![failed.clone(), given::sent(keys[0])],
-        ..given::checkpoint(page, 4)
+        settled: vec![failed.clone(), fixtures::sent(keys[0])],
+        ..fixtures::checkpoint(page, 4)
     };
     let page = store.checkpoint(first).await.unwrap();
     assert_eq!(store.page_done(&page).await.unwrap(), [keys[0], keys[2]]);
@@ -181,7 +183,7 @@ async fn outcomes_stay_with_their_devices(store: &Store) {
     let left: Vec<DeviceKey> = left.iter().map(|device| device.key).collect();
     assert_eq!(left, [keys[0], keys[2], keys[3]]);
     let outcome = |key| store.delivery_outcome(dispatch.no, key);
-    assert_eq!(outcome(keys[0]).await.unwrap(), Some(given::sent(keys[0])));
+    assert_eq!(outcome(keys[0]).await.unwrap(), Some(fixtures::sent(keys[0])));
     assert_eq!(outcome(keys[2]).await.unwrap(), Some(failed));
     assert_eq!(outcome(keys[1]).await.unwrap(), None);
     assert_eq!(outcome(keys[3]).await.unwrap(), None);
@@ -189,18 +191,18 @@ async fn outcomes_stay_with_their_devices(store: &Store) {
 
 #[apply(contract)]
 async fn failures_are_counted_by_reason(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 5).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 5).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     let settled = vec![
-        given::outcome(keys[0], Settled::Failed, Some("one")),
-        given::outcome(keys[1], Settled::Unregistered, Some("two")),
-        given::outcome(keys[2], Settled::Unregistered, Some("two")),
-        given::outcome(keys[3], Settled::Expired, Some("three")),
-        given::sent(keys[4]),
+        fixtures::outcome(keys[0], Settled::Failed, Some("one")),
+        fixtures::outcome(keys[1], Settled::Unregistered, Some("two")),
+        fixtures::outcome(keys[2], Settled::Unregistered, Some("two")),
+        fixtures::outcome(keys[3], Settled::Expired, Some("three")),
+        fixtures::sent(keys[4]),
     ];
-    let done = Checkpoint { settled, finished: true, ..given::checkpoint(page, 5) };
+    let done = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 5) };
     store.checkpoint(done).await.unwrap();
     let record = store.notification(app, dispatch.notification_id).await.unwrap();
     let failures: Vec<_> =
@@ -211,16 +213,17 @@ async fn failures_are_counted_by_reason(store: &Store) {
 /// A tag that is removed takes a device out of the range, and moves no outcome.
 #[apply(contract)]
 async fn a_tag_removed_meanwhile_shifts_nothing(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
     for device in ["d000", "d001", "d002"] {
-        given::tagged(store, app, device, "vip", true).await;
+        fixtures::tagged(store, app, device, "vip", true).await;
     }
-    let mut new = given::broadcast(&[Platform::Android]);
+    let mut new = fixtures::broadcast(&[Platform::Android]);
     new.tag = Some("vip".into());
-    let dispatch = given::dispatch(store, app, new).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let first = Checkpoint { settled: vec![given::sent(keys[1])], ..given::checkpoint(page, 3) };
+    let dispatch = fixtures::dispatch(store, app, new).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    let first =
+        Checkpoint { settled: vec![fixtures::sent(keys[1])], ..fixtures::checkpoint(page, 3) };
     let page = store.checkpoint(first).await.unwrap();
     store.remove_tag(app, id("d000"), "vip".into()).await.unwrap();
     let left = store.read_range(&dispatch, page.from, page.to).await.unwrap();

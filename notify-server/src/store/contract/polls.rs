@@ -5,15 +5,15 @@ use macro_rules_attribute::apply;
 use notify_core::{AnswerId, AppChange, AppStatus, NotificationId, Platform, PollLayout, PollVote};
 use uuid::Uuid;
 
-use super::given::{self, NOW, id};
+use super::fixtures::{self, NOW, id};
 use super::{is_unknown, refusal};
 use crate::store::{AppNo, NewReport, Over, PollDraft, Store, StoreError, Visitor};
 
 async fn poll(store: &Store, app: AppNo) -> (NotificationId, PollDraft) {
-    let draft = given::poll();
-    let mut new = given::broadcast(&[Platform::Ios]);
+    let draft = fixtures::poll();
+    let mut new = fixtures::broadcast(&[Platform::Ios]);
     new.poll = Some(draft.clone());
-    (given::accepted(store, app, new).await, draft)
+    (fixtures::accepted(store, app, new).await, draft)
 }
 
 async fn vote(
@@ -25,14 +25,14 @@ async fn vote(
 ) -> Result<(), StoreError> {
     let vote = PollVote { device_id: device.map(id) };
     let done = store.answer_poll(app, poll.clone(), answer, vote, NOW, None).await?;
-    assert!(given::now(done).success);
+    assert!(fixtures::now(done).success);
     Ok(())
 }
 
 /// Reports a poll that a device and a visitor of its page answer.
 pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
-    let draft = given::poll();
-    let report = NewReport { poll: Some(draft.clone()), ..given::report("poll") };
+    let draft = fixtures::poll();
+    let report = NewReport { poll: Some(draft.clone()), ..fixtures::report("poll") };
     let id = report.report.id.clone();
     store.record_report(app, report, None).await.unwrap();
     vote(store, app, &id, draft.answers[0], Some(device)).await.unwrap();
@@ -42,7 +42,7 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
 
 #[apply(contract)]
 async fn a_poll_reads_back_with_its_answers_in_order(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let (notification, draft) = poll(store, app).await;
     let row = store.poll(app, notification.clone()).await.unwrap();
     assert_eq!((&row.id, row.public_id), (&notification, draft.public_id));
@@ -52,14 +52,14 @@ async fn a_poll_reads_back_with_its_answers_in_order(store: &Store) {
         row.answers.iter().map(|answer| (answer.id, answer.text.as_str(), answer.clicks)).collect();
     assert_eq!(answers, [(draft.answers[0], "yes", 0), (draft.answers[1], "no", 0)]);
     assert!(is_unknown(&store.poll(other, notification).await));
-    let message = given::accepted(store, app, given::broadcast(&[Platform::Ios])).await;
+    let message = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Ios])).await;
     assert!(is_unknown(&store.poll(app, message).await), "a message is no poll");
 }
 
 #[apply(contract)]
 async fn a_device_answers_once(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
     let (notification, draft) = poll(store, app).await;
     let [yes, no] = [draft.answers[0], draft.answers[1]];
     for (answer, device) in [
@@ -79,8 +79,8 @@ async fn a_device_answers_once(store: &Store) {
 
 #[apply(contract)]
 async fn what_a_vote_names_must_exist(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    given::devices(store, other, 1).await;
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, other, 1).await;
     let (notification, draft) = poll(store, app).await;
     let (_, second) = poll(store, app).await;
     let yes = draft.answers[0];
@@ -109,7 +109,7 @@ async fn clicks(store: &Store, app: AppNo, poll: &NotificationId) -> Vec<u64> {
 
 #[apply(contract)]
 async fn a_visitor_of_the_page_answers_once(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let (notification, draft) = poll(store, app).await;
     let (_, other) = poll(store, app).await;
     let (page, [yes, no]) = (draft.public_id, [draft.answers[0], draft.answers[1]]);
@@ -133,8 +133,8 @@ async fn a_visitor_of_the_page_answers_once(store: &Store) {
 
 #[apply(contract)]
 async fn visitors_at_once_count_once_each(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 5).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 5).await;
     let (notification, draft) = poll(store, app).await;
     let page = draft.public_id;
     // Everybody votes five times at once, for the one or the other; devices beside them.
@@ -156,10 +156,10 @@ async fn visitors_at_once_count_once_each(store: &Store) {
 
 #[apply(contract)]
 async fn the_page_goes_with_its_application_and_its_notification(store: &Store) {
-    let (id, app) = given::named_app(store, "Shop").await;
-    let draft = given::poll();
-    let report = NewReport { poll: Some(draft.clone()), ..given::report("own-1") };
-    given::now(store.record_report(app, report, None).await.unwrap());
+    let (id, app) = fixtures::named_app(store, "Shop").await;
+    let draft = fixtures::poll();
+    let report = NewReport { poll: Some(draft.clone()), ..fixtures::report("own-1") };
+    fixtures::now(store.record_report(app, report, None).await.unwrap());
     let (page, yes) = (draft.public_id, draft.answers[0]);
     store.answer_public_poll(page, yes, visitor(1), NOW).await.unwrap();
     let set = async |status: AppStatus| {

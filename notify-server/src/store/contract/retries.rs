@@ -3,7 +3,7 @@
 use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
 
-use super::given::{self, EPOCH, LEASE, NOW, id};
+use super::fixtures::{self, EPOCH, LEASE, NOW, id};
 use crate::store::{AppNo, Checkpoint, Epoch, RetryClaim, RetryOutcome, RetryStep, Settled, Store};
 
 fn settled(no: crate::store::RetryNo, settled: Settled) -> RetryOutcome {
@@ -18,12 +18,12 @@ async fn open(store: &Store, app: AppNo) -> u64 {
 
 #[apply(contract)]
 async fn a_retry_is_claimed_when_it_is_due_by_one(store: &Store) {
-    let app = given::app(store).await;
-    let (dispatch, keys) = given::retried(store, app, 3).await;
+    let app = fixtures::app(store).await;
+    let (dispatch, keys) = fixtures::retried(store, app, 3).await;
     assert_eq!(open(store, app).await, 3);
-    let early = RetryClaim { now: NOW.plus_ms(999), ..given::retry_claim(app) };
+    let early = RetryClaim { now: NOW.plus_ms(999), ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(early).await.unwrap(), []);
-    let two = RetryClaim { limit: 2, ..given::retry_claim(app) };
+    let two = RetryClaim { limit: 2, ..fixtures::retry_claim(app) };
     let first = store.claim_retries(two.clone()).await.unwrap();
     let second = store.claim_retries(two.clone()).await.unwrap();
     let mut claimed: Vec<_> = first.iter().chain(&second).map(|retry| retry.key).collect();
@@ -40,10 +40,10 @@ async fn a_retry_is_claimed_when_it_is_due_by_one(store: &Store) {
 
 #[apply(contract)]
 async fn a_claim_that_ran_out_is_claimed_again(store: &Store) {
-    let app = given::app(store).await;
-    given::retried(store, app, 1).await;
-    let first = store.claim_retries(given::retry_claim(app)).await.unwrap();
-    let other = RetryClaim { epoch: Epoch(12), ..given::retry_claim(app) };
+    let app = fixtures::app(store).await;
+    fixtures::retried(store, app, 1).await;
+    let first = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
+    let other = RetryClaim { epoch: Epoch(12), ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(other.clone()).await.unwrap(), []);
     let later = RetryClaim { now: LEASE, lease_until: LEASE.plus_ms(30_000), ..other.clone() };
     let second = store.claim_retries(later).await.unwrap();
@@ -57,16 +57,16 @@ async fn a_claim_that_ran_out_is_claimed_again(store: &Store) {
 
 #[apply(contract)]
 async fn a_claimer_leaves_what_it_has_in_hand(store: &Store) {
-    let app = given::app(store).await;
-    given::retried(store, app, 3).await;
-    let one = RetryClaim { limit: 1, ..given::retry_claim(app) };
+    let app = fixtures::app(store).await;
+    fixtures::retried(store, app, 3).await;
+    let one = RetryClaim { limit: 1, ..fixtures::retry_claim(app) };
     let first = store.claim_retries(one).await.unwrap();
     let in_hand = vec![first[0].no];
     let later = RetryClaim {
         now: LEASE,
         lease_until: LEASE.plus_ms(30_000),
         in_hand,
-        ..given::retry_claim(app)
+        ..fixtures::retry_claim(app)
     };
     let others = store.claim_retries(later.clone()).await.unwrap();
     assert_eq!(others.len(), 2, "its claim is over, but it is at work on it");
@@ -77,15 +77,15 @@ async fn a_claimer_leaves_what_it_has_in_hand(store: &Store) {
 
 #[apply(contract)]
 async fn a_claim_whose_answer_was_lost_is_made_again(store: &Store) {
-    let app = given::app(store).await;
-    given::retried(store, app, 3).await;
-    let one = RetryClaim { limit: 1, ..given::retry_claim(app) };
+    let app = fixtures::app(store).await;
+    fixtures::retried(store, app, 3).await;
+    let one = RetryClaim { limit: 1, ..fixtures::retry_claim(app) };
     let heard = store.claim_retries(one.clone()).await.unwrap();
     let lost = store.claim_retries(one).await.unwrap();
-    let other = RetryClaim { epoch: Epoch(12), limit: 1, ..given::retry_claim(app) };
+    let other = RetryClaim { epoch: Epoch(12), limit: 1, ..fixtures::retry_claim(app) };
     let others = store.claim_retries(other).await.unwrap();
     let in_hand = vec![heard[0].no];
-    let usual = RetryClaim { in_hand, ..given::retry_claim(app) };
+    let usual = RetryClaim { in_hand, ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(usual.clone()).await.unwrap(), []);
     let again = RetryClaim { after_lost: true, ..usual };
     assert_eq!(store.claim_retries(again).await.unwrap(), lost, "neither in hand nor another's");
@@ -94,9 +94,9 @@ async fn a_claim_whose_answer_was_lost_is_made_again(store: &Store) {
 
 #[apply(contract)]
 async fn a_retry_that_is_settled_ends_the_dispatch(store: &Store) {
-    let app = given::app(store).await;
-    let (dispatch, keys) = given::retried(store, app, 2).await;
-    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let app = fixtures::app(store).await;
+    let (dispatch, keys) = fixtures::retried(store, app, 2).await;
+    let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     let first = vec![settled(claimed[0].no, Settled::Sent)];
     store.settle_retries(EPOCH, first, NOW).await.unwrap();
     let read =
@@ -117,17 +117,17 @@ async fn a_retry_that_is_settled_ends_the_dispatch(store: &Store) {
 
 #[apply(contract)]
 async fn a_retry_that_failed_again_waits_anew(store: &Store) {
-    let app = given::app(store).await;
-    given::retried(store, app, 1).await;
-    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let app = fixtures::app(store).await;
+    fixtures::retried(store, app, 1).await;
+    let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     let due_at = NOW.plus_ms(10_000);
     let step =
         RetryStep::Again { attempts: 2, due_at, reason: "later".into(), unknown_outcomes: 1 };
     let again = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None, verified: None };
     store.settle_retries(EPOCH, vec![again], NOW).await.unwrap();
     assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, Some(due_at));
-    assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap(), []);
-    let then = RetryClaim { now: due_at, ..given::retry_claim(app) };
+    assert_eq!(store.claim_retries(fixtures::retry_claim(app)).await.unwrap(), []);
+    let then = RetryClaim { now: due_at, ..fixtures::retry_claim(app) };
     let claimed = store.claim_retries(then).await.unwrap();
     assert_eq!((claimed[0].attempts, claimed[0].unknown_outcomes), (2, 1));
 }
@@ -135,9 +135,9 @@ async fn a_retry_that_failed_again_waits_anew(store: &Store) {
 /// B39: a pause is no attempt, and says nothing of the last one.
 #[apply(contract)]
 async fn a_retry_that_is_put_off_stays_as_it_was(store: &Store) {
-    let app = given::app(store).await;
-    given::retried(store, app, 1).await;
-    let before = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let app = fixtures::app(store).await;
+    fixtures::retried(store, app, 1).await;
+    let before = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     let due_at = NOW.plus_ms(10_000);
     let later = RetryOutcome {
         no: before[0].no,
@@ -147,17 +147,17 @@ async fn a_retry_that_is_put_off_stays_as_it_was(store: &Store) {
         verified: None,
     };
     store.settle_retries(EPOCH, vec![later], NOW).await.unwrap();
-    assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap(), []);
-    let then = RetryClaim { now: due_at, ..given::retry_claim(app) };
+    assert_eq!(store.claim_retries(fixtures::retry_claim(app)).await.unwrap(), []);
+    let then = RetryClaim { now: due_at, ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(then).await.unwrap(), before);
 }
 
 /// In the transaction of the erase.
 #[apply(contract)]
 async fn an_erased_device_ends_its_retries(store: &Store) {
-    let app = given::app(store).await;
-    let (dispatch, keys) = given::retried(store, app, 2).await;
-    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let app = fixtures::app(store).await;
+    let (dispatch, keys) = fixtures::retried(store, app, 2).await;
+    let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     store.delete_device(app, id("d000"), NOW).await.unwrap();
     assert_eq!(open(store, app).await, 1);
     let outcome = store.delivery_outcome(dispatch.no, keys[0]).await.unwrap().unwrap();
@@ -171,9 +171,9 @@ async fn an_erased_device_ends_its_retries(store: &Store) {
 
 #[apply(contract)]
 async fn a_settled_retry_is_left_as_it_is(store: &Store) {
-    let app = given::app(store).await;
-    let (dispatch, keys) = given::retried(store, app, 2).await;
-    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let app = fixtures::app(store).await;
+    let (dispatch, keys) = fixtures::retried(store, app, 2).await;
+    let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     for outcome in [Settled::Sent, Settled::Failed] {
         let outcomes = vec![settled(claimed[0].no, outcome)];
         store.settle_retries(EPOCH, outcomes, NOW).await.unwrap();
@@ -189,15 +189,15 @@ async fn a_settled_retry_is_left_as_it_is(store: &Store) {
 #[apply(contract)]
 async fn lanes_are_those_with_something_due(store: &Store) {
     assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, None);
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    given::retried(store, app, 3).await;
-    given::retried(store, other, 2).await;
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::retried(store, app, 3).await;
+    fixtures::retried(store, other, 2).await;
     let due = NOW.plus_ms(1_000);
     assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, Some(due));
     assert_eq!(store.agenda(NOW).await.unwrap().retry_lanes, []);
     let lanes = [(app, Platform::Android), (other, Platform::Android)];
     assert_eq!(store.agenda(due).await.unwrap().retry_lanes, lanes);
-    store.claim_retries(given::retry_claim(app)).await.unwrap();
+    store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     assert_eq!(store.agenda(due).await.unwrap().retry_lanes, lanes[1..]);
     assert_eq!((open(store, app).await, open(store, other).await), (3, 2));
 }
@@ -205,28 +205,28 @@ async fn lanes_are_those_with_something_due(store: &Store) {
 /// Under an explicit `collapse_key` a newer notification replaces what an older retry would show.
 #[apply(contract)]
 async fn a_newer_notification_of_the_same_key_overtakes(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
     let with_key = |key: &str| crate::store::NewNotification {
         collapse_key: Some(key.to_owned()),
-        ..given::broadcast(&[Platform::Android])
+        ..fixtures::broadcast(&[Platform::Android])
     };
-    let old = given::dispatch(store, app, with_key("score")).await;
-    let (keys, _) = given::whole_page(store, &old).await;
+    let old = fixtures::dispatch(store, app, with_key("score")).await;
+    let (keys, _) = fixtures::whole_page(store, &old).await;
     let overtaken = |key| store.overtaken(old.no, key);
-    for other in [with_key("weather"), given::broadcast(&[Platform::Android])] {
-        let other = given::dispatch(store, app, other).await;
-        let (_, page) = given::whole_page(store, &other).await;
-        let settled = vec![given::sent(keys[0])];
-        let done = Checkpoint { settled, ..given::checkpoint(page, 2) };
+    for other in [with_key("weather"), fixtures::broadcast(&[Platform::Android])] {
+        let other = fixtures::dispatch(store, app, other).await;
+        let (_, page) = fixtures::whole_page(store, &other).await;
+        let settled = vec![fixtures::sent(keys[0])];
+        let done = Checkpoint { settled, ..fixtures::checkpoint(page, 2) };
         store.checkpoint(done).await.unwrap();
     }
     assert!(!overtaken(keys[0]).await.unwrap(), "of another key, or of none");
-    let newer = given::dispatch(store, app, with_key("score")).await;
-    let (_, page) = given::whole_page(store, &newer).await;
+    let newer = fixtures::dispatch(store, app, with_key("score")).await;
+    let (_, page) = fixtures::whole_page(store, &newer).await;
     assert!(!overtaken(keys[0]).await.unwrap(), "it has not been sent yet");
-    let settled = vec![given::sent(keys[0])];
-    store.checkpoint(Checkpoint { settled, ..given::checkpoint(page, 2) }).await.unwrap();
+    let settled = vec![fixtures::sent(keys[0])];
+    store.checkpoint(Checkpoint { settled, ..fixtures::checkpoint(page, 2) }).await.unwrap();
     assert!(overtaken(keys[0]).await.unwrap());
     assert!(!overtaken(keys[1]).await.unwrap(), "the other device did not get it");
     assert!(!store.overtaken(newer.no, keys[0]).await.unwrap(), "nothing is newer");
@@ -235,14 +235,14 @@ async fn a_newer_notification_of_the_same_key_overtakes(store: &Store) {
 /// What was on its way when its notification was canceled is not tried again (B20).
 #[apply(contract)]
 async fn a_retry_of_what_was_canceled_meanwhile_ends(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     store.cancel_notification(app, dispatch.notification_id.clone(), NOW).await.unwrap();
-    let retries = vec![given::retry(keys[0])];
-    let settled = vec![given::outcome(keys[1], Settled::Canceled, Some("canceled"))];
-    let last = Checkpoint { retries, settled, finished: true, ..given::checkpoint(page, 2) };
+    let retries = vec![fixtures::retry(keys[0])];
+    let settled = vec![fixtures::outcome(keys[1], Settled::Canceled, Some("canceled"))];
+    let last = Checkpoint { retries, settled, finished: true, ..fixtures::checkpoint(page, 2) };
     store.checkpoint(last).await.unwrap();
     assert_eq!(open(store, app).await, 0);
     let record = store.notification(app, dispatch.notification_id).await.unwrap();

@@ -3,7 +3,7 @@
 use macro_rules_attribute::apply;
 use notify_core::Timestamp;
 
-use super::given::{self, EPOCH, LEASE, NOW};
+use super::fixtures::{self, EPOCH, LEASE, NOW};
 use crate::store::{Adopted, Adoption, Epoch, Heartbeat, Others, Scan, Store, StoreError};
 
 const OTHER: Epoch = Epoch(12);
@@ -19,7 +19,7 @@ fn beside_others(now: Timestamp) -> Adoption {
         now,
         lease_until: now.plus_ms(15_000),
         beside_others: true,
-        ..given::adoption(OTHER)
+        ..fixtures::adoption(OTHER)
     }
 }
 
@@ -39,11 +39,11 @@ async fn servers_are_counted_while_they_live(store: &Store) {
 
 #[apply(contract)]
 async fn a_page_is_its_servers_while_that_lives(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    let dispatch = given::android_dispatch(store, app).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
     store.heartbeat(beat(EPOCH, NOW)).await.unwrap();
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     assert!(!store.heartbeat(beat(OTHER, NOW)).await.unwrap().left_behind);
     let none = Adopted { pages: vec![], dispatches: vec![] };
     assert_eq!(store.adopt(beside_others(NOW)).await.unwrap(), none);
@@ -59,21 +59,21 @@ async fn a_page_is_its_servers_while_that_lives(store: &Store) {
     assert!(!store.heartbeat(beat(OTHER, dead)).await.unwrap().left_behind);
     // Who was stopped meanwhile, and goes on, changes nothing.
     let late = crate::store::Checkpoint {
-        settled: vec![given::sent(keys[0])],
-        ..given::checkpoint(page, 2)
+        settled: vec![fixtures::sent(keys[0])],
+        ..fixtures::checkpoint(page, 2)
     };
     assert!(matches!(store.checkpoint(late).await, Err(StoreError::Fenced)));
 }
 
 #[apply(contract)]
 async fn retries_of_a_server_that_left_are_free_at_once(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     store.heartbeat(beat(EPOCH, NOW)).await.unwrap();
-    given::retried(store, app, 2).await;
-    assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap().len(), 2);
+    fixtures::retried(store, app, 2).await;
+    assert_eq!(store.claim_retries(fixtures::retry_claim(app)).await.unwrap().len(), 2);
     store.heartbeat(beat(OTHER, NOW)).await.unwrap();
     store.adopt(beside_others(NOW)).await.unwrap();
-    let claim = crate::store::RetryClaim { epoch: OTHER, ..given::retry_claim(app) };
+    let claim = crate::store::RetryClaim { epoch: OTHER, ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(claim.clone()).await.unwrap(), [], "they are held");
     store.leave(EPOCH).await.unwrap();
     assert!(store.heartbeat(beat(OTHER, NOW)).await.unwrap().left_behind);
@@ -83,18 +83,20 @@ async fn retries_of_a_server_that_left_are_free_at_once(store: &Store) {
 
 #[apply(contract)]
 async fn a_scan_is_seen_by_all_until_it_is_done(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 4).await;
-    let dispatch = given::android_dispatch(store, app).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 4).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
     let at = |cursor| Some(Scan { cursor, canceled: false });
     assert_eq!(store.unread_dispatches(10).await.unwrap(), [dispatch.no]);
     assert_eq!(store.unread_dispatches(0).await.unwrap(), []);
     assert_eq!(store.scan(dispatch.no).await.unwrap(), at(dispatch.cursor));
     let slice = store.read_slice(&dispatch, dispatch.cursor, 2).await.unwrap();
-    store.open_page(given::claim(&dispatch, slice.to, false)).await.unwrap();
+    store.open_page(fixtures::claim(&dispatch, slice.to, false)).await.unwrap();
     assert_eq!(store.scan(dispatch.no).await.unwrap(), at(slice.to));
-    let rest =
-        crate::store::PageClaim { from: slice.to, ..given::claim(&dispatch, dispatch.until, true) };
+    let rest = crate::store::PageClaim {
+        from: slice.to,
+        ..fixtures::claim(&dispatch, dispatch.until, true)
+    };
     store.open_page(rest).await.unwrap();
     assert_eq!(store.scan(dispatch.no).await.unwrap(), None);
     assert_eq!(store.unread_dispatches(10).await.unwrap(), []);
@@ -102,11 +104,11 @@ async fn a_scan_is_seen_by_all_until_it_is_done(store: &Store) {
 
 #[apply(contract)]
 async fn canceled_dispatches_are_told_from_others(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
     let mut all = Vec::new();
     for _ in 0..MANY {
-        all.push(given::android_dispatch(store, app).await);
+        all.push(fixtures::android_dispatch(store, app).await);
     }
     let numbers: Vec<_> = all.iter().map(|dispatch| dispatch.no).collect();
     assert_eq!(store.canceled_among(numbers.clone()).await.unwrap(), []);

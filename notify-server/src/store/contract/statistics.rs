@@ -3,7 +3,7 @@
 use macro_rules_attribute::apply;
 use notify_core::{Endpoint, Platform, PlatformCount, Timestamp};
 
-use super::given::{self, NOW, android, id, ios};
+use super::fixtures::{self, NOW, android, id, ios};
 use crate::store::{AppNo, DeviceFilter, Store};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -18,20 +18,20 @@ async fn all(store: &Store, app: AppNo) -> Vec<PlatformCount> {
 
 #[apply(contract)]
 async fn devices_are_counted_by_platform_and_state(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     assert_eq!(all(store, app).await, []);
-    given::devices(store, app, 3).await;
-    given::registered(store, app, ios("phone")).await;
+    fixtures::devices(store, app, 3).await;
+    fixtures::registered(store, app, ios("phone")).await;
     let mut off = ios("off");
     off.push_disabled = true;
-    given::registered(store, app, off).await;
-    given::devices(store, other, 5).await;
+    fixtures::registered(store, app, off).await;
+    fixtures::devices(store, other, 5).await;
     assert_eq!(all(store, app).await, [count(Platform::Android, 3, 0), count(Platform::Ios, 1, 1)]);
 }
 
 #[apply(contract)]
 async fn a_period_counts_its_edges_to_the_millisecond(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let start = NOW.as_ms().div_euclid(HOUR_MS) * HOUR_MS;
     let times = [
         start - 1,
@@ -65,13 +65,13 @@ async fn a_period_counts_its_edges_to_the_millisecond(store: &Store) {
 
 #[apply(contract)]
 async fn a_change_of_state_moves_the_count(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
     let mut off = android("d000");
     off.push_disabled = true;
-    given::registered(store, app, off).await;
+    fixtures::registered(store, app, off).await;
     assert_eq!(all(store, app).await, [count(Platform::Android, 0, 1)]);
-    given::registered(store, app, ios("d000")).await;
+    fixtures::registered(store, app, ios("d000")).await;
     assert_eq!(all(store, app).await, [count(Platform::Ios, 1, 0)]);
     store.delete_device(app, id("d000"), NOW).await.unwrap();
     assert_eq!(all(store, app).await, []);
@@ -84,7 +84,7 @@ async fn one_by_one(
     from: Timestamp,
     to: Timestamp,
 ) -> Vec<PlatformCount> {
-    let listed = store.list_devices(app, DeviceFilter::default(), given::page(1_000)).await;
+    let listed = store.list_devices(app, DeviceFilter::default(), fixtures::page(1_000)).await;
     let devices = listed.unwrap().rows;
     let counts = Platform::ALL.map(|platform| {
         let inside = |enabled: bool| {
@@ -102,7 +102,7 @@ async fn one_by_one(
 
 #[apply(contract)]
 async fn counts_are_those_of_the_devices_whatever_happened_to_them(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let start = NOW.as_ms().div_euclid(HOUR_MS) * HOUR_MS;
     let mut random = fastrand::Rng::with_seed(26);
     let mut now = start;
@@ -125,7 +125,7 @@ async fn counts_are_those_of_the_devices_whatever_happened_to_them(store: &Store
         } else {
             Endpoint::Ios { push_token: token, env: None }
         };
-        let mut device = given::registration(&name, endpoint);
+        let mut device = fixtures::registration(&name, endpoint);
         device.push_disabled = random.u8(..3) == 0;
         store.register_device(app, device, Timestamp(now), None).await.unwrap();
     }

@@ -3,14 +3,14 @@
 use macro_rules_attribute::apply;
 use notify_core::{TAGS_PER_DEVICE_MAX, Tag};
 
-use super::given::{self, id, tag};
+use super::fixtures::{self, id, tag};
 use super::is_unknown;
 use crate::store::{Store, StoreError};
 
 #[apply(contract)]
 async fn setting_tags_leaves_the_others(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
     let device = id("d000");
     let first = vec![tag("vip", true), tag("news", true)];
     store.set_tags(app, device.clone(), first, None).await.unwrap();
@@ -23,8 +23,8 @@ async fn setting_tags_leaves_the_others(store: &Store) {
 /// Also when requests come at the same time, which together are over the bound.
 #[apply(contract)]
 async fn a_device_has_so_many_tags_and_no_more(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
     let most = usize::try_from(TAGS_PER_DEVICE_MAX).unwrap();
     let some = |from: usize, count: usize| -> Vec<Tag> {
         (from..from + count).map(|number| tag(&format!("t{number:04}"), true)).collect()
@@ -56,9 +56,9 @@ async fn a_device_has_so_many_tags_and_no_more(store: &Store) {
 
 #[apply(contract)]
 async fn a_tag_is_removed_once(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
-    given::tagged(store, app, "d000", "vip", true).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
+    fixtures::tagged(store, app, "d000", "vip", true).await;
     store.remove_tag(app, id("d000"), "vip".into()).await.unwrap();
     assert_eq!(store.device(app, id("d000")).await.unwrap().tags, []);
     assert!(is_unknown(&store.remove_tag(app, id("d000"), "vip".into()).await));
@@ -67,8 +67,8 @@ async fn a_tag_is_removed_once(store: &Store) {
 
 #[apply(contract)]
 async fn tags_are_listed_by_name_with_their_devices(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
     for (device, name, value) in [
         ("d000", "vip", true),
         ("d001", "vip", true),
@@ -76,11 +76,11 @@ async fn tags_are_listed_by_name_with_their_devices(store: &Store) {
         ("d000", "Äpfel", true),
         ("d001", "beta", false),
     ] {
-        given::tagged(store, app, device, name, value).await;
+        fixtures::tagged(store, app, device, name, value).await;
     }
-    given::tagged(store, app, "d001", "vip", false).await;
-    let first = store.list_tags(app, given::page(2)).await.unwrap();
-    let rest = store.list_tags(app, given::next_page(2, first.next)).await.unwrap();
+    fixtures::tagged(store, app, "d001", "vip", false).await;
+    let first = store.list_tags(app, fixtures::page(2)).await.unwrap();
+    let rest = store.list_tags(app, fixtures::next_page(2, first.next)).await.unwrap();
     assert_eq!(rest.next, None);
     let tags: Vec<_> =
         first.rows.into_iter().chain(rest.rows).map(|tag| (tag.name, tag.devices)).collect();
@@ -89,11 +89,11 @@ async fn tags_are_listed_by_name_with_their_devices(store: &Store) {
 
 #[apply(contract)]
 async fn tags_of_others_are_unknown(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
-    given::devices(store, app, 1).await;
-    given::devices(store, other, 1).await;
-    given::tagged(store, app, "d000", "vip", true).await;
-    assert_eq!(store.list_tags(other, given::page(10)).await.unwrap().rows, []);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
+    fixtures::devices(store, app, 1).await;
+    fixtures::devices(store, other, 1).await;
+    fixtures::tagged(store, app, "d000", "vip", true).await;
+    assert_eq!(store.list_tags(other, fixtures::page(10)).await.unwrap().rows, []);
     assert!(is_unknown(&store.remove_tag(other, id("d000"), "vip".into()).await));
     assert_eq!(store.device(other, id("d000")).await.unwrap().tags, []);
 }

@@ -3,7 +3,7 @@
 use macro_rules_attribute::apply;
 use notify_core::Timestamp;
 
-use super::given::NOW;
+use super::fixtures::NOW;
 use crate::store::{Store, TokenRow};
 
 fn token(sealed: &[u8], issued_at: Timestamp) -> TokenRow {

@@ -6,7 +6,7 @@ use notify_core::{
     WebSubscription,
 };
 
-use super::given::{self, NOW, id};
+use super::fixtures::{self, NOW, id};
 use super::is_unknown;
 use crate::store::{
     AddressTrust, AppNo, AudienceDevice, Checkpoint, Dispatch, NewBrowser, Over, Store,
@@ -49,7 +49,7 @@ async fn subscribed(store: &Store, app: AppNo, browser: NewBrowser) -> Subscribe
 
 #[apply(contract)]
 async fn access_is_kept_until_it_is_cleared(store: &Store) {
-    let (app, no) = given::named_app(store, "web").await;
+    let (app, no) = fixtures::named_app(store, "web").await;
     assert_eq!(store.web_access(app).await.unwrap(), None);
     assert!(is_unknown(&store.clear_web_access(app).await));
     for origin in ["https://a.example", "https://b.example"] {
@@ -70,17 +70,17 @@ async fn access_is_kept_until_it_is_cleared(store: &Store) {
 
 #[apply(contract)]
 async fn a_browser_is_the_device_whose_secret_it_shows(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let first = subscribed(store, app, browser("1", 'k', "a")).await;
     assert_eq!(first, SubscribedBrowser { id: id("a"), has_new_secret: true });
     // Another address, as after a change of the server's key.
     let mut again = browser("2", 'l', "b");
     again.known = Some((id("a"), secret("a")));
-    again.tags = vec![given::tag("vip", true)];
+    again.tags = vec![fixtures::tag("vip", true)];
     let again = subscribed(store, app, again).await;
     assert_eq!(again, SubscribedBrowser { id: id("a"), has_new_secret: false });
     let device = store.device(app, id("a")).await.unwrap();
-    assert_eq!((device.platform, device.tags), (Platform::Web, vec![given::tag("vip", true)]));
+    assert_eq!((device.platform, device.tags), (Platform::Web, vec![fixtures::tag("vip", true)]));
     assert!(is_unknown(&store.device(app, id("b")).await));
     // Neither a wrong secret nor the right one in another application.
     let mut wrong = browser("3", 'm', "c");
@@ -93,7 +93,7 @@ async fn a_browser_is_the_device_whose_secret_it_shows(store: &Store) {
 
 #[apply(contract)]
 async fn an_address_alone_proves_nothing(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     subscribed(store, app, browser("1", 'k', "a")).await;
     // With its keys it is the same browser, which lost its secret and gets another.
     let same = subscribed(store, app, browser("1", 'k', "b")).await;
@@ -109,7 +109,7 @@ async fn an_address_alone_proves_nothing(store: &Store) {
 
 #[apply(contract)]
 async fn a_secret_goes_with_its_device(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     subscribed(store, app, browser("1", 'k', "a")).await;
     assert!(store.opens_device(app, id("a"), secret("a")).await.unwrap());
     for (app, device, with) in [(other, "a", "a"), (app, "a", "b"), (app, "b", "a")] {
@@ -119,7 +119,7 @@ async fn a_secret_goes_with_its_device(store: &Store) {
     assert!(!store.opens_device(app, id("a"), secret("a")).await.unwrap());
     // Nor is it there for a device of that id that is no browser.
     subscribed(store, app, browser("2", 'k', "p")).await;
-    given::registered(store, app, given::android("p")).await;
+    fixtures::registered(store, app, fixtures::android("p")).await;
     assert!(!store.opens_device(app, id("p"), secret("p")).await.unwrap());
 }
 
@@ -136,7 +136,7 @@ async fn trust(store: &Store, app: AppNo) -> Vec<AddressTrust> {
 }
 
 async fn audience(store: &Store, app: AppNo) -> (Dispatch, Vec<AudienceDevice>) {
-    let dispatch = given::dispatch(store, app, given::broadcast(&[Platform::Web])).await;
+    let dispatch = fixtures::dispatch(store, app, fixtures::broadcast(&[Platform::Web])).await;
     let slice = store.read_slice(&dispatch, dispatch.cursor, 100).await.unwrap();
     (dispatch, slice.devices)
 }
@@ -144,7 +144,7 @@ async fn audience(store: &Store, app: AppNo) -> (Dispatch, Vec<AudienceDevice>) 
 /// Has devices take a message, at the addresses given, in the page of a new notification.
 async fn verify(store: &Store, app: AppNo, addresses: &[(usize, &str)]) {
     let (dispatch, devices) = audience(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     let verified = addresses
         .iter()
         .map(|(nth, endpoint)| VerifiedAddress {
@@ -152,16 +152,16 @@ async fn verify(store: &Store, app: AppNo, addresses: &[(usize, &str)]) {
             address: format!("https://push.example/{endpoint}").into(),
         })
         .collect();
-    let settled = keys.iter().map(|key| given::sent(*key)).collect();
+    let settled = keys.iter().map(|key| fixtures::sent(*key)).collect();
     let done =
-        Checkpoint { settled, verified, finished: true, ..given::checkpoint(page, keys.len()) };
+        Checkpoint { settled, verified, finished: true, ..fixtures::checkpoint(page, keys.len()) };
     store.checkpoint(done).await.unwrap();
 }
 
 #[apply(contract)]
 async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &Store) {
     use AddressTrust::{Anonymous, Unverified, Verified};
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     subscribed(store, app, browser("1", 'k', "a")).await;
     subscribed_by_backend(store, app, "2", "b").await;
     subscribed_by_backend(store, app, "3", "c").await;
@@ -182,8 +182,8 @@ async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &Store) 
     subscribed(store, app, moved).await;
     assert_eq!(trust(store, app).await, [Unverified; 3]);
     // A device of another platform is always verified.
-    given::registered(store, app, given::android("p")).await;
-    let dispatch = given::android_dispatch(store, app).await;
+    fixtures::registered(store, app, fixtures::android("p")).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
     let slice = store.read_slice(&dispatch, dispatch.cursor, 100).await.unwrap();
     assert_eq!(slice.devices[0].trust, Verified);
 }
@@ -191,7 +191,7 @@ async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &Store) 
 #[apply(contract)]
 async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
     const DAY_MS: i64 = 86_400_000;
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     for (endpoint, device) in [("1", "a"), ("2", "b"), ("3", "c")] {
         subscribed(store, app, browser(endpoint, 'k', device)).await;
     }

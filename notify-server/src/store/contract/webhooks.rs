@@ -8,7 +8,7 @@ use notify_core::{
 };
 use uuid::Uuid;
 
-use super::given::{self, NOW, id};
+use super::fixtures::{self, NOW, id};
 use super::{is_unknown, refusal};
 use crate::store::{
     AppNo, AttemptOutcome, Checkpoint, ClaimedMessage, ClaimedWebhook, DeadAddress, EventTypes,
@@ -26,7 +26,7 @@ pub(super) fn message_id() -> WebhookMessageId {
 pub(super) async fn webhook(store: &Store, app: AppNo, events: &[WebhookEventType]) -> WebhookId {
     let secret = SealedSecret { id: WebhookId(Uuid::now_v7()), sealed: vec![1] };
     let new = NewWebhook { url: URL.to_owned(), events: events.to_vec(), description: None };
-    given::now(store.create_webhook(app, new, secret, NOW, None).await.unwrap()).id
+    fixtures::now(store.create_webhook(app, new, secret, NOW, None).await.unwrap()).id
 }
 
 /// Claims of the only webhook that has something to do.
@@ -63,7 +63,7 @@ pub(super) fn outcome(
 
 /// A notification, reported, and a device; an event about both.
 pub(super) async fn opened(store: &Store, app: AppNo, device: &str, kind: EventType) {
-    let report = given::report("n-1");
+    let report = fixtures::report("n-1");
     let _ = store.record_report(app, report, None).await;
     let event = Event {
         kind,
@@ -71,7 +71,7 @@ pub(super) async fn opened(store: &Store, app: AppNo, device: &str, kind: EventT
         device_id: id(device),
         at: Some(Timestamp(5)),
     };
-    given::now(store.record_events(app, vec![event], NOW, None).await.unwrap());
+    fixtures::now(store.record_events(app, vec![event], NOW, None).await.unwrap());
 }
 
 /// Makes a webhook that is told of an event of a device.
@@ -86,9 +86,9 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo, device: &str) {
 /// Whatever their applications.
 #[apply(contract)]
 async fn the_oldest_webhook_is_served_first(store: &Store) {
-    let (first, second) = (given::app(store).await, given::app(store).await);
+    let (first, second) = (fixtures::app(store).await, fixtures::app(store).await);
     for app in [second, first] {
-        given::devices(store, app, 1).await;
+        fixtures::devices(store, app, 1).await;
         webhook(store, app, &[WebhookEventType::EngagementOpened]).await;
         opened(store, app, "d000", EventType::Opened).await;
     }
@@ -99,7 +99,7 @@ async fn the_oldest_webhook_is_served_first(store: &Store) {
 
 #[apply(contract)]
 async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     let id = webhook(store, app, &[WebhookEventType::PollAnswered]).await;
     let made = store.webhook(app, id, NOW).await.unwrap();
     assert_eq!((made.id, made.enabled, made.pending, made.dropped), (id, true, 0, 0));
@@ -118,11 +118,11 @@ async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &Store) {
     assert_eq!((changed.url, changed.updated_at), (made.url, NOW.plus_ms(1)));
     let secret = SealedSecret { id, sealed: vec![2] };
     let rotation = SecretRotation { secret, at: NOW, previous_until: NOW.plus_ms(10) };
-    given::now(store.rotate_webhook(app, rotation, None).await.unwrap());
+    fixtures::now(store.rotate_webhook(app, rotation, None).await.unwrap());
     let until = async |now| store.webhook(app, id, now).await.unwrap().previous_secret_until;
     assert_eq!(until(NOW).await, Some(NOW.plus_ms(10)));
     assert_eq!(until(NOW.plus_ms(10)).await, None);
-    let listed = store.list_webhooks(app, given::page(10), NOW).await.unwrap();
+    let listed = store.list_webhooks(app, fixtures::page(10), NOW).await.unwrap();
     assert_eq!(listed.rows.len(), 1);
     store.delete_webhook(app, id).await.unwrap();
     assert!(is_unknown(&store.delete_webhook(app, id).await));
@@ -131,7 +131,7 @@ async fn a_webhook_reads_back_as_it_was_made_and_changed(store: &Store) {
 
 #[apply(contract)]
 async fn an_application_has_so_many_webhooks(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     for _ in 0..WEBHOOKS_MAX {
         webhook(store, app, &[]).await;
     }
@@ -143,10 +143,10 @@ async fn an_application_has_so_many_webhooks(store: &Store) {
 
 #[apply(contract)]
 async fn nothing_is_kept_where_nobody_listens(store: &Store) {
-    let (app, other) = (given::app(store).await, given::app(store).await);
+    let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
     webhook(store, other, &[]).await;
     let quiet = webhook(store, app, &[WebhookEventType::PollAnswered]).await;
-    given::devices(store, app, 1).await;
+    fixtures::devices(store, app, 1).await;
     opened(store, app, "d000", EventType::Opened).await;
     let slice = store.read_events(app, ReadFrom::End, EventTypes::EVERY).await.unwrap();
     assert!(slice.events.is_empty() && !slice.more);
@@ -158,18 +158,18 @@ async fn nothing_is_kept_where_nobody_listens(store: &Store) {
 
 #[apply(contract)]
 async fn what_happens_is_told_with_what_it_is_about(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     webhook(store, app, &[]).await;
-    given::devices(store, app, 2).await;
+    fixtures::devices(store, app, 2).await;
     opened(store, app, "d000", EventType::Opened).await;
     opened(store, app, "d000", EventType::Opened).await;
     opened(store, app, "d000", EventType::Received).await;
     opened(store, app, "d000", EventType::Clicked).await;
     // A poll, answered twice by a device, once by nobody, and twice by a visitor of its page.
-    let mut poll = given::broadcast(&[Platform::Ios]);
-    let draft = given::poll();
+    let mut poll = fixtures::broadcast(&[Platform::Ios]);
+    let draft = fixtures::poll();
     poll.poll = Some(draft.clone());
-    let poll = given::accepted(store, app, poll).await;
+    let poll = fixtures::accepted(store, app, poll).await;
     for device in [Some("d001"), Some("d001"), None] {
         let vote = PollVote { device_id: device.map(id) };
         let answer = draft.answers[0];
@@ -199,25 +199,25 @@ async fn what_happens_is_told_with_what_it_is_about(store: &Store) {
 
 #[apply(contract)]
 async fn an_end_is_told_by_what_it_came_to(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     webhook(store, app, &[]).await;
-    given::devices(store, app, 1).await;
+    fixtures::devices(store, app, 1).await;
     for settled in [Settled::Sent, Settled::Expired, Settled::Unregistered] {
-        let dispatch = given::android_dispatch(store, app).await;
-        let (keys, page) = given::whole_page(store, &dispatch).await;
+        let dispatch = fixtures::android_dispatch(store, app).await;
+        let (keys, page) = fixtures::whole_page(store, &dispatch).await;
         let last = Checkpoint {
-            settled: vec![given::outcome(keys[0], settled, None)],
+            settled: vec![fixtures::outcome(keys[0], settled, None)],
             finished: true,
-            ..given::checkpoint(page, 1)
+            ..fixtures::checkpoint(page, 1)
         };
         store.checkpoint(last).await.unwrap();
     }
     // Nobody to send to, and one that is canceled before it begins.
-    given::accepted(store, app, given::broadcast(&[Platform::Web])).await;
+    fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Web])).await;
     let (started, _) = store.start_due(NOW, 10).await.unwrap();
     let dispatch = store.dispatch(started[0]).await.unwrap();
-    given::whole_page(store, &dispatch).await;
-    let canceled = given::accepted(store, app, given::broadcast(&[Platform::Web])).await;
+    fixtures::whole_page(store, &dispatch).await;
+    let canceled = fixtures::accepted(store, app, fixtures::broadcast(&[Platform::Web])).await;
     store.cancel_notification(app, canceled, NOW).await.unwrap();
     let told: Vec<(String, NotificationStatus, u64)> = claimed(store, NOW, 10)
         .await
@@ -246,14 +246,14 @@ async fn an_end_is_told_by_what_it_came_to(store: &Store) {
 
 #[apply(contract)]
 async fn a_dead_device_is_told_once(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     webhook(store, app, &[WebhookEventType::DeviceUnregistered]).await;
-    given::devices(store, app, 1).await;
+    fixtures::devices(store, app, 1).await;
     for _ in 0..2 {
-        let dispatch = given::android_dispatch(store, app).await;
+        let dispatch = fixtures::android_dispatch(store, app).await;
         let slice = store.read_slice(&dispatch, dispatch.cursor, 10).await.unwrap();
         let key = slice.devices[0].key;
-        let (_, page) = given::whole_page(store, &dispatch).await;
+        let (_, page) = fixtures::whole_page(store, &dispatch).await;
         if page.from == page.to {
             continue;
         }
@@ -266,7 +266,7 @@ async fn a_dead_device_is_told_once(store: &Store) {
             at: NOW,
             ambiguous: None,
         };
-        let last = Checkpoint { dead: vec![dead], finished: true, ..given::checkpoint(page, 1) };
+        let last = Checkpoint { dead: vec![dead], finished: true, ..fixtures::checkpoint(page, 1) };
         let _ = store.checkpoint(last).await;
     }
     let messages = claimed(store, NOW, 10).await.messages;
@@ -278,15 +278,15 @@ async fn a_dead_device_is_told_once(store: &Store) {
 
 #[apply(contract)]
 async fn an_erased_device_is_in_no_message(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let hook = webhook(store, app, &[]).await;
-    given::devices(store, app, 2).await;
+    fixtures::devices(store, app, 2).await;
     opened(store, app, "d000", EventType::Opened).await;
     opened(store, app, "d001", EventType::Opened).await;
     store.delete_device(app, id("d000"), NOW).await.unwrap();
     let messages = claimed(store, NOW, 10).await.messages;
     assert_eq!(messages.len(), 1);
-    let page = store.list_webhook_attempts(app, hook, given::page(10)).await.unwrap();
+    let page = store.list_webhook_attempts(app, hook, fixtures::page(10)).await.unwrap();
     let erased = page.rows.iter().find(|attempt| attempt.outcome == WebhookOutcome::Failed);
     assert_eq!(erased.unwrap().reason.as_deref(), Some("erased"));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use notify_core::{IosEnv, Platform, ProviderKind, Timestamp, WebhookEventType};
 
-use crate::store::day::{self, Tally};
+use crate::store::daily_stats::{self, Tally};
 use crate::store::delivery::outcomes;
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
@@ -69,7 +69,7 @@ pub(super) fn commit(
         ])?;
         count_failures(tx, page.dispatch, &checkpoint.settled)?;
         let sent = sums[usize::from(Settled::Sent.code())];
-        day::add(tx, page.from.app(), Tally::sent(sent), checkpoint.at)?;
+        daily_stats::add(tx, page.from.app(), Tally::sent(sent), checkpoint.at)?;
     }
     insert_retries(tx, &page, &checkpoint.retries)?;
     for report in &checkpoint.moved {

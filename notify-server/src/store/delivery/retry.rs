@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use notify_core::{Platform, Timestamp};
 
-use crate::store::day::{self, Tally};
+use crate::store::daily_stats::{self, Tally};
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
-use crate::store::delivery::{checkpoint, slice};
+use crate::store::delivery::{audience, checkpoint};
 use crate::store::device::{Seen, inbound, replace_moved};
 use crate::store::sql::row::count_at;
 use crate::store::sql::writer::WriteTx;
@@ -209,7 +209,7 @@ pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRe
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => place.insert(tag_of(tx, retry.dispatch)?),
         };
-        retry.device = slice::device(tx, retry.key, tag.as_deref())?;
+        retry.device = audience::device(tx, retry.key, tag.as_deref())?;
     }
     Ok(claimed)
 }
@@ -338,7 +338,7 @@ impl Ended<'_> {
             )?;
         }
         for (app, sent) in self.sent {
-            day::add(tx, app, Tally::sent(sent), at)?;
+            daily_stats::add(tx, app, Tally::sent(sent), at)?;
         }
         Ok(())
     }

@@ -6,15 +6,15 @@
 //! comes before or after. What a commit changed is told to the others (`notice.rs`, `hearing.rs`).
 
 mod bulk;
+mod change_codec;
+mod connect_config;
 mod failure;
-mod hearing;
-mod notice;
+mod listener;
 mod open;
 mod report;
 mod session;
 mod settings;
 mod statements;
-mod target;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -34,9 +34,9 @@ pub(in crate::store) use session::Session;
 pub(in crate::store) use statements::sequence;
 pub use url::{DatabaseUrl, UrlError};
 
-use self::hearing::Hearing;
+use self::connect_config::Target;
+use self::listener::Hearing;
 use self::open::{OLDER_WAIT, WriterSource, migrate};
-use self::target::Target;
 use crate::store::app::resume_erasing;
 use crate::store::sql::{Connection, Error, Listeners, Open, Readers, Source, Writer, admit};
 use crate::store::{Held, Parts, Store};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::hearing::CHANNEL;
-use super::notice;
+use super::change_codec;
+use super::connect_config::Target;
+use super::listener::CHANNEL;
 use super::session::Session;
-use super::target::Target;
 use crate::store::Change;
 use crate::store::sql::{self, Connection, Moved, Source};
 
@@ -227,7 +227,7 @@ impl Source for WriterSource {
     }
 
     fn after_commit(&mut self, connection: &Connection, changes: &[Change]) -> bool {
-        let Some(text) = notice::text(self.server, changes) else { return true };
+        let Some(text) = change_codec::text(self.server, changes) else { return true };
         let Connection::Postgres(session) = connection else { return true };
         // Outside the transaction: a commit that tells waits for every other one that does.
         session.execute_batch(&format!("select pg_notify('{CHANNEL}', '{text}')")).is_ok()

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::DatabaseUrl;
+use super::connect_config::Target;
 use super::session::Session;
-use super::target::Target;
 use crate::store::sql::{FromColumn, Row};
 
 /// Names a server to use in place of an own one: the url of a database whose user may make others.

@@ -8,7 +8,7 @@ use notify_core::Platform;
 
 use super::testing::{TestCluster, TestDatabase};
 use super::{DatabaseUrl, OpenError, PostgresOptions};
-use crate::store::contract::{Backend, given};
+use crate::store::contract::{Backend, fixtures};
 use crate::store::sql::Fault;
 use crate::store::{AppNo, DeliveryChange, Operation, SharedStore, Store, StoreError, postgres};
 
@@ -44,7 +44,7 @@ async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, us
     let accepts: Vec<_> = (0..count)
         .map(|_| {
             let store = Arc::clone(store);
-            let new = given::broadcast(&[Platform::Android]);
+            let new = fixtures::broadcast(&[Platform::Android]);
             tokio::spawn(async move { store.accept_notification(app, new, None).await })
         })
         .collect();
@@ -60,7 +60,7 @@ async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, us
 }
 
 async fn stored(store: &Store, app: AppNo) -> usize {
-    store.list_notifications(app, given::page(1_000)).await.unwrap().rows.len()
+    store.list_notifications(app, fixtures::page(1_000)).await.unwrap().rows.len()
 }
 
 /// Nobody is told that something is stored which went with the transaction.
@@ -68,7 +68,7 @@ async fn stored(store: &Store, app: AppNo) -> usize {
 async fn what_is_answered_as_stored_is_stored_whatever_fails() {
     let own = PostgresBackend::new();
     let store = own.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     let mut sure = 0;
     for nth in 1..=6 {
         for fault in [Fault::Transaction(nth), Fault::Commit(nth.div_ceil(6))] {
@@ -89,11 +89,11 @@ async fn what_is_answered_as_stored_is_stored_whatever_fails() {
 async fn a_refused_write_leaves_the_others_of_its_commit() {
     let own = PostgresBackend::new();
     let store = own.open();
-    let app = given::app(&store).await;
-    let new = given::broadcast(&[Platform::Android]);
+    let app = fixtures::app(&store).await;
+    let new = fixtures::broadcast(&[Platform::Android]);
     let twice = [new.clone(), new];
     let [first, second] = twice.map(|new| store.accept_notification(app, new, None));
-    let other = store.accept_notification(app, given::broadcast(&[Platform::Ios]), None);
+    let other = store.accept_notification(app, fixtures::broadcast(&[Platform::Ios]), None);
     let (first, second, other) = tokio::join!(first, second, other);
     assert!(first.is_ok() && other.is_ok());
     assert!(matches!(second, Err(StoreError::Refused(_))));
@@ -106,7 +106,7 @@ async fn a_refused_write_leaves_the_others_of_its_commit() {
 async fn a_write_that_passes_over_a_failed_statement_is_not_answered_as_stored() {
     let own = PostgresBackend::new();
     let store = own.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     let passed_over = store
         .write(Operation::Check, |tx| {
             assert!(tx.execute_batch("select no from nowhere").is_err());
@@ -122,7 +122,7 @@ async fn a_write_that_passes_over_a_failed_statement_is_not_answered_as_stored()
 async fn a_write_or_read_that_panics_takes_nobody_with_it() {
     let own = PostgresBackend::new();
     let store = own.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     let panicked = store.write::<(), _>(Operation::Check, |_| panic!("on purpose")).await;
     assert!(matches!(panicked, Err(StoreError::Backend(_))));
     let panicked = store.read::<(), _>(|_| panic!("on purpose")).await;
@@ -136,7 +136,7 @@ async fn a_write_or_read_that_panics_takes_nobody_with_it() {
 async fn connections_that_broke_meanwhile_are_replaced_unnoticed() {
     let own = PostgresBackend::new();
     let store = own.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     TestCluster::shared().execute(&format!(
         "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{}'",
         own.0.name()
@@ -151,14 +151,14 @@ async fn connections_that_broke_meanwhile_are_replaced_unnoticed() {
 async fn a_database_that_is_gone_is_unavailable_and_served_again_when_it_is_back() {
     let own = PostgresBackend::new();
     let store = own.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     let cluster = TestCluster::shared();
     let name = own.0.name();
     cluster.execute(&format!("alter database {name} with allow_connections false"));
     cluster.execute(&format!(
         "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"
     ));
-    let read = store.list_notifications(app, given::page(10)).await;
+    let read = store.list_notifications(app, fixtures::page(10)).await;
     assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
     assert_eq!(accept_many(&store, app, 2).await, (0, 2));
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
@@ -172,7 +172,7 @@ async fn a_database_that_is_gone_is_unavailable_and_served_again_when_it_is_back
 async fn a_database_that_may_only_be_read_is_unavailable() {
     let own = PostgresBackend::new();
     let store = own.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     let read_only = store
         .write(Operation::Check, |tx| {
             tx.execute_batch("set transaction read only")?;
@@ -295,8 +295,8 @@ async fn servers_of_one_database_hear_of_each_others_commits() {
     let (one, other) = (own.open(), own.open());
     let heard = Arc::new(Heard::default());
     other.subscribe(heard.clone());
-    let (id, app) = given::named_app(&one, "Shop").await;
-    given::accepted(&one, app, given::broadcast(&[Platform::Android])).await;
+    let (id, app) = fixtures::named_app(&one, "Shop").await;
+    fixtures::accepted(&one, app, fixtures::broadcast(&[Platform::Android])).await;
     heard.hears(|change| *change == Change::Delivery(DeliveryChange::NotificationDue)).await;
     // A connection that breaks is made anew, and then anything may have changed.
     let listening = "select pg_terminate_backend(pid) from pg_stat_activity where query = ";
@@ -317,7 +317,7 @@ async fn a_commit_whose_answer_was_lost_is_told_of_by_the_next() {
     use crate::store::Change;
     let own = PostgresBackend::new();
     let (one, other) = (own.open(), own.open());
-    let (id, _) = given::named_app(&one, "Shop").await;
+    let (id, _) = fixtures::named_app(&one, "Shop").await;
     let (here, there) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
     one.subscribe(here.clone());
     other.subscribe(there.clone());
@@ -325,7 +325,7 @@ async fn a_commit_whose_answer_was_lost_is_told_of_by_the_next() {
     let lost = one.delete_app(id).await;
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     assert_eq!(*here.0.lock().unwrap(), [], "nobody knows");
-    given::named_app(&one, "Another").await;
+    fixtures::named_app(&one, "Another").await;
     here.hears(|change| *change == Change::Resync).await;
     there.hears(|change| *change == Change::Resync).await;
     other.close().await;
@@ -352,6 +352,6 @@ async fn a_host_that_says_nothing_gives_way_to_the_next() {
     let url = whole.replacen(answers, &format!("{},{answers}", silent.local_addr().unwrap()), 1);
     assert_ne!(url, whole, "both are named");
     let store = postgres::open(&url.parse().unwrap(), PostgresOptions::default()).unwrap();
-    given::app(&store).await;
+    fixtures::app(&store).await;
     store.close().await;
 }

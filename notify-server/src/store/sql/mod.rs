@@ -4,13 +4,13 @@
 pub(super) mod connection;
 pub(super) mod error;
 pub(super) mod fault;
-pub(super) mod held;
-#[cfg(any(test, feature = "testing"))]
-mod inline;
 pub(super) mod insert;
+#[cfg(any(test, feature = "testing"))]
+mod manual_executor;
 pub(super) mod many;
 pub(super) mod moves;
 pub(super) mod readers;
+pub(super) mod reconnecting;
 pub(super) mod row;
 pub(super) mod rows;
 pub(super) mod value;
@@ -21,13 +21,13 @@ pub use error::Gone;
 pub(in crate::store) use error::{Error, Result};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::Fault;
-pub(in crate::store) use held::Open;
 pub(in crate::store) use insert::{count_of, table_of};
 pub(in crate::store) use many::{NUMBERS, TEXTS, list_of};
 pub use moves::Moved;
 pub(in crate::store) use moves::{MoveMark, MoveState, admit, begin_work, mark_move, move_mark};
 pub use readers::READS_WAITING_MAX;
 pub(in crate::store) use readers::Readers;
+pub(in crate::store) use reconnecting::Open;
 pub(in crate::store) use rows::Row;
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::store) use value::FromColumn;

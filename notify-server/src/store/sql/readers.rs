@@ -11,12 +11,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::store::StoreError;
-use crate::store::patience::{gives_up_at, patiently};
+use crate::store::deadline::{gives_up_at, patiently};
 use crate::store::sql::connection::Connection;
 #[cfg(any(test, feature = "testing"))]
 use crate::store::sql::connection::statements_of_thread;
 use crate::store::sql::error::{Error, broken, unavailable, was_busy};
-use crate::store::sql::held::{Held, Open};
+use crate::store::sql::reconnecting::{Held, Open};
 
 /// Most reads that wait for a connection; further ones are refused.
 pub const READS_WAITING_MAX: usize = 8_192;

@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::failpoint::{self, Stage};
+use crate::store::deadline::{gives_up_at, patiently};
 use crate::store::delivery::start::{self, StartInCommit};
-use crate::store::patience::{gives_up_at, patiently};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::error::{Error, Result as SqlResult, broken, unavailable};
 use crate::store::sql::fault::Faults;

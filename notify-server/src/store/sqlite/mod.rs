@@ -2,18 +2,18 @@
 //! `sql/`. Never logs.
 
 mod backup;
-mod checkpoint;
 mod connection;
 #[cfg(any(test, feature = "testing"))]
 mod earlier;
-#[cfg(any(test, feature = "testing"))]
-mod inline;
 mod migrate;
 mod open;
 mod place;
 mod report;
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 #[cfg(test)]
 pub(in crate::store) mod tests;
+mod wal_checkpointer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use std::sync::atomic::AtomicU64;
 pub use backup::backup;
 #[cfg(any(test, feature = "testing"))]
 pub use earlier::{latest_version, make_earlier, make_unrecorded};
-#[cfg(any(test, feature = "testing"))]
-pub use inline::{open_inline, sabotage};
 pub use open::{OpenError, READERS_DEFAULT, SqliteOptions};
 pub(in crate::store) use report::report;
+#[cfg(any(test, feature = "testing"))]
+pub use testing::{open_inline, sabotage};
 
-use self::checkpoint::Checkpoints;
 use self::connection::{open_reader, open_writer};
 #[cfg(test)]
 pub(in crate::store) use self::migrate::make_version;
 use self::open::Opened;
 use self::place::Places;
+use self::wal_checkpointer::Checkpoints;
 use crate::store::app::resume_erasing;
 #[cfg(any(test, feature = "testing"))]
 pub use crate::store::sql::Fault;

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::store::contract::deliveries::in_pages_of_one;
-use crate::store::contract::{Backend, given};
+use crate::store::contract::{Backend, fixtures};
 use crate::store::notification::PAGES_READ_MAX;
 use crate::store::sql::writer::WriteTx;
 use crate::store::{AppNo, Operation, SharedStore, Store, StoreError, with_patience};
@@ -40,7 +40,7 @@ async fn a_file_that_was_closed_holds_everything_by_itself() {
     let folder = SqliteBackend::new();
     let store = folder.open();
     let shared: SharedStore = store.clone();
-    let app = given::app(&shared).await;
+    let app = fixtures::app(&shared).await;
     assert_eq!(accept_many(&store, app, 3).await, (3, 0));
     store.close().await;
     let copy = folder.0.path().join("copy.db");
@@ -55,7 +55,7 @@ async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, us
     let accepts: Vec<_> = (0..count)
         .map(|_| {
             let store = Arc::clone(store);
-            let new = given::broadcast(&[Platform::Android]);
+            let new = fixtures::broadcast(&[Platform::Android]);
             tokio::spawn(async move { store.accept_notification(app, new, None).await })
         })
         .collect();
@@ -71,7 +71,7 @@ async fn accept_many(store: &Arc<Store>, app: AppNo, count: usize) -> (usize, us
 }
 
 async fn stored(store: &Store, app: AppNo) -> usize {
-    store.list_notifications(app, given::page(1_000)).await.unwrap().rows.len()
+    store.list_notifications(app, fixtures::page(1_000)).await.unwrap().rows.len()
 }
 
 /// Nobody is told that something is stored which went with the transaction.
@@ -79,7 +79,7 @@ async fn stored(store: &Store, app: AppNo) -> usize {
 async fn what_is_answered_as_stored_is_stored_whatever_fails() {
     let folder = SqliteBackend::new();
     let store = folder.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     let mut sure = 0;
     for nth in 1..=12 {
         for fault in [Fault::Transaction(nth), Fault::Commit(nth.div_ceil(6))] {
@@ -103,7 +103,7 @@ async fn what_is_answered_as_stored_is_stored_whatever_fails() {
 async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() {
     let folder = SqliteBackend::new();
     let store = folder.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     let limit = |pages: i64| {
         let store = Arc::clone(&store);
         async move {
@@ -139,11 +139,11 @@ async fn a_full_file_is_unavailable_and_takes_writes_again_when_there_is_room() 
 async fn a_refused_write_leaves_the_others_of_its_commit() {
     let folder = SqliteBackend::new();
     let store = folder.open();
-    let app = given::app(&store).await;
-    let new = given::broadcast(&[Platform::Android]);
+    let app = fixtures::app(&store).await;
+    let new = fixtures::broadcast(&[Platform::Android]);
     let twice = [new.clone(), new];
     let [first, second] = twice.map(|new| store.accept_notification(app, new, None));
-    let other = store.accept_notification(app, given::broadcast(&[Platform::Ios]), None);
+    let other = store.accept_notification(app, fixtures::broadcast(&[Platform::Ios]), None);
     let (first, second, other) = tokio::join!(first, second, other);
     assert!(first.is_ok() && other.is_ok());
     assert!(matches!(second, Err(StoreError::Refused(_))));
@@ -154,7 +154,7 @@ async fn a_refused_write_leaves_the_others_of_its_commit() {
 async fn a_write_or_read_that_panics_takes_nobody_with_it() {
     let folder = SqliteBackend::new();
     let store = folder.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     let panicked = store.write::<(), _>(Operation::Check, |_| panic!("on purpose")).await;
     assert!(matches!(panicked, Err(StoreError::Backend(_))));
     let panicked = store.read::<(), _>(|_| panic!("on purpose")).await;
@@ -182,8 +182,8 @@ async fn a_second_server_on_the_file_is_refused_and_a_subcommand_is_not() {
     assert!(second.to_string().contains("in use by another notify-server"), "{second}");
     let beside = SqliteOptions { lock: false, ..SqliteOptions::default() };
     let subcommand = open(&folder.file(), beside).unwrap();
-    let app = given::app(&subcommand).await;
-    given::devices(&store, app, 1).await;
+    let app = fixtures::app(&subcommand).await;
+    fixtures::devices(&store, app, 1).await;
     subcommand.close().await;
     store.close().await;
     folder.open().close().await;
@@ -220,7 +220,7 @@ async fn only_the_owner_may_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let folder = SqliteBackend::new();
     let store = folder.open();
-    given::app(&store).await;
+    fixtures::app(&store).await;
     backup(&folder.file(), &folder.0.path().join("copy.db")).unwrap();
     for entry in std::fs::read_dir(folder.0.path()).unwrap() {
         let entry = entry.unwrap();
@@ -233,14 +233,14 @@ async fn only_the_owner_may_read_the_files() {
 async fn a_copy_made_beside_the_server_opens_with_what_was_there() {
     let folder = SqliteBackend::new();
     let store = folder.open();
-    let app = given::app(&store).await;
-    given::devices(&store, app, 3).await;
+    let app = fixtures::app(&store).await;
+    fixtures::devices(&store, app, 3).await;
     let copy = folder.0.path().join("copy.db");
     backup(&folder.file(), &copy).unwrap();
-    given::devices(&store, app, 5).await;
+    fixtures::devices(&store, app, 5).await;
     let opened = open(&copy, SqliteOptions::default()).unwrap();
-    assert!(opened.device(app, given::id("d002")).await.is_ok());
-    assert!(matches!(opened.device(app, given::id("d003")).await, Err(StoreError::NotFound)));
+    assert!(opened.device(app, fixtures::id("d002")).await.is_ok());
+    assert!(matches!(opened.device(app, fixtures::id("d003")).await, Err(StoreError::NotFound)));
 }
 
 /// The log is carried over while writes go on, and begins anew instead of growing for ever.
@@ -248,12 +248,12 @@ async fn a_copy_made_beside_the_server_opens_with_what_was_there() {
 async fn the_log_does_not_grow_for_ever() {
     let folder = SqliteBackend::new();
     let store = folder.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     let filler = "x".repeat(1_000_000);
     let bytes_max = u64::from(checkpoint::LOG_PAGES_MAX.unsigned_abs()) * 4_096;
     // Two of them may run at once, and one that finds another at it leaves the log to the next.
     for _ in 0..2 * bytes_max / 1_000_000 + 40 {
-        let mut new = given::broadcast(&[Platform::Android]);
+        let mut new = fixtures::broadcast(&[Platform::Android]);
         new.request = format!(r#"{{"text":"{filler}"}}"#);
         store.accept_notification(app, new, None).await.unwrap();
     }
@@ -266,12 +266,14 @@ async fn the_log_does_not_grow_for_ever() {
 async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
     let folder = SqliteBackend::new();
     let store = folder.open();
-    let (going, staying) = (given::app(&store).await, given::named_app(&store, "Staying").await.1);
-    given::accepted(&store, going, given::broadcast(&[Platform::Android])).await;
-    let later = given::NOW.plus_ms(3_600_000);
+    let (going, staying) =
+        (fixtures::app(&store).await, fixtures::named_app(&store, "Staying").await.1);
+    fixtures::accepted(&store, going, fixtures::broadcast(&[Platform::Android])).await;
+    let later = fixtures::NOW.plus_ms(3_600_000);
     let schedule = notify_core::Schedule::At(later);
-    let new = crate::store::NewNotification { schedule, ..given::broadcast(&[Platform::Android]) };
-    given::accepted(&store, staying, new).await;
+    let new =
+        crate::store::NewNotification { schedule, ..fixtures::broadcast(&[Platform::Android]) };
+    fixtures::accepted(&store, staying, new).await;
     store
         .write(Operation::Check, move |tx| {
             tx.prepare_cached("update apps set status = 'erasing' where no = ?1")?
@@ -289,7 +291,7 @@ async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
 async fn a_listing_of_deliveries_reads_so_many_pages_and_goes_on_from_there() {
     let folder = SqliteBackend::new();
     let store = folder.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     let id = in_pages_of_one(&store, app, 30).await;
     let list = |cursor| {
         let page = crate::store::PageRequest { limit: 1_000, cursor };
@@ -311,9 +313,9 @@ async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done()
     const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
     let folder = SqliteBackend::new();
     let store = folder.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     let accept = |store: Arc<Store>, platform| {
-        let new = given::broadcast(&[platform]);
+        let new = fixtures::broadcast(&[platform]);
         async move { store.accept_notification(app, new, None).await }
     };
     let (let_go, held) = std::sync::mpsc::channel::<()>();
@@ -342,7 +344,7 @@ async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done()
     let read = store
         .read(move |tx| Ok(tx.prepare_cached(counted)?.query_row([], |row| row.get::<i64>(0))?));
     assert_eq!(with_patience(PATIENCE, read).await.unwrap(), 7_i64, "it was under way");
-    let listed = store.list_notifications(app, given::page(9)).await.unwrap();
+    let listed = store.list_notifications(app, fixtures::page(9)).await.unwrap();
     assert_eq!(listed.rows.len(), 1, "the one whom nobody waited for was not accepted");
     store.close().await;
 }

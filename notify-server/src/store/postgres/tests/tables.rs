@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 
-use super::super::target::Target;
+use super::super::connect_config::Target;
 use super::super::{make_version, migrate};
 use super::*;
 
@@ -16,7 +16,7 @@ async fn what_an_application_asks_for_costs_nothing_of_the_others() {
     let own = PostgresBackend::new();
     let store = own.open();
     for name in ["a", "b"] {
-        given::named_app(&store, name).await;
+        fixtures::named_app(&store, name).await;
     }
     store.close().await;
     let rows = "from apps a cross join generate_series(1, 4000) n";

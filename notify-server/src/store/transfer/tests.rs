@@ -6,13 +6,13 @@ use std::thread;
 use notify_core::AppId;
 use tempfile::TempDir;
 
-use super::side::Side;
+use super::database::Side;
 use super::table::Table;
 use super::{
     MoveError, MoveMark, MoveReport, MoveState, Place, PlaceError, Progress, Step, agree, freeze,
     move_installation, undo_move,
 };
-use crate::store::contract::given;
+use crate::store::contract::fixtures;
 use crate::store::postgres::testing::{TestCluster, TestDatabase};
 use crate::store::postgres::{self, PostgresOptions};
 use crate::store::sql::{Moved, params};
@@ -323,8 +323,9 @@ fn who_had_it_open_writes_nothing_once_it_was_moved_away() {
     moved(&home.postgres(), &home.named("back.db")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let app = AppId(uuid::Uuid::now_v7());
-    let written = given::new_app("late");
-    let refused = runtime.block_on(asleep.create_app(app, written, None, given::NOW)).unwrap_err();
+    let written = fixtures::new_app("late");
+    let refused =
+        runtime.block_on(asleep.create_app(app, written, None, fixtures::NOW)).unwrap_err();
     let StoreError::Unavailable(cause) = &refused else { panic!("{refused:?}") };
     assert!(cause.to_string().contains("was moved to"), "{cause}");
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::checkpoint::Checkpoints;
 use super::place::Places;
+use super::wal_checkpointer::Checkpoints;
 use super::{OpenError, SqliteOptions, WriterFile, connection, open, start};
 use crate::store::Store;
 use crate::store::sql::{Readers, Writer};

@@ -1,13 +1,13 @@
 //! The application leads every key of the store: held for every table that there is, in both databases,
 //! over rows of every kind.
 
-mod from_before;
+mod legacy_rows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-use crate::store::contract::everything;
+use crate::store::contract::full_app;
 use crate::store::postgres::testing::TestCluster;
 use crate::store::postgres::{self, DatabaseUrl, PostgresOptions};
 use crate::store::sql::{Connection, Row, params};
@@ -65,7 +65,7 @@ fn filled(open: impl FnOnce() -> Arc<Store>) -> Vec<AppNo> {
         let store = open();
         let mut apps = Vec::new();
         for nth in 1..=2 {
-            apps.push(everything::of_an_app(&store, nth).await);
+            apps.push(full_app::of_an_app(&store, nth).await);
         }
         store.close().await;
         apps

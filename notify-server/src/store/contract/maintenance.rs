@@ -6,7 +6,7 @@ use notify_core::{
     NotificationStatus, Platform, Schedule, Timestamp,
 };
 
-use super::given::{self, NOW, id};
+use super::fixtures::{self, NOW, id};
 use super::{is_unknown, refusal};
 use crate::clock::ClockMark;
 use crate::store::{
@@ -52,22 +52,22 @@ pub(super) async fn delete_everything(store: &Store) {
 
 /// A notification to three devices: one got it, one failed, one got it at the second try.
 pub(super) async fn ended(store: &Store, app: AppNo) -> (NotificationId, Dispatch) {
-    given::devices(store, app, 3).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let failed = given::outcome(keys[1], Settled::Failed, Some("SENDER_ID_MISMATCH"));
+    fixtures::devices(store, app, 3).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    let failed = fixtures::outcome(keys[1], Settled::Failed, Some("SENDER_ID_MISMATCH"));
     let last = Checkpoint {
-        settled: vec![given::sent(keys[0]), failed],
-        retries: vec![given::retry(keys[2])],
+        settled: vec![fixtures::sent(keys[0]), failed],
+        retries: vec![fixtures::retry(keys[2])],
         finished: true,
-        ..given::checkpoint(page, 3)
+        ..fixtures::checkpoint(page, 3)
     };
     store.checkpoint(last).await.unwrap();
-    let claimed = store.claim_retries(given::retry_claim(app)).await.unwrap();
+    let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     let step =
         RetryStep::Settled { settled: Settled::Sent, reason: None, attempts: 2, message_id: None };
     let outcome = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None, verified: None };
-    store.settle_retries(given::EPOCH, vec![outcome], NOW.plus_ms(2_000)).await.unwrap();
+    store.settle_retries(fixtures::EPOCH, vec![outcome], NOW.plus_ms(2_000)).await.unwrap();
     (dispatch.notification_id.clone(), dispatch)
 }
 
@@ -81,7 +81,7 @@ fn event(notification: &NotificationId, kind: EventType) -> Event {
 
 #[apply(contract)]
 async fn outcomes_go_and_counts_stay(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let (notification, dispatch) = ended(store, app).await;
     let before = read(store, app, &notification).await;
     assert_eq!((before.counts.sent, before.counts.failed, before.failures.len()), (2, 1, 1));
@@ -101,13 +101,13 @@ async fn outcomes_go_and_counts_stay(store: &Store) {
 /// By its end, not by its beginning.
 #[apply(contract)]
 async fn what_has_not_ended_or_not_long_ago_stays(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let (done, _) = ended(store, app).await;
-    let mut later = given::broadcast(&[Platform::Android]);
+    let mut later = fixtures::broadcast(&[Platform::Android]);
     later.schedule = Schedule::At(LATER);
-    let scheduled = given::accepted(store, app, later).await;
-    let open = given::android_dispatch(store, app).await;
-    let (_, page) = given::whole_page(store, &open).await;
+    let scheduled = fixtures::accepted(store, app, later).await;
+    let open = fixtures::android_dispatch(store, app).await;
+    let (_, page) = fixtures::whole_page(store, &open).await;
     let all = |before: Timestamp| Over {
         answers_before: before,
         outcomes_before: Some(before),
@@ -124,16 +124,16 @@ async fn what_has_not_ended_or_not_long_ago_stays(store: &Store) {
     assert_eq!(read(store, app, &scheduled).await.status, NotificationStatus::Scheduled);
     let sending = read(store, app, &open.notification_id).await;
     assert_eq!((sending.status, sending.counts.targeted), (NotificationStatus::Sending, 3));
-    let done = Checkpoint { finished: true, ..given::checkpoint(page, 3) };
+    let done = Checkpoint { finished: true, ..fixtures::checkpoint(page, 3) };
     store.checkpoint(done).await.expect("its page is still there");
 }
 
 #[apply(contract)]
 async fn a_notification_goes_with_all_that_hangs_on_it(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let (notification, _) = ended(store, app).await;
     let reported = NotificationId::new("own-1").unwrap();
-    let report = || NewReport { poll: Some(given::poll()), ..given::report("own-1") };
+    let report = || NewReport { poll: Some(fixtures::poll()), ..fixtures::report("own-1") };
     store.record_report(app, report(), None).await.unwrap();
     let events = vec![event(&notification, EventType::Opened), event(&reported, EventType::Opened)];
     store.record_events(app, events, NOW, None).await.unwrap();
@@ -153,14 +153,14 @@ async fn a_notification_goes_with_all_that_hangs_on_it(store: &Store) {
 
 #[apply(contract)]
 async fn events_go_and_do_not_count_again(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let (notification, _) = ended(store, app).await;
     let opened = || vec![event(&notification, EventType::Opened)];
     store.record_events(app, opened(), NOW, None).await.unwrap();
     let over = Over { events_before: Some(LATER), ..NOTHING };
     let (deleted, _) = delete_all(store, over).await;
     assert_eq!(deleted, Deleted { events: 1, ..Deleted::default() });
-    let answer = given::now(store.record_events(app, opened(), LATER, None).await.unwrap());
+    let answer = fixtures::now(store.record_events(app, opened(), LATER, None).await.unwrap());
     assert_eq!((answer.accepted, answer.ignored.len()), (0, 1));
     let reason = "events of this notification are not kept any more";
     assert_eq!(answer.ignored[0].reason, reason);
@@ -172,10 +172,10 @@ async fn events_go_and_do_not_count_again(store: &Store) {
 
 #[apply(contract)]
 async fn answers_go_though_nobody_asks_again(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     for number in 0..3 {
-        let key = given::once("/v1/devices", &format!("k{number}"), 1);
-        store.register_device(app, given::android("x"), NOW, Some(key)).await.unwrap();
+        let key = fixtures::once("/v1/devices", &format!("k{number}"), 1);
+        store.register_device(app, fixtures::android("x"), NOW, Some(key)).await.unwrap();
     }
     let (kept, _) = delete_all(store, Over { answers_before: NOW.plus_ms(-1), ..NOTHING }).await;
     assert_eq!(kept, Deleted::default());
@@ -188,10 +188,10 @@ async fn answers_go_though_nobody_asks_again(store: &Store) {
 /// And goes on where it stood.
 #[apply(contract)]
 async fn a_step_of_deleting_is_bounded(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
     for number in 0..1_200 {
-        let new = given::report(&format!("own-{number}"));
+        let new = fixtures::report(&format!("own-{number}"));
         store.record_report(app, new, None).await.unwrap();
     }
     let over = Over { notifications_before: Some(LATER), ..NOTHING };
@@ -200,16 +200,16 @@ async fn a_step_of_deleting_is_bounded(store: &Store) {
     let (rest, steps) = delete_all(store, over).await;
     assert_eq!(first.notifications + rest.notifications, 1_200);
     assert!(steps < 10);
-    assert!(store.list_notifications(app, given::page(10)).await.unwrap().rows.is_empty());
+    assert!(store.list_notifications(app, fixtures::page(10)).await.unwrap().rows.is_empty());
 }
 
 #[apply(contract)]
 async fn queues_tell_what_waits(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     assert_eq!(store.queue(NOW).await.unwrap(), Platform::ALL.map(Queue::empty).to_vec());
-    given::devices(store, app, 3).await;
-    let to_all = given::broadcast(&[Platform::Android, Platform::Web]);
-    given::accepted(store, app, to_all).await;
+    fixtures::devices(store, app, 3).await;
+    let to_all = fixtures::broadcast(&[Platform::Android, Platform::Web]);
+    fixtures::accepted(store, app, to_all).await;
     let of = async |platform: Platform, now: Timestamp| {
         let queues = store.queue(now).await.unwrap();
         queues.into_iter().find(|queue| queue.platform == platform).unwrap()
@@ -223,14 +223,14 @@ async fn queues_tell_what_waits(store: &Store) {
     assert_eq!(of(android, NOW).await, due(android), "its audience is not read");
     for no in started {
         let dispatch = store.dispatch(no).await.unwrap();
-        let (keys, page) = given::whole_page(store, &dispatch).await;
+        let (keys, page) = fixtures::whole_page(store, &dispatch).await;
         if dispatch.platform == android {
             assert_eq!(of(android, NOW).await, Queue { sending: 3, ..due(android) });
             let last = Checkpoint {
-                settled: vec![given::sent(keys[0])],
-                retries: keys[1..].iter().map(|key| given::retry(*key)).collect(),
+                settled: vec![fixtures::sent(keys[0])],
+                retries: keys[1..].iter().map(|key| fixtures::retry(*key)).collect(),
                 finished: true,
-                ..given::checkpoint(page, 3)
+                ..fixtures::checkpoint(page, 3)
             };
             store.checkpoint(last).await.unwrap();
         }
@@ -245,10 +245,11 @@ async fn queues_tell_what_waits(store: &Store) {
 
 #[apply(contract)]
 async fn the_newest_ios_devices_tell_how_they_were_registered(store: &Store) {
-    let (app_id, app) = given::named_app(store, "Shop").await;
+    let (app_id, app) = fixtures::named_app(store, "Shop").await;
     let ios = |number: usize, env: Option<IosEnv>, identifier: Option<&str>| {
         let push_token = Some(format!("token-{number}"));
-        let mut new = given::registration(&format!("i{number}"), Endpoint::Ios { push_token, env });
+        let mut new =
+            fixtures::registration(&format!("i{number}"), Endpoint::Ios { push_token, env });
         new.details = DeviceDetails {
             store_identifier: identifier.map(str::to_owned),
             ..DeviceDetails::default()
@@ -257,7 +258,7 @@ async fn the_newest_ios_devices_tell_how_they_were_registered(store: &Store) {
     };
     let none = store.ios_devices(app_id).await.unwrap();
     assert_eq!((none.sampled, none.sandbox), (0, 0));
-    given::devices(store, app, 1).await;
+    fixtures::devices(store, app, 1).await;
     for (number, (env, identifier)) in [
         (None, Some("com.example.app")),
         (Some(IosEnv::Sandbox), Some("com.example.app.dev")),
@@ -267,7 +268,7 @@ async fn the_newest_ios_devices_tell_how_they_were_registered(store: &Store) {
     .into_iter()
     .enumerate()
     {
-        given::registered(store, app, ios(number, env, identifier)).await;
+        fixtures::registered(store, app, ios(number, env, identifier)).await;
     }
     let devices = store.ios_devices(app_id).await.unwrap();
     assert_eq!((devices.sampled, devices.sandbox), (4, 1));

@@ -12,8 +12,8 @@ use crate::store::sql::row::{count_at, env_code, platforms_of};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, count_of, params};
 use crate::store::{
-    AppNo, DeviceKey, Operation, SEQUENCE_MAX, Store, StoreError, once, platform_of, postgres,
-    sqlite,
+    AppNo, DeviceKey, Operation, SEQUENCE_MAX, Store, StoreError, idempotency, platform_of,
+    postgres, sqlite,
 };
 
 /// Most rows of each kind that [`Store::queue`] reads. A queue beyond it is told as this long:
@@ -261,7 +261,7 @@ const ROWS_OF_A_DEVICE: u64 = 64;
 
 /// Deletes some of what is over.
 fn step(tx: &mut WriteTx<'_>, over: &Over) -> Result<Deleted, StoreError> {
-    let answers = once::delete_over(tx, over.answers_before, RETENTION_ROWS_MAX)?;
+    let answers = idempotency::delete_over(tx, over.answers_before, RETENTION_ROWS_MAX)?;
     let mut deleted =
         Deleted { answers, more: answers >= RETENTION_ROWS_MAX, ..Deleted::default() };
     let mut left = RETENTION_ROWS_MAX.saturating_sub(answers);

@@ -3,8 +3,8 @@
 use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
 
-use super::given::{self, EPOCH, NOW, id};
-use super::{Backend, is_unknown, upkeep};
+use super::fixtures::{self, EPOCH, NOW, id};
+use super::{Backend, is_unknown, maintenance};
 use crate::store::{Adopted, Checkpoint, Done, Epoch, PageClaim, StoreError};
 
 const NEXT: Epoch = Epoch(12);
@@ -12,9 +12,10 @@ const NEXT: Epoch = Epoch(12);
 #[apply(contract)]
 async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
     let store = backend.open();
-    let app = given::app(&store).await;
-    given::devices(&store, app, 2).await;
-    let notification = given::accepted(&store, app, given::broadcast(&[Platform::Android])).await;
+    let app = fixtures::app(&store).await;
+    fixtures::devices(&store, app, 2).await;
+    let notification =
+        fixtures::accepted(&store, app, fixtures::broadcast(&[Platform::Android])).await;
     drop(store);
     let store = backend.open();
     store.check().await.unwrap();
@@ -28,34 +29,34 @@ async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
 #[apply(contract)]
 async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     let store = backend.open();
-    let app = given::app(&store).await;
-    given::devices(&store, app, 6).await;
-    let dispatch = given::android_dispatch(&store, app).await;
+    let app = fixtures::app(&store).await;
+    fixtures::devices(&store, app, 6).await;
+    let dispatch = fixtures::android_dispatch(&store, app).await;
     let slice = store.read_slice(&dispatch, dispatch.cursor, 4).await.unwrap();
     let keys: Vec<_> = slice.devices.iter().map(|device| device.key).collect();
-    let claim = PageClaim { targeted: 4, ..given::claim(&dispatch, slice.to, false) };
+    let claim = PageClaim { targeted: 4, ..fixtures::claim(&dispatch, slice.to, false) };
     let page = store.open_page(claim).await.unwrap();
     let first = Checkpoint {
-        settled: vec![given::sent(keys[2])],
-        retries: vec![given::retry(keys[0])],
-        ..given::checkpoint(page, 4)
+        settled: vec![fixtures::sent(keys[2])],
+        retries: vec![fixtures::retry(keys[0])],
+        ..fixtures::checkpoint(page, 4)
     };
     store.checkpoint(first).await.unwrap();
     drop(store);
 
     let store = backend.open();
-    let adopted = store.adopt(given::adoption(NEXT)).await.unwrap();
+    let adopted = store.adopt(fixtures::adoption(NEXT)).await.unwrap();
     let [page] = adopted.pages[..] else { panic!("{adopted:?}") };
     assert_eq!((page.epoch, page.checkpoint_no, adopted.dispatches), (NEXT, 1, vec![dispatch.no]));
     store.delete_device(app, id("d001"), NOW).await.unwrap();
     assert_eq!(store.page_done(&page).await.unwrap(), [keys[0], keys[2]]);
     let rest = Checkpoint {
         settled: vec![
-            given::sent(keys[3]),
-            given::outcome(keys[1], crate::store::Settled::Canceled, None),
+            fixtures::sent(keys[3]),
+            fixtures::outcome(keys[1], crate::store::Settled::Canceled, None),
         ],
         finished: true,
-        ..given::checkpoint(page, 4)
+        ..fixtures::checkpoint(page, 4)
     };
     store.checkpoint(rest).await.unwrap();
     let dispatch = store.dispatch(dispatch.no).await.unwrap();
@@ -63,32 +64,32 @@ async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     let record = store.notification(app, dispatch.notification_id).await.unwrap();
     let counts = Counts { targeted: 4, sent: 2, canceled: 1, pending: 1, ..Counts::default() };
     assert_eq!(record.counts, counts);
-    let again = store.adopt(given::adoption(NEXT)).await.unwrap();
+    let again = store.adopt(fixtures::adoption(NEXT)).await.unwrap();
     assert_eq!(again, Adopted { pages: vec![], dispatches: vec![dispatch.no] });
 }
 
 #[apply(contract)]
 async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
     let store = backend.open();
-    let app = given::app(&store).await;
-    given::retried(&store, app, 2).await;
-    assert_eq!(store.claim_retries(given::retry_claim(app)).await.unwrap().len(), 2);
+    let app = fixtures::app(&store).await;
+    fixtures::retried(&store, app, 2).await;
+    assert_eq!(store.claim_retries(fixtures::retry_claim(app)).await.unwrap().len(), 2);
     drop(store);
     let store = backend.open();
-    assert_eq!(store.adopt(given::adoption(NEXT)).await.unwrap(), Adopted::default());
-    let claim = crate::store::RetryClaim { epoch: NEXT, ..given::retry_claim(app) };
+    assert_eq!(store.adopt(fixtures::adoption(NEXT)).await.unwrap(), Adopted::default());
+    let claim = crate::store::RetryClaim { epoch: NEXT, ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(claim.clone()).await.unwrap().len(), 2);
-    assert_eq!(store.adopt(given::adoption(NEXT)).await.unwrap(), Adopted::default());
+    assert_eq!(store.adopt(fixtures::adoption(NEXT)).await.unwrap(), Adopted::default());
     assert_eq!(store.claim_retries(claim).await.unwrap(), [], "its own claims stay");
     assert_ne!(NEXT, EPOCH);
 }
 
 #[apply(contract)]
 async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
-    let key = given::once("/v1/devices", "k", 1);
+    let key = fixtures::once("/v1/devices", "k", 1);
     let store = backend.open();
-    let app = given::app(&store).await;
-    let device = given::android("x");
+    let app = fixtures::app(&store).await;
+    let device = fixtures::android("x");
     store.register_device(app, device.clone(), NOW, Some(key.clone())).await.unwrap();
     drop(store);
     let store = backend.open();
@@ -100,27 +101,27 @@ async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
 #[apply(contract)]
 async fn a_number_is_given_once(backend: &dyn Backend) {
     let store = backend.open();
-    let app = given::app(&store).await;
-    let (_, gone) = upkeep::ended(&store, app).await;
-    let (id, erased) = given::named_app(&store, "Gone").await;
-    upkeep::delete_everything(&store).await;
+    let app = fixtures::app(&store).await;
+    let (_, gone) = maintenance::ended(&store, app).await;
+    let (id, erased) = fixtures::named_app(&store, "Gone").await;
+    maintenance::delete_everything(&store).await;
     store.delete_app(id).await.unwrap();
     assert!(is_unknown(&store.dispatch(gone.no).await));
     store.close().await;
     let store = backend.open();
-    let next = given::android_dispatch(&store, app).await;
+    let next = fixtures::android_dispatch(&store, app).await;
     assert!(next.no > gone.no && next.notification > gone.notification, "{gone:?} {next:?}");
-    assert!(given::app(&store).await > erased);
+    assert!(fixtures::app(&store).await > erased);
 }
 
 /// An unchanged registration is held back, and written when the store is closed.
 #[apply(contract)]
 async fn a_held_registration_is_written_at_the_end(backend: &dyn Backend) {
     let store = backend.open();
-    let app = given::app(&store).await;
-    given::devices(&store, app, 1).await;
+    let app = fixtures::app(&store).await;
+    fixtures::devices(&store, app, 1).await;
     let later = NOW.plus_ms(5_000);
-    store.register_device(app, given::android("d000"), later, None).await.unwrap();
+    store.register_device(app, fixtures::android("d000"), later, None).await.unwrap();
     store.close().await;
     let store = backend.open();
     assert_eq!(store.device(app, id("d000")).await.unwrap().updated_at, later);
@@ -129,11 +130,11 @@ async fn a_held_registration_is_written_at_the_end(backend: &dyn Backend) {
 #[apply(contract)]
 async fn a_closed_store_refuses(backend: &dyn Backend) {
     let store = backend.open();
-    let app = given::app(&store).await;
+    let app = fixtures::app(&store).await;
     store.close().await;
     let read = store.device(app, id("d000")).await;
     assert!(matches!(read, Err(StoreError::Unavailable(_))));
-    let written = store.register_device(app, given::android("x"), NOW, None).await;
+    let written = store.register_device(app, fixtures::android("x"), NOW, None).await;
     assert!(matches!(written, Err(StoreError::Unavailable(_))));
     assert!(matches!(store.check().await, Err(StoreError::Unavailable(_))));
 }

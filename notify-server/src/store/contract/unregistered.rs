@@ -3,7 +3,7 @@
 use macro_rules_attribute::apply;
 use notify_core::{DeviceDetails, Endpoint, IosEnv, Platform, Subscription, Timestamp};
 
-use super::given::{self, NOW, android, id};
+use super::fixtures::{self, NOW, android, id};
 use crate::store::{AppNo, Checkpoint, DeadAddress, DeviceKey, MovedAddress, Store, StoreError};
 
 pub(super) fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) -> DeadAddress {
@@ -20,79 +20,81 @@ pub(super) fn report(key: DeviceKey, address: &str, since: Option<Timestamp>) ->
 
 /// An address that looks dead, where it may be the credentials.
 pub(super) async fn one_of_each(store: &Store, app: AppNo) {
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     let dead = vec![DeadAddress { ambiguous: Some(0), ..report(keys[0], "token-d000", None) }];
-    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, keys.len()) }).await.unwrap();
+    store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, keys.len()) }).await.unwrap();
 }
 
 /// A device that has another token by now is spared; B22: the same token stays dead.
 #[apply(contract)]
 async fn a_dead_address_disables_the_device_that_still_has_it(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 2).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
-    let renewed = given::registration("d001", Endpoint::Android { push_token: Some("new".into()) });
-    given::registered(store, app, renewed).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 2).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
+    let renewed =
+        fixtures::registration("d001", Endpoint::Android { push_token: Some("new".into()) });
+    fixtures::registered(store, app, renewed).await;
     let dead = vec![report(keys[0], "token-d000", None), report(keys[1], "token-d001", None)];
-    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 2) }).await.unwrap();
+    store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 2) }).await.unwrap();
     let device = store.device(app, id("d000")).await.unwrap();
     let reason = Some(notify_core::DisabledReason::Unregistered);
     assert_eq!((device.enabled, device.disabled_reason), (false, reason));
     assert!(store.device(app, id("d001")).await.unwrap().enabled);
     let counts = store.count_devices(app, None, NOW, NOW).await.unwrap();
     assert_eq!((counts[0].enabled, counts[0].disabled), (1, 1));
-    given::registered(store, app, android("d000")).await;
+    fixtures::registered(store, app, android("d000")).await;
     assert!(!store.device(app, id("d000")).await.unwrap().enabled, "the same token stays dead");
     let renewed =
-        given::registration("d000", Endpoint::Android { push_token: Some("newer".into()) });
-    given::registered(store, app, renewed).await;
+        fixtures::registration("d000", Endpoint::Android { push_token: Some("newer".into()) });
+    fixtures::registered(store, app, renewed).await;
     assert!(store.device(app, id("d000")).await.unwrap().enabled);
 }
 
 /// B22: a token that was sent to the wrong host looks dead, and is not on the host it has now.
 #[apply(contract)]
 async fn a_device_that_has_another_host_by_now_is_spared(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let phone = |device: &str, env| {
         let push_token = Some(format!("token-{device}"));
-        given::registration(device, Endpoint::Ios { push_token, env })
+        fixtures::registration(device, Endpoint::Ios { push_token, env })
     };
     for (device, env) in [("d000", None), ("d001", Some(IosEnv::Sandbox))] {
-        given::registered(store, app, phone(device, env)).await;
+        fixtures::registered(store, app, phone(device, env)).await;
     }
-    let dispatch = given::dispatch(store, app, given::broadcast(&[Platform::Ios])).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let dispatch = fixtures::dispatch(store, app, fixtures::broadcast(&[Platform::Ios])).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     for (device, env) in [("d000", Some(IosEnv::Sandbox)), ("d001", None)] {
-        given::registered(store, app, phone(device, env)).await;
+        fixtures::registered(store, app, phone(device, env)).await;
     }
     let from_sandbox =
         DeadAddress { ios_env: IosEnv::Sandbox, ..report(keys[1], "token-d001", None) };
     let dead = vec![report(keys[0], "token-d000", None), from_sandbox.clone()];
-    let page = store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 2) }).await.unwrap();
+    let page =
+        store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 2) }).await.unwrap();
     for device in ["d000", "d001"] {
         assert!(store.device(app, id(device)).await.unwrap().enabled, "{device}");
     }
     let dead = vec![DeadAddress { ios_env: IosEnv::Production, ..from_sandbox }];
-    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 2) }).await.unwrap();
+    store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 2) }).await.unwrap();
     assert!(!store.device(app, id("d001")).await.unwrap().enabled, "the host it has now");
 }
 
 /// Compared with the last registration, written or not.
 #[apply(contract)]
 async fn a_later_registration_spares_a_device(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     store.register_device(app, android("d001"), NOW.plus_ms(500), None).await.unwrap();
     let dead = vec![
         report(keys[0], "token-d000", Some(NOW.plus_ms(-1))),
         report(keys[1], "token-d001", Some(NOW.plus_ms(499))),
         report(keys[2], "token-d002", Some(NOW.plus_ms(1))),
     ];
-    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 3) }).await.unwrap();
+    store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 3) }).await.unwrap();
     for (device, enabled) in [("d000", true), ("d001", true), ("d002", false)] {
         assert_eq!(store.device(app, id(device)).await.unwrap().enabled, enabled, "{device}");
     }
@@ -102,10 +104,10 @@ async fn a_later_registration_spares_a_device(store: &Store) {
 /// masse; an administrator goes on from there.
 #[apply(contract)]
 async fn addresses_that_look_dead_en_masse_stay_enabled(store: &Store) {
-    let (app_id, app) = given::named_app(store, "Shop").await;
-    given::devices(store, app, 30).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, mut page) = given::whole_page(store, &dispatch).await;
+    let (app_id, app) = fixtures::named_app(store, "Shop").await;
+    fixtures::devices(store, app, 30).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, mut page) = fixtures::whole_page(store, &dispatch).await;
     let looks_dead = |nth: usize| DeadAddress {
         ambiguous: Some(0),
         ..report(keys[nth], &format!("token-d{nth:03}"), None)
@@ -113,12 +115,13 @@ async fn addresses_that_look_dead_en_masse_stay_enabled(store: &Store) {
     let disabled = async || store.count_devices(app, None, NOW, NOW).await.unwrap()[0].disabled;
     for nth in 0..20 {
         let dead = vec![looks_dead(nth)];
-        page = store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 30) }).await.unwrap();
+        page =
+            store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 30) }).await.unwrap();
     }
     assert_eq!(disabled().await, 20, "2 % of a thousand answers may be");
     assert!(!store.purge_stopped(app, Platform::Android).await.unwrap());
     let dead = vec![looks_dead(20), looks_dead(21)];
-    page = store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 30) }).await.unwrap();
+    page = store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 30) }).await.unwrap();
     assert_eq!(disabled().await, 0, "all of them are enabled again");
     assert!(store.device(app, id("d000")).await.unwrap().enabled);
     assert!(store.purge_stopped(app, Platform::Android).await.unwrap());
@@ -126,26 +129,27 @@ async fn addresses_that_look_dead_en_masse_stay_enabled(store: &Store) {
 
     let kind = notify_core::ProviderKind::Fcm;
     assert!(matches!(store.release_provider(app_id, kind).await, Err(StoreError::NotFound)));
-    given::provider(store, app_id, kind).await;
+    fixtures::provider(store, app_id, kind).await;
     store.release_provider(app_id, kind).await.unwrap();
     assert!(!store.purge_stopped(app, Platform::Android).await.unwrap());
     let dead = vec![looks_dead(22)];
-    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 30) }).await.unwrap();
+    store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 30) }).await.unwrap();
     assert_eq!(disabled().await, 1, "counted from the beginning");
 }
 
 /// Answers of another kind in between make room.
 #[apply(contract)]
 async fn addresses_that_look_dead_now_and_then_are_disabled(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 40).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, mut page) = given::whole_page(store, &dispatch).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 40).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, mut page) = fixtures::whole_page(store, &dispatch).await;
     for (nth, key) in keys.iter().enumerate() {
         let mut looks_dead = report(*key, &format!("token-d{nth:03}"), None);
         looks_dead.ambiguous = Some(60);
         let dead = vec![looks_dead];
-        page = store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 40) }).await.unwrap();
+        page =
+            store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 40) }).await.unwrap();
     }
     let counts = store.count_devices(app, None, NOW, NOW).await.unwrap();
     assert_eq!(counts[0].disabled, 40);
@@ -154,10 +158,10 @@ async fn addresses_that_look_dead_now_and_then_are_disabled(store: &Store) {
 /// The address that a provider names takes the place of the one that was sent to.
 #[apply(contract)]
 async fn an_address_that_moved_is_kept(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
-    let dispatch = given::android_dispatch(store, app).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
+    let dispatch = fixtures::android_dispatch(store, app).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     let moved = |nth: usize, from: &str, to: &str| MovedAddress {
         key: keys[nth],
         from: from.into(),
@@ -169,7 +173,7 @@ async fn an_address_that_moved_is_kept(store: &Store) {
         moved(1, "token-of-before", "chat-3"),
         moved(2, "token-d002", "token-d001"),
     ];
-    store.checkpoint(Checkpoint { moved: all, ..given::checkpoint(page, 3) }).await.unwrap();
+    store.checkpoint(Checkpoint { moved: all, ..fixtures::checkpoint(page, 3) }).await.unwrap();
     let read = store.read_range(&dispatch, dispatch.cursor, dispatch.until).await.unwrap();
     let addresses: Vec<_> = read.iter().map(|device| device.address.as_deref()).collect();
     assert_eq!(addresses, [Some("chat-2"), None, Some("token-d001")]);
@@ -179,7 +183,7 @@ async fn an_address_that_moved_is_kept(store: &Store) {
 /// A subscription is a registration too (B25), also one that changes nothing.
 #[apply(contract)]
 async fn a_later_subscription_spares_a_device(store: &Store) {
-    let app = given::app(store).await;
+    let app = fixtures::app(store).await;
     let subscribe = |at| async move {
         let subscription = Subscription {
             device_id: Some(id("chat")),
@@ -190,13 +194,14 @@ async fn a_later_subscription_spares_a_device(store: &Store) {
         store.subscribe_device(app, subscription, id("made"), at, None).await.unwrap();
     };
     subscribe(NOW).await;
-    let dispatch = given::dispatch(store, app, given::broadcast(&[Platform::ChatApp])).await;
-    let (keys, page) = given::whole_page(store, &dispatch).await;
+    let dispatch = fixtures::dispatch(store, app, fixtures::broadcast(&[Platform::ChatApp])).await;
+    let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     subscribe(NOW.plus_ms(500)).await;
     let dead = vec![report(keys[0], "123", Some(NOW.plus_ms(499)))];
-    let page = store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 1) }).await.unwrap();
+    let page =
+        store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 1) }).await.unwrap();
     assert!(store.device(app, id("chat")).await.unwrap().enabled);
     let dead = vec![report(keys[0], "123", Some(NOW.plus_ms(500)))];
-    store.checkpoint(Checkpoint { dead, ..given::checkpoint(page, 1) }).await.unwrap();
+    store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 1) }).await.unwrap();
     assert!(!store.device(app, id("chat")).await.unwrap().enabled);
 }

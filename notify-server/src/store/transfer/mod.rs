@@ -12,9 +12,9 @@
 
 mod cell;
 mod copy;
+mod database;
 mod error;
 mod numbers;
-mod side;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use std::str::FromStr;
 pub use error::{MoveError, PlaceError};
 use uuid::Uuid;
 
-use self::side::Side;
+use self::database::Side;
 use self::table::Table;
 use super::postgres::{self, DatabaseUrl};
 use super::sql::{Connection, MoveMark, MoveState};

@@ -5,8 +5,8 @@ use std::thread;
 
 use notify_core::{NotificationStatus, Platform, Schedule};
 
-use crate::store::contract::given::{self, EPOCH, LEASE, NOW};
-use crate::store::leading::*;
+use crate::store::contract::fixtures::{self, EPOCH, LEASE, NOW};
+use crate::store::key_prefix_tests::*;
 use crate::store::{
     ChannelPlace, ChannelTold, ChannelWord, Checkpoint, DispatchNo, Epoch, NewWord, NotificationNo,
     PageNo,
@@ -71,19 +71,19 @@ fn rows_from_before_keep_their_numbers_in_postgres() {
 }
 
 async fn goes_on(store: &Store) {
-    let mut later = given::broadcast(&[Platform::Android]);
+    let mut later = fixtures::broadcast(&[Platform::Android]);
     later.schedule = Schedule::At(notify_core::Timestamp(DUE));
-    let later = given::accepted(store, SHOP, later).await;
-    let listed = store.list_notifications(SHOP, given::page(10)).await.unwrap().rows;
+    let later = fixtures::accepted(store, SHOP, later).await;
+    let listed = store.list_notifications(SHOP, fixtures::page(10)).await.unwrap().rows;
     let listed: Vec<_> = listed.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(listed, [later.as_str(), "due", "sent"], "the newest first");
 
     // What was under way comes to its end.
-    let adopted = store.adopt(given::adoption(EPOCH)).await.unwrap();
+    let adopted = store.adopt(fixtures::adoption(EPOCH)).await.unwrap();
     let [page] = adopted.pages[..] else { panic!("{adopted:?}") };
     assert_eq!((page.no, page.dispatch), (PageNo(1), DispatchNo(1)));
-    let settled = vec![given::sent(page.to)];
-    let last = Checkpoint { settled, finished: true, ..given::checkpoint(page, 1) };
+    let settled = vec![fixtures::sent(page.to)];
+    let last = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 1) };
     store.checkpoint(last).await.unwrap();
     let sent = notify_core::NotificationId::new("sent").unwrap();
     let sent = store.notification(SHOP, sent).await.unwrap();
@@ -104,8 +104,8 @@ async fn goes_on(store: &Store) {
     let word = ChannelWord::Open;
     let next = NewWord { place, word, by: EPOCH, known: 1, at: NOW };
     assert_eq!(store.tell_channel(next).await.unwrap().no, 2);
-    given::tagged(store, SHOP, "d000", "new", true).await;
-    assert_eq!(given::app(store).await, AppNo(3));
+    fixtures::tagged(store, SHOP, "d000", "new", true).await;
+    assert_eq!(fixtures::app(store).await, AppNo(3));
     store.close().await;
 }
 

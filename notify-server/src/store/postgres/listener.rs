@@ -12,9 +12,9 @@ use tokio::runtime::Builder;
 use tokio_postgres::{AsyncMessage, Client, Connection};
 use tokio_util::sync::CancellationToken;
 
-use super::notice;
+use super::change_codec;
+use super::connect_config::{Connected, Target};
 use super::settings::ANSWER_WAIT;
-use super::target::{Connected, Target};
 use crate::store::Change;
 use crate::store::sql::{Listeners, tell};
 
@@ -103,7 +103,7 @@ impl Ear {
         let messages = futures_util::stream::poll_fn(move |cx| connection.poll_message(cx));
         let heard = messages.for_each(|message| {
             if let Ok(AsyncMessage::Notification(told)) = message {
-                tell(&self.listeners, &notice::read(self.server, told.payload()));
+                tell(&self.listeners, &change_codec::read(self.server, told.payload()));
             }
             std::future::ready(())
         });

@@ -1,7 +1,7 @@
 //! The numbers that tables give their rows: what was given once is not given again, in the other
 //! database neither, since things outside may remember it.
 
-use super::side::Side;
+use super::database::Side;
 use super::table::Table;
 use super::{MoveError, Step};
 use crate::store::postgres::sequence;

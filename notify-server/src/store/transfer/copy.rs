@@ -1,7 +1,7 @@
 //! Carrying rows over in chunks, and comparing what both sides have then.
 
 use super::cell::{Cell, Digest};
-use super::side::Side;
+use super::database::Side;
 use super::table::Table;
 use super::{MoveError, Progress, Step, TableMoved, numbers};
 use crate::failpoint::{self, Stage};

@@ -6,35 +6,35 @@ use notify_core::{
     PlatformCounts, Schedule, Subscription, WebhookData,
 };
 
-use super::given::{self, NOW, id};
+use super::fixtures::{self, NOW, id};
 use super::webhooks::{claimed, webhook};
 use crate::store::{Checkpoint, Store};
 
 /// An id counts once, for the platform of its device; one that names none belongs to no platform (B64).
 #[apply(contract)]
 async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 3).await;
-    given::registered(store, app, given::ios("phone")).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 3).await;
+    fixtures::registered(store, app, fixtures::ios("phone")).await;
     let chat = Subscription {
         device_id: Some(id("chat")),
         endpoint: Endpoint::ChatApp { recipient_id: "77".into() },
         utc_offset_minutes: 0,
         details: DeviceDetails::default(),
     };
-    given::now(store.subscribe_device(app, chat, id("made"), NOW, None).await.unwrap());
+    fixtures::now(store.subscribe_device(app, chat, id("made"), NOW, None).await.unwrap());
     let named = ["d000", "phone", "chat", "d001", "ghost", "phantom"];
     // `phone` is no Android device, and named as one of any platform it counts as what it is.
-    let new = given::to_any(&named, &["d001", "phone", "d002", "nobody"]);
-    let id_of = given::accepted(store, app, new).await;
+    let new = fixtures::to_any(&named, &["d001", "phone", "d002", "nobody"]);
+    let id_of = fixtures::accepted(store, app, new).await;
     let (started, _) = store.start_due(NOW, 10).await.unwrap();
     let mut reached = Vec::new();
     for no in started {
         let dispatch = store.dispatch(no).await.unwrap();
-        let (keys, page) = given::whole_page(store, &dispatch).await;
+        let (keys, page) = fixtures::whole_page(store, &dispatch).await;
         reached.push((dispatch.platform, keys.len()));
-        let settled: Vec<_> = keys.iter().map(|key| given::sent(*key)).collect();
-        let last = Checkpoint { settled, finished: true, ..given::checkpoint(page, keys.len()) };
+        let settled: Vec<_> = keys.iter().map(|key| fixtures::sent(*key)).collect();
+        let last = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, keys.len()) };
         store.checkpoint(last).await.unwrap();
     }
     assert_eq!(reached, [(Platform::Android, 3), (Platform::Ios, 1), (Platform::ChatApp, 1)]);
@@ -57,24 +57,24 @@ async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &Store) 
 /// Zone by zone, each once, and the unknown once.
 #[apply(contract)]
 async fn ids_of_any_platform_are_sent_to_in_their_zones(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
-    let mut east = given::ios("east");
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
+    let mut east = fixtures::ios("east");
     east.utc_offset_minutes = 60;
-    given::registered(store, app, east).await;
-    let mut new = given::to_any(&["d000", "east", "ghost"], &[]);
+    fixtures::registered(store, app, east).await;
+    let mut new = fixtures::to_any(&["d000", "east", "ghost"], &[]);
     new.schedule = Schedule::Local(LocalTime(NOW.plus_ms(3_600_000).0));
-    let id_of = given::accepted(store, app, new).await;
+    let id_of = fixtures::accepted(store, app, new).await;
     let mut reached = Vec::new();
     for at in [NOW, NOW.plus_ms(3_600_000), NOW.plus_ms(7_200_000)] {
         let (started, _) = store.start_due(at, 10).await.unwrap();
         for no in started {
             let dispatch = store.dispatch(no).await.unwrap();
-            let (keys, page) = given::whole_page(store, &dispatch).await;
+            let (keys, page) = fixtures::whole_page(store, &dispatch).await;
             reached.push((at.0 - NOW.0, dispatch.platform));
-            let settled: Vec<_> = keys.iter().map(|key| given::sent(*key)).collect();
+            let settled: Vec<_> = keys.iter().map(|key| fixtures::sent(*key)).collect();
             let last =
-                Checkpoint { settled, finished: true, ..given::checkpoint(page, keys.len()) };
+                Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, keys.len()) };
             store.checkpoint(last).await.unwrap();
         }
         store.start_due(at, 10).await.unwrap();
@@ -87,19 +87,19 @@ async fn ids_of_any_platform_are_sent_to_in_their_zones(store: &Store) {
 /// Said in the answer, and told as failed: nothing of it will ever be sent.
 #[apply(contract)]
 async fn a_notification_that_names_nobody_says_so(store: &Store) {
-    let app = given::app(store).await;
-    given::devices(store, app, 1).await;
+    let app = fixtures::app(store).await;
+    fixtures::devices(store, app, 1).await;
     webhook(store, app, &[]).await;
     let cases = [
-        (given::to_any(&["ghost", "phantom"], &["nobody"]), Some(3)),
-        (given::direct(&["ghost"], &["d000"]), Some(2)),
-        (given::to_any(&["d000", "ghost"], &[]), None),
-        (given::direct(&["d000", "ghost"], &[]), None),
+        (fixtures::to_any(&["ghost", "phantom"], &["nobody"]), Some(3)),
+        (fixtures::direct(&["ghost"], &["d000"]), Some(2)),
+        (fixtures::to_any(&["d000", "ghost"], &[]), None),
+        (fixtures::direct(&["d000", "ghost"], &[]), None),
     ];
     for (new, unknown) in cases {
         let request = new.request.clone();
         let id_of = new.id.clone();
-        let created = given::now(store.accept_notification(app, new, None).await.unwrap());
+        let created = fixtures::now(store.accept_notification(app, new, None).await.unwrap());
         assert_eq!((created.id, created.unknown), (id_of.clone(), unknown), "{request}");
         let (started, _) = store.start_due(NOW, 10).await.unwrap();
         if unknown.is_none() {
@@ -120,8 +120,8 @@ async fn a_notification_that_names_nobody_says_so(store: &Store) {
         assert_eq!(told, WebhookData::NotificationFailed(ended), "{request}");
     }
     // What is due later may find its devices by then.
-    let mut later = given::to_any(&["ghost"], &[]);
+    let mut later = fixtures::to_any(&["ghost"], &[]);
     later.schedule = Schedule::At(NOW.plus_ms(1));
-    let created = given::now(store.accept_notification(app, later, None).await.unwrap());
+    let created = fixtures::now(store.accept_notification(app, later, None).await.unwrap());
     assert_eq!(created.unknown, None);
 }
