@@ -169,7 +169,7 @@ impl App {
             webhooks: view,
             streams: api::Streams::new(stopping.clone()),
         });
-        let first_keys = storage::found(&store, &clock).await?;
+        let first_keys = storage::bootstrap(&store, &clock).await?;
         storage::note_installation(&config)?;
         let keyring = Keyring::new(&store);
         let front = Arc::new(Front::new(api, keyring.clone(), stopping.clone()));

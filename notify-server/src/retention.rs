@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::causes::with_causes;
 use crate::clock::{SharedClock, TrustedClock};
 use crate::config::Config;
-use crate::store::{Deleted, Over, REPLAY_KEPT_MS, SharedStore, StoreError};
+use crate::store::{REPLAY_KEPT_MS, RetentionCutoffs, RetentionProgress, SharedStore, StoreError};
 use crate::telemetry::RetentionMetrics;
 
 /// How often something is looked for that is over, in milliseconds.
@@ -40,9 +40,9 @@ impl Keep {
         }
     }
 
-    fn over_at(self, now: Timestamp) -> Over {
+    fn over_at(self, now: Timestamp) -> RetentionCutoffs {
         let before = |days: u32| (days > 0).then(|| now.plus_ms(-i64::from(days) * DAY_MS));
-        Over {
+        RetentionCutoffs {
             answers_before: now.plus_ms(-REPLAY_KEPT_MS),
             outcomes_before: before(self.outcomes_days),
             events_before: before(self.events_days),
@@ -100,7 +100,7 @@ async fn look(
     trusted: &TrustedClock,
     keep: Keep,
     stopping: &CancellationToken,
-) -> Result<Deleted, StoreError> {
+) -> Result<RetentionProgress, StoreError> {
     if store.keep_clock(trusted.mark()).await? {
         trusted.confirm();
         store.keep_clock(trusted.mark()).await?;
@@ -110,12 +110,12 @@ async fn look(
 
 async fn delete_all(
     store: &SharedStore,
-    over: Over,
+    over: RetentionCutoffs,
     stopping: &CancellationToken,
-) -> Result<Deleted, StoreError> {
-    let mut sum = Deleted::default();
+) -> Result<RetentionProgress, StoreError> {
+    let mut sum = RetentionProgress::default();
     loop {
-        let step = store.delete_over(over).await?;
+        let step = store.delete_expired(over).await?;
         sum.answers += step.answers;
         sum.outcomes += step.outcomes;
         sum.events += step.events;
@@ -131,8 +131,9 @@ async fn delete_all(
     }
 }
 
-fn tell(deleted: Deleted) {
-    let Deleted { answers, outcomes, events, notifications, anonymous_devices, more: _ } = deleted;
+fn tell(deleted: RetentionProgress) {
+    let RetentionProgress { answers, outcomes, events, notifications, anonymous_devices, more: _ } =
+        deleted;
     if outcomes + events + notifications + anonymous_devices > 0 {
         tracing::info!(
             answers,
@@ -158,7 +159,7 @@ mod tests {
             events_days: 0,
             anonymous_devices_days: 7,
         };
-        let expected = Over {
+        let expected = RetentionCutoffs {
             answers_before: Timestamp(1_779_913_600_000),
             outcomes_before: Some(Timestamp(1_779_913_600_000)),
             events_before: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use notify_core::{FeedId, NewFeed, NotificationId, Timestamp};
 use notify_server::store::sqlite::{self, SqliteOptions};
-use notify_server::store::{Done, FeedFetch, FeedItemRow, FeedItems, Validators};
+use notify_server::store::{FeedFetch, FeedItemRow, FeedItems, Idempotent, Validators};
 use serde_json::{Value, json};
 
 use crate::children::Server;
@@ -125,7 +125,7 @@ async fn fill(file: &std::path::Path) -> anyhow::Result<FeedId> {
     let new = NewFeed { url: "https://news.example/feed".into(), name: "Example News".into() };
     let id = FeedId(uuid::Uuid::now_v7());
     let at = now();
-    let Done::Now(_) = store.create_feed(app, id, new, at, None).await? else {
+    let Idempotent::Executed(_) = store.create_feed(app, id, new, at, None).await? else {
         anyhow::bail!("nothing was made before")
     };
     let claims = store.claim_feeds(at, at.plus_ms(1), 1).await?;

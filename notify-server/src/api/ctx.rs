@@ -16,7 +16,7 @@ use super::error::ApiError;
 use super::front::{Page, Room};
 use super::hooks::Hook;
 use crate::keys::{hex, sha256};
-use crate::store::{AppAccess, AppNo, Once, PageRequest};
+use crate::store::{AppAccess, AppNo, IdempotentRequest, PageRequest};
 
 /// Longest path that an idempotency record has as it is, in bytes.
 const ONCE_PATH_BYTES_MAX: usize = 512;
@@ -170,7 +170,7 @@ impl Ctx {
     }
 
     /// The idempotency record of this request (B8); the one place that makes it.
-    pub(crate) fn once(&self) -> Result<Option<Once>, ApiError> {
+    pub(crate) fn once(&self) -> Result<Option<IdempotentRequest>, ApiError> {
         if self.exchange.method != Method::POST || !matches!(self.exchange.caller, Caller::App(_)) {
             return Ok(None);
         }
@@ -180,7 +180,7 @@ impl Ctx {
             return Err(ApiError::invalid("Idempotency-Key", "is given twice"));
         }
         let key = IdempotencyKey::new(key.as_bytes())?;
-        Ok(Some(Once {
+        Ok(Some(IdempotentRequest {
             path: once_path(self.exchange.uri.path()),
             key: key.as_str().to_owned(),
             digest: sha256(self.body()),

@@ -12,7 +12,7 @@ use super::error::ApiError;
 use super::reply::Reply;
 use crate::payload::{self, Outgoing};
 use crate::provider_config::ProviderConfig;
-use crate::store::{Done, NewNotification, NewReport, PollDraft, Reach, Reached, StoreError};
+use crate::store::{Idempotent, NewNotification, NewReport, PollDraft, Reach, Reached, StoreError};
 
 /// `POST /v1/notifications`.
 pub(crate) async fn create(
@@ -26,7 +26,7 @@ pub(crate) async fn create(
     let accepted = NewNotification::of(id, ctx.body_text(), notification, poll, ctx.at());
     let once = ctx.once()?;
     let done = ctx.api().store.accept_notification(ctx.app_no(), accepted, once).await?;
-    if matches!(done, Done::Now(_)) {
+    if matches!(done, Idempotent::Executed(_)) {
         ctx.api().metrics.accepted();
     }
     Ok(done.into())

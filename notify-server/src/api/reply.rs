@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
 use crate::ready::Ready;
-use crate::store::Done;
+use crate::store::Idempotent;
 
 /// The content type of every JSON answer (spec 1).
 pub(crate) const JSON_CONTENT_TYPE: &str = "application/json; charset=utf-8";
@@ -72,11 +72,11 @@ impl<T: Serialize> Reply<T> {
     }
 }
 
-impl<T: Serialize> From<Done<T>> for Reply<T> {
-    fn from(done: Done<T>) -> Self {
+impl<T: Serialize> From<Idempotent<T>> for Reply<T> {
+    fn from(done: Idempotent<T>) -> Self {
         match done {
-            Done::Now(answer) => Self::now(answer),
-            Done::Before(json) => Self::of(json.into(), true),
+            Idempotent::Executed(answer) => Self::now(answer),
+            Idempotent::Replayed(json) => Self::of(json.into(), true),
         }
     }
 }

@@ -20,7 +20,7 @@ use super::error::ApiError;
 use crate::causes::with_causes;
 use crate::changes::Heard;
 use crate::keys::{KeyKind, key_hash};
-use crate::store::{AppNo, EventSlice, EventTypes, ReadFrom, STREAM_WANTED_MS, StoreError};
+use crate::store::{AppNo, EventCursor, EventPage, EventTypes, STREAM_WANTED_MS, StoreError};
 
 /// Most streams of one application, and of the server.
 const STREAMS_PER_APP_MAX: usize = 10;
@@ -108,8 +108,8 @@ async fn open(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
     let (api, app) = (ctx.api().clone(), ctx.app_no());
     let place = api.streams.take(app);
     let place = place.ok_or(ApiError::RateLimited { retry_after_seconds: RETRY_SECONDS })?;
-    api.store.want_events(app, ctx.at().plus_ms(STREAM_WANTED_MS), ctx.at()).await?;
-    let from = cursor.map_or(ReadFrom::End, ReadFrom::After);
+    api.store.keep_events_until(app, ctx.at().plus_ms(STREAM_WANTED_MS), ctx.at()).await?;
+    let from = cursor.map_or(EventCursor::End, EventCursor::After);
     let types = EventTypes::of(&query.types);
     // Before the first read: what is written after it is heard of.
     let happened = api.webhooks.happened().subscribe(app);
@@ -146,7 +146,7 @@ struct Beats {
 }
 
 impl Reader {
-    async fn run(mut self, first: EventSlice) {
+    async fn run(mut self, first: EventPage) {
         let (stopping, pieces) = (self.api.streams.stopping.clone(), self.pieces.clone());
         tokio::select! {
             () = stopping.cancelled() => {}
@@ -158,7 +158,7 @@ impl Reader {
     }
 
     /// Tells until the key is revoked or the reader does not keep up.
-    async fn tell(&mut self, first: EventSlice) -> Result<(), StoreError> {
+    async fn tell(&mut self, first: EventPage) -> Result<(), StoreError> {
         let now = Instant::now();
         let mut beats = Beats {
             alive: tokio::time::interval_at(now + HEARTBEAT_EVERY, HEARTBEAT_EVERY),
@@ -179,7 +179,7 @@ impl Reader {
             if slice.more && !self.is_open().await? {
                 return Ok(());
             }
-            let from = ReadFrom::After(slice.cursor);
+            let from = EventCursor::After(slice.cursor);
             slice = self.api.store.read_events(self.app, from, self.types).await?;
             text = shown(&slice);
             if text.is_empty() && slice.more {
@@ -213,12 +213,12 @@ impl Reader {
             return Ok(());
         }
         self.wanted_again_at = now.plus_ms(WANTED_EVERY_MS);
-        self.api.store.want_events(self.app, now.plus_ms(STREAM_WANTED_MS), now).await
+        self.api.store.keep_events_until(self.app, now.plus_ms(STREAM_WANTED_MS), now).await
     }
 
     /// Whether the key still opens the application, whoever revoked it.
     async fn is_open(&self) -> Result<bool, StoreError> {
-        let access = self.api.store.open_with_key(self.key).await?;
+        let access = self.api.store.find_app_by_key(self.key).await?;
         Ok(access.is_some_and(|access| access.app.status == AppStatus::Active))
     }
 
@@ -235,7 +235,7 @@ fn place(cursor: &str) -> String {
 }
 
 /// A part of the log as the stream shows it.
-fn shown(slice: &EventSlice) -> String {
+fn shown(slice: &EventPage) -> String {
     let mut text = String::new();
     if slice.reset {
         text.push_str("event: reset\ndata: {\"type\":\"reset\"}\n\n");

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::ctx::{Ctx, page_request};
 use super::error::ApiError;
 use super::reply::Reply;
-use crate::store::{Done, MessageMade, SealedSecret, SecretRotation, StoreError};
+use crate::store::{Idempotent, MessageMade, SealedSecret, SecretRotation, StoreError};
 use crate::webhooks::{make_secret, open_secret};
 
 /// How long the secret before a rotation signs beside the new one, in milliseconds: 24 hours.
@@ -113,7 +113,7 @@ fn check_url(ctx: &Ctx, url: &str) -> Result<(), ApiError> {
 }
 
 /// The secret, which is kept for a repeat as it is everywhere: sealed.
-fn shown(ctx: &Ctx, done: Done<SealedSecret>) -> Result<Reply<WebhookCreated>, ApiError> {
+fn shown(ctx: &Ctx, done: Idempotent<SealedSecret>) -> Result<Reply<WebhookCreated>, ApiError> {
     let (sealed, replayed) = taken(done)?;
     let secret = open_secret(&ctx.api().master_key, ctx.app().id, &sealed)
         .map_err(|error| ApiError::Internal(error.into()))?;
@@ -121,10 +121,10 @@ fn shown(ctx: &Ctx, done: Done<SealedSecret>) -> Result<Reply<WebhookCreated>, A
 }
 
 /// What a write answered, now or before.
-fn taken<T: DeserializeOwned>(done: Done<T>) -> Result<(T, bool), ApiError> {
+fn taken<T: DeserializeOwned>(done: Idempotent<T>) -> Result<(T, bool), ApiError> {
     match done {
-        Done::Now(made) => Ok((made, false)),
-        Done::Before(json) => {
+        Idempotent::Executed(made) => Ok((made, false)),
+        Idempotent::Replayed(json) => {
             let made = serde_json::from_str(&json).map_err(StoreError::from)?;
             Ok((made, true))
         }

@@ -108,7 +108,7 @@ fn make_data_dir(config: &Config) -> Result<(), AppError> {
 /// Makes the first application and its keys when the database is empty: the last step of a start
 /// that can fail, since the keys are shown this once. A start that ended before it showed them is made
 /// good by keys of this one.
-pub(super) async fn found(
+pub(super) async fn bootstrap(
     store: &SharedStore,
     clock: &SharedClock,
 ) -> Result<Option<FirstKeys>, StoreError> {
@@ -118,7 +118,7 @@ pub(super) async fn found(
     let app = NewApp { name: FIRST_APP.to_owned(), language: LANGUAGE_DEFAULT.to_owned() };
     let id = AppId(Uuid::now_v7());
     let (api, admin) = (api_key.stored.clone(), admin_key.stored.clone());
-    let is_new = store.found(id, app, api, admin).await?
+    let is_new = store.bootstrap(id, app, api, admin).await?
         || store.replace_unshown_keys(api_key.stored, admin_key.stored).await?;
     Ok(is_new.then_some(FirstKeys { api_key: api_key.secret, admin_key: admin_key.secret }))
 }

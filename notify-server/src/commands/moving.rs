@@ -12,7 +12,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, MASTER_KEY_FILE, MASTER_KEY_VARIABLE};
 use crate::keys::hex;
 use crate::store::transfer::{
-    MoveError, MoveReport, Place, Progress, Step, move_installation, undo_move,
+    DatabaseLocation, MoveError, MoveReport, Progress, Step, move_installation, undo_move,
 };
 
 /// Holds what `--to` takes, where other users of the machine cannot read it.
@@ -29,7 +29,7 @@ const DIGEST_SHOWN: usize = 8;
 pub(super) async fn run(config: &Config, to: Option<String>) -> anyhow::Result<()> {
     let to = to.or_else(|| std::env::var(TO_VARIABLE).ok());
     let to = to.with_context(|| format!("name the target in --to or {TO_VARIABLE}"))?;
-    let to: Place = to.parse().context("--to")?;
+    let to: DatabaseLocation = to.parse().context("--to")?;
     let from = source(config);
     let (began, at_ms) = (Instant::now(), SystemClock::start().now().as_ms());
     let (from_name, to_name) = (from.to_string(), to.to_string());
@@ -65,10 +65,10 @@ pub(super) async fn undo(config: &Config) -> anyhow::Result<()> {
     }
 }
 
-fn source(config: &Config) -> Place {
+fn source(config: &Config) -> DatabaseLocation {
     match &config.database_url {
-        Some(url) => Place::Postgres(url.clone()),
-        None => Place::file(&config.database()),
+        Some(url) => DatabaseLocation::Postgres(url.clone()),
+        None => DatabaseLocation::file(&config.database()),
     }
 }
 

@@ -7,7 +7,7 @@ use notify_core::{Platform, Timestamp};
 
 use crate::providers::{Answer, Certainty, Reason, Scope};
 use crate::reasons;
-use crate::store::Settled;
+use crate::store::Outcome;
 
 /// When and how often a delivery is tried again (B39).
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +83,7 @@ pub enum Next {
     /// The delivery ends.
     End {
         /// How.
-        settled: Settled,
+        settled: Outcome,
         /// Why, unless it was sent.
         reason: Option<Reason>,
     },
@@ -136,10 +136,10 @@ pub enum Next {
 #[must_use]
 pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
     match answer {
-        Answer::Delivered { .. } => Next::End { settled: Settled::Sent, reason: None },
+        Answer::Delivered { .. } => Next::End { settled: Outcome::Sent, reason: None },
         Answer::TokenDead { reason, since, ambiguous: _ } => Next::Disable { reason, since },
         Answer::BadMessage { reason } | Answer::Policy { reason } => {
-            Next::End { settled: Settled::Failed, reason: Some(reason) }
+            Next::End { settled: Outcome::Failed, reason: Some(reason) }
         }
         Answer::Config { reason } => Next::Hold { reason, scope: Scope::Provider },
         // One alone may be a subscription made with another key. Many in a row, at addresses that took
@@ -157,7 +157,7 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
                 && !recognises_repeats(past.platform)
                 && unknown_outcomes >= policy.blind_attempts_max
             {
-                return Next::End { settled: Settled::Failed, reason: Some(reason) };
+                return Next::End { settled: Outcome::Failed, reason: Some(reason) };
             }
             retry(reason, after, unknown_outcomes, past, policy)
         }
@@ -167,7 +167,7 @@ pub fn decide(answer: Answer, past: &Attempted, policy: &RetryPolicy) -> Next {
         }
         Answer::Unknown { reason } | Answer::ServiceRefused { reason } => {
             if is_last(past, policy) {
-                return Next::End { settled: Settled::Failed, reason: Some(reason) };
+                return Next::End { settled: Outcome::Failed, reason: Some(reason) };
             }
             retry(reason, None, past.unknown_outcomes, past, policy)
         }
@@ -240,10 +240,10 @@ fn within_bounds(
     policy: &RetryPolicy,
 ) -> Next {
     if past.expires_at.is_none_or(|expires_at| due_at >= expires_at) {
-        return Next::End { settled: Settled::Expired, reason: Some(reason) };
+        return Next::End { settled: Outcome::Expired, reason: Some(reason) };
     }
     if due_at.ms_since(past.first_attempt_at) >= policy.age_ms_max {
-        return Next::End { settled: Settled::Failed, reason: Some(reason) };
+        return Next::End { settled: Outcome::Failed, reason: Some(reason) };
     }
     Next::Retry { due_at, reason, attempts, unknown_outcomes: past.unknown_outcomes }
 }

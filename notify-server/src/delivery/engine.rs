@@ -19,7 +19,7 @@ use crate::delivery::singles::{Single, Singles};
 use crate::delivery::starts::{self, PendingPage, PendingStart, StartContext};
 use crate::delivery::{EngineConfig, news, standing};
 use crate::store::{
-    Adoption, Agenda, AppNo, DeviceKey, DispatchNo, OpenedDispatch, SEQUENCE_MAX, StoreError,
+    Agenda, AppNo, DeviceKey, DispatchNo, OpenedDispatch, ReclaimRequest, SEQUENCE_MAX, StoreError,
 };
 use crate::telemetry::Pause;
 
@@ -109,8 +109,8 @@ impl Engine {
     }
 
     /// Which process it is among those of one storage.
-    pub(super) fn epoch(&self) -> crate::store::Epoch {
-        self.shared.epoch
+    pub(super) fn instance(&self) -> crate::store::InstanceId {
+        self.shared.instance
     }
 
     /// Whether it counts as alive at that instant.
@@ -198,14 +198,14 @@ impl EngineRun {
         if let Some(heartbeat) = heartbeat {
             drop(heartbeat);
             // Where that fails the lease runs out.
-            let _ = self.shared.store.leave(self.shared.epoch).await;
+            let _ = self.shared.store.leave(self.shared.instance).await;
         }
     }
 
     /// Takes on what is due, and answers when to look again.
     async fn look(&mut self) -> Result<Option<Timestamp>, StoreError> {
         if self.shared.adoption_asked.swap(false, Ordering::AcqRel)
-            && let Err(error) = self.adopt().await
+            && let Err(error) = self.reclaim().await
         {
             self.shared.adoption_asked.store(true, Ordering::Release);
             return Err(error);
@@ -238,17 +238,17 @@ impl EngineRun {
     }
 
     /// Takes over what other processes, or broken tasks of this one, left open.
-    async fn adopt(&mut self) -> Result<(), StoreError> {
+    async fn reclaim(&mut self) -> Result<(), StoreError> {
         let shared = self.shared.clone();
         let _no_claims = shared.claims.write().await;
         let now = shared.clock.now();
-        let adoption = Adoption {
-            epoch: shared.epoch,
+        let adoption = ReclaimRequest {
+            instance: shared.instance,
             now,
             lease_until: now.plus_ms(shared.config.lease_ms),
-            beside_others: shared.config.among_others,
+            clustered: shared.config.among_others,
         };
-        let adopted = shared.store.adopt(adoption).await?;
+        let adopted = shared.store.reclaim(adoption).await?;
         for page in adopted.pages {
             if shared.page_opened(page.no) {
                 self.lane(page.to.app(), page.to.platform()).add_page(page);
@@ -266,7 +266,7 @@ impl EngineRun {
 
     /// Takes on dispatches that other servers made: each of them opens pages of all.
     async fn take_unread(&mut self) -> Result<(), StoreError> {
-        let unread = self.shared.store.unread_dispatches(UNREAD_MAX).await?;
+        let unread = self.shared.store.unscanned_dispatches(UNREAD_MAX).await?;
         let known: HashSet<_> = self.backlog.iter().copied().collect();
         self.backlog.extend(unread.into_iter().filter(|no| !known.contains(no)));
         Ok(())
@@ -279,7 +279,7 @@ impl EngineRun {
         if in_hand.is_empty() {
             return Ok(());
         }
-        let canceled = self.shared.store.canceled_among(in_hand).await?;
+        let canceled = self.shared.store.which_canceled(in_hand).await?;
         let canceled: HashSet<_> = canceled.into_iter().collect();
         if !canceled.is_empty() {
             self.shared.cancel(|job| canceled.contains(&job.dispatch.no));

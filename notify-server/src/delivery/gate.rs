@@ -19,7 +19,7 @@ use notify_core::{Platform, Timestamp};
 use crate::changes::{Changes, Heard as ChangesHeard};
 use crate::delivery::news::News;
 use crate::providers::{Certainty, Reason};
-use crate::store::{AppNo, ChannelTold, ChannelWord, Epoch};
+use crate::store::{AppNo, ChannelTold, ChannelWord, InstanceId};
 use crate::telemetry::Pause;
 
 /// State of a gate.
@@ -424,7 +424,7 @@ struct Told {
     known: i64,
     word: ChannelWord,
     /// Whose word closed it, while that is so.
-    closed_by: Option<Epoch>,
+    closed_by: Option<InstanceId>,
     /// Something changed here since.
     has_news: bool,
     /// Others' words that close it are not taken before.
@@ -448,7 +448,7 @@ pub(crate) enum Heard {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hearer {
     /// This server.
-    pub(crate) epoch: Epoch,
+    pub(crate) instance: InstanceId,
     /// Servers alive, this one included.
     pub(crate) servers: u32,
     /// The instant now.
@@ -523,7 +523,7 @@ impl Gate {
                 told.own_until = by.now.plus_ms(CONTRADICTED_MS);
             }
         }
-        if latest.by == Some(by.epoch) {
+        if latest.by == Some(by.instance) {
             if is_closed(&latest.word) {
                 told.closed_by = latest.by;
                 if by.servers > 1 {

@@ -13,7 +13,7 @@ use crate::payload::{Outgoing, poll_url};
 use crate::providers::{Address, Prepared, Reason, SharedProvider};
 use crate::reasons;
 use crate::store::{
-    AudienceDevice, DeviceKey, Dispatch, DispatchNo, Settled, Source, StoreError, Zone,
+    AudienceDevice, AudienceSource, DeviceKey, Dispatch, DispatchNo, Outcome, StoreError, Zone,
 };
 
 /// How many moves of an address during one dispatch are followed back.
@@ -118,7 +118,7 @@ impl Job {
         from: DeviceKey,
         to: DeviceKey,
     ) -> Vec<DeviceKey> {
-        let Source::Named { keys, .. } = &self.dispatch.source else { return Vec::new() };
+        let AudienceSource::Named { keys, .. } = &self.dispatch.source else { return Vec::new() };
         let named = keys.iter().filter(|key| from < **key && **key <= to);
         let is_there =
             |key: &DeviceKey| read.binary_search_by_key(key, |device| device.key).is_ok();
@@ -128,17 +128,17 @@ impl Job {
     /// The dispatch as if it named these devices, by which they are read one by one.
     pub(crate) fn naming(&self, keys: Vec<DeviceKey>) -> Dispatch {
         let tag = match &self.dispatch.source {
-            Source::Platform => None,
-            Source::Tag(tag) => Some(tag.clone()),
-            Source::Named { tag, .. } => tag.clone(),
+            AudienceSource::Platform => None,
+            AudienceSource::Tag(tag) => Some(tag.clone()),
+            AudienceSource::Named { tag, .. } => tag.clone(),
         };
-        Dispatch { source: Source::Named { keys, tag }, ..self.dispatch.clone() }
+        Dispatch { source: AudienceSource::Named { keys, tag }, ..self.dispatch.clone() }
     }
 
     pub(crate) fn names_devices(&self) -> bool {
         match self.dispatch.source {
-            Source::Named { .. } => true,
-            Source::Platform | Source::Tag(_) => false,
+            AudienceSource::Named { .. } => true,
+            AudienceSource::Platform | AudienceSource::Tag(_) => false,
         }
     }
 
@@ -149,9 +149,9 @@ impl Job {
         device: &AudienceDevice,
         shared: &Shared,
     ) -> Result<bool, StoreError> {
-        let mut taken_from = device.taken_from;
+        let mut previous_owner = device.previous_owner;
         for _ in 0..MOVES_FOLLOWED_MAX {
-            let Some((from, since)) = taken_from else { return Ok(false) };
+            let Some((from, since)) = previous_owner else { return Ok(false) };
             if since < self.dispatch.due_at {
                 return Ok(false);
             }
@@ -159,13 +159,13 @@ impl Job {
                 return Ok(true);
             }
             let outcome = shared.store.delivery_outcome(self.dispatch.no, from).await?;
-            if outcome.is_some_and(|outcome| outcome.settled == Settled::Sent) {
+            if outcome.is_some_and(|outcome| outcome.settled == Outcome::Sent) {
                 return Ok(true);
             }
             // That device may have had it from yet another one.
             let before = DeviceKey(from.0 - 1);
             let read = shared.store.read_range(&self.naming(vec![from]), before, from).await?;
-            taken_from = read.first().and_then(|device| device.taken_from);
+            previous_owner = read.first().and_then(|device| device.previous_owner);
         }
         Ok(false)
     }
@@ -204,7 +204,7 @@ impl Job {
 
     /// Whether it goes out by its devices' zones.
     pub(crate) fn is_local(&self) -> bool {
-        self.dispatch.zone != Zone::Everybody
+        self.dispatch.zone != Zone::All
     }
 
     /// Whether a device that changed its zone meanwhile had its turn in the other one (B19).
@@ -217,7 +217,7 @@ impl Job {
             return Ok(false);
         }
         let (no, key) = (self.dispatch.no, device.key);
-        let others = shared.store.other_zones(no).await?;
+        let others = shared.store.sibling_dispatches(no).await?;
         if others.iter().any(|other| shared.marks.has_started(*other, key)) {
             return Ok(true);
         }
@@ -272,7 +272,7 @@ pub(crate) enum Mode {
     /// They are counted without being sent to (trap 10).
     Count {
         /// As this.
-        settled: Settled,
+        settled: Outcome,
         /// Why.
         reason: Reason,
     },
@@ -292,7 +292,7 @@ impl Job {
     pub(crate) async fn mode(&self, lane: &Lane) -> Result<Mode, StoreError> {
         if self.canceled() {
             return Ok(Mode::Count {
-                settled: Settled::Canceled,
+                settled: Outcome::Canceled,
                 reason: reasons::CANCELED.into(),
             });
         }
@@ -365,5 +365,5 @@ impl Job {
 }
 
 fn count_as_failed(reason: Reason) -> Mode {
-    Mode::Count { settled: Settled::Failed, reason }
+    Mode::Count { settled: Outcome::Failed, reason }
 }

@@ -449,7 +449,7 @@ impl Lane {
         let Some((word, known)) = gate.to_tell(now) else { return Ok(()) };
         let (app, platform) = (self.app, self.platform);
         let place = ChannelPlace { app, platform, service: service.into() };
-        let new = NewWord { place, word, by: self.shared.epoch, known, at: now };
+        let new = NewWord { place, word, by: self.shared.instance, known, at: now };
         match self.shared.store.tell_channel(new).await {
             Ok(latest) => self.heard(&latest),
             // Erased with its application.
@@ -483,7 +483,7 @@ impl Lane {
             },
         };
         let by = Hearer {
-            epoch: self.shared.epoch,
+            instance: self.shared.instance,
             servers: self.shared.standing.servers(),
             now: self.shared.clock.now(),
             jitter: self.shared.jitter(),

@@ -38,8 +38,8 @@ use crate::delivery::slots::Claim;
 use crate::providers::{Answer, Reason};
 use crate::reasons;
 use crate::store::{
-    AudienceDevice, Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, MovedAddress, NewRetry,
-    OpenPage, PageNo, Settled, Source, StoreError, VerifiedAddress, Zone,
+    AudienceDevice, AudienceSource, Checkpoint, DeadAddress, DeviceKey, DeviceOutcome,
+    MovedAddress, NewRetry, OpenPage, Outcome, PageNo, StoreError, VerifiedAddress, Zone,
 };
 
 /// How a page's work ended.
@@ -177,7 +177,7 @@ impl PageRun {
             skipped: 0,
         };
         for key in gone.into_iter().filter(|key| done.binary_search(key).is_err()) {
-            run.count(key, Settled::Canceled, reasons::DEVICE_DELETED.into());
+            run.count(key, Outcome::Canceled, reasons::DEVICE_DELETED.into());
         }
         run
     }
@@ -364,7 +364,7 @@ impl PageRun {
             let Mode::Send { provider, payload } = mode else { continue };
             let Some(device) = self.queue.pop_front() else { continue };
             let Some(address) = self.job.address(&device) else {
-                self.count(device.key, Settled::Failed, reasons::NO_ADDRESS.into());
+                self.count(device.key, Outcome::Failed, reasons::NO_ADDRESS.into());
                 continue;
             };
             self.lane.chat_started(device.key, now);
@@ -394,16 +394,16 @@ impl PageRun {
                 match mode {
                     Mode::Count { settled, reason } => self.count(key, *settled, reason.clone()),
                     Mode::Send { .. } if self.job.expired(now) => {
-                        self.count(key, Settled::Expired, reasons::EXPIRED.into());
+                        self.count(key, Outcome::Expired, reasons::EXPIRED.into());
                     }
                     // One try (B19), and there is none to be had: it does not wait for the mend.
                     Mode::Send { .. }
                         if self.job.expires_at.is_none() && self.lane.gate.is_held(now) =>
                     {
-                        self.count(key, Settled::Expired, reasons::CREDENTIALS_REFUSED.into());
+                        self.count(key, Outcome::Expired, reasons::CREDENTIALS_REFUSED.into());
                     }
                     Mode::Send { .. } if !self.job.reaches(device) => {
-                        self.count(key, Settled::Failed, reasons::NO_ADDRESS.into());
+                        self.count(key, Outcome::Failed, reasons::NO_ADDRESS.into());
                     }
                     Mode::Send { .. } if self.park(mode, now) => continue,
                     // Ahead of the gate: what goes through it may be the probe.
@@ -468,7 +468,7 @@ impl PageRun {
     }
 
     /// A delivery that ends without being sent.
-    fn count(&mut self, key: DeviceKey, settled: Settled, reason: Reason) {
+    fn count(&mut self, key: DeviceKey, settled: Outcome, reason: Reason) {
         self.batch.settle(key, settled, Some(reason), 0);
         self.done += 1;
     }
@@ -502,7 +502,7 @@ pub(crate) fn settle(
     let (env, trust) = (device.ios_env, device.trust);
     let received = Received { answer, key, service: service.as_ref(), env, trust, version };
     let (next, learned) = lane.judge(received, past);
-    if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
+    if !matches!(next, Next::End { settled: Outcome::Sent, .. }) {
         mark.not_sent(job.dispatch.no, key);
     }
     let again = |due_at, reason, attempts, unknown_outcomes| {
@@ -512,7 +512,7 @@ pub(crate) fn settle(
     };
     match next {
         Next::End { settled, reason } => {
-            if settled == Settled::Sent && !trust.is_verified() {
+            if settled == Outcome::Sent && !trust.is_verified() {
                 batch.verify(VerifiedAddress { key, address: address_of(device) });
             }
             batch.end(DeviceOutcome { key, settled, reason, attempts: 1, message_id });
@@ -521,7 +521,7 @@ pub(crate) fn settle(
         Next::Disable { reason, since } => {
             let (ios_env, ambiguous) = (device.ios_env, learned.reported());
             let address = address_of(device);
-            batch.settle(key, Settled::Unregistered, Some(reason.clone()), 1);
+            batch.settle(key, Outcome::Unregistered, Some(reason.clone()), 1);
             batch.bury(DeadAddress { key, address, ios_env, reason, since, at: now, ambiguous });
         }
         Next::Move { to, due_at, attempts } => {
@@ -706,7 +706,7 @@ impl PageRun {
         self.queue = queue;
         for key in missing {
             if untagged.binary_search(&key).is_err() {
-                self.count(key, Settled::Canceled, reasons::DEVICE_DELETED.into());
+                self.count(key, Outcome::Canceled, reasons::DEVICE_DELETED.into());
             }
         }
         Ok(())
@@ -718,10 +718,11 @@ impl PageRun {
             return Ok(Vec::new());
         };
         match (&self.job.dispatch.source, self.job.dispatch.zone) {
-            (Source::Platform, Zone::Everybody) | (Source::Named { .. }, _) => {
+            (AudienceSource::Platform, Zone::All) | (AudienceSource::Named { .. }, _) => {
                 return Ok(Vec::new());
             }
-            (Source::Tag(_), _) | (Source::Platform, Zone::Offset(_) | Zone::Sweep) => {}
+            (AudienceSource::Tag(_), _)
+            | (AudienceSource::Platform, Zone::Offset(_) | Zone::CatchUp) => {}
         }
         let (before, last) = (DeviceKey(first.0 - 1), *last);
         let dispatch = self.job.naming(keys.to_vec());

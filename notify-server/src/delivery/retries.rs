@@ -19,7 +19,7 @@ use crate::delivery::slots::Claim;
 use crate::providers::{Answer, Reason};
 use crate::reasons;
 use crate::store::{
-    AddressTrust, ClaimedRetry, DeadAddress, MovedAddress, RetryOutcome, RetryStep, Settled,
+    AddressTrust, ClaimedRetry, DeadAddress, MovedAddress, Outcome, RetryOutcome, RetryResult,
     StoreError, VerifiedAddress,
 };
 use crate::telemetry::DeliveryMetrics;
@@ -234,10 +234,10 @@ impl Retries<'_> {
     }
 
     /// The first one ends without being tried.
-    fn end_front(&mut self, settled: Settled, reason: Reason) {
+    fn end_front(&mut self, settled: Outcome, reason: Reason) {
         let Some(retry) = self.queue.pop_front() else { return };
         let attempts = retry.attempts;
-        let step = RetryStep::Settled { settled, reason: Some(reason), attempts, message_id: None };
+        let step = RetryResult::Final { settled, reason: Some(reason), attempts, message_id: None };
         self.note(RetryOutcome::of(retry.no, step));
     }
 
@@ -252,7 +252,7 @@ impl Retries<'_> {
     fn postpone_front(&mut self, until: Timestamp) {
         let Some(retry) = self.queue.pop_front() else { return };
         let due_at = self.job_of(&retry).at_latest(until);
-        self.note(RetryOutcome::of(retry.no, RetryStep::Later { due_at }));
+        self.note(RetryOutcome::of(retry.no, RetryResult::Deferred { due_at }));
     }
 }
 
@@ -262,28 +262,28 @@ async fn ends_without_trying(
     job: &Job,
     mode: &Mode,
     lane: &Lane,
-) -> Result<Option<(Settled, Reason)>, StoreError> {
+) -> Result<Option<(Outcome, Reason)>, StoreError> {
     let Some(device) = &retry.device else {
-        return Ok(Some((Settled::Canceled, reasons::DEVICE_DELETED.into())));
+        return Ok(Some((Outcome::Canceled, reasons::DEVICE_DELETED.into())));
     };
     if let Mode::Count { settled, reason } = mode {
         return Ok(Some((*settled, reason.clone())));
     }
     if job.expired(lane.shared.clock.now()) {
-        return Ok(Some((Settled::Expired, reasons::EXPIRED.into())));
+        return Ok(Some((Outcome::Expired, reasons::EXPIRED.into())));
     }
     if !job.reaches(device) {
-        return Ok(Some((Settled::Failed, reasons::NO_ADDRESS.into())));
+        return Ok(Some((Outcome::Failed, reasons::NO_ADDRESS.into())));
     }
     if !job.targets(device) {
-        return Ok(Some((Settled::Failed, reasons::DEVICE_DISABLED.into())));
+        return Ok(Some((Outcome::Failed, reasons::DEVICE_DISABLED.into())));
     }
     if job.reached_before(device, &lane.shared).await? {
-        return Ok(Some((Settled::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE.into())));
+        return Ok(Some((Outcome::Failed, reasons::SENT_UNDER_ANOTHER_DEVICE.into())));
     }
     // A newer one is shown in its place: this one would overwrite it.
-    if job.replaces_others() && lane.shared.store.overtaken(retry.dispatch, retry.key).await? {
-        return Ok(Some((Settled::Expired, reasons::OVERTAKEN.into())));
+    if job.replaces_others() && lane.shared.store.superseded(retry.dispatch, retry.key).await? {
+        return Ok(Some((Outcome::Expired, reasons::OVERTAKEN.into())));
     }
     Ok(None)
 }
@@ -337,24 +337,24 @@ impl Retries<'_> {
         let received =
             Received { answer, key: retry.key, service: service.as_ref(), env, trust, version };
         let (next, learned) = self.lane.judge(received, past);
-        if !matches!(next, Next::End { settled: Settled::Sent, .. }) {
+        if !matches!(next, Next::End { settled: Outcome::Sent, .. }) {
             self.mark.not_sent(retry.dispatch, retry.key);
         }
         let outcome = match next {
             Next::End { settled, reason } => {
-                let verified = (settled == Settled::Sent && !trust.is_verified())
+                let verified = (settled == Outcome::Sent && !trust.is_verified())
                     .then(|| VerifiedAddress { key: retry.key, address: address_of(&retry) });
-                let step = RetryStep::Settled { settled, reason, attempts: made, message_id };
+                let step = RetryResult::Final { settled, reason, attempts: made, message_id };
                 RetryOutcome { verified, ..RetryOutcome::of(retry.no, step) }
             }
             Next::Disable { .. } if learned.death == Some(Death::Doubted) => {
-                let step = RetryStep::Later { due_at: now };
+                let step = RetryResult::Deferred { due_at: now };
                 RetryOutcome::of(retry.no, step)
             }
             Next::Disable { reason, since } => {
                 let dead = dead_of(&retry, reason.clone(), (since, now), learned.reported());
-                let (settled, reason) = (Settled::Unregistered, Some(reason));
-                let step = RetryStep::Settled { settled, reason, attempts: made, message_id: None };
+                let (settled, reason) = (Outcome::Unregistered, Some(reason));
+                let step = RetryResult::Final { settled, reason, attempts: made, message_id: None };
                 RetryOutcome { dead: Some(dead), ..RetryOutcome::of(retry.no, step) }
             }
             Next::Move { to, due_at, attempts } => {
@@ -400,10 +400,11 @@ impl Retries<'_> {
         let outcomes = std::mem::take(&mut self.outcomes);
         while !outcomes.is_empty() {
             let now = shared.clock.now();
-            match shared.store.settle_retries(shared.epoch, outcomes.clone(), now).await {
+            match shared.store.settle_retries(shared.instance, outcomes.clone(), now).await {
                 Ok(()) => {
-                    let is_over =
-                        |outcome: &&RetryOutcome| matches!(outcome.step, RetryStep::Settled { .. });
+                    let is_over = |outcome: &&RetryOutcome| {
+                        matches!(outcome.result, RetryResult::Final { .. })
+                    };
                     self.hand.settled(outcomes.iter().map(|outcome| outcome.no));
                     self.lane.retries_fewer(outcomes.iter().filter(is_over).count() as u64);
                     shared.metrics.retried(self.lane.platform.provider(), &outcomes);
@@ -453,6 +454,6 @@ fn again(
     due_at: Timestamp,
     (reason, unknown_outcomes): (Reason, u16),
 ) -> RetryOutcome {
-    let step = RetryStep::Again { attempts, due_at, reason, unknown_outcomes };
+    let step = RetryResult::Retry { attempts, due_at, reason, unknown_outcomes };
     RetryOutcome::of(retry.no, step)
 }

@@ -24,7 +24,7 @@ use crate::channel::{ChannelState, Channels, ServiceState};
 use crate::clock::SharedClock;
 use crate::providers::SharedProvider;
 use crate::store::{
-    AppNo, Change, ChangeListener, DeliveryChange, DispatchNo, Epoch, PageNo, SharedStore,
+    AppNo, Change, ChangeListener, DeliveryChange, DispatchNo, InstanceId, PageNo, SharedStore,
     StoreError,
 };
 use crate::telemetry::DeliveryMetrics;
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     /// What poll addresses begin with (B34).
     pub(crate) public_url: String,
     pub(crate) config: EngineConfig,
-    pub(crate) epoch: Epoch,
+    pub(crate) instance: InstanceId,
     /// Deliveries in flight or answered but not committed (trap 4).
     pub(crate) credit: Arc<Slots>,
     pub(crate) marks: Marks,
@@ -132,7 +132,7 @@ pub struct Surroundings {
 impl Shared {
     pub(crate) fn new(around: Surroundings, config: EngineConfig) -> Arc<Self> {
         let mut rng = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
-        let epoch = Epoch(rng.i64(1..));
+        let instance = InstanceId(rng.i64(1..));
         let credit = Slots::new(config.credit);
         Arc::new(Self {
             credit,
@@ -145,7 +145,7 @@ impl Shared {
             standing: Standing::new(config.among_others),
             news: Arc::default(),
             config,
-            epoch,
+            instance,
             marks: Marks::default(),
             stop: CancellationToken::new(),
             wake: Notify::new(),

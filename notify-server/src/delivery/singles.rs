@@ -230,7 +230,7 @@ impl Run {
         let shared = &self.lane.shared;
         let is_current = now.ms_since(context.at) <= shared.config.address_age_ms_max
             && !context.mark.has_changed(device.key)
-            && device.taken_from.is_none_or(|(_, since)| since < job.dispatch.due_at);
+            && device.previous_owner.is_none_or(|(_, since)| since < job.dispatch.due_at);
         let is_own = shared.standing.holds(now)
             && context.tenure == shared.standing.tenure()
             && now < page.lease_until;

@@ -15,7 +15,7 @@ use notify_core::Timestamp;
 
 use super::shared::Shared;
 use crate::changes::{Changes, Heard};
-use crate::store::{Heartbeat, Others};
+use crate::store::{ClusterStatus, Heartbeat};
 
 /// How this server stands among the others.
 pub(crate) struct Standing {
@@ -74,7 +74,7 @@ impl Standing {
     }
 
     /// A heartbeat came through; it is `now` at the latest.
-    fn renew(&self, until: Timestamp, others: Others, now: Timestamp) {
+    fn renew(&self, until: Timestamp, others: ClusterStatus, now: Timestamp) {
         // Ahead of the new lease: who sees that sees this too.
         if !self.holds(now) {
             self.tenure.fetch_add(1, Ordering::AcqRel);
@@ -91,7 +91,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
     let (lease_ms, every_ms) = (shared.config.lease_ms, shared.config.heartbeat_ms);
     while !shared.ended.is_cancelled() {
         let now = shared.clock.now();
-        let beat = Heartbeat { epoch: shared.epoch, now, lease_until: now.plus_ms(lease_ms) };
+        let beat = Heartbeat { instance: shared.instance, now, lease_until: now.plus_ms(lease_ms) };
         match shared.store.heartbeat(beat).await {
             Ok(others) => {
                 let servers_before = shared.standing.servers();
@@ -103,7 +103,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
                     tracing::info!(servers, before = servers_before, "servers alive");
                     shared.paces_changed();
                 }
-                if others.left_behind {
+                if others.has_orphans {
                     tracing::warn!("a server died: what it left is taken over");
                     shared.ask_for_adoption();
                 }

@@ -11,7 +11,7 @@ use super::lane::OpenSingle;
 use super::marks::Mark;
 use super::shared::Shared;
 use crate::store::{
-    DeviceKey, DispatchNo, OpenedDispatch, Opening, StartDue, StartHook, StartWithAccept, Started,
+    DeviceKey, DispatchNo, OpenedDispatch, Opening, StartDue, StartHook, StartInAccept, Started,
 };
 
 /// Most starts that wait for the engine. While there are so many, what is accepted is started when the
@@ -57,7 +57,7 @@ impl StartContext {
             cancellations: shared.cancellations(),
         };
         let lease_until = now.plus_ms(shared.config.lease_ms);
-        let opening = Some(Opening { epoch: shared.epoch, lease_until, lanes });
+        let opening = Some(Opening { instance: shared.instance, lease_until, lanes });
         (context, StartDue { now, limit: shared.config.start_batch, opening })
     }
 
@@ -129,6 +129,6 @@ fn hook(shared: Weak<Shared>) -> StartHook {
             }
             None => shared.ask_for_adoption(),
         });
-        Some(StartWithAccept { due, done })
+        Some(StartInAccept { due, done })
     })
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::causes::with_causes;
 use crate::clock::SharedClock;
-use crate::store::{SharedStore, with_patience};
+use crate::store::{SharedStore, with_deadline};
 
 /// How long the result of a check is used, in milliseconds. A failure is visible after this time and the
 /// duration of one check at the latest.
@@ -77,7 +77,7 @@ impl Readiness {
                 let obstacle = "a file of the database was deleted or replaced".to_owned();
                 (obstacle, gone.to_string())
             }
-            Ok(()) => match with_patience(CHECK_WAIT, self.store.check()).await {
+            Ok(()) => match with_deadline(CHECK_WAIT, self.store.check()).await {
                 Err(error) => {
                     let obstacle = "storage cannot be read and written".to_owned();
                     (obstacle, with_causes(&error).to_string())

@@ -5,16 +5,18 @@ use notify_core::{
 };
 
 use crate::failpoint::{self, Stage};
-use crate::store::page::{Listing, rows_wanted};
+use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::error::inserted;
-use crate::store::sql::row::{count_at, unknown_value, uuid_at};
+use crate::store::sql::row::{count_at, unexpected_value, uuid_at};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, begin_work, params};
+use crate::store::sql::{
+    self, Connection, OptionalExtension, Row, Type, begin_write_checked, params,
+};
 use crate::store::{
     AppNo, Change, DeviceKey, Operation, Page, PageRequest, SEQUENCE_MAX, Store, StoreError,
 };
 
-/// A key to be stored: its hash alone, and what a person recognises it by.
+/// A key to store: only its hash, and a hint by which people recognise it.
 #[derive(Debug, Clone)]
 pub struct NewKey {
     /// Id.
@@ -29,10 +31,10 @@ pub struct NewKey {
     pub created_at: Timestamp,
 }
 
-/// An application as a key opens it.
+/// What an API key gives access to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppAccess {
-    /// Inside number.
+    /// Internal number.
     pub no: AppNo,
     /// The application.
     pub app: App,
@@ -40,19 +42,19 @@ pub struct AppAccess {
     pub key: KeyId,
 }
 
-const APPS: Listing = Listing { name: "apps", of: 0 };
+const APPS: CursorCodec = CursorCodec { name: "apps", of: 0 };
 
 impl Store {
-    /// Makes the first application with its API key and an admin key, when there is none yet.
-    /// Answers whether it did; two servers that start at once make one.
-    pub async fn found(
+    /// Creates the first application with an API key and an admin key if there is no application yet.
+    /// Returns whether it did; of two servers that start at once, one does.
+    pub async fn bootstrap(
         &self,
         id: AppId,
         app: NewApp,
         api_key: NewKey,
         admin_key: NewKey,
     ) -> Result<bool, StoreError> {
-        self.write(Operation::Found, move |tx| {
+        self.write(Operation::Bootstrap, move |tx| {
             let any = tx.prepare_cached("select 1 from apps limit 1")?.exists([])?;
             if any {
                 return Ok(false);
@@ -70,9 +72,9 @@ impl Store {
         .await
     }
 
-    /// Adds keys to the first application, when those of [`Store::found`] were not shown: the process
-    /// may have ended before. Answers whether it did. Keys from before stay valid, since it is not known
-    /// whether they were read.
+    /// Adds keys to the first application if those of [`Store::bootstrap`] were not shown, because the
+    /// process ended too early. Returns whether it did. The earlier keys stay valid, since somebody may
+    /// have read them.
     pub async fn replace_unshown_keys(
         &self,
         api_key: NewKey,
@@ -95,7 +97,7 @@ impl Store {
         .await
     }
 
-    /// The keys of [`Store::found`] were shown: no start makes others.
+    /// Records that the keys of [`Store::bootstrap`] were shown; no later start creates others.
     pub async fn keys_shown(&self) -> Result<(), StoreError> {
         self.write(Operation::KeysShown, |tx| {
             tx.prepare_cached("update installation set keys_shown = 1 where keys_shown = 0")?
@@ -105,7 +107,7 @@ impl Store {
         .await
     }
 
-    /// Makes an application, with an API key when one is given.
+    /// Creates an application, with an API key if one is given.
     pub async fn create_app(
         &self,
         id: AppId,
@@ -175,9 +177,9 @@ impl Store {
         .await
     }
 
-    /// Erases an application with everything it owns, in bounded steps.
+    /// Erases an application and everything that it owns, in bounded steps.
     pub async fn delete_app(&self, id: AppId) -> Result<(), StoreError> {
-        // From here on it is as unknown as one that never was; its rows go step by step.
+        // From here on the application is unknown to callers; its rows are deleted step by step.
         let no = self
             .write(Operation::DeleteApp, move |tx| {
                 let no = app_no(tx, id)?;
@@ -239,8 +241,8 @@ impl Store {
         .await
     }
 
-    /// The application that a key opens, suspended ones included; `None` for an unknown key.
-    pub async fn open_with_key(&self, hash: [u8; 32]) -> Result<Option<AppAccess>, StoreError> {
+    /// The application of a key, including suspended ones; `None` for an unknown key.
+    pub async fn find_app_by_key(&self, hash: [u8; 32]) -> Result<Option<AppAccess>, StoreError> {
         self.read(move |connection| {
             let sql = format!(
                 "select {APP}, k.id from api_keys k join apps a on a.no = k.app_no
@@ -258,7 +260,7 @@ impl Store {
         .await
     }
 
-    /// Notes the last use of keys. Written lazily, not durable at once.
+    /// Records the last use of keys. Callers buffer it, so a crash may lose some.
     pub async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), StoreError> {
         self.write(Operation::TouchKeys, move |tx| {
             let mut touch = tx.prepare_cached(
@@ -277,7 +279,7 @@ impl Store {
         self.write(Operation::AddAdminKey, move |tx| insert_admin_key(tx, &key)).await
     }
 
-    /// The admin key of that hash.
+    /// The admin key with this hash.
     pub async fn admin_key(&self, hash: [u8; 32]) -> Result<Option<KeyId>, StoreError> {
         self.read(move |connection| {
             let key = connection
@@ -310,7 +312,7 @@ fn app_of(row: &Row<'_>) -> sql::Result<(AppNo, App)> {
         id: AppId(uuid_at(row, 1)?),
         name: row.get(2)?,
         language: row.get(3)?,
-        status: AppStatus::from_word(&status).ok_or_else(|| unknown_value(4, Type::Text))?,
+        status: AppStatus::from_word(&status).ok_or_else(|| unexpected_value(4, Type::Text))?,
         created_at: Timestamp(row.get(5)?),
     };
     Ok((AppNo(row.get(0)?), app))
@@ -337,7 +339,7 @@ fn insert_app(
             "insert into apps (no, id, name, language, status, created_at)
              values (?1, ?2, ?3, ?4, 'active', ?5)",
         )?
-        .counted(params![id.0.as_bytes(), app.name, app.language, at.as_ms()])?;
+        .insert_unprefixed(params![id.0.as_bytes(), app.name, app.language, at.as_ms()])?;
     inserted(no).map(AppNo)
 }
 
@@ -346,7 +348,7 @@ fn insert_key(tx: &WriteTx<'_>, app: AppNo, key: &NewKey) -> Result<(), StoreErr
         "insert into api_keys (no, app_no, id, hash, hint, name, created_at)
          values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
-    .row(
+    .insert(
         app,
         params![app.0, key.id.0.as_bytes(), key.hash, key.hint, key.name, key.created_at.as_ms()],
     )?;
@@ -358,7 +360,7 @@ fn insert_admin_key(tx: &WriteTx<'_>, key: &NewKey) -> Result<(), StoreError> {
         "insert into admin_keys (no, id, hash, hint, name, created_at)
          values (?1, ?2, ?3, ?4, ?5, ?6)",
     )?
-    .counted(params![
+    .insert_unprefixed(params![
         key.id.0.as_bytes(),
         key.hash,
         key.hint,
@@ -368,15 +370,15 @@ fn insert_admin_key(tx: &WriteTx<'_>, key: &NewKey) -> Result<(), StoreError> {
     Ok(())
 }
 
-// Erasing an application with everything it owns, in steps that each write a bounded number of
-// rows, so that others' writes come in between.
+// Erasing an application in steps of a bounded number of rows, so that other writes can proceed in
+// between.
 
 /// Most rows of one table that a step deletes.
 const ROWS_PER_STEP: i64 = 1_000;
 /// Most pages that a step deletes; each may have as many retries and a few chunks of outcomes.
 const PAGES_PER_STEP: i64 = 10;
 
-/// Goes on with what a stopped process left half erased.
+/// Continues erasures that a stopped process left unfinished.
 pub(super) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> {
     loop {
         let app = connection
@@ -386,7 +388,7 @@ pub(super) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> 
         let Some(app) = app else { return Ok(()) };
         let mut more = true;
         while more {
-            begin_work(connection)?;
+            begin_write_checked(connection)?;
             more = step(connection, app)?;
             failpoint::reach(Operation::ResumeErasing.as_str(), Stage::Written);
             connection.commit()?;
@@ -395,7 +397,7 @@ pub(super) fn resume_erasing(connection: &Connection) -> Result<(), StoreError> 
     }
 }
 
-/// Deletes the next rows of an application; false once it is gone.
+/// Deletes the next rows of an application; false once the application is gone.
 fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     let notification = tx
         .prepare_cached("select no from notifications where app_no = ?1 order by no limit 1")?
@@ -434,10 +436,10 @@ fn step(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Deletes a notification, or some of what hangs on it when that is much. Answers how many rows
-/// went, and whether the notification was among them.
+/// Deletes a notification, or some of its rows if it has many. Returns how many rows were deleted, and
+/// whether the notification is gone.
 pub(super) fn erase_notification(tx: &Connection, no: i64) -> Result<(u64, bool), StoreError> {
-    // Ranges of the key, so that a step looks at no row that it leaves.
+    // By ranges of the key, so that a step does not scan rows that it keeps.
     for sql in [
         "delete from engagement where notification_no = ?1 and device_key <=
          (select max(device_key) from (select device_key from engagement
@@ -473,7 +475,7 @@ pub(super) fn erase_notification(tx: &Connection, no: i64) -> Result<(u64, bool)
     Ok((rows as u64, true))
 }
 
-/// Deletes some pages of a notification with their outcomes and retries; how many rows went.
+/// Deletes some pages of a notification with their outcomes and retries; returns how many rows.
 pub(super) fn erase_pages(tx: &Connection, notification: i64) -> Result<u64, StoreError> {
     let pages = tx
         .prepare_cached(
@@ -495,7 +497,7 @@ pub(super) fn erase_pages(tx: &Connection, notification: i64) -> Result<u64, Sto
     Ok(rows as u64)
 }
 
-/// Deletes some answers kept for replay; whether there were any.
+/// Deletes some idempotency records; returns whether there were any.
 fn erase_answers(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     let answers = tx
         .prepare_cached(
@@ -510,7 +512,7 @@ fn erase_answers(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     Ok(!answers.is_empty())
 }
 
-/// Deletes some events, or some messages of webhooks; whether there were any.
+/// Deletes some events or webhook messages; returns whether there were any.
 fn erase_told(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     for sql in [
         "delete from events where app_no = ?1 and no <=
@@ -526,7 +528,7 @@ fn erase_told(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Deletes the items of one feed, a few hundred; whether there were any.
+/// Deletes the items of one feed, a few hundred; returns whether there were any.
 fn erase_feed_items(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     let feed = tx
         .prepare_cached("select no from feeds where app_no = ?1 and items > 0 limit 1")?
@@ -538,7 +540,7 @@ fn erase_feed_items(tx: &Connection, app: AppNo) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Deletes some devices of a platform; whether there were any.
+/// Deletes some devices of a platform; returns whether there were any.
 fn erase_devices(tx: &Connection, app: AppNo, platform: Platform) -> Result<bool, StoreError> {
     let first = DeviceKey::before_first(app, platform).0;
     let end = DeviceKey::new(app, platform, SEQUENCE_MAX).0;

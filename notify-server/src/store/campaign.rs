@@ -1,4 +1,4 @@
-//! Campaigns (B27, B28).
+//! Campaigns.
 
 use notify_core::{
     Campaign, CampaignCreated, CampaignFeatureData, CampaignFilter, CampaignId, CampaignPage,
@@ -7,28 +7,29 @@ use notify_core::{
 };
 
 use crate::store::feed::{self, items_of};
-use crate::store::sql::error::{broken, inserted};
-use crate::store::sql::row::{folded, live_app, unknown_value, uuid_at};
+use crate::store::sql::error::{inserted, internal};
+use crate::store::sql::row::{case_fold, require_app, unexpected_value, uuid_at};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
 use crate::store::{
-    AppNo, Done, EnrichmentChange, FeedItemRow, Once, Operation, Store, StoreError,
+    AppNo, EnrichmentChange, FeedItemRow, Idempotent, IdempotentRequest, Operation, Store,
+    StoreError,
 };
 
-/// A campaign to make or to replace. Feeds that it names by url are made beside it, or reused.
+/// A campaign to create or to replace. Feeds that it names by URL are created with it, or reused.
 #[derive(Debug, Clone)]
 pub struct CampaignDraft {
     /// Id of the campaign.
     pub id: CampaignId,
     /// The template.
     pub template: CampaignTemplate,
-    /// Ids for the feeds that it may make, one for each url in order.
+    /// Ids for the feeds that it may create, one for each URL in order.
     pub feed_ids: Vec<FeedId>,
     /// Now.
     pub at: Timestamp,
 }
 
-/// A campaign and what its feeds hold.
+/// A campaign and the items of its feeds.
 #[derive(Debug, Clone)]
 pub struct ShownCampaign {
     /// The campaign.
@@ -52,16 +53,16 @@ pub struct ShownFeed {
 const CAMPAIGN: &str = "id, name, status, is_default, created_at";
 
 impl Store {
-    /// Makes a campaign, and the feeds that it names by url, in one transaction. A feed id that
-    /// names nothing is refused with its path; a new default takes it from the old one.
+    /// Creates a campaign and the feeds that it names by URL, in one transaction. An unknown feed id is
+    /// refused with its path. A new default replaces the previous one.
     pub async fn create_campaign(
         &self,
         app: AppNo,
         draft: CampaignDraft,
-        once: Option<Once>,
-    ) -> Result<Done<CampaignCreated>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<CampaignCreated>, StoreError> {
         self.write_once(Operation::CreateCampaign, app, once, move |tx| {
-            live_app(tx, app)?;
+            require_app(tx, app)?;
             insert(tx, app, &draft)?;
             tell(tx, app, &draft);
             Ok(CampaignCreated { id: draft.id })
@@ -69,7 +70,7 @@ impl Store {
         .await
     }
 
-    /// Replaces the template of a campaign (B27).
+    /// Replaces the template of a campaign.
     pub async fn replace_campaign(
         &self,
         app: AppNo,
@@ -83,7 +84,7 @@ impl Store {
         .await
     }
 
-    /// Activates or disables a campaign (B27).
+    /// Activates or disables a campaign.
     pub async fn set_campaign_status(
         &self,
         app: AppNo,
@@ -104,7 +105,7 @@ impl Store {
         .await
     }
 
-    /// Deletes a campaign that no notification names (B27).
+    /// Deletes a campaign that no notification names.
     pub async fn delete_campaign(&self, app: AppNo, id: CampaignId) -> Result<(), StoreError> {
         self.write(Operation::DeleteCampaign, move |tx| {
             let found = find(tx, app, id)?;
@@ -131,7 +132,7 @@ impl Store {
     /// Reads a campaign; its template names every feed by id.
     pub async fn campaign(&self, app: AppNo, id: CampaignId) -> Result<CampaignRecord, StoreError> {
         self.read(move |connection| {
-            live_app(connection, app)?;
+            require_app(connection, app)?;
             let sql =
                 format!("select {CAMPAIGN}, template from campaigns where app_no = ?1 and id = ?2");
             record(connection, &sql, params![app.0, id.0.as_bytes()])
@@ -146,34 +147,34 @@ impl Store {
         campaign: CampaignRef,
     ) -> Result<CampaignRecord, StoreError> {
         self.read(move |connection| {
-            live_app(connection, app)?;
+            require_app(connection, app)?;
             active(connection, app, campaign)
         })
         .await
     }
 
-    /// Reads an active campaign with the newest items of its feeds, as many of each as its layout
-    /// shows, all as of one moment (B31).
+    /// Reads an active campaign with the newest items of its feeds, as many as its layout shows, in one
+    /// snapshot.
     pub async fn shown_campaign(
         &self,
         app: AppNo,
         campaign: CampaignRef,
     ) -> Result<ShownCampaign, StoreError> {
         self.read(move |connection| {
-            live_app(connection, app)?;
+            require_app(connection, app)?;
             shown(connection, app, campaign)
         })
         .await
     }
 
-    /// Lists campaigns, newest first, equal times by id descending (B28).
+    /// Lists campaigns, newest first, equal times by id descending.
     pub async fn list_campaigns(
         &self,
         app: AppNo,
         page: CampaignPage,
     ) -> Result<Vec<Campaign>, StoreError> {
         self.read(move |connection| {
-            live_app(connection, app)?;
+            require_app(connection, app)?;
             let status = match page.status {
                 CampaignFilter::Active => Some(CampaignStatus::Active.as_str()),
                 CampaignFilter::Disabled => Some(CampaignStatus::Disabled.as_str()),
@@ -190,7 +191,7 @@ impl Store {
                     params![
                         app.0,
                         status,
-                        page.name.as_deref().map(folded),
+                        page.name.as_deref().map(case_fold),
                         page.limit,
                         i64::try_from(page.offset).unwrap_or(i64::MAX)
                     ],
@@ -203,7 +204,7 @@ impl Store {
     }
 }
 
-/// Tells that a campaign was written, and of the feeds that it may have made.
+/// Records the change of a campaign and of the feeds that it may have created.
 fn tell(tx: &mut WriteTx<'_>, app: AppNo, draft: &CampaignDraft) {
     tx.changed(EnrichmentChange::Campaign(app));
     if !draft.feed_ids.is_empty() {
@@ -211,7 +212,7 @@ fn tell(tx: &mut WriteTx<'_>, app: AppNo, draft: &CampaignDraft) {
     }
 }
 
-/// What decides what may be done with a campaign.
+/// The state that decides what may be done with a campaign.
 struct Found {
     no: i64,
     is_default: bool,
@@ -219,7 +220,7 @@ struct Found {
 }
 
 fn find(tx: &Connection, app: AppNo, id: CampaignId) -> Result<Found, StoreError> {
-    live_app(tx, app)?;
+    require_app(tx, app)?;
     tx.prepare_cached("select no, is_default, status from campaigns where app_no = ?1 and id = ?2")?
         .query_row(params![app.0, id.0.as_bytes()], |row| {
             Ok(Found { no: row.get(0)?, is_default: row.get(1)?, status: status_at(row, 2)? })
@@ -238,13 +239,13 @@ fn insert(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), Stor
             "insert into campaigns (no, app_no, id, name, name_folded, status, is_default,
              created_at, template) values (?1, ?2, ?3, ?4, ?5, 'active', ?6, ?7, ?8)",
         )?
-        .row(
+        .insert(
             app,
             params![
                 app.0,
                 draft.id.0.as_bytes(),
                 template.name,
-                folded(&template.name),
+                case_fold(&template.name),
                 template.is_default,
                 draft.at.as_ms(),
                 serde_json::to_string(&template)?,
@@ -270,7 +271,7 @@ fn replace(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), Sto
     .execute(params![
         found.no,
         template.name,
-        folded(&template.name),
+        case_fold(&template.name),
         template.is_default,
         serde_json::to_string(&template)?,
     ])?;
@@ -278,7 +279,7 @@ fn replace(tx: &Connection, app: AppNo, draft: &CampaignDraft) -> Result<(), Sto
     link_feeds(tx, found.no, &feeds)
 }
 
-/// Takes the default from whichever campaign has it (B27).
+/// Removes the default from the campaign that has it.
 fn clear_default(tx: &Connection, app: AppNo) -> Result<(), StoreError> {
     tx.prepare_cached("update campaigns set is_default = 0 where app_no = ?1 and is_default = 1")?
         .execute([app.0])?;
@@ -296,7 +297,7 @@ fn record(
         .optional()?
         .ok_or(StoreError::NotFound)?;
     let mut template: CampaignTemplate = serde_json::from_str(&template)?;
-    // Another campaign may have taken the default since the template was written.
+    // Another campaign may have become the default since the template was written.
     template.is_default = campaign.is_default;
     Ok(CampaignRecord { campaign, template })
 }
@@ -313,10 +314,10 @@ fn campaign_of(row: &Row<'_>) -> sql::Result<Campaign> {
 
 fn status_at(row: &Row<'_>, column: usize) -> sql::Result<CampaignStatus> {
     let word: String = row.get(column)?;
-    CampaignStatus::from_word(&word).ok_or_else(|| unknown_value(column, Type::Text))
+    CampaignStatus::from_word(&word).ok_or_else(|| unexpected_value(column, Type::Text))
 }
 
-// What a campaign shows (B31): its template, and the newest items of the feeds that it names.
+// Campaigns with the newest items of their feeds.
 
 /// Reads an active campaign.
 fn active(
@@ -375,7 +376,7 @@ fn named(template: &CampaignTemplate) -> impl Iterator<Item = FeedId> {
     })
 }
 
-// The feeds that a campaign's template names (B29).
+// The feeds that a campaign's template names.
 
 /// Notes which feeds a campaign has.
 fn link_feeds(tx: &Connection, campaign: i64, feeds: &[i64]) -> Result<(), StoreError> {
@@ -388,9 +389,8 @@ fn link_feeds(tx: &Connection, campaign: i64, feeds: &[i64]) -> Result<(), Store
     Ok(())
 }
 
-/// The template with every feed named by id, and the numbers of these feeds. Feeds named by url are
-/// made, or reused as they are (B29). Feeds that are not there are refused with the rules broken
-/// before (B2).
+/// The template with every feed named by id, and the numbers of these feeds. Feeds named by URL are
+/// created or reused. Unknown feeds are refused together with the rules that were broken before.
 fn resolve_feeds(
     tx: &Connection,
     app: AppNo,
@@ -413,7 +413,7 @@ fn resolve_feeds(
                     }
                 },
                 FeedRef::Url { url, name } => {
-                    let id: FeedId = *ids.next().ok_or_else(|| broken("a feed without an id"))?;
+                    let id: FeedId = *ids.next().ok_or_else(|| internal("a feed without an id"))?;
                     let new = NewFeed { url: url.clone(), name: name.clone() };
                     let path = format!("features[{place}].data.feeds[{index}].url");
                     feed::make(tx, app, id, &new, &path, draft.at)?

@@ -4,11 +4,11 @@
 use notify_core::{Platform, Timestamp};
 
 use crate::store::sql::error::inserted;
-use crate::store::sql::row::unknown_value;
+use crate::store::sql::row::unexpected_value;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
 use crate::store::{
-    AppNo, DeliveryChange, Epoch, Operation, Store, StoreError, platform_code, platform_of,
+    AppNo, DeliveryChange, InstanceId, Operation, Store, StoreError, platform_code, platform_of,
 };
 
 /// How long a channel that is open again is remembered, in milliseconds: a day, far longer than any
@@ -48,7 +48,7 @@ pub enum ChannelWord {
         /// When one delivery is tried as a probe.
         probe_at: Timestamp,
     },
-    /// Released by an administrator alone (B40).
+    /// Released by an administrator alone.
     Stopped,
 }
 
@@ -62,7 +62,7 @@ pub struct ChannelTold {
     /// The word.
     pub word: ChannelWord,
     /// Whose; nobody's where an administrator released it, or the guard stopped it.
-    pub by: Option<Epoch>,
+    pub by: Option<InstanceId>,
 }
 
 /// A word that a server has.
@@ -73,7 +73,7 @@ pub struct NewWord {
     /// The word.
     pub word: ChannelWord,
     /// Whose.
-    pub by: Epoch,
+    pub by: InstanceId,
     /// Number of the latest word that the server knows; 0 when it knows none.
     pub known: i64,
     /// When it is said.
@@ -138,7 +138,7 @@ impl Store {
     }
 }
 
-/// The guard stopped a platform (B40).
+/// The guard stopped a platform.
 pub(super) fn stopped(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -175,7 +175,7 @@ fn write(
     tx: &mut WriteTx<'_>,
     place: &ChannelPlace,
     word: &ChannelWord,
-    by: Option<Epoch>,
+    by: Option<InstanceId>,
     at: Timestamp,
 ) -> Result<i64, StoreError> {
     let ChannelPlace { app, platform, service } = place;
@@ -203,7 +203,7 @@ fn write(
              told_by, at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         // By the count alone: it tells which of all words is later, and the place is the key.
-        .counted(params![
+        .insert_unprefixed(params![
             app.0,
             platform_code(*platform),
             **service,
@@ -240,7 +240,7 @@ fn told_of(row: &Row<'_>) -> sql::Result<ChannelTold> {
         }
         FAILING => ChannelWord::Failing { probe_at: until },
         STOPPED => ChannelWord::Stopped,
-        _ => return Err(unknown_value(4, Type::Integer)),
+        _ => return Err(unexpected_value(4, Type::Integer)),
     };
     Ok(ChannelTold {
         no: row.get(0)?,
@@ -250,6 +250,6 @@ fn told_of(row: &Row<'_>) -> sql::Result<ChannelTold> {
             service: service.into(),
         },
         word,
-        by: row.get::<Option<i64>>(7)?.map(Epoch),
+        by: row.get::<Option<i64>>(7)?.map(InstanceId),
     })
 }

@@ -1,5 +1,5 @@
-//! What is counted by the day (B33): one row for each application and day (UTC), added to in the
-//! transaction that records what is counted. Nothing takes it back, so that retention changes none.
+//! Daily counters: one row for each application and UTC day, incremented in the transaction that
+//! records the counted thing. They are never decremented, so retention does not change them.
 
 use notify_core::{Day, DayCount, DayPeriod, EventType, Timestamp};
 
@@ -7,9 +7,9 @@ use crate::store::sql::row::count_at;
 use crate::store::sql::{Connection, params};
 use crate::store::{AppNo, StoreError};
 
-/// What a transaction adds to a day.
+/// What a transaction adds to the counters of a day.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
+pub(super) struct DailyDelta {
     sent: i64,
     received: i64,
     opened: i64,
@@ -17,8 +17,8 @@ pub(super) struct Tally {
     dismissed: i64,
 }
 
-impl Tally {
-    /// So many deliveries that a provider took.
+impl DailyDelta {
+    /// A number of sent deliveries.
     pub(super) fn sent(sent: i64) -> Self {
         Self { sent, ..Self::default() }
     }
@@ -38,11 +38,11 @@ impl Tally {
     }
 }
 
-/// Adds to the day in which `at` lies; nothing is written of nothing.
+/// Adds to the day of `at`. An empty delta writes nothing.
 pub(super) fn add(
     tx: &Connection,
     app: AppNo,
-    tally: Tally,
+    tally: DailyDelta,
     at: Timestamp,
 ) -> Result<(), StoreError> {
     if tally.is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// The days of a period that have a count, in order.
+/// The days of a period that have counters, in order.
 pub(super) fn read(
     connection: &Connection,
     app: AppNo,

@@ -1,6 +1,6 @@
-//! How long one request waits for storage: all its questions together, whatever they wait for, a queue,
-//! a connection or an answer. Who asks outside of a request, as the engines do, waits for whatever end
-//! the backend puts to a question.
+//! The time that one request may wait for storage, summed over all its operations: queues, connections
+//! and results. Callers outside of a request, such as the engines, have no deadline here; only the
+//! backend's own limits apply.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,36 +10,36 @@ use tokio::time::{Instant, timeout};
 use crate::store::StoreError;
 
 tokio::task_local! {
-    /// What is left to the request of this task.
+    /// The time left to this task's request.
     static LEFT: Cell<Duration>;
 }
 
-/// A request waited for storage as long as one may.
+/// The request has used up its time for storage.
 #[derive(Debug, thiserror::Error)]
 #[error("storage did not answer in the time that a request waits for it")]
-struct Impatient;
+struct DeadlineExceeded;
 
-/// Does the work of a request, which waits for storage for so long in all.
-pub(crate) async fn with_patience<W: Future>(patience: Duration, work: W) -> W::Output {
+/// Runs a request that may wait for storage for this long in total.
+pub(crate) async fn with_deadline<W: Future>(patience: Duration, work: W) -> W::Output {
     LEFT.scope(Cell::new(patience), work).await
 }
 
-/// Waits for storage, or for somebody else who does, with what is left of the request's patience.
+/// Waits for `waiting` until the request's deadline.
 ///
 /// # Errors
-/// `Unavailable` when nothing is left.
-pub(crate) async fn patiently<T>(waiting: impl Future<Output = T>) -> Result<T, StoreError> {
+/// `Unavailable` when no time is left.
+pub(crate) async fn before_deadline<T>(waiting: impl Future<Output = T>) -> Result<T, StoreError> {
     let Ok(left) = LEFT.try_with(Cell::get) else { return Ok(waiting.await) };
     let begun = Instant::now();
     let ended = timeout(left, waiting).await;
     let spent = begun.elapsed();
-    // Two questions at once spend the time of both: a request asks few.
+    // Concurrent waits are counted twice; a request has few of them.
     let _ = LEFT.try_with(|left| left.set(left.get().saturating_sub(spent)));
-    ended.map_err(|_| StoreError::Unavailable(Box::new(Impatient)))
+    ended.map_err(|_| StoreError::Unavailable(Box::new(DeadlineExceeded)))
 }
 
-/// When whoever asks now will have gone; `None` where they wait for as long as it takes.
-pub(super) fn gives_up_at() -> Option<Instant> {
+/// When the current request stops waiting; `None` outside of a request.
+pub(super) fn deadline() -> Option<Instant> {
     LEFT.try_with(Cell::get).ok().and_then(|left| Instant::now().checked_add(left))
 }
 
@@ -52,13 +52,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_waits_of_a_request_have_one_end_together() {
         let of_storage = |seconds: u64| tokio::time::sleep(Duration::from_secs(seconds));
-        let answers = with_patience(PATIENCE, async {
-            let first = patiently(of_storage(1)).await.is_ok();
-            // What it does itself is its own time.
+        let answers = with_deadline(PATIENCE, async {
+            let first = before_deadline(of_storage(1)).await.is_ok();
+            // Its own work does not count.
             of_storage(60).await;
             let begun = Instant::now();
-            let second = patiently(of_storage(1)).await.is_ok();
-            let third = patiently(of_storage(60)).await;
+            let second = before_deadline(of_storage(1)).await.is_ok();
+            let third = before_deadline(of_storage(60)).await;
             (first, second, third, begun.elapsed())
         });
         let (first, second, third, waited) = answers.await;
@@ -69,7 +69,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nobody_else_is_impatient() {
-        assert!(patiently(tokio::time::sleep(Duration::from_secs(3_600))).await.is_ok());
-        assert_eq!(gives_up_at(), None);
+        assert!(before_deadline(tokio::time::sleep(Duration::from_secs(3_600))).await.is_ok());
+        assert_eq!(deadline(), None);
     }
 }

@@ -21,53 +21,55 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use self::dispatch::{
-    AddressTrust, AudienceDevice, Dispatch, Scan, Slice, Source, WebKeys, Zone,
+    AddressTrust, AudienceDevice, AudienceSource, DeviceBatch, Dispatch, Scan, WebKeys, Zone,
 };
 pub use self::page::{Checkpoint, DeadAddress, MovedAddress, OpenPage, PageClaim, VerifiedAddress};
-pub use self::retry::{ClaimedRetry, NewRetry, RetryClaim, RetryOutcome, RetryStep};
+pub use self::retry::{ClaimedRetry, NewRetry, RetryClaim, RetryOutcome, RetryResult};
 use notify_core::{Platform, Timestamp};
 
-pub(super) use self::audience::{Draw, KeyRange, named as named_devices, range};
+pub(super) use self::audience::{
+    AudienceQuery, KeyRange, devices_in_range, named as named_devices,
+};
 pub(super) use self::dispatch::read as read_dispatch;
-pub(super) use self::page::{covering, settled_of};
+pub(super) use self::page::{outcomes_of_page, page_containing};
 pub(super) use self::settle::{
     cancel_retries_of_device, cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not,
-    tell_end,
+    record_completion_event,
 };
 #[cfg(test)]
 use crate::store::sql;
 use crate::store::sql::{Connection, params};
 use crate::store::{AppNo, DeviceKey, DeviceOutcome, DispatchNo, Operation, Store, StoreError};
 
-/// How many answers back an address that looks dead counts for the guard (B40).
-pub(crate) const GUARD_ANSWERS: u32 = 1_000;
+/// How many answers back an address that looks dead counts for the guard.
+pub(crate) const GUARD_WINDOW: u32 = 1_000;
 /// Most addresses that look dead within that many answers: 2 % of them.
-pub(crate) const GUARD_DEAD_MAX: usize = 20;
+pub(crate) const GUARD_THRESHOLD: usize = 20;
 
 /// A process that works on pages: drawn at random at each start, so that no two are alike and one
 /// that was relieved cannot pass for its successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Epoch(pub i64);
+pub struct InstanceId(pub i64);
 
 /// How a process takes over open pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Adoption {
+pub struct ReclaimRequest {
     /// Whose they are from now on.
-    pub epoch: Epoch,
+    pub instance: InstanceId,
     /// The instant now.
     pub now: Timestamp,
     /// Until when they are.
     pub lease_until: Timestamp,
     /// Whether other servers may work on the same storage: what is held by one that is alive stays
     /// its own. Where a lock of the storage proves that there are none, everything is taken.
-    pub beside_others: bool,
+    pub clustered: bool,
 }
 
 /// A server says that it lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeat {
     /// Which.
-    pub epoch: Epoch,
+    pub instance: InstanceId,
     /// The instant now.
     pub now: Timestamp,
     /// Until when it counts as alive.
@@ -76,16 +78,16 @@ pub struct Heartbeat {
 
 /// What a server learns of the others when it says that it lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Others {
+pub struct ClusterStatus {
     /// Servers alive, this one included.
     pub servers: u32,
     /// Whether pages or retries are held by one that is not.
-    pub left_behind: bool,
+    pub has_orphans: bool,
 }
 
 /// What this process takes over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Adopted {
+pub struct Reclaimed {
     /// Pages that were open; they are this epoch's now.
     pub pages: Vec<OpenPage>,
     /// Dispatches whose scan is not done.
@@ -105,10 +107,10 @@ pub struct StartDue {
 
 /// Decides what to start in a commit that accepts a notification which is due; `None` leaves it to
 /// [`Store::start`]. Called on the writer's thread.
-pub type StartHook = Box<dyn Fn() -> Option<StartWithAccept> + Send + Sync>;
+pub type StartHook = Box<dyn Fn() -> Option<StartInAccept> + Send + Sync>;
 
 /// A start in the commit that accepts a notification.
-pub struct StartWithAccept {
+pub struct StartInAccept {
     /// What to start.
     pub due: StartDue,
     /// Called with what was started, before anything else is written; with `None` when the commit failed
@@ -120,7 +122,7 @@ pub struct StartWithAccept {
 #[derive(Debug, Clone)]
 pub struct Opening {
     /// The process.
-    pub epoch: Epoch,
+    pub instance: InstanceId,
     /// Until when the pages are its own.
     pub lease_until: Timestamp,
     /// Where it takes such pages; dispatches of other applications and platforms are made without.
@@ -163,32 +165,32 @@ pub struct Agenda {
 impl Store {
     /// Takes over open pages, those of this epoch too, and frees the retries that other epochs had
     /// claimed: at the start, whenever something is in doubt, and when another server died.
-    pub async fn adopt(&self, adoption: Adoption) -> Result<Adopted, StoreError> {
-        self.write(Operation::Adopt, move |tx| page::adopt(tx, adoption)).await
+    pub async fn reclaim(&self, adoption: ReclaimRequest) -> Result<Reclaimed, StoreError> {
+        self.write(Operation::Reclaim, move |tx| page::reclaim(tx, adoption)).await
     }
 
     /// Says that a server lives, and tells how the others are. Those that have been dead for a day
     /// are forgotten.
-    pub async fn heartbeat(&self, beat: Heartbeat) -> Result<Others, StoreError> {
+    pub async fn heartbeat(&self, beat: Heartbeat) -> Result<ClusterStatus, StoreError> {
         self.write(Operation::Heartbeat, move |tx| heartbeat(tx, beat)).await
     }
 
     /// A server has stopped: what it still holds may be taken at once.
-    pub async fn leave(&self, epoch: Epoch) -> Result<(), StoreError> {
-        self.write(Operation::Leave, move |tx| leave(tx, epoch)).await
+    pub async fn leave(&self, instance: InstanceId) -> Result<(), StoreError> {
+        self.write(Operation::Leave, move |tx| leave(tx, instance)).await
     }
 
     /// Dispatches whose keys are not all claimed, the oldest first, at most `limit`.
-    pub async fn unread_dispatches(&self, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
+    pub async fn unscanned_dispatches(&self, limit: u32) -> Result<Vec<DispatchNo>, StoreError> {
         self.read(move |connection| dispatch::unread(connection, limit)).await
     }
 
     /// Which of these dispatches are canceled.
-    pub async fn canceled_among(
+    pub async fn which_canceled(
         &self,
         dispatches: Vec<DispatchNo>,
     ) -> Result<Vec<DispatchNo>, StoreError> {
-        self.read(move |connection| dispatch::canceled_among(connection, &dispatches)).await
+        self.read(move |connection| dispatch::which_canceled(connection, &dispatches)).await
     }
 
     /// Makes dispatches of notifications that are due, oldest due first: resolves named ids (and
@@ -231,14 +233,14 @@ impl Store {
     }
 
     /// Reads the devices after `after`, at most `rows_max` rows.
-    pub async fn read_slice(
+    pub async fn read_batch(
         &self,
         dispatch: &Dispatch,
         after: DeviceKey,
         rows_max: u32,
-    ) -> Result<Slice, StoreError> {
-        let draw = Draw::of(dispatch);
-        self.read(move |connection| audience::next(connection, &draw, after, rows_max)).await
+    ) -> Result<DeviceBatch, StoreError> {
+        let query = AudienceQuery::of(dispatch);
+        self.read(move |connection| audience::next(connection, &query, after, rows_max)).await
     }
 
     /// Reads the devices of `(from, to]` again, as they are now.
@@ -248,9 +250,11 @@ impl Store {
         from: DeviceKey,
         to: DeviceKey,
     ) -> Result<Vec<AudienceDevice>, StoreError> {
-        let draw = Draw::of(dispatch);
-        self.read(move |connection| range(connection, &draw, KeyRange { after: from, to }, None))
-            .await
+        let query = AudienceQuery::of(dispatch);
+        self.read(move |connection| {
+            devices_in_range(connection, &query, KeyRange { after: from, to }, None)
+        })
+        .await
     }
 
     /// Claims `(cursor, to]` as a page and moves the cursor; `end` ends the scan, and a dispatch
@@ -262,9 +266,9 @@ impl Store {
 
     /// The devices of an adopted page that have an outcome or a retry, sorted: what a process that
     /// adopts it must skip.
-    pub async fn page_done(&self, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
+    pub async fn settled_devices(&self, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
         let page = *page;
-        self.read(move |connection| page::done(connection, &page)).await
+        self.read(move |connection| page::settled_keys(connection, &page)).await
     }
 
     /// Commits what happened on a page: a compare-and-set on epoch and checkpoint number.
@@ -301,7 +305,7 @@ impl Store {
 
     /// Takes at most `limit` due retries of one application and platform, the longest due first;
     /// until `lease_until` nobody else gets them. `in_hand` are left out.
-    /// With `after_lost` those come too that the same claimer got without hearing of it.
+    /// With `reclaim_own` those come too that the same claimer got without hearing of it.
     pub async fn claim_retries(&self, claim: RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
         self.write(Operation::ClaimRetries, move |tx| retry::claim(tx, &claim)).await
     }
@@ -310,19 +314,19 @@ impl Store {
     /// that were ended meanwhile (canceled, erased), are left as they are.
     pub async fn settle_retries(
         &self,
-        epoch: Epoch,
+        instance: InstanceId,
         outcomes: Vec<RetryOutcome>,
         at: Timestamp,
     ) -> Result<(), StoreError> {
         let seen = Arc::clone(&self.seen);
         self.write(Operation::SettleRetries, move |tx| {
-            retry::settle_retries(tx, &seen, epoch, &outcomes, at)
+            retry::settle_retries(tx, &seen, instance, &outcomes, at)
         })
         .await
     }
 
     /// Whether a device has an outcome, or waits to be tried again, in another zone of the same
-    /// notification: it changed its zone meanwhile (B19).
+    /// notification: it changed its zone meanwhile.
     pub async fn had_in_another_zone(
         &self,
         dispatch: DispatchNo,
@@ -332,29 +336,32 @@ impl Store {
     }
 
     /// The other dispatches of the same notification on the same platform.
-    pub async fn other_zones(&self, dispatch: DispatchNo) -> Result<Vec<DispatchNo>, StoreError> {
-        self.read(move |connection| page::other_zones(connection, dispatch)).await
+    pub async fn sibling_dispatches(
+        &self,
+        dispatch: DispatchNo,
+    ) -> Result<Vec<DispatchNo>, StoreError> {
+        self.read(move |connection| page::sibling_dispatches(connection, dispatch)).await
     }
 
     /// Whether a newer notification with the same `collapse_key` went to that device: a retry of
     /// this one would overwrite it.
-    pub async fn overtaken(
+    pub async fn superseded(
         &self,
         dispatch: DispatchNo,
         key: DeviceKey,
     ) -> Result<bool, StoreError> {
-        self.read(move |connection| page::overtaken(connection, dispatch, key)).await
+        self.read(move |connection| page::superseded(connection, dispatch, key)).await
     }
 
     /// Whether so many addresses of an application looked dead at once that nothing is sent before
-    /// an administrator says so (B40).
-    pub async fn purge_stopped(&self, app: AppNo, platform: Platform) -> Result<bool, StoreError> {
-        self.read(move |connection| checkpoint::is_stopped(connection, app, platform)).await
+    /// an administrator says so.
+    pub async fn guard_tripped(&self, app: AppNo, platform: Platform) -> Result<bool, StoreError> {
+        self.read(move |connection| checkpoint::is_guard_tripped(connection, app, platform)).await
     }
 
     /// The platforms of an application of which that is so.
-    pub async fn platforms_stopped(&self, app: AppNo) -> Result<Vec<Platform>, StoreError> {
-        self.read(move |connection| checkpoint::stopped(connection, app)).await
+    pub async fn guard_tripped_platforms(&self, app: AppNo) -> Result<Vec<Platform>, StoreError> {
+        self.read(move |connection| checkpoint::tripped_platforms(connection, app)).await
     }
 
     /// How the delivery of a dispatch to one device ended or stands: its outcome, if it has one.
@@ -375,7 +382,7 @@ impl Store {
         &self,
         notification: String,
         address: String,
-        epoch: Epoch,
+        instance: InstanceId,
     ) -> Result<bool, StoreError> {
         self.read(move |connection| {
             let holder: Option<i64> = connection
@@ -389,7 +396,7 @@ impl Store {
                      join devices v on v.app_no = n.app_no and v.address = ?2 where n.id = ?1",
                 )?
                 .query_row(sql::params![notification, address], |row| row.get(0))?;
-            Ok(holder == Some(epoch.0))
+            Ok(holder == Some(instance.0))
         })
         .await
     }
@@ -401,19 +408,19 @@ impl Store {
 const REMEMBERED_MS: i64 = 86_400_000;
 
 /// Says that a server lives.
-fn heartbeat(tx: &Connection, beat: Heartbeat) -> Result<Others, StoreError> {
-    let Heartbeat { epoch, now, lease_until } = beat;
+fn heartbeat(tx: &Connection, beat: Heartbeat) -> Result<ClusterStatus, StoreError> {
+    let Heartbeat { instance, now, lease_until } = beat;
     tx.prepare_cached(
         "insert into servers (epoch, alive_until) values (?1, ?2)
          on conflict (epoch) do update set alive_until = excluded.alive_until",
     )?
-    .execute(params![epoch.0, lease_until.as_ms()])?;
+    .execute(params![instance.0, lease_until.as_ms()])?;
     tx.prepare_cached("delete from servers where alive_until <= ?1")?
         .execute([now.as_ms() - REMEMBERED_MS])?;
     let servers = tx
         .prepare_cached("select count(*) from servers where alive_until > ?1")?
         .query_row([now.as_ms()], |row| row.get(0))?;
-    let left_behind = tx
+    let has_orphans = tx
         .prepare_cached(
             "select exists (select 1 from pages where finished = 0 and epoch not in
                (select epoch from servers where alive_until > ?1))
@@ -421,11 +428,11 @@ fn heartbeat(tx: &Connection, beat: Heartbeat) -> Result<Others, StoreError> {
                (select epoch from servers where alive_until > ?1))",
         )?
         .query_row([now.as_ms()], |row| row.get(0))?;
-    Ok(Others { servers, left_behind })
+    Ok(ClusterStatus { servers, has_orphans })
 }
 
 /// Forgets a server that has stopped.
-fn leave(tx: &Connection, epoch: Epoch) -> Result<(), StoreError> {
-    tx.prepare_cached("delete from servers where epoch = ?1")?.execute([epoch.0])?;
+fn leave(tx: &Connection, instance: InstanceId) -> Result<(), StoreError> {
+    tx.prepare_cached("delete from servers where epoch = ?1")?.execute([instance.0])?;
     Ok(())
 }

@@ -19,24 +19,25 @@ use notify_core::{
 pub(super) use self::counts::{count_dead, count_enabled, count_revived, hour_of};
 pub(super) use self::erase::{Lists, Named};
 use self::last_seen::last_registration;
-pub(super) use self::last_seen::{Lately, Seen};
+pub(super) use self::last_seen::{LastSeenBuffer, UnchangedHeuristic};
 pub(super) use self::register::replace_moved;
-use self::row::{DEVICE, DEVICES, DeviceRow, Wanted, by_id};
+use self::row::{DEVICE, DEVICES, DeviceRow, DeviceUpsert, by_id};
 pub(super) use self::row::{key_by_id, keys_by_ids};
-use crate::store::page::{Filling, Listing};
-use crate::store::sql::error::broken;
-use crate::store::sql::row::live_app;
+use crate::store::page::{CursorCodec, Filling};
+use crate::store::sql::error::internal;
+use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, NUMBERS, Params, list_of, params};
 use crate::store::{
-    AppNo, DeviceKey, Done, Once, Operation, Page, PageRequest, SEQUENCE_MAX, Store, StoreError,
+    AppNo, DeviceKey, Idempotent, IdempotentRequest, Operation, Page, PageRequest, SEQUENCE_MAX,
+    Store, StoreError,
 };
 
-/// How old the last written registration of an unchanged device gets before it is written again,
-/// in milliseconds (B22: an hour).
+/// The registration time of an unchanged device is written at most this often, in milliseconds: once an
+/// hour.
 pub const REGISTRATION_WRITTEN_EVERY_MS: i64 = 3_600_000;
 
-/// Which devices a listing shows (B23).
+/// Which devices a listing shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceFilter {
     /// Only this platform.
@@ -46,57 +47,57 @@ pub struct DeviceFilter {
 }
 
 impl Store {
-    /// Registers a device or replaces every field of it (B21, B22): another token or `ios_env`
-    /// clears a report of a dead address, a token is taken from whichever device had it, a change
-    /// of platform takes a new key, `created_at` and the tags stay. One that changes nothing is
-    /// not written, but its time is, when the last written one is over an hour old.
+    /// Registers a device or replaces every field of it. Another token or `ios_env` clears a report
+    /// that the address is unregistered. A token is removed from the device that had it. A change of
+    /// platform assigns a new key; `created_at` and the tags stay. If nothing changes, only the time is
+    /// written, at most once an hour.
     pub async fn register_device(
         &self,
         app: AppNo,
         registration: Registration,
         at: Timestamp,
-        once: Option<Once>,
-    ) -> Result<Done<Success>, StoreError> {
-        let wanted = Arc::new(Wanted::of_registration(app, registration)?);
-        if once.is_none() && self.lately.looks_unchanged() {
-            // Reading that nothing changes is far cheaper than a commit.
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<Success>, StoreError> {
+        let wanted = Arc::new(DeviceUpsert::of_registration(app, registration)?);
+        if once.is_none() && self.heuristic.looks_unchanged() {
+            // Finding by a read that nothing changes is far cheaper than a commit.
             let asked = Arc::clone(&wanted);
             let unchanged =
                 self.readers.read_once(move |tx| register::unchanged(tx, app, &asked)).await?;
             if let Some((key, registered_at)) = unchanged {
-                self.seen.note(key, at);
-                self.lately.note(false);
+                self.seen.record(key, at);
+                self.heuristic.record(false);
                 if at.ms_since(registered_at) < REGISTRATION_WRITTEN_EVERY_MS {
                     self.write_seen_when_many().await?;
-                    return Ok(Done::Now(Success { success: true }));
+                    return Ok(Idempotent::Executed(Success { success: true }));
                 }
             }
         }
-        let (seen, lately) = (Arc::clone(&self.seen), Arc::clone(&self.lately));
+        let (seen, heuristic) = (Arc::clone(&self.seen), Arc::clone(&self.heuristic));
         self.write_once(Operation::RegisterDevice, app, once, move |tx| {
             let registered = register::register(tx, app, &wanted, at)?;
-            lately.note(registered == register::Registered::Changed);
+            heuristic.record(registered == register::Registered::Changed);
             if let register::Registered::Unchanged(key) = registered {
-                seen.note(key, at);
+                seen.record(key, at);
             }
             Ok(Success { success: true })
         })
         .await
     }
 
-    /// Subscribes a browser, a Messenger person or a chat (B25). `made` is the id to use for a new
-    /// address that brings none. The same address again answers its id, or moves to the given one;
-    /// an id that a device of another platform has is refused with the path `device_id`.
+    /// Subscribes a browser, a Messenger person or a chat. `made` is the id of a new device if the
+    /// request names none. A known address keeps its id, or moves to the id of the request. An id of a
+    /// device of another platform is refused with the path `device_id`.
     pub async fn subscribe_device(
         &self,
         app: AppNo,
         subscription: Subscription,
         made: DeviceId,
         at: Timestamp,
-        once: Option<Once>,
-    ) -> Result<Done<SubscriptionCreated>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<SubscriptionCreated>, StoreError> {
         let given = subscription.device_id.is_some();
-        let mut wanted = Wanted::of_subscription(app, subscription, made)?;
+        let mut wanted = DeviceUpsert::of_subscription(app, subscription, made)?;
         let seen = Arc::clone(&self.seen);
         self.write_once(Operation::SubscribeDevice, app, once, move |tx| {
             if !given && let Some(id) = register::device_at(tx, app, &wanted)? {
@@ -104,7 +105,7 @@ impl Store {
             }
             let registered = register::subscribe(tx, app, &wanted, at)?;
             if let register::Registered::Unchanged(key) = registered {
-                seen.note(key, at);
+                seen.record(key, at);
             }
             if wanted.platform == Platform::Web
                 && let Some(key) = key_by_id(tx, app, wanted.device_id.as_str())?
@@ -133,8 +134,8 @@ impl Store {
         self.read(move |connection| list(connection, &seen, app, &filter, &page)).await
     }
 
-    /// Erases a device with all that is kept about it (B23): its deliveries still to come count as
-    /// canceled, and its id is taken out of stored requests, in the same transaction.
+    /// Erases a device and everything stored about it. Its pending deliveries count as canceled, and
+    /// its id is removed from stored requests, in the same transaction.
     pub async fn delete_device(
         &self,
         app: AppNo,
@@ -153,14 +154,14 @@ impl Store {
         Ok(())
     }
 
-    /// Sets tags of a device and leaves its others (B24).
+    /// Sets tags of a device and keeps its other tags.
     pub async fn set_tags(
         &self,
         app: AppNo,
         id: DeviceId,
         tags: Vec<Tag>,
-        once: Option<Once>,
-    ) -> Result<Done<Success>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<Success>, StoreError> {
         self.write_once(Operation::SetTags, app, once, move |tx| {
             tags::set(tx, app, &id, &tags)?;
             Ok(Success { success: true })
@@ -187,9 +188,8 @@ impl Store {
         self.read(move |connection| tags::list(connection, app, &page)).await
     }
 
-    /// Counts the devices registered within `[from, to]`, each by its state now (B26). Reads whole
-    /// hours from counters and scans at most the two edges. Platforms without a device in the
-    /// period are left out.
+    /// Counts the devices created within `[from, to]` by their current state. Reads whole hours from
+    /// counters and scans at most the hours at both ends. Platforms without devices are left out.
     pub async fn count_devices(
         &self,
         app: AppNo,
@@ -200,33 +200,33 @@ impl Store {
         self.read(move |connection| counts::count(connection, app, from, to, now)).await
     }
 
-    /// Writes some of the registrations that are held back once they are many.
+    /// Writes some of the buffered registrations if there are many.
     async fn write_seen_when_many(&self) -> Result<(), StoreError> {
-        match self.seen.part_when_many() {
-            Some(part) => self.write_part(&part).await,
+        match self.seen.batch_when_many() {
+            Some(batch) => self.write_batch(&batch).await,
             None => Ok(()),
         }
     }
 
-    /// Writes the registrations that are held back.
+    /// Writes the buffered registrations.
     pub(super) async fn write_seen(&self) -> Result<(), StoreError> {
-        while let Some(part) = self.seen.next_part() {
-            self.write_part(&part).await?;
+        while let Some(batch) = self.seen.next_batch() {
+            self.write_batch(&batch).await?;
         }
         Ok(())
     }
 
-    async fn write_part(&self, part: &last_seen::Part<'_>) -> Result<(), StoreError> {
-        let rows = part.rows.clone();
-        self.write(Operation::WritePart, move |tx| {
+    async fn write_batch(&self, batch: &last_seen::Batch<'_>) -> Result<(), StoreError> {
+        let rows = batch.rows.clone();
+        self.write(Operation::WriteLastSeen, move |tx| {
             rows.iter().try_for_each(|(key, at)| register::write_seen(tx, *key, *at))
         })
         .await?;
-        self.seen.written(&part.rows);
+        self.seen.written(&batch.rows);
         Ok(())
     }
 
-    /// The stored requests that name a device, read in bounded steps beside the writer.
+    /// The stored requests that name a device, found in bounded reads outside of the write transaction.
     async fn requests_naming(
         &self,
         app: AppNo,
@@ -245,33 +245,33 @@ impl Store {
     }
 }
 
-/// The newest registration of a device that is known: written, or held back.
+/// The last registration of a device, written or buffered.
 pub(super) fn registered_at(
     tx: &WriteTx<'_>,
-    seen: &Seen,
+    seen: &LastSeenBuffer,
     key: DeviceKey,
 ) -> Result<Option<Timestamp>, StoreError> {
     Ok(last_registration(tx, key)?.max(seen.at(key)))
 }
 
-// Reading devices back (B23).
+// Reading devices back.
 
-/// Most devices that are read at first for a page: their fields may be 100 KB each. Where they turn out
-/// small, one more statement reads the rest.
+/// Most devices that the first statement of a page reads, since one may have 100 KB. If they are small,
+/// a second statement reads the rest.
 const DEVICES_AT_FIRST: i64 = 64;
-/// From so many bytes of rows on no more are taken from one statement.
+/// Most bytes of rows of one statement.
 const READ_BYTES_MAX: usize = 4 * 1_048_576;
-/// Most bytes of a row beside its texts, on the wire or in memory.
+/// Most bytes of a row in addition to its texts, on the wire or in memory.
 const ROW_BYTES_MAX: usize = 256;
 
 /// Reads one device.
 fn device(
     connection: &Connection,
-    seen: &Seen,
+    seen: &LastSeenBuffer,
     app: AppNo,
     id: &DeviceId,
 ) -> Result<Device, StoreError> {
-    live_app(connection, app)?;
+    require_app(connection, app)?;
     let row = by_id(connection, app, id)?.ok_or(StoreError::NotFound)?;
     let tags = tags(connection, &[row.key.0])?.remove(&row.key.0).unwrap_or_default();
     view(seen, row, tags)
@@ -280,13 +280,13 @@ fn device(
 /// Lists devices in the order of their keys.
 fn list(
     connection: &Connection,
-    seen: &Seen,
+    seen: &LastSeenBuffer,
     app: AppNo,
     filter: &DeviceFilter,
     page: &PageRequest,
 ) -> Result<Page<Device>, StoreError> {
-    live_app(connection, app)?;
-    let listing = Listing { name: "devices", of: app.0 };
+    require_app(connection, app)?;
+    let listing = CursorCodec { name: "devices", of: app.0 };
     let (first, last) = match filter.platform {
         Some(platform) => (platform, platform),
         None => (Platform::Android, Platform::ChatApp),
@@ -296,7 +296,7 @@ fn list(
     let last = DeviceKey::new(app, last, SEQUENCE_MAX).0;
     let mut place = after;
     let mut filling = Filling::new(page);
-    // A page that is full by its bytes is known before the rest is read.
+    // Detects a page that is full by bytes before the rest is read.
     let mut at_once = DEVICES_AT_FIRST;
     loop {
         let wanted = filling.wanted().min(at_once);
@@ -320,14 +320,14 @@ fn list(
     }
 }
 
-/// Devices as they were read.
+/// Devices that one statement read.
 struct Rows {
     rows: Vec<DeviceRow>,
-    /// Whether there may be more of those asked for, left out by their bytes.
+    /// Whether rows may be missing because of their bytes.
     is_cut: bool,
 }
 
-/// The devices of a range of keys, the first so many.
+/// The first devices of a range of keys.
 fn rows(
     connection: &Connection,
     app: AppNo,
@@ -362,14 +362,14 @@ fn taken(connection: &Connection, sql: &str, params: impl Params) -> Result<Rows
         && let Some(row) = found.next()?
     {
         let row = DeviceRow::read(&row)?;
-        // Never less than the database counted.
+        // Never less than what the database counts.
         bytes += row.text_bytes() + ROW_BYTES_MAX;
         rows.push(row);
     }
     Ok(Rows { rows, is_cut: bytes >= READ_BYTES_MAX })
 }
 
-fn view(seen: &Seen, row: DeviceRow, tags: Vec<Tag>) -> Result<Device, StoreError> {
+fn view(seen: &LastSeenBuffer, row: DeviceRow, tags: Vec<Tag>) -> Result<Device, StoreError> {
     let platform = row.key.platform();
     let disabled_reason = if row.fields.push_disabled {
         Some(DisabledReason::PushDisabled)
@@ -379,7 +379,7 @@ fn view(seen: &Seen, row: DeviceRow, tags: Vec<Tag>) -> Result<Device, StoreErro
         None
     };
     let mut device = Device {
-        device_id: DeviceId::new(row.device_id).map_err(broken)?,
+        device_id: DeviceId::new(row.device_id).map_err(internal)?,
         platform,
         sdk_type: None,
         push_token: None,
@@ -417,7 +417,7 @@ fn view(seen: &Seen, row: DeviceRow, tags: Vec<Tag>) -> Result<Device, StoreErro
     Ok(device)
 }
 
-/// The tags of devices, by key; of each in the order of their names.
+/// The tags of devices by key, each sorted by name.
 fn tags(connection: &Connection, keys: &[i64]) -> Result<HashMap<i64, Vec<Tag>>, StoreError> {
     let mut tags = HashMap::<i64, Vec<Tag>>::new();
     if keys.is_empty() {

@@ -1,34 +1,36 @@
-//! Engagement events (B33).
+//! Engagement events.
 
 use notify_core::{
     DayCount, DayPeriod, DeviceId, Event, EventType, EventsAccepted, IgnoredEvent, NotificationId,
     Timestamp, WebhookEventType,
 };
 
-use crate::store::daily_stats::{self, Tally};
+use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::device::key_by_id;
-use crate::store::event::{self, About};
+use crate::store::event::{self, EventRefs};
 use crate::store::maintenance::EVENTS;
 use crate::store::notification::number_of;
-use crate::store::sql::row::{event_code, live_app};
+use crate::store::sql::row::{event_code, require_app};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, params};
-use crate::store::{AppNo, DeviceKey, Done, NotificationNo, Once, Operation, Store, StoreError};
+use crate::store::{
+    AppNo, DeviceKey, Idempotent, IdempotentRequest, NotificationNo, Operation, Store, StoreError,
+};
 
 impl Store {
-    /// Records events; each counts once per type, device and notification. Those that name
-    /// something unknown are listed, the others count all the same.
+    /// Records events. Each counts once per type, device and notification. Events that name something
+    /// unknown are returned; the others count.
     pub async fn record_events(
         &self,
         app: AppNo,
         events: Vec<Event>,
         at: Timestamp,
-        once: Option<Once>,
-    ) -> Result<Done<EventsAccepted>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<EventsAccepted>, StoreError> {
         self.write_once(Operation::RecordEvents, app, once, move |tx| {
-            live_app(tx, app)?;
+            require_app(tx, app)?;
             let mut answer = EventsAccepted::default();
-            let mut tally = Tally::default();
+            let mut tally = DailyDelta::default();
             for (index, event) in (0_u64..).zip(&events) {
                 match record(tx, app, event, at, &mut tally)? {
                     None => answer.accepted += 1,
@@ -43,23 +45,22 @@ impl Store {
         .await
     }
 
-    /// What was counted on the days of a period, those that have a count alone, in order. Events
-    /// count on the day of `at` above, deliveries that were sent on the day of the checkpoint that
-    /// says so; what is deleted later stays counted.
+    /// The daily counters of a period, in order; days without counters are left out. Events count on
+    /// the day on which they were recorded, sent deliveries on the day of their checkpoint. Deleting
+    /// rows does not change counters.
     pub async fn count_days(
         &self,
         app: AppNo,
         period: DayPeriod,
     ) -> Result<Vec<DayCount>, StoreError> {
         self.read(move |connection| {
-            live_app(connection, app)?;
+            require_app(connection, app)?;
             daily_stats::read(connection, app, period)
         })
         .await
     }
 
-    /// Whether the application has that notification and that device (B31's 404); `None` is not
-    /// asked for.
+    /// Whether the application has this notification and this device. `None` is not checked.
     pub async fn names_exist(
         &self,
         app: AppNo,
@@ -67,7 +68,7 @@ impl Store {
         device: Option<DeviceId>,
     ) -> Result<bool, StoreError> {
         self.read(move |connection| {
-            live_app(connection, app)?;
+            require_app(connection, app)?;
             if let Some(id) = &notification
                 && number_of(connection, app, id)?.is_none()
             {
@@ -84,19 +85,19 @@ impl Store {
     }
 }
 
-/// Records an event; what it names that is unknown.
+/// Records an event, or returns what is unknown about it.
 fn record(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     event: &Event,
     at: Timestamp,
-    tally: &mut Tally,
+    tally: &mut DailyDelta,
 ) -> Result<Option<&'static str>, StoreError> {
     let Some(notification) = number_of(tx, app, &event.notification_id)? else {
         return Ok(Some("unknown notification"));
     };
     if !keeps_events(tx, notification)? {
-        // One that was counted before its row went would count again.
+        // Its events were deleted, so one that was counted before would count again.
         return Ok(Some("events of this notification are not kept any more"));
     }
     let Some(device) = key_by_id(tx, app, event.device_id.as_str())? else {
@@ -105,13 +106,13 @@ fn record(
     if insert(tx, notification, device, event.kind, event.at.unwrap_or(at))? {
         count(tx, notification, event.kind)?;
         tally.add_event(event.kind);
-        tell(tx, app, notification, device, event, at)?;
+        record_event(tx, app, notification, device, event, at)?;
     }
     Ok(None)
 }
 
-/// Writes the event of what is told, which is a small part of what devices report.
-fn tell(
+/// Writes the webhook event of the few types that have one.
+fn record_event(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     notification: NotificationNo,
@@ -125,7 +126,8 @@ fn tell(
         EventType::Received | EventType::Dismissed => return Ok(()),
     };
     let at = event.at.unwrap_or(now).to_string();
-    let about = About { notification: Some(notification), device: Some(device), detail: Some(&at) };
+    let about =
+        EventRefs { notification: Some(notification), device: Some(device), detail: Some(&at) };
     event::record(tx, app, kind, about, now)
 }
 
@@ -136,7 +138,7 @@ fn keeps_events(tx: &Connection, notification: NotificationNo) -> Result<bool, S
     Ok(keeps)
 }
 
-/// Whether it is the first of its type, device and notification.
+/// Inserts an event; true if it is the first of its type, device and notification.
 fn insert(
     tx: &Connection,
     notification: NotificationNo,

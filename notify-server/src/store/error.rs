@@ -1,12 +1,12 @@
-//! What can go wrong in storage, as the answer to the caller's next question: may I go on?
+//! Errors of the store, grouped by what the caller can do about them.
 
 use notify_core::Violations;
 
-/// Any error that a backend met.
+/// Any error of a backend.
 pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why an operation did not happen. Nothing of it was stored, but after [`StoreError::Unavailable`]
-/// that is not known.
+/// Why an operation failed. It stored nothing, except that this is unknown after
+/// [`StoreError::Unavailable`].
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// What the operation names does not exist in this application.
@@ -18,14 +18,14 @@ pub enum StoreError {
     /// The `Idempotency-Key` was used with another body (409).
     #[error("the idempotency key was used with another body")]
     KeyReused,
-    /// Another worker holds this page now; what was reported is not stored.
+    /// Another worker owns this page now; the report was not stored.
     #[error("fenced off by another worker")]
     Fenced,
-    /// Storage cannot take it now, or did not answer in time: full, busy, closed or gone (503). What
-    /// was under way may be stored all the same, where the answer alone was lost.
+    /// Storage is full, busy, closed or unreachable, or did not answer in time (503). The operation may
+    /// have been stored if only the reply was lost.
     #[error("storage is not available")]
     Unavailable(#[source] BackendError),
-    /// A defect, or a damaged database (500).
+    /// A bug, or a damaged database (500).
     #[error("storage failed")]
     Backend(#[source] BackendError),
 }
@@ -37,7 +37,7 @@ impl StoreError {
         Self::Refused(Violations::one(path, what))
     }
 
-    /// Goes on when no rule is broken; each is a line with its path (B2).
+    /// Fails if there are broken rules. Each line is a rule with its path.
     ///
     /// # Errors
     /// `Refused` when one is.

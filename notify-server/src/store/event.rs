@@ -1,5 +1,5 @@
-//! Events: the log that webhooks and the event stream read. Whatever happens is written in the same
-//! transaction as its event, and only where somebody wants to know.
+//! Events: the log that webhooks and the event stream read. An event is written in the transaction of
+//! what it reports, and only if the application has a subscriber for it.
 
 use std::str::FromStr;
 
@@ -10,9 +10,9 @@ use notify_core::{
 };
 
 use crate::store::notification::counts_of;
-use crate::store::page::Listing;
-use crate::store::sql::error::broken;
-use crate::store::sql::row::{count_at, live_app, unknown_value};
+use crate::store::page::CursorCodec;
+use crate::store::sql::error::internal;
+use crate::store::sql::row::{count_at, require_app, unexpected_value};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
 use crate::store::{
@@ -20,14 +20,14 @@ use crate::store::{
     StoreError,
 };
 
-/// Most events kept of an application, between two trims: what an endpoint may lie behind.
+/// Most events that are kept of an application between two trims: how far an endpoint may lag behind.
 pub const EVENTS_KEPT_MAX: i64 = 200_000;
 /// How long an event is kept, in milliseconds: 7 days.
 pub const EVENTS_KEPT_MS: i64 = 7 * 86_400_000;
-/// How long after the last look at a stream every event is kept, in milliseconds: as long as an
-/// event is, so that who comes back in time has missed nothing.
+/// How long every event is kept after the stream was last read, in milliseconds: as long as one event,
+/// so that a reader that returns in time has missed nothing.
 pub const STREAM_WANTED_MS: i64 = EVENTS_KEPT_MS;
-/// Most rows that one read of a stream looks at.
+/// Most rows that one read of a stream scans.
 pub const EVENTS_PER_READ_MAX: u32 = 200;
 
 /// A set of event types, as bits. Codes are never renumbered.
@@ -85,7 +85,7 @@ pub fn event_type_code(kind: WebhookEventType) -> i64 {
 
 /// An event as it is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToldEvent {
+pub struct EventRecord {
     /// Its place, as readers carry it.
     pub cursor: String,
     /// When it was written.
@@ -96,7 +96,7 @@ pub struct ToldEvent {
 
 /// Where a stream is read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReadFrom {
+pub enum EventCursor {
     /// After what is there now.
     End,
     /// After the event of that cursor. One that no event gave is [`StoreError::Refused`].
@@ -105,12 +105,12 @@ pub enum ReadFrom {
 
 /// What a stream shows next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventSlice {
+pub struct EventPage {
     /// Whether events after the place asked for are not kept any more, or never were: what follows
     /// begins with the oldest that is.
     pub reset: bool,
     /// Events, oldest first.
-    pub events: Vec<ToldEvent>,
+    pub events: Vec<EventRecord>,
     /// The place until which was read.
     pub cursor: String,
     /// Whether there is more at once.
@@ -122,24 +122,24 @@ pub struct EventSlice {
 pub struct Trimmed {
     /// Events.
     pub events: u64,
-    /// Messages that were over.
+    /// Finished messages.
     pub messages: u64,
-    /// Events that a webhook had not been told of yet, once for each such webhook.
+    /// Events that were not delivered to a webhook yet, counted once per webhook.
     pub dropped: u64,
     /// Whether there is more.
     pub more: bool,
 }
 
-// The log of events: written beside what they tell, read by webhooks and streams, trimmed.
+// The event log: written, read by webhooks and streams, trimmed.
 
-/// How much sooner than it would end the wish for events is written again, in milliseconds: one
-/// write an hour, however often readers come back.
+/// How long before it ends the retention is extended, in milliseconds: one write an hour, however often
+/// readers return.
 const WANTED_SLACK_MS: i64 = 3_600_000;
 
 impl Store {
-    /// Has every event of the application kept until then. What happened since the last such time
-    /// was over is not there: older cursors are told so.
-    pub async fn want_events(
+    /// Keeps every event of the application until then. Events between the end of an earlier retention
+    /// and now were not kept: a read from an older cursor reports a reset.
+    pub async fn keep_events_until(
         &self,
         app: AppNo,
         until: Timestamp,
@@ -147,7 +147,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let known = self
             .read(move |connection| {
-                live_app(connection, app)?;
+                require_app(connection, app)?;
                 let until = connection
                     .prepare_cached("select stream_until from event_logs where app_no = ?1")?
                     .query_row([app.0], |row| row.get::<i64>(0))
@@ -158,44 +158,43 @@ impl Store {
         if known.is_some_and(|known| known > until.as_ms() - WANTED_SLACK_MS) {
             return Ok(());
         }
-        self.write(Operation::WantEvents, move |tx| want(tx, app, until, now)).await
+        self.write(Operation::KeepEvents, move |tx| extend_retention(tx, app, until, now)).await
     }
 
-    /// Reads events of those types, at most [`EVENTS_PER_READ_MAX`] rows. Events about what is
-    /// erased meanwhile are passed over.
+    /// Reads events of these types, at most [`EVENTS_PER_READ_MAX`] rows. Events about erased things
+    /// are skipped.
     pub async fn read_events(
         &self,
         app: AppNo,
-        from: ReadFrom,
+        from: EventCursor,
         types: EventTypes,
-    ) -> Result<EventSlice, StoreError> {
+    ) -> Result<EventPage, StoreError> {
         self.read(move |connection| read(connection, app, &from, types)).await
     }
 
-    /// Deletes some of the events that are older than [`EVENTS_KEPT_MS`] or beyond
-    /// [`EVENTS_KEPT_MAX`], and some messages of webhooks that are over for longer than
-    /// [`MESSAGES_KEPT_MS`]: one transaction, bounded. Enabled webhooks that have not been told of an
-    /// event that goes have it counted as dropped.
+    /// Deletes some of the events that are older than [`EVENTS_KEPT_MS`] or beyond [`EVENTS_KEPT_MAX`],
+    /// and some webhook messages that ended longer than [`MESSAGES_KEPT_MS`] ago, in one bounded
+    /// transaction. Events that an enabled webhook has not read yet are counted as dropped.
     pub async fn trim_events(&self, now: Timestamp) -> Result<Trimmed, StoreError> {
         self.write(Operation::TrimEvents, move |tx| step(tx, now)).await
     }
 }
 
-/// What an event is about, as its row names it.
+/// What an event refers to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct About<'a> {
+pub(super) struct EventRefs<'a> {
     pub(super) notification: Option<NotificationNo>,
     pub(super) device: Option<DeviceKey>,
     pub(super) detail: Option<&'a str>,
 }
 
-/// Writes an event where somebody wants it: one statement, which for an application that nobody
-/// listens to looks up one row that is not there.
+/// Writes an event if the application has a subscriber for it, with one statement. Without subscribers
+/// it looks up one row that does not exist.
 pub(super) fn record(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     kind: WebhookEventType,
-    about: About<'_>,
+    about: EventRefs<'_>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let written = tx
@@ -222,7 +221,7 @@ pub(super) fn record(
     Ok(())
 }
 
-/// The number of the last event, or of the last that is gone.
+/// The number of the last event, or of the last deleted one.
 pub(super) fn last(connection: &Connection, app: AppNo) -> Result<i64, StoreError> {
     let last = connection
         .prepare_cached(
@@ -233,8 +232,8 @@ pub(super) fn last(connection: &Connection, app: AppNo) -> Result<i64, StoreErro
     Ok(last)
 }
 
-/// Notes which types enabled webhooks want, after one changed.
-pub(super) fn note_wanted(tx: &Connection, app: AppNo) -> Result<(), StoreError> {
+/// Updates which types the enabled webhooks subscribe to, after one changed.
+pub(super) fn refresh_subscriptions(tx: &Connection, app: AppNo) -> Result<(), StoreError> {
     let wanted = tx
         .prepare_cached("select events from webhooks where app_no = ?1 and enabled = 1")?
         .query_map([app.0], |row| row.get::<i64>(0))?
@@ -247,15 +246,15 @@ pub(super) fn note_wanted(tx: &Connection, app: AppNo) -> Result<(), StoreError>
     Ok(())
 }
 
-fn want(
+fn extend_retention(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     until: Timestamp,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    live_app(tx, app)?;
+    require_app(tx, app)?;
     let last = last(tx, app)?;
-    // Where nothing was kept for a while, a number is left out for what was not.
+    // If nothing was kept for a while, one number is skipped, so that older cursors are recognised.
     tx.prepare_cached(
         "insert into event_logs (app_no, stream_until, floor) values (?1, ?2, ?4 + 1)
          on conflict (app_no) do update set
@@ -270,11 +269,11 @@ fn want(
 fn read(
     connection: &Connection,
     app: AppNo,
-    from: &ReadFrom,
+    from: &EventCursor,
     types: EventTypes,
-) -> Result<EventSlice, StoreError> {
-    live_app(connection, app)?;
-    let listing = Listing { name: "events", of: app.0 };
+) -> Result<EventPage, StoreError> {
+    require_app(connection, app)?;
+    let listing = CursorCodec { name: "events", of: app.0 };
     let last = last(connection, app)?;
     let floor = connection
         .prepare_cached("select floor from event_logs where app_no = ?1")?
@@ -282,13 +281,13 @@ fn read(
         .optional()?
         .unwrap_or(0);
     let asked = match from {
-        ReadFrom::End => last,
-        ReadFrom::After(cursor) => {
+        EventCursor::End => last,
+        EventCursor::After(cursor) => {
             let page = PageRequest { limit: 1, cursor: Some(cursor.clone()) };
             listing.number(&page)?.unwrap_or(last)
         }
     };
-    // A number that was never given is one of a database that was put back.
+    // A number that was never assigned comes from before a restore of the database.
     let reset = asked < floor || asked > last;
     let after = if reset { floor } else { asked };
     let limit = i64::from(EVENTS_PER_READ_MAX);
@@ -296,29 +295,29 @@ fn read(
         .prepare_cached(&format!(
             "select no, {COLUMNS} from events where app_no = ?1 and no > ?2 order by no limit ?3"
         ))?
-        .query_map([app.0, after, limit], |row| Ok((row.get(0)?, Subject::read(row, 1)?)))?
-        .collect::<Result<Vec<(i64, Subject)>, _>>()?;
+        .query_map([app.0, after, limit], |row| Ok((row.get(0)?, EventRow::read(row, 1)?)))?
+        .collect::<Result<Vec<(i64, EventRow)>, _>>()?;
     let end = rows.last().map_or(after, |(no, _)| *no);
     let mut events = Vec::new();
-    for (no, subject) in &rows {
-        if types.0 & (1 << subject.kind) == 0 {
+    for (no, event) in &rows {
+        if types.0 & (1 << event.kind) == 0 {
             continue;
         }
-        if let Some(data) = tell(connection, subject)? {
-            events.push(ToldEvent { cursor: listing.at_number(*no), at: subject.at, data });
+        if let Some(data) = render(connection, event)? {
+            events.push(EventRecord { cursor: listing.at_number(*no), at: event.at, data });
         }
     }
-    Ok(EventSlice { reset, events, cursor: listing.at_number(end), more: end < last })
+    Ok(EventPage { reset, events, cursor: listing.at_number(end), more: end < last })
 }
 
-// From the row of an event to what is told: what it names is looked up as it is now.
+// From the row of an event to its payload. Names and ids are looked up as they are now.
 
-/// Columns as [`Subject::read`] reads them, of events and of messages.
+/// Columns as [`EventRow::read`] reads them, of events and of messages.
 pub(super) const COLUMNS: &str = "type, at, notification_no, device_key, detail";
 
 /// What a row says.
 #[derive(Debug, Clone)]
-pub(super) struct Subject {
+pub(super) struct EventRow {
     pub(crate) kind: i64,
     pub(crate) at: Timestamp,
     pub(crate) notification: Option<NotificationNo>,
@@ -326,7 +325,7 @@ pub(super) struct Subject {
     pub(crate) detail: Option<String>,
 }
 
-impl Subject {
+impl EventRow {
     /// Reads [`COLUMNS`], the first of them at `from`.
     pub(crate) fn read(row: &Row<'_>, from: usize) -> sql::Result<Self> {
         Ok(Self {
@@ -347,34 +346,34 @@ impl Subject {
 
     fn detail<T: FromStr>(&self) -> Result<T, StoreError> {
         let detail = self.detail.as_deref().and_then(|text| text.parse().ok());
-        detail.ok_or_else(|| broken("the detail of an event is not what its type says"))
+        detail.ok_or_else(|| internal("the detail of an event is not what its type says"))
     }
 }
 
-/// What is told of it; `None` when what it is about was erased.
-pub(super) fn tell(
+/// The payload of an event; `None` if what it refers to was erased.
+pub(super) fn render(
     connection: &Connection,
-    subject: &Subject,
+    event: &EventRow,
 ) -> Result<Option<WebhookData>, StoreError> {
     let kind =
-        subject.event_type().ok_or_else(|| broken("an event of a type that there is not"))?;
+        event.event_type().ok_or_else(|| internal("an event of a type that there is not"))?;
     Ok(match kind {
         WebhookEventType::NotificationCompleted => {
-            ended(connection, subject)?.map(WebhookData::NotificationCompleted)
+            ended(connection, event)?.map(WebhookData::NotificationCompleted)
         }
         WebhookEventType::NotificationFailed => {
-            ended(connection, subject)?.map(WebhookData::NotificationFailed)
+            ended(connection, event)?.map(WebhookData::NotificationFailed)
         }
-        WebhookEventType::DeviceUnregistered => unregistered(connection, subject)?,
-        WebhookEventType::PollAnswered => answered(connection, subject)?,
+        WebhookEventType::DeviceUnregistered => unregistered(connection, event)?,
+        WebhookEventType::PollAnswered => answered(connection, event)?,
         WebhookEventType::EngagementOpened => {
-            engaged(connection, subject)?.map(WebhookData::EngagementOpened)
+            engaged(connection, event)?.map(WebhookData::EngagementOpened)
         }
         WebhookEventType::EngagementClicked => {
-            engaged(connection, subject)?.map(WebhookData::EngagementClicked)
+            engaged(connection, event)?.map(WebhookData::EngagementClicked)
         }
         WebhookEventType::WebhookTest => {
-            let webhook_id = WebhookId(subject.detail()?);
+            let webhook_id = WebhookId(event.detail()?);
             Some(WebhookData::WebhookTest(WebhookTested { webhook_id }))
         }
     })
@@ -382,9 +381,9 @@ pub(super) fn tell(
 
 fn ended(
     connection: &Connection,
-    subject: &Subject,
+    event: &EventRow,
 ) -> Result<Option<NotificationEnded>, StoreError> {
-    let Some(no) = subject.notification else { return Ok(None) };
+    let Some(no) = event.notification else { return Ok(None) };
     let found = connection
         .prepare_cached(
             "select n.id, n.status, coalesce(sum(d.targeted), 0), coalesce(sum(d.sent), 0),
@@ -397,68 +396,68 @@ fn ended(
         .query_row([no.0], |row| {
             let (id, status): (String, String) = (row.get(0)?, row.get(1)?);
             let status = NotificationStatus::from_word(&status);
-            let status = status.ok_or_else(|| unknown_value(1, Type::Text))?;
+            let status = status.ok_or_else(|| unexpected_value(1, Type::Text))?;
             let unknown = count_at(row, 9)?;
             let counts = Counts { pending: 0, unknown, ..counts_of(row, 2)? };
             Ok((id, status, counts))
         })
         .optional()?;
     let Some((id, status, counts)) = found else { return Ok(None) };
-    let notification_id = NotificationId::new(id).map_err(broken)?;
-    let reason = subject.detail.clone();
+    let notification_id = NotificationId::new(id).map_err(internal)?;
+    let reason = event.detail.clone();
     Ok(Some(NotificationEnded { notification_id, status, counts, reason }))
 }
 
 fn unregistered(
     connection: &Connection,
-    subject: &Subject,
+    event: &EventRow,
 ) -> Result<Option<WebhookData>, StoreError> {
-    let (Some(key), Some(device_id)) = (subject.device, device(connection, subject)?) else {
+    let (Some(key), Some(device_id)) = (event.device, device(connection, event)?) else {
         return Ok(None);
     };
-    let (platform, reason) = (key.platform(), subject.detail()?);
+    let (platform, reason) = (key.platform(), event.detail()?);
     Ok(Some(WebhookData::DeviceUnregistered(DeviceUnregistered { device_id, platform, reason })))
 }
 
-fn answered(connection: &Connection, subject: &Subject) -> Result<Option<WebhookData>, StoreError> {
-    let device_id = device(connection, subject)?;
-    let is_erased = subject.device.is_some() && device_id.is_none();
-    let Some(poll_id) = notification(connection, subject)?.filter(|_| !is_erased) else {
+fn answered(connection: &Connection, event: &EventRow) -> Result<Option<WebhookData>, StoreError> {
+    let device_id = device(connection, event)?;
+    let is_erased = event.device.is_some() && device_id.is_none();
+    let Some(poll_id) = notification(connection, event)?.filter(|_| !is_erased) else {
         return Ok(None);
     };
-    let answer_id = AnswerId(subject.detail()?);
+    let answer_id = AnswerId(event.detail()?);
     Ok(Some(WebhookData::PollAnswered(PollAnswered { poll_id, answer_id, device_id })))
 }
 
-fn engaged(connection: &Connection, subject: &Subject) -> Result<Option<Engaged>, StoreError> {
-    let notification_id = notification(connection, subject)?;
-    let both = notification_id.zip(device(connection, subject)?);
+fn engaged(connection: &Connection, event: &EventRow) -> Result<Option<Engaged>, StoreError> {
+    let notification_id = notification(connection, event)?;
+    let both = notification_id.zip(device(connection, event)?);
     let Some((notification_id, device_id)) = both else { return Ok(None) };
-    Ok(Some(Engaged { notification_id, device_id, at: Timestamp(subject.detail()?) }))
+    Ok(Some(Engaged { notification_id, device_id, at: Timestamp(event.detail()?) }))
 }
 
 fn notification(
     connection: &Connection,
-    subject: &Subject,
+    event: &EventRow,
 ) -> Result<Option<NotificationId>, StoreError> {
-    let Some(no) = subject.notification else { return Ok(None) };
+    let Some(no) = event.notification else { return Ok(None) };
     let id = connection
         .prepare_cached("select id from notifications where no = ?1")?
         .query_row([no.0], |row| row.get::<String>(0))
         .optional()?;
-    id.map(|id| NotificationId::new(id).map_err(broken)).transpose()
+    id.map(|id| NotificationId::new(id).map_err(internal)).transpose()
 }
 
-fn device(connection: &Connection, subject: &Subject) -> Result<Option<DeviceId>, StoreError> {
-    let Some(key) = subject.device else { return Ok(None) };
+fn device(connection: &Connection, event: &EventRow) -> Result<Option<DeviceId>, StoreError> {
+    let Some(key) = event.device else { return Ok(None) };
     let id = connection
         .prepare_cached("select device_id from devices where key = ?1")?
         .query_row([key.0], |row| row.get::<String>(0))
         .optional()?;
-    id.map(|id| DeviceId::new(id).map_err(broken)).transpose()
+    id.map(|id| DeviceId::new(id).map_err(internal)).transpose()
 }
 
-// Deleting events and messages that are over, a bounded number of rows a transaction.
+// Deleting old events and messages, a bounded number of rows per transaction.
 
 /// Most rows that a step deletes of one application, and of messages.
 const ROWS_PER_STEP: i64 = 1_000;
@@ -494,7 +493,7 @@ fn of_app(
     now: Timestamp,
     trimmed: &mut Trimmed,
 ) -> Result<(), StoreError> {
-    // Numbers and times both grow: what is over lies at the beginning.
+    // Numbers and times both grow, so the oldest events come first.
     let up_to: Option<i64> = tx
         .prepare_cached(
             "select max(no) from (select no, at from events where app_no = ?1 order by no limit ?4) first
@@ -506,7 +505,7 @@ fn of_app(
             |row| row.get(0),
         )?;
     let Some(up_to) = up_to else { return Ok(()) };
-    trimmed.dropped += drop_untold(tx, app, up_to)?;
+    trimmed.dropped += drop_undelivered(tx, app, up_to)?;
     let events = tx
         .prepare_cached("delete from events where app_no = ?1 and no <= ?2")?
         .execute([app.0, up_to])?;
@@ -517,8 +516,8 @@ fn of_app(
     Ok(())
 }
 
-/// Counts for each webhook the events that go before it was told of them.
-fn drop_untold(tx: &Connection, app: AppNo, up_to: i64) -> Result<u64, StoreError> {
+/// Counts for each webhook the events that are deleted before it read them.
+fn drop_undelivered(tx: &Connection, app: AppNo, up_to: i64) -> Result<u64, StoreError> {
     let behind = tx
         .prepare_cached(
             "select w.no, (select count(*) from events e where e.app_no = ?1 and e.no > w.cursor

@@ -1,13 +1,14 @@
-//! Feeds (B30), and when they are fetched.
+//! Feeds, and when they are fetched.
 
 use notify_core::{Feed, FeedCreated, FeedId, FeedStatus, NewFeed, Timestamp};
 
-use crate::store::page::{Filling, Listing, rows_wanted};
+use crate::store::page::{CursorCodec, Filling, rows_wanted};
 use crate::store::sql::error::inserted;
-use crate::store::sql::row::{count_at, live_app, unknown_value, uuid_at};
-use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, count_of, params};
+use crate::store::sql::row::{count_at, require_app, unexpected_value, uuid_at};
+use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params, seq_of};
 use crate::store::{
-    AppNo, Done, EnrichmentChange, Once, Operation, Page, PageRequest, Store, StoreError,
+    AppNo, EnrichmentChange, Idempotent, IdempotentRequest, Operation, Page, PageRequest, Store,
+    StoreError,
 };
 
 /// Most feeds of an application: far more than campaigns can show.
@@ -17,7 +18,7 @@ pub const FEEDS_MAX: u64 = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FeedNo(pub i64);
 
-/// An item of a feed as it is kept.
+/// A stored item of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedItemRow {
     /// Title.
@@ -30,7 +31,7 @@ pub struct FeedItemRow {
     pub published_at: Option<Timestamp>,
 }
 
-/// What a conditional request names (RFC 9110 section 13.1), as the server gave it.
+/// Validators of a conditional request (RFC 9110 section 13.1), as the server sent them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validators {
     /// `ETag`.
@@ -39,31 +40,31 @@ pub struct Validators {
     pub last_modified: Option<String>,
 }
 
-/// Where a feed was moved to for good, as its last answers said.
+/// The target of a permanent redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
     /// The address.
     pub to: String,
-    /// How many answers in a row named it.
+    /// How many responses in a row named it.
     pub times: u32,
 }
 
-/// A feed that is to be fetched now, by whoever claimed it.
+/// A feed that is claimed to be fetched now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedClaim {
     /// The feed.
     pub feed: FeedNo,
-    /// Which of its fetches this is.
+    /// Number of this fetch.
     pub claim: i64,
-    /// Where it is.
+    /// Its URL.
     pub url: String,
-    /// What was said of the last good answer.
+    /// Validators of the last successful response.
     pub validators: Validators,
-    /// How long it says that it may be kept, in minutes.
+    /// Its own cache lifetime, in minutes.
     pub ttl_minutes: Option<u32>,
-    /// Fetches in a row that failed before this one.
+    /// Consecutive failures before this fetch.
     pub failures: u32,
-    /// Where it was moved to, by the answers until now.
+    /// The redirect seen so far.
     pub moved: Option<Moved>,
 }
 
@@ -72,51 +73,50 @@ pub struct FeedClaim {
 pub struct FeedItems {
     /// Newest first.
     pub rows: Vec<FeedItemRow>,
-    /// Digest over them: equal ones are not written again.
+    /// Digest of the items: equal ones are not written again.
     pub digest: [u8; 32],
-    /// What to name in the next request.
+    /// Validators for the next request.
     pub validators: Validators,
-    /// How long the feed says that it may be kept, in minutes.
+    /// The feed's own cache lifetime, in minutes.
     pub ttl_minutes: Option<u32>,
 }
 
-/// How a fetch ended.
+/// The result of a fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedFetch {
     /// When.
     pub at: Timestamp,
-    /// When it is to be fetched next; `None` for never.
+    /// When to fetch it next; `None` for never.
     pub next_at: Option<Timestamp>,
-    /// Why it failed; `None` when it went well.
+    /// Why it failed; `None` on success.
     pub error: Option<String>,
-    /// Fetches in a row that failed, this one included.
+    /// Consecutive failures, including this one.
     pub failures: u32,
-    /// What it holds now; `None` where it did not change, or was not read: what there is stays.
+    /// Its items; `None` if they did not change or could not be read, which keeps the stored ones.
     pub items: Option<FeedItems>,
-    /// Where it was moved to, by the answers until now.
+    /// The redirect seen so far.
     pub moved: Option<Moved>,
-    /// Its address from now on, where that changes. Not taken when another feed of the application
-    /// has it.
+    /// Its new URL, if it changes. Ignored if another feed of the application has it.
     pub url: Option<String>,
 }
 
-/// A feed that fails and is not due within that time is fetched at once when it is made again, in
-/// milliseconds. Above the time that a fetch may take: one that is under way ends.
+/// A failing feed that is not due within this time is fetched at once when a request creates it again,
+/// in milliseconds. Longer than a fetch may take, so that a running fetch ends first.
 const SOON_MS: i64 = 120_000;
 
 impl Store {
-    /// Makes a feed that is due at once, or answers the one that has the url already; one that is not
-    /// fetched any more is due again. At most [`FEEDS_MAX`] of an application.
+    /// Creates a feed that is due at once, or returns the feed that has this URL. One that was no
+    /// longer fetched becomes due again. An application has at most [`FEEDS_MAX`].
     pub async fn create_feed(
         &self,
         app: AppNo,
         id: FeedId,
         feed: NewFeed,
         at: Timestamp,
-        once: Option<Once>,
-    ) -> Result<Done<FeedCreated>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<FeedCreated>, StoreError> {
         self.write_once(Operation::CreateFeed, app, once, move |tx| {
-            live_app(tx, app)?;
+            require_app(tx, app)?;
             let (_, id) = make(tx, app, id, &feed, "url", at)?;
             tx.changed(EnrichmentChange::FeedDue);
             Ok(FeedCreated { id })
@@ -131,8 +131,8 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<Feed>, StoreError> {
         self.read(move |connection| {
-            live_app(connection, app)?;
-            let listing = Listing { name: "feeds", of: app.0 };
+            require_app(connection, app)?;
+            let listing = CursorCodec { name: "feeds", of: app.0 };
             let before = listing.number(&page)?.unwrap_or(i64::MAX);
             let rows = connection
                 .prepare_cached(
@@ -155,7 +155,7 @@ impl Store {
     /// Deletes a feed that no campaign uses; refused with the path `id` otherwise.
     pub async fn delete_feed(&self, app: AppNo, id: FeedId) -> Result<(), StoreError> {
         self.write(Operation::DeleteFeed, move |tx| {
-            live_app(tx, app)?;
+            require_app(tx, app)?;
             let no = number_of(tx, app, id)?.ok_or(StoreError::NotFound)?;
             let used = tx
                 .prepare_cached("select 1 from campaign_feeds where feed_no = ?1")?
@@ -174,8 +174,8 @@ impl Store {
         self.read(next_due).await
     }
 
-    /// Claims feeds of active applications that are due, the longest waiting first, at most
-    /// `limit`. Nobody else gets them before `until`; then they are due again.
+    /// Claims at most `limit` due feeds of active applications, longest waiting first. They cannot be
+    /// claimed again before `until`.
     pub async fn claim_feeds(
         &self,
         now: Timestamp,
@@ -185,8 +185,8 @@ impl Store {
         self.write(Operation::ClaimFeeds, move |tx| claim(tx, now, until, limit)).await
     }
 
-    /// Writes how a fetch ended. [`StoreError::NotFound`] when the feed is gone, or was claimed
-    /// again since: then nothing is written.
+    /// Writes the result of a fetch. [`StoreError::NotFound`] if the feed is gone or was claimed again;
+    /// nothing is written then.
     pub async fn finish_feed(
         &self,
         feed: FeedNo,
@@ -203,8 +203,8 @@ impl Store {
     }
 }
 
-/// Makes a feed, or finds the one that has its url; its number and id. `path` is where a request names
-/// its url.
+/// Creates a feed or finds the one with its URL; returns number and id. `path` is the path of the URL
+/// in the request.
 pub(super) fn make(
     tx: &Connection,
     app: AppNo,
@@ -237,7 +237,7 @@ pub(super) fn make(
             "insert into feeds (no, app_no, id, url, name, created_at, next_fetch_at)
              values (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
         )?
-        .row(app, params![app.0, id.0.as_bytes(), feed.url, feed.name, at.as_ms()])?;
+        .insert(app, params![app.0, id.0.as_bytes(), feed.url, feed.name, at.as_ms()])?;
     Ok((inserted(no)?, id))
 }
 
@@ -260,7 +260,7 @@ fn feed_of(row: &Row<'_>) -> sql::Result<(i64, Feed)> {
         id: FeedId(uuid_at(row, 1)?),
         name: row.get(2)?,
         url: row.get(3)?,
-        status: FeedStatus::from_word(&status).ok_or_else(|| unknown_value(4, Type::Text))?,
+        status: FeedStatus::from_word(&status).ok_or_else(|| unexpected_value(4, Type::Text))?,
         items: count_at(row, 5)?,
         last_fetched_at: row.get::<Option<i64>>(6)?.map(Timestamp),
         last_error: row.get(7)?,
@@ -269,7 +269,7 @@ fn feed_of(row: &Row<'_>) -> sql::Result<(i64, Feed)> {
     Ok((row.get(0)?, feed))
 }
 
-// When feeds are fetched, and what fetches gave.
+// Fetch schedule and results.
 
 /// The earliest time at which a feed is due.
 fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
@@ -297,7 +297,7 @@ fn claim(
              from feeds f indexed by feeds_due join apps a on a.no = f.app_no
              where f.next_fetch_at <= ?1 and a.status = 'active'
              order by f.next_fetch_at, ",
-            count_of!("f.no"),
+            seq_of!("f.no"),
             " limit ?2"
         ))?
         .query_map(params![now.as_ms(), i64::try_from(limit).unwrap_or(i64::MAX)], claim_of)?
@@ -323,7 +323,7 @@ fn claim_of(row: &Row<'_>) -> sql::Result<FeedClaim> {
     })
 }
 
-/// Writes how a fetch ended; the application when its items changed.
+/// Writes the result of a fetch; returns the application if the items changed.
 fn finish(
     tx: &Connection,
     feed: FeedNo,

@@ -1,4 +1,5 @@
-//! Idempotency (B8): a key, and an answer committed with the effect.
+//! Idempotency keys: the response of a request is committed with its effect and looked up in the same
+//! transaction.
 
 use notify_core::Timestamp;
 use serde::Serialize;
@@ -8,13 +9,13 @@ use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{AppNo, StoreError};
 
-/// How long an answer is kept for replay, in milliseconds (B8: 24 hours).
+/// How long a response is kept for replay, in milliseconds: 24 hours.
 pub const REPLAY_KEPT_MS: i64 = 24 * 3_600_000;
 
-/// A POST that may be sent again.
+/// A POST request with an idempotency key.
 #[derive(Debug, Clone)]
-pub struct Once {
-    /// Path of the request; with the application the scope of the key.
+pub struct IdempotentRequest {
+    /// Path of the request. Path and application are the scope of the key.
     pub path: String,
     /// The `Idempotency-Key`.
     pub key: String,
@@ -24,42 +25,40 @@ pub struct Once {
     pub at: Timestamp,
 }
 
-/// What a write that may be repeated came to.
+/// The result of a write that may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Done<T> {
-    /// It happened now; with a [`Once`], the JSON of this answer is committed beside the effect.
-    Now(T),
-    /// It happened before: the JSON of the answer then. Nothing was written.
-    Before(String),
+pub enum Idempotent<T> {
+    /// It was executed. With an [`IdempotentRequest`], the JSON of this response was committed with the
+    /// effect.
+    Executed(T),
+    /// It had been executed before; this is the JSON of that response. Nothing was written.
+    Replayed(String),
 }
 
-// Idempotency (B8): the answer of a request is committed with its effect, and looked for in the
-// same transaction.
-
-/// Most records that are over and deleted when one is added.
+/// Most expired records that are deleted when one is added.
 const OVER_DELETED_MAX: u64 = 100;
 
-/// Runs a write at most once: answers what it came to before, or runs it and keeps its answer.
+/// Runs a write at most once: returns the stored response, or runs the write and stores its response.
 pub(super) fn run<T: Serialize>(
     tx: &mut WriteTx<'_>,
     app: AppNo,
-    once: Option<&Once>,
+    once: Option<&IdempotentRequest>,
     write: impl FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError>,
-) -> Result<Done<T>, StoreError> {
-    let Some(once) = once else { return write(tx).map(Done::Now) };
+) -> Result<Idempotent<T>, StoreError> {
+    let Some(once) = once else { return write(tx).map(Idempotent::Executed) };
     if let Some(answer) = before(tx, app, once)? {
-        return Ok(Done::Before(answer));
+        return Ok(Idempotent::Replayed(answer));
     }
     let answer = write(tx)?;
     keep(tx, app, once, &serde_json::to_string(&answer)?)?;
-    Ok(Done::Now(answer))
+    Ok(Idempotent::Executed(answer))
 }
 
-/// The answer of an earlier request with this key.
+/// The response to an earlier request with this key.
 pub(super) fn before(
     connection: &Connection,
     app: AppNo,
-    once: &Once,
+    once: &IdempotentRequest,
 ) -> Result<Option<String>, StoreError> {
     let found = connection
         .prepare_cached(
@@ -77,8 +76,13 @@ pub(super) fn before(
     }
 }
 
-fn keep(tx: &Connection, app: AppNo, once: &Once, answer: &str) -> Result<(), StoreError> {
-    delete_over(tx, once.at.plus_ms(-REPLAY_KEPT_MS), OVER_DELETED_MAX)?;
+fn keep(
+    tx: &Connection,
+    app: AppNo,
+    once: &IdempotentRequest,
+    answer: &str,
+) -> Result<(), StoreError> {
+    delete_expired(tx, once.at.plus_ms(-REPLAY_KEPT_MS), OVER_DELETED_MAX)?;
     tx.prepare_cached(
         "insert into idempotency (app_no, path, key, digest, answer, at)
          values (?1, ?2, ?3, ?4, ?5, ?6) on conflict (app_no, path, key) do update
@@ -88,9 +92,9 @@ fn keep(tx: &Connection, app: AppNo, once: &Once, answer: &str) -> Result<(), St
     Ok(())
 }
 
-/// Deletes some records that are over, each by its whole key: an `in` over the three columns would
-/// look through every record of the application.
-pub(super) fn delete_over(
+/// Deletes some expired records, each by its whole key: an `in` over the three columns would scan every
+/// record of the application.
+pub(super) fn delete_expired(
     tx: &Connection,
     until: Timestamp,
     limit: u64,

@@ -1,17 +1,16 @@
-//! What people do on Messenger and in chats, as the webhooks of these platforms tell it (B25, B32,
-//! B40).
+//! What people do on Messenger and in chats, as these platforms report it to their webhooks.
 
 use notify_core::{AnswerId, DeviceId, Endpoint, NotificationId, Platform, Timestamp};
 
 use crate::store::device::inbound;
-use crate::store::sql::row::live_app;
+use crate::store::sql::row::require_app;
 use crate::store::{AppNo, Operation, Store, StoreError};
 
-/// How old the kept time of a person's last message gets before a newer one is written, in
-/// milliseconds: someone who writes without pause costs one write a minute.
+/// The time of a person's last message is written at most this often, in milliseconds: a person who
+/// writes continuously causes one write a minute.
 pub const INBOUND_WRITTEN_EVERY_MS: i64 = 60_000;
 
-/// Who is at the other end.
+/// A person or chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recipient {
     /// A person on Messenger, by page-scoped id.
@@ -48,29 +47,30 @@ impl Recipient {
     }
 }
 
-/// Something that a person did.
+/// An inbound event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inbound {
     /// Who.
     pub who: Recipient,
-    /// When, by the platform's clock and not in the future. `None` where the platform does not say:
-    /// then it proves nothing about when somebody was there.
+    /// When, by the platform's clock and never in the future. `None` if the platform does not report
+    /// it; the event then does not count as a sign of life.
     pub at: Option<Timestamp>,
     /// What.
-    pub act: Act,
+    pub act: InboundAction,
 }
 
-/// What a person did.
+/// The action of an inbound event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Act {
-    /// Wrote or began: whoever is unknown is registered; a device that was reported dead before
-    /// that is alive.
-    Wrote(Newcomer),
-    /// Let us in again: a device that was reported dead before that is alive. Registers nobody.
+pub enum InboundAction {
+    /// The person wrote or started the chat. An unknown person is registered; a device that was
+    /// reported as unregistered before that is enabled again.
+    Wrote(NewContact),
+    /// The person unblocked us. A device that was reported as unregistered before that is enabled
+    /// again. An unknown person is not registered.
     Returned,
-    /// Locked us out: the device is disabled as unregistered, unless something newer is known.
+    /// The person blocked us. The device is disabled as unregistered unless a newer event is known.
     Left,
-    /// Pressed the button of an answer: counts once per device and poll (B32).
+    /// The person pressed the button of a poll answer. It counts once per device and poll.
     Voted {
         /// The poll.
         poll: NotificationId,
@@ -79,33 +79,33 @@ pub enum Act {
     },
 }
 
-/// How someone unknown is registered.
+/// How an unknown person is registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Newcomer {
-    /// The id for a new device.
-    pub made: DeviceId,
-    /// An id that the person brought along in a link. It is taken for a new device alone, and only
-    /// while no device of the application has it: nobody gets what another one's id stands for.
-    pub brought: Option<DeviceId>,
+pub struct NewContact {
+    /// The generated id for a new device.
+    pub generated_id: DeviceId,
+    /// The id from the link that the person followed. It is used only for a new device, and only if no
+    /// device of the application has it, so that nobody can take over another device's id.
+    pub requested_id: Option<DeviceId>,
     /// Language code.
     pub language: Option<String>,
 }
 
 impl Store {
-    /// Takes note of what people did, in order, in one transaction; nothing is written when nothing
-    /// of it is news. Taking the same again changes nothing. What names an unknown device, poll or
-    /// answer is passed over.
+    /// Applies inbound events in order, in one transaction. Nothing is written if none of them changes
+    /// anything. Repeats change nothing. Events that name an unknown device, poll or answer are
+    /// ignored.
     pub async fn take_inbound(
         &self,
         app: AppNo,
         acts: Vec<Inbound>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        // Most of what a chatty person writes is no news, and finding that out costs no commit.
-        // What is no news by itself is none after other things that are none.
+        // Most messages change nothing, and finding that out costs no commit. An event that changes
+        // nothing by itself changes nothing after others that change nothing.
         let (acts, news) = self
             .read(move |connection| {
-                live_app(connection, app)?;
+                require_app(connection, app)?;
                 for act in &acts {
                     if inbound::is_news(connection, app, act)? {
                         return Ok((acts, true));
@@ -118,7 +118,7 @@ impl Store {
             return Ok(());
         }
         self.write(Operation::TakeInbound, move |tx| {
-            live_app(tx, app)?;
+            require_app(tx, app)?;
             acts.iter().try_for_each(|act| inbound::take(tx, app, act, now))
         })
         .await

@@ -1,16 +1,15 @@
-//! The integers that rows are known by inside; none of them is ever shown to a caller. The application
-//! leads each of them, so that an engine which splits tables by ranges of their keys has the rows of an
-//! application together, in every table.
+//! Internal primary keys. Callers never see them. Each begins with the application's number, so that a
+//! database that splits tables by key range keeps the rows of an application together in every table.
 //!
 //! ```text
 //! device     0 | application (20 bits) | platform (3 bits) | sequence (40 bits)
 //! any other  0 | application (20 bits) | count (43 bits)
 //! ```
 //!
-//! The count is the table's, over all applications: it grows with each row and is never given twice, so
-//! that it tells which of two rows is older, whoever owns them. Rows from before the application led have
-//! zeros in its place. `sql::Insert` gives a row its number; `numbers` in the schema of SQLite, and the
-//! sequences of PostgreSQL, hold the counts.
+//! The sequence of a table counts over all applications. It grows with each row and is never reused, so
+//! that it orders rows of different applications by age. Rows that were written before keys had this
+//! prefix have zeros in its place. `sql::Insert` assigns the numbers; the table `numbers` in SQLite and
+//! sequences in PostgreSQL hold the counters.
 
 use notify_core::Platform;
 
@@ -19,17 +18,17 @@ use notify_core::Platform;
 pub struct AppNo(pub i64);
 
 impl AppNo {
-    /// What every key and number of its rows begins with.
+    /// The prefix of the keys of all its rows.
     #[must_use]
-    pub fn lead(self) -> i64 {
+    pub fn key_prefix(self) -> i64 {
         debug_assert!((0..=APPS_MAX).contains(&self.0));
-        self.0 << COUNT_BITS
+        self.0 << SEQ_BITS
     }
 
-    /// The application that leads a key or number.
+    /// The application of a key.
     #[must_use]
-    pub fn leading(number: i64) -> Self {
-        Self(number >> COUNT_BITS)
+    pub fn from_key(number: i64) -> Self {
+        Self(number >> SEQ_BITS)
     }
 }
 
@@ -45,40 +44,40 @@ pub struct DispatchNo(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PageNo(pub i64);
 
-/// Number of a delivery that is tried again.
+/// Number of a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RetryNo(pub i64);
 
-/// Most applications of one installation: their number has 20 bits.
+/// Most applications of one installation: the prefix has 20 bits.
 pub const APPS_MAX: i64 = (1 << APP_BITS) - 1;
 const APP_BITS: u32 = 20;
 const PLATFORM_BITS: u32 = 3;
 const SEQUENCE_BITS: u32 = 40;
-/// Bits of a key or number below its application's.
-pub const COUNT_BITS: u32 = PLATFORM_BITS + SEQUENCE_BITS;
-/// Last count of a table: a thousand rows a second for 278 years. The schema refuses a later one, and
-/// an application whose number has more than its bits.
-pub const COUNT_MAX: i64 = (1 << COUNT_BITS) - 1;
-/// Last sequence number of a device: a trillion registrations of new devices an application.
+/// Bits of a key below the application's prefix.
+pub const SEQ_BITS: u32 = PLATFORM_BITS + SEQUENCE_BITS;
+/// Last sequence number of a table: a thousand rows a second for 278 years. The schema refuses larger
+/// ones, and applications beyond [`APPS_MAX`].
+pub const SEQ_MAX: i64 = (1 << SEQ_BITS) - 1;
+/// Last device sequence of an application: a trillion new devices.
 pub const SEQUENCE_MAX: i64 = (1 << SEQUENCE_BITS) - 1;
 
-/// Key of a device: application, platform and sequence in one integer, in that order, so that the
-/// devices of one platform of one application lie together.
+/// Key of a device: application, platform and sequence in one integer, so that the devices of one
+/// platform of one application are adjacent.
 ///
-/// The sequence is the application's: it grows with each device made and is never given twice. A
-/// device that changes its platform takes a new one.
+/// The sequence belongs to the application: it grows with each new device and is never reused. A device
+/// that changes its platform gets a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceKey(pub i64);
 
 impl DeviceKey {
-    /// The key of that device. `sequence` is 1 or more; 0 gives the place before the first one.
+    /// The key of a device. Sequences begin at 1; 0 gives the position before the first device.
     #[must_use]
     pub fn new(app: AppNo, platform: Platform, sequence: i64) -> Self {
         debug_assert!((0..=SEQUENCE_MAX).contains(&sequence));
-        Self(app.lead() | (platform_code(platform) << SEQUENCE_BITS) | sequence)
+        Self(app.key_prefix() | (platform_code(platform) << SEQUENCE_BITS) | sequence)
     }
 
-    /// The place before the first device of a platform.
+    /// The position before the first device of a platform.
     #[must_use]
     pub fn before_first(app: AppNo, platform: Platform) -> Self {
         Self::new(app, platform, 0)
@@ -87,7 +86,7 @@ impl DeviceKey {
     /// The application's number.
     #[must_use]
     pub fn app(self) -> AppNo {
-        AppNo::leading(self.0)
+        AppNo::from_key(self.0)
     }
 
     /// The platform.
@@ -103,7 +102,7 @@ impl DeviceKey {
     }
 }
 
-/// How a platform is written in keys and tables. Never renumbered.
+/// The code of a platform in keys and tables. Codes never change.
 #[must_use]
 pub fn platform_code(platform: Platform) -> i64 {
     match platform {
@@ -115,10 +114,10 @@ pub fn platform_code(platform: Platform) -> i64 {
     }
 }
 
-/// The platform of that code.
+/// The platform of a code.
 ///
 /// # Panics
-/// On a code that [`platform_code`] never gave: the database was written by something else.
+/// On a code that [`platform_code`] never returns: something else wrote the database.
 #[must_use]
 pub fn platform_of(code: i64) -> Platform {
     Platform::ALL
@@ -148,13 +147,13 @@ mod tests {
     #[test]
     fn a_number_gives_back_its_application() {
         for app in [1, 77, APPS_MAX] {
-            for count in [1, 1_000_000, COUNT_MAX] {
-                let number = AppNo(app).lead() | count;
+            for count in [1, 1_000_000, SEQ_MAX] {
+                let number = AppNo(app).key_prefix() | count;
                 assert!(number > 0);
-                assert_eq!((AppNo::leading(number), number & COUNT_MAX), (AppNo(app), count));
+                assert_eq!((AppNo::from_key(number), number & SEQ_MAX), (AppNo(app), count));
             }
         }
-        assert_eq!(COUNT_MAX, 8_796_093_022_207, "as the migrations have it");
+        assert_eq!(SEQ_MAX, 8_796_093_022_207, "as the migrations have it");
     }
 
     #[test]

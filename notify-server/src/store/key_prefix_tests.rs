@@ -12,7 +12,7 @@ use crate::store::postgres::testing::TestCluster;
 use crate::store::postgres::{self, DatabaseUrl, PostgresOptions};
 use crate::store::sql::{Connection, Row, params};
 use crate::store::sqlite::{self, SqliteOptions};
-use crate::store::{AppNo, COUNT_MAX, Store};
+use crate::store::{AppNo, SEQ_MAX, Store};
 
 /// Tables without rows of applications, and why.
 const OF_NO_APP: [(&str, &str); 10] = [
@@ -46,7 +46,7 @@ fn the_application_leads_every_key_in_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify.db");
     let apps = filled(|| sqlite::open(&path, SqliteOptions::default()).unwrap());
-    let (connection, _lock) = sqlite::hold(&path).unwrap();
+    let (connection, _lock) = sqlite::open_exclusive(&path).unwrap();
     judge(&connection, SQLITE_COLUMNS, &apps);
 }
 
@@ -146,12 +146,11 @@ fn numbers(connection: &Connection, text: &str) -> Vec<i64> {
 /// The bits of SQL's texts are those of `key.rs`.
 #[test]
 fn the_count_of_a_number_is_all_but_its_lead() {
-    let number = AppNo(3).lead() | COUNT_MAX;
+    let number = AppNo(3).key_prefix() | SEQ_MAX;
     let folder = tempfile::tempdir().unwrap();
-    let (connection, _lock) = sqlite::hold(&folder.path().join("notify.db")).unwrap();
-    let text =
-        format!("select {} from (select {number} as no)", crate::store::sql::count_of!("no"));
-    assert_eq!(numbers(&connection, &text), [COUNT_MAX]);
+    let (connection, _lock) = sqlite::open_exclusive(&folder.path().join("notify.db")).unwrap();
+    let text = format!("select {} from (select {number} as no)", crate::store::sql::seq_of!("no"));
+    assert_eq!(numbers(&connection, &text), [SEQ_MAX]);
     let text = format!("select {number} >> 43");
     assert_eq!(numbers(&connection, &text), [3]);
 }

@@ -1,5 +1,5 @@
-//! What the operation of a server asks of its storage: how much waits, what is over and can go,
-//! and whether it is set up to keep its promises.
+//! Queries and jobs for operating a server: queue lengths, deletion of expired rows, storage settings
+//! and the clock mark.
 
 use std::sync::atomic::Ordering;
 
@@ -10,143 +10,146 @@ use crate::store::app::{app_no, erase_notification, erase_pages};
 use crate::store::device::inbound;
 use crate::store::sql::row::{count_at, env_code, platforms_of};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, OptionalExtension, count_of, params};
+use crate::store::sql::{Connection, OptionalExtension, params, seq_of};
 use crate::store::{
     AppNo, DeviceKey, Operation, SEQUENCE_MAX, Store, StoreError, idempotency, platform_of,
     postgres, sqlite,
 };
 
-/// Most rows of each kind that [`Store::queue`] reads. A queue beyond it is told as this long:
-/// the figure is for an alarm, and must not cost more the worse things are.
+/// Most rows of each kind that [`Store::queue`] reads. Longer queues are reported as this long: the
+/// figure is for alarms, and must not become more expensive as the backlog grows.
 pub const QUEUE_ROWS_MAX: u32 = 20_000;
-/// Most devices that [`Store::ios_devices`] looks at, the newest first.
+/// Most devices that [`Store::ios_devices`] samples, newest first.
 pub const DEVICES_SAMPLED_MAX: u32 = 1_000;
-/// Rows after which one [`Store::delete_over`] is enough: the last notification that it takes
-/// a step further may add those of ten pages.
+/// Approximate number of rows of one [`Store::delete_expired`]; its last notification may add the rows
+/// of ten pages.
 pub const RETENTION_ROWS_MAX: u64 = 1_000;
 
-/// How much waits on one platform.
+/// The queue of one platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
     /// Platform.
     pub platform: Platform,
-    /// Deliveries claimed by a page and without an outcome.
+    /// Deliveries in open pages that have no outcome yet.
     pub sending: u64,
-    /// Retries that can be claimed.
+    /// Retries that are due.
     pub retry_due: u64,
-    /// Retries that cannot yet, or are claimed.
+    /// Retries that are not due yet, or claimed.
     pub retry_waiting: u64,
-    /// When the oldest thing that is due and not done was due.
+    /// The due time of the oldest work that is not done.
     pub oldest_due_at: Option<Timestamp>,
 }
 
 impl Queue {
-    /// Nothing waits.
+    /// An empty queue.
     #[must_use]
     pub fn empty(platform: Platform) -> Self {
         Self { platform, sending: 0, retry_due: 0, retry_waiting: 0, oldest_due_at: None }
     }
 }
 
-/// What is over. A notification's age counts from its end, a report's from when it came in; one
-/// that has not ended stays, whatever its age. `None` keeps for ever.
+/// Up to when data is deleted. The age of a notification counts from its end, that of a report from its
+/// arrival. Unfinished notifications are never deleted. `None` keeps the data forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Over {
-    /// Answers kept for replay that came before (B8).
+pub struct RetentionCutoffs {
+    /// Idempotency records from before.
     pub answers_before: Timestamp,
-    /// Outcomes device by device, of notifications that ended before. Their counts stay.
+    /// Outcomes per device of notifications that ended before. Their counters stay.
     pub outcomes_before: Option<Timestamp>,
-    /// Engagement device by device, of notifications that ended before. Its counts stay.
+    /// Engagement per device of notifications that ended before. Its counters stay.
     pub events_before: Option<Timestamp>,
-    /// Notifications that ended before, with all that hangs on them; their ids are free again.
+    /// Notifications that ended before, with everything that belongs to them. Their ids can be used
+    /// again.
     pub notifications_before: Option<Timestamp>,
-    /// Devices that a browser registered without an API key, that took no message yet and were last
-    /// seen before.
+    /// Devices that a browser registered without an API key, that have not received a message yet and
+    /// were last seen before.
     pub anonymous_before: Option<Timestamp>,
     /// Now.
     pub at: Timestamp,
 }
 
-/// What one step of [`Store::delete_over`] deleted.
+/// What one call of [`Store::delete_expired`] deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Deleted {
-    /// Answers.
+pub struct RetentionProgress {
+    /// Idempotency records.
     pub answers: u64,
-    /// Notifications whose outcomes are gone now.
+    /// Notifications whose outcomes per device are all deleted now.
     pub outcomes: u64,
-    /// Notifications whose events are gone now.
+    /// Notifications whose events per device are all deleted now.
     pub events: u64,
-    /// Notifications that are gone now.
+    /// Notifications.
     pub notifications: u64,
-    /// Anonymous devices that are gone now.
+    /// Anonymous devices.
     pub anonymous_devices: u64,
-    /// Whether there is more.
+    /// Whether there is more to delete.
     pub more: bool,
 }
 
-/// How storage is set up, and how much room it has.
+/// Storage settings and sizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageReport {
     /// Which backend.
     pub backend: &'static str,
-    /// How changes reach the file: `wal`.
+    /// The journal mode: `wal`.
     pub journal_mode: String,
-    /// What a commit waits for: `full` is the disk (B9).
+    /// The durability of a commit: `full` waits for the disk.
     pub synchronous: String,
     /// Size of the database, in bytes.
     pub database_bytes: u64,
     /// Size of its log, in bytes.
     pub log_bytes: u64,
-    /// Room left where it lies, in bytes; `None` where the system does not tell.
+    /// Free space on its volume, in bytes; `None` if the system does not report it.
     pub free_bytes: Option<u64>,
 }
 
 /// How the newest iOS devices of an application were registered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IosDevices {
-    /// How many were looked at.
+    /// How many were sampled.
     pub sampled: u64,
-    /// Of them with the development environment (B35).
+    /// How many of them use the development environment.
     pub sandbox: u64,
-    /// Their `store_identifier`s, the most frequent first, with how many have it; those without are
-    /// not listed.
+    /// The most frequent `store_identifier`s and how many devices have each, most frequent first.
     pub store_identifiers: Vec<(String, u64)>,
 }
 
-/// Most different `store_identifier`s that are told.
+/// Most `store_identifier`s that are reported.
 const IDENTIFIERS_TOLD_MAX: u32 = 10;
 
 impl Store {
-    /// How much waits at that instant, every platform listed.
+    /// The queue of every platform.
     pub async fn queue(&self, now: Timestamp) -> Result<Vec<Queue>, StoreError> {
         self.read(move |connection| read(connection, now)).await
     }
 
-    /// Deletes some of what is over: one transaction, about [`RETENTION_ROWS_MAX`] rows. Repeated
-    /// until nothing is left; whatever stops it in between, the next one goes on.
-    pub async fn delete_over(&self, over: Over) -> Result<Deleted, StoreError> {
-        self.write(Operation::DeleteOver, move |tx| step(tx, &over)).await
+    /// Deletes some expired data in one transaction of about [`RETENTION_ROWS_MAX`] rows. The caller
+    /// repeats it until nothing is left; an interrupted run simply continues later.
+    pub async fn delete_expired(
+        &self,
+        over: RetentionCutoffs,
+    ) -> Result<RetentionProgress, StoreError> {
+        self.write(Operation::DeleteExpired, move |tx| step(tx, &over)).await
     }
 
-    /// What was kept of the clock; `None` before the first time, and after a confirmation.
+    /// The stored clock mark; `None` if none was stored yet, and after a confirmation.
     pub async fn clock_mark(&self) -> Result<Option<ClockMark>, StoreError> {
         self.read(mark).await
     }
 
-    /// Keeps what is trusted of the clock. Answers whether a leap that the mark doubts was confirmed
-    /// meanwhile, by an operator or through another server; nothing is kept then.
+    /// Stores the clock mark. Returns true, and stores nothing, if a jump that the mark doubts has been
+    /// confirmed by an operator or through another server.
     pub async fn keep_clock(&self, mark: ClockMark) -> Result<bool, StoreError> {
         self.write(Operation::KeepClock, move |tx| keep(tx, mark)).await
     }
 
-    /// Has the servers of this storage trust their clock; false when none doubts it.
+    /// Makes the servers of this database trust their clock; false if none doubts it.
     pub async fn confirm_clock(&self) -> Result<bool, StoreError> {
         self.write(Operation::ConfirmClock, |tx| confirm(tx)).await
     }
 
-    /// How storage is set up.
+    /// Storage settings and sizes.
     pub async fn storage(&self) -> Result<StorageReport, StoreError> {
-        // The writer's connection: it is the one whose settings make a commit durable.
+        // Uses the writer's connection, whose settings make commits durable.
         self.write(Operation::Storage, |tx| report(tx)).await
     }
 
@@ -159,12 +162,12 @@ impl Store {
         .await
     }
 
-    /// How often work was given up since the opening because another process held the database.
+    /// How often an operation failed since opening because another process locked the database.
     pub fn busy(&self) -> u64 {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Transactions that this process committed since the opening; one may hold many writes.
+    /// Transactions that this process committed since opening. One may contain many writes.
     pub fn commits(&self) -> u64 {
         self.writer.commits.load(Ordering::Relaxed)
     }
@@ -203,7 +206,7 @@ fn ios_devices(connection: &Connection, app: AppNo) -> Result<IosDevices, StoreE
     Ok(IosDevices { sampled, sandbox, store_identifiers })
 }
 
-// What an installation keeps of its clock.
+// The clock mark of the installation.
 
 fn mark(connection: &Connection) -> Result<Option<ClockMark>, StoreError> {
     let kept = kept(connection)?;
@@ -249,9 +252,8 @@ fn confirm(tx: &Connection) -> Result<bool, StoreError> {
     Ok(rows > 0)
 }
 
-// Deleting what is over, a bounded number of rows a transaction, so that others' writes come in
-// between. Where it stands is in the rows themselves: `notifications.kept` says what of one is
-// still there.
+// Deleting expired data, a bounded number of rows per transaction, so that other writes can proceed in
+// between. The progress is in the rows: `notifications.kept` says what is left of a notification.
 
 /// Bits of `notifications.kept`: outcomes device by device, and events device by device.
 const OUTCOMES: i64 = 1;
@@ -259,11 +261,14 @@ pub(super) const EVENTS: i64 = 2;
 /// Approximate number of rows that erasing an anonymous device changes, its tags and counts included.
 const ROWS_OF_A_DEVICE: u64 = 64;
 
-/// Deletes some of what is over.
-fn step(tx: &mut WriteTx<'_>, over: &Over) -> Result<Deleted, StoreError> {
-    let answers = idempotency::delete_over(tx, over.answers_before, RETENTION_ROWS_MAX)?;
-    let mut deleted =
-        Deleted { answers, more: answers >= RETENTION_ROWS_MAX, ..Deleted::default() };
+/// Deletes some expired data.
+fn step(tx: &mut WriteTx<'_>, over: &RetentionCutoffs) -> Result<RetentionProgress, StoreError> {
+    let answers = idempotency::delete_expired(tx, over.answers_before, RETENTION_ROWS_MAX)?;
+    let mut deleted = RetentionProgress {
+        answers,
+        more: answers >= RETENTION_ROWS_MAX,
+        ..RetentionProgress::default()
+    };
     let mut left = RETENTION_ROWS_MAX.saturating_sub(answers);
     while left > 0 {
         let Some(rows) = next(tx, over, &mut deleted)? else { return Ok(deleted) };
@@ -273,35 +278,36 @@ fn step(tx: &mut WriteTx<'_>, over: &Over) -> Result<Deleted, StoreError> {
     Ok(deleted)
 }
 
-/// Takes one notification a step further; how many rows that came to, or `None`: nothing is over.
+/// Deletes some rows of the next expired item. Returns how many, or `None` if nothing is expired.
 fn next(
     tx: &mut WriteTx<'_>,
-    over: &Over,
-    deleted: &mut Deleted,
+    over: &RetentionCutoffs,
+    deleted: &mut RetentionProgress,
 ) -> Result<Option<u64>, StoreError> {
     if let Some(before) = over.notifications_before
-        && let Some(no) = oldest(tx, &[0, OUTCOMES, EVENTS, OUTCOMES | EVENTS], before.as_ms())?
+        && let Some(no) =
+            next_expired(tx, &[0, OUTCOMES, EVENTS, OUTCOMES | EVENTS], before.as_ms())?
     {
         let (rows, gone) = erase_notification(tx, no)?;
         deleted.notifications += u64::from(gone);
         return Ok(Some(rows));
     }
     if let Some(before) = over.outcomes_before
-        && let Some(no) = oldest(tx, &[OUTCOMES, OUTCOMES | EVENTS], before.as_ms())?
+        && let Some(no) = next_expired(tx, &[OUTCOMES, OUTCOMES | EVENTS], before.as_ms())?
     {
         let rows = erase_pages(tx, no)?;
         if rows == 0 {
-            forget(tx, no, OUTCOMES)?;
+            clear_kept_flag(tx, no, OUTCOMES)?;
             deleted.outcomes += 1;
         }
         return Ok(Some(rows + 1));
     }
     if let Some(before) = over.events_before
-        && let Some(no) = oldest(tx, &[EVENTS, OUTCOMES | EVENTS], before.as_ms())?
+        && let Some(no) = next_expired(tx, &[EVENTS, OUTCOMES | EVENTS], before.as_ms())?
     {
         let rows = erase_events(tx, no)?;
         if rows == 0 {
-            forget(tx, no, EVENTS)?;
+            clear_kept_flag(tx, no, EVENTS)?;
             deleted.events += 1;
         }
         return Ok(Some(rows + 1));
@@ -315,8 +321,8 @@ fn next(
     Ok(None)
 }
 
-/// A notification that has one of these sets of what is kept, and ended before.
-fn oldest(tx: &Connection, kept: &[i64], before: i64) -> Result<Option<i64>, StoreError> {
+/// The oldest notification that ended before `before` and has one of these values of `kept`.
+fn next_expired(tx: &Connection, kept: &[i64], before: i64) -> Result<Option<i64>, StoreError> {
     for kept in kept {
         let no = tx
             .prepare_cached(
@@ -334,7 +340,7 @@ fn oldest(tx: &Connection, kept: &[i64], before: i64) -> Result<Option<i64>, Sto
     Ok(None)
 }
 
-fn forget(tx: &Connection, no: i64, what: i64) -> Result<(), StoreError> {
+fn clear_kept_flag(tx: &Connection, no: i64, what: i64) -> Result<(), StoreError> {
     tx.prepare_cached("update notifications set kept = kept & ~?2 where no = ?1")?
         .execute([no, what])?;
     Ok(())
@@ -351,8 +357,8 @@ fn erase_events(tx: &Connection, no: i64) -> Result<u64, StoreError> {
     Ok(rows as u64)
 }
 
-// How much waits, over the partial indexes of what is open: the cost follows the queue, up to a
-// bound, and not the history.
+// Queue lengths, over the partial indexes of open rows: the cost depends on the queue, up to a bound,
+// and not on the history.
 
 fn read(connection: &Connection, now: Timestamp) -> Result<Vec<Queue>, StoreError> {
     let mut queues = Queues(Platform::ALL.map(Queue::empty));
@@ -371,7 +377,7 @@ impl Queues {
         queues.find(|queue| queue.platform == platform).expect("every platform is listed")
     }
 
-    /// Something was due then.
+    /// Records that work was due at `at`.
     fn due(&mut self, platform: Platform, at: Option<i64>) {
         let queue = self.of(platform);
         let at = at.map(Timestamp);
@@ -382,19 +388,19 @@ impl Queues {
     }
 }
 
-/// Notifications that are due and have no dispatch: an engine that does not work shows here.
+/// Due notifications without a dispatch. They grow if the engine does not run.
 fn not_started(
     connection: &Connection,
     now: Timestamp,
     queues: &mut Queues,
 ) -> Result<(), StoreError> {
-    let mut oldest = connection.prepare_cached(
+    let mut next_expired = connection.prepare_cached(
         "select platforms, min(due_at) from
          (select platforms, due_at from notifications indexed by notifications_due
           where status in ('scheduled', 'queued') and due_at <= ?1 order by due_at limit ?2) due
          group by platforms",
     )?;
-    let mut rows = oldest.query([now.as_ms(), i64::from(QUEUE_ROWS_MAX)])?;
+    let mut rows = next_expired.query([now.as_ms(), i64::from(QUEUE_ROWS_MAX)])?;
     while let Some(row) = rows.next()? {
         let at = row.get(1)?;
         platforms_of(row.get(0)?).into_iter().for_each(|platform| queues.due(platform, at));
@@ -402,30 +408,30 @@ fn not_started(
     Ok(())
 }
 
-/// Dispatches whose audience is not read to its end, the oldest first.
+/// Dispatches whose audience is not completely scanned, oldest first.
 fn not_scanned(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
-    let mut oldest = connection.prepare_cached(concat!(
+    let mut next_expired = connection.prepare_cached(concat!(
         "select d.platform, min(n.due_at) from
          (select platform, notification_no from dispatches indexed by dispatches_unread
           where scan_done = 0 order by ",
-        count_of!("no"),
+        seq_of!("no"),
         " limit ?1) d join notifications n on n.no = d.notification_no group by d.platform"
     ))?;
-    let mut rows = oldest.query([QUEUE_ROWS_MAX])?;
+    let mut rows = next_expired.query([QUEUE_ROWS_MAX])?;
     while let Some(row) = rows.next()? {
         queues.due(platform_of(row.get(0)?), row.get(1)?);
     }
     Ok(())
 }
 
-/// Pages that are worked on: what is targeted and has neither outcome nor retry.
+/// Deliveries of open pages that have neither outcome nor retry.
 fn sending(connection: &Connection, queues: &mut Queues) -> Result<(), StoreError> {
     let mut pages = connection.prepare_cached(concat!(
         "select d.platform, sum(p.waiting), min(n.due_at) from
          (select dispatch_no, targeted - sent - failed - unregistered - expired - canceled
           - retrying as waiting from pages indexed by pages_open where finished = 0
           order by ",
-        count_of!("no"),
+        seq_of!("no"),
         " limit ?1) p join dispatches d on d.no = p.dispatch_no
          join notifications n on n.no = d.notification_no group by d.platform"
     ))?;

@@ -1,12 +1,12 @@
-//! Everything that is kept: one struct, whose methods are named after what the product does, each one
-//! transaction. A resource has its types, methods and SQL in a file. SQL stores and selects, Rust decides:
-//! ids, times, percentages and retry times come in as values.
+//! The store: one struct whose methods are named after what the product does. Each method is one
+//! transaction. A file per resource has its types, methods and SQL. SQL stores and selects; Rust
+//! decides: ids, times, percentages and retry times are passed in as values.
 //!
-//! Each statement is written once, for both databases: `sql/` runs it, `sqlite/` and `postgres/` open
-//! theirs. No other part of the server knows SQL. Nothing here logs.
+//! Each statement is written once for both databases. `sql/` runs it; `sqlite/` and `postgres/` open
+//! their database. No other part of the server contains SQL. Nothing here logs.
 //!
-//! To add an operation: write the method in the file of its resource, name it in [`Operation`] if it
-//! writes, and state its promises in `contract/`.
+//! To add an operation, write the method in the file of its resource, add it to [`Operation`] if it
+//! writes, and add the tests of its promises to `contract/`.
 
 mod app;
 mod campaign;
@@ -52,36 +52,36 @@ pub use self::campaign::{CampaignDraft, ShownCampaign, ShownFeed};
 pub use self::change::{Change, ChangeListener, DeliveryChange, EnrichmentChange};
 pub use self::channel::{ChannelPlace, ChannelTold, ChannelWord, NewWord};
 pub use self::delivery::{
-    AddressTrust, Adopted, Adoption, Agenda, AudienceDevice, Checkpoint, ClaimedRetry, DeadAddress,
-    Dispatch, Epoch, Heartbeat, MovedAddress, NewRetry, OpenPage, OpenedDispatch, Opening, Others,
-    PageClaim, RetryClaim, RetryOutcome, RetryStep, Scan, Slice, Source, StartDue, StartHook,
-    StartWithAccept, Started, VerifiedAddress, WebKeys, Zone,
+    AddressTrust, Agenda, AudienceDevice, AudienceSource, Checkpoint, ClaimedRetry, ClusterStatus,
+    DeadAddress, DeviceBatch, Dispatch, Heartbeat, InstanceId, MovedAddress, NewRetry, OpenPage,
+    OpenedDispatch, Opening, PageClaim, ReclaimRequest, Reclaimed, RetryClaim, RetryOutcome,
+    RetryResult, Scan, StartDue, StartHook, StartInAccept, Started, VerifiedAddress, WebKeys, Zone,
 };
-pub(crate) use self::delivery::{GUARD_ANSWERS, GUARD_DEAD_MAX};
+pub(crate) use self::delivery::{GUARD_THRESHOLD, GUARD_WINDOW};
 pub use self::device::{DeviceFilter, REGISTRATION_WRITTEN_EVERY_MS};
 pub use self::error::{BackendError, StoreError};
 pub use self::event::{
-    EVENTS_KEPT_MAX, EVENTS_KEPT_MS, EVENTS_PER_READ_MAX, EventSlice, EventTypes, ReadFrom,
-    STREAM_WANTED_MS, ToldEvent, Trimmed, event_type_code,
+    EVENTS_KEPT_MAX, EVENTS_KEPT_MS, EVENTS_PER_READ_MAX, EventCursor, EventPage, EventRecord,
+    EventTypes, STREAM_WANTED_MS, Trimmed, event_type_code,
 };
 pub use self::feed::{
     FEEDS_MAX, FeedClaim, FeedFetch, FeedItemRow, FeedItems, FeedNo, Moved, Validators,
 };
-pub use self::idempotency::{Done, Once, REPLAY_KEPT_MS};
-pub use self::inbound::{Act, INBOUND_WRITTEN_EVERY_MS, Inbound, Newcomer, Recipient};
+pub use self::idempotency::{Idempotent, IdempotentRequest, REPLAY_KEPT_MS};
+pub use self::inbound::{INBOUND_WRITTEN_EVERY_MS, Inbound, InboundAction, NewContact, Recipient};
 pub use self::key::{
-    APPS_MAX, AppNo, COUNT_BITS, COUNT_MAX, DeviceKey, DispatchNo, NotificationNo, PageNo, RetryNo,
+    APPS_MAX, AppNo, DeviceKey, DispatchNo, NotificationNo, PageNo, RetryNo, SEQ_BITS, SEQ_MAX,
     SEQUENCE_MAX, platform_code, platform_of,
 };
 pub use self::maintenance::{
-    DEVICES_SAMPLED_MAX, Deleted, IosDevices, Over, QUEUE_ROWS_MAX, Queue, RETENTION_ROWS_MAX,
-    StorageReport,
+    DEVICES_SAMPLED_MAX, IosDevices, QUEUE_ROWS_MAX, Queue, RETENTION_ROWS_MAX, RetentionCutoffs,
+    RetentionProgress, StorageReport,
 };
 pub use self::notification::{
-    DeliveryFacts, DeviceFacts, NewNotification, NewReport, NotificationFacts, PollDraft, Progress,
-    Reach, Reached,
+    DeliveryFacts, DeliveryProgress, DeviceFacts, NewNotification, NewReport, NotificationFacts,
+    PollDraft, Reach, Reached,
 };
-pub use self::outcome::{DeviceOutcome, Settled};
+pub use self::outcome::{DeviceOutcome, Outcome};
 pub use self::page::{Page, PageRequest};
 pub use self::poll::{AnswerRow, PollRow, Visitor};
 pub use self::provider::{ProviderRow, TokenName, TokenRow};
@@ -92,66 +92,67 @@ pub use self::webhook::{
     WEBHOOK_DISABLED, WEBHOOK_FAILING, WEBHOOK_GONE, WEBHOOKS_MAX, WebhookClaim, WebhookNo,
     WebhookWork,
 };
-pub(crate) use deadline::{patiently, with_patience};
+pub(crate) use deadline::{before_deadline, with_deadline};
 pub use operation::Operation;
 
-use self::device::{Lately, Seen};
+use self::device::{LastSeenBuffer, UnchangedHeuristic};
 #[cfg(any(test, feature = "testing"))]
 use self::sql::Fault;
 use self::sql::writer::WriteTx;
 use self::sql::{Connection, Gone, Listeners, Readers, Writer};
 
-/// The store, as everything holds it.
+/// The store as the rest of the server shares it.
 pub type SharedStore = Arc<Store>;
 
-/// What a backend has opened.
-struct Parts {
+/// The parts that a backend opens.
+struct StoreParts {
     writer: Writer,
     readers: Readers,
     listeners: Listeners,
-    /// How often another process held the database for too long.
+    /// How often another process locked the database for too long.
     busy: Arc<AtomicU64>,
-    /// What a server has beside that while the store is open: the lock of its file, or its ear.
-    held: Option<Held>,
-    /// Whether its files are in their places, where it has files.
+    /// What a server also keeps while the store is open: the lock of its file, or the thread that
+    /// listens for changes.
+    held: Option<CloseGuard>,
+    /// Checks that the files of the database are still in place, if it has files.
     in_place: Option<InPlace>,
 }
 
-/// Whether the files of an open database are still in their places.
+/// Checks that the files of an open database are still in place.
 type InPlace = Box<dyn Fn() -> Result<(), Gone> + Send + Sync>;
 
-/// Something that is let go of when the store is closed.
-type Held = Box<dyn std::any::Any + Send>;
+/// Something that is dropped when the store is closed.
+type CloseGuard = Box<dyn std::any::Any + Send>;
 
-/// Everything that is kept. `sqlite::open` and `postgres::open` make one.
+/// The store. `sqlite::open` and `postgres::open` create one.
 pub struct Store {
-    // In this order they end: what is held back is written, readers stop, the lock is given up.
+    // Fields are dropped in this order: the writer finishes, readers stop, the lock is released.
     writer: Arc<Writer>,
     readers: Arc<Readers>,
-    seen: Arc<Seen>,
-    lately: Arc<Lately>,
+    seen: Arc<LastSeenBuffer>,
+    heuristic: Arc<UnchangedHeuristic>,
     listeners: Listeners,
-    /// How often another process held the database for too long.
+    /// How often another process locked the database for too long.
     busy: Arc<AtomicU64>,
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<CloseGuard>>,
     in_place: Option<InPlace>,
 }
 
 impl std::fmt::Debug for Store {
-    /// Shows nothing of what is kept.
+    /// Shows no data.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").finish_non_exhaustive()
     }
 }
 
 impl Store {
-    /// A store of what a backend has opened.
-    fn new(parts: Parts) -> Arc<Self> {
+    /// Makes a store of the parts that a backend has opened.
+    fn new(parts: StoreParts) -> Arc<Self> {
         Arc::new(Self {
             writer: Arc::new(parts.writer),
             readers: Arc::new(parts.readers),
             seen: Arc::default(),
-            lately: Arc::default(),
+            heuristic: Arc::default(),
             listeners: parts.listeners,
             busy: parts.busy,
             held: Mutex::new(parts.held),
@@ -159,13 +160,13 @@ impl Store {
         })
     }
 
-    /// Makes the writer meet a fault.
+    /// Sets a fault that the writer will run into.
     #[cfg(any(test, feature = "testing"))]
     pub fn fail(&self, fault: Fault) {
         self.writer.faults().set(fault);
     }
 
-    /// Lifts the fault that was set.
+    /// Removes the fault that was set.
     #[cfg(any(test, feature = "testing"))]
     pub fn mend(&self) {
         self.writer.faults().lift();
@@ -177,7 +178,7 @@ impl Store {
         self.readers.statements.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Reads on one snapshot, on a connection that can only read.
+    /// Reads one snapshot on a read-only connection.
     async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -186,7 +187,7 @@ impl Store {
         self.readers.read(work).await
     }
 
-    /// Writes, and returns once it is on disk.
+    /// Writes, and returns once the commit is durable.
     async fn write<T, F>(&self, operation: Operation, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -195,14 +196,14 @@ impl Store {
         self.writer.write(operation, work).await
     }
 
-    /// Writes what may be sent again (B8).
+    /// Writes a request that the caller may send again.
     async fn write_once<T, F>(
         &self,
         operation: Operation,
         app: AppNo,
-        once: Option<Once>,
+        once: Option<IdempotentRequest>,
         work: F,
-    ) -> Result<Done<T>, StoreError>
+    ) -> Result<Idempotent<T>, StoreError>
     where
         T: Serialize + Send + 'static,
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -210,10 +211,10 @@ impl Store {
         self.write(operation, move |tx| idempotency::run(tx, app, once.as_ref(), work)).await
     }
 
-    /// Answers once storage can be read and written; `readyz` asks this.
+    /// Reads and writes once, for `readyz`.
     ///
     /// # Errors
-    /// When it cannot.
+    /// When storage cannot be read or written.
     pub async fn check(&self) -> Result<(), StoreError> {
         self.read(|connection| {
             connection
@@ -229,35 +230,35 @@ impl Store {
         .await
     }
 
-    /// Whether the files of the storage are those that were opened. Looks at each call.
+    /// Checks that the files of the database are those that were opened. Every call looks at the disk.
     ///
     /// # Errors
-    /// When one was deleted or replaced: writes fail from then on.
+    /// When one was deleted or replaced. Writes fail from then on.
     pub fn in_place(&self) -> Result<(), Gone> {
         self.in_place.as_ref().map_or(Ok(()), |in_place| in_place())
     }
 
-    /// What the clock of the storage says, where several servers share it; `None` where they do not.
+    /// The database's clock if several servers can share it, otherwise `None`.
     ///
     /// # Errors
-    /// When it cannot be asked.
+    /// When the database cannot be reached.
     pub async fn time(&self) -> Result<Option<Timestamp>, StoreError> {
         self.readers.read_once(|connection| Ok(connection.time()?)).await
     }
 
-    /// Tells `listener` of every change, after its commit and before its caller is answered.
+    /// Calls `listener` for every change, after its commit and before the caller gets its result.
     pub fn subscribe(&self, listener: Arc<dyn ChangeListener>) {
         self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener);
     }
 
-    /// Writes what is still held back, and lets go of the storage. Later calls fail.
+    /// Writes buffered registrations and closes the database. Later calls fail.
     pub async fn close(&self) {
-        // What cannot be written now is an hour's registrations of devices that did not change.
+        // A failure loses at most an hour of registration times of devices that did not change.
         let _ = self.write_seen().await;
         let (writer, readers) = (Arc::clone(&self.writer), Arc::clone(&self.readers));
         let stopped = tokio::task::spawn_blocking(move || {
-            // The last connection to close carries the log into the file, if it may write: whoever
-            // copies the file of a server that has stopped has everything.
+            // The last connection that closes checkpoints the log if it may write, so that the file of
+            // a stopped server is complete.
             readers.stop();
             writer.stop();
         });

@@ -17,20 +17,20 @@ use notify_core::{
 pub(super) use self::accept::number_of;
 #[cfg(test)]
 pub(super) use self::deliveries::PAGES_READ_MAX;
-pub use self::facts::{DeliveryFacts, DeviceFacts, NotificationFacts, Progress};
+pub use self::facts::{DeliveryFacts, DeliveryProgress, DeviceFacts, NotificationFacts};
 pub(super) use self::sums::counts_of;
 use self::sums::{Sums, sums};
 use crate::store::delivery::{
-    cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, tell_end,
+    cancel_retries_of_dispatch, canceled_so_far, end_canceled_or_not, record_completion_event,
 };
-use crate::store::page::{Listing, rows_wanted};
-use crate::store::sql::error::broken;
-use crate::store::sql::row::{count_at, live_app, platforms_of, unknown_value};
+use crate::store::page::{CursorCodec, rows_wanted};
+use crate::store::sql::error::internal;
+use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_value};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
 use crate::store::{
-    AppNo, DeliveryChange, DispatchNo, Done, NotificationNo, Once, Operation, Page, PageRequest,
-    Store, StoreError, idempotency,
+    AppNo, DeliveryChange, DispatchNo, Idempotent, IdempotentRequest, NotificationNo, Operation,
+    Page, PageRequest, Store, StoreError, idempotency,
 };
 
 /// A notification to accept: one row, whatever its audience.
@@ -42,24 +42,24 @@ pub struct NewNotification {
     pub request: String,
     /// Who gets it.
     pub target: Target,
-    /// Only devices that have this tag.
+    /// Only devices with this tag.
     pub tag: Option<String>,
     /// When.
     pub schedule: Schedule,
-    /// `ttl_seconds` of B19.
+    /// `ttl_seconds` of the request.
     pub ttl_seconds: u32,
-    /// The caller's own key of replacement (B19, B36).
+    /// The caller's collapse key: newer notifications with the same key replace this one.
     pub collapse_key: Option<String>,
-    /// A campaign that must exist and be active (B17); checked inside the transaction.
+    /// A campaign that must exist and be active; checked inside the transaction.
     pub campaign: Option<CampaignRef>,
-    /// A poll to keep beside it, with the ids of its answers in order (B14).
+    /// Its poll, with the ids of its answers in order.
     pub poll: Option<PollDraft>,
     /// When it came in.
     pub at: Timestamp,
 }
 
 impl NewNotification {
-    /// A request that was checked, as it came in at that time: its text beside what it says.
+    /// A notification of a checked request. `request` is its text.
     #[must_use]
     pub fn of(
         id: NotificationId,
@@ -94,7 +94,7 @@ pub struct PollDraft {
     pub public_id: uuid::Uuid,
 }
 
-/// A report to record (B18).
+/// A report to record.
 #[derive(Debug, Clone)]
 pub struct NewReport {
     /// The report.
@@ -107,15 +107,15 @@ pub struct NewReport {
     pub at: Timestamp,
 }
 
-/// How many devices an audience would reach now on one platform (B37).
+/// How many devices an audience has now on one platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
     /// Platform.
     pub platform: Platform,
     /// Enabled devices with an address; with a tag, if one is named, set to true.
     pub devices: u64,
-    /// Whether all were looked at. Where counting stopped at its bound, it is at least `devices`
-    /// for a tag, and at most for a platform.
+    /// Whether the count is complete. If counting stopped at its bound, `devices` is a lower bound for
+    /// a tag and an upper bound for a platform.
     pub is_exact: bool,
     /// Named ids that name no device of the platform.
     pub unknown: u64,
@@ -123,33 +123,37 @@ pub struct Reach {
     pub excluded: u64,
 }
 
-/// How many devices an audience would reach now (B37).
+/// How many devices an audience has now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reached {
-    /// Platform by platform.
+    /// By platform.
     pub platforms: Vec<Reach>,
-    /// Ids of devices of any platform that name no device (B64).
+    /// Ids of devices of any platform that name no device.
     pub unknown: u64,
 }
 
 impl Store {
-    /// The answer of an earlier request with this key, if there was one; [`StoreError::KeyReused`]
-    /// when its body was another.
-    pub async fn replay(&self, app: AppNo, once: &Once) -> Result<Option<String>, StoreError> {
+    /// The response to an earlier request with this key, if there was one; [`StoreError::KeyReused`] if
+    /// its body was different.
+    pub async fn replay(
+        &self,
+        app: AppNo,
+        once: &IdempotentRequest,
+    ) -> Result<Option<String>, StoreError> {
         let once = once.clone();
         self.read(move |connection| idempotency::before(connection, app, &once)).await
     }
 
-    /// Accepts a notification: one row and its idempotency record in one transaction, which
-    /// also refuses a campaign that is not active and an id in use: looked at before, they could
-    /// change meanwhile. One that is due now gets the application's highest device sequence as its
-    /// audience, which no clock can shift; the answer tells when it names devices and none is there.
+    /// Accepts a notification: one row and its idempotency record in one transaction, which also
+    /// refuses an inactive campaign and an id in use, since both could change between two transactions.
+    /// If it is due now, its audience ends at the application's highest device sequence, independent of
+    /// any clock. The result says how many ids it names if none of them is a device.
     pub async fn accept_notification(
         &self,
         app: AppNo,
         notification: NewNotification,
-        once: Option<Once>,
-    ) -> Result<Done<NotificationCreated>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<NotificationCreated>, StoreError> {
         self.write_once(Operation::AcceptNotification, app, once, move |tx| {
             let unknown = accept::notification(tx, app, &notification)?;
             Ok(NotificationCreated { id: notification.id, unknown })
@@ -157,13 +161,13 @@ impl Store {
         .await
     }
 
-    /// Records a report (B18); an id in use is refused with the path `id`.
+    /// Records a report; an id in use is refused with the path `id`.
     pub async fn record_report(
         &self,
         app: AppNo,
         report: NewReport,
-        once: Option<Once>,
-    ) -> Result<Done<NotificationCreated>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<NotificationCreated>, StoreError> {
         self.write_once(Operation::RecordReport, app, once, move |tx| {
             accept::report(tx, app, &report)?;
             Ok(NotificationCreated { id: report.report.id, unknown: None })
@@ -171,7 +175,7 @@ impl Store {
         .await
     }
 
-    /// Reads a notification with its counts (B20).
+    /// Reads a notification with its counts.
     pub async fn notification(
         &self,
         app: AppNo,
@@ -180,8 +184,8 @@ impl Store {
         self.read(move |connection| notification(connection, app, &id)).await
     }
 
-    /// Lists notifications, newest first. A page ends early, with a place to go on from, once its
-    /// requests come to some megabytes: `limit` bounds rows, and each carries a whole body.
+    /// Lists notifications, newest first. A page ends early, with a cursor, once its requests reach
+    /// some megabytes, since `limit` bounds rows and each contains a whole request.
     pub async fn list_notifications(
         &self,
         app: AppNo,
@@ -190,10 +194,9 @@ impl Store {
         self.read(move |connection| list(connection, app, &page)).await
     }
 
-    /// Lists what became of a notification device by device, platform by platform in the order of
-    /// device keys, with what waits to be tried again and what waits in open pages (B20). What it
-    /// reads is bounded whatever the audience: a page may hold fewer rows than asked for, even
-    /// none, and yet name a next one.
+    /// Lists the deliveries of a notification by platform and device key, including retries and pending
+    /// ones of open pages. The amount of data read is bounded for every audience, so a page can have
+    /// fewer rows than its limit, even none, and still have a next page.
     pub async fn list_deliveries(
         &self,
         app: AppNo,
@@ -204,7 +207,7 @@ impl Store {
         self.read(move |connection| deliveries::list(connection, app, &id, outcome, &page)).await
     }
 
-    /// Reads what is known of one device and one notification (B38).
+    /// Reads the facts about one notification and one device.
     pub async fn delivery_facts(
         &self,
         app: AppNo,
@@ -214,29 +217,28 @@ impl Store {
         self.read(move |connection| facts::read(connection, app, &id, &device)).await
     }
 
-    /// How many devices an audience would reach now, platform by platform (B37): from counters
-    /// where there is one, else by a bounded scan.
+    /// How many devices an audience has now by platform: from a counter if there is one, otherwise by a
+    /// bounded scan.
     pub async fn reach(&self, app: AppNo, audience: Audience) -> Result<Reached, StoreError> {
         self.read(move |connection| facts::count(connection, app, &audience)).await
     }
 
-    /// Answers a preview, which changes nothing but for its idempotency record (B8).
+    /// Stores the response of a preview, which changes nothing else.
     pub async fn keep_preview(
         &self,
         app: AppNo,
         preview: NotificationPreview,
-        once: Option<Once>,
-    ) -> Result<Done<NotificationPreview>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<NotificationPreview>, StoreError> {
         match once {
-            None => Ok(Done::Now(preview)),
+            None => Ok(Idempotent::Executed(preview)),
             once => self.write_once(Operation::KeepPreview, app, once, move |_| Ok(preview)).await,
         }
     }
 
-    /// Cancels what has not been sent yet; refused with the path `id` when nothing is left (B20).
-    /// One without dispatches is canceled at once; the rest is counted off by the engine, whose
-    /// cursor goes on without sending, so that `targeted` stays an exact sum. Its retries end in
-    /// this transaction.
+    /// Cancels what has not been sent yet; refused with the path `id` if nothing is left. A
+    /// notification without dispatches ends at once. For others the engine continues its scan without
+    /// sending, so that `targeted` stays exact. Retries end in this transaction.
     pub async fn cancel_notification(
         &self,
         app: AppNo,
@@ -247,9 +249,9 @@ impl Store {
     }
 }
 
-// Reading notifications back with their counts (B20).
+// Reading notifications back with their counts.
 
-/// From so many bytes of requests on a page is full: a thousand of the largest would be a gigabyte.
+/// A page with this many bytes of requests is full: a thousand of the largest would be a gigabyte.
 const PAGE_REQUEST_BYTES_MAX: u64 = 4 * 1_048_576;
 
 /// Columns as [`read_row`] reads them.
@@ -277,7 +279,7 @@ fn notification(
     app: AppNo,
     id: &NotificationId,
 ) -> Result<NotificationRecord, StoreError> {
-    live_app(connection, app)?;
+    require_app(connection, app)?;
     let found = connection
         .prepare_cached(&format!(
             "select {NOTIFICATION} from notifications n where n.app_no = ?1 and n.id = ?2"
@@ -295,8 +297,8 @@ fn list(
     app: AppNo,
     page: &PageRequest,
 ) -> Result<Page<NotificationRecord>, StoreError> {
-    live_app(connection, app)?;
-    let listing = Listing { name: "notifications", of: app.0 };
+    require_app(connection, app)?;
+    let listing = CursorCodec { name: "notifications", of: app.0 };
     let before = listing.number(page)?.unwrap_or(i64::MAX);
     let (numbers, limit) = numbers_of(connection, app, before, page)?;
     let mut sums = sums(connection, &numbers)?;
@@ -315,8 +317,8 @@ fn list(
     Ok(listing.page(rows, &PageRequest { limit, cursor: None }))
 }
 
-/// The notifications of a page, one more when another page follows, and how many it shows: what they
-/// hold is not read before it is known that it fits.
+/// The numbers of the notifications of a page, one more if another page follows, and its limit. Their
+/// contents are read only after it is known that they fit.
 fn numbers_of(
     connection: &Connection,
     app: AppNo,
@@ -334,7 +336,7 @@ fn numbers_of(
         let (no, bytes) = row?;
         numbers.push(no);
         if request_bytes >= PAGE_REQUEST_BYTES_MAX {
-            // This one begins the next page.
+            // This row begins the next page.
             limit = u32::try_from(numbers.len() - 1).unwrap_or(limit);
             break;
         }
@@ -352,8 +354,8 @@ fn read_row(row: &Row<'_>) -> sql::Result<Found> {
         no: row.get(0)?,
         id: row.get(1)?,
         status: NotificationStatus::from_word(&status)
-            .ok_or_else(|| unknown_value(2, Type::Text))?,
-        origin: Origin::from_word(&origin).ok_or_else(|| unknown_value(3, Type::Text))?,
+            .ok_or_else(|| unexpected_value(2, Type::Text))?,
+        origin: Origin::from_word(&origin).ok_or_else(|| unexpected_value(3, Type::Text))?,
         created_at: Timestamp(row.get(4)?),
         send_at: if is_local { None } else { time(5)? },
         started_at: time(7)?,
@@ -375,12 +377,12 @@ fn record(found: Found, sums: Sums) -> Result<NotificationRecord, StoreError> {
             None => by_platform.push(PlatformCounts { platform, counts }),
         }
     }
-    // Those of devices of any platform are known by their dispatches alone (B64).
+    // If it names devices of any platform, only its dispatches say which platforms it has.
     by_platform.sort_by_key(|row| row.platform);
     let mut counts = Counts { unknown: found.unknown, ..Counts::default() };
     by_platform.iter().for_each(|row| counts.add(&row.counts));
     Ok(NotificationRecord {
-        id: NotificationId::new(found.id).map_err(broken)?,
+        id: NotificationId::new(found.id).map_err(internal)?,
         status: found.status,
         origin: found.origin,
         created_at: found.created_at,
@@ -395,7 +397,7 @@ fn record(found: Found, sums: Sums) -> Result<NotificationRecord, StoreError> {
     })
 }
 
-// Canceling what has not been sent yet (B20).
+// Canceling what has not been sent yet.
 
 /// Cancels a notification.
 fn cancel(
@@ -404,7 +406,7 @@ fn cancel(
     id: &NotificationId,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    live_app(tx, app)?;
+    require_app(tx, app)?;
     let (no, status, requested) = tx
         .prepare_cached(
             "select no, status, cancel_requested_at is not null from notifications
@@ -413,7 +415,7 @@ fn cancel(
         .query_row(params![app.0, id.as_str()], |row| {
             let status: String = row.get(1)?;
             let status = NotificationStatus::from_word(&status)
-                .ok_or_else(|| unknown_value(1, Type::Text))?;
+                .ok_or_else(|| unexpected_value(1, Type::Text))?;
             Ok((NotificationNo(row.get(0)?), status, row.get::<bool>(2)?))
         })
         .optional()?
@@ -425,7 +427,7 @@ fn cancel(
                  completed_at = ?2, next_zone_at = null where no = ?1",
             )?
             .execute([no.0, at.as_ms()])?;
-            tell_end(tx, no, true, at)?;
+            record_completion_event(tx, no, true, at)?;
         }
         NotificationStatus::Sending if !requested => cancel_dispatches(tx, no, at)?,
         NotificationStatus::Sending
@@ -439,7 +441,7 @@ fn cancel(
     Ok(())
 }
 
-/// Marks every dispatch that is not done and ends its retries; the engine counts the rest off.
+/// Marks every unfinished dispatch and ends its retries; the engine counts the rest.
 fn cancel_dispatches(
     tx: &mut WriteTx<'_>,
     no: NotificationNo,
@@ -459,7 +461,7 @@ fn cancel_dispatches(
         .query_map([no.0], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
     if dispatches.is_empty() {
-        // Between two zones: nothing else ends it.
+        // It is between two zones, so nothing else would end it.
         return end_canceled_or_not(tx, no, at);
     }
     dispatches.into_iter().try_for_each(|dispatch| cancel_retries_of_dispatch(tx, dispatch, at))

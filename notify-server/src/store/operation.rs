@@ -1,20 +1,20 @@
-//! The writes of the store by name, for the fail points around their commits.
+//! The names of the store's writes, for the fail points around their commits.
 
 /// Declares the writes, each with its name.
 macro_rules! operations {
     ($($name:ident = $text:literal,)*) => {
-        /// A write of the store. Each is a method of [`crate::store::Store`], but for the last steps of an erasure,
-        /// which a start takes.
+        /// A write of the store. Each is a method of [`crate::store::Store`], except the last steps of
+        /// an erasure, which happen at start.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Operation {
             $(#[doc = concat!("`", $text, "`")] $name,)*
         }
 
         impl Operation {
-            /// Every write. Tests end the process before and after the commit of each.
+            /// Every write. The crash tests kill the process before and after the commit of each.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The name, as a fail point has it.
+            /// The name of its fail point.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -29,9 +29,9 @@ operations! {
     AcceptNotification = "accept_notification",
     AddAdminKey = "add_admin_key",
     AddKey = "add_key",
-    Adopt = "adopt",
     AnswerPoll = "answer_poll",
     AnswerPublicPoll = "answer_public_poll",
+    Bootstrap = "bootstrap",
     CancelNotification = "cancel_notification",
     ChangeApp = "change_app",
     ChangeWebhook = "change_webhook",
@@ -49,22 +49,23 @@ operations! {
     DeleteApp = "delete_app",
     DeleteCampaign = "delete_campaign",
     DeleteDevice = "delete_device",
+    DeleteExpired = "delete_expired",
     DeleteFeed = "delete_feed",
-    DeleteOver = "delete_over",
     DeleteProvider = "delete_provider",
     DeleteWebhook = "delete_webhook",
     FinishFeed = "finish_feed",
     FinishPages = "finish_pages",
-    Found = "found",
     FreezeProviderToken = "freeze_provider_token",
     Heartbeat = "heartbeat",
     KeepClock = "keep_clock",
+    KeepEvents = "keep_events",
     KeepPreview = "keep_preview",
     KeepProviderToken = "keep_provider_token",
     KeysShown = "keys_shown",
     Leave = "leave",
     OpenPage = "open_page",
     PutProvider = "put_provider",
+    Reclaim = "reclaim",
     RecordEvents = "record_events",
     RecordReport = "record_report",
     RecoverMessages = "recover_messages",
@@ -92,6 +93,5 @@ operations! {
     TestWebhook = "test_webhook",
     TouchKeys = "touch_keys",
     TrimEvents = "trim_events",
-    WantEvents = "want_events",
-    WritePart = "write_part",
+    WriteLastSeen = "write_last_seen",
 }

@@ -1,31 +1,30 @@
-//! Outcomes of deliveries, in the compact form in which they are kept: keyed by device sequence,
-//! never by position, since a page that is read again after a crash may be another set of devices.
+//! Final results of deliveries.
 
 use std::borrow::Cow;
 
 use crate::store::DeviceKey;
 
-/// How a delivery ended.
+/// The final result of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Settled {
-    /// The provider took it.
+pub enum Outcome {
+    /// The provider accepted it.
     Sent,
-    /// Ended with a reason.
+    /// It failed for a reason.
     Failed,
-    /// The address is dead.
+    /// The provider reported the address as unregistered.
     Unregistered,
-    /// `ttl_seconds` were over.
+    /// It expired: `ttl_seconds` had passed.
     Expired,
     /// Canceled by request, or the device was deleted.
     Canceled,
 }
 
-impl Settled {
+impl Outcome {
     /// Every outcome, by its code.
     pub const ALL: [Self; 5] =
         [Self::Sent, Self::Failed, Self::Unregistered, Self::Expired, Self::Canceled];
 
-    /// The word in the API and the metrics.
+    /// The name in the API and the metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,7 +36,7 @@ impl Settled {
         }
     }
 
-    /// How it is written in tables. Never renumbered.
+    /// The code in tables. Codes never change.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -49,24 +48,24 @@ impl Settled {
         }
     }
 
-    /// The outcome of that code, if there is one.
+    /// The outcome of a code, if there is one.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|settled| settled.code() == code)
     }
 }
 
-/// How the delivery to one device ended.
+/// The final result of the delivery to one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceOutcome {
     /// The device.
     pub key: DeviceKey,
-    /// How it ended.
-    pub settled: Settled,
+    /// The result.
+    pub settled: Outcome,
     /// Why, unless it was sent.
     pub reason: Option<Cow<'static, str>>,
     /// Attempts made.
     pub attempts: u16,
-    /// The provider's id of the message; of what was sent, where it is to be kept (B20).
+    /// The provider's id of a sent message, if ids are kept.
     pub message_id: Option<Box<str>>,
 }

@@ -1,4 +1,4 @@
-//! One page of a listing (B10).
+//! One page of a listing.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine;
@@ -12,44 +12,44 @@ use crate::store::StoreError;
 pub struct Page<T> {
     /// Rows.
     pub rows: Vec<T>,
-    /// Opaque place of the next page; `None` at the end.
+    /// Opaque cursor of the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
-/// Which part of a listing is asked for.
+/// A request for one page of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
     /// Most rows, 1 to 1,000.
     pub limit: u32,
-    /// Where the page before ended, as [`Page::next`] said. One that no page gave is
+    /// The cursor from [`Page::next`] of the previous page. Any other value is
     /// [`crate::store::StoreError::Refused`] with the path `cursor`.
     pub cursor: Option<String>,
 }
 
-// Places in listings, opaque to callers. Each ends in a check over its listing and application,
-// so that one which no page of that listing gave is refused.
+// Cursors are opaque to callers. Each begins with a checksum over its listing and application, so that
+// a cursor of another listing is refused.
 
-/// From so many bytes of JSON on a page is full, and the next row begins the next one.
+/// A page with this many bytes of JSON is full; the next row begins the next page.
 const PAGE_JSON_BYTES_MAX: u64 = 4 * 1_048_576;
-/// Bytes of the check.
+/// Bytes of the checksum.
 const CHECK_BYTES: usize = 6;
 
-/// A listing, and the application, or the notification, whose rows it lists.
+/// Reads and writes the cursors of one listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Listing {
+pub(super) struct CursorCodec {
     pub(super) name: &'static str,
     pub(super) of: i64,
 }
 
-impl Listing {
-    /// The place after a row, as callers carry it.
+impl CursorCodec {
+    /// Encodes a position as a cursor.
     fn write(self, place: &[u8]) -> String {
         let mut bytes = self.check(place).to_vec();
         bytes.extend_from_slice(place);
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The place that a caller brought back.
+    /// Decodes a cursor; `None` if it is not one of this listing.
     fn read(self, cursor: &str) -> Option<Vec<u8>> {
         let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
         let (check, place) = bytes.split_at_checked(CHECK_BYTES)?;
@@ -65,42 +65,42 @@ impl Listing {
         std::array::from_fn(|at| digest.as_ref()[at])
     }
 
-    /// Where a page begins when its rows are in the order of a number.
+    /// The position of a page whose rows are ordered by a number.
     pub(super) fn number(self, page: &PageRequest) -> Result<Option<i64>, StoreError> {
         let Some(place) = self.place(page)? else { return Ok(None) };
-        place.try_into().map(|bytes| Some(i64::from_be_bytes(bytes))).map_err(|_| refused())
+        place.try_into().map(|bytes| Some(i64::from_be_bytes(bytes))).map_err(|_| invalid_cursor())
     }
 
-    /// Where a page begins when its rows are in the order of a text.
+    /// The position of a page whose rows are ordered by a text.
     pub(super) fn text(self, page: &PageRequest) -> Result<Option<String>, StoreError> {
         let Some(place) = self.place(page)? else { return Ok(None) };
-        String::from_utf8(place).map(Some).map_err(|_| refused())
+        String::from_utf8(place).map(Some).map_err(|_| invalid_cursor())
     }
 
     fn place(self, page: &PageRequest) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(cursor) = &page.cursor else { return Ok(None) };
-        self.read(cursor).map(Some).ok_or_else(refused)
+        self.read(cursor).map(Some).ok_or_else(invalid_cursor)
     }
 
-    /// The place that a number says, for a listing that finds its own pages.
+    /// The cursor of a position, for listings that cut their pages themselves.
     pub(super) fn at_number(self, place: i64) -> String {
         self.write(&place.to_be_bytes())
     }
 
-    /// Makes a page of rows that were read with one more than asked for.
+    /// Makes a page of rows that were read with one more than the limit.
     pub(super) fn page<T>(self, mut rows: Vec<(i64, T)>, page: &PageRequest) -> Page<T> {
-        let next = more(&mut rows, page).map(|place| self.write(&place.to_be_bytes()));
+        let next = split_next(&mut rows, page).map(|place| self.write(&place.to_be_bytes()));
         Page { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
     }
 
     /// The same for rows in the order of a text.
     pub(super) fn page_by_text<T>(self, mut rows: Vec<(String, T)>, page: &PageRequest) -> Page<T> {
-        let next = more(&mut rows, page).map(|place| self.write(place.as_bytes()));
+        let next = split_next(&mut rows, page).map(|place| self.write(place.as_bytes()));
         Page { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
     }
 }
 
-/// The rows of a page as they are read, until it is full by their number or by their bytes.
+/// Collects the rows of a page until it is full by number or by bytes.
 pub(super) struct Filling<T> {
     rows: Vec<(i64, T)>,
     json_bytes: u64,
@@ -113,7 +113,7 @@ impl<T: Serialize> Filling<T> {
         Self { rows: Vec::new(), json_bytes: 0, limit: page.limit, is_full: false }
     }
 
-    /// How many more rows the page can use: one more than it shows.
+    /// How many more rows to read: one more than the page shows.
     pub(super) fn wanted(&self) -> i64 {
         if self.is_full {
             return 0;
@@ -121,7 +121,7 @@ impl<T: Serialize> Filling<T> {
         i64::from(self.limit) + 1 - i64::try_from(self.rows.len()).unwrap_or(i64::MAX)
     }
 
-    /// Whether as many rows as the page can use still fit, if they are as long as those before.
+    /// Whether the rest of the page fits if its rows are as long as those before.
     pub(super) fn has_room_for_all(&self) -> bool {
         let rows = u64::try_from(self.rows.len()).unwrap_or(u64::MAX);
         let wanted = u64::try_from(self.wanted()).unwrap_or(0);
@@ -140,12 +140,12 @@ impl<T: Serialize> Filling<T> {
         Ok(())
     }
 
-    pub(super) fn page(self, listing: Listing) -> Page<T> {
+    pub(super) fn page(self, listing: CursorCodec) -> Page<T> {
         listing.page(self.rows, &PageRequest { limit: self.limit, cursor: None })
     }
 }
 
-/// How long a row is as JSON, without writing it anywhere.
+/// The length of a row as JSON, without a buffer.
 fn json_bytes(row: &impl Serialize) -> Result<u64, StoreError> {
     struct Counter(u64);
     impl std::io::Write for Counter {
@@ -167,8 +167,8 @@ pub(super) fn rows_wanted(page: &PageRequest) -> i64 {
     i64::from(page.limit) + 1
 }
 
-/// Cuts the row too many off; the place of the last one left, when there was one.
-fn more<P: Clone, T>(rows: &mut Vec<(P, T)>, page: &PageRequest) -> Option<P> {
+/// Removes the surplus row if there is one, and returns the position of the last row that is left.
+fn split_next<P: Clone, T>(rows: &mut Vec<(P, T)>, page: &PageRequest) -> Option<P> {
     let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
     if rows.len() <= limit {
         return None;
@@ -177,6 +177,6 @@ fn more<P: Clone, T>(rows: &mut Vec<(P, T)>, page: &PageRequest) -> Option<P> {
     rows.last().map(|(place, _)| place.clone())
 }
 
-fn refused() -> StoreError {
+fn invalid_cursor() -> StoreError {
     StoreError::refused("cursor", "is not one that a page of this listing gave")
 }

@@ -1,4 +1,4 @@
-//! Polls and their answers (B14, B32).
+//! Polls and their answers.
 
 use notify_core::{
     AnswerId, NotificationId, PollLayout, PollVote, Success, Timestamp, WebhookEventType,
@@ -6,14 +6,16 @@ use notify_core::{
 use uuid::Uuid;
 
 use crate::store::device::key_by_id;
-use crate::store::event::{self, About};
+use crate::store::event::{self, EventRefs};
 use crate::store::notification::number_of;
-use crate::store::sql::row::{count_at, layout_of, live_app, unknown_value, uuid_at};
+use crate::store::sql::row::{count_at, layout_of, require_app, unexpected_value, uuid_at};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, Type, params};
-use crate::store::{AppNo, DeviceKey, Done, NotificationNo, Once, Operation, Store, StoreError};
+use crate::store::{
+    AppNo, DeviceKey, Idempotent, IdempotentRequest, NotificationNo, Operation, Store, StoreError,
+};
 
-/// A poll as it is kept.
+/// A stored poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollRow {
     /// Id, that of its notification.
@@ -34,7 +36,7 @@ pub struct PollRow {
     pub answers: Vec<AnswerRow>,
 }
 
-/// An answer of a poll as it is kept.
+/// A stored answer of a poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerRow {
     /// Id.
@@ -47,12 +49,12 @@ pub struct AnswerRow {
     pub clicks: u64,
 }
 
-/// Who answers on the page of a poll: half of the SHA-256 of a random id, which is not kept itself.
+/// A visitor of a poll page: half of the SHA-256 of a random id. The id itself is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Visitor(pub [u8; 16]);
 
 impl Visitor {
-    /// The visitor of that hash.
+    /// The visitor with this hash.
     #[must_use]
     pub fn of(hash: &[u8; 32]) -> Self {
         let mut half = [0; 16];
@@ -65,15 +67,15 @@ impl Store {
     /// Reads a poll.
     pub async fn poll(&self, app: AppNo, id: NotificationId) -> Result<PollRow, StoreError> {
         self.read(move |connection| {
-            live_app(connection, app)?;
+            require_app(connection, app)?;
             let no = number_of(connection, app, &id)?.ok_or(StoreError::NotFound)?;
             read(connection, no, id)?.ok_or(StoreError::NotFound)
         })
         .await
     }
 
-    /// Records an answer (B32): a device answers a poll once, a repeat changes nothing. An unknown
-    /// poll or answer is [`StoreError::NotFound`], an unknown device is refused with its path.
+    /// Records a vote. A device votes once per poll; repeats change nothing. An unknown poll or answer
+    /// is [`StoreError::NotFound`]; an unknown device is refused with its path.
     pub async fn answer_poll(
         &self,
         app: AppNo,
@@ -81,10 +83,10 @@ impl Store {
         answer: AnswerId,
         vote: PollVote,
         at: Timestamp,
-        once: Option<Once>,
-    ) -> Result<Done<Success>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<Success>, StoreError> {
         self.write_once(Operation::AnswerPoll, app, once, move |tx| {
-            live_app(tx, app)?;
+            require_app(tx, app)?;
             let no = number_of(tx, app, &poll)?.ok_or(StoreError::NotFound)?;
             count_vote(tx, app, no, answer, &vote, at)?;
             Ok(Success { success: true })
@@ -92,17 +94,17 @@ impl Store {
         .await
     }
 
-    /// Reads a poll by its public address, and which answer that visitor gave on its page. A poll of
-    /// an application that is not active is unknown.
+    /// Reads a poll by its public id, and the answer that this visitor gave. Polls of inactive
+    /// applications are unknown.
     pub async fn public_poll(
         &self,
         public_id: Uuid,
         visitor: Option<Visitor>,
     ) -> Result<(PollRow, Option<AnswerId>), StoreError> {
         self.read(move |connection| {
-            let (_, no, id) = public(connection, public_id)?;
+            let (_, no, id) = by_public_id(connection, public_id)?;
             let given = match visitor {
-                Some(visitor) => given_by(connection, no, visitor)?,
+                Some(visitor) => vote_of(connection, no, visitor)?,
                 None => None,
             };
             Ok((read(connection, no, id)?.ok_or(StoreError::NotFound)?, given))
@@ -110,10 +112,9 @@ impl Store {
         .await
     }
 
-    /// Records the answer of a visitor: each answers a poll once, a repeat changes and writes
-    /// nothing. One that counts is told as an event that names no device: a visitor is none, and is
-    /// followed nowhere. An unknown poll is [`StoreError::NotFound`], an answer that is not its own is
-    /// refused.
+    /// Records the vote of a visitor. Each votes once per poll; repeats write nothing. The event of a
+    /// vote names no device, since visitors are not tracked. An unknown poll is
+    /// [`StoreError::NotFound`]; an answer of another poll is refused.
     pub async fn answer_public_poll(
         &self,
         public_id: Uuid,
@@ -121,27 +122,27 @@ impl Store {
         visitor: Visitor,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        // Whoever repeats a vote costs no commit.
+        // A repeated vote costs no commit.
         let answered = self
             .read(move |connection| {
-                let (_, no, _) = public(connection, public_id)?;
-                place_of(connection, no, answer)?;
-                given_by(connection, no, visitor)
+                let (_, no, _) = by_public_id(connection, public_id)?;
+                answer_index(connection, no, answer)?;
+                vote_of(connection, no, visitor)
             })
             .await?;
         if answered.is_some() {
             return Ok(());
         }
         self.write(Operation::AnswerPublicPoll, move |tx| {
-            let (app, no, _) = public(tx, public_id)?;
+            let (app, no, _) = by_public_id(tx, public_id)?;
             count_vote_on_page(tx, app, no, answer, visitor, at)
         })
         .await
     }
 }
 
-/// The poll of a public address, of an active application.
-fn public(
+/// The poll with a public id, of an active application.
+fn by_public_id(
     connection: &Connection,
     public_id: Uuid,
 ) -> Result<(AppNo, NotificationNo, NotificationId), StoreError> {
@@ -160,7 +161,7 @@ fn public(
 }
 
 /// The answer that a visitor gave.
-fn given_by(
+fn vote_of(
     connection: &Connection,
     no: NotificationNo,
     visitor: Visitor,
@@ -176,8 +177,8 @@ fn given_by(
     Ok(given)
 }
 
-/// The place of an answer, which has to be the poll's own.
-fn place_of(
+/// The index of an answer of the poll.
+fn answer_index(
     connection: &Connection,
     no: NotificationNo,
     answer: AnswerId,
@@ -189,7 +190,7 @@ fn place_of(
     place.ok_or_else(|| StoreError::refused("answer", "names no answer of this poll"))
 }
 
-/// Counts the answer of a visitor, unless they have answered already.
+/// Counts the vote of a visitor, unless they have voted.
 fn count_vote_on_page(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -198,7 +199,7 @@ fn count_vote_on_page(
     visitor: Visitor,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let place = place_of(tx, no, answer)?;
+    let place = answer_index(tx, no, answer)?;
     let first = tx
         .prepare_cached(
             "insert into poll_visitors (notification_no, visitor, place)
@@ -209,7 +210,7 @@ fn count_vote_on_page(
         return Ok(());
     }
     count_click(tx, no, answer)?;
-    told(tx, app, no, answer, None, now)
+    record_vote_event(tx, app, no, answer, None, now)
 }
 
 fn read(
@@ -241,7 +242,8 @@ fn read(
                 id,
                 public_id: Uuid::from_bytes(row.get(0)?),
                 text: row.get(1)?,
-                layout_id: layout_of(row.get(2)?).ok_or_else(|| unknown_value(2, Type::Integer))?,
+                layout_id: layout_of(row.get(2)?)
+                    .ok_or_else(|| unexpected_value(2, Type::Integer))?,
                 image_url: row.get(3)?,
                 lang: row.get(4)?,
                 created_at: Timestamp(row.get(5)?),
@@ -271,12 +273,12 @@ fn count_vote(
         }
         None => {
             count_click(tx, no, answer)?;
-            told(tx, app, no, answer, None, now)
+            record_vote_event(tx, app, no, answer, None, now)
         }
     }
 }
 
-/// Counts the answer of a device, unless it has answered already.
+/// Counts the vote of a device, unless it has voted.
 pub(super) fn count_vote_of(
     tx: &mut WriteTx<'_>,
     no: NotificationNo,
@@ -294,11 +296,11 @@ pub(super) fn count_vote_of(
         return Ok(());
     }
     count_click(tx, no, answer)?;
-    told(tx, key.app(), no, answer, Some(key), now)
+    record_vote_event(tx, key.app(), no, answer, Some(key), now)
 }
 
-/// Writes the event of an answer that counted.
-fn told(
+/// Writes the event of a vote that counted.
+fn record_vote_event(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     no: NotificationNo,
@@ -307,11 +309,11 @@ fn told(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let answer = answer.to_string();
-    let about = About { notification: Some(no), device, detail: Some(&answer) };
+    let about = EventRefs { notification: Some(no), device, detail: Some(&answer) };
     event::record(tx, app, WebhookEventType::PollAnswered, about, now)
 }
 
-/// Whether a device has answered.
+/// Whether a device has voted.
 pub(super) fn has_voted(
     connection: &Connection,
     no: NotificationNo,

@@ -1,40 +1,39 @@
-//! Configured providers. What is secret in them arrives sealed (`secrets.rs`).
+//! Configured providers. Secrets are already sealed (`secrets.rs`).
 
 use notify_core::{AppId, ProviderKind, Timestamp};
 
 pub use crate::keys::TokenName;
 use crate::store::app::app_no;
 use crate::store::delivery::checkpoint;
-use crate::store::sql::row::{unknown_value, uuid_at};
+use crate::store::sql::row::{unexpected_value, uuid_at};
 use crate::store::sql::{self, Connection, OptionalExtension, Row, Type, params};
 use crate::store::{AppNo, DeliveryChange, Operation, Store, StoreError};
 
-/// A configured provider as it is kept.
+/// A stored provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderRow {
     /// Which provider.
     pub provider: ProviderKind,
-    /// The whole configuration, sealed; empty once it was forgotten with its master key.
+    /// The whole configuration, sealed; empty if it was dropped with its master key.
     pub sealed: Vec<u8>,
-    /// Last change; grows with each, so that it tells versions apart.
+    /// Last change. It grows with each change and so identifies the version.
     pub updated_at: Timestamp,
 }
 
-/// A provider token that one server signed for all, as it is kept.
+/// A stored provider token, which one server signed for all servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRow {
     /// The token, sealed.
     pub sealed: Vec<u8>,
     /// When it was signed, by the servers' clock.
     pub issued_at: Timestamp,
-    /// How far the wall clock of its signer was ahead of that, in milliseconds.
+    /// How far the signer's wall clock was ahead of the servers' clock, in milliseconds.
     pub wall_ahead_ms: i64,
-    /// The provider wants it kept: no newer one before.
+    /// The provider rejects newer tokens before this time.
     pub frozen_until: Option<Timestamp>,
 }
 
-/// How long a provider token is kept that nobody signs anew, in milliseconds: an hour longer than it
-/// lasts.
+/// How long an unused provider token is kept, in milliseconds: an hour longer than it is valid.
 pub(crate) const TOKEN_KEPT_MS: i64 = 2 * 3_600_000;
 
 impl Store {
@@ -82,8 +81,8 @@ impl Store {
         .await
     }
 
-    /// Releases what is held of a provider, the stop after many dead addresses included;
-    /// [`StoreError::NotFound`] when it is not configured.
+    /// Resets the circuit breakers of a provider and its mass-unregister guard;
+    /// [`StoreError::NotFound`] if it is not configured.
     pub async fn release_provider(
         &self,
         app: AppId,
@@ -120,7 +119,7 @@ impl Store {
         .await
     }
 
-    /// One provider, as the engine asks for it, with the id its secrets are bound to.
+    /// One provider, with the application id that its secrets are bound to.
     pub async fn provider(
         &self,
         app: AppNo,
@@ -140,8 +139,8 @@ impl Store {
         .await
     }
 
-    /// One configuration of any application that was not forgotten, with the id its secrets are
-    /// bound to: what the master key of a start is tried on.
+    /// Any stored configuration, with the application id that its secrets are bound to: a start checks
+    /// the master key with it.
     pub async fn any_sealed(&self) -> Result<Option<(AppId, ProviderRow)>, StoreError> {
         self.read(|connection| {
             let row = connection
@@ -157,13 +156,13 @@ impl Store {
         .await
     }
 
-    /// The token of that name, if one is kept.
+    /// The stored token of this name, if there is one.
     pub async fn provider_token(&self, name: TokenName) -> Result<Option<TokenRow>, StoreError> {
         self.read(move |connection| read(connection, &name)).await
     }
 
-    /// Keeps a new token in place of the one that was signed at `replaces`, unless another server was
-    /// first; answers the one that is kept now. Those of keys that nobody uses any more go.
+    /// Stores a new token in place of the one that was signed at `replaces`, unless another server was
+    /// faster. Returns the token that is stored now. Tokens of unused keys are deleted.
     pub async fn keep_provider_token(
         &self,
         name: TokenName,
@@ -173,8 +172,8 @@ impl Store {
         self.write(Operation::KeepProviderToken, move |tx| keep(tx, &name, &new, replaces)).await
     }
 
-    /// The provider wants a token kept until then: an earlier end gives way, and a token that is not
-    /// kept is passed over.
+    /// Keeps a token until then because the provider rejects newer ones. The latest time wins; unknown
+    /// tokens are ignored.
     pub async fn freeze_provider_token(
         &self,
         name: TokenName,
@@ -191,13 +190,13 @@ fn provider_with_app(row: &Row<'_>) -> sql::Result<(AppId, ProviderRow)> {
 fn provider_of(row: &Row<'_>) -> sql::Result<ProviderRow> {
     let word: String = row.get(0)?;
     Ok(ProviderRow {
-        provider: ProviderKind::from_word(&word).ok_or_else(|| unknown_value(0, Type::Text))?,
+        provider: ProviderKind::from_word(&word).ok_or_else(|| unexpected_value(0, Type::Text))?,
         sealed: row.get(1)?,
         updated_at: Timestamp(row.get(2)?),
     })
 }
 
-// Provider tokens that one server signs for all.
+// Provider tokens that servers share.
 
 fn read(connection: &Connection, name: &TokenName) -> Result<Option<TokenRow>, StoreError> {
     let row = connection
@@ -210,8 +209,8 @@ fn read(connection: &Connection, name: &TokenName) -> Result<Option<TokenRow>, S
     Ok(row)
 }
 
-/// Writes a token where the row is still the one that the caller saw. A freeze stays: it is the
-/// provider's word about the key, whichever token it has.
+/// Writes a token if the row is still the one that the caller saw. A freeze stays, since it applies to
+/// the key and not to the token.
 fn keep(
     tx: &Connection,
     name: &TokenName,

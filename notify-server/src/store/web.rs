@@ -1,4 +1,4 @@
-//! Browsers that act without a key: what an application allows them, and the secret of each.
+//! Browsers that register without an API key: what an application allows them, and the secret of each.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use notify_core::{AppId, AppStatus, DeviceId, Subscription, Tag, Timestamp, WebA
 
 use crate::store::app::app_no;
 use crate::store::device::register;
-use crate::store::sql::row::unknown_value;
+use crate::store::sql::row::unexpected_value;
 use crate::store::sql::{OptionalExtension, Type, params};
 use crate::store::{AppNo, Change, Operation, Store, StoreError};
 
-/// An application that lets browsers in.
+/// An application that allows browsers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebApp {
-    /// Inside number.
+    /// Internal number.
     pub no: AppNo,
-    /// State; nobody gets into a suspended one.
+    /// Its status. A suspended one allows nothing.
     pub status: AppStatus,
     /// What browsers may do.
     pub access: WebAccess,
@@ -24,29 +24,29 @@ pub struct WebApp {
 /// A browser that subscribes.
 #[derive(Debug, Clone)]
 pub struct NewBrowser {
-    /// Its address, language and time zone; the device id is not looked at.
+    /// Its address, language and time zone. The device id is ignored.
     pub subscription: Subscription,
-    /// The device that it says it is, and the SHA-256 of the secret that it shows.
+    /// The device that it claims to be, and the SHA-256 of its secret.
     pub known: Option<(DeviceId, [u8; 32])>,
-    /// The id to use for a browser that is not known.
+    /// The generated id for an unknown browser.
     pub made: DeviceId,
-    /// SHA-256 of the secret that it gets where it shows none that holds.
+    /// SHA-256 of the secret that it gets if it has no valid one.
     pub secret: [u8; 32],
     /// Tags to set.
     pub tags: Vec<Tag>,
 }
 
-/// What became of a browser that subscribed.
+/// The result of a browser's subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscribedBrowser {
     /// Its device.
     pub id: DeviceId,
-    /// Whether its secret is the new one; otherwise the one that it showed stays.
+    /// Whether it got the new secret; otherwise its own stays valid.
     pub has_new_secret: bool,
 }
 
 impl Store {
-    /// Says what browsers may do with an application, in place of what was said before.
+    /// Sets what browsers may do with an application.
     pub async fn set_web_access(&self, app: AppId, access: WebAccess) -> Result<(), StoreError> {
         self.write(Operation::SetWebAccess, move |tx| {
             let no = app_no(tx, app)?;
@@ -61,7 +61,7 @@ impl Store {
         .await
     }
 
-    /// Lets browsers do nothing any more; `NotFound` where they could not. Their devices stay.
+    /// Removes the access of browsers; `NotFound` if there was none. Their devices stay.
     pub async fn clear_web_access(&self, app: AppId) -> Result<(), StoreError> {
         self.write(Operation::ClearWebAccess, move |tx| {
             let no = app_no(tx, app)?;
@@ -76,7 +76,7 @@ impl Store {
         .await
     }
 
-    /// What browsers may do with an application; `None` where it lets none in, or is none.
+    /// What browsers may do with an application; `None` if nothing, or if the application is unknown.
     pub async fn web_access(&self, app: AppId) -> Result<Option<WebApp>, StoreError> {
         self.read(move |connection| {
             let row = connection
@@ -87,7 +87,7 @@ impl Store {
                 .query_row([app.0.as_bytes()], |row| {
                     let status: String = row.get(1)?;
                     let status = AppStatus::from_word(&status)
-                        .ok_or_else(|| unknown_value(1, Type::Text))?;
+                        .ok_or_else(|| unexpected_value(1, Type::Text))?;
                     Ok((AppNo(row.get(0)?), status, row.get::<String>(2)?))
                 })
                 .optional()?;
@@ -97,10 +97,10 @@ impl Store {
         .await
     }
 
-    /// Subscribes a browser, and sets its tags. It is the device that it shows the secret of, with
-    /// whatever address it brings; else the one with exactly this address and its keys, which nobody
-    /// but the browser has; else a new one. Nobody gets at a device by its id, nor by its endpoint
-    /// alone: an endpoint with other keys moves to a new device, as B22 moves a token.
+    /// Subscribes a browser and sets its tags. The device is the one whose secret the browser presents;
+    /// otherwise the one with exactly this endpoint and keys, which only the browser knows; otherwise a
+    /// new one. A device id or an endpoint alone gives no access: an endpoint with other keys moves to
+    /// a new device, as a token does.
     pub async fn subscribe_browser(
         &self,
         app: AppNo,
@@ -114,7 +114,7 @@ impl Store {
         .await
     }
 
-    /// Whether a device is there and has that secret (its SHA-256).
+    /// Whether a device exists and has the secret with this SHA-256.
     pub async fn opens_device(
         &self,
         app: AppNo,

@@ -1,4 +1,4 @@
-//! Webhooks, and the messages on their way to them.
+//! Webhooks and their messages.
 
 mod message;
 
@@ -8,27 +8,28 @@ use notify_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::store::page::{Listing, rows_wanted};
-use crate::store::sql::row::{count_at, live_app, uuid_at};
+use crate::store::page::{CursorCodec, rows_wanted};
+use crate::store::sql::row::{count_at, require_app, uuid_at};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::store::{
-    AppNo, Change, Done, EventTypes, Once, Operation, Page, PageRequest, Store, StoreError, event,
+    AppNo, Change, EventTypes, Idempotent, IdempotentRequest, Operation, Page, PageRequest, Store,
+    StoreError, event,
 };
 
 /// Most webhooks of an application.
 pub const WEBHOOKS_MAX: u64 = 20;
 /// Most messages that wait for one webhook. Further events stay in the log, up to its bounds.
 pub const MESSAGES_PENDING_MAX: i64 = 1_000;
-/// How long a message that is over is kept, in milliseconds: 7 days.
+/// How long a finished message is kept, in milliseconds: 7 days.
 pub const MESSAGES_KEPT_MS: i64 = 7 * 86_400_000;
-/// Why the messages of a webhook end that is disabled.
+/// Reason of messages that end because their webhook was disabled.
 pub const WEBHOOK_DISABLED: &str = "webhook_disabled";
-/// Why a webhook is disabled whose endpoint answered 410.
+/// Reason of a webhook that is disabled because its endpoint answered 410.
 pub const WEBHOOK_GONE: &str = "gone";
-/// Why a webhook is disabled that failed for too long.
+/// Reason of a webhook that is disabled because it failed for too long.
 pub const WEBHOOK_FAILING: &str = "failing";
-/// Why a message ends that is about what was erased meanwhile.
+/// Reason of messages that end because what they report was erased.
 pub const MESSAGE_ERASED: &str = "erased";
 
 /// Number of a webhook.
@@ -39,8 +40,7 @@ pub struct WebhookNo(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageNo(pub i64);
 
-/// A webhook and a sealed secret of it: what is kept for a repeat of the request that made it, and
-/// never shown as it is.
+/// A webhook and its sealed secret, as stored for a replay of the request that created it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedSecret {
     /// The webhook.
@@ -60,36 +60,36 @@ pub struct SecretRotation {
     pub previous_until: Timestamp,
 }
 
-/// A message that is to be tried, as it is kept for a repeat of the request that made it.
+/// A new message, as stored for a replay of the request that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageMade {
     /// Its id.
     pub id: WebhookMessageId,
 }
 
-/// What there is to do.
+/// The work of the webhook engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebhookWork {
-    /// Webhooks that have something due, or events to be told of.
+    /// Webhooks with due messages or unread events.
     pub ready: Vec<WebhookNo>,
-    /// When the next message can be claimed that cannot yet.
+    /// When the next message becomes claimable.
     pub next_at: Option<Timestamp>,
 }
 
-/// Asks for messages of one webhook.
+/// A claim of messages of one webhook.
 #[derive(Debug, Clone)]
 pub struct WebhookClaim {
-    /// Which.
+    /// The webhook.
     pub webhook: WebhookNo,
-    /// The instant now.
+    /// Now.
     pub now: Timestamp,
-    /// Until when nobody else gets them.
+    /// End of the lease.
     pub lease_until: Timestamp,
-    /// Tells this claim from others, of other processes too.
+    /// Identifies this claim among those of all processes.
     pub claim: i64,
     /// Most messages.
     pub limit: u32,
-    /// Ids for messages that are made of events.
+    /// Ids for the messages that are created from events.
     pub ids: Vec<WebhookMessageId>,
 }
 
@@ -104,7 +104,7 @@ pub struct ClaimedWebhook {
     pub url: String,
     /// Its secret, sealed.
     pub sealed: Vec<u8>,
-    /// The secret before it, sealed, where that still signs.
+    /// The previous secret, sealed, while it still signs.
     pub previous_sealed: Option<Vec<u8>>,
     /// Messages.
     pub messages: Vec<ClaimedMessage>,
@@ -113,59 +113,59 @@ pub struct ClaimedWebhook {
 /// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedMessage {
-    /// Inside number.
+    /// Internal number.
     pub no: MessageNo,
     /// Its `webhook-id`.
     pub id: WebhookMessageId,
     /// When the event was written.
     pub at: Timestamp,
-    /// What it tells.
+    /// Its payload.
     pub data: WebhookData,
-    /// How often it was tried.
+    /// Attempts made.
     pub attempts: u32,
-    /// What its schedule counts from.
+    /// Start of its retry schedule.
     pub started_at: Timestamp,
 }
 
-/// How a message goes on.
+/// What happens to a message after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageStep {
-    /// The endpoint took it.
+    /// The endpoint accepted it.
     Delivered,
-    /// It is tried again then.
+    /// It is tried again.
     Again {
         /// When.
         due_at: Timestamp,
     },
-    /// It is over.
+    /// It failed for good.
     Failed,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptOutcome {
     /// The webhook.
     pub webhook: WebhookNo,
     /// The message.
     pub message: MessageNo,
-    /// The claim that it was tried under.
+    /// The claim of the attempt.
     pub claim: i64,
-    /// How it goes on.
+    /// What happens next.
     pub step: MessageStep,
-    /// Status of the answer.
+    /// Status of the response.
     pub status: Option<u16>,
-    /// Why it failed, a word.
+    /// Why it failed, as a code.
     pub reason: Option<&'static str>,
     /// How long it took, in milliseconds.
     pub latency_ms: u64,
     /// When it was tried.
     pub at: Timestamp,
-    /// Where it was sent. What another address than the webhook's own said counts for the message
-    /// alone.
+    /// Where it was sent. If the webhook's URL has changed since, the result affects the message but
+    /// not the webhook.
     pub url: String,
-    /// Whether the endpoint wants nothing more (410): the webhook is disabled.
+    /// Whether the endpoint answered 410, which disables the webhook.
     pub is_gone: bool,
-    /// A failure disables a webhook that has been failing since then or for longer.
+    /// A failure disables the webhook if it has been failing since before this time.
     pub failing_before: Timestamp,
 }
 
@@ -175,18 +175,18 @@ const WEBHOOK: &str = "w.no, w.id, w.url, w.events, w.description, w.enabled, w.
     (select count(*) from webhook_messages m where m.webhook_no = w.no and m.state = 0)";
 
 impl Store {
-    /// Makes a webhook, which is told of what happens from now on; at most [`WEBHOOKS_MAX`] of an
-    /// application.
+    /// Creates a webhook, which receives events from now on. An application has at most
+    /// [`WEBHOOKS_MAX`].
     pub async fn create_webhook(
         &self,
         app: AppNo,
         webhook: NewWebhook,
         secret: SealedSecret,
         at: Timestamp,
-        once: Option<Once>,
-    ) -> Result<Done<SealedSecret>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<SealedSecret>, StoreError> {
         self.write_once(Operation::CreateWebhook, app, once, move |tx| {
-            live_app(tx, app)?;
+            require_app(tx, app)?;
             create(tx, app, &webhook, &secret, at)?;
             Ok(secret)
         })
@@ -219,8 +219,8 @@ impl Store {
         now: Timestamp,
     ) -> Result<Page<Webhook>, StoreError> {
         self.read(move |connection| {
-            live_app(connection, app)?;
-            let listing = Listing { name: "webhooks", of: app.0 };
+            require_app(connection, app)?;
+            let listing = CursorCodec { name: "webhooks", of: app.0 };
             let after = listing.number(&page)?.unwrap_or(0);
             let rows = connection
                 .prepare_cached(&format!(
@@ -234,8 +234,8 @@ impl Store {
         .await
     }
 
-    /// Changes a webhook. Disabling it ends what waits for it; enabling it again forgives its
-    /// failures, and tells it of what happens from then on. Another url has not failed yet.
+    /// Changes a webhook. Disabling it ends its pending messages. Enabling it resets its failures, and
+    /// it receives events from then on. A new URL also resets its failures.
     pub async fn change_webhook(
         &self,
         app: AppNo,
@@ -256,18 +256,18 @@ impl Store {
             ] {
                 tx.prepare_cached(sql)?.execute([no.0])?;
             }
-            event::note_wanted(tx, app)
+            event::refresh_subscriptions(tx, app)
         })
         .await
     }
 
-    /// Gives a webhook another secret; the one before it signs beside it until then.
+    /// Gives a webhook a new secret. The previous one also signs until `previous_until`.
     pub async fn rotate_webhook(
         &self,
         app: AppNo,
         rotation: SecretRotation,
-        once: Option<Once>,
-    ) -> Result<Done<SealedSecret>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<SealedSecret>, StoreError> {
         self.write_once(Operation::RotateWebhook, app, once, move |tx| {
             let SecretRotation { secret, at, previous_until } = rotation;
             let no = number_of(tx, app, secret.id)?;
@@ -286,15 +286,15 @@ impl Store {
         .await
     }
 
-    /// Makes a message that tests an enabled webhook, due at once.
+    /// Creates a test message for an enabled webhook, due at once.
     pub async fn test_webhook(
         &self,
         app: AppNo,
         id: WebhookId,
         message: MessageMade,
         at: Timestamp,
-        once: Option<Once>,
-    ) -> Result<Done<MessageMade>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<MessageMade>, StoreError> {
         self.write_once(Operation::TestWebhook, app, once, move |tx| {
             message::test(tx, app, id, message, at)?;
             Ok(message)
@@ -302,16 +302,15 @@ impl Store {
         .await
     }
 
-    /// Has a message tried now, by its schedule from the beginning, whether it is over or waits to be
-    /// tried again. One that is being tried goes on.
+    /// Restarts a finished or pending message, due at once. One that is being tried is left alone.
     pub async fn redeliver_message(
         &self,
         app: AppNo,
         webhook: WebhookId,
         id: WebhookMessageId,
         at: Timestamp,
-        once: Option<Once>,
-    ) -> Result<Done<Success>, StoreError> {
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<Success>, StoreError> {
         self.write_once(Operation::RedeliverMessage, app, once, move |tx| {
             message::redeliver(tx, app, webhook, id, at)?;
             Ok(Success { success: true })
@@ -319,18 +318,18 @@ impl Store {
         .await
     }
 
-    /// Has what failed since then, or waits to be tried again, tried now: of messages made since then,
-    /// the oldest first, up to [`MESSAGES_PENDING_MAX`] that wait. Tests are left out, and messages about
-    /// what was erased.
+    /// Restarts the failed messages that were created since then, oldest first, up to
+    /// [`MESSAGES_PENDING_MAX`] pending ones, and makes pending retries due at once. Test messages and
+    /// messages about erased things are left out.
     pub async fn recover_messages(
         &self,
         app: AppNo,
         webhook: WebhookId,
         since: Timestamp,
         at: Timestamp,
-        once: Option<Once>,
-    ) -> Result<Done<WebhookRecovered>, StoreError> {
-        // Looked for beside the writer: there may be many messages.
+        once: Option<IdempotentRequest>,
+    ) -> Result<Idempotent<WebhookRecovered>, StoreError> {
+        // Read outside of the write transaction, since there may be many messages.
         let recovery =
             self.read(move |connection| message::to_recover(connection, app, webhook, since));
         let recovery = recovery.await?;
@@ -360,15 +359,14 @@ impl Store {
         self.read(move |connection| message::list(connection, app, webhook, &page)).await
     }
 
-    /// What there is to do, for enabled webhooks of active applications.
+    /// The work for enabled webhooks of active applications.
     pub async fn webhook_work(&self, now: Timestamp) -> Result<WebhookWork, StoreError> {
         self.read(move |connection| message::work(connection, now)).await
     }
 
-    /// Makes messages of the events that a webhook was not told of yet, up to
-    /// [`MESSAGES_PENDING_MAX`] that wait, and takes at most `limit` of those due, the longest due
-    /// first; until `lease_until` nobody else gets them. `None` when the webhook is gone or disabled.
-    /// Messages about what was erased end.
+    /// Creates messages from the unread events of a webhook, up to [`MESSAGES_PENDING_MAX`] pending
+    /// ones, and claims at most `limit` due messages, longest due first, until `lease_until`. `None` if
+    /// the webhook is gone or disabled. Messages about erased things end.
     pub async fn claim_messages(
         &self,
         claim: WebhookClaim,
@@ -376,13 +374,14 @@ impl Store {
         self.write(Operation::ClaimMessages, move |tx| message::claim(tx, &claim)).await
     }
 
-    /// Gives back what a process that ended had claimed: at a start, when no other one works.
+    /// Releases the claims of a process that ended. Called at start, if no other server uses the
+    /// database.
     pub async fn release_messages(&self) -> Result<(), StoreError> {
         self.write(Operation::ReleaseMessages, |tx| message::release(tx)).await
     }
 
-    /// Commits what an attempt came to, unless another claim holds the message by now or it ended.
-    /// Why the webhook was disabled by it, if it was: as it stands now, not as it was claimed.
+    /// Commits the result of an attempt, unless the message was claimed again or has ended. Returns the
+    /// reason if the result disables the webhook, which depends on its current state.
     pub async fn settle_message(
         &self,
         outcome: AttemptOutcome,
@@ -410,7 +409,7 @@ fn create(
         "insert into webhooks (no, app_no, id, url, description, events, enabled, sealed, cursor,
          created_at, updated_at) values (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?9, ?9)",
     )?
-    .row(
+    .insert(
         app,
         params![
             app.0,
@@ -423,7 +422,7 @@ fn create(
             at.as_ms(),
         ],
     )?;
-    event::note_wanted(tx, app)
+    event::refresh_subscriptions(tx, app)
 }
 
 fn change(
@@ -454,12 +453,12 @@ fn change(
         Some(false) => disable(tx, no, None, at)?,
         None => {}
     }
-    event::note_wanted(tx, app)?;
+    event::refresh_subscriptions(tx, app)?;
     tx.changed(Change::Events(app));
     Ok(())
 }
 
-/// Disables a webhook and ends what waits for it; [`MESSAGES_PENDING_MAX`] rows at most, and those
+/// Disables a webhook and ends its pending messages: at most [`MESSAGES_PENDING_MAX`] rows, and those
 /// that are redelivered.
 ///
 /// [`MESSAGES_PENDING_MAX`]: crate::store::MESSAGES_PENDING_MAX

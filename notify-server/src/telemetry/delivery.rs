@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::reasons;
-use crate::store::{DeadAddress, DeviceOutcome, RetryOutcome, RetryStep, Settled};
+use crate::store::{DeadAddress, DeviceOutcome, Outcome, RetryOutcome, RetryResult};
 
 /// Bounds of an attempt's duration, in seconds: from a provider next door to the attempt's timeout.
 const ATTEMPT_BUCKETS_SECONDS: [f64; 8] = [0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
@@ -61,7 +61,7 @@ impl Default for Counts {
             // A rate needs a zero to begin from, and an alarm a name that is there.
             drop(counts.attempts.get_or_create(&channel(provider)));
             drop(counts.durations.get_or_create(&channel(provider)));
-            let (channel, outcome) = (provider.as_str(), Settled::Sent.as_str());
+            let (channel, outcome) = (provider.as_str(), Outcome::Sent.as_str());
             let reason = label(None);
             drop(counts.ended.get_or_create(&Ended { channel, outcome, reason }));
             let reason = OTHER;
@@ -113,7 +113,7 @@ impl DeliveryMetrics {
     /// What became of retries, committed.
     pub(crate) fn retried(&self, provider: ProviderKind, outcomes: &[RetryOutcome]) {
         for outcome in outcomes {
-            if let RetryStep::Settled { settled, reason, .. } = &outcome.step {
+            if let RetryResult::Final { settled, reason, .. } = &outcome.result {
                 self.ended(provider, *settled, reason.as_deref(), 1);
             }
             if let Some(dead) = &outcome.dead {
@@ -126,7 +126,7 @@ impl DeliveryMetrics {
     pub(crate) fn ended(
         &self,
         provider: ProviderKind,
-        settled: Settled,
+        settled: Outcome,
         reason: Option<&str>,
         count: u64,
     ) {

@@ -21,7 +21,7 @@ pub(super) struct Standings<'a> {
 impl<'a> Standings<'a> {
     /// Reads what is stored of them.
     pub(super) async fn of(api: &'a Api, app: AppNo) -> Result<Self, StoreError> {
-        Ok(Self { api, app, stopped: api.store.platforms_stopped(app).await? })
+        Ok(Self { api, app, stopped: api.store.guard_tripped_platforms(app).await? })
     }
 
     /// How they stand on a platform.

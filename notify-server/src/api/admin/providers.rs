@@ -16,7 +16,7 @@ use crate::api::error::ApiError;
 use crate::api::openapi::any_object;
 use crate::api::reply::Reply;
 use crate::provider_config;
-use crate::store::{ProviderRow, StoreError, patiently};
+use crate::store::{ProviderRow, StoreError, before_deadline};
 
 /// Body of `PUT`: any JSON object; what is in it depends on the provider.
 pub(crate) struct ProviderConfig(Bytes);
@@ -51,7 +51,7 @@ pub(crate) async fn put(ctx: Ctx, body: ProviderConfig) -> Result<Reply<Success>
     let app: AppId = ctx.id("id")?;
     let provider = provider(&ctx)?;
     let mut config = serde_json::from_slice(&body.0).expect("json::check let nothing else through");
-    let _alone = patiently(ctx.api().provider_changes.lock()).await?;
+    let _alone = before_deadline(ctx.api().provider_changes.lock()).await?;
     let earlier = earlier(ctx.api(), app, provider).await?;
     provider_config::ProviderConfig::complete(provider, &mut config, earlier.as_ref());
     provider_config::ProviderConfig::parse(provider, &config)

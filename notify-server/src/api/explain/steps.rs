@@ -10,7 +10,7 @@ use notify_core::{
 
 use crate::channel::ChannelState;
 use crate::reasons;
-use crate::store::{DeliveryFacts, Progress, Settled};
+use crate::store::{DeliveryFacts, DeliveryProgress, Outcome};
 
 /// How the provider of the device's platform stands now.
 pub(super) struct Channel {
@@ -57,18 +57,20 @@ impl Telling<'_> {
             None => self.tell_now(),
         };
         match &self.facts.progress {
-            Progress::None => self.tell_not_begun(may_be_sent_to),
-            Progress::RegisteredLater => ExplainedOutcome::NotTargeted,
-            Progress::Ahead | Progress::InOpenPage => self.tell_waiting(may_be_sent_to),
-            Progress::PassedOver => {
+            DeliveryProgress::None => self.tell_not_begun(may_be_sent_to),
+            DeliveryProgress::RegisteredLater => ExplainedOutcome::NotTargeted,
+            DeliveryProgress::NotReached | DeliveryProgress::InOpenPage => {
+                self.tell_waiting(may_be_sent_to)
+            }
+            DeliveryProgress::Skipped => {
                 let detail = "it was skipped at sending time: it lacked the tag, was disabled or \
                     had no address. That may have changed since";
                 self.add(None, StepWord::PassedOver, detail);
                 self.tell_moved();
                 ExplainedOutcome::NotTargeted
             }
-            Progress::Retrying { .. } => self.tell_retrying(),
-            Progress::Settled { .. } => self.tell_settled(),
+            DeliveryProgress::Retrying { .. } => self.tell_retrying(),
+            DeliveryProgress::Settled { .. } => self.tell_settled(),
         }
     }
 
@@ -110,7 +112,8 @@ impl Telling<'_> {
     /// When the turn of the device comes, where each has its own (`send_at_local`, B19).
     fn tell_turn(&mut self) {
         let notification = &self.facts.notification;
-        let is_to_come = matches!(self.facts.progress, Progress::None | Progress::Ahead);
+        let is_to_come =
+            matches!(self.facts.progress, DeliveryProgress::None | DeliveryProgress::NotReached);
         let Some(local_time) = notification.local_time.filter(|_| is_to_come) else { return };
         if notification.cancel_requested_at.is_some() {
             return;
@@ -131,13 +134,15 @@ impl Telling<'_> {
     /// When the device was looked at and found to be one to send to.
     fn proved_at(&self) -> Option<Timestamp> {
         match self.facts.progress {
-            Progress::Retrying { first_attempt_at, .. } => Some(first_attempt_at),
-            Progress::Settled { first_attempt_at, at, .. } => Some(first_attempt_at.unwrap_or(at)),
-            Progress::None
-            | Progress::RegisteredLater
-            | Progress::Ahead
-            | Progress::InOpenPage
-            | Progress::PassedOver => None,
+            DeliveryProgress::Retrying { first_attempt_at, .. } => Some(first_attempt_at),
+            DeliveryProgress::Settled { first_attempt_at, at, .. } => {
+                Some(first_attempt_at.unwrap_or(at))
+            }
+            DeliveryProgress::None
+            | DeliveryProgress::RegisteredLater
+            | DeliveryProgress::NotReached
+            | DeliveryProgress::InOpenPage
+            | DeliveryProgress::Skipped => None,
         }
     }
 
@@ -152,13 +157,15 @@ impl Telling<'_> {
         };
         // Which device is named, and who had registered, is fixed at the start.
         let fixed_at = match self.facts.progress {
-            Progress::None => notification.started_at.filter(|_| notification.names_devices),
-            Progress::RegisteredLater => None,
-            Progress::Ahead
-            | Progress::InOpenPage
-            | Progress::PassedOver
-            | Progress::Retrying { .. }
-            | Progress::Settled { .. } => notification.started_at,
+            DeliveryProgress::None => {
+                notification.started_at.filter(|_| notification.names_devices)
+            }
+            DeliveryProgress::RegisteredLater => None,
+            DeliveryProgress::NotReached
+            | DeliveryProgress::InOpenPage
+            | DeliveryProgress::Skipped
+            | DeliveryProgress::Retrying { .. }
+            | DeliveryProgress::Settled { .. } => notification.started_at,
         };
         if !is_targeted && proved_at.is_none() {
             let detail = if let Some(other) = self.named_under {
@@ -184,7 +191,7 @@ impl Telling<'_> {
             format!("it goes to {platform}, where the device is")
         };
         self.add(fixed_at, StepWord::Targeted, detail);
-        if self.facts.progress == Progress::RegisteredLater {
+        if self.facts.progress == DeliveryProgress::RegisteredLater {
             // A device that changed its platform keeps the time of its first registration.
             let registered_at = notification
                 .started_at
@@ -402,7 +409,7 @@ const OWN_REASONS: [&str; 5] = [
 
 impl Telling<'_> {
     fn tell_retrying(&mut self) -> ExplainedOutcome {
-        let Progress::Retrying { attempts, first_attempt_at, reason, due_at } =
+        let DeliveryProgress::Retrying { attempts, first_attempt_at, reason, due_at } =
             &self.facts.progress
         else {
             return ExplainedOutcome::Pending;
@@ -422,7 +429,7 @@ impl Telling<'_> {
     }
 
     fn tell_settled(&mut self) -> ExplainedOutcome {
-        let Progress::Settled { settled, reason, attempts, first_attempt_at, at } =
+        let DeliveryProgress::Settled { settled, reason, attempts, first_attempt_at, at } =
             &self.facts.progress
         else {
             return ExplainedOutcome::Pending;
@@ -431,11 +438,11 @@ impl Telling<'_> {
         self.tell_attempts(attempts, first_attempt_at.or(Some(at)), reason);
         let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
         match settled {
-            Settled::Sent => {
+            Outcome::Sent => {
                 self.add(Some(at), StepWord::Sent, "the provider took it");
                 ExplainedOutcome::Sent
             }
-            Settled::Failed => {
+            Outcome::Failed => {
                 if reason == Some(reasons::PROVIDER_NOT_CONFIGURED) {
                     let detail = "the platform's provider was not configured";
                     self.add(Some(at), StepWord::ProviderNotConfigured, detail);
@@ -449,18 +456,18 @@ impl Telling<'_> {
                 self.add(Some(at), StepWord::Failed, format!("failed{because}{hint}"));
                 ExplainedOutcome::Failed
             }
-            Settled::Unregistered => {
+            Outcome::Unregistered => {
                 let detail = format!("the provider reported the address as dead{because}");
                 self.add(Some(at), StepWord::Unregistered, detail);
                 self.tell_dead();
                 self.tell_enabled_again();
                 ExplainedOutcome::Unregistered
             }
-            Settled::Expired => {
+            Outcome::Expired => {
                 self.tell_expired(at, attempts, reason);
                 ExplainedOutcome::Expired
             }
-            Settled::Canceled => {
+            Outcome::Canceled => {
                 self.tell_cancel_request();
                 let detail = if attempts == 0 {
                     "canceled before it was sent"

@@ -59,7 +59,7 @@ impl Keyring {
             return Ok(Some(access));
         }
         let before = self.revocations.load(Ordering::SeqCst);
-        let access = self.store.open_with_key(hash).await?;
+        let access = self.store.find_app_by_key(hash).await?;
         let active = access.filter(|access| access.app.status == AppStatus::Active);
         let Some(access) = active.map(Arc::new) else { return Ok(None) };
         self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(access.key, now);

@@ -39,7 +39,7 @@ use crate::api::table::{Found, Row, Table};
 use crate::api::{Api, poll_page, web};
 use crate::config::Config;
 use crate::keys::{KeyKind, key_hash};
-use crate::store::with_patience;
+use crate::store::with_deadline;
 
 /// Longest time that one request waits for storage, all its questions together; then it is 503 (T15:
 /// within 5 s, whatever happens to a database).
@@ -111,7 +111,7 @@ impl Front {
         let label = found.label();
         let mut room = None;
         let responding =
-            with_patience(STORAGE_WAIT, self.respond(request, &found, peer, &mut room));
+            with_deadline(STORAGE_WAIT, self.respond(request, &found, peer, &mut room));
         let guarded = AssertUnwindSafe(responding).catch_unwind();
         let mut response = guarded.await.unwrap_or_else(|panic| {
             let cause = format!("panic: {}", panic_text(panic.as_ref()));

@@ -14,7 +14,7 @@ use crate::api::hooks::{Head, device_id, make_id, respond, signature};
 use crate::api::reply::Reply;
 use crate::payload::buttons;
 use crate::provider_config::{MessengerConfig, ProviderConfig};
-use crate::store::{Act, Inbound, Newcomer, Recipient};
+use crate::store::{Inbound, InboundAction, NewContact, Recipient};
 
 const SIGNATURE: header::HeaderName = header::HeaderName::from_static("x-hub-signature-256");
 
@@ -100,24 +100,24 @@ fn read_event(
     now: Timestamp,
     make_id: fn() -> DeviceId,
 ) -> Option<impl Iterator<Item = Inbound>> {
-    let Happened { brought, pressed } = happened(event)?;
+    let Happened { requested_id, pressed } = happened(event)?;
     let id = event["sender"]["id"].as_str()?;
     let is_id = (1..=RECIPIENT_ID_CHARS_MAX).contains(&id.len())
         && id.bytes().all(|byte| byte.is_ascii_graphic());
     let who = is_id.then(|| Recipient::Messenger(id.to_owned()))?;
     let at = event["timestamp"].as_i64().filter(|ms| *ms > 0).map(|ms| Timestamp(ms).min(now));
-    let brought = brought.and_then(device_id);
-    let newcomer = Newcomer { made: make_id(), brought, language: None };
+    let requested_id = requested_id.and_then(device_id);
+    let contact = NewContact { generated_id: make_id(), requested_id, language: None };
     let voted = pressed.and_then(buttons::read);
-    let voted = voted.map(|(poll, answer)| Act::Voted { poll, answer });
-    let acts = [Some(Act::Wrote(newcomer)), voted].into_iter().flatten();
+    let voted = voted.map(|(poll, answer)| InboundAction::Voted { poll, answer });
+    let acts = [Some(InboundAction::Wrote(contact)), voted].into_iter().flatten();
     Some(acts.map(move |act| Inbound { who: who.clone(), at, act }))
 }
 
 /// What an event tells beside who and when.
 struct Happened<'e> {
     /// `ref` of the link that led here.
-    brought: Option<&'e str>,
+    requested_id: Option<&'e str>,
     /// Payload of the button that was pressed.
     pressed: Option<&'e str>,
 }
@@ -132,23 +132,23 @@ fn happened(event: &Value) -> Option<Happened<'_>> {
         }
         let message = &event["message"];
         return Some(Happened {
-            brought: message["referral"]["ref"].as_str(),
+            requested_id: message["referral"]["ref"].as_str(),
             pressed: message["quick_reply"]["payload"].as_str(),
         });
     }
     if event["postback"].is_object() {
         let postback = &event["postback"];
         return Some(Happened {
-            brought: postback["referral"]["ref"].as_str(),
+            requested_id: postback["referral"]["ref"].as_str(),
             pressed: postback["payload"].as_str(),
         });
     }
     // An opt-in of a type is for messages of that type alone, which are not sent from here.
     if event["optin"].is_object() && event["optin"]["type"].is_null() {
-        return Some(Happened { brought: event["optin"]["ref"].as_str(), pressed: None });
+        return Some(Happened { requested_id: event["optin"]["ref"].as_str(), pressed: None });
     }
     if event["referral"].is_object() {
-        return Some(Happened { brought: event["referral"]["ref"].as_str(), pressed: None });
+        return Some(Happened { requested_id: event["referral"]["ref"].as_str(), pressed: None });
     }
     None
 }

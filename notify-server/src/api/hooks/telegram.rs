@@ -15,7 +15,7 @@ use crate::api::hooks::{device_id, make_id, respond, signature};
 use crate::api::reply::Reply;
 use crate::payload::buttons;
 use crate::provider_config::TelegramConfig;
-use crate::store::{Act, Inbound, Newcomer, Recipient};
+use crate::store::{Inbound, InboundAction, NewContact, Recipient};
 
 const SECRET: header::HeaderName =
     header::HeaderName::from_static("x-telegram-bot-api-secret-token");
@@ -42,9 +42,9 @@ pub(super) fn is_head_right(config: &TelegramConfig, headers: &HeaderMap) -> boo
 async fn take(ctx: &Ctx) -> Result<http::Response<Bytes>, ApiError> {
     let hook = ctx.hook();
     let mut pressed = None;
-    if let Some(brought) = hook.json(ctx, ProviderKind::Telegram) {
-        hook.take(ctx, read(&brought, ctx.at(), make_id)).await?;
-        pressed = callback_query_id(&brought);
+    if let Some(update) = hook.json(ctx, ProviderKind::Telegram) {
+        hook.take(ctx, read(&update, ctx.at(), make_id)).await?;
+        pressed = callback_query_id(&update);
     }
     // The button that was pressed turns until it is answered, whatever it stood for.
     Ok(match pressed {
@@ -93,8 +93,8 @@ fn read_message(message: &Value, now: Timestamp, make_id: fn() -> DeviceId) -> O
         return None;
     }
     let language = is_private.then(|| language(&message["from"])).flatten();
-    let brought = started.flatten().and_then(device_id);
-    let act = Act::Wrote(Newcomer { made: make_id(), brought, language });
+    let requested_id = started.flatten().and_then(device_id);
+    let act = InboundAction::Wrote(NewContact { generated_id: make_id(), requested_id, language });
     Some(Inbound { who, at: instant(&message["date"], now), act })
 }
 
@@ -104,10 +104,10 @@ fn read_press(query: &Value, make_id: fn() -> DeviceId) -> Vec<Inbound> {
     let Some((who, is_private)) = chat(&query["message"]["chat"]) else { return Vec::new() };
     let began = is_private.then(|| {
         let language = language(&query["from"]);
-        Act::Wrote(Newcomer { made: make_id(), brought: None, language })
+        InboundAction::Wrote(NewContact { generated_id: make_id(), requested_id: None, language })
     });
     let voted = query["data"].as_str().and_then(buttons::read);
-    let voted = voted.map(|(poll, answer)| Act::Voted { poll, answer });
+    let voted = voted.map(|(poll, answer)| InboundAction::Voted { poll, answer });
     let acts = [began, voted].into_iter().flatten();
     acts.map(|act| Inbound { who: who.clone(), at: None, act }).collect()
 }
@@ -117,9 +117,9 @@ fn read_member(change: &Value, now: Timestamp) -> Option<Inbound> {
     let (who, _) = chat(&change["chat"])?;
     let member = &change["new_chat_member"];
     let act = match member["status"].as_str()? {
-        "kicked" | "left" => Act::Left,
-        "restricted" if member["is_member"] == false => Act::Left,
-        "member" | "administrator" | "restricted" => Act::Returned,
+        "kicked" | "left" => InboundAction::Left,
+        "restricted" if member["is_member"] == false => InboundAction::Left,
+        "member" | "administrator" | "restricted" => InboundAction::Returned,
         _ => return None,
     };
     Some(Inbound { who, at: instant(&change["date"], now), act })

@@ -36,11 +36,11 @@ fn due_in_ms(next: &Next) -> i64 {
 #[test]
 fn every_class_of_answer_has_its_consequence() {
     let failed =
-        |reason: &'static str| Next::End { settled: Settled::Failed, reason: Some(reason.into()) };
+        |reason: &'static str| Next::End { settled: Outcome::Failed, reason: Some(reason.into()) };
     let rows = [
         (
             Answer::Delivered { message_id: None },
-            Next::End { settled: Settled::Sent, reason: None },
+            Next::End { settled: Outcome::Sent, reason: None },
         ),
         (
             Answer::TokenDead {
@@ -149,7 +149,7 @@ fn expiry_and_age_end_a_delivery() {
     let soon_over = Attempted { expires_at: Some(NOW.plus_ms(SECOND_MS)), ..first_attempt() };
     let old = Attempted { first_attempt_at: NOW.plus_ms(-24 * HOUR_MS), ..first_attempt() };
     for (past, expected) in
-        [(one_try, Settled::Expired), (soon_over, Settled::Expired), (old, Settled::Failed)]
+        [(one_try, Outcome::Expired), (soon_over, Outcome::Expired), (old, Outcome::Failed)]
     {
         let next = decide(retry(None, Certainty::Failed), &past, &policy);
         let reason = Some("ServiceUnavailable".into());
@@ -183,7 +183,7 @@ fn an_answer_that_says_nothing_known_has_a_low_cap() {
     let policy = RetryPolicy::default();
     let past = Attempted { attempts_before: policy.unknown_attempts_max - 1, ..first_attempt() };
     let next = decide(Answer::Unknown { reason: "HTTP 418".into() }, &past, &policy);
-    assert_eq!(next, Next::End { settled: Settled::Failed, reason: Some("HTTP 418".into()) });
+    assert_eq!(next, Next::End { settled: Outcome::Failed, reason: Some("HTTP 418".into()) });
 }
 
 /// B40: 401 and 403 of a push service hold it when they come in the number; one alone is tried again.
@@ -204,6 +204,6 @@ fn a_push_service_that_refuses_is_held_when_it_does_so_many_times_in_a_row() {
         attempts_before: policy.unknown_attempts_max - 1,
         ..first_attempt()
     };
-    let failed = Next::End { settled: Settled::Failed, reason: Some("http_403".into()) };
+    let failed = Next::End { settled: Outcome::Failed, reason: Some("http_403".into()) };
     assert_eq!(decide(refused(), &last, &policy), failed, "an old subscription ends");
 }

@@ -10,7 +10,7 @@ use crate::delivery::gate::Refusal;
 use crate::delivery::lane::Lane;
 use crate::delivery::lane::services::{InService, Service};
 use crate::providers::{Answer, Certainty, Reason, Scope};
-use crate::store::{AddressTrust, DeviceKey, GUARD_ANSWERS, GUARD_DEAD_MAX};
+use crate::store::{AddressTrust, DeviceKey, GUARD_THRESHOLD, GUARD_WINDOW};
 
 /// What was learned from one answer beside its delivery.
 #[derive(Debug, Clone, Copy, Default)]
@@ -355,9 +355,9 @@ impl PurgeWindow {
         let before = u32::try_from(self.answers - self.reported - 1).unwrap_or(u32::MAX);
         self.reported = self.answers;
         let answers = self.answers;
-        self.latest.retain(|answer| answers - answer < u64::from(GUARD_ANSWERS));
+        self.latest.retain(|answer| answers - answer < u64::from(GUARD_WINDOW));
         self.latest.push_back(answers);
-        self.stopped = self.latest.len() > GUARD_DEAD_MAX;
+        self.stopped = self.latest.len() > GUARD_THRESHOLD;
         Death::Reported(before)
     }
 
@@ -430,7 +430,7 @@ mod purge_tests {
     #[test]
     fn more_than_twenty_in_a_thousand_are() {
         let mut window = PurgeWindow::default();
-        for nth in 0..GUARD_DEAD_MAX {
+        for nth in 0..GUARD_THRESHOLD {
             assert_eq!(window.died(), Death::Reported(0), "{nth}");
         }
         assert!(!window.is_stopped());

@@ -19,8 +19,8 @@ use crate::delivery::retries;
 use crate::delivery::shared::Shared;
 use crate::delivery::singles::{self, LANE_SINGLES_MAX, Singles};
 use crate::store::{
-    ClaimedRetry, DeviceKey, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim, RetryNo,
-    RetryOutcome, RetryStep, SEQUENCE_MAX, Slice, StoreError,
+    ClaimedRetry, DeviceBatch, DeviceKey, DispatchNo, OpenPage, PageClaim, PageNo, RetryClaim,
+    RetryNo, RetryOutcome, RetryResult, SEQUENCE_MAX, StoreError,
 };
 
 /// The work of a lane: which dispatches take turns, and what is open.
@@ -150,7 +150,7 @@ impl LaneRun {
     async fn begin(&mut self) -> Result<(), StoreError> {
         let shared = self.lane.shared.clone();
         let version = self.lane.provider_version();
-        let stopped = shared.store.purge_stopped(self.lane.app, self.lane.platform).await?;
+        let stopped = shared.store.guard_tripped(self.lane.app, self.lane.platform).await?;
         // One released meanwhile is not stopped again.
         if stopped && version == self.lane.provider_version() {
             self.lane.stop_sending();
@@ -232,8 +232,8 @@ impl LaneRun {
         let from = job.cursor();
         let mark = shared.marks.open(from, job.dispatch.until);
         let (read_at, tenure) = (shared.clock.now(), shared.standing.tenure());
-        let slice = shared.store.read_slice(&job.dispatch, from, shared.config.page_rows).await?;
-        let Slice { devices, to, end } = slice;
+        let slice = shared.store.read_batch(&job.dispatch, from, shared.config.page_rows).await?;
+        let DeviceBatch { devices, to, end } = slice;
         mark.narrow(from, to);
         let claim = PageClaim {
             dispatch: job.dispatch.no,
@@ -243,7 +243,7 @@ impl LaneRun {
             targeted: (devices.iter().filter(|device| job.targets(device)).count()
                 + job.gone(&devices, from, to).len()) as u64,
             excluded: job.count_excluded(&devices),
-            epoch: shared.epoch,
+            instance: shared.instance,
             lease_until: read_at.plus_ms(shared.config.lease_ms),
             at: read_at,
         };
@@ -304,7 +304,7 @@ impl LaneRun {
             }
             Err(error) => return Err(error),
         };
-        let done = shared.store.page_done(&page).await?;
+        let done = shared.store.settled_devices(&page).await?;
         let mark = shared.marks.open(page.from, page.to);
         let read_at = shared.clock.now();
         let devices = shared.store.read_range(&job.dispatch, page.from, page.to).await?;
@@ -395,11 +395,11 @@ impl LaneRun {
             app: self.lane.app,
             platform: self.lane.platform,
             limit,
-            epoch: shared.epoch,
+            instance: shared.instance,
             lease_until: now.plus_ms(shared.config.retry_lease_ms()),
             now,
-            in_hand,
-            after_lost: self.claims_lost,
+            exclude: in_hand,
+            reclaim_own: self.claims_lost,
         };
         let claimed = shared.store.claim_retries(claim).await.inspect_err(|_| {
             // It may have been committed all the same, where the answer alone was lost.
@@ -446,9 +446,9 @@ impl LaneRun {
     async fn give_back(&mut self, claimed: &[ClaimedRetry]) {
         let shared = self.lane.shared.clone();
         let now = shared.clock.now();
-        let later = RetryStep::Later { due_at: now };
+        let later = RetryResult::Deferred { due_at: now };
         let outcomes = claimed.iter().map(|retry| RetryOutcome::of(retry.no, later.clone()));
-        let settled = shared.store.settle_retries(shared.epoch, outcomes.collect(), now).await;
+        let settled = shared.store.settle_retries(shared.instance, outcomes.collect(), now).await;
         self.retries_due = true;
         self.claims_lost |= settled.is_err();
     }

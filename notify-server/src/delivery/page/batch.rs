@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::providers::Reason;
 use crate::store::{
-    Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, MovedAddress, NewRetry, OpenPage, Settled,
+    Checkpoint, DeadAddress, DeviceKey, DeviceOutcome, MovedAddress, NewRetry, OpenPage, Outcome,
     VerifiedAddress,
 };
 
@@ -28,7 +28,7 @@ impl Batch {
     pub(super) fn settle(
         &mut self,
         key: DeviceKey,
-        settled: Settled,
+        settled: Outcome,
         reason: Option<Reason>,
         attempts: u16,
     ) {

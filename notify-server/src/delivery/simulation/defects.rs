@@ -78,6 +78,6 @@ impl Defect {
                 "create trigger defect before insert on outcomes begin select raise(ignore); end"
             }
         };
-        sqlite::sabotage(path, trigger);
+        sqlite::execute_raw(path, trigger);
     }
 }

@@ -9,7 +9,7 @@ use super::devices::Entry;
 use super::notices::{Asked, Notice};
 use super::requests::Process;
 use super::world::{World, lock};
-use crate::store::{DeviceKey, DeviceOutcome, Dispatch, Settled, Source};
+use crate::store::{AudienceSource, DeviceKey, DeviceOutcome, Dispatch, Outcome};
 /// What holds when everything is over: each device that was left alone has an outcome, and the one
 /// that its push service knows of.
 pub(super) fn over(process: &Process) {
@@ -101,7 +101,7 @@ fn keys_by_address(
     process: &Process,
     dispatch: &Dispatch,
 ) -> BTreeMap<(Platform, String), DeviceKey> {
-    let all = Dispatch { source: Source::Platform, ..dispatch.clone() };
+    let all = Dispatch { source: AudienceSource::Platform, ..dispatch.clone() };
     let from = DeviceKey::before_first(dispatch.app, dispatch.platform);
     let devices = process.store.peek(process.store.read_range(&all, from, dispatch.until));
     let addressed = devices.unwrap_or_default().into_iter();
@@ -122,15 +122,15 @@ fn wrong(
     let reason = outcome.reason.as_deref().unwrap_or_default();
     let is_right = match outcome.settled {
         // A process that died may have taken the knowledge of an answer with it, not the outcome.
-        Settled::Sent => reached.taken > 0,
-        Settled::Failed => {
+        Outcome::Sent => reached.taken > 0,
+        Outcome::Failed => {
             notice.reasons.contains(reason)
                 || reason == "provider_not_configured"
                     && world.was_missing.contains(&(notice.app, platform.provider()))
         }
-        Settled::Unregistered => reached.dead || reached.refused,
-        Settled::Expired => notice.ttl.is_some() || notice.replaces && reason == "overtaken",
-        Settled::Canceled => notice.canceled != Asked::No,
+        Outcome::Unregistered => reached.dead || reached.refused,
+        Outcome::Expired => notice.ttl.is_some() || notice.replaces && reason == "overtaken",
+        Outcome::Canceled => notice.canceled != Asked::No,
     };
     (!is_right).then_some("it ended as it cannot have")
 }

@@ -32,7 +32,7 @@ pub(super) fn empty_store() -> &'static [u8] {
         let path = folder.path().join("notify.db");
         drop(sqlite::open_inline(&path).expect("the store opens"));
         // Out of the log, into the file.
-        sqlite::sabotage(&path, "pragma wal_checkpoint(truncate)");
+        sqlite::execute_raw(&path, "pragma wal_checkpoint(truncate)");
         std::fs::read(&path).expect("the store is written")
     })
 }

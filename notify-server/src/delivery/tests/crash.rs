@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use notify_core::{DeviceId, NotificationStatus, Timestamp};
 
 use super::rig::{Rig, START, Told, delivered};
-use crate::store::{Adoption, Checkpoint, DeviceKey, DeviceOutcome, Epoch, Settled, StoreError};
+use crate::store::{
+    Checkpoint, DeviceKey, DeviceOutcome, InstanceId, Outcome, ReclaimRequest, StoreError,
+};
 
 fn repeats(journal: &[String]) -> usize {
     let mut seen: HashMap<&String, usize> = HashMap::new();
@@ -104,14 +106,14 @@ async fn a_fenced_checkpoint_changes_nothing_and_its_page_goes_on_elsewhere() {
     rig.start();
     let id = rig.broadcast().await;
     rig.provider.arrived(4).await;
-    let other = Epoch(1);
-    let adoption = Adoption {
-        epoch: other,
+    let other = InstanceId(1);
+    let adoption = ReclaimRequest {
+        instance: other,
         now: START,
         lease_until: START.plus_ms(15_000),
-        beside_others: false,
+        clustered: false,
     };
-    let adopted = rig.store.adopt(adoption).await.unwrap();
+    let adopted = rig.store.reclaim(adoption).await.unwrap();
     let page = adopted.pages[0];
     rig.provider.release();
     // The engine's own checkpoint is refused; it asks for adoption, and sends again.
@@ -123,7 +125,7 @@ async fn a_fenced_checkpoint_changes_nothing_and_its_page_goes_on_elsewhere() {
         settled: vec![DeviceOutcome {
             message_id: None,
             key: DeviceKey(page.from.0 + 1),
-            settled: Settled::Failed,
+            settled: Outcome::Failed,
             reason: Some("late".into()),
             attempts: 1,
         }],

@@ -17,7 +17,7 @@ use crate::providers::{
     Address, Answer, Certainty, Checked, Prepared, PreparedBody, Provider, SharedProvider,
 };
 use crate::store::Store;
-use crate::store::{AppNo, Epoch, StoreError};
+use crate::store::{AppNo, InstanceId, StoreError};
 use crate::telemetry::DeliveryMetrics;
 
 const SERVERS: usize = 3;
@@ -82,7 +82,7 @@ impl Brake {
 struct Watched {
     store: Arc<Store>,
     answers: Arc<FakeProvider>,
-    epoch: OnceLock<Epoch>,
+    instance: OnceLock<InstanceId>,
     record: Arc<Record>,
     brake: Arc<Brake>,
     /// Whether its thread can be stopped.
@@ -107,14 +107,14 @@ impl Provider for Watched {
         }
         let PreparedBody::Whole(id) = &prepared.body else { panic!("the rig's body") };
         let (id, token) = (String::from_utf8(id.to_vec()).unwrap(), to.text().to_owned());
-        while self.epoch.get().is_none() {
+        while self.instance.get().is_none() {
             tokio::task::yield_now().await;
         }
-        let epoch = *self.epoch.get().unwrap();
-        let is_its = self.store.is_in_hand(id.clone(), token.clone(), epoch).await.unwrap();
+        let instance = *self.instance.get().unwrap();
+        let is_its = self.store.is_in_hand(id.clone(), token.clone(), instance).await.unwrap();
         self.record.attempts.fetch_add(1, Ordering::SeqCst);
         if !is_its {
-            self.record.overlaps.lock().unwrap().push(format!("{epoch:?}: {id} to {token}"));
+            self.record.overlaps.lock().unwrap().push(format!("{instance:?}: {id} to {token}"));
         }
         self.answers.attempt(prepared, to).await
     }
@@ -178,7 +178,7 @@ impl World {
         let watched = Arc::new(Watched {
             store: store.clone(),
             answers,
-            epoch: OnceLock::new(),
+            instance: OnceLock::new(),
             record: self.record.clone(),
             brake: Arc::new(Brake::new()),
             has_brake: AtomicBool::new(false),
@@ -193,7 +193,7 @@ impl World {
         let mut config = self.rig.config.clone();
         config.seed = Some(self.rng.u64(..));
         let engine = Engine::start(around, config).unwrap();
-        watched.epoch.set(engine.epoch()).unwrap();
+        watched.instance.set(engine.instance()).unwrap();
         Server { engine, watched, still: 0 }
     }
 

@@ -382,7 +382,7 @@ impl Rig {
 
     /// Counts every address as one that took a message before.
     pub(super) fn verify_addresses(&self) {
-        self.sabotage("delete from unverified_addresses");
+        self.execute_raw("delete from unverified_addresses");
     }
 
     /// Ends another server where it stands.
@@ -422,9 +422,9 @@ impl Rig {
     }
 
     /// Runs a statement beside the store, on a connection of its own.
-    pub(super) fn sabotage(&self, sql: &str) {
+    pub(super) fn execute_raw(&self, sql: &str) {
         match &self.place {
-            Place::Folder(folder) => sqlite::sabotage(&folder.path().join(FILE), sql),
+            Place::Folder(folder) => sqlite::execute_raw(&folder.path().join(FILE), sql),
             Place::Database(database) => database.execute(sql),
         }
     }

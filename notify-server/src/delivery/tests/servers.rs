@@ -162,12 +162,12 @@ async fn who_cannot_say_that_it_lives_sends_nothing() {
     let id = rig.broadcast().await;
     rig.provider.arrived(8).await;
     let deaf = "before insert on servers begin select raise(abort, 'deaf'); end";
-    rig.sabotage(&format!("create trigger deaf {deaf}"));
+    rig.execute_raw(&format!("create trigger deaf {deaf}"));
     rig.clock.advance(Duration::from_secs(16));
     rig.provider.release();
     rig.until(&id, |record| record.counts.sent == 8).await;
     assert_eq!(rig.provider.journal().len(), 8);
-    rig.sabotage("drop trigger deaf");
+    rig.execute_raw("drop trigger deaf");
     let record = beating(&rig, &id).await;
     assert_eq!(record.counts.sent, 40);
     rig.stop().await;

@@ -38,11 +38,11 @@ async fn rig(strangers: usize, endpoint: impl Fn(usize) -> String) -> (Rig, Arc<
 
 /// The other half of the application's browsers, registered after the strangers.
 async fn more_good(rig: &Rig) {
-    rig.sabotage("update unverified_addresses set since = 0");
+    rig.execute_raw("update unverified_addresses set since = 0");
     for number in GOOD / 2..GOOD {
         rig.browser(&format!("good-{number}"), &good(number)).await;
     }
-    rig.sabotage("delete from unverified_addresses where since > 0");
+    rig.execute_raw("delete from unverified_addresses where since > 0");
 }
 
 fn good(number: usize) -> String {
@@ -73,7 +73,7 @@ async fn completed(rig: &Rig, id: &NotificationId) -> NotificationRecord {
 }
 
 async fn is_stopped(rig: &Rig) -> bool {
-    rig.store.purge_stopped(rig.app, Platform::Web).await.unwrap()
+    rig.store.guard_tripped(rig.app, Platform::Web).await.unwrap()
 }
 
 fn dead() -> Answer {
@@ -189,7 +189,7 @@ async fn expired_anonymous_addresses_hold_no_service() {
         rig.browser(&format!("anonymous-{number}"), &invented(number)).await;
     }
     rig.verify_addresses();
-    rig.sabotage("insert into device_secrets select key, zeroblob(32) from devices");
+    rig.execute_raw("insert into device_secrets select key, zeroblob(32) from devices");
     let provider = FakeProvider::new(1);
     rig.configure(ProviderKind::WebPush, Some(provider.clone())).await;
     provider.script(|_, _| Told::Answer(dead()));
@@ -246,7 +246,7 @@ async fn throttled_for_a_day(took_a_message: bool) {
     more_good(&rig).await;
     if took_a_message {
         rig.verify_addresses();
-        rig.sabotage(
+        rig.execute_raw(
             "insert into device_secrets select key, zeroblob(32) from devices
              where address like '%/invented/%'",
         );

@@ -14,17 +14,18 @@ use crate::store::{AppNo, Change, ChangeListener, DeliveryChange, ProviderRow, S
 async fn the_first_application_is_made_once(store: &Store) {
     let id = AppId(Uuid::now_v7());
     let (api, admin) = (fixtures::key(1), fixtures::key(2));
-    let made = store.found(id, fixtures::new_app("default"), api.clone(), admin.clone()).await;
+    let made = store.bootstrap(id, fixtures::new_app("default"), api.clone(), admin.clone()).await;
     assert!(made.unwrap());
     let other = AppId(Uuid::now_v7());
-    let again =
-        store.found(other, fixtures::new_app("default"), fixtures::key(3), fixtures::key(4)).await;
+    let again = store
+        .bootstrap(other, fixtures::new_app("default"), fixtures::key(3), fixtures::key(4))
+        .await;
     assert!(!again.unwrap());
     assert_eq!(store.list_apps(fixtures::page(10)).await.unwrap().rows.len(), 1);
-    let access = store.open_with_key(api.hash).await.unwrap().unwrap();
+    let access = store.find_app_by_key(api.hash).await.unwrap().unwrap();
     assert_eq!((access.app.id, access.key), (id, api.id));
     assert_eq!(store.admin_key(admin.hash).await.unwrap(), Some(admin.id));
-    assert_eq!(store.open_with_key([3; 32]).await.unwrap(), None);
+    assert_eq!(store.find_app_by_key([3; 32]).await.unwrap(), None);
 }
 
 #[apply(contract)]
@@ -35,18 +36,18 @@ async fn keys_that_were_not_shown_are_added_to(store: &Store) {
     let [first, second] =
         [(1, 2), (3, 4)].map(|(api, admin)| (fixtures::key(api), fixtures::key(admin)));
     let app = fixtures::new_app("default");
-    store.found(id, app, first.0.clone(), first.1.clone()).await.unwrap();
+    store.bootstrap(id, app, first.0.clone(), first.1.clone()).await.unwrap();
     let replaced = store.replace_unshown_keys(second.0.clone(), second.1.clone()).await;
     assert!(replaced.unwrap());
     for (api, admin) in [first, second] {
-        let access = store.open_with_key(api.hash).await.unwrap().unwrap();
+        let access = store.find_app_by_key(api.hash).await.unwrap().unwrap();
         assert_eq!((access.app.id, access.key), (id, api.id));
         assert_eq!(store.admin_key(admin.hash).await.unwrap(), Some(admin.id));
     }
     store.keys_shown().await.unwrap();
     let replaced = store.replace_unshown_keys(fixtures::key(5), fixtures::key(6)).await;
     assert!(!replaced.unwrap(), "they were shown");
-    assert_eq!(store.open_with_key(fixtures::key(5).hash).await.unwrap(), None);
+    assert_eq!(store.find_app_by_key(fixtures::key(5).hash).await.unwrap(), None);
 }
 
 #[apply(contract)]
@@ -89,14 +90,14 @@ async fn a_key_opens_its_application_until_it_is_revoked(store: &Store) {
     let (id, no) = fixtures::named_app(store, "Shop").await;
     let key = fixtures::key(7);
     store.add_key(id, key.clone()).await.unwrap();
-    let access = store.open_with_key(key.hash).await.unwrap().unwrap();
+    let access = store.find_app_by_key(key.hash).await.unwrap().unwrap();
     assert_eq!((access.no, access.app.id, access.key), (no, id, key.id));
     let suspend = AppChange { status: Some(AppStatus::Suspended), ..AppChange::default() };
     store.change_app(id, suspend).await.unwrap();
-    let access = store.open_with_key(key.hash).await.unwrap().unwrap();
+    let access = store.find_app_by_key(key.hash).await.unwrap().unwrap();
     assert_eq!(access.app.status, AppStatus::Suspended);
     store.revoke_key(id, key.id).await.unwrap();
-    assert_eq!(store.open_with_key(key.hash).await.unwrap(), None);
+    assert_eq!(store.find_app_by_key(key.hash).await.unwrap(), None);
     assert!(is_unknown(&store.revoke_key(id, key.id).await));
 }
 
@@ -120,7 +121,7 @@ async fn admin_keys_open_no_application(store: &Store) {
     let key = fixtures::key(9);
     store.add_admin_key(key.clone()).await.unwrap();
     assert_eq!(store.admin_key(key.hash).await.unwrap(), Some(key.id));
-    assert_eq!(store.open_with_key(key.hash).await.unwrap(), None);
+    assert_eq!(store.find_app_by_key(key.hash).await.unwrap(), None);
     assert_eq!(store.admin_key([1; 32]).await.unwrap(), None);
 }
 
@@ -150,9 +151,9 @@ async fn a_deleted_application_is_unknown_and_leaves_others_alone(store: &Store)
     assert!(is_unknown(&store.app(id).await));
     assert!(is_unknown(&store.device(app, fixtures::id("d000")).await));
     assert!(is_unknown(&store.delete_app(id).await));
-    assert_eq!(store.open_with_key([1; 32]).await.unwrap(), None);
+    assert_eq!(store.find_app_by_key([1; 32]).await.unwrap(), None);
     assert_eq!(store.open_retries(app, notify_core::Platform::Android).await.unwrap(), 0);
-    assert!(store.open_with_key([2; 32]).await.unwrap().is_some());
+    assert!(store.find_app_by_key([2; 32]).await.unwrap().is_some());
     assert_eq!(store.device(other, fixtures::id("d000")).await.unwrap().tags.len(), 1);
     assert_eq!(store.open_retries(other, notify_core::Platform::Android).await.unwrap(), 3);
     let next = fixtures::app(store).await;
@@ -204,7 +205,7 @@ async fn what_was_forgotten_is_not_sealed(store: &Store) {
 
 /// Keeps what it hears.
 #[derive(Default)]
-pub struct Heard(Mutex<Vec<Change>>);
+pub(crate) struct Heard(Mutex<Vec<Change>>);
 
 impl ChangeListener for Heard {
     fn on_change(&self, change: Change) {
@@ -213,7 +214,7 @@ impl ChangeListener for Heard {
 }
 
 impl Heard {
-    pub fn take(&self) -> Vec<Change> {
+    pub(crate) fn take(&self) -> Vec<Change> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }

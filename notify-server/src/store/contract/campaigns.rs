@@ -1,4 +1,4 @@
-//! Campaigns (B27, B28).
+//! Campaigns.
 
 use macro_rules_attribute::apply;
 use notify_core::{
@@ -52,12 +52,12 @@ fn draft(template: CampaignTemplate) -> CampaignDraft {
 }
 
 /// Makes a campaign of that name.
-pub async fn made(store: &Store, app: AppNo, name: &str) -> CampaignId {
+pub(crate) async fn made(store: &Store, app: AppNo, name: &str) -> CampaignId {
     create(store, app, draft(template(name))).await
 }
 
 /// Makes a campaign that uses a feed.
-pub async fn made_with_feed(store: &Store, app: AppNo, feed: FeedId) -> CampaignId {
+pub(crate) async fn made_with_feed(store: &Store, app: AppNo, feed: FeedId) -> CampaignId {
     create(store, app, draft(with_feeds("Fed", vec![FeedRef::Id { id: feed }]))).await
 }
 

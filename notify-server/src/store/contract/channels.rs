@@ -6,14 +6,14 @@ use std::sync::Arc;
 use notify_core::{Platform, ProviderKind, Timestamp};
 
 use super::apps::Heard;
-use super::fixtures::{self, EPOCH, NOW};
+use super::fixtures::{self, INSTANCE, NOW};
 use super::is_unknown;
 use crate::store::{
-    AppNo, Change, ChannelPlace, ChannelTold, ChannelWord, DeliveryChange, Epoch, NewWord,
+    AppNo, Change, ChannelPlace, ChannelTold, ChannelWord, DeliveryChange, InstanceId, NewWord,
     ProviderRow, Store, StoreError,
 };
 
-const OTHER: Epoch = Epoch(12);
+const OTHER: InstanceId = InstanceId(12);
 
 fn place(app: AppNo, service: &str) -> ChannelPlace {
     ChannelPlace { app, platform: Platform::Android, service: service.into() }
@@ -24,7 +24,7 @@ fn held() -> ChannelWord {
 }
 
 fn word(app: AppNo, word: ChannelWord, known: i64) -> NewWord {
-    NewWord { place: place(app, ""), word, by: EPOCH, known, at: NOW }
+    NewWord { place: place(app, ""), word, by: INSTANCE, known, at: NOW }
 }
 
 /// A word of a channel.
@@ -52,7 +52,7 @@ async fn every_word_reads_back_as_it_was_told(store: &Store) {
         assert!(now.no > known, "a later word has a higher number");
         known = now.no;
         let expected =
-            ChannelTold { no: known, place: place(app, ""), word: told, by: Some(EPOCH) };
+            ChannelTold { no: known, place: place(app, ""), word: told, by: Some(INSTANCE) };
         assert_eq!(now, expected);
         assert_eq!(all(store).await, [expected], "one word a channel");
     }
@@ -78,7 +78,7 @@ async fn one_of_many_that_tell_at_once_is_heard(store: &Store) {
     let app = fixtures::app(store).await;
     let told = (1..=8).map(|n| {
         let paused = ChannelWord::Paused { until: NOW.plus_ms(n) };
-        store.tell_channel(NewWord { by: Epoch(n), ..word(app, paused, 0) })
+        store.tell_channel(NewWord { by: InstanceId(n), ..word(app, paused, 0) })
     });
     let told = futures_util::future::join_all(told).await;
     let told: Vec<_> = told.into_iter().map(Result::unwrap).collect();

@@ -1,5 +1,5 @@
-//! Deliveries device by device (B20), the facts about one of them (B38), and how many an audience
-//! would reach (B37).
+//! Deliveries device by device, the facts about one of them, and how many an audience
+//! would reach.
 
 use macro_rules_attribute::apply;
 use notify_core::{
@@ -7,11 +7,11 @@ use notify_core::{
     Platform, Schedule, Target,
 };
 
-use super::fixtures::{self, EPOCH, NOW, id};
+use super::fixtures::{self, INSTANCE, NOW, id};
 use super::{is_unknown, refusal};
 use crate::store::{
-    AppNo, Checkpoint, DeviceOutcome, Dispatch, PageClaim, PageRequest, Progress, Reach,
-    RetryOutcome, RetryStep, Settled, Store,
+    AppNo, Checkpoint, DeliveryProgress, DeviceOutcome, Dispatch, Outcome, PageClaim, PageRequest,
+    Reach, RetryOutcome, RetryResult, Store,
 };
 
 /// All deliveries, read so many at a time.
@@ -60,7 +60,7 @@ async fn under_way(store: &Store, app: AppNo) -> Dispatch {
     let dispatch = fixtures::android_dispatch(store, app).await;
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     let sent = DeviceOutcome { message_id: Some("id-0".into()), ..fixtures::sent(keys[0]) };
-    let failed = fixtures::outcome(keys[1], Settled::Failed, Some("BadTopic"));
+    let failed = fixtures::outcome(keys[1], Outcome::Failed, Some("BadTopic"));
     let first = Checkpoint {
         settled: vec![failed, sent],
         retries: vec![fixtures::retry(keys[4])],
@@ -68,14 +68,15 @@ async fn under_way(store: &Store, app: AppNo) -> Dispatch {
     };
     let page = store.checkpoint(first).await.unwrap();
     let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
-    let step = RetryStep::Settled {
-        settled: Settled::Sent,
+    let step = RetryResult::Final {
+        settled: Outcome::Sent,
         reason: None,
         attempts: 2,
         message_id: Some("id-5".into()),
     };
-    let through = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None, verified: None };
-    store.settle_retries(EPOCH, vec![through], NOW.plus_ms(9)).await.unwrap();
+    let through =
+        RetryOutcome { no: claimed[0].no, result: step, dead: None, moved: None, verified: None };
+    store.settle_retries(INSTANCE, vec![through], NOW.plus_ms(9)).await.unwrap();
     let second = Checkpoint {
         retries: vec![fixtures::retry(keys[2])],
         at: NOW.plus_ms(5),
@@ -120,7 +121,7 @@ async fn deliveries_are_listed_with_what_is_tried_again_and_what_waits(store: &S
 
 /// A notification to that many Android devices, each on a page of its own, of which every tenth
 /// failed, and to one iOS device.
-pub async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> NotificationId {
+pub(crate) async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> NotificationId {
     fixtures::devices(store, app, count).await;
     fixtures::registered(store, app, fixtures::ios("i")).await;
     let new = fixtures::broadcast(&[Platform::Ios, Platform::Android]);
@@ -129,13 +130,13 @@ pub async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> Notific
     for no in started {
         let mut dispatch = store.dispatch(no).await.unwrap();
         loop {
-            let slice = store.read_slice(&dispatch, dispatch.cursor, 1).await.unwrap();
+            let slice = store.read_batch(&dispatch, dispatch.cursor, 1).await.unwrap();
             let targeted = slice.devices.len() as u64;
             let claim = PageClaim { targeted, ..fixtures::claim(&dispatch, slice.to, slice.end) };
             let page = store.open_page(claim).await.unwrap();
             if let Some(device) = slice.devices.first() {
                 let is_odd = device.key.sequence() % 10 == 7;
-                let settled = if is_odd { Settled::Failed } else { Settled::Sent };
+                let settled = if is_odd { Outcome::Failed } else { Outcome::Sent };
                 let settled = vec![fixtures::outcome(device.key, settled, None)];
                 let done = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 1) };
                 store.checkpoint(done).await.unwrap();
@@ -149,7 +150,7 @@ pub async fn in_pages_of_one(store: &Store, app: AppNo, count: usize) -> Notific
     notification
 }
 
-/// B20: nothing is left out or told twice; platforms follow each other.
+/// Nothing is left out or listed twice; platforms follow each other.
 #[apply(contract)]
 async fn a_listing_of_many_pages_leaves_nothing_out(store: &Store) {
     const COUNT: usize = 40;
@@ -212,7 +213,7 @@ async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &Store)
     let notification = under_way(store, app).await.notification_id;
     fixtures::registered(store, app, fixtures::android("later")).await;
     fixtures::registered(store, app, fixtures::ios("ios")).await;
-    let settled = |settled, reason: Option<&str>| Progress::Settled {
+    let settled = |settled, reason: Option<&str>| DeliveryProgress::Settled {
         settled,
         reason: reason.map(str::to_owned),
         attempts: 1,
@@ -220,31 +221,31 @@ async fn facts_tell_how_far_a_notification_has_come_with_a_device(store: &Store)
         at: NOW,
     };
     let cases = [
-        ("d000", settled(Settled::Sent, None)),
-        ("d001", settled(Settled::Failed, Some("BadTopic"))),
+        ("d000", settled(Outcome::Sent, None)),
+        ("d001", settled(Outcome::Failed, Some("BadTopic"))),
         (
             "d002",
-            Progress::Retrying {
+            DeliveryProgress::Retrying {
                 attempts: 1,
                 first_attempt_at: NOW,
                 reason: Some("ServiceUnavailable".into()),
                 due_at: NOW.plus_ms(1_000),
             },
         ),
-        ("d003", Progress::InOpenPage),
-        ("d004", Progress::InOpenPage),
+        ("d003", DeliveryProgress::InOpenPage),
+        ("d004", DeliveryProgress::InOpenPage),
         (
             "d005",
-            Progress::Settled {
-                settled: Settled::Sent,
+            DeliveryProgress::Settled {
+                settled: Outcome::Sent,
                 reason: None,
                 attempts: 2,
                 first_attempt_at: Some(NOW),
                 at: NOW.plus_ms(9),
             },
         ),
-        ("later", Progress::RegisteredLater),
-        ("ios", Progress::None),
+        ("later", DeliveryProgress::RegisteredLater),
+        ("ios", DeliveryProgress::None),
     ];
     for (device, progress) in cases {
         let facts = store.delivery_facts(app, notification.clone(), id(device)).await.unwrap();
@@ -263,8 +264,14 @@ async fn facts_tell_whether_a_device_is_named_and_tagged(store: &Store) {
     fixtures::tagged(store, app, "d000", "vip", true).await;
     fixtures::tagged(store, app, "d001", "vip", false).await;
     for (send_at, progress) in [
-        (None, [Progress::Ahead, Progress::None, Progress::Ahead]),
-        (Some(NOW.plus_ms(60_000)), [Progress::None, Progress::None, Progress::None]),
+        (
+            None,
+            [DeliveryProgress::NotReached, DeliveryProgress::None, DeliveryProgress::NotReached],
+        ),
+        (
+            Some(NOW.plus_ms(60_000)),
+            [DeliveryProgress::None, DeliveryProgress::None, DeliveryProgress::None],
+        ),
     ] {
         let mut new = fixtures::direct(&["d000", "d002"], &[]);
         new.tag = Some("vip".into());
@@ -298,7 +305,7 @@ async fn a_device_that_was_none_to_send_to_is_passed_over(store: &Store) {
     fixtures::tagged(store, app, "d001", "vip", true).await;
     let facts =
         store.delivery_facts(app, dispatch.notification_id.clone(), id("d001")).await.unwrap();
-    assert_eq!((facts.progress, facts.device.has_tag), (Progress::PassedOver, true));
+    assert_eq!((facts.progress, facts.device.has_tag), (DeliveryProgress::Skipped, true));
 }
 
 /// A notification to everybody with a tag.

@@ -6,8 +6,8 @@ use notify_core::{Endpoint, NotificationStatus, Platform, Schedule};
 use super::fixtures::{self, NOW, android};
 use super::is_unknown;
 use crate::store::{
-    Agenda, AppNo, Checkpoint, DispatchNo, Epoch, OpenedDispatch, Opening, Source, StartDue,
-    Started, Store, StoreError,
+    Agenda, AppNo, AudienceSource, Checkpoint, DispatchNo, InstanceId, OpenedDispatch, Opening,
+    StartDue, Started, Store, StoreError,
 };
 
 #[apply(contract)]
@@ -57,9 +57,12 @@ async fn of_one_instant_what_was_accepted_first_goes_first(store: &Store) {
     for (no, id) in made.iter().zip(&ids) {
         assert_eq!(&store.dispatch(*no).await.unwrap().notification_id, id);
     }
-    assert_eq!(store.unread_dispatches(10).await.unwrap(), made);
-    assert_eq!(store.unread_dispatches(1).await.unwrap(), made[..1]);
-    assert_eq!(store.adopt(fixtures::adoption(fixtures::EPOCH)).await.unwrap().dispatches, made);
+    assert_eq!(store.unscanned_dispatches(10).await.unwrap(), made);
+    assert_eq!(store.unscanned_dispatches(1).await.unwrap(), made[..1]);
+    assert_eq!(
+        store.reclaim(fixtures::adoption(fixtures::INSTANCE)).await.unwrap().dispatches,
+        made
+    );
 }
 
 /// By sequence, when it is due, not by time.
@@ -76,7 +79,7 @@ async fn the_audience_is_fixed_when_a_notification_becomes_due(store: &Store) {
     fixtures::registered(store, app, android("after")).await;
     for no in started {
         let dispatch = store.dispatch(no).await.unwrap();
-        let slice = store.read_slice(&dispatch, dispatch.cursor, 10).await.unwrap();
+        let slice = store.read_batch(&dispatch, dispatch.cursor, 10).await.unwrap();
         let expected = if dispatch.notification_id == at_once { 1 } else { 2 };
         assert!(dispatch.notification_id == at_once || dispatch.notification_id == later);
         assert_eq!((slice.devices.len(), slice.to, slice.end), (expected, dispatch.until, true));
@@ -96,7 +99,10 @@ async fn every_platform_of_the_target_has_its_dispatch(store: &Store) {
     assert_eq!(started.len(), 2);
     let dispatch = store.dispatch(started[0]).await.unwrap();
     assert_eq!((dispatch.app, dispatch.app_name.as_str()), (app, "Shop"));
-    assert_eq!((dispatch.platform, dispatch.source.clone()), (Platform::Android, Source::Platform));
+    assert_eq!(
+        (dispatch.platform, dispatch.source.clone()),
+        (Platform::Android, AudienceSource::Platform)
+    );
     assert_eq!((dispatch.due_at, dispatch.ttl_seconds), (NOW, 600));
     assert_eq!((dispatch.request.clone(), dispatch.canceled), (request, false));
     assert_eq!(dispatch.poll_public_id, Some(poll.public_id));
@@ -123,11 +129,13 @@ async fn named_ids_are_resolved_and_the_unknown_counted(store: &Store) {
     let dispatch =
         fixtures::dispatch(store, app, fixtures::direct(&["d002", "d000", "nobody"], &["d001"]))
             .await;
-    let Source::Named { keys, tag: None } = &dispatch.source else { panic!("{dispatch:?}") };
+    let AudienceSource::Named { keys, tag: None } = &dispatch.source else {
+        panic!("{dispatch:?}")
+    };
     assert!(keys.is_sorted());
-    let slice = store.read_slice(&dispatch, dispatch.cursor, 1).await.unwrap();
+    let slice = store.read_batch(&dispatch, dispatch.cursor, 1).await.unwrap();
     assert_eq!((slice.devices.len(), slice.to, slice.end), (1, keys[0], false));
-    let rest = store.read_slice(&dispatch, slice.to, 10).await.unwrap();
+    let rest = store.read_batch(&dispatch, slice.to, 10).await.unwrap();
     assert_eq!((rest.devices[0].key, rest.to, rest.end), (keys[1], dispatch.until, true));
     let record = store.notification(app, dispatch.notification_id).await.unwrap();
     assert_eq!((record.counts.unknown, record.counts.targeted), (2, 0));
@@ -138,7 +146,8 @@ async fn named_ids_are_resolved_and_the_unknown_counted(store: &Store) {
 /// What a start with open pages makes, of notifications to these devices.
 async fn started(store: &Store, lanes: &[(AppNo, Platform)]) -> Started {
     let lanes = lanes.iter().copied().collect();
-    let opening = Some(Opening { epoch: fixtures::EPOCH, lease_until: fixtures::LEASE, lanes });
+    let opening =
+        Some(Opening { instance: fixtures::INSTANCE, lease_until: fixtures::LEASE, lanes });
     store.start(StartDue { now: NOW, limit: 10, opening }).await.unwrap()
 }
 
@@ -157,9 +166,9 @@ async fn the_page_of_one_device_is_opened_with_its_start(store: &Store) {
     let open = store.notification(app, id.clone()).await.unwrap();
     assert_eq!((open.status, open.counts.unknown), (NotificationStatus::Sending, 1));
     assert_eq!((open.counts.targeted, open.counts.pending), (1, 1));
-    assert_eq!(store.unread_dispatches(10).await.unwrap(), []);
+    assert_eq!(store.unscanned_dispatches(10).await.unwrap(), []);
     // Another process takes it over as any page.
-    let adopted = store.adopt(fixtures::adoption(Epoch(12))).await.unwrap();
+    let adopted = store.reclaim(fixtures::adoption(InstanceId(12))).await.unwrap();
     assert_eq!(adopted.pages.iter().map(|page| page.no).collect::<Vec<_>>(), [page.no]);
     let done = |page| Checkpoint {
         settled: vec![fixtures::sent(device.key)],
@@ -220,7 +229,7 @@ async fn a_slice_bounds_the_rows_it_reads(store: &Store) {
     let mut after = dispatch.cursor;
     let mut seen = Vec::new();
     loop {
-        let slice = store.read_slice(&dispatch, after, 4).await.unwrap();
+        let slice = store.read_batch(&dispatch, after, 4).await.unwrap();
         assert!(slice.devices.len() <= 4 && slice.to > after);
         let range = store.read_range(&dispatch, after, slice.to).await.unwrap();
         assert_eq!(range, slice.devices, "a range reads back what the slice showed");
@@ -245,16 +254,16 @@ async fn a_tag_is_read_over_its_own_devices(store: &Store) {
     let mut new = fixtures::broadcast(&[Platform::Android]);
     new.tag = Some("vip".into());
     let dispatch = fixtures::dispatch(store, app, new).await;
-    assert_eq!(dispatch.source, Source::Tag("vip".into()));
-    let slice = store.read_slice(&dispatch, dispatch.cursor, 2).await.unwrap();
+    assert_eq!(dispatch.source, AudienceSource::Tag("vip".into()));
+    let slice = store.read_batch(&dispatch, dispatch.cursor, 2).await.unwrap();
     let eligible: Vec<_> = slice.devices.iter().map(|device| device.eligible).collect();
     assert_eq!((eligible, slice.end), (vec![true, false], false));
-    let rest = store.read_slice(&dispatch, slice.to, 2).await.unwrap();
+    let rest = store.read_batch(&dispatch, slice.to, 2).await.unwrap();
     assert_eq!((rest.devices.len(), rest.to, rest.end), (1, dispatch.until, true));
     let mut named = fixtures::direct(&["d000", "d001", "d003"], &[]);
     named.tag = Some("vip".into());
     let named = fixtures::dispatch(store, app, named).await;
-    let slice = store.read_slice(&named, named.cursor, 10).await.unwrap();
+    let slice = store.read_batch(&named, named.cursor, 10).await.unwrap();
     let eligible: Vec<_> = slice.devices.iter().map(|device| device.eligible).collect();
     assert_eq!(eligible, [false, true, false]);
 }
@@ -268,8 +277,8 @@ async fn a_moved_token_names_where_it_was(store: &Store) {
         fixtures::registration("d001", Endpoint::Android { push_token: Some("token-d000".into()) });
     store.register_device(app, taken, NOW.plus_ms(9), None).await.unwrap();
     let dispatch = fixtures::android_dispatch(store, app).await;
-    let devices = store.read_slice(&dispatch, dispatch.cursor, 10).await.unwrap().devices;
-    assert_eq!((devices[0].address.as_deref(), devices[0].taken_from), (None, None));
+    let devices = store.read_batch(&dispatch, dispatch.cursor, 10).await.unwrap().devices;
+    assert_eq!((devices[0].address.as_deref(), devices[0].previous_owner), (None, None));
     assert_eq!(devices[1].address.as_deref(), Some("token-d000"));
-    assert_eq!(devices[1].taken_from, Some((devices[0].key, NOW.plus_ms(9))));
+    assert_eq!(devices[1].previous_owner, Some((devices[0].key, NOW.plus_ms(9))));
 }

@@ -1,4 +1,4 @@
-//! Devices (B21 to B23, B25).
+//! Devices.
 
 use macro_rules_attribute::apply;
 use notify_core::{
@@ -300,7 +300,7 @@ async fn an_id_is_never_given_twice(store: &Store) {
     let first = fixtures::android_dispatch(store, app).await;
     store.delete_device(app, id("d001"), NOW).await.unwrap();
     fixtures::registered(store, app, android("d001")).await;
-    let slice = store.read_slice(&first, first.cursor, 10).await.unwrap();
+    let slice = store.read_batch(&first, first.cursor, 10).await.unwrap();
     let tokens: Vec<_> = slice.devices.iter().map(|device| device.address.as_deref()).collect();
     assert_eq!(tokens, [Some("token-d000")], "the later device is not in the earlier audience");
     assert_eq!(Timestamp(NOW.0), store.device(app, id("d001")).await.unwrap().created_at);

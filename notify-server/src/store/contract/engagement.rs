@@ -1,4 +1,4 @@
-//! Engagement (B33).
+//! Engagement.
 
 use futures_util::future::join_all;
 use macro_rules_attribute::apply;
@@ -8,7 +8,9 @@ use notify_core::{
 };
 
 use super::fixtures::{self, NOW, id};
-use crate::store::{AppNo, Checkpoint, Over, RetryOutcome, RetryStep, Settled, Store};
+use crate::store::{
+    AppNo, Checkpoint, Outcome, RetentionCutoffs, RetryOutcome, RetryResult, Store,
+};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -122,7 +124,7 @@ async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
     fixtures::devices(store, app, 4).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
-    let failed = fixtures::outcome(keys[2], Settled::Failed, Some("SENDER_ID_MISMATCH"));
+    let failed = fixtures::outcome(keys[2], Outcome::Failed, Some("SENDER_ID_MISMATCH"));
     let last = Checkpoint {
         settled: vec![fixtures::sent(keys[0]), fixtures::sent(keys[1]), failed],
         retries: vec![fixtures::retry(keys[3])],
@@ -135,10 +137,10 @@ async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
     }
     let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     let step =
-        RetryStep::Settled { settled: Settled::Sent, reason: None, attempts: 2, message_id: None };
+        RetryResult::Final { settled: Outcome::Sent, reason: None, attempts: 2, message_id: None };
     let outcome = || RetryOutcome {
         no: claimed[0].no,
-        step: step.clone(),
+        result: step.clone(),
         dead: None,
         moved: None,
         verified: None,
@@ -146,7 +148,7 @@ async fn a_day_counts_what_was_recorded_on_it(store: &Store) {
     // Twice: the second finds it settled.
     for days in [1, 2] {
         let at = NOW.plus_ms(days * DAY_MS);
-        store.settle_retries(fixtures::EPOCH, vec![outcome()], at).await.unwrap();
+        store.settle_retries(fixtures::INSTANCE, vec![outcome()], at).await.unwrap();
     }
     let notification = dispatch.notification_id;
     // It happened on day 0 by the device's clock; it became known on day 3.
@@ -184,7 +186,7 @@ async fn what_a_day_counted_outlives_what_it_counted(store: &Store) {
     let before = counts(store, app, 0, 0).await;
     assert_eq!(before, [DayCount { sent: 1, clicked: 1, ..nothing_on(0) }]);
     let later = NOW.plus_ms(DAY_MS);
-    let over = Over {
+    let over = RetentionCutoffs {
         answers_before: Timestamp(0),
         outcomes_before: Some(later),
         events_before: Some(later),
@@ -192,7 +194,7 @@ async fn what_a_day_counted_outlives_what_it_counted(store: &Store) {
         anonymous_before: None,
         at: NOW,
     };
-    while store.delete_over(over).await.unwrap().more {}
+    while store.delete_expired(over).await.unwrap().more {}
     store.delete_device(app, id("d000"), later).await.unwrap();
     assert_eq!(counts(store, app, 0, 0).await, before);
 }

@@ -1,4 +1,4 @@
-//! Feeds (B30).
+//! Feeds.
 
 use macro_rules_attribute::apply;
 use std::sync::Arc;

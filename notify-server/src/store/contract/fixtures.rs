@@ -8,47 +8,47 @@ use notify_core::{
 use uuid::Uuid;
 
 use crate::store::{
-    Adoption, AppNo, Checkpoint, DeviceKey, DeviceOutcome, Dispatch, Done, Epoch, NewKey,
-    NewNotification, NewReport, NewRetry, Once, OpenPage, PageClaim, PageRequest, PollDraft,
-    ProviderRow, RetryClaim, Settled, Store,
+    AppNo, Checkpoint, DeviceKey, DeviceOutcome, Dispatch, Idempotent, IdempotentRequest,
+    InstanceId, NewKey, NewNotification, NewReport, NewRetry, OpenPage, Outcome, PageClaim,
+    PageRequest, PollDraft, ProviderRow, ReclaimRequest, RetryClaim, Store,
 };
 
 /// Now, in every check: on no edge of an hour.
-pub const NOW: Timestamp = Timestamp(1_780_000_123_456);
+pub(crate) const NOW: Timestamp = Timestamp(1_780_000_123_456);
 /// The process that works.
-pub const EPOCH: Epoch = Epoch(11);
+pub(crate) const INSTANCE: InstanceId = InstanceId(11);
 /// The end of its leases.
-pub const LEASE: Timestamp = NOW.plus_ms(30_000);
+pub(crate) const LEASE: Timestamp = NOW.plus_ms(30_000);
 
 /// Takes over everything.
-pub fn adoption(epoch: Epoch) -> Adoption {
-    Adoption { epoch, now: NOW, lease_until: LEASE, beside_others: false }
+pub(crate) fn adoption(instance: InstanceId) -> ReclaimRequest {
+    ReclaimRequest { instance, now: NOW, lease_until: LEASE, clustered: false }
 }
 
 /// An application.
-pub async fn app(store: &Store) -> AppNo {
+pub(crate) async fn app(store: &Store) -> AppNo {
     named_app(store, "Shop").await.1
 }
 
 /// An application of that name.
-pub async fn named_app(store: &Store, name: &str) -> (AppId, AppNo) {
+pub(crate) async fn named_app(store: &Store, name: &str) -> (AppId, AppNo) {
     let id = AppId(Uuid::now_v7());
     let no = store.create_app(id, new_app(name), None, NOW).await.unwrap();
     (id, no)
 }
 
 /// Configures a provider.
-pub async fn provider(store: &Store, app: AppId, provider: ProviderKind) {
+pub(crate) async fn provider(store: &Store, app: AppId, provider: ProviderKind) {
     let row = ProviderRow { provider, sealed: vec![1], updated_at: NOW };
     store.put_provider(app, row).await.unwrap();
 }
 
-pub fn new_app(name: &str) -> NewApp {
+pub(crate) fn new_app(name: &str) -> NewApp {
     NewApp { name: name.to_owned(), language: "en".to_owned() }
 }
 
 /// A key whose hash is that byte throughout.
-pub fn key(byte: u8) -> NewKey {
+pub(crate) fn key(byte: u8) -> NewKey {
     NewKey {
         id: KeyId(Uuid::now_v7()),
         hash: [byte; 32],
@@ -58,21 +58,21 @@ pub fn key(byte: u8) -> NewKey {
     }
 }
 
-pub fn id(text: &str) -> DeviceId {
+pub(crate) fn id(text: &str) -> DeviceId {
     DeviceId::new(text).unwrap()
 }
 
 /// An Android device with a token of its own.
-pub fn android(device: &str) -> Registration {
+pub(crate) fn android(device: &str) -> Registration {
     registration(device, Endpoint::Android { push_token: Some(format!("token-{device}")) })
 }
 
 /// An iOS device with a token of its own.
-pub fn ios(device: &str) -> Registration {
+pub(crate) fn ios(device: &str) -> Registration {
     registration(device, Endpoint::Ios { push_token: Some(format!("token-{device}")), env: None })
 }
 
-pub fn registration(device: &str, endpoint: Endpoint) -> Registration {
+pub(crate) fn registration(device: &str, endpoint: Endpoint) -> Registration {
     Registration {
         device_id: id(device),
         endpoint,
@@ -83,46 +83,46 @@ pub fn registration(device: &str, endpoint: Endpoint) -> Registration {
 }
 
 /// Registers a device now.
-pub async fn registered(store: &Store, app: AppNo, registration: Registration) {
+pub(crate) async fn registered(store: &Store, app: AppNo, registration: Registration) {
     store.register_device(app, registration, NOW, None).await.unwrap();
 }
 
 /// Registers that many Android devices: `d000`, `d001` …
-pub async fn devices(store: &Store, app: AppNo, count: usize) {
+pub(crate) async fn devices(store: &Store, app: AppNo, count: usize) {
     for number in 0..count {
         registered(store, app, android(&format!("d{number:03}"))).await;
     }
 }
 
-pub fn tag(name: &str, value: bool) -> Tag {
+pub(crate) fn tag(name: &str, value: bool) -> Tag {
     Tag { name: name.to_owned(), kind: TagType::Bool, value }
 }
 
 /// Sets one tag of a device.
-pub async fn tagged(store: &Store, app: AppNo, device: &str, name: &str, value: bool) {
+pub(crate) async fn tagged(store: &Store, app: AppNo, device: &str, name: &str, value: bool) {
     store.set_tags(app, id(device), vec![tag(name, value)], None).await.unwrap();
 }
 
 /// The first page of a listing.
-pub fn page(limit: u32) -> PageRequest {
+pub(crate) fn page(limit: u32) -> PageRequest {
     PageRequest { limit, cursor: None }
 }
 
 /// The page after that one.
-pub fn next_page(limit: u32, cursor: Option<String>) -> PageRequest {
+pub(crate) fn next_page(limit: u32, cursor: Option<String>) -> PageRequest {
     assert!(cursor.is_some(), "there is a next page");
     PageRequest { limit, cursor }
 }
 
 /// A message to every device of these platforms.
-pub fn broadcast(platforms: &[Platform]) -> NewNotification {
+pub(crate) fn broadcast(platforms: &[Platform]) -> NewNotification {
     let names: Vec<&str> = platforms.iter().map(|platform| platform.as_str()).collect();
     let request = serde_json::json!({"text": "Hello", "platforms": names}).to_string();
     notification(Target::Platforms(platforms.to_vec()), request)
 }
 
 /// A message to these devices.
-pub fn direct(android: &[&str], ios: &[&str]) -> NewNotification {
+pub(crate) fn direct(android: &[&str], ios: &[&str]) -> NewNotification {
     let request = serde_json::json!({
         "text": "Hello", "android_device_ids": android, "ios_device_ids": ios
     });
@@ -134,7 +134,7 @@ pub fn direct(android: &[&str], ios: &[&str]) -> NewNotification {
 }
 
 /// A message to these devices, whatever their platforms, beside those of Android.
-pub fn to_any(any: &[&str], android: &[&str]) -> NewNotification {
+pub(crate) fn to_any(any: &[&str], android: &[&str]) -> NewNotification {
     let request = serde_json::json!({
         "text": "Hello", "android_device_ids": android, "device_ids": any
     });
@@ -161,7 +161,7 @@ fn notification(target: Target, request: String) -> NewNotification {
 }
 
 /// A report of a message to Android.
-pub fn report(id: &str) -> NewReport {
+pub(crate) fn report(id: &str) -> NewReport {
     let message = Message { text: "Hello".into(), ..Message::default() };
     NewReport {
         report: Report {
@@ -177,7 +177,7 @@ pub fn report(id: &str) -> NewReport {
 }
 
 /// A poll with two answers.
-pub fn poll() -> PollDraft {
+pub(crate) fn poll() -> PollDraft {
     let answer = |text: &str| notify_core::NewAnswer { text: text.to_owned(), image_url: None };
     PollDraft {
         poll: NewPoll {
@@ -192,25 +192,25 @@ pub fn poll() -> PollDraft {
 }
 
 /// A request with an idempotency key.
-pub fn once(path: &str, key: &str, digest: u8) -> Once {
-    Once { path: path.to_owned(), key: key.to_owned(), digest: [digest; 32], at: NOW }
+pub(crate) fn once(path: &str, key: &str, digest: u8) -> IdempotentRequest {
+    IdempotentRequest { path: path.to_owned(), key: key.to_owned(), digest: [digest; 32], at: NOW }
 }
 
 /// What happened now.
-pub fn now<T: std::fmt::Debug>(done: Done<T>) -> T {
+pub(crate) fn now<T: std::fmt::Debug>(done: Idempotent<T>) -> T {
     match done {
-        Done::Now(answer) => answer,
-        Done::Before(answer) => panic!("it happened before: {answer}"),
+        Idempotent::Executed(answer) => answer,
+        Idempotent::Replayed(answer) => panic!("it happened before: {answer}"),
     }
 }
 
 /// Accepts a notification; its id.
-pub async fn accepted(store: &Store, app: AppNo, new: NewNotification) -> NotificationId {
+pub(crate) async fn accepted(store: &Store, app: AppNo, new: NewNotification) -> NotificationId {
     now(store.accept_notification(app, new, None).await.unwrap()).id
 }
 
 /// Accepts and starts a notification that makes one dispatch.
-pub async fn dispatch(store: &Store, app: AppNo, new: NewNotification) -> Dispatch {
+pub(crate) async fn dispatch(store: &Store, app: AppNo, new: NewNotification) -> Dispatch {
     accepted(store, app, new).await;
     let (started, more) = store.start_due(NOW, 10).await.unwrap();
     assert_eq!((started.len(), more), (1, false));
@@ -218,13 +218,13 @@ pub async fn dispatch(store: &Store, app: AppNo, new: NewNotification) -> Dispat
 }
 
 /// A broadcast to Android, begun.
-pub async fn android_dispatch(store: &Store, app: AppNo) -> Dispatch {
+pub(crate) async fn android_dispatch(store: &Store, app: AppNo) -> Dispatch {
     dispatch(store, app, broadcast(&[Platform::Android])).await
 }
 
 /// The keys of everybody in the audience, and the whole of it claimed as one page.
-pub async fn whole_page(store: &Store, dispatch: &Dispatch) -> (Vec<DeviceKey>, OpenPage) {
-    let slice = store.read_slice(dispatch, dispatch.cursor, 1_000).await.unwrap();
+pub(crate) async fn whole_page(store: &Store, dispatch: &Dispatch) -> (Vec<DeviceKey>, OpenPage) {
+    let slice = store.read_batch(dispatch, dispatch.cursor, 1_000).await.unwrap();
     assert!(slice.end);
     let keys: Vec<DeviceKey> = slice
         .devices
@@ -237,7 +237,7 @@ pub async fn whole_page(store: &Store, dispatch: &Dispatch) -> (Vec<DeviceKey>, 
 }
 
 /// A claim of everything up to a key, without anybody in it.
-pub fn claim(dispatch: &Dispatch, to: DeviceKey, end: bool) -> PageClaim {
+pub(crate) fn claim(dispatch: &Dispatch, to: DeviceKey, end: bool) -> PageClaim {
     PageClaim {
         dispatch: dispatch.no,
         from: dispatch.cursor,
@@ -245,14 +245,14 @@ pub fn claim(dispatch: &Dispatch, to: DeviceKey, end: bool) -> PageClaim {
         end,
         targeted: 0,
         excluded: 0,
-        epoch: EPOCH,
+        instance: INSTANCE,
         lease_until: LEASE,
         at: NOW,
     }
 }
 
 /// A checkpoint of a page with so many targeted devices, without anything in it.
-pub fn checkpoint(page: OpenPage, targeted: usize) -> Checkpoint {
+pub(crate) fn checkpoint(page: OpenPage, targeted: usize) -> Checkpoint {
     Checkpoint {
         page,
         settled: Vec::new(),
@@ -269,16 +269,20 @@ pub fn checkpoint(page: OpenPage, targeted: usize) -> Checkpoint {
 }
 
 /// An outcome at the first attempt.
-pub fn outcome(key: DeviceKey, settled: Settled, reason: Option<&'static str>) -> DeviceOutcome {
+pub(crate) fn outcome(
+    key: DeviceKey,
+    settled: Outcome,
+    reason: Option<&'static str>,
+) -> DeviceOutcome {
     DeviceOutcome { key, settled, reason: reason.map(Into::into), attempts: 1, message_id: None }
 }
 
-pub fn sent(key: DeviceKey) -> DeviceOutcome {
-    outcome(key, Settled::Sent, None)
+pub(crate) fn sent(key: DeviceKey) -> DeviceOutcome {
+    outcome(key, Outcome::Sent, None)
 }
 
 /// A retry that is due a second from now.
-pub fn retry(key: DeviceKey) -> NewRetry {
+pub(crate) fn retry(key: DeviceKey) -> NewRetry {
     NewRetry {
         key,
         attempts: 1,
@@ -290,7 +294,7 @@ pub fn retry(key: DeviceKey) -> NewRetry {
 }
 
 /// A dispatch to that many devices, each of which waits to be tried again.
-pub async fn retried(store: &Store, app: AppNo, count: usize) -> (Dispatch, Vec<DeviceKey>) {
+pub(crate) async fn retried(store: &Store, app: AppNo, count: usize) -> (Dispatch, Vec<DeviceKey>) {
     devices(store, app, count).await;
     let dispatch = android_dispatch(store, app).await;
     let (keys, page) = whole_page(store, &dispatch).await;
@@ -301,15 +305,15 @@ pub async fn retried(store: &Store, app: AppNo, count: usize) -> (Dispatch, Vec<
 }
 
 /// A claim of Android retries two seconds from now, when they are due.
-pub fn retry_claim(app: AppNo) -> RetryClaim {
+pub(crate) fn retry_claim(app: AppNo) -> RetryClaim {
     RetryClaim {
         app,
         platform: Platform::Android,
         limit: 100,
-        epoch: EPOCH,
+        instance: INSTANCE,
         lease_until: LEASE,
         now: NOW.plus_ms(2_000),
-        in_hand: Vec::new(),
-        after_lost: false,
+        exclude: Vec::new(),
+        reclaim_own: false,
     }
 }

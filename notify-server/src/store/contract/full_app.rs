@@ -9,7 +9,7 @@ use crate::store::{AppNo, Store};
 
 /// Gives a new application one row at least in every table that can have rows of one, once the store is
 /// closed. `nth` tells it from others.
-pub async fn of_an_app(store: &Store, nth: u8) -> AppNo {
+pub(crate) async fn of_an_app(store: &Store, nth: u8) -> AppNo {
     let (id, app) = fixtures::named_app(store, &format!("App {nth}")).await;
     store.add_key(id, fixtures::key(nth)).await.unwrap();
     fixtures::provider(store, id, ProviderKind::Fcm).await;

@@ -1,11 +1,11 @@
-//! Idempotency (B8).
+//! Idempotency.
 
 use macro_rules_attribute::apply;
 use notify_core::Platform;
 
 use super::fixtures::{self, NOW, id, once, tag};
 use super::is_unknown;
-use crate::store::{Done, Once, REPLAY_KEPT_MS, Store, StoreError};
+use crate::store::{Idempotent, IdempotentRequest, REPLAY_KEPT_MS, Store, StoreError};
 
 #[apply(contract)]
 async fn an_answer_is_replayed_and_nothing_happens_again(store: &Store) {
@@ -17,7 +17,7 @@ async fn an_answer_is_replayed_and_nothing_happens_again(store: &Store) {
     let answer = serde_json::to_string(&fixtures::now(done)).unwrap();
     let again = fixtures::broadcast(&[Platform::Ios]);
     let replayed = store.accept_notification(app, again, Some(key.clone())).await.unwrap();
-    assert_eq!(replayed, Done::Before(answer.clone()));
+    assert_eq!(replayed, Idempotent::Replayed(answer.clone()));
     assert_eq!(store.replay(app, &key).await.unwrap(), Some(answer));
     let listed = store.list_notifications(app, fixtures::page(10)).await.unwrap();
     assert_eq!(listed.rows.len(), 1);
@@ -46,7 +46,7 @@ async fn a_refusal_is_not_kept(store: &Store) {
     assert!(is_unknown(&unknown));
     fixtures::devices(store, app, 1).await;
     let done = store.set_tags(app, id("d000"), tags, key).await.unwrap();
-    assert!(matches!(done, Done::Now(_)), "what did not happen is judged anew");
+    assert!(matches!(done, Idempotent::Executed(_)), "what did not happen is judged anew");
 }
 
 #[apply(contract)]
@@ -55,19 +55,22 @@ async fn a_key_counts_for_one_path_and_application(store: &Store) {
     for (app, path) in [(app, "/v1/devices"), (other, "/v1/devices"), (app, "/v1/other")] {
         let key = Some(once(path, "k", 1));
         let done = store.register_device(app, fixtures::android("x"), NOW, key).await.unwrap();
-        assert!(matches!(done, Done::Now(_)), "{app:?} {path}");
+        assert!(matches!(done, Idempotent::Executed(_)), "{app:?} {path}");
     }
 }
 
 #[apply(contract)]
 async fn an_answer_is_forgotten_after_a_day(store: &Store) {
     let app = fixtures::app(store).await;
-    let at = |after, digest| Once { at: NOW.plus_ms(after), ..once("/v1/devices", "k", digest) };
-    let register = |key: Once| async move {
+    let at = |after, digest| IdempotentRequest {
+        at: NOW.plus_ms(after),
+        ..once("/v1/devices", "k", digest)
+    };
+    let register = |key: IdempotentRequest| async move {
         store.register_device(app, fixtures::android("x"), key.at, Some(key)).await.unwrap()
     };
-    assert!(matches!(register(at(0, 1)).await, Done::Now(_)));
-    assert!(matches!(register(at(REPLAY_KEPT_MS - 1, 1)).await, Done::Before(_)));
-    assert!(matches!(register(at(REPLAY_KEPT_MS, 2)).await, Done::Now(_)));
-    assert!(matches!(register(at(REPLAY_KEPT_MS, 2)).await, Done::Before(_)));
+    assert!(matches!(register(at(0, 1)).await, Idempotent::Executed(_)));
+    assert!(matches!(register(at(REPLAY_KEPT_MS - 1, 1)).await, Idempotent::Replayed(_)));
+    assert!(matches!(register(at(REPLAY_KEPT_MS, 2)).await, Idempotent::Executed(_)));
+    assert!(matches!(register(at(REPLAY_KEPT_MS, 2)).await, Idempotent::Replayed(_)));
 }

@@ -1,4 +1,4 @@
-//! What people do on Messenger and in chats (B25, B32, B40).
+//! What people do on Messenger and in chats.
 
 use macro_rules_attribute::apply;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use notify_core::{
 use super::fixtures::{self, NOW, id};
 use super::is_unknown;
 use crate::store::{
-    Act, AppNo, Change, ChangeListener, DeliveryChange, DeviceFilter, INBOUND_WRITTEN_EVERY_MS,
-    Inbound, Newcomer, PageRequest, Recipient, Store,
+    AppNo, Change, ChangeListener, DeliveryChange, DeviceFilter, INBOUND_WRITTEN_EVERY_MS, Inbound,
+    InboundAction, NewContact, PageRequest, Recipient, Store,
 };
 
 fn person(number: &str) -> Recipient {
@@ -25,28 +25,28 @@ fn chat(number: &str) -> Recipient {
     Recipient::Chat(number.to_owned())
 }
 
-fn made(device: &str) -> Newcomer {
-    Newcomer { made: id(device), brought: None, language: None }
+fn made(device: &str) -> NewContact {
+    NewContact { generated_id: id(device), requested_id: None, language: None }
 }
 
-fn brought(device: &str, brought: &str) -> Newcomer {
-    Newcomer { brought: Some(id(brought)), ..made(device) }
+fn brought(device: &str, requested_id: &str) -> NewContact {
+    NewContact { requested_id: Some(id(requested_id)), ..made(device) }
 }
 
-fn wrote(who: Recipient, newcomer: Newcomer, at: Timestamp) -> Inbound {
-    Inbound { who, at: Some(at), act: Act::Wrote(newcomer) }
+fn wrote(who: Recipient, contact: NewContact, at: Timestamp) -> Inbound {
+    Inbound { who, at: Some(at), act: InboundAction::Wrote(contact) }
 }
 
 fn left(who: Recipient, at: Timestamp) -> Inbound {
-    Inbound { who, at: Some(at), act: Act::Left }
+    Inbound { who, at: Some(at), act: InboundAction::Left }
 }
 
 fn returned(who: Recipient, at: Timestamp) -> Inbound {
-    Inbound { who, at: Some(at), act: Act::Returned }
+    Inbound { who, at: Some(at), act: InboundAction::Returned }
 }
 
 fn voted(who: Recipient, poll: &NotificationId, answer: AnswerId) -> Inbound {
-    Inbound { who, at: None, act: Act::Voted { poll: poll.clone(), answer } }
+    Inbound { who, at: None, act: InboundAction::Voted { poll: poll.clone(), answer } }
 }
 
 async fn take(store: &Store, app: AppNo, inbound: impl Into<Vec<Inbound>>) {
@@ -70,7 +70,7 @@ async fn last_inbound(
     platform: Platform,
 ) -> Vec<(String, Option<Timestamp>)> {
     let dispatch = fixtures::dispatch(store, app, fixtures::broadcast(&[platform])).await;
-    let slice = store.read_slice(&dispatch, dispatch.cursor, 100).await.unwrap();
+    let slice = store.read_batch(&dispatch, dispatch.cursor, 100).await.unwrap();
     let devices = slice.devices.into_iter();
     devices
         .map(|device| (device.address.unwrap_or_default().to_string(), device.last_inbound_at))
@@ -84,7 +84,7 @@ fn pair(device: &str, address: &str) -> (String, String) {
 #[apply(contract)]
 async fn someone_who_writes_is_registered_once(store: &Store) {
     let (app, other) = (fixtures::app(store).await, fixtures::app(store).await);
-    let german = Newcomer { language: Some("de".to_owned()), ..made("d1") };
+    let german = NewContact { language: Some("de".to_owned()), ..made("d1") };
     take(store, app, [wrote(person("7"), german, NOW), wrote(person("7"), made("d2"), NOW)]).await;
     take(store, app, [wrote(person("7"), made("d3"), NOW), wrote(chat("7"), made("d4"), NOW)])
         .await;

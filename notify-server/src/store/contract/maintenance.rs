@@ -10,8 +10,8 @@ use super::fixtures::{self, NOW, id};
 use super::{is_unknown, refusal};
 use crate::clock::ClockMark;
 use crate::store::{
-    AppNo, Checkpoint, Deleted, Dispatch, NewReport, Over, Queue, REPLAY_KEPT_MS, RetryOutcome,
-    RetryStep, Settled, Store,
+    AppNo, Checkpoint, Dispatch, NewReport, Outcome, Queue, REPLAY_KEPT_MS, RetentionCutoffs,
+    RetentionProgress, RetryOutcome, RetryResult, Store,
 };
 
 const DAY_MS: i64 = 86_400_000;
@@ -19,7 +19,7 @@ const DAY_MS: i64 = 86_400_000;
 const LATER: Timestamp = NOW.plus_ms(DAY_MS);
 
 /// Nothing is over.
-const NOTHING: Over = Over {
+const NOTHING: RetentionCutoffs = RetentionCutoffs {
     answers_before: Timestamp(0),
     outcomes_before: None,
     events_before: None,
@@ -29,10 +29,10 @@ const NOTHING: Over = Over {
 };
 
 /// Deletes until nothing is left; the sum, and how many steps it took.
-async fn delete_all(store: &Store, over: Over) -> (Deleted, u32) {
-    let (mut sum, mut steps) = (Deleted::default(), 0);
+async fn delete_all(store: &Store, over: RetentionCutoffs) -> (RetentionProgress, u32) {
+    let (mut sum, mut steps) = (RetentionProgress::default(), 0);
     loop {
-        let step = store.delete_over(over).await.unwrap();
+        let step = store.delete_expired(over).await.unwrap();
         steps += 1;
         sum.answers += step.answers;
         sum.outcomes += step.outcomes;
@@ -46,7 +46,8 @@ async fn delete_all(store: &Store, over: Over) -> (Deleted, u32) {
 
 /// Deletes all that has ended.
 pub(super) async fn delete_everything(store: &Store) {
-    let over = Over { notifications_before: Some(LATER.plus_ms(999 * DAY_MS)), ..NOTHING };
+    let over =
+        RetentionCutoffs { notifications_before: Some(LATER.plus_ms(999 * DAY_MS)), ..NOTHING };
     assert!(delete_all(store, over).await.0.notifications > 0);
 }
 
@@ -55,7 +56,7 @@ pub(super) async fn ended(store: &Store, app: AppNo) -> (NotificationId, Dispatc
     fixtures::devices(store, app, 3).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
-    let failed = fixtures::outcome(keys[1], Settled::Failed, Some("SENDER_ID_MISMATCH"));
+    let failed = fixtures::outcome(keys[1], Outcome::Failed, Some("SENDER_ID_MISMATCH"));
     let last = Checkpoint {
         settled: vec![fixtures::sent(keys[0]), failed],
         retries: vec![fixtures::retry(keys[2])],
@@ -65,9 +66,10 @@ pub(super) async fn ended(store: &Store, app: AppNo) -> (NotificationId, Dispatc
     store.checkpoint(last).await.unwrap();
     let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     let step =
-        RetryStep::Settled { settled: Settled::Sent, reason: None, attempts: 2, message_id: None };
-    let outcome = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None, verified: None };
-    store.settle_retries(fixtures::EPOCH, vec![outcome], NOW.plus_ms(2_000)).await.unwrap();
+        RetryResult::Final { settled: Outcome::Sent, reason: None, attempts: 2, message_id: None };
+    let outcome =
+        RetryOutcome { no: claimed[0].no, result: step, dead: None, moved: None, verified: None };
+    store.settle_retries(fixtures::INSTANCE, vec![outcome], NOW.plus_ms(2_000)).await.unwrap();
     (dispatch.notification_id.clone(), dispatch)
 }
 
@@ -87,13 +89,13 @@ async fn outcomes_go_and_counts_stay(store: &Store) {
     assert_eq!((before.counts.sent, before.counts.failed, before.failures.len()), (2, 1, 1));
     let key = dispatch.until;
     assert!(store.delivery_outcome(dispatch.no, key).await.unwrap().is_some());
-    let over = Over { outcomes_before: Some(LATER), ..NOTHING };
+    let over = RetentionCutoffs { outcomes_before: Some(LATER), ..NOTHING };
     let (deleted, _) = delete_all(store, over).await;
-    assert_eq!(deleted, Deleted { outcomes: 1, ..Deleted::default() });
+    assert_eq!(deleted, RetentionProgress { outcomes: 1, ..RetentionProgress::default() });
     assert_eq!(store.delivery_outcome(dispatch.no, key).await.unwrap(), None);
     assert_eq!(read(store, app, &notification).await, before);
     let (again, _) = delete_all(store, over).await;
-    assert_eq!(again, Deleted::default(), "once is enough");
+    assert_eq!(again, RetentionProgress::default(), "once is enough");
     store.delete_device(app, id("d002"), LATER).await.unwrap();
     assert_eq!(read(store, app, &notification).await.counts, before.counts);
 }
@@ -108,7 +110,7 @@ async fn what_has_not_ended_or_not_long_ago_stays(store: &Store) {
     let scheduled = fixtures::accepted(store, app, later).await;
     let open = fixtures::android_dispatch(store, app).await;
     let (_, page) = fixtures::whole_page(store, &open).await;
-    let all = |before: Timestamp| Over {
+    let all = |before: Timestamp| RetentionCutoffs {
         answers_before: before,
         outcomes_before: Some(before),
         events_before: Some(before),
@@ -118,9 +120,9 @@ async fn what_has_not_ended_or_not_long_ago_stays(store: &Store) {
     };
     let ended_at = read(store, app, &done).await.completed_at.unwrap();
     let (deleted, _) = delete_all(store, all(ended_at)).await;
-    assert_eq!(deleted, Deleted::default());
+    assert_eq!(deleted, RetentionProgress::default());
     let (deleted, _) = delete_all(store, all(LATER.plus_ms(999 * DAY_MS))).await;
-    assert_eq!(deleted, Deleted { notifications: 1, ..Deleted::default() });
+    assert_eq!(deleted, RetentionProgress { notifications: 1, ..RetentionProgress::default() });
     assert_eq!(read(store, app, &scheduled).await.status, NotificationStatus::Scheduled);
     let sending = read(store, app, &open.notification_id).await;
     assert_eq!((sending.status, sending.counts.targeted), (NotificationStatus::Sending, 3));
@@ -138,9 +140,9 @@ async fn a_notification_goes_with_all_that_hangs_on_it(store: &Store) {
     let events = vec![event(&notification, EventType::Opened), event(&reported, EventType::Opened)];
     store.record_events(app, events, NOW, None).await.unwrap();
     assert_eq!(refusal(store.record_report(app, report(), None).await), "id: is in use already");
-    let over = Over { notifications_before: Some(LATER), ..NOTHING };
+    let over = RetentionCutoffs { notifications_before: Some(LATER), ..NOTHING };
     let (deleted, _) = delete_all(store, over).await;
-    assert_eq!(deleted, Deleted { notifications: 2, ..Deleted::default() });
+    assert_eq!(deleted, RetentionProgress { notifications: 2, ..RetentionProgress::default() });
     for id in [&notification, &reported] {
         assert!(is_unknown(&store.notification(app, id.clone()).await));
     }
@@ -157,17 +159,18 @@ async fn events_go_and_do_not_count_again(store: &Store) {
     let (notification, _) = ended(store, app).await;
     let opened = || vec![event(&notification, EventType::Opened)];
     store.record_events(app, opened(), NOW, None).await.unwrap();
-    let over = Over { events_before: Some(LATER), ..NOTHING };
+    let over = RetentionCutoffs { events_before: Some(LATER), ..NOTHING };
     let (deleted, _) = delete_all(store, over).await;
-    assert_eq!(deleted, Deleted { events: 1, ..Deleted::default() });
+    assert_eq!(deleted, RetentionProgress { events: 1, ..RetentionProgress::default() });
     let answer = fixtures::now(store.record_events(app, opened(), LATER, None).await.unwrap());
     assert_eq!((answer.accepted, answer.ignored.len()), (0, 1));
     let reason = "events of this notification are not kept any more";
     assert_eq!(answer.ignored[0].reason, reason);
     assert_eq!(read(store, app, &notification).await.engagement.opened, 1);
     // What is left of it goes at its own time.
-    let (deleted, _) = delete_all(store, Over { outcomes_before: Some(LATER), ..over }).await;
-    assert_eq!(deleted, Deleted { outcomes: 1, ..Deleted::default() });
+    let (deleted, _) =
+        delete_all(store, RetentionCutoffs { outcomes_before: Some(LATER), ..over }).await;
+    assert_eq!(deleted, RetentionProgress { outcomes: 1, ..RetentionProgress::default() });
 }
 
 #[apply(contract)]
@@ -177,12 +180,13 @@ async fn answers_go_though_nobody_asks_again(store: &Store) {
         let key = fixtures::once("/v1/devices", &format!("k{number}"), 1);
         store.register_device(app, fixtures::android("x"), NOW, Some(key)).await.unwrap();
     }
-    let (kept, _) = delete_all(store, Over { answers_before: NOW.plus_ms(-1), ..NOTHING }).await;
-    assert_eq!(kept, Deleted::default());
+    let (kept, _) =
+        delete_all(store, RetentionCutoffs { answers_before: NOW.plus_ms(-1), ..NOTHING }).await;
+    assert_eq!(kept, RetentionProgress::default());
     let at = NOW.plus_ms(REPLAY_KEPT_MS);
-    let over = Over { answers_before: at.plus_ms(-REPLAY_KEPT_MS), ..NOTHING };
+    let over = RetentionCutoffs { answers_before: at.plus_ms(-REPLAY_KEPT_MS), ..NOTHING };
     let (deleted, _) = delete_all(store, over).await;
-    assert_eq!(deleted, Deleted { answers: 3, ..Deleted::default() });
+    assert_eq!(deleted, RetentionProgress { answers: 3, ..RetentionProgress::default() });
 }
 
 /// And goes on where it stood.
@@ -194,8 +198,8 @@ async fn a_step_of_deleting_is_bounded(store: &Store) {
         let new = fixtures::report(&format!("own-{number}"));
         store.record_report(app, new, None).await.unwrap();
     }
-    let over = Over { notifications_before: Some(LATER), ..NOTHING };
-    let first = store.delete_over(over).await.unwrap();
+    let over = RetentionCutoffs { notifications_before: Some(LATER), ..NOTHING };
+    let first = store.delete_expired(over).await.unwrap();
     assert!(first.more && (1..=1_000).contains(&first.notifications), "{first:?}");
     let (rest, steps) = delete_all(store, over).await;
     assert_eq!(first.notifications + rest.notifications, 1_200);
@@ -281,7 +285,7 @@ async fn the_newest_ios_devices_tell_how_they_were_registered(store: &Store) {
 async fn storage_waits_for_the_disk(store: &Store) {
     let report = store.storage().await.unwrap();
     assert!(report.database_bytes > 0);
-    assert_eq!(report.synchronous, "full", "B9");
+    assert_eq!(report.synchronous, "full", "a commit waits for the disk");
     assert_eq!(store.busy(), 0);
 }
 

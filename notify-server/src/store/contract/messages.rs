@@ -10,8 +10,8 @@ use super::fixtures::{self, NOW, id};
 use super::refusal;
 use super::webhooks::{CLAIM, claim, claimed, message_id, opened, outcome, webhook};
 use crate::store::{
-    AttemptOutcome, EVENTS_KEPT_MS, EventTypes, MESSAGES_PENDING_MAX, MessageMade, MessageStep,
-    ReadFrom, STREAM_WANTED_MS, Store, WebhookClaim,
+    AttemptOutcome, EVENTS_KEPT_MS, EventCursor, EventTypes, MESSAGES_PENDING_MAX, MessageMade,
+    MessageStep, STREAM_WANTED_MS, Store, WebhookClaim,
 };
 
 #[apply(contract)]
@@ -249,30 +249,30 @@ async fn a_stream_goes_on_where_it_was_and_says_where_it_cannot(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 3).await;
     let until = NOW.plus_ms(STREAM_WANTED_MS);
-    store.want_events(app, until, NOW).await.unwrap();
+    store.keep_events_until(app, until, NOW).await.unwrap();
     let read = async |from| store.read_events(app, from, EventTypes::EVERY).await.unwrap();
-    let start = read(ReadFrom::End).await;
+    let start = read(EventCursor::End).await;
     assert!(start.events.is_empty() && !start.reset);
     for device in ["d000", "d001", "d002"] {
         opened(store, app, device, EventType::Opened).await;
     }
-    let all = read(ReadFrom::After(start.cursor.clone())).await;
+    let all = read(EventCursor::After(start.cursor.clone())).await;
     assert_eq!((all.events.len(), all.reset, all.more), (3, false, false));
-    let rest = read(ReadFrom::After(all.events[0].cursor.clone())).await;
+    let rest = read(EventCursor::After(all.events[0].cursor.clone())).await;
     assert_eq!(rest.events, all.events[1..]);
     assert_eq!(rest.cursor, all.cursor);
     let clicked = EventTypes::of(&[WebhookEventType::EngagementClicked]);
     let none =
-        store.read_events(app, ReadFrom::After(start.cursor.clone()), clicked).await.unwrap();
+        store.read_events(app, EventCursor::After(start.cursor.clone()), clicked).await.unwrap();
     assert_eq!((none.events.len(), &none.cursor), (0, &all.cursor), "passed over");
     let broken =
-        refusal(store.read_events(app, ReadFrom::After("x".into()), EventTypes::EVERY).await);
+        refusal(store.read_events(app, EventCursor::After("x".into()), EventTypes::EVERY).await);
     assert!(broken.starts_with("cursor: "), "{broken}");
     // Nobody read for too long: what was not kept is not passed over in silence.
     let later = until.plus_ms(1);
-    store.want_events(app, later.plus_ms(STREAM_WANTED_MS), later).await.unwrap();
-    assert!(read(ReadFrom::After(all.cursor.clone())).await.reset);
+    store.keep_events_until(app, later.plus_ms(STREAM_WANTED_MS), later).await.unwrap();
+    assert!(read(EventCursor::After(all.cursor.clone())).await.reset);
     store.trim_events(later).await.unwrap();
-    let old = read(ReadFrom::After(start.cursor)).await;
+    let old = read(EventCursor::After(start.cursor)).await;
     assert!(old.reset && old.events.is_empty());
 }

@@ -37,13 +37,13 @@ macro_rules! contract {
 mod apps;
 mod campaigns;
 mod channels;
-pub mod deliveries;
+pub(super) mod deliveries;
 mod delivery;
 mod devices;
 mod engagement;
 mod feeds;
-pub mod fixtures;
-pub mod full_app;
+pub(super) mod fixtures;
+pub(super) mod full_app;
 mod idempotency;
 mod inbound;
 mod maintenance;
@@ -65,7 +65,7 @@ mod webhooks;
 use crate::store::{SharedStore, Store, StoreError};
 
 /// An empty database for one test.
-pub trait Backend {
+pub(crate) trait Backend {
     /// Opens it; a later call opens the same database again.
     fn open(&self) -> SharedStore;
 }

@@ -1,4 +1,4 @@
-//! Notifications that name devices of any platform (B64).
+//! Notifications that name devices of any platform.
 
 use macro_rules_attribute::apply;
 use notify_core::{
@@ -10,7 +10,7 @@ use super::fixtures::{self, NOW, id};
 use super::webhooks::{claimed, webhook};
 use crate::store::{Checkpoint, Store};
 
-/// An id counts once, for the platform of its device; one that names none belongs to no platform (B64).
+/// An id counts once, for the platform of its device; one that names none belongs to no platform.
 #[apply(contract)]
 async fn ids_of_any_platform_are_sent_to_where_their_devices_are(store: &Store) {
     let app = fixtures::app(store).await;

@@ -1,4 +1,4 @@
-//! Accepting notifications, reading them back, canceling (B17, B18, B20).
+//! Accepting notifications, reading them back, canceling.
 
 use macro_rules_attribute::apply;
 use notify_core::{
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::fixtures::{self, NOW};
 use super::{campaigns, is_unknown, refusal};
-use crate::store::{AppNo, Checkpoint, DeviceOutcome, PageRequest, Settled, Store};
+use crate::store::{AppNo, Checkpoint, DeviceOutcome, Outcome, PageRequest, Store};
 
 async fn read(store: &Store, app: AppNo, id: &NotificationId) -> NotificationRecord {
     store.notification(app, id.clone()).await.unwrap()
@@ -109,9 +109,9 @@ async fn a_listing_tells_what_each_would(store: &Store) {
                 let (keys, page) = fixtures::whole_page(store, &dispatch).await;
                 let settled = vec![
                     fixtures::sent(keys[0]),
-                    fixtures::outcome(keys[1], Settled::Failed, Some("one")),
-                    fixtures::outcome(keys[2], Settled::Failed, Some("two")),
-                    fixtures::outcome(keys[3], Settled::Expired, None),
+                    fixtures::outcome(keys[1], Outcome::Failed, Some("one")),
+                    fixtures::outcome(keys[2], Outcome::Failed, Some("two")),
+                    fixtures::outcome(keys[3], Outcome::Expired, None),
                 ];
                 let done = Checkpoint {
                     settled: settled.into_iter().take(2 + (nth as usize / 4) % 3).collect(),
@@ -179,7 +179,7 @@ async fn the_most_frequent_failures_of_each_are_listed(store: &Store) {
         let (keys, page) = fixtures::whole_page(store, &dispatch).await;
         let settled = keys.iter().enumerate().map(|(nth, key)| DeviceOutcome {
             reason: Some(format!("r{:03}", nth % kinds).into()),
-            ..fixtures::outcome(*key, Settled::Failed, None)
+            ..fixtures::outcome(*key, Outcome::Failed, None)
         });
         let settled = settled.collect();
         let done = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, keys.len()) };
@@ -275,7 +275,7 @@ async fn a_canceled_dispatch_ends_its_retries_and_counts_the_rest(store: &Store)
     let again = store.cancel_notification(app, id.clone(), NOW).await;
     assert!(refusal(again).starts_with("id: "), "nothing is left to cancel");
     let rest = Checkpoint {
-        settled: vec![fixtures::outcome(keys[2], Settled::Canceled, None)],
+        settled: vec![fixtures::outcome(keys[2], Outcome::Canceled, None)],
         finished: true,
         ..fixtures::checkpoint(page, 3)
     };
@@ -284,5 +284,5 @@ async fn a_canceled_dispatch_ends_its_retries_and_counts_the_rest(store: &Store)
     assert_eq!(record.status, NotificationStatus::Canceled);
     assert_eq!(record.counts, Counts { targeted: 3, sent: 1, canceled: 2, ..Counts::default() });
     let outcome = store.delivery_outcome(dispatch.no, keys[1]).await.unwrap().unwrap();
-    assert_eq!(outcome.settled, Settled::Canceled);
+    assert_eq!(outcome.settled, Outcome::Canceled);
 }

@@ -3,21 +3,21 @@
 use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
 
-use super::fixtures::{self, EPOCH, LEASE, NOW, android, id};
+use super::fixtures::{self, INSTANCE, LEASE, NOW, android, id};
 use super::unregistered::report;
-use crate::store::{Checkpoint, DeviceKey, Epoch, PageClaim, Settled, Store, StoreError};
+use crate::store::{Checkpoint, DeviceKey, InstanceId, Outcome, PageClaim, Store, StoreError};
 
 #[apply(contract)]
 async fn a_cursor_moves_once(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 4).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
-    let slice = store.read_slice(&dispatch, dispatch.cursor, 2).await.unwrap();
+    let slice = store.read_batch(&dispatch, dispatch.cursor, 2).await.unwrap();
     let claim = PageClaim { targeted: 2, ..fixtures::claim(&dispatch, slice.to, false) };
     let page = store.open_page(claim).await.unwrap();
-    assert_eq!((page.from, page.to, page.epoch), (dispatch.cursor, slice.to, EPOCH));
+    assert_eq!((page.from, page.to, page.instance), (dispatch.cursor, slice.to, INSTANCE));
     assert_eq!((page.checkpoint_no, page.lease_until), (0, LEASE));
-    let second = PageClaim { epoch: Epoch(99), ..claim };
+    let second = PageClaim { instance: InstanceId(99), ..claim };
     assert!(matches!(store.open_page(second).await, Err(StoreError::Fenced)));
     let moved = store.dispatch(dispatch.no).await.unwrap();
     assert_eq!((moved.cursor, moved.scan_done), (slice.to, false));
@@ -60,7 +60,7 @@ async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &Store) {
     let first = Checkpoint {
         settled: vec![
             fixtures::sent(keys[0]),
-            fixtures::outcome(keys[1], Settled::Failed, Some("PayloadTooLarge")),
+            fixtures::outcome(keys[1], Outcome::Failed, Some("PayloadTooLarge")),
         ],
         ..fixtures::checkpoint(page, 5)
     };
@@ -72,9 +72,9 @@ async fn a_checkpoint_counts_and_the_last_one_ends_everything(store: &Store) {
     assert_eq!(open.counts, so_far);
     let last = Checkpoint {
         settled: vec![
-            fixtures::outcome(keys[4], Settled::Canceled, None),
-            fixtures::outcome(keys[2], Settled::Unregistered, Some("Unregistered")),
-            fixtures::outcome(keys[3], Settled::Expired, Some("expired")),
+            fixtures::outcome(keys[4], Outcome::Canceled, None),
+            fixtures::outcome(keys[2], Outcome::Unregistered, Some("Unregistered")),
+            fixtures::outcome(keys[3], Outcome::Expired, Some("expired")),
         ],
         at: NOW.plus_ms(70),
         finished: true,
@@ -111,7 +111,7 @@ async fn a_checkpoint_that_lost_its_page_stores_nothing(store: &Store) {
     let mut stale = with(page, keys[1]);
     stale.dead.push(report(keys[1], "token-d001", None));
     assert!(matches!(store.checkpoint(stale).await, Err(StoreError::Fenced)));
-    let adopted = store.adopt(fixtures::adoption(Epoch(12))).await.unwrap();
+    let adopted = store.reclaim(fixtures::adoption(InstanceId(12))).await.unwrap();
     assert_eq!(adopted.pages.len(), 1);
     assert!(matches!(store.checkpoint(with(next, keys[1])).await, Err(StoreError::Fenced)));
     let record = store.notification(app, dispatch.notification_id.clone()).await.unwrap();
@@ -171,14 +171,14 @@ async fn outcomes_stay_with_their_devices(store: &Store) {
     store.delete_device(app, id("d001"), NOW).await.unwrap();
     let failed = crate::store::DeviceOutcome {
         attempts: 3,
-        ..fixtures::outcome(keys[2], Settled::Failed, Some("TopicDisallowed"))
+        ..fixtures::outcome(keys[2], Outcome::Failed, Some("TopicDisallowed"))
     };
     let first = Checkpoint {
         settled: vec![failed.clone(), fixtures::sent(keys[0])],
         ..fixtures::checkpoint(page, 4)
     };
     let page = store.checkpoint(first).await.unwrap();
-    assert_eq!(store.page_done(&page).await.unwrap(), [keys[0], keys[2]]);
+    assert_eq!(store.settled_devices(&page).await.unwrap(), [keys[0], keys[2]]);
     let left = store.read_range(&dispatch, page.from, page.to).await.unwrap();
     let left: Vec<DeviceKey> = left.iter().map(|device| device.key).collect();
     assert_eq!(left, [keys[0], keys[2], keys[3]]);
@@ -196,10 +196,10 @@ async fn failures_are_counted_by_reason(store: &Store) {
     let dispatch = fixtures::android_dispatch(store, app).await;
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     let settled = vec![
-        fixtures::outcome(keys[0], Settled::Failed, Some("one")),
-        fixtures::outcome(keys[1], Settled::Unregistered, Some("two")),
-        fixtures::outcome(keys[2], Settled::Unregistered, Some("two")),
-        fixtures::outcome(keys[3], Settled::Expired, Some("three")),
+        fixtures::outcome(keys[0], Outcome::Failed, Some("one")),
+        fixtures::outcome(keys[1], Outcome::Unregistered, Some("two")),
+        fixtures::outcome(keys[2], Outcome::Unregistered, Some("two")),
+        fixtures::outcome(keys[3], Outcome::Expired, Some("three")),
         fixtures::sent(keys[4]),
     ];
     let done = Checkpoint { settled, finished: true, ..fixtures::checkpoint(page, 5) };
@@ -228,5 +228,5 @@ async fn a_tag_removed_meanwhile_shifts_nothing(store: &Store) {
     store.remove_tag(app, id("d000"), "vip".into()).await.unwrap();
     let left = store.read_range(&dispatch, page.from, page.to).await.unwrap();
     assert_eq!(left.iter().map(|device| device.key).collect::<Vec<_>>(), keys[1..]);
-    assert_eq!(store.page_done(&page).await.unwrap(), [keys[1]]);
+    assert_eq!(store.settled_devices(&page).await.unwrap(), [keys[1]]);
 }

@@ -1,4 +1,4 @@
-//! Polls (B14, B32).
+//! Polls.
 
 use futures_util::future::join_all;
 use macro_rules_attribute::apply;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::fixtures::{self, NOW, id};
 use super::{is_unknown, refusal};
-use crate::store::{AppNo, NewReport, Over, PollDraft, Store, StoreError, Visitor};
+use crate::store::{AppNo, NewReport, PollDraft, RetentionCutoffs, Store, StoreError, Visitor};
 
 async fn poll(store: &Store, app: AppNo) -> (NotificationId, PollDraft) {
     let draft = fixtures::poll();
@@ -171,7 +171,7 @@ async fn the_page_goes_with_its_application_and_its_notification(store: &Store) 
     assert!(is_unknown(&store.answer_public_poll(page, yes, visitor(2), NOW).await));
     set(AppStatus::Active).await;
     store.answer_public_poll(page, yes, visitor(2), NOW).await.unwrap();
-    let over = Over {
+    let over = RetentionCutoffs {
         answers_before: notify_core::Timestamp(0),
         outcomes_before: None,
         events_before: None,
@@ -179,7 +179,7 @@ async fn the_page_goes_with_its_application_and_its_notification(store: &Store) 
         anonymous_before: None,
         at: NOW,
     };
-    while store.delete_over(over).await.unwrap().more {}
+    while store.delete_expired(over).await.unwrap().more {}
     assert!(is_unknown(&store.public_poll(page, None).await));
     store.delete_app(id).await.unwrap();
 }

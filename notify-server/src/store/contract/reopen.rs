@@ -3,11 +3,11 @@
 use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
 
-use super::fixtures::{self, EPOCH, NOW, id};
+use super::fixtures::{self, INSTANCE, NOW, id};
 use super::{Backend, is_unknown, maintenance};
-use crate::store::{Adopted, Checkpoint, Done, Epoch, PageClaim, StoreError};
+use crate::store::{Checkpoint, Idempotent, InstanceId, PageClaim, Reclaimed, StoreError};
 
-const NEXT: Epoch = Epoch(12);
+const NEXT: InstanceId = InstanceId(12);
 
 #[apply(contract)]
 async fn what_was_written_is_there_after_reopening(backend: &dyn Backend) {
@@ -32,7 +32,7 @@ async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     let app = fixtures::app(&store).await;
     fixtures::devices(&store, app, 6).await;
     let dispatch = fixtures::android_dispatch(&store, app).await;
-    let slice = store.read_slice(&dispatch, dispatch.cursor, 4).await.unwrap();
+    let slice = store.read_batch(&dispatch, dispatch.cursor, 4).await.unwrap();
     let keys: Vec<_> = slice.devices.iter().map(|device| device.key).collect();
     let claim = PageClaim { targeted: 4, ..fixtures::claim(&dispatch, slice.to, false) };
     let page = store.open_page(claim).await.unwrap();
@@ -45,15 +45,18 @@ async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     drop(store);
 
     let store = backend.open();
-    let adopted = store.adopt(fixtures::adoption(NEXT)).await.unwrap();
+    let adopted = store.reclaim(fixtures::adoption(NEXT)).await.unwrap();
     let [page] = adopted.pages[..] else { panic!("{adopted:?}") };
-    assert_eq!((page.epoch, page.checkpoint_no, adopted.dispatches), (NEXT, 1, vec![dispatch.no]));
+    assert_eq!(
+        (page.instance, page.checkpoint_no, adopted.dispatches),
+        (NEXT, 1, vec![dispatch.no])
+    );
     store.delete_device(app, id("d001"), NOW).await.unwrap();
-    assert_eq!(store.page_done(&page).await.unwrap(), [keys[0], keys[2]]);
+    assert_eq!(store.settled_devices(&page).await.unwrap(), [keys[0], keys[2]]);
     let rest = Checkpoint {
         settled: vec![
             fixtures::sent(keys[3]),
-            fixtures::outcome(keys[1], crate::store::Settled::Canceled, None),
+            fixtures::outcome(keys[1], crate::store::Outcome::Canceled, None),
         ],
         finished: true,
         ..fixtures::checkpoint(page, 4)
@@ -64,8 +67,8 @@ async fn an_adopted_page_knows_what_is_settled(backend: &dyn Backend) {
     let record = store.notification(app, dispatch.notification_id).await.unwrap();
     let counts = Counts { targeted: 4, sent: 2, canceled: 1, pending: 1, ..Counts::default() };
     assert_eq!(record.counts, counts);
-    let again = store.adopt(fixtures::adoption(NEXT)).await.unwrap();
-    assert_eq!(again, Adopted { pages: vec![], dispatches: vec![dispatch.no] });
+    let again = store.reclaim(fixtures::adoption(NEXT)).await.unwrap();
+    assert_eq!(again, Reclaimed { pages: vec![], dispatches: vec![dispatch.no] });
 }
 
 #[apply(contract)]
@@ -76,12 +79,12 @@ async fn a_claimed_retry_is_free_after_a_restart(backend: &dyn Backend) {
     assert_eq!(store.claim_retries(fixtures::retry_claim(app)).await.unwrap().len(), 2);
     drop(store);
     let store = backend.open();
-    assert_eq!(store.adopt(fixtures::adoption(NEXT)).await.unwrap(), Adopted::default());
-    let claim = crate::store::RetryClaim { epoch: NEXT, ..fixtures::retry_claim(app) };
+    assert_eq!(store.reclaim(fixtures::adoption(NEXT)).await.unwrap(), Reclaimed::default());
+    let claim = crate::store::RetryClaim { instance: NEXT, ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(claim.clone()).await.unwrap().len(), 2);
-    assert_eq!(store.adopt(fixtures::adoption(NEXT)).await.unwrap(), Adopted::default());
+    assert_eq!(store.reclaim(fixtures::adoption(NEXT)).await.unwrap(), Reclaimed::default());
     assert_eq!(store.claim_retries(claim).await.unwrap(), [], "its own claims stay");
-    assert_ne!(NEXT, EPOCH);
+    assert_ne!(NEXT, INSTANCE);
 }
 
 #[apply(contract)]
@@ -94,7 +97,7 @@ async fn an_answer_is_replayed_after_reopening(backend: &dyn Backend) {
     drop(store);
     let store = backend.open();
     let done = store.register_device(app, device, NOW, Some(key)).await.unwrap();
-    assert_eq!(done, Done::Before(r#"{"success":true}"#.to_owned()));
+    assert_eq!(done, Idempotent::Replayed(r#"{"success":true}"#.to_owned()));
 }
 
 /// What events and streams name by number is gone for good.

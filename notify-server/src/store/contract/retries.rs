@@ -3,13 +3,15 @@
 use macro_rules_attribute::apply;
 use notify_core::{Counts, NotificationStatus, Platform};
 
-use super::fixtures::{self, EPOCH, LEASE, NOW, id};
-use crate::store::{AppNo, Checkpoint, Epoch, RetryClaim, RetryOutcome, RetryStep, Settled, Store};
+use super::fixtures::{self, INSTANCE, LEASE, NOW, id};
+use crate::store::{
+    AppNo, Checkpoint, InstanceId, Outcome, RetryClaim, RetryOutcome, RetryResult, Store,
+};
 
-fn settled(no: crate::store::RetryNo, settled: Settled) -> RetryOutcome {
-    let step =
-        RetryStep::Settled { settled, reason: Some("said".into()), attempts: 2, message_id: None };
-    RetryOutcome { no, step, dead: None, moved: None, verified: None }
+fn settled(no: crate::store::RetryNo, settled: Outcome) -> RetryOutcome {
+    let result =
+        RetryResult::Final { settled, reason: Some("said".into()), attempts: 2, message_id: None };
+    RetryOutcome { no, result, dead: None, moved: None, verified: None }
 }
 
 async fn open(store: &Store, app: AppNo) -> u64 {
@@ -43,15 +45,15 @@ async fn a_claim_that_ran_out_is_claimed_again(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::retried(store, app, 1).await;
     let first = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
-    let other = RetryClaim { epoch: Epoch(12), ..fixtures::retry_claim(app) };
+    let other = RetryClaim { instance: InstanceId(12), ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(other.clone()).await.unwrap(), []);
     let later = RetryClaim { now: LEASE, lease_until: LEASE.plus_ms(30_000), ..other.clone() };
     let second = store.claim_retries(later).await.unwrap();
     assert_eq!(second[0].no, first[0].no);
-    let outcome = settled(first[0].no, Settled::Sent);
-    store.settle_retries(EPOCH, vec![outcome.clone()], NOW).await.unwrap();
+    let outcome = settled(first[0].no, Outcome::Sent);
+    store.settle_retries(INSTANCE, vec![outcome.clone()], NOW).await.unwrap();
     assert_eq!(open(store, app).await, 1, "the first claimer does not hold it any more");
-    store.settle_retries(Epoch(12), vec![outcome], NOW).await.unwrap();
+    store.settle_retries(InstanceId(12), vec![outcome], NOW).await.unwrap();
     assert_eq!(open(store, app).await, 0);
 }
 
@@ -61,17 +63,17 @@ async fn a_claimer_leaves_what_it_has_in_hand(store: &Store) {
     fixtures::retried(store, app, 3).await;
     let one = RetryClaim { limit: 1, ..fixtures::retry_claim(app) };
     let first = store.claim_retries(one).await.unwrap();
-    let in_hand = vec![first[0].no];
+    let exclude = vec![first[0].no];
     let later = RetryClaim {
         now: LEASE,
         lease_until: LEASE.plus_ms(30_000),
-        in_hand,
+        exclude,
         ..fixtures::retry_claim(app)
     };
     let others = store.claim_retries(later.clone()).await.unwrap();
     assert_eq!(others.len(), 2, "its claim is over, but it is at work on it");
     assert!(others.iter().all(|retry| retry.no != first[0].no));
-    let all = RetryClaim { in_hand: Vec::new(), ..later };
+    let all = RetryClaim { exclude: Vec::new(), ..later };
     assert_eq!(store.claim_retries(all).await.unwrap(), first, "taken up where it broke off");
 }
 
@@ -82,12 +84,12 @@ async fn a_claim_whose_answer_was_lost_is_made_again(store: &Store) {
     let one = RetryClaim { limit: 1, ..fixtures::retry_claim(app) };
     let heard = store.claim_retries(one.clone()).await.unwrap();
     let lost = store.claim_retries(one).await.unwrap();
-    let other = RetryClaim { epoch: Epoch(12), limit: 1, ..fixtures::retry_claim(app) };
+    let other = RetryClaim { instance: InstanceId(12), limit: 1, ..fixtures::retry_claim(app) };
     let others = store.claim_retries(other).await.unwrap();
-    let in_hand = vec![heard[0].no];
-    let usual = RetryClaim { in_hand, ..fixtures::retry_claim(app) };
+    let exclude = vec![heard[0].no];
+    let usual = RetryClaim { exclude, ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(usual.clone()).await.unwrap(), []);
-    let again = RetryClaim { after_lost: true, ..usual };
+    let again = RetryClaim { reclaim_own: true, ..usual };
     assert_eq!(store.claim_retries(again).await.unwrap(), lost, "neither in hand nor another's");
     assert_eq!((heard.len(), lost.len(), others.len()), (1, 1, 1));
 }
@@ -97,8 +99,8 @@ async fn a_retry_that_is_settled_ends_the_dispatch(store: &Store) {
     let app = fixtures::app(store).await;
     let (dispatch, keys) = fixtures::retried(store, app, 2).await;
     let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
-    let first = vec![settled(claimed[0].no, Settled::Sent)];
-    store.settle_retries(EPOCH, first, NOW).await.unwrap();
+    let first = vec![settled(claimed[0].no, Outcome::Sent)];
+    store.settle_retries(INSTANCE, first, NOW).await.unwrap();
     let read =
         || async { store.notification(app, dispatch.notification_id.clone()).await.unwrap() };
     assert_eq!(
@@ -106,13 +108,16 @@ async fn a_retry_that_is_settled_ends_the_dispatch(store: &Store) {
         Counts { targeted: 2, sent: 1, pending: 1, ..Counts::default() }
     );
     let at = NOW.plus_ms(4_000);
-    store.settle_retries(EPOCH, vec![settled(claimed[1].no, Settled::Failed)], at).await.unwrap();
+    store
+        .settle_retries(INSTANCE, vec![settled(claimed[1].no, Outcome::Failed)], at)
+        .await
+        .unwrap();
     let record = read().await;
     assert_eq!((record.status, record.completed_at), (NotificationStatus::Completed, Some(at)));
     assert_eq!(record.counts, Counts { targeted: 2, sent: 1, failed: 1, ..Counts::default() });
     assert_eq!((record.failures[0].reason.as_str(), record.failures[0].count), ("said", 1));
     let outcome = store.delivery_outcome(dispatch.no, keys[1]).await.unwrap().unwrap();
-    assert_eq!((outcome.settled, outcome.attempts), (Settled::Failed, 2));
+    assert_eq!((outcome.settled, outcome.attempts), (Outcome::Failed, 2));
 }
 
 #[apply(contract)]
@@ -122,9 +127,10 @@ async fn a_retry_that_failed_again_waits_anew(store: &Store) {
     let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
     let due_at = NOW.plus_ms(10_000);
     let step =
-        RetryStep::Again { attempts: 2, due_at, reason: "later".into(), unknown_outcomes: 1 };
-    let again = RetryOutcome { no: claimed[0].no, step, dead: None, moved: None, verified: None };
-    store.settle_retries(EPOCH, vec![again], NOW).await.unwrap();
+        RetryResult::Retry { attempts: 2, due_at, reason: "later".into(), unknown_outcomes: 1 };
+    let again =
+        RetryOutcome { no: claimed[0].no, result: step, dead: None, moved: None, verified: None };
+    store.settle_retries(INSTANCE, vec![again], NOW).await.unwrap();
     assert_eq!(store.agenda(NOW).await.unwrap().next_retry_due, Some(due_at));
     assert_eq!(store.claim_retries(fixtures::retry_claim(app)).await.unwrap(), []);
     let then = RetryClaim { now: due_at, ..fixtures::retry_claim(app) };
@@ -132,7 +138,7 @@ async fn a_retry_that_failed_again_waits_anew(store: &Store) {
     assert_eq!((claimed[0].attempts, claimed[0].unknown_outcomes), (2, 1));
 }
 
-/// B39: a pause is no attempt, and says nothing of the last one.
+/// A pause is no attempt, and does not change what the last one found.
 #[apply(contract)]
 async fn a_retry_that_is_put_off_stays_as_it_was(store: &Store) {
     let app = fixtures::app(store).await;
@@ -141,12 +147,12 @@ async fn a_retry_that_is_put_off_stays_as_it_was(store: &Store) {
     let due_at = NOW.plus_ms(10_000);
     let later = RetryOutcome {
         no: before[0].no,
-        step: RetryStep::Later { due_at },
+        result: RetryResult::Deferred { due_at },
         dead: None,
         moved: None,
         verified: None,
     };
-    store.settle_retries(EPOCH, vec![later], NOW).await.unwrap();
+    store.settle_retries(INSTANCE, vec![later], NOW).await.unwrap();
     assert_eq!(store.claim_retries(fixtures::retry_claim(app)).await.unwrap(), []);
     let then = RetryClaim { now: due_at, ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(then).await.unwrap(), before);
@@ -161,9 +167,9 @@ async fn an_erased_device_ends_its_retries(store: &Store) {
     store.delete_device(app, id("d000"), NOW).await.unwrap();
     assert_eq!(open(store, app).await, 1);
     let outcome = store.delivery_outcome(dispatch.no, keys[0]).await.unwrap().unwrap();
-    assert_eq!(outcome.settled, Settled::Canceled);
-    let late = claimed.iter().map(|retry| settled(retry.no, Settled::Sent)).collect();
-    store.settle_retries(EPOCH, late, NOW).await.unwrap();
+    assert_eq!(outcome.settled, Outcome::Canceled);
+    let late = claimed.iter().map(|retry| settled(retry.no, Outcome::Sent)).collect();
+    store.settle_retries(INSTANCE, late, NOW).await.unwrap();
     let record = store.notification(app, dispatch.notification_id).await.unwrap();
     assert_eq!(record.status, NotificationStatus::Completed);
     assert_eq!(record.counts, Counts { targeted: 2, sent: 1, canceled: 1, ..Counts::default() });
@@ -174,12 +180,12 @@ async fn a_settled_retry_is_left_as_it_is(store: &Store) {
     let app = fixtures::app(store).await;
     let (dispatch, keys) = fixtures::retried(store, app, 2).await;
     let claimed = store.claim_retries(fixtures::retry_claim(app)).await.unwrap();
-    for outcome in [Settled::Sent, Settled::Failed] {
+    for outcome in [Outcome::Sent, Outcome::Failed] {
         let outcomes = vec![settled(claimed[0].no, outcome)];
-        store.settle_retries(EPOCH, outcomes, NOW).await.unwrap();
+        store.settle_retries(INSTANCE, outcomes, NOW).await.unwrap();
     }
     let outcome = store.delivery_outcome(dispatch.no, keys[0]).await.unwrap().unwrap();
-    assert_eq!(outcome.settled, Settled::Sent);
+    assert_eq!(outcome.settled, Outcome::Sent);
     assert_eq!(store.delivery_outcome(dispatch.no, keys[1]).await.unwrap(), None);
     let record = store.notification(app, dispatch.notification_id).await.unwrap();
     assert_eq!(record.counts, Counts { targeted: 2, sent: 1, pending: 1, ..Counts::default() });
@@ -213,7 +219,7 @@ async fn a_newer_notification_of_the_same_key_overtakes(store: &Store) {
     };
     let old = fixtures::dispatch(store, app, with_key("score")).await;
     let (keys, _) = fixtures::whole_page(store, &old).await;
-    let overtaken = |key| store.overtaken(old.no, key);
+    let overtaken = |key| store.superseded(old.no, key);
     for other in [with_key("weather"), fixtures::broadcast(&[Platform::Android])] {
         let other = fixtures::dispatch(store, app, other).await;
         let (_, page) = fixtures::whole_page(store, &other).await;
@@ -229,10 +235,10 @@ async fn a_newer_notification_of_the_same_key_overtakes(store: &Store) {
     store.checkpoint(Checkpoint { settled, ..fixtures::checkpoint(page, 2) }).await.unwrap();
     assert!(overtaken(keys[0]).await.unwrap());
     assert!(!overtaken(keys[1]).await.unwrap(), "the other device did not get it");
-    assert!(!store.overtaken(newer.no, keys[0]).await.unwrap(), "nothing is newer");
+    assert!(!store.superseded(newer.no, keys[0]).await.unwrap(), "nothing is newer");
 }
 
-/// What was on its way when its notification was canceled is not tried again (B20).
+/// What was on its way when its notification was canceled is not tried again.
 #[apply(contract)]
 async fn a_retry_of_what_was_canceled_meanwhile_ends(store: &Store) {
     let app = fixtures::app(store).await;
@@ -241,7 +247,7 @@ async fn a_retry_of_what_was_canceled_meanwhile_ends(store: &Store) {
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
     store.cancel_notification(app, dispatch.notification_id.clone(), NOW).await.unwrap();
     let retries = vec![fixtures::retry(keys[0])];
-    let settled = vec![fixtures::outcome(keys[1], Settled::Canceled, Some("canceled"))];
+    let settled = vec![fixtures::outcome(keys[1], Outcome::Canceled, Some("canceled"))];
     let last = Checkpoint { retries, settled, finished: true, ..fixtures::checkpoint(page, 2) };
     store.checkpoint(last).await.unwrap();
     assert_eq!(open(store, app).await, 0);

@@ -3,38 +3,40 @@
 use macro_rules_attribute::apply;
 use notify_core::Timestamp;
 
-use super::fixtures::{self, EPOCH, LEASE, NOW};
-use crate::store::{Adopted, Adoption, Epoch, Heartbeat, Others, Scan, Store, StoreError};
+use super::fixtures::{self, INSTANCE, LEASE, NOW};
+use crate::store::{
+    ClusterStatus, Heartbeat, InstanceId, ReclaimRequest, Reclaimed, Scan, Store, StoreError,
+};
 
-const OTHER: Epoch = Epoch(12);
+const OTHER: InstanceId = InstanceId(12);
 /// More dispatches than one statement asks for.
 const MANY: usize = 40;
 
-fn beat(epoch: Epoch, now: Timestamp) -> Heartbeat {
-    Heartbeat { epoch, now, lease_until: now.plus_ms(15_000) }
+fn beat(instance: InstanceId, now: Timestamp) -> Heartbeat {
+    Heartbeat { instance, now, lease_until: now.plus_ms(15_000) }
 }
 
-fn beside_others(now: Timestamp) -> Adoption {
-    Adoption {
+fn clustered(now: Timestamp) -> ReclaimRequest {
+    ReclaimRequest {
         now,
         lease_until: now.plus_ms(15_000),
-        beside_others: true,
+        clustered: true,
         ..fixtures::adoption(OTHER)
     }
 }
 
 #[apply(contract)]
 async fn servers_are_counted_while_they_live(store: &Store) {
-    let alone = Others { servers: 1, left_behind: false };
-    assert_eq!(store.heartbeat(beat(EPOCH, NOW)).await.unwrap(), alone);
+    let alone = ClusterStatus { servers: 1, has_orphans: false };
+    assert_eq!(store.heartbeat(beat(INSTANCE, NOW)).await.unwrap(), alone);
     assert_eq!(store.heartbeat(beat(OTHER, NOW.plus_ms(1_000))).await.unwrap().servers, 2);
     let later = NOW.plus_ms(14_999);
     assert_eq!(store.heartbeat(beat(OTHER, later)).await.unwrap().servers, 2);
     let over = NOW.plus_ms(15_000);
     assert_eq!(store.heartbeat(beat(OTHER, over)).await.unwrap().servers, 1, "the lease is over");
-    assert_eq!(store.heartbeat(beat(EPOCH, over)).await.unwrap().servers, 2, "it lives again");
+    assert_eq!(store.heartbeat(beat(INSTANCE, over)).await.unwrap().servers, 2, "it lives again");
     store.leave(OTHER).await.unwrap();
-    assert_eq!(store.heartbeat(beat(EPOCH, over)).await.unwrap(), alone, "it left");
+    assert_eq!(store.heartbeat(beat(INSTANCE, over)).await.unwrap(), alone, "it left");
 }
 
 #[apply(contract)]
@@ -42,21 +44,21 @@ async fn a_page_is_its_servers_while_that_lives(store: &Store) {
     let app = fixtures::app(store).await;
     fixtures::devices(store, app, 2).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
-    store.heartbeat(beat(EPOCH, NOW)).await.unwrap();
+    store.heartbeat(beat(INSTANCE, NOW)).await.unwrap();
     let (keys, page) = fixtures::whole_page(store, &dispatch).await;
-    assert!(!store.heartbeat(beat(OTHER, NOW)).await.unwrap().left_behind);
-    let none = Adopted { pages: vec![], dispatches: vec![] };
-    assert_eq!(store.adopt(beside_others(NOW)).await.unwrap(), none);
+    assert!(!store.heartbeat(beat(OTHER, NOW)).await.unwrap().has_orphans);
+    let none = Reclaimed { pages: vec![], dispatches: vec![] };
+    assert_eq!(store.reclaim(clustered(NOW)).await.unwrap(), none);
     // The lease of the page itself is over, that of its server is not.
-    store.heartbeat(beat(EPOCH, LEASE)).await.unwrap();
-    assert_eq!(store.adopt(beside_others(LEASE.plus_ms(1))).await.unwrap(), none);
+    store.heartbeat(beat(INSTANCE, LEASE)).await.unwrap();
+    assert_eq!(store.reclaim(clustered(LEASE.plus_ms(1))).await.unwrap(), none);
 
     let dead = LEASE.plus_ms(15_000);
-    assert!(store.heartbeat(beat(OTHER, dead)).await.unwrap().left_behind);
-    let adopted = store.adopt(beside_others(dead)).await.unwrap();
+    assert!(store.heartbeat(beat(OTHER, dead)).await.unwrap().has_orphans);
+    let adopted = store.reclaim(clustered(dead)).await.unwrap();
     let [taken] = adopted.pages[..] else { panic!("{adopted:?}") };
-    assert_eq!((taken.no, taken.epoch), (page.no, OTHER));
-    assert!(!store.heartbeat(beat(OTHER, dead)).await.unwrap().left_behind);
+    assert_eq!((taken.no, taken.instance), (page.no, OTHER));
+    assert!(!store.heartbeat(beat(OTHER, dead)).await.unwrap().has_orphans);
     // Who was stopped meanwhile, and goes on, changes nothing.
     let late = crate::store::Checkpoint {
         settled: vec![fixtures::sent(keys[0])],
@@ -68,16 +70,16 @@ async fn a_page_is_its_servers_while_that_lives(store: &Store) {
 #[apply(contract)]
 async fn retries_of_a_server_that_left_are_free_at_once(store: &Store) {
     let app = fixtures::app(store).await;
-    store.heartbeat(beat(EPOCH, NOW)).await.unwrap();
+    store.heartbeat(beat(INSTANCE, NOW)).await.unwrap();
     fixtures::retried(store, app, 2).await;
     assert_eq!(store.claim_retries(fixtures::retry_claim(app)).await.unwrap().len(), 2);
     store.heartbeat(beat(OTHER, NOW)).await.unwrap();
-    store.adopt(beside_others(NOW)).await.unwrap();
-    let claim = crate::store::RetryClaim { epoch: OTHER, ..fixtures::retry_claim(app) };
+    store.reclaim(clustered(NOW)).await.unwrap();
+    let claim = crate::store::RetryClaim { instance: OTHER, ..fixtures::retry_claim(app) };
     assert_eq!(store.claim_retries(claim.clone()).await.unwrap(), [], "they are held");
-    store.leave(EPOCH).await.unwrap();
-    assert!(store.heartbeat(beat(OTHER, NOW)).await.unwrap().left_behind);
-    store.adopt(beside_others(NOW)).await.unwrap();
+    store.leave(INSTANCE).await.unwrap();
+    assert!(store.heartbeat(beat(OTHER, NOW)).await.unwrap().has_orphans);
+    store.reclaim(clustered(NOW)).await.unwrap();
     assert_eq!(store.claim_retries(claim).await.unwrap().len(), 2);
 }
 
@@ -87,10 +89,10 @@ async fn a_scan_is_seen_by_all_until_it_is_done(store: &Store) {
     fixtures::devices(store, app, 4).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
     let at = |cursor| Some(Scan { cursor, canceled: false });
-    assert_eq!(store.unread_dispatches(10).await.unwrap(), [dispatch.no]);
-    assert_eq!(store.unread_dispatches(0).await.unwrap(), []);
+    assert_eq!(store.unscanned_dispatches(10).await.unwrap(), [dispatch.no]);
+    assert_eq!(store.unscanned_dispatches(0).await.unwrap(), []);
     assert_eq!(store.scan(dispatch.no).await.unwrap(), at(dispatch.cursor));
-    let slice = store.read_slice(&dispatch, dispatch.cursor, 2).await.unwrap();
+    let slice = store.read_batch(&dispatch, dispatch.cursor, 2).await.unwrap();
     store.open_page(fixtures::claim(&dispatch, slice.to, false)).await.unwrap();
     assert_eq!(store.scan(dispatch.no).await.unwrap(), at(slice.to));
     let rest = crate::store::PageClaim {
@@ -99,7 +101,7 @@ async fn a_scan_is_seen_by_all_until_it_is_done(store: &Store) {
     };
     store.open_page(rest).await.unwrap();
     assert_eq!(store.scan(dispatch.no).await.unwrap(), None);
-    assert_eq!(store.unread_dispatches(10).await.unwrap(), []);
+    assert_eq!(store.unscanned_dispatches(10).await.unwrap(), []);
 }
 
 #[apply(contract)]
@@ -111,14 +113,14 @@ async fn canceled_dispatches_are_told_from_others(store: &Store) {
         all.push(fixtures::android_dispatch(store, app).await);
     }
     let numbers: Vec<_> = all.iter().map(|dispatch| dispatch.no).collect();
-    assert_eq!(store.canceled_among(numbers.clone()).await.unwrap(), []);
-    assert_eq!(store.canceled_among(Vec::new()).await.unwrap(), []);
+    assert_eq!(store.which_canceled(numbers.clone()).await.unwrap(), []);
+    assert_eq!(store.which_canceled(Vec::new()).await.unwrap(), []);
     for dispatch in [&all[3], &all[MANY - 1]] {
         let id = dispatch.notification_id.clone();
         store.cancel_notification(app, id, NOW).await.unwrap();
     }
-    let canceled = store.canceled_among(numbers.clone()).await.unwrap();
+    let canceled = store.which_canceled(numbers.clone()).await.unwrap();
     assert_eq!(canceled, [numbers[3], numbers[MANY - 1]]);
     let others = numbers[..3].to_vec();
-    assert_eq!(store.canceled_among(others).await.unwrap(), [], "of those that were asked for");
+    assert_eq!(store.which_canceled(others).await.unwrap(), [], "of those that were asked for");
 }

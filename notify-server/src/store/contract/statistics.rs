@@ -1,4 +1,4 @@
-//! Device statistics (B26).
+//! Device statistics.
 
 use macro_rules_attribute::apply;
 use notify_core::{Endpoint, Platform, PlatformCount, Timestamp};

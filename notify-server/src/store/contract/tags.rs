@@ -1,4 +1,4 @@
-//! Tags (B24).
+//! Tags.
 
 use macro_rules_attribute::apply;
 use notify_core::{TAGS_PER_DEVICE_MAX, Tag};

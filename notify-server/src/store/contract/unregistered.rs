@@ -1,4 +1,4 @@
-//! Disabling devices whose addresses are dead, and sparing all others (B22).
+//! Disabling devices whose addresses are dead, and sparing all others.
 
 use macro_rules_attribute::apply;
 use notify_core::{DeviceDetails, Endpoint, IosEnv, Platform, Subscription, Timestamp};
@@ -26,7 +26,7 @@ pub(super) async fn one_of_each(store: &Store, app: AppNo) {
     store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, keys.len()) }).await.unwrap();
 }
 
-/// A device that has another token by now is spared; B22: the same token stays dead.
+/// A device that has another token by now is spared; the same token stays unregistered.
 #[apply(contract)]
 async fn a_dead_address_disables_the_device_that_still_has_it(store: &Store) {
     let app = fixtures::app(store).await;
@@ -52,7 +52,7 @@ async fn a_dead_address_disables_the_device_that_still_has_it(store: &Store) {
     assert!(store.device(app, id("d000")).await.unwrap().enabled);
 }
 
-/// B22: a token that was sent to the wrong host looks dead, and is not on the host it has now.
+/// A token that was sent to the wrong host looks unregistered, and works on the host it has now.
 #[apply(contract)]
 async fn a_device_that_has_another_host_by_now_is_spared(store: &Store) {
     let app = fixtures::app(store).await;
@@ -100,7 +100,7 @@ async fn a_later_registration_spares_a_device(store: &Store) {
     }
 }
 
-/// B40: what a wrong key or host would look like is applied one by one, and undone once it comes en
+/// Answers that a wrong key or host would also cause are applied one by one, and undone once they come en
 /// masse; an administrator goes on from there.
 #[apply(contract)]
 async fn addresses_that_look_dead_en_masse_stay_enabled(store: &Store) {
@@ -119,19 +119,19 @@ async fn addresses_that_look_dead_en_masse_stay_enabled(store: &Store) {
             store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 30) }).await.unwrap();
     }
     assert_eq!(disabled().await, 20, "2 % of a thousand answers may be");
-    assert!(!store.purge_stopped(app, Platform::Android).await.unwrap());
+    assert!(!store.guard_tripped(app, Platform::Android).await.unwrap());
     let dead = vec![looks_dead(20), looks_dead(21)];
     page = store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 30) }).await.unwrap();
     assert_eq!(disabled().await, 0, "all of them are enabled again");
     assert!(store.device(app, id("d000")).await.unwrap().enabled);
-    assert!(store.purge_stopped(app, Platform::Android).await.unwrap());
-    assert!(!store.purge_stopped(app, Platform::Ios).await.unwrap());
+    assert!(store.guard_tripped(app, Platform::Android).await.unwrap());
+    assert!(!store.guard_tripped(app, Platform::Ios).await.unwrap());
 
     let kind = notify_core::ProviderKind::Fcm;
     assert!(matches!(store.release_provider(app_id, kind).await, Err(StoreError::NotFound)));
     fixtures::provider(store, app_id, kind).await;
     store.release_provider(app_id, kind).await.unwrap();
-    assert!(!store.purge_stopped(app, Platform::Android).await.unwrap());
+    assert!(!store.guard_tripped(app, Platform::Android).await.unwrap());
     let dead = vec![looks_dead(22)];
     store.checkpoint(Checkpoint { dead, ..fixtures::checkpoint(page, 30) }).await.unwrap();
     assert_eq!(disabled().await, 1, "counted from the beginning");
@@ -177,10 +177,10 @@ async fn an_address_that_moved_is_kept(store: &Store) {
     let read = store.read_range(&dispatch, dispatch.cursor, dispatch.until).await.unwrap();
     let addresses: Vec<_> = read.iter().map(|device| device.address.as_deref()).collect();
     assert_eq!(addresses, [Some("chat-2"), None, Some("token-d001")]);
-    assert_eq!(read[2].taken_from.map(|(from, _)| from), Some(keys[1]), "B22: one device has it");
+    assert_eq!(read[2].previous_owner.map(|(from, _)| from), Some(keys[1]), "one device has it");
 }
 
-/// A subscription is a registration too (B25), also one that changes nothing.
+/// A subscription is a registration too, also one that changes nothing.
 #[apply(contract)]
 async fn a_later_subscription_spares_a_device(store: &Store) {
     let app = fixtures::app(store).await;

@@ -9,7 +9,7 @@ use notify_core::{
 use super::fixtures::{self, NOW, id};
 use super::is_unknown;
 use crate::store::{
-    AddressTrust, AppNo, AudienceDevice, Checkpoint, Dispatch, NewBrowser, Over, Store,
+    AddressTrust, AppNo, AudienceDevice, Checkpoint, Dispatch, NewBrowser, RetentionCutoffs, Store,
     SubscribedBrowser, VerifiedAddress,
 };
 
@@ -137,7 +137,7 @@ async fn trust(store: &Store, app: AppNo) -> Vec<AddressTrust> {
 
 async fn audience(store: &Store, app: AppNo) -> (Dispatch, Vec<AudienceDevice>) {
     let dispatch = fixtures::dispatch(store, app, fixtures::broadcast(&[Platform::Web])).await;
-    let slice = store.read_slice(&dispatch, dispatch.cursor, 100).await.unwrap();
+    let slice = store.read_batch(&dispatch, dispatch.cursor, 100).await.unwrap();
     (dispatch, slice.devices)
 }
 
@@ -184,7 +184,7 @@ async fn a_web_address_is_verified_by_the_first_message_it_takes(store: &Store) 
     // A device of another platform is always verified.
     fixtures::registered(store, app, fixtures::android("p")).await;
     let dispatch = fixtures::android_dispatch(store, app).await;
-    let slice = store.read_slice(&dispatch, dispatch.cursor, 100).await.unwrap();
+    let slice = store.read_batch(&dispatch, dispatch.cursor, 100).await.unwrap();
     assert_eq!(slice.devices[0].trust, Verified);
 }
 
@@ -205,7 +205,7 @@ async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
     // The backend registers the fifth with its API key.
     subscribed(store, app, browser("5", 'k', "e")).await;
     subscribed_by_backend(store, app, "5", "e").await;
-    let over = |before| Over {
+    let over = |before| RetentionCutoffs {
         answers_before: Timestamp(0),
         outcomes_before: None,
         events_before: None,
@@ -222,7 +222,7 @@ async fn anonymous_devices_expire_before_their_first_message(store: &Store) {
     ] {
         let mut sum = 0;
         loop {
-            let deleted = store.delete_over(over(before)).await.unwrap();
+            let deleted = store.delete_expired(over(before)).await.unwrap();
             sum += deleted.anonymous_devices;
             if !deleted.more {
                 break;

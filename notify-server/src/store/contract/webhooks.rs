@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::fixtures::{self, NOW, id};
 use super::{is_unknown, refusal};
 use crate::store::{
-    AppNo, AttemptOutcome, Checkpoint, ClaimedMessage, ClaimedWebhook, DeadAddress, EventTypes,
-    MessageStep, ReadFrom, SealedSecret, SecretRotation, Settled, Store, Visitor, WEBHOOKS_MAX,
+    AppNo, AttemptOutcome, Checkpoint, ClaimedMessage, ClaimedWebhook, DeadAddress, EventCursor,
+    EventTypes, MessageStep, Outcome, SealedSecret, SecretRotation, Store, Visitor, WEBHOOKS_MAX,
     WebhookClaim, WebhookNo,
 };
 
@@ -93,7 +93,7 @@ async fn the_oldest_webhook_is_served_first(store: &Store) {
         opened(store, app, "d000", EventType::Opened).await;
     }
     let ready = store.webhook_work(NOW).await.unwrap().ready;
-    let apps: Vec<_> = ready.iter().map(|webhook| AppNo::leading(webhook.0)).collect();
+    let apps: Vec<_> = ready.iter().map(|webhook| AppNo::from_key(webhook.0)).collect();
     assert_eq!(apps, [second, first]);
 }
 
@@ -148,7 +148,7 @@ async fn nothing_is_kept_where_nobody_listens(store: &Store) {
     let quiet = webhook(store, app, &[WebhookEventType::PollAnswered]).await;
     fixtures::devices(store, app, 1).await;
     opened(store, app, "d000", EventType::Opened).await;
-    let slice = store.read_events(app, ReadFrom::End, EventTypes::EVERY).await.unwrap();
+    let slice = store.read_events(app, EventCursor::End, EventTypes::EVERY).await.unwrap();
     assert!(slice.events.is_empty() && !slice.more);
     assert!(store.webhook_work(NOW).await.unwrap().ready.is_empty());
     let change = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
@@ -202,7 +202,7 @@ async fn an_end_is_told_by_what_it_came_to(store: &Store) {
     let app = fixtures::app(store).await;
     webhook(store, app, &[]).await;
     fixtures::devices(store, app, 1).await;
-    for settled in [Settled::Sent, Settled::Expired, Settled::Unregistered] {
+    for settled in [Outcome::Sent, Outcome::Expired, Outcome::Unregistered] {
         let dispatch = fixtures::android_dispatch(store, app).await;
         let (keys, page) = fixtures::whole_page(store, &dispatch).await;
         let last = Checkpoint {
@@ -251,7 +251,7 @@ async fn a_dead_device_is_told_once(store: &Store) {
     fixtures::devices(store, app, 1).await;
     for _ in 0..2 {
         let dispatch = fixtures::android_dispatch(store, app).await;
-        let slice = store.read_slice(&dispatch, dispatch.cursor, 10).await.unwrap();
+        let slice = store.read_batch(&dispatch, dispatch.cursor, 10).await.unwrap();
         let key = slice.devices[0].key;
         let (_, page) = fixtures::whole_page(store, &dispatch).await;
         if page.from == page.to {

@@ -3,11 +3,11 @@
 
 use notify_core::Timestamp;
 
-use crate::store::sql::row::{env_of, unknown_value};
+use crate::store::sql::row::{env_of, unexpected_value};
 use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params};
 use crate::store::{
-    AddressTrust, AppNo, AudienceDevice, DeviceKey, Dispatch, Slice, Source, StoreError, WebKeys,
-    Zone,
+    AddressTrust, AppNo, AudienceDevice, AudienceSource, DeviceBatch, DeviceKey, Dispatch,
+    StoreError, WebKeys, Zone,
 };
 
 /// Columns as [`device_of`] reads them.
@@ -22,16 +22,16 @@ const AUDIENCE: &str = "d.key, d.address, d.ios_env, d.push_disabled = 0 and d.d
 const AUDIENCE_COLUMNS: usize = 13;
 
 /// What the devices of a dispatch are drawn from, and how far.
-pub(crate) struct Draw {
+pub(crate) struct AudienceQuery {
     app: AppNo,
     until: DeviceKey,
-    source: Source,
+    source: AudienceSource,
     zone: Zone,
     /// When the first zone was due.
     started_at: Timestamp,
 }
 
-impl Draw {
+impl AudienceQuery {
     pub(crate) fn of(dispatch: &Dispatch) -> Self {
         Self {
             app: dispatch.app,
@@ -43,20 +43,20 @@ impl Draw {
     }
 
     /// Whether a device is of the zone; of a list of names everybody is, by being on it.
-    fn takes(&self, read: &Read) -> bool {
+    fn takes(&self, read: &QueriedDevice) -> bool {
         match (&self.source, self.zone) {
-            (Source::Named { .. }, _) | (_, Zone::Everybody) => true,
+            (AudienceSource::Named { .. }, _) | (_, Zone::All) => true,
             (_, Zone::Offset(minutes)) => read.offset == minutes,
-            (_, Zone::Sweep) => read.device.zone_changed,
+            (_, Zone::CatchUp) => read.device.zone_changed,
         }
     }
 
-    fn device_of(&self, row: &Row<'_>) -> sql::Result<Read> {
+    fn device_of(&self, row: &Row<'_>) -> sql::Result<QueriedDevice> {
         let mut device = device_of(row)?;
         let changed_at = row.get::<Option<i64>>(10)?.map(Timestamp);
-        device.zone_changed = self.zone != Zone::Everybody
+        device.zone_changed = self.zone != Zone::All
             && changed_at.is_some_and(|changed_at| changed_at >= self.started_at);
-        Ok(Read { device, offset: row.get(9)? })
+        Ok(QueriedDevice { device, offset: row.get(9)? })
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct KeyRange {
 }
 
 /// A device as it was read, of the zone or not.
-struct Read {
+struct QueriedDevice {
     device: AudienceDevice,
     /// Offset from UTC, in minutes.
     offset: i64,
@@ -79,63 +79,63 @@ struct Read {
 /// Reads the devices after `after`, at most that many rows.
 pub(super) fn next(
     connection: &Connection,
-    draw: &Draw,
+    query: &AudienceQuery,
     after: DeviceKey,
     rows_max: u32,
-) -> Result<Slice, StoreError> {
-    if let Source::Named { keys, .. } = &draw.source {
+) -> Result<DeviceBatch, StoreError> {
+    if let AudienceSource::Named { keys, .. } = &query.source {
         // What is read are the keys of the list; some of them may have no device any more.
         let rest = keys.get(keys.partition_point(|key| *key <= after)..).unwrap_or_default();
         let rows_max = usize::try_from(rows_max).unwrap_or(usize::MAX);
         let end = rest.len() <= rows_max;
         let last = rest.get(..rows_max).unwrap_or(rest).last().copied().unwrap_or(after);
-        let to = if end { draw.until } else { last };
-        let devices = range(connection, draw, KeyRange { after, to }, None)?;
-        return Ok(Slice { devices, to, end });
+        let to = if end { query.until } else { last };
+        let devices = devices_in_range(connection, query, KeyRange { after, to }, None)?;
+        return Ok(DeviceBatch { devices, to, end });
     }
-    let read = rows(connection, draw, KeyRange { after, to: draw.until }, Some(rows_max))?;
+    let read = rows(connection, query, KeyRange { after, to: query.until }, Some(rows_max))?;
     let full = read.len() >= usize::try_from(rows_max).unwrap_or(usize::MAX);
     let to = match read.last() {
         Some(last) if full => last.device.key,
-        Some(_) | None => draw.until,
+        Some(_) | None => query.until,
     };
-    Ok(Slice { devices: of_zone(draw, read), to, end: to >= draw.until })
+    Ok(DeviceBatch { devices: filter_zone(query, read), to, end: to >= query.until })
 }
 
 /// Reads the devices of a range of keys.
-pub(crate) fn range(
+pub(crate) fn devices_in_range(
     connection: &Connection,
-    draw: &Draw,
+    query: &AudienceQuery,
     keys: KeyRange,
     rows_max: Option<u32>,
 ) -> Result<Vec<AudienceDevice>, StoreError> {
-    Ok(of_zone(draw, rows(connection, draw, keys, rows_max)?))
+    Ok(filter_zone(query, rows(connection, query, keys, rows_max)?))
 }
 
-fn of_zone(draw: &Draw, read: Vec<Read>) -> Vec<AudienceDevice> {
-    read.into_iter().filter(|read| draw.takes(read)).map(|read| read.device).collect()
+fn filter_zone(query: &AudienceQuery, read: Vec<QueriedDevice>) -> Vec<AudienceDevice> {
+    read.into_iter().filter(|read| query.takes(read)).map(|read| read.device).collect()
 }
 
 fn rows(
     connection: &Connection,
-    draw: &Draw,
+    query: &AudienceQuery,
     KeyRange { after, to }: KeyRange,
     rows_max: Option<u32>,
-) -> Result<Vec<Read>, StoreError> {
+) -> Result<Vec<QueriedDevice>, StoreError> {
     let rows_max = rows_max.map_or(i64::MAX, i64::from);
-    match &draw.source {
-        Source::Platform => {
+    match &query.source {
+        AudienceSource::Platform => {
             let sql = format!(
                 "select {AUDIENCE} from devices d where d.key > ?1 and d.key <= ?2
                  order by d.key limit ?3"
             );
             let devices = connection
                 .prepare_cached(&sql)?
-                .query_map([after.0, to.0, rows_max], |row| draw.device_of(row))?
+                .query_map([after.0, to.0, rows_max], |row| query.device_of(row))?
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(devices)
         }
-        Source::Tag(tag) => {
+        AudienceSource::Tag(tag) => {
             let sql = format!(
                 "select {AUDIENCE}, dt.value from tags t cross join device_tags dt
                  cross join devices d
@@ -145,20 +145,20 @@ fn rows(
             );
             let devices = connection
                 .prepare_cached(&sql)?
-                .query_map(params![after.0, to.0, rows_max, draw.app.0, tag], |row| {
-                    let mut read = draw.device_of(row)?;
+                .query_map(params![after.0, to.0, rows_max, query.app.0, tag], |row| {
+                    let mut read = query.device_of(row)?;
                     read.device.eligible &= row.get::<bool>(AUDIENCE_COLUMNS)?;
                     Ok(read)
                 })?
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(devices)
         }
-        Source::Named { keys, tag } => {
+        AudienceSource::Named { keys, tag } => {
             let first = keys.partition_point(|key| *key <= after);
             let end = keys.partition_point(|key| *key <= to);
             let keys = keys.get(first..end).unwrap_or_default();
-            let devices = named(connection, draw.app, keys, tag.as_deref())?;
-            Ok(devices.into_iter().map(|device| Read { device, offset: 0 }).collect())
+            let devices = named(connection, query.app, keys, tag.as_deref())?;
+            Ok(devices.into_iter().map(|device| QueriedDevice { device, offset: 0 }).collect())
         }
     }
 }
@@ -222,7 +222,7 @@ pub(crate) fn device(
 
 fn device_of(row: &Row<'_>) -> sql::Result<AudienceDevice> {
     let ios_env = match row.get::<Option<i64>>(2)? {
-        Some(code) => env_of(code).ok_or_else(|| unknown_value(2, Type::Integer))?,
+        Some(code) => env_of(code).ok_or_else(|| unexpected_value(2, Type::Integer))?,
         None => notify_core::IosEnv::default(),
     };
     let moved_from = row.get::<Option<i64>>(4)?.map(DeviceKey);
@@ -232,7 +232,7 @@ fn device_of(row: &Row<'_>) -> sql::Result<AudienceDevice> {
         address: row.get::<Option<String>>(1)?.map(String::into_boxed_str),
         ios_env,
         eligible: row.get(3)?,
-        taken_from: moved_from.zip(moved_at),
+        previous_owner: moved_from.zip(moved_at),
         web_keys: web_keys(row)?,
         zone_changed: false,
         last_inbound_at: row.get::<Option<i64>>(8)?.map(Timestamp),

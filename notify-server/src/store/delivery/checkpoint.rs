@@ -5,27 +5,27 @@ use std::collections::BTreeMap;
 
 use notify_core::{IosEnv, Platform, ProviderKind, Timestamp, WebhookEventType};
 
-use crate::store::daily_stats::{self, Tally};
+use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::delivery::outcomes;
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
 use crate::store::device::{
-    Seen, count_dead, count_revived, hour_of, inbound, registered_at, replace_moved,
+    LastSeenBuffer, count_dead, count_revived, hour_of, inbound, registered_at, replace_moved,
 };
-use crate::store::event::{self, About};
+use crate::store::event::{self, EventRefs};
 use crate::store::sql::row::{count, env_code};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, OptionalExtension, params};
 use crate::store::{
     AppNo, Checkpoint, DeadAddress, DeliveryChange, DeviceKey, DeviceOutcome, DispatchNo,
-    GUARD_ANSWERS, GUARD_DEAD_MAX, NewRetry, OpenPage, Settled, StoreError, channel, platform_code,
+    GUARD_THRESHOLD, GUARD_WINDOW, NewRetry, OpenPage, Outcome, StoreError, channel, platform_code,
     platform_of,
 };
 
 /// Commits a checkpoint; the page as it is now.
 pub(super) fn commit(
     tx: &mut WriteTx<'_>,
-    seen: &Seen,
+    seen: &LastSeenBuffer,
     checkpoint: &Checkpoint,
 ) -> Result<OpenPage, StoreError> {
     let page = checkpoint.page;
@@ -41,7 +41,7 @@ pub(super) fn commit(
         )?
         .execute(params![
             page.no.0,
-            page.epoch.0,
+            page.instance.0,
             page.checkpoint_no,
             checkpoint.lease_until.as_ms(),
             count(checkpoint.targeted),
@@ -55,7 +55,7 @@ pub(super) fn commit(
             retries,
         ])?;
     if held == 0 {
-        return stored_before(tx, checkpoint);
+        return resolve_conflict(tx, checkpoint);
     }
     if !checkpoint.settled.is_empty() {
         tx.prepare_cached(
@@ -68,8 +68,8 @@ pub(super) fn commit(
             outcomes::write(page.from, &checkpoint.settled)?
         ])?;
         count_failures(tx, page.dispatch, &checkpoint.settled)?;
-        let sent = sums[usize::from(Settled::Sent.code())];
-        daily_stats::add(tx, page.from.app(), Tally::sent(sent), checkpoint.at)?;
+        let sent = sums[usize::from(Outcome::Sent.code())];
+        daily_stats::add(tx, page.from.app(), DailyDelta::sent(sent), checkpoint.at)?;
     }
     insert_retries(tx, &page, &checkpoint.retries)?;
     for report in &checkpoint.moved {
@@ -79,7 +79,7 @@ pub(super) fn commit(
     disable(tx, seen, checkpoint.dead.iter())?;
     if retries > 0 || checkpoint.finished {
         let by = PendingDelta { pages: -i64::from(checkpoint.finished), retries, scan_done: false };
-        settle::moved(tx, page.dispatch, by, checkpoint.at)?;
+        settle::apply_delta(tx, page.dispatch, by, checkpoint.at)?;
     }
     // What was on its way when the rest was canceled is not tried again either.
     if retries > 0 && is_canceled(tx, page.dispatch)? {
@@ -96,7 +96,7 @@ pub(super) fn commit(
 /// and its answer lost on the way, is no error: what its page has in flight would be sent again. Nor is
 /// finishing again what was finished when it was opened, without anybody to send to. Everything else has
 /// lost the page.
-fn stored_before(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage, StoreError> {
+fn resolve_conflict(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage, StoreError> {
     let page = checkpoint.page;
     let found: Option<i64> = tx
         .prepare_cached(
@@ -106,7 +106,7 @@ fn stored_before(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage, S
         .query_row(
             params![
                 page.no.0,
-                page.epoch.0,
+                page.instance.0,
                 count(checkpoint.targeted),
                 count(checkpoint.excluded),
                 checkpoint.finished
@@ -116,7 +116,7 @@ fn stored_before(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage, S
         .optional()?;
     let is_empty = checkpoint.settled.is_empty() && checkpoint.retries.is_empty();
     match found {
-        Some(no) if no == page.checkpoint_no + 1 && has_stored(tx, checkpoint)? => {
+        Some(no) if no == page.checkpoint_no + 1 && matches_stored(tx, checkpoint)? => {
             Ok(OpenPage { checkpoint_no: no, lease_until: checkpoint.lease_until, ..page })
         }
         Some(no) if no == page.checkpoint_no && is_empty && checkpoint.targeted == 0 => Ok(page),
@@ -125,7 +125,7 @@ fn stored_before(tx: &Connection, checkpoint: &Checkpoint) -> Result<OpenPage, S
 }
 
 /// Whether the outcomes and retries of a checkpoint are those that are stored under its number.
-fn has_stored(tx: &Connection, checkpoint: &Checkpoint) -> Result<bool, StoreError> {
+fn matches_stored(tx: &Connection, checkpoint: &Checkpoint) -> Result<bool, StoreError> {
     let page = checkpoint.page;
     let entries: Option<Vec<u8>> = tx
         .prepare_cached("select entries from outcomes where page_no = ?1 and chunk_no = ?2")?
@@ -149,8 +149,8 @@ fn has_stored(tx: &Connection, checkpoint: &Checkpoint) -> Result<bool, StoreErr
 }
 
 /// How many of each outcome, by its code.
-fn sums(settled: &[DeviceOutcome]) -> [i64; Settled::ALL.len()] {
-    let mut sums = [0; Settled::ALL.len()];
+fn sums(settled: &[DeviceOutcome]) -> [i64; Outcome::ALL.len()] {
+    let mut sums = [0; Outcome::ALL.len()];
     for outcome in settled {
         sums[usize::from(outcome.settled.code())] += 1;
     }
@@ -174,10 +174,10 @@ fn count_failures(
 }
 
 /// The reason under which an outcome is listed among the failures, if it is one.
-pub(super) fn failure(settled: Settled, reason: Option<&str>) -> Option<&str> {
+pub(super) fn failure(settled: Outcome, reason: Option<&str>) -> Option<&str> {
     match settled {
-        Settled::Failed | Settled::Unregistered => Some(reason.unwrap_or(settled.as_str())),
-        Settled::Sent | Settled::Expired | Settled::Canceled => None,
+        Outcome::Failed | Outcome::Unregistered => Some(reason.unwrap_or(settled.as_str())),
+        Outcome::Sent | Outcome::Expired | Outcome::Canceled => None,
     }
 }
 
@@ -199,7 +199,7 @@ fn insert_retries(
          values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11)",
     )?;
     for retry in retries {
-        insert.row(
+        insert.insert(
             retry.key.app(),
             params![
                 page.dispatch.0,
@@ -218,14 +218,14 @@ fn insert_retries(
     Ok(())
 }
 
-// Disabling devices whose address a provider reported dead (B22, B40).
+// Disabling devices whose address a provider reported dead.
 
 /// Devices that were disabled and are not counted yet: how many of one hour of creation, by one of
 /// them.
 #[derive(Default)]
-struct Uncounted(BTreeMap<(AppNo, Platform, i64), (DeviceKey, Timestamp, i64)>);
+struct PendingCounts(BTreeMap<(AppNo, Platform, i64), (DeviceKey, Timestamp, i64)>);
 
-impl Uncounted {
+impl PendingCounts {
     fn add(&mut self, key: DeviceKey, created_at: Timestamp) {
         let place = (key.app(), key.platform(), hour_of(created_at));
         self.0.entry(place).or_insert((key, created_at, 0)).2 += 1;
@@ -238,17 +238,17 @@ impl Uncounted {
 }
 
 /// Disables devices, each unless it has another address or host now, or registered after the
-/// report's time: the report is about what was sent to, not about what the device has become (B22).
+/// report's time: the report is about what was sent to, not about what the device has become.
 ///
 /// Nobody is told. The page that reported one has had this device's turn, and would read all that is
 /// left of it again at each checkpoint; another one that is open meanwhile reads again within a
 /// second, and before that is told the same by the provider at the worst.
 pub(super) fn disable<'r>(
     tx: &mut WriteTx<'_>,
-    seen: &Seen,
+    seen: &LastSeenBuffer,
     reports: impl Iterator<Item = &'r DeadAddress>,
 ) -> Result<(), StoreError> {
-    let mut uncounted = Uncounted::default();
+    let mut pending = PendingCounts::default();
     for dead in reports {
         if let Some(since) = dead.since
             && registered_at(tx, seen, dead.key)?.is_some_and(|registered| registered > since)
@@ -257,20 +257,23 @@ pub(super) fn disable<'r>(
         }
         if let Some(answers_before) = dead.ambiguous {
             // The guard may enable those before it again: they have to be counted by then.
-            uncounted.count(tx)?;
-            if !allows(tx, dead, answers_before)? {
+            pending.count(tx)?;
+            if !record_and_check(tx, dead, answers_before)? {
                 continue;
             }
         }
-        if let Some(created_at) = bury(tx, dead)? {
-            uncounted.add(dead.key, created_at);
+        if let Some(created_at) = disable_device(tx, dead)? {
+            pending.add(dead.key, created_at);
         }
     }
-    uncounted.count(tx)
+    pending.count(tx)
 }
 
 /// Disables one; when it was created, unless it was disabled before.
-fn bury(tx: &mut WriteTx<'_>, dead: &DeadAddress) -> Result<Option<Timestamp>, StoreError> {
+fn disable_device(
+    tx: &mut WriteTx<'_>,
+    dead: &DeadAddress,
+) -> Result<Option<Timestamp>, StoreError> {
     // Looked at first: an UPDATE that returns something builds a table for it each time.
     let found = tx
         .prepare_cached(
@@ -290,17 +293,18 @@ fn bury(tx: &mut WriteTx<'_>, dead: &DeadAddress) -> Result<Option<Timestamp>, S
     let Some((push_disabled, created_at)) = found else { return Ok(None) };
     tx.prepare_cached("update devices set dead_reason = ?2, dead_at = ?3 where key = ?1")?
         .execute(params![dead.key.0, &*dead.reason, dead.at.as_ms()])?;
-    let about = About { device: Some(dead.key), detail: Some(&dead.reason), ..About::default() };
+    let about =
+        EventRefs { device: Some(dead.key), detail: Some(&dead.reason), ..EventRefs::default() };
     event::record(tx, dead.key.app(), WebhookEventType::DeviceUnregistered, about, dead.at)?;
     Ok((!push_disabled).then_some(created_at))
 }
 
-// The guard against disabling an audience by mistake (B40): a wrong key or host makes every address
+// The guard against disabling an audience by mistake: a wrong key or host makes every address
 // look dead. What looks dead in that way is counted in the commit that would disable it; above the
 // bound the latest are enabled again, and nothing more is disabled or sent.
 
 /// One that looked dead: the number of the answer, and the device.
-type Latest = Vec<(i64, DeviceKey)>;
+type RecentReports = Vec<(i64, DeviceKey)>;
 
 /// Whose addresses a guard counts.
 #[derive(Clone, Copy)]
@@ -312,12 +316,12 @@ struct GuardKey {
 
 struct Guard {
     answers: i64,
-    latest: Latest,
+    latest: RecentReports,
     stopped: bool,
 }
 
 /// Counts an address that looks dead. Answers whether it may be disabled.
-pub(super) fn allows(
+pub(super) fn record_and_check(
     tx: &mut WriteTx<'_>,
     dead: &DeadAddress,
     answers_before: u32,
@@ -329,12 +333,12 @@ pub(super) fn allows(
         return Ok(false);
     }
     guard.answers += i64::from(answers_before) + 1;
-    guard.latest.retain(|(answer, _)| guard.answers - answer < i64::from(GUARD_ANSWERS));
+    guard.latest.retain(|(answer, _)| guard.answers - answer < i64::from(GUARD_WINDOW));
     guard.latest.push((guard.answers, dead.key));
-    guard.stopped = guard.latest.len() > GUARD_DEAD_MAX;
+    guard.stopped = guard.latest.len() > GUARD_THRESHOLD;
     if guard.stopped {
         for (_, key) in std::mem::take(&mut guard.latest) {
-            revive(tx, key)?;
+            re_enable(tx, key)?;
         }
         tx.changed(DeliveryChange::GuardTripped(app, platform));
         channel::stopped(tx, app, platform, dead.at)?;
@@ -344,7 +348,7 @@ pub(super) fn allows(
 }
 
 /// Whether an application's platform is stopped.
-pub(super) fn is_stopped(
+pub(super) fn is_guard_tripped(
     connection: &Connection,
     app: AppNo,
     platform: Platform,
@@ -359,7 +363,10 @@ pub(super) fn is_stopped(
 }
 
 /// The platforms that are stopped.
-pub(super) fn stopped(connection: &Connection, app: AppNo) -> Result<Vec<Platform>, StoreError> {
+pub(super) fn tripped_platforms(
+    connection: &Connection,
+    app: AppNo,
+) -> Result<Vec<Platform>, StoreError> {
     let stopped = connection
         .prepare_cached(
             "select distinct platform from purge_guards
@@ -392,10 +399,14 @@ fn read(tx: &WriteTx<'_>, GuardKey { app, platform, env }: GuardKey) -> Result<G
         )?
         .query_row(params![app.0, platform_code(platform), env_code(env)], |row| {
             let latest: Vec<u8> = row.get(1)?;
-            Ok(Guard { answers: row.get(0)?, latest: latest_of(&latest), stopped: row.get(2)? })
+            Ok(Guard {
+                answers: row.get(0)?,
+                latest: recent_reports(&latest),
+                stopped: row.get(2)?,
+            })
         })
         .optional()?;
-    Ok(found.unwrap_or(Guard { answers: 0, latest: Latest::new(), stopped: false }))
+    Ok(found.unwrap_or(Guard { answers: 0, latest: RecentReports::new(), stopped: false }))
 }
 
 fn write(
@@ -426,14 +437,14 @@ fn write(
     Ok(())
 }
 
-fn latest_of(bytes: &[u8]) -> Latest {
+fn recent_reports(bytes: &[u8]) -> RecentReports {
     let (pairs, _) = bytes.as_chunks::<16>();
     let number = |bytes: &[u8]| i64::from_be_bytes(bytes.try_into().expect("eight bytes"));
     pairs.iter().map(|pair| (number(&pair[..8]), DeviceKey(number(&pair[8..])))).collect()
 }
 
 /// Enables a device again whose address was taken for dead.
-fn revive(tx: &mut WriteTx<'_>, key: DeviceKey) -> Result<(), StoreError> {
+fn re_enable(tx: &mut WriteTx<'_>, key: DeviceKey) -> Result<(), StoreError> {
     let revived = tx
         .prepare_cached(
             "update devices set dead_reason = null, dead_at = null

@@ -3,10 +3,8 @@
 use notify_core::{AnswerId, AppId, IosEnv, NotificationId, Platform, Timestamp};
 
 use crate::store::delivery::start::keys_of;
-use crate::store::sql::row::{unknown_value, uuid_at};
-use crate::store::sql::{
-    self, Connection, NUMBERS, OptionalExtension, Row, Type, count_of, list_of,
-};
+use crate::store::sql::row::{unexpected_value, uuid_at};
+use crate::store::sql::{self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, seq_of};
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, platform_of};
 
 /// One notification on one platform.
@@ -22,7 +20,7 @@ pub struct Dispatch {
     pub app: AppNo,
     /// Its application's id.
     pub app_id: AppId,
-    /// Its application's name, the title of what names none (B34).
+    /// Its application's name, the title of what names none.
     pub app_name: String,
     /// Platform.
     pub platform: Platform,
@@ -33,7 +31,7 @@ pub struct Dispatch {
     /// Its poll's answers, in their order.
     pub poll_answers: Vec<AnswerId>,
     /// What its devices are drawn from.
-    pub source: Source,
+    pub source: AudienceSource,
     /// The last key claimed by a page.
     pub cursor: DeviceKey,
     /// The last key of the audience: who registers later is not in it, whatever the clock says.
@@ -44,9 +42,9 @@ pub struct Dispatch {
     pub canceled: bool,
     /// When it was due.
     pub due_at: Timestamp,
-    /// `ttl_seconds` of B19; counted from `due_at`.
+    /// `ttl_seconds` of the request, counted from `due_at`.
     pub ttl_seconds: u32,
-    /// Which devices it is for, by their offset from UTC (B19).
+    /// Which devices it is for, by their offset from UTC.
     pub zone: Zone,
     /// When the first dispatch of the notification was made.
     pub started_at: Timestamp,
@@ -61,15 +59,15 @@ pub struct Scan {
     pub canceled: bool,
 }
 
-/// Which devices a dispatch is for, by their offset from UTC (`send_at_local`, B19).
+/// Which devices a dispatch is for, by their offset from UTC (`send_at_local`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {
     /// All of them.
-    Everybody,
+    All,
     /// Those of that offset, in minutes.
     Offset(i64),
     /// Those whose offset changed since the first zone was due, and that got nothing.
-    Sweep,
+    CatchUp,
 }
 
 impl Zone {
@@ -77,9 +75,9 @@ impl Zone {
     #[must_use]
     pub fn code(self) -> i64 {
         match self {
-            Self::Everybody => 32_767,
+            Self::All => 32_767,
             Self::Offset(minutes) => minutes,
-            Self::Sweep => 32_766,
+            Self::CatchUp => 32_766,
         }
     }
 
@@ -87,8 +85,8 @@ impl Zone {
     #[must_use]
     pub fn from_code(code: i64) -> Self {
         match code {
-            32_767 => Self::Everybody,
-            32_766 => Self::Sweep,
+            32_767 => Self::All,
+            32_766 => Self::CatchUp,
             minutes => Self::Offset(minutes),
         }
     }
@@ -96,7 +94,7 @@ impl Zone {
 
 /// What the devices of a dispatch are drawn from. Each bounds what is read, not what matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum AudienceSource {
     /// Every device of the platform.
     Platform,
     /// The devices that have this tag, over the tag's own index.
@@ -119,11 +117,11 @@ pub struct AudienceDevice {
     pub address: Option<Box<str>>,
     /// APNs host.
     pub ios_env: IosEnv,
-    /// Enabled (B22) and, where a tag is named, having it.
+    /// Enabled and, where a tag is named, having it.
     pub eligible: bool,
     /// The device that had this address before, and since when it has not: one
     /// that was sent to there in this dispatch is not sent to twice.
-    pub taken_from: Option<(DeviceKey, Timestamp)>,
+    pub previous_owner: Option<(DeviceKey, Timestamp)>,
     /// What messages to a browser are encrypted for; `None` on other platforms.
     pub web_keys: Option<Box<WebKeys>>,
     /// Whether its offset from UTC changed since the first zone of its dispatch's notification was
@@ -180,7 +178,7 @@ impl std::fmt::Debug for AudienceDevice {
 
 /// The next part of an audience.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slice {
+pub struct DeviceBatch {
     /// Every device read, in key order, eligible or not.
     pub devices: Vec<AudienceDevice>,
     /// The last key that this part covers, whether or not a device has it.
@@ -226,7 +224,7 @@ pub(super) fn unread(connection: &Connection, limit: u32) -> Result<Vec<Dispatch
     let unread = connection
         .prepare_cached(concat!(
             "select no from dispatches where scan_done = 0 order by ",
-            count_of!("no"),
+            seq_of!("no"),
             " limit ?1"
         ))?
         .query_map([limit], |row| row.get(0).map(DispatchNo))?
@@ -234,7 +232,7 @@ pub(super) fn unread(connection: &Connection, limit: u32) -> Result<Vec<Dispatch
     Ok(unread)
 }
 
-pub(super) fn canceled_among(
+pub(super) fn which_canceled(
     connection: &Connection,
     dispatches: &[DispatchNo],
 ) -> Result<Vec<DispatchNo>, StoreError> {
@@ -263,14 +261,14 @@ fn dispatch_of(row: &Row<'_>) -> sql::Result<Dispatch> {
     let tag: Option<String> = row.get(10)?;
     let named: Option<Vec<u8>> = row.get(9)?;
     let source = match (named, tag) {
-        (Some(bytes), tag) => Source::Named { keys: keys_of(&bytes), tag },
-        (None, Some(tag)) => Source::Tag(tag),
-        (None, None) => Source::Platform,
+        (Some(bytes), tag) => AudienceSource::Named { keys: keys_of(&bytes), tag },
+        (None, Some(tag)) => AudienceSource::Tag(tag),
+        (None, None) => AudienceSource::Platform,
     };
     Ok(Dispatch {
         no: DispatchNo(row.get(0)?),
         notification: NotificationNo(row.get(1)?),
-        notification_id: NotificationId::new(id).map_err(|_| unknown_value(2, Type::Text))?,
+        notification_id: NotificationId::new(id).map_err(|_| unexpected_value(2, Type::Text))?,
         app: AppNo(row.get(3)?),
         app_id: AppId(uuid_at(row, 4)?),
         app_name: row.get(5)?,

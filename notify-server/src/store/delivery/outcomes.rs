@@ -10,8 +10,8 @@
 
 use std::borrow::Cow;
 
-use crate::store::sql::error::broken;
-use crate::store::{DeviceKey, DeviceOutcome, Settled, StoreError};
+use crate::store::sql::error::internal;
+use crate::store::{DeviceKey, DeviceOutcome, Outcome, StoreError};
 
 const CODE_BITS: u32 = 3;
 /// Sent, and not at the first attempt or not without a reason, so that both follow.
@@ -23,7 +23,7 @@ const SENT_WITH_ID: u64 = 6;
 pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u8>, StoreError> {
     let mut sorted: Vec<&DeviceOutcome> = outcomes.iter().collect();
     sorted.sort_unstable_by_key(|outcome| outcome.key);
-    let mut words: Vec<&str> = Vec::new();
+    let mut reasons: Vec<&str> = Vec::new();
     let mut entries = Vec::with_capacity(sorted.len() * 2);
     let mut before = from.sequence();
     for outcome in sorted {
@@ -31,23 +31,23 @@ pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u
         let same = (outcome.key.app(), outcome.key.platform()) == (from.app(), from.platform());
         let Some(distance) = u64::try_from(distance).ok().filter(|distance| *distance > 0 && same)
         else {
-            return Err(broken("an outcome of a device outside its page, or a second one"));
+            return Err(internal("an outcome of a device outside its page, or a second one"));
         };
         before = outcome.key.sequence();
-        let id = outcome.message_id.as_deref().filter(|_| outcome.settled == Settled::Sent);
-        let short = outcome.settled == Settled::Sent
+        let id = outcome.message_id.as_deref().filter(|_| outcome.settled == Outcome::Sent);
+        let short = outcome.settled == Outcome::Sent
             && outcome.attempts == 1
             && outcome.reason.is_none()
             && id.is_none();
         let code = match outcome.settled {
-            Settled::Sent if id.is_some() => SENT_WITH_ID,
-            Settled::Sent if !short => SENT_AT_LENGTH,
+            Outcome::Sent if id.is_some() => SENT_WITH_ID,
+            Outcome::Sent if !short => SENT_AT_LENGTH,
             settled => u64::from(settled.code()),
         };
         write_number(&mut entries, distance << CODE_BITS | code);
         if !short {
             write_number(&mut entries, u64::from(outcome.attempts));
-            write_number(&mut entries, word(&mut words, outcome.reason.as_deref()));
+            write_number(&mut entries, reason_index(&mut reasons, outcome.reason.as_deref()));
         }
         if let Some(id) = id {
             write_number(&mut entries, id.len() as u64);
@@ -55,8 +55,8 @@ pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u
         }
     }
     let mut chunk = Vec::with_capacity(entries.len() + 1);
-    write_number(&mut chunk, words.len() as u64);
-    for word in words {
+    write_number(&mut chunk, reasons.len() as u64);
+    for word in reasons {
         write_number(&mut chunk, word.len() as u64);
         chunk.extend_from_slice(word.as_bytes());
     }
@@ -65,25 +65,25 @@ pub(super) fn write(from: DeviceKey, outcomes: &[DeviceOutcome]) -> Result<Vec<u
 }
 
 /// The number of a reason, adding it when it is new. A chunk has few.
-fn word<'a>(words: &mut Vec<&'a str>, reason: Option<&'a str>) -> u64 {
+fn reason_index<'a>(reasons: &mut Vec<&'a str>, reason: Option<&'a str>) -> u64 {
     let Some(reason) = reason else { return 0 };
-    let place = words.iter().position(|word| *word == reason).unwrap_or_else(|| {
-        words.push(reason);
-        words.len() - 1
+    let place = reasons.iter().position(|word| *word == reason).unwrap_or_else(|| {
+        reasons.push(reason);
+        reasons.len() - 1
     });
     place as u64 + 1
 }
 
 /// Reads a chunk back, in the order of the keys.
 pub(super) fn read(from: DeviceKey, chunk: &[u8]) -> Result<Vec<DeviceOutcome>, StoreError> {
-    read_chunk(from, chunk).ok_or_else(|| broken("a chunk of outcomes cannot be read"))
+    read_chunk(from, chunk).ok_or_else(|| internal("a chunk of outcomes cannot be read"))
 }
 
 fn read_chunk(from: DeviceKey, mut chunk: &[u8]) -> Option<Vec<DeviceOutcome>> {
     let rest = &mut chunk;
-    let mut words = Vec::new();
+    let mut reasons = Vec::new();
     for _ in 0..read_number(rest)? {
-        words.push(read_text(rest)?.to_owned());
+        reasons.push(read_text(rest)?.to_owned());
     }
     let mut outcomes = Vec::new();
     let mut sequence = from.sequence();
@@ -92,20 +92,20 @@ fn read_chunk(from: DeviceKey, mut chunk: &[u8]) -> Option<Vec<DeviceOutcome>> {
         sequence = sequence.checked_add(i64::try_from(entry >> CODE_BITS).ok()?)?;
         let code = entry & ((1 << CODE_BITS) - 1);
         let key = DeviceKey::new(from.app(), from.platform(), sequence);
-        if code == u64::from(Settled::Sent.code()) {
-            let settled = Settled::Sent;
+        if code == u64::from(Outcome::Sent.code()) {
+            let settled = Outcome::Sent;
             let (reason, attempts, message_id) = (None, 1, None);
             outcomes.push(DeviceOutcome { key, settled, reason, attempts, message_id });
             continue;
         }
         let settled = match code {
-            SENT_AT_LENGTH | SENT_WITH_ID => Settled::Sent,
-            code => Settled::from_code(u8::try_from(code).ok()?)?,
+            SENT_AT_LENGTH | SENT_WITH_ID => Outcome::Sent,
+            code => Outcome::from_code(u8::try_from(code).ok()?)?,
         };
         let attempts = u16::try_from(read_number(rest)?).ok()?;
         let reason = match read_number(rest)? {
             0 => None,
-            place => Some(Cow::Owned(words.get(usize::try_from(place).ok()? - 1)?.clone())),
+            place => Some(Cow::Owned(reasons.get(usize::try_from(place).ok()? - 1)?.clone())),
         };
         let message_id = if code == SENT_WITH_ID { Some(read_text(rest)?.into()) } else { None };
         outcomes.push(DeviceOutcome { key, settled, reason, attempts, message_id });
@@ -152,7 +152,7 @@ mod tests {
         DeviceKey::new(AppNo(3), Platform::Ios, sequence)
     }
 
-    fn outcome(sequence: i64, settled: Settled, reason: Option<&'static str>) -> DeviceOutcome {
+    fn outcome(sequence: i64, settled: Outcome, reason: Option<&'static str>) -> DeviceOutcome {
         DeviceOutcome {
             key: key(sequence),
             settled,
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn every_outcome_reads_back_as_it_was_written() {
         let mut written: Vec<DeviceOutcome> = (0..)
-            .zip(Settled::ALL)
+            .zip(Outcome::ALL)
             .flat_map(|(at, settled)| {
                 let place = 1_000 * at + 41;
                 [
@@ -178,7 +178,7 @@ mod tests {
         let named = |sequence, id: &str, attempts| DeviceOutcome {
             message_id: Some(id.into()),
             attempts,
-            ..outcome(sequence, Settled::Sent, None)
+            ..outcome(sequence, Outcome::Sent, None)
         };
         written.extend([named(9_000, "projects/p/messages/0:1", 1), named(9_001, "é", 300)]);
         let chunk = write(key(40), &written.iter().rev().cloned().collect::<Vec<_>>()).unwrap();
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_device_that_was_sent_to_takes_at_most_three_bytes() {
-        let sent: Vec<_> = (1..=200).map(|at| outcome(at * 50, Settled::Sent, None)).collect();
+        let sent: Vec<_> = (1..=200).map(|at| outcome(at * 50, Outcome::Sent, None)).collect();
         let chunk = write(key(0), &sent).unwrap();
         assert!(chunk.len() <= 3 * sent.len(), "{} bytes for {}", chunk.len(), sent.len());
     }
@@ -196,11 +196,11 @@ mod tests {
     #[test]
     fn outcomes_outside_the_page_and_second_ones_are_refused() {
         for wrong in [
-            vec![outcome(10, Settled::Sent, None)],
-            vec![outcome(11, Settled::Sent, None), outcome(11, Settled::Failed, None)],
+            vec![outcome(10, Outcome::Sent, None)],
+            vec![outcome(11, Outcome::Sent, None), outcome(11, Outcome::Failed, None)],
             vec![DeviceOutcome {
                 key: DeviceKey::new(AppNo(3), Platform::Android, 11),
-                ..outcome(11, Settled::Sent, None)
+                ..outcome(11, Outcome::Sent, None)
             }],
         ] {
             assert!(write(key(10), &wrong).is_err());
@@ -210,11 +210,11 @@ mod tests {
     #[test]
     fn a_damaged_chunk_is_an_error_not_a_panic() {
         let chunk =
-            write(key(0), &[outcome(1, Settled::Failed, Some("InternalServerError"))]).unwrap();
+            write(key(0), &[outcome(1, Outcome::Failed, Some("InternalServerError"))]).unwrap();
         // The words alone are a chunk without entries; every other beginning is cut somewhere.
-        let words = 2 + "InternalServerError".len();
+        let reasons = 2 + "InternalServerError".len();
         for end in 0..chunk.len() {
-            assert_eq!(read(key(0), &chunk[..end]).is_ok(), end == words, "cut at {end}");
+            assert_eq!(read(key(0), &chunk[..end]).is_ok(), end == reasons, "cut at {end}");
         }
         assert!(read(key(0), &[0xff; 12]).is_err());
     }

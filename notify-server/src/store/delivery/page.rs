@@ -8,12 +8,12 @@ use crate::store::delivery::outcomes;
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
 use crate::store::sql::error::inserted;
-use crate::store::sql::row::{count, unknown_value};
+use crate::store::sql::row::{count, unexpected_value};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{self, Connection, OptionalExtension, Type, count_of, params};
+use crate::store::sql::{self, Connection, OptionalExtension, Type, params, seq_of};
 use crate::store::{
-    Adopted, Adoption, COUNT_MAX, DeviceKey, DeviceOutcome, DispatchNo, Epoch, NewRetry, PageNo,
-    Settled, StoreError,
+    DeviceKey, DeviceOutcome, DispatchNo, InstanceId, NewRetry, Outcome, PageNo, ReclaimRequest,
+    Reclaimed, SEQ_MAX, StoreError,
 };
 
 /// A claim of the next page of a dispatch.
@@ -32,7 +32,7 @@ pub struct PageClaim {
     /// Named devices of the slice that are left out.
     pub excluded: u64,
     /// Who claims.
-    pub epoch: Epoch,
+    pub instance: InstanceId,
     /// Until when.
     pub lease_until: Timestamp,
     /// Now.
@@ -51,7 +51,7 @@ pub struct OpenPage {
     /// Its last key.
     pub to: DeviceKey,
     /// Who works on it.
-    pub epoch: Epoch,
+    pub instance: InstanceId,
     /// How many checkpoints it has; the next one carries this number.
     pub checkpoint_no: i64,
     /// Until when the process may work on it without renewing.
@@ -65,16 +65,16 @@ pub struct DeadAddress {
     pub key: DeviceKey,
     /// The address that was sent to: a device that has another one now is spared.
     pub address: Box<str>,
-    /// The APNs host that it was sent to: a device that has another one now is spared too (B22).
+    /// The APNs host that it was sent to: a device that has another one now is spared too.
     pub ios_env: IosEnv,
     /// The provider's word.
     pub reason: Cow<'static, str>,
-    /// Since when; a device registered later is spared (B22).
+    /// Since when; a device registered later is spared.
     pub since: Option<Timestamp>,
     /// When the report came.
     pub at: Timestamp,
     /// For a report that a wrong key or host looks the same as: answers since the last such one. Many
-    /// of them within a thousand answers stop disabling (B40).
+    /// of them within a thousand answers stop disabling.
     pub ambiguous: Option<u32>,
 }
 
@@ -138,7 +138,7 @@ pub struct Checkpoint {
     pub verified: Vec<VerifiedAddress>,
     /// Devices known now to be targeted on this page, settled and retried ones included.
     pub targeted: u64,
-    /// Named devices of this page that were left out (B20).
+    /// Named devices of this page that were left out.
     pub excluded: u64,
     /// When this happened.
     pub at: Timestamp,
@@ -152,10 +152,10 @@ pub struct Checkpoint {
 // what is settled.
 
 /// Takes over the open pages, and frees the retries that other processes had claimed.
-pub(super) fn adopt(tx: &Connection, adoption: Adoption) -> Result<Adopted, StoreError> {
-    let Adoption { epoch, now, lease_until, beside_others } = adoption;
+pub(super) fn reclaim(tx: &Connection, adoption: ReclaimRequest) -> Result<Reclaimed, StoreError> {
+    let ReclaimRequest { instance, now, lease_until, clustered } = adoption;
     // Who is alive at the end of time is nobody: then all is taken.
-    let alive_at = if beside_others { now.as_ms() } else { i64::MAX };
+    let alive_at = if clustered { now.as_ms() } else { i64::MAX };
     let mut pages = tx
         .prepare_cached(
             "update pages set epoch = ?1, lease_until = ?2
@@ -163,33 +163,33 @@ pub(super) fn adopt(tx: &Connection, adoption: Adoption) -> Result<Adopted, Stor
                or epoch not in (select epoch from servers where alive_until > ?3))
              returning no, dispatch_no, from_key, to_key, checkpoint_no",
         )?
-        .query_map([epoch.0, lease_until.as_ms(), alive_at], |row| {
+        .query_map([instance.0, lease_until.as_ms(), alive_at], |row| {
             Ok(OpenPage {
                 no: PageNo(row.get(0)?),
                 dispatch: DispatchNo(row.get(1)?),
                 from: DeviceKey(row.get(2)?),
                 to: DeviceKey(row.get(3)?),
-                epoch,
+                instance,
                 checkpoint_no: row.get(4)?,
                 lease_until,
             })
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    pages.sort_unstable_by_key(|page| page.no.0 & COUNT_MAX);
+    pages.sort_unstable_by_key(|page| page.no.0 & SEQ_MAX);
     tx.prepare_cached(
         "update retries set epoch = null, claimable_at = due_at
          where epoch is not null and epoch <> ?1
            and epoch not in (select epoch from servers where alive_until > ?2)",
     )?
-    .execute([epoch.0, alive_at])?;
+    .execute([instance.0, alive_at])?;
     let dispatches = tx
         .prepare_cached(concat!(
             "select no from dispatches where scan_done = 0 order by ",
-            count_of!("no")
+            seq_of!("no")
         ))?
         .query_map([], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(Adopted { pages, dispatches })
+    Ok(Reclaimed { pages, dispatches })
 }
 
 /// Claims the next range of a dispatch. A page without anybody to send to is finished at once.
@@ -206,7 +206,7 @@ pub(super) fn open(tx: &mut WriteTx<'_>, claim: &PageClaim) -> Result<OpenPage, 
     let page = insert(tx, claim)?;
     let finished = claim.targeted == 0;
     let by = PendingDelta { pages: i64::from(!finished), retries: 0, scan_done: claim.end };
-    settle::moved(tx, claim.dispatch, by, claim.at)?;
+    settle::apply_delta(tx, claim.dispatch, by, claim.at)?;
     Ok(page)
 }
 
@@ -217,13 +217,13 @@ pub(super) fn insert(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, Sto
             "insert into pages (no, dispatch_no, from_key, to_key, epoch, lease_until, finished,
              targeted, excluded) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
-        .row(
+        .insert(
             claim.to.app(),
             params![
                 claim.dispatch.0,
                 claim.from.0,
                 claim.to.0,
-                claim.epoch.0,
+                claim.instance.0,
                 claim.lease_until.as_ms(),
                 claim.targeted == 0,
                 count(claim.targeted),
@@ -235,18 +235,21 @@ pub(super) fn insert(tx: &Connection, claim: &PageClaim) -> Result<OpenPage, Sto
         dispatch: claim.dispatch,
         from: claim.from,
         to: claim.to,
-        epoch: claim.epoch,
+        instance: claim.instance,
         checkpoint_no: 0,
         lease_until: claim.lease_until,
     })
 }
 
 /// How many newer notifications with the same key are looked at, the newest first.
-const OVERTAKING_MAX: i64 = 16;
+const SUPERSEDING_MAX: i64 = 16;
 
 /// What of a page is settled or waits to be tried again.
-pub(super) fn done(connection: &Connection, page: &OpenPage) -> Result<Vec<DeviceKey>, StoreError> {
-    let settled = settled_of(connection, page.no, page.from)?;
+pub(super) fn settled_keys(
+    connection: &Connection,
+    page: &OpenPage,
+) -> Result<Vec<DeviceKey>, StoreError> {
+    let settled = outcomes_of_page(connection, page.no, page.from)?;
     let mut done: Vec<DeviceKey> = settled.into_iter().map(|(outcome, _)| outcome.key).collect();
     let mut retries =
         connection.prepare_cached("select device_key from retries where page_no = ?1")?;
@@ -273,7 +276,8 @@ pub(super) fn outcome(
             let Some(code) = row.get::<Option<u8>>(0)? else { return Ok(None) };
             Ok(Some(DeviceOutcome {
                 key,
-                settled: Settled::from_code(code).ok_or_else(|| unknown_value(0, Type::Integer))?,
+                settled: Outcome::from_code(code)
+                    .ok_or_else(|| unexpected_value(0, Type::Integer))?,
                 reason: row.get::<Option<String>>(1)?.map(Cow::Owned),
                 attempts: row.get(2)?,
                 message_id: row.get::<Option<String>>(3)?.map(String::into_boxed_str),
@@ -283,8 +287,8 @@ pub(super) fn outcome(
     if let Some(outcome) = retried {
         return Ok(outcome);
     }
-    let Some((no, from, _)) = covering(connection, dispatch, key)? else { return Ok(None) };
-    let settled = settled_of(connection, no, from)?.into_iter();
+    let Some((no, from, _)) = page_containing(connection, dispatch, key)? else { return Ok(None) };
+    let settled = outcomes_of_page(connection, no, from)?.into_iter();
     Ok(settled.map(|(outcome, _)| outcome).find(|outcome| outcome.key == key))
 }
 
@@ -294,7 +298,7 @@ pub(super) fn had_in_another_zone(
     dispatch: DispatchNo,
     key: DeviceKey,
 ) -> Result<bool, StoreError> {
-    for other in other_zones(connection, dispatch)? {
+    for other in sibling_dispatches(connection, dispatch)? {
         let retried = connection
             .prepare_cached("select 1 from retries where dispatch_no = ?1 and device_key = ?2")?
             .exists([other.0, key.0])?;
@@ -306,7 +310,7 @@ pub(super) fn had_in_another_zone(
 }
 
 /// The other dispatches of the same notification on the same platform.
-pub(super) fn other_zones(
+pub(super) fn sibling_dispatches(
     connection: &Connection,
     dispatch: DispatchNo,
 ) -> Result<Vec<DispatchNo>, StoreError> {
@@ -321,7 +325,7 @@ pub(super) fn other_zones(
 }
 
 /// Whether a newer notification with the same key of replacement went to that device.
-pub(super) fn overtaken(
+pub(super) fn superseded(
     connection: &Connection,
     dispatch: DispatchNo,
     key: DeviceKey,
@@ -334,10 +338,10 @@ pub(super) fn overtaken(
              and other.no > n.no and later.notification_no = other.no
              and later.platform = d.platform order by other.no desc limit ?2",
         )?
-        .query_map([dispatch.0, OVERTAKING_MAX], |row| row.get(0).map(DispatchNo))?
+        .query_map([dispatch.0, SUPERSEDING_MAX], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
     for later in newer {
-        if outcome(connection, later, key)?.is_some_and(|found| found.settled == Settled::Sent) {
+        if outcome(connection, later, key)?.is_some_and(|found| found.settled == Outcome::Sent) {
             return Ok(true);
         }
     }
@@ -345,7 +349,7 @@ pub(super) fn overtaken(
 }
 
 /// The page that holds a device, where it begins, and whether it is finished.
-pub(crate) fn covering(
+pub(crate) fn page_containing(
     connection: &Connection,
     dispatch: DispatchNo,
     key: DeviceKey,
@@ -363,7 +367,7 @@ pub(crate) fn covering(
 }
 
 /// The outcomes of a page that begins after `from`, each with the time of its commit.
-pub(crate) fn settled_of(
+pub(crate) fn outcomes_of_page(
     connection: &Connection,
     page: PageNo,
     from: DeviceKey,

@@ -6,17 +6,17 @@ use std::collections::{BTreeMap, HashMap};
 
 use notify_core::{Platform, Timestamp};
 
-use crate::store::daily_stats::{self, Tally};
+use crate::store::daily_stats::{self, DailyDelta};
 use crate::store::delivery::settle;
 use crate::store::delivery::settle::PendingDelta;
 use crate::store::delivery::{audience, checkpoint};
-use crate::store::device::{Seen, inbound, replace_moved};
+use crate::store::device::{LastSeenBuffer, inbound, replace_moved};
 use crate::store::sql::row::count_at;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, Row, params};
 use crate::store::{
-    AppNo, AudienceDevice, DeadAddress, DeviceKey, DispatchNo, Epoch, MovedAddress, PageNo,
-    RetryNo, Settled, StoreError, VerifiedAddress, platform_code, platform_of,
+    AppNo, AudienceDevice, DeadAddress, DeviceKey, DispatchNo, InstanceId, MovedAddress, Outcome,
+    PageNo, RetryNo, StoreError, VerifiedAddress, platform_code, platform_of,
 };
 
 /// A delivery that is to be tried again.
@@ -32,7 +32,7 @@ pub struct NewRetry {
     pub due_at: Timestamp,
     /// Why the last one failed.
     pub reason: Cow<'static, str>,
-    /// How many attempts had an unknown outcome (B39).
+    /// How many attempts had an unknown outcome.
     pub unknown_outcomes: u16,
 }
 
@@ -46,16 +46,16 @@ pub struct RetryClaim {
     /// Most rows.
     pub limit: u32,
     /// Who claims.
-    pub epoch: Epoch,
+    pub instance: InstanceId,
     /// Until when.
     pub lease_until: Timestamp,
     /// Now.
     pub now: Timestamp,
     /// Those that the claimer is at work on still: left out, however old their claim.
-    pub in_hand: Vec<RetryNo>,
+    pub exclude: Vec<RetryNo>,
     /// A claim failed in a way that leaves open whether it was committed: what the claimer has
     /// claimed and not in hand is taken too, however young its claim.
-    pub after_lost: bool,
+    pub reclaim_own: bool,
 }
 
 /// A retry that this process works on now.
@@ -79,25 +79,25 @@ pub struct ClaimedRetry {
 
 /// What became of a claimed retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RetryStep {
+pub enum RetryResult {
     /// It ended.
-    Settled {
+    Final {
         /// How.
-        settled: Settled,
+        settled: Outcome,
         /// Why.
         reason: Option<Cow<'static, str>>,
         /// Attempts made.
         attempts: u16,
-        /// The provider's id of the message, where it is to be kept (B20).
+        /// The provider's id of the message, where it is to be kept.
         message_id: Option<Box<str>>,
     },
     /// It waits longer; nothing was tried.
-    Later {
+    Deferred {
         /// When it is due.
         due_at: Timestamp,
     },
     /// It is to be tried again.
-    Again {
+    Retry {
         /// Attempts made so far.
         attempts: u16,
         /// When the next is due.
@@ -115,7 +115,7 @@ pub struct RetryOutcome {
     /// The retry.
     pub no: RetryNo,
     /// What became of it.
-    pub step: RetryStep,
+    pub result: RetryResult,
     /// The address to disable.
     pub dead: Option<DeadAddress>,
     /// The address to replace.
@@ -127,16 +127,16 @@ pub struct RetryOutcome {
 impl RetryOutcome {
     /// One of which nothing else was learned.
     #[must_use]
-    pub fn of(no: RetryNo, step: RetryStep) -> Self {
-        Self { no, step, dead: None, moved: None, verified: None }
+    pub fn of(no: RetryNo, result: RetryResult) -> Self {
+        Self { no, result, dead: None, moved: None, verified: None }
     }
 
     /// When it is tried next, unless it is over.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
-        match self.step {
-            RetryStep::Settled { .. } => None,
-            RetryStep::Later { due_at } | RetryStep::Again { due_at, .. } => Some(due_at),
+        match self.result {
+            RetryResult::Final { .. } => None,
+            RetryResult::Deferred { due_at } | RetryResult::Retry { due_at, .. } => Some(due_at),
         }
     }
 }
@@ -195,12 +195,12 @@ pub(super) fn open(
 
 /// Claims due retries of a lane.
 pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRetry>, StoreError> {
-    if claim.after_lost {
-        free_lost(tx, claim)?;
+    if claim.reclaim_own {
+        release_unacked(tx, claim)?;
     }
     let mut claimed = Vec::new();
     for no in due(tx, claim)? {
-        claimed.push(take(tx, claim, no)?);
+        claimed.push(claim_one(tx, claim, no)?);
     }
     claimed.sort_unstable_by_key(|retry| retry.no);
     let mut tags = HashMap::new();
@@ -215,16 +215,16 @@ pub(super) fn claim(tx: &Connection, claim: &RetryClaim) -> Result<Vec<ClaimedRe
 }
 
 /// Makes claimable again what the claimer got without hearing of it.
-fn free_lost(tx: &Connection, claim: &RetryClaim) -> Result<(), StoreError> {
+fn release_unacked(tx: &Connection, claim: &RetryClaim) -> Result<(), StoreError> {
     let mut own = tx.prepare_cached(
         "select no from retries indexed by retries_open
          where app_no = ?1 and platform = ?2 and outcome is null and epoch = ?3",
     )?;
     let platform = platform_code(claim.platform);
     let own =
-        own.query_map([claim.app.0, platform, claim.epoch.0], |row| row.get(0).map(RetryNo))?;
+        own.query_map([claim.app.0, platform, claim.instance.0], |row| row.get(0).map(RetryNo))?;
     for no in own.collect::<Result<Vec<_>, _>>()? {
-        if !claim.in_hand.contains(&no) {
+        if !claim.exclude.contains(&no) {
             tx.prepare_cached(
                 "update retries set epoch = null, claimable_at = due_at where no = ?1",
             )?
@@ -243,14 +243,14 @@ fn due(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> 
     )?;
     let platform = platform_code(claim.platform);
     // So many that those in hand can be passed over.
-    let rows_max = i64::from(claim.limit) + i64::try_from(claim.in_hand.len()).unwrap_or(i64::MAX);
+    let rows_max = i64::from(claim.limit) + i64::try_from(claim.exclude.len()).unwrap_or(i64::MAX);
     let mut rows = due.query([claim.app.0, platform, claim.now.as_ms(), rows_max])?;
     let mut found = Vec::new();
     while found.len() < claim.limit as usize
         && let Some(row) = rows.next()?
     {
         let no = RetryNo(row.get(0)?);
-        if !claim.in_hand.contains(&no) {
+        if !claim.exclude.contains(&no) {
             found.push(no);
         }
     }
@@ -258,7 +258,7 @@ fn due(tx: &Connection, claim: &RetryClaim) -> Result<Vec<RetryNo>, StoreError> 
 }
 
 /// Claims one.
-fn take(tx: &Connection, claim: &RetryClaim, no: RetryNo) -> Result<ClaimedRetry, StoreError> {
+fn claim_one(tx: &Connection, claim: &RetryClaim, no: RetryNo) -> Result<ClaimedRetry, StoreError> {
     // Not returned by the update, which would build a table for it each time.
     let claimed = tx
         .prepare_cached(
@@ -277,7 +277,7 @@ fn take(tx: &Connection, claim: &RetryClaim, no: RetryNo) -> Result<ClaimedRetry
             })
         })?;
     tx.prepare_cached("update retries set epoch = ?2, claimable_at = ?3 where no = ?1")?
-        .execute([no.0, claim.epoch.0, claim.lease_until.as_ms()])?;
+        .execute([no.0, claim.instance.0, claim.lease_until.as_ms()])?;
     Ok(claimed)
 }
 
@@ -295,8 +295,8 @@ fn tag_of(tx: &Connection, dispatch: DispatchNo) -> Result<Option<String>, Store
 /// Commits what became of claimed retries.
 pub(super) fn settle_retries(
     tx: &mut WriteTx<'_>,
-    seen: &Seen,
-    epoch: Epoch,
+    seen: &LastSeenBuffer,
+    instance: InstanceId,
     outcomes: &[RetryOutcome],
     at: Timestamp,
 ) -> Result<(), StoreError> {
@@ -305,23 +305,23 @@ pub(super) fn settle_retries(
     }
     inbound::verify(tx, outcomes.iter().filter_map(|outcome| outcome.verified.as_ref()))?;
     checkpoint::disable(tx, seen, outcomes.iter().filter_map(|outcome| outcome.dead.as_ref()))?;
-    let mut ended = Ended::default();
+    let mut ended = EndedCounts::default();
     for outcome in outcomes {
-        step(tx, epoch, outcome, at, &mut ended)?;
+        apply_result(tx, instance, outcome, at, &mut ended)?;
     }
     ended.count(tx, at)
 }
 
 /// What ended, to be counted once for each page and dispatch.
 #[derive(Default)]
-struct Ended<'o> {
-    pages: BTreeMap<(PageNo, Settled), i64>,
+struct EndedCounts<'o> {
+    pages: BTreeMap<(PageNo, Outcome), i64>,
     failures: BTreeMap<(DispatchNo, &'o str), i64>,
     dispatches: BTreeMap<DispatchNo, i64>,
     sent: BTreeMap<AppNo, i64>,
 }
 
-impl Ended<'_> {
+impl EndedCounts<'_> {
     fn count(self, tx: &mut WriteTx<'_>, at: Timestamp) -> Result<(), StoreError> {
         for ((page, settled), by) in self.pages {
             settle::count(tx, page, settled, by, by)?;
@@ -330,7 +330,7 @@ impl Ended<'_> {
             settle::count_failures(tx, dispatch, reason, by)?;
         }
         for (dispatch, by) in self.dispatches {
-            settle::moved(
+            settle::apply_delta(
                 tx,
                 dispatch,
                 PendingDelta { retries: -by, ..PendingDelta::default() },
@@ -338,7 +338,7 @@ impl Ended<'_> {
             )?;
         }
         for (app, sent) in self.sent {
-            daily_stats::add(tx, app, Tally::sent(sent), at)?;
+            daily_stats::add(tx, app, DailyDelta::sent(sent), at)?;
         }
         Ok(())
     }
@@ -346,22 +346,22 @@ impl Ended<'_> {
 
 /// Writes one outcome. A retry that was ended meanwhile, or that another process claimed, stays as it
 /// is; what the provider said of its address counts all the same.
-fn step<'o>(
+fn apply_result<'o>(
     tx: &Connection,
-    epoch: Epoch,
+    instance: InstanceId,
     outcome: &'o RetryOutcome,
     at: Timestamp,
-    ended: &mut Ended<'o>,
+    ended: &mut EndedCounts<'o>,
 ) -> Result<(), StoreError> {
-    match &outcome.step {
-        RetryStep::Settled { settled, reason, attempts, message_id } => {
+    match &outcome.result {
+        RetryResult::Final { settled, reason, attempts, message_id } => {
             let (code, at_ms) = (settled.code(), at.as_ms());
             let its = tx
                 .prepare_cached(
                     "select dispatch_no, page_no, app_no from retries
                      where no = ?1 and epoch = ?2 and outcome is null",
                 )?
-                .query_row([outcome.no.0, epoch.0], |row| {
+                .query_row([outcome.no.0, instance.0], |row| {
                     Ok((DispatchNo(row.get(0)?), PageNo(row.get(1)?), AppNo(row.get(2)?)))
                 })
                 .optional()?;
@@ -383,18 +383,18 @@ fn step<'o>(
                 *ended.failures.entry((dispatch, reason)).or_default() += 1;
             }
             *ended.dispatches.entry(dispatch).or_default() += 1;
-            if *settled == Settled::Sent {
+            if *settled == Outcome::Sent {
                 *ended.sent.entry(app).or_default() += 1;
             }
         }
-        RetryStep::Later { due_at } => {
+        RetryResult::Deferred { due_at } => {
             tx.prepare_cached(
                 "update retries set due_at = ?3, claimable_at = ?3, epoch = null
                  where no = ?1 and epoch = ?2 and outcome is null",
             )?
-            .execute([outcome.no.0, epoch.0, due_at.as_ms()])?;
+            .execute([outcome.no.0, instance.0, due_at.as_ms()])?;
         }
-        RetryStep::Again { attempts, due_at, reason, unknown_outcomes } => {
+        RetryResult::Retry { attempts, due_at, reason, unknown_outcomes } => {
             tx.prepare_cached(
                 "update retries set attempts = ?3, due_at = ?4, claimable_at = ?4, reason = ?5,
                  unknown_outcomes = ?6, epoch = null
@@ -402,7 +402,7 @@ fn step<'o>(
             )?
             .execute(params![
                 outcome.no.0,
-                epoch.0,
+                instance.0,
                 attempts,
                 due_at.as_ms(),
                 reason,

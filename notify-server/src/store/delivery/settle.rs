@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use notify_core::{Timestamp, WebhookEventType};
 
 use crate::reasons::NO_SUCH_DEVICE;
-use crate::store::event::{self, About};
+use crate::store::event::{self, EventRefs};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
-use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, PageNo, Settled, StoreError};
+use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, Outcome, PageNo, StoreError};
 
 /// How the open parts of a dispatch change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) struct PendingDelta {
 }
 
 /// Counts what is open of a dispatch; the change that leaves nothing ends it.
-pub(super) fn moved(
+pub(super) fn apply_delta(
     tx: &mut WriteTx<'_>,
     dispatch: DispatchNo,
     by: PendingDelta,
@@ -72,7 +72,7 @@ fn complete(tx: &mut WriteTx<'_>, dispatch: DispatchNo, at: Timestamp) -> Result
     end_canceled_or_not(tx, notification, at)
 }
 
-/// Ends a notification, as canceled when something of it was canceled by request (B20).
+/// Ends a notification, as canceled when something of it was canceled by request.
 pub(crate) fn end_canceled_or_not(
     tx: &mut WriteTx<'_>,
     notification: NotificationNo,
@@ -99,7 +99,7 @@ pub(super) fn end(
     let status = if canceled { "canceled" } else { "completed" };
     tx.prepare_cached("update notifications set status = ?2, completed_at = ?3 where no = ?1")?
         .execute(params![notification.0, status, at.as_ms()])?;
-    tell_end(tx, notification, canceled, at)
+    record_completion_event(tx, notification, canceled, at)
 }
 
 /// What an end comes to for who waits for it.
@@ -107,13 +107,13 @@ enum End {
     Completed,
     /// No provider took it for anybody.
     Failed,
-    /// Every id that it names is unknown (B64).
+    /// Every id that it names is unknown.
     NoSuchDevice,
 }
 
 /// Writes the event of an end: failed is what was for somebody, was not canceled, and no provider
 /// took for anybody, and what names devices none of which there is.
-pub(crate) fn tell_end(
+pub(crate) fn record_completion_event(
     tx: &mut WriteTx<'_>,
     notification: NotificationNo,
     canceled: bool,
@@ -147,7 +147,7 @@ pub(crate) fn tell_end(
             (WebhookEventType::NotificationCompleted, None)
         }
     };
-    let about = About { notification: Some(notification), detail, ..About::default() };
+    let about = EventRefs { notification: Some(notification), detail, ..EventRefs::default() };
     event::record(tx, app, kind, about, at)
 }
 
@@ -170,16 +170,16 @@ pub(crate) fn canceled_so_far(
 pub(super) fn count(
     tx: &Connection,
     page: PageNo,
-    settled: Settled,
+    settled: Outcome,
     outcomes: i64,
     retries: i64,
 ) -> Result<(), StoreError> {
     let column = match settled {
-        Settled::Sent => "sent",
-        Settled::Failed => "failed",
-        Settled::Unregistered => "unregistered",
-        Settled::Expired => "expired",
-        Settled::Canceled => "canceled",
+        Outcome::Sent => "sent",
+        Outcome::Failed => "failed",
+        Outcome::Unregistered => "unregistered",
+        Outcome::Expired => "expired",
+        Outcome::Canceled => "canceled",
     };
     tx.prepare_cached(&format!(
         "update pages set {column} = {column} + ?2, retrying = retrying - ?3 where no = ?1"
@@ -188,7 +188,7 @@ pub(super) fn count(
     Ok(())
 }
 
-/// Counts a reason for which deliveries failed (B20).
+/// Counts a reason for which deliveries failed.
 pub(super) fn count_failures(
     tx: &Connection,
     dispatch: DispatchNo,
@@ -214,13 +214,13 @@ pub(crate) fn cancel_retries_of_device(
             "update retries set outcome = ?2, settled_at = ?3, epoch = null
              where device_key = ?1 and outcome is null returning dispatch_no, page_no",
         )?
-        .query_map([key.0, i64::from(Settled::Canceled.code()), at.as_ms()], |row| {
+        .query_map([key.0, i64::from(Outcome::Canceled.code()), at.as_ms()], |row| {
             Ok((DispatchNo(row.get(0)?), PageNo(row.get(1)?)))
         })?
         .collect::<Result<Vec<_>, _>>()?;
     for (dispatch, page) in ended {
-        count(tx, page, Settled::Canceled, 1, 1)?;
-        moved(tx, dispatch, PendingDelta { retries: -1, ..PendingDelta::default() }, at)?;
+        count(tx, page, Outcome::Canceled, 1, 1)?;
+        apply_delta(tx, dispatch, PendingDelta { retries: -1, ..PendingDelta::default() }, at)?;
     }
     Ok(())
 }
@@ -236,7 +236,7 @@ pub(crate) fn cancel_retries_of_dispatch(
             "update retries set outcome = ?2, settled_at = ?3, epoch = null
              where dispatch_no = ?1 and outcome is null returning page_no",
         )?
-        .query_map([dispatch.0, i64::from(Settled::Canceled.code()), at.as_ms()], |row| {
+        .query_map([dispatch.0, i64::from(Outcome::Canceled.code()), at.as_ms()], |row| {
             row.get::<i64>(0)
         })?
         .collect::<Result<Vec<_>, _>>()?;
@@ -245,9 +245,9 @@ pub(crate) fn cancel_retries_of_dispatch(
         *ended.entry(page).or_default() += 1;
     }
     for (page, retries) in &ended {
-        count(tx, PageNo(*page), Settled::Canceled, *retries, *retries)?;
+        count(tx, PageNo(*page), Outcome::Canceled, *retries, *retries)?;
     }
-    moved(
+    apply_delta(
         tx,
         dispatch,
         PendingDelta { retries: -ended.values().sum::<i64>(), ..PendingDelta::default() },

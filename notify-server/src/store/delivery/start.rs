@@ -10,17 +10,17 @@ use crate::store::delivery::settle::PendingDelta;
 use crate::store::delivery::{audience, page, retry, zones};
 use crate::store::device::{Lists, Named, keys_by_ids};
 use crate::store::sql::error::inserted;
-use crate::store::sql::row::{platforms_of, unknown_value, uuid_at};
+use crate::store::sql::row::{platforms_of, unexpected_value, uuid_at};
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, OptionalExtension, Type, count_of, params};
+use crate::store::sql::{Connection, OptionalExtension, Type, params, seq_of};
 use crate::store::{
-    Agenda, AppNo, AudienceDevice, DeliveryChange, DeviceKey, Dispatch, DispatchNo, NotificationNo,
-    OpenedDispatch, Opening, Operation, PageClaim, Source, StartDue, StartHook, StartWithAccept,
-    Started, StoreError, Zone, platform_code,
+    Agenda, AppNo, AudienceDevice, AudienceSource, DeliveryChange, DeviceKey, Dispatch, DispatchNo,
+    NotificationNo, OpenedDispatch, Opening, Operation, PageClaim, StartDue, StartHook,
+    StartInAccept, Started, StoreError, Zone, platform_code,
 };
 
 /// A notification that is due.
-pub(super) struct Due {
+pub(super) struct DueNotification {
     pub(super) no: NotificationNo,
     pub(super) app: AppNo,
     pub(super) platforms: i64,
@@ -42,7 +42,7 @@ struct Rendering {
 }
 
 /// What of an audience one dispatch sends to.
-pub(super) struct Part {
+pub(super) struct PlatformAudience {
     pub(super) platform: Platform,
     /// The devices that the platform's list names, sorted; `None` when the platform is scanned.
     pub(super) named: Option<Vec<DeviceKey>>,
@@ -53,12 +53,12 @@ pub(super) struct Part {
 /// What a request that names devices sends to.
 pub(super) struct Resolved {
     /// By platform.
-    pub(super) parts: Vec<Part>,
-    /// Ids of devices of any platform that name no device (B64).
+    pub(super) parts: Vec<PlatformAudience>,
+    /// Ids of devices of any platform that name no device.
     pub(super) unknown: i64,
 }
 
-impl Part {
+impl PlatformAudience {
     pub(super) fn scanned(platform: Platform) -> Self {
         Self { platform, named: None, unknown: 0 }
     }
@@ -72,7 +72,7 @@ impl Part {
 pub(super) fn due(tx: &mut WriteTx<'_>, start_due: &StartDue) -> Result<Started, StoreError> {
     let mut started = Started::default();
     for (notification, rendering) in read_due(tx, start_due.now, start_due.limit)? {
-        start(tx, &notification, rendering, start_due, &mut started)?;
+        start_notification(tx, &notification, rendering, start_due, &mut started)?;
     }
     started.dispatches.extend(zones::due(tx, start_due.now, start_due.limit)?);
     started.agenda = agenda(tx, start_due.now)?;
@@ -101,7 +101,7 @@ pub(in crate::store) fn in_commit(
     tx: &mut WriteTx<'_>,
     hook: &StartHook,
 ) -> Result<Option<StartInCommit>, StoreError> {
-    let Some(StartWithAccept { due: start_due, done }) = hook() else { return Ok(None) };
+    let Some(StartInAccept { due: start_due, done }) = hook() else { return Ok(None) };
     let started = due(tx, &start_due)?;
     failpoint::reach(Operation::Start.as_str(), Stage::Written);
     if started.agenda.next_due.is_none_or(|due| due > start_due.now) {
@@ -116,7 +116,7 @@ fn read_due(
     tx: &Connection,
     now: Timestamp,
     limit: u32,
-) -> Result<Vec<(Due, Option<Rendering>)>, StoreError> {
+) -> Result<Vec<(DueNotification, Option<Rendering>)>, StoreError> {
     let due = tx
         .prepare_cached(concat!(
             "select n.no, n.app_no, n.platforms, case when n.names_devices = 1 then n.request end,
@@ -127,11 +127,11 @@ fn read_due(
              from notifications n indexed by notifications_due cross join apps a
              where n.status in ('scheduled', 'queued') and n.due_at <= ?1
              and a.no = n.app_no and a.status <> 'erasing' order by n.due_at, ",
-            count_of!("n.no"),
+            seq_of!("n.no"),
             " limit ?2"
         ))?
         .query_map([now.as_ms(), i64::from(limit)], |row| {
-            let due = Due {
+            let due = DueNotification {
                 no: NotificationNo(row.get(0)?),
                 app: AppNo(row.get(1)?),
                 platforms: row.get(2)?,
@@ -182,9 +182,9 @@ fn next_due(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
     Ok(due.into_iter().chain(zone).min())
 }
 
-fn start(
+fn start_notification(
     tx: &mut WriteTx<'_>,
-    due: &Due,
+    due: &DueNotification,
     rendering: Option<Rendering>,
     start_due: &StartDue,
     started: &mut Started,
@@ -192,7 +192,7 @@ fn start(
     let now = start_due.now;
     let Resolved { parts, unknown } = match &due.naming {
         None => Resolved {
-            parts: platforms_of(due.platforms).into_iter().map(Part::scanned).collect(),
+            parts: platforms_of(due.platforms).into_iter().map(PlatformAudience::scanned).collect(),
             unknown: 0,
         },
         Some(request) => resolve(tx, due, request)?,
@@ -223,9 +223,9 @@ fn start(
         return Ok(());
     }
     for part in &parts {
-        let no = insert(tx, due, part, Zone::Everybody, due.due_at)?;
+        let no = insert(tx, due, part, Zone::All, due.due_at)?;
         if part.named.as_ref().is_some_and(Vec::is_empty) {
-            settle::moved(
+            settle::apply_delta(
                 tx,
                 no,
                 PendingDelta { scan_done: true, ..PendingDelta::default() },
@@ -241,8 +241,8 @@ fn start(
 /// Writes a dispatch to one device with its only page, as if the page had been opened afterwards.
 fn open(
     tx: &Connection,
-    due: &Due,
-    part: &Part,
+    due: &DueNotification,
+    part: &PlatformAudience,
     rendering: Rendering,
     opening: &Opening,
     device: AudienceDevice,
@@ -255,7 +255,7 @@ fn open(
             "insert into dispatches (no, notification_no, platform, named, cursor, until, unknown,
              zone, due_at, scan_done, open_pages) values (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, 1, 1)",
         )?
-        .row(
+        .insert(
             due.app,
             params![
                 due.no.0,
@@ -263,12 +263,12 @@ fn open(
                 device.key.0.to_be_bytes().to_vec(),
                 until.0,
                 part.unknown,
-                Zone::Everybody.code(),
+                Zone::All.code(),
                 due.due_at.as_ms(),
             ],
         )?;
     let dispatch = DispatchNo(inserted(no)?);
-    let (epoch, lease_until) = (opening.epoch, opening.lease_until);
+    let (instance, lease_until) = (opening.instance, opening.lease_until);
     let page = page::insert(
         tx,
         &PageClaim {
@@ -278,7 +278,7 @@ fn open(
             end: true,
             targeted: 1,
             excluded: 0,
-            epoch,
+            instance,
             lease_until,
             at: now,
         },
@@ -287,7 +287,7 @@ fn open(
         no: dispatch,
         notification: due.no,
         notification_id: NotificationId::new(rendering.id)
-            .map_err(|_| unknown_value(7, Type::Text))?,
+            .map_err(|_| unexpected_value(7, Type::Text))?,
         app: due.app,
         app_id: rendering.app_id,
         app_name: rendering.app_name,
@@ -295,21 +295,25 @@ fn open(
         request: rendering.request,
         poll_public_id: None,
         poll_answers: Vec::new(),
-        source: Source::Named { keys: vec![device.key], tag: rendering.tag },
+        source: AudienceSource::Named { keys: vec![device.key], tag: rendering.tag },
         cursor: until,
         until,
         scan_done: true,
         canceled: false,
         due_at: due.due_at,
         ttl_seconds: rendering.ttl_seconds,
-        zone: Zone::Everybody,
+        zone: Zone::All,
         started_at: now,
     };
     Ok(OpenedDispatch { dispatch, page, device })
 }
 
 /// Looks the named ids up. Lists that an erase emptied are left out.
-pub(super) fn resolve(tx: &Connection, due: &Due, request: &str) -> Result<Resolved, StoreError> {
+pub(super) fn resolve(
+    tx: &Connection,
+    due: &DueNotification,
+    request: &str,
+) -> Result<Resolved, StoreError> {
     let Lists { android, ios, any } = serde_json::from_str::<Named>(request)?.lists();
     let ids: Vec<&str> = android.iter().chain(&ios).chain(&any).map(String::as_str).collect();
     let found = keys_by_ids(tx, due.app, &ids)?;
@@ -333,7 +337,7 @@ pub(super) fn resolve(tx: &Connection, due: &Due, request: &str) -> Result<Resol
     }
     let parts = parts.into_iter().map(|(platform, (mut keys, unknown))| {
         keys.sort_unstable();
-        Part { platform, named: Some(keys), unknown }
+        PlatformAudience { platform, named: Some(keys), unknown }
     });
     Ok(Resolved { parts: parts.collect(), unknown })
 }
@@ -341,8 +345,8 @@ pub(super) fn resolve(tx: &Connection, due: &Due, request: &str) -> Result<Resol
 /// Writes a dispatch.
 pub(super) fn insert(
     tx: &Connection,
-    due: &Due,
-    part: &Part,
+    due: &DueNotification,
+    part: &PlatformAudience,
     zone: Zone,
     due_at: Timestamp,
 ) -> Result<DispatchNo, StoreError> {
@@ -354,7 +358,7 @@ pub(super) fn insert(
             "insert into dispatches (no, notification_no, platform, named, cursor, until, unknown,
              zone, due_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
-        .row(
+        .insert(
             due.app,
             params![
                 due.no.0,

@@ -1,4 +1,4 @@
-//! Notifications at a wall-clock time of each device (`send_at_local`, B19): a dispatch for each
+//! Notifications at a wall-clock time of each device (`send_at_local`): a dispatch for each
 //! offset from UTC that devices have, made when its time has come, and at the end one for those whose
 //! offset changed meanwhile and that got nothing.
 
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use notify_core::{Platform, Timestamp};
 
 use crate::store::delivery::settle;
-use crate::store::delivery::start::{self, Due, Part};
+use crate::store::delivery::start::{self, DueNotification, PlatformAudience};
 use crate::store::sql::row::platforms_of;
 use crate::store::sql::writer::WriteTx;
-use crate::store::sql::{Connection, OptionalExtension, count_of, params};
+use crate::store::sql::{Connection, OptionalExtension, params, seq_of};
 use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zone, platform_of};
 
 /// How often zones are looked at while some are to come, in milliseconds: devices may come in, or
@@ -18,8 +18,8 @@ use crate::store::{AppNo, DeviceKey, DispatchNo, NotificationNo, StoreError, Zon
 const LOOK_EVERY_MS: i64 = 15 * 60_000;
 
 /// A notification that has zones to come, or to end.
-struct Local {
-    due: Due,
+struct LocalTimeNotification {
+    due: DueNotification,
     has_begun: bool,
     /// The wall-clock time, as if it were UTC.
     time: Timestamp,
@@ -27,7 +27,7 @@ struct Local {
     open_dispatches: i64,
 }
 
-impl Local {
+impl LocalTimeNotification {
     /// When devices of an offset, in minutes, are due; at once where that time had passed already.
     fn due_at(&self, offset: i64) -> Timestamp {
         self.time.plus_ms(-offset * 60_000).max(self.accepted_at)
@@ -48,12 +48,12 @@ pub(super) fn due(
              from notifications n indexed by notifications_zones cross join apps a
              where n.next_zone_at <= ?1 and a.no = n.app_no and a.status <> 'erasing'
              order by n.next_zone_at, ",
-            count_of!("n.no"),
+            seq_of!("n.no"),
             " limit ?2"
         ))?
         .query_map([now.as_ms(), i64::from(limit)], |row| {
-            Ok(Local {
-                due: Due {
+            Ok(LocalTimeNotification {
+                due: DueNotification {
                     no: NotificationNo(row.get(0)?),
                     app: AppNo(row.get(1)?),
                     platforms: row.get(2)?,
@@ -70,7 +70,7 @@ pub(super) fn due(
         .collect::<Result<Vec<_>, _>>()?;
     let mut dispatches = Vec::new();
     for local in &found {
-        dispatches.extend(look(tx, local, now)?);
+        dispatches.extend(start_due_zones(tx, local, now)?);
     }
     Ok(dispatches)
 }
@@ -89,9 +89,9 @@ pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, Sto
 }
 
 /// Starts what is due of one notification, and says when to look again or ends it.
-fn look(
+fn start_due_zones(
     tx: &mut WriteTx<'_>,
-    local: &Local,
+    local: &LocalTimeNotification,
     now: Timestamp,
 ) -> Result<Vec<DispatchNo>, StoreError> {
     let parts = match &local.due.naming {
@@ -125,7 +125,7 @@ fn look(
         Some(next) => Some(next.min(now.plus_ms(LOOK_EVERY_MS))),
         None if !made.is_empty() || local.open_dispatches > 0 => None,
         None if local.has_begun => {
-            made = sweep(tx, local, now)?;
+            made = start_catch_up(tx, local, now)?;
             if made.is_empty() {
                 settle::end(tx, local.due.no, false, now)?;
             }
@@ -145,7 +145,7 @@ fn look(
 
 fn begin(
     tx: &Connection,
-    local: &Local,
+    local: &LocalTimeNotification,
     dispatches: usize,
     at: Timestamp,
 ) -> Result<(), StoreError> {
@@ -163,7 +163,10 @@ fn begin(
 }
 
 /// The zones that devices of the target's platforms have and that were not begun.
-fn scanned(tx: &Connection, local: &Local) -> Result<Vec<(i64, Part)>, StoreError> {
+fn scanned(
+    tx: &Connection,
+    local: &LocalTimeNotification,
+) -> Result<Vec<(i64, PlatformAudience)>, StoreError> {
     let platforms = platforms_of(local.due.platforms);
     let mut zones = tx.prepare_cached(
         "select z.platform, z.utc_offset_minutes from device_zones z
@@ -176,13 +179,17 @@ fn scanned(tx: &Connection, local: &Local) -> Result<Vec<(i64, Part)>, StoreErro
         .collect::<Result<Vec<(i64, i64)>, _>>()?;
     Ok(zones
         .into_iter()
-        .map(|(platform, offset)| (offset, Part::scanned(platform_of(platform))))
+        .map(|(platform, offset)| (offset, PlatformAudience::scanned(platform_of(platform))))
         .filter(|(_, part)| platforms.contains(&part.platform))
         .collect())
 }
 
 /// The named devices that are in no dispatch yet, by the offset that each has now.
-fn named(tx: &Connection, local: &Local, named: Vec<Part>) -> Result<Vec<(i64, Part)>, StoreError> {
+fn named(
+    tx: &Connection,
+    local: &LocalTimeNotification,
+    named: Vec<PlatformAudience>,
+) -> Result<Vec<(i64, PlatformAudience)>, StoreError> {
     let before = tx
         .prepare_cached("select platform, named from dispatches where notification_no = ?1")?
         .query_map([local.due.no.0], |row| {
@@ -190,7 +197,7 @@ fn named(tx: &Connection, local: &Local, named: Vec<Part>) -> Result<Vec<(i64, P
         })?
         .collect::<Result<Vec<_>, _>>()?;
     let is_begun = |platform: Platform| before.iter().any(|(begun, _)| *begun == platform);
-    let mut parts = BTreeMap::<(i64, Platform), Part>::new();
+    let mut parts = BTreeMap::<(i64, Platform), PlatformAudience>::new();
     for part in named {
         // The unknown are counted once, with the first zone.
         let mut unknown = if is_begun(part.platform) { 0 } else { part.unknown };
@@ -200,14 +207,15 @@ fn named(tx: &Connection, local: &Local, named: Vec<Part>) -> Result<Vec<(i64, P
             }
             let offset = offset_of(tx, key)?;
             let place = parts.entry((offset, part.platform));
-            let place = place.or_insert_with(|| Part::named(part.platform));
+            let place = place.or_insert_with(|| PlatformAudience::named(part.platform));
             place.unknown += std::mem::take(&mut unknown);
             place.named.get_or_insert_default().push(key);
         }
         if unknown > 0 {
             // Nobody of that platform is there: an empty dispatch holds their number.
-            let place =
-                parts.entry((0, part.platform)).or_insert_with(|| Part::named(part.platform));
+            let place = parts
+                .entry((0, part.platform))
+                .or_insert_with(|| PlatformAudience::named(part.platform));
             place.unknown += unknown;
         }
     }
@@ -223,7 +231,11 @@ fn offset_of(tx: &Connection, key: DeviceKey) -> Result<i64, StoreError> {
 
 /// The dispatches for devices whose offset changed since the first zone was due; none when they were
 /// made before, or when every device was named and has had its turn.
-fn sweep(tx: &Connection, local: &Local, now: Timestamp) -> Result<Vec<DispatchNo>, StoreError> {
+fn start_catch_up(
+    tx: &Connection,
+    local: &LocalTimeNotification,
+    now: Timestamp,
+) -> Result<Vec<DispatchNo>, StoreError> {
     if local.due.naming.is_some() {
         return Ok(Vec::new());
     }
@@ -234,7 +246,7 @@ fn sweep(tx: &Connection, local: &Local, now: Timestamp) -> Result<Vec<DispatchN
               where s.notification_no = ?1 and s.platform = d.platform and s.zone = ?2)
              group by platform",
         )?
-        .query_map([local.due.no.0, Zone::Sweep.code()], |row| {
+        .query_map([local.due.no.0, Zone::CatchUp.code()], |row| {
             Ok((platform_of(row.get(0)?), DeviceKey(row.get(1)?)))
         })?
         .collect::<Result<Vec<_>, _>>()?;
@@ -245,8 +257,8 @@ fn sweep(tx: &Connection, local: &Local, now: Timestamp) -> Result<Vec<DispatchN
     platforms
         .into_iter()
         .map(|(platform, until)| {
-            let due = Due { audience: until.sequence(), naming: None, ..local.due };
-            start::insert(tx, &due, &Part::scanned(platform), Zone::Sweep, now)
+            let due = DueNotification { audience: until.sequence(), naming: None, ..local.due };
+            start::insert(tx, &due, &PlatformAudience::scanned(platform), Zone::CatchUp, now)
         })
         .collect()
 }

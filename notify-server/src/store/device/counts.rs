@@ -1,19 +1,19 @@
-//! Device statistics (B26): counters by hour of creation, platform and state, kept in the
-//! transaction that changes a device, so that counting never scans more than two hours.
+//! Device statistics: counters by hour of creation, platform and state, updated in the transaction that
+//! changes a device, so that counting scans at most two hours.
 
 use std::ops::{Range, RangeInclusive};
 
 use notify_core::{Platform, PlatformCount, Timestamp};
 
-use crate::store::device::row::{DeviceRow, Wanted};
-use crate::store::sql::row::{count_at, live_app};
+use crate::store::device::row::{DeviceRow, DeviceUpsert};
+use crate::store::sql::row::{count_at, require_app};
 use crate::store::sql::{Connection, params};
 use crate::store::{AppNo, DeviceKey, StoreError, platform_code, platform_of};
 
 /// Width of a counter, in milliseconds.
 const HOUR_MS: i64 = 3_600_000;
 
-/// What a device counts as.
+/// What decides in which counter a device is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) key: DeviceKey,
@@ -33,13 +33,13 @@ impl State {
         }
     }
 
-    pub(super) fn of_wanted(key: DeviceKey, wanted: &Wanted, created_at: Timestamp) -> Self {
+    pub(super) fn of_wanted(key: DeviceKey, wanted: &DeviceUpsert, created_at: Timestamp) -> Self {
         let enabled = !wanted.fields.push_disabled;
         Self { key, enabled, created_at, zone: wanted.fields.utc_offset_minutes }
     }
 }
 
-/// Counts a device that changed from one state to another; `None` is not there.
+/// Counts a device that changed from one state to another; `None` means that it does not exist.
 pub(super) fn changed(
     tx: &Connection,
     before: Option<State>,
@@ -67,13 +67,12 @@ pub(super) fn changed(
     Ok(())
 }
 
-/// The hour by which a device is counted.
+/// The hour of a device's counter.
 pub(crate) fn hour_of(created_at: Timestamp) -> i64 {
     created_at.as_ms().div_euclid(HOUR_MS)
 }
 
-/// Counts so many devices whose addresses were reported dead (B22), of the platform and hour of that
-/// one.
+/// Counts devices that were disabled as unregistered, all of the platform and hour of this one.
 pub(crate) fn count_dead(
     tx: &Connection,
     key: DeviceKey,
@@ -85,7 +84,7 @@ pub(crate) fn count_dead(
     add(tx, State { enabled: false, ..before }, by)
 }
 
-/// Counts a device that was reported dead by mistake.
+/// Counts a device that is enabled again.
 pub(crate) fn count_revived(
     tx: &Connection,
     key: DeviceKey,
@@ -99,7 +98,7 @@ fn add(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     let (app, platform) = (state.key.app(), state.key.platform());
     let hour = hour_of(state.created_at);
     let place = [app.0, hour, platform_code(platform), i64::from(state.enabled), by];
-    // A counter that is not there cannot go below zero: the CHECK refuses it as a defect.
+    // A missing counter cannot become negative: the CHECK refuses it as a bug.
     tx.prepare_cached(
         "insert into device_counts (app_no, hour, platform, enabled, count)
          values (?1, ?2, ?3, ?4, max(?5, 0))
@@ -110,7 +109,7 @@ fn add(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Counts a device to its zone, or out of it.
+/// Adds a device to its zone's counter, or subtracts it.
 fn add_zone(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into device_zones (app_no, platform, utc_offset_minutes, devices)
@@ -127,7 +126,7 @@ fn add_zone(tx: &Connection, state: State, by: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Counts the devices created within a period, each by its state now.
+/// Counts the devices created within a period by their current state.
 pub(super) fn count(
     connection: &Connection,
     app: AppNo,
@@ -135,9 +134,9 @@ pub(super) fn count(
     to: Timestamp,
     now: Timestamp,
 ) -> Result<Vec<PlatformCount>, StoreError> {
-    live_app(connection, app)?;
+    require_app(connection, app)?;
     let mut tally = Tally::default();
-    // Nothing was created after now, nor before the beginning: neither has an edge to scan.
+    // Nothing was created after now or before the epoch, so neither end has a partial hour to scan.
     let last_ms = if to >= now { i64::MAX } else { to.as_ms() };
     let first_ms = from.map_or(0, Timestamp::as_ms);
     let first_hour = first_ms.div_euclid(HOUR_MS) + i64::from(first_ms.rem_euclid(HOUR_MS) != 0);
@@ -156,7 +155,7 @@ pub(super) fn count(
     Ok(tally.counts())
 }
 
-/// How many devices of a platform are enabled now, with an address or without.
+/// How many devices of a platform are enabled now, with or without an address.
 pub(crate) fn count_enabled(
     connection: &Connection,
     app: AppNo,
@@ -200,8 +199,8 @@ impl Tally {
         Ok(())
     }
 
-    /// Adds the devices of the beginning or the end of an hour. Of a long part the rest of the hour
-    /// is looked at instead, and taken from its count.
+    /// Adds the devices of the first or last part of an hour. For more than half an hour the rest of
+    /// the hour is scanned instead and subtracted from its counter.
     fn edge(
         &mut self,
         connection: &Connection,

@@ -1,4 +1,4 @@
-//! Erasing a device with all that is kept about it (B23).
+//! Erasing a device and everything stored about it.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,19 @@ use crate::store::delivery::cancel_retries_of_device;
 use crate::store::device::counts::{self, State};
 use crate::store::device::row::{DeviceRow, by_id};
 use crate::store::device::tags;
-use crate::store::sql::row::live_app;
+use crate::store::sql::row::require_app;
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{self, Connection, params};
 use crate::store::{AppNo, DeliveryChange, DeviceKey, StoreError};
 
-/// Erases a device but for the requests that name it; its key.
+/// Erases a device, except for its id in stored requests; returns its key.
 pub(super) fn device(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     id: &DeviceId,
     at: Timestamp,
 ) -> Result<DeviceKey, StoreError> {
-    live_app(tx, app)?;
+    require_app(tx, app)?;
     let found = by_id(tx, app, id)?.ok_or(StoreError::NotFound)?;
     row(tx, &found, at)?;
     Ok(found.key)
@@ -35,7 +35,7 @@ pub(super) fn row(tx: &mut WriteTx<'_>, row: &DeviceRow, at: Timestamp) -> Resul
     tags::remove_all(tx, key)?;
     counts::changed(tx, Some(State::of_row(row)), None)?;
     for sql in [
-        // What it did with notifications was counted there and stays counted.
+        // Its engagement stays in the notifications' counters.
         "delete from engagement where device_key = ?1",
         "delete from poll_votes where device_key = ?1",
         "delete from device_seen where key = ?1",
@@ -49,15 +49,15 @@ pub(super) fn row(tx: &mut WriteTx<'_>, row: &DeviceRow, at: Timestamp) -> Resul
     Ok(())
 }
 
-// Taking an erased device's id out of stored requests (B23). The requests that name devices are
-// searched in bounded steps before the transaction, and only newer ones inside it.
+// Removing an erased device's id from stored requests. The requests are searched in bounded steps
+// before the transaction; the transaction searches only newer ones.
 
-/// Most requests that one read looks through.
+/// Most requests that one read scans.
 const REQUESTS_PER_STEP: i64 = 1_000;
 /// The fields of a request that name devices.
 const LISTS: [&str; 3] = ["android_device_ids", "ios_device_ids", "device_ids"];
 
-/// The notifications found to name a device, and how far they were looked through.
+/// The notifications that name a device, and up to where they were searched.
 #[derive(Debug, Default)]
 pub(super) struct Naming {
     found: Vec<i64>,
@@ -76,7 +76,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// Its lists, each id once: one that stands in `device_ids` too counts there (B64).
+    /// Its lists without duplicates. An id that is also in `device_ids` counts only there.
     pub(crate) fn lists(self) -> Lists {
         let ids = |list: Option<Vec<String>>| list.into_iter().flatten().collect::<BTreeSet<_>>();
         let any = ids(self.device_ids);
@@ -96,7 +96,7 @@ pub(crate) struct Lists {
     pub(crate) any: BTreeSet<String>,
 }
 
-/// Looks through the next requests; whether there are more.
+/// Searches the next requests; returns whether there are more.
 pub(super) fn look(
     connection: &Connection,
     app: AppNo,
@@ -119,7 +119,7 @@ pub(super) fn look(
     Ok((naming, read == REQUESTS_PER_STEP))
 }
 
-/// Takes the id out of the requests found, and of those that came since.
+/// Removes the id from the requests found and from newer ones.
 pub(super) fn requests(
     tx: &Connection,
     app: AppNo,
@@ -145,7 +145,7 @@ pub(super) fn requests(
 }
 
 fn names(request: &str, id: &DeviceId) -> Result<bool, StoreError> {
-    // An id without characters that JSON may escape stands there as it is, or escaped altogether.
+    // The id is either there literally or JSON-escaped.
     if !request.contains(id.as_str()) && !request.contains('\\') {
         return Ok(false);
     }
@@ -154,7 +154,7 @@ fn names(request: &str, id: &DeviceId) -> Result<bool, StoreError> {
     Ok(lists.iter().flatten().flatten().any(|named| named == id.as_str()))
 }
 
-/// The request without the id; everything else stays as it was written.
+/// The request without the id; everything else is unchanged.
 fn without(request: &str, id: &DeviceId) -> Result<String, StoreError> {
     let mut text = String::from("{");
     for (name, value) in JsonObject::new(request)?.members() {

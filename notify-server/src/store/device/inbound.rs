@@ -1,53 +1,53 @@
-//! What a person's act comes to for their device: found out by reading, then carried out.
+//! Inbound events: a read decides what an event changes, a write applies it.
 
 use notify_core::{AnswerId, DeviceDetails, Platform, Subscription, Timestamp, WebhookEventType};
 
 use crate::store::device::counts::{self, State};
-use crate::store::device::row::{self, Wanted, by_id, key_by_address, key_by_id};
+use crate::store::device::row::{self, DeviceUpsert, by_id, key_by_address, key_by_id};
 use crate::store::device::{erase, register};
-use crate::store::event::{self, About};
+use crate::store::event::{self, EventRefs};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{
-    Act, AppNo, DeliveryChange, DeviceKey, INBOUND_WRITTEN_EVERY_MS, Inbound, Newcomer,
+    AppNo, DeliveryChange, DeviceKey, INBOUND_WRITTEN_EVERY_MS, Inbound, InboundAction, NewContact,
     NotificationNo, Recipient, StoreError, VerifiedAddress, poll,
 };
 
-/// Why a device is disabled whose person locked us out, as it is kept.
+/// Stored reason of a device that is disabled because the person blocked us.
 const LEFT: &str = "blocked";
 
-/// Whether anything is to be written of an act.
+/// Whether an event changes anything.
 pub(in crate::store) fn is_news(
     connection: &Connection,
     app: AppNo,
     inbound: &Inbound,
 ) -> Result<bool, StoreError> {
-    Ok(!matches!(Plan::of(connection, app, inbound)?, Plan::Nothing))
+    Ok(!matches!(Plan::for_action(connection, app, inbound)?, Plan::Nothing))
 }
 
-/// Writes what is to be written of an act.
+/// Applies an event.
 pub(in crate::store) fn take(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     inbound: &Inbound,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    Plan::of(tx, app, inbound)?.carry_out(tx, app, now)
+    Plan::for_action(tx, app, inbound)?.apply(tx, app, now)
 }
 
-/// What is to be written of an act.
+/// What an event changes.
 enum Plan {
-    /// Nothing: it is no news, or names something unknown.
+    /// Nothing: it is not new, or names something unknown.
     Nothing,
-    /// A device is made; its person acted then.
-    Register(Box<Wanted>, Option<Timestamp>),
-    /// A device that is there changes from the first to the second.
+    /// Registers a device whose person was active at that time.
+    Register(Box<DeviceUpsert>, Option<Timestamp>),
+    /// Changes a device from the first state to the second.
     Change(Known, Known),
-    /// An answer of a poll is counted for a device.
+    /// Counts a vote of a device.
     Vote(NotificationNo, AnswerId, DeviceKey),
 }
 
-/// What is known of a device and its person.
+/// The state of a device and its person.
 #[derive(Clone, Copy)]
 struct Known {
     key: DeviceKey,
@@ -58,22 +58,30 @@ struct Known {
 }
 
 impl Plan {
-    /// What an act comes to now.
-    fn of(connection: &Connection, app: AppNo, inbound: &Inbound) -> Result<Self, StoreError> {
+    /// What an event changes now.
+    fn for_action(
+        connection: &Connection,
+        app: AppNo,
+        inbound: &Inbound,
+    ) -> Result<Self, StoreError> {
         let Inbound { who, at, act } = inbound;
         let Some(key) = key_by_address(connection, app, who.platform(), who.address())? else {
             return match act {
-                Act::Wrote(newcomer) => {
-                    let wanted = wanted(connection, app, who, newcomer)?;
+                InboundAction::Wrote(contact) => {
+                    let wanted = wanted(connection, app, who, contact)?;
                     Ok(Self::Register(Box::new(wanted), *at))
                 }
-                Act::Returned | Act::Left | Act::Voted { .. } => Ok(Self::Nothing),
+                InboundAction::Returned | InboundAction::Left | InboundAction::Voted { .. } => {
+                    Ok(Self::Nothing)
+                }
             };
         };
         match act {
-            Act::Wrote(_) | Act::Returned => Ok(Known::read(connection, key)?.seen(*at)),
-            Act::Left => Ok(Known::read(connection, key)?.left(*at)),
-            Act::Voted { poll, answer } => {
+            InboundAction::Wrote(_) | InboundAction::Returned => {
+                Ok(Known::read(connection, key)?.seen(*at))
+            }
+            InboundAction::Left => Ok(Known::read(connection, key)?.blocked(*at)),
+            InboundAction::Voted { poll, answer } => {
                 let Some(no) = poll::with_answer(connection, app, poll, *answer)? else {
                     return Ok(Self::Nothing);
                 };
@@ -83,8 +91,8 @@ impl Plan {
         }
     }
 
-    /// Writes it, in the transaction in which it was found out.
-    fn carry_out(self, tx: &mut WriteTx<'_>, app: AppNo, now: Timestamp) -> Result<(), StoreError> {
+    /// Writes the change, in the transaction that planned it.
+    fn apply(self, tx: &mut WriteTx<'_>, app: AppNo, now: Timestamp) -> Result<(), StoreError> {
         match self {
             Self::Nothing => Ok(()),
             Self::Register(wanted, at) => {
@@ -120,8 +128,8 @@ impl Known {
         Ok(known)
     }
 
-    /// The person was there at that time. The newest such time counts; it is written when it
-    /// revives the device, or is long enough after the one that is kept.
+    /// The person was active at that time. The newest time counts. It is written if it enables the
+    /// device again, or if the stored time is old enough.
     fn seen(self, at: Option<Timestamp>) -> Plan {
         let Some(at) = at else { return Plan::Nothing };
         let revived = self.dead_at.is_some_and(|dead_at| dead_at <= at);
@@ -138,8 +146,8 @@ impl Known {
         )
     }
 
-    /// The person locked us out at that time; what was heard of them later outweighs it.
-    fn left(self, at: Option<Timestamp>) -> Plan {
+    /// The person blocked us at that time, unless a later activity is known.
+    fn blocked(self, at: Option<Timestamp>) -> Plan {
         let Some(at) = at else { return Plan::Nothing };
         let was_there_later = self.last_inbound_at.is_some_and(|last| last > at);
         if self.dead_at.is_some() || was_there_later {
@@ -150,7 +158,7 @@ impl Known {
 
     fn state(&self) -> State {
         let enabled = !self.push_disabled && self.dead_at.is_none();
-        // The zone stays: what is not asked for is not read.
+        // The zone does not change, so it is not read.
         State { key: self.key, enabled, created_at: self.created_at, zone: 0 }
     }
 }
@@ -161,7 +169,7 @@ fn write(
     after: Known,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    // Apart, since the state stands in an index.
+    // A separate statement, since the state is in an index.
     if before.dead_at != after.dead_at {
         tx.prepare_cached("update devices set dead_reason = ?2, dead_at = ?3 where key = ?1")?
             .execute(params![
@@ -171,7 +179,8 @@ fn write(
             ])?;
         counts::changed(tx, Some(before.state()), Some(after.state()))?;
         if after.dead_at.is_some() {
-            let about = About { device: Some(after.key), detail: Some(LEFT), ..About::default() };
+            let about =
+                EventRefs { device: Some(after.key), detail: Some(LEFT), ..EventRefs::default() };
             let kind = WebhookEventType::DeviceUnregistered;
             event::record(tx, after.key.app(), kind, about, now)?;
         }
@@ -184,33 +193,33 @@ fn write(
     Ok(())
 }
 
-/// The device that someone unknown becomes. Looked up in the transaction that makes it: an id that
-/// was brought along may have been taken meanwhile.
+/// The device of an unknown person. Checked in the transaction that creates it, since the requested id
+/// may be in use by then.
 fn wanted(
     connection: &Connection,
     app: AppNo,
     who: &Recipient,
-    newcomer: &Newcomer,
-) -> Result<Wanted, StoreError> {
-    let brought = match &newcomer.brought {
+    contact: &NewContact,
+) -> Result<DeviceUpsert, StoreError> {
+    let brought = match &contact.requested_id {
         Some(id) if by_id(connection, app, id)?.is_none() => Some(id.clone()),
         Some(_) | None => None,
     };
-    let language = newcomer.language.clone();
+    let language = contact.language.clone();
     let subscription = Subscription {
         device_id: brought,
         endpoint: who.clone().into_endpoint(),
         utc_offset_minutes: 0,
         details: DeviceDetails { language, ..DeviceDetails::default() },
     };
-    Wanted::of_subscription(app, subscription, newcomer.made.clone())
+    DeviceUpsert::of_subscription(app, subscription, contact.generated_id.clone())
 }
 
-// Web Push addresses that have not taken a message yet: when they came in, and which of them a browser
+// Web Push addresses that have not received a message yet: since when, and which of them a browser
 // registered without an API key.
 
-/// Notes that a device got an address that has taken no message yet. Only Web Push tracks this: other
-/// addresses come from an app store's app or a person who wrote first, and always with an API key.
+/// Records that a device got an address that has not received a message yet. Only Web Push needs this:
+/// other addresses come from an app or from a person who wrote first, and always with an API key.
 pub(super) fn start(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<(), StoreError> {
     if key.platform() != Platform::Web {
         return Ok(());
@@ -224,14 +233,14 @@ pub(super) fn start(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<()
     Ok(())
 }
 
-/// Notes that a browser registered a new device without an API key.
+/// Records that a browser registered a new device without an API key.
 pub(super) fn set_anonymous(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
     tx.prepare_cached("update unverified_addresses set is_anonymous = 1 where device_key = ?1")?
         .execute([key.0])?;
     Ok(())
 }
 
-/// Notes that an API key registered a device: it does not expire.
+/// Records that an API key registered a device, which therefore does not expire.
 pub(in crate::store) fn set_known(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update unverified_addresses set is_anonymous = 0 where device_key = ?1 and is_anonymous = 1",
@@ -240,7 +249,7 @@ pub(in crate::store) fn set_known(tx: &Connection, key: DeviceKey) -> Result<(),
     Ok(())
 }
 
-/// Notes that a device registered again: its retention period starts again.
+/// Records that a device registered again, which restarts its retention period.
 pub(super) fn refresh(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<(), StoreError> {
     if key.platform() == Platform::Web {
         tx.prepare_cached(
@@ -251,7 +260,7 @@ pub(super) fn refresh(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<
     Ok(())
 }
 
-/// Notes which addresses took their first message. A device that has another address by now stays
+/// Records which addresses received their first message. A device that has another address by now stays
 /// unverified.
 pub(in crate::store) fn verify<'v>(
     tx: &Connection,
@@ -267,8 +276,9 @@ pub(in crate::store) fn verify<'v>(
     Ok(())
 }
 
-/// Erases the anonymous device that was seen last before all others, if that was before `before`.
-/// No stored request names it: its id was drawn for it, and targets name devices of other platforms.
+/// Erases the anonymous device that was not seen for the longest time, if it was last seen before
+/// `before`. No stored request names it, since its id was generated and requests name devices of other
+/// platforms.
 pub(in crate::store) fn remove_expired(
     tx: &mut WriteTx<'_>,
     before: Timestamp,
@@ -289,7 +299,7 @@ pub(in crate::store) fn remove_expired(
     Ok(true)
 }
 
-/// Forgets a device that is gone.
+/// Deletes the record of an erased device.
 pub(super) fn forget(tx: &Connection, key: DeviceKey) -> Result<(), StoreError> {
     tx.prepare_cached("delete from unverified_addresses where device_key = ?1")?
         .execute([key.0])?;

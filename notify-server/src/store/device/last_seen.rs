@@ -1,5 +1,5 @@
-//! Registrations that changed nothing, held back so that they cost no commit. Lost in a
-//! crash they are at most an hour old; the newest of this and the table is the truth.
+//! Write-behind buffer of registrations that changed nothing, so that they cost no commit. A crash
+//! loses at most an hour. The newer of this and the table is valid.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,72 +12,72 @@ use crate::store::device::row::{DEVICES, REGISTERED};
 use crate::store::sql::{Connection, OptionalExtension};
 use crate::store::{DeviceKey, StoreError};
 
-/// Registrations held back, from which on they are written part by part. So many that the devices
-/// of a part lie close together: a million then cost 4,096 rows on 250 pages a write, not on 2,600.
+/// Buffered registrations from which on batches are written. Large enough that the devices of a batch
+/// are close together: of a million, 4,096 rows are then on 250 pages and not on 2,600.
 const HELD_MAX: usize = 65_536;
-/// Most registrations of one part.
+/// Most registrations of one batch.
 const PART_MAX: usize = 4_096;
-/// Registrations held back, from which on everybody writes: the writer does not keep up.
+/// Buffered registrations from which on every caller writes, because the writer does not keep up.
 const OVERFLOW: usize = 2 * HELD_MAX;
 
 /// Registrations newer than the written ones.
 #[derive(Default)]
-pub(crate) struct Seen(Mutex<Held>);
+pub(crate) struct LastSeenBuffer(Mutex<Held>);
 
 #[derive(Default)]
 struct Held {
     at: BTreeMap<DeviceKey, Timestamp>,
-    /// Where the last part ended.
+    /// Where the last batch ended.
     cursor: Option<DeviceKey>,
     is_writing: bool,
 }
 
-/// A part of what is held back, to be written by whoever has this.
-pub(super) struct Part<'s> {
-    seen: &'s Seen,
+/// A batch to write. Its owner writes it.
+pub(super) struct Batch<'s> {
+    seen: &'s LastSeenBuffer,
     pub(super) rows: Vec<(DeviceKey, Timestamp)>,
 }
 
-impl Drop for Part<'_> {
-    /// The next part may be written, also when this one was given up.
+impl Drop for Batch<'_> {
+    /// Allows the next batch, also if this one was not written.
     fn drop(&mut self) {
         self.seen.lock().is_writing = false;
     }
 }
 
-impl Seen {
+impl LastSeenBuffer {
     fn lock(&self) -> MutexGuard<'_, Held> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a registration.
-    pub(super) fn note(&self, key: DeviceKey, at: Timestamp) {
+    /// Buffers a registration.
+    pub(super) fn record(&self, key: DeviceKey, at: Timestamp) {
         let mut held = self.lock();
         let newest = held.at.entry(key).or_insert(at);
         *newest = at.max(*newest);
     }
 
-    /// The registration held back for a device.
+    /// The buffered registration of a device.
     pub(crate) fn at(&self, key: DeviceKey) -> Option<Timestamp> {
         self.lock().at.get(&key).copied()
     }
 
-    /// What is to be written now, if it is many and nobody else is at it: without that, everybody
-    /// who registers meanwhile would write the same again.
-    pub(super) fn part_when_many(&self) -> Option<Part<'_>> {
+    /// The batch to write if there are many and nobody else is writing one; otherwise every caller
+    /// would write the same batch.
+    pub(super) fn batch_when_many(&self) -> Option<Batch<'_>> {
         let mut held = self.lock();
         let is_due = held.at.len() >= if held.is_writing { OVERFLOW } else { HELD_MAX };
-        is_due.then(|| self.part(&mut held))
+        is_due.then(|| self.batch(&mut held))
     }
 
-    /// What is to be written, however little it is. It stays until it is [`Seen::written`].
-    pub(super) fn next_part(&self) -> Option<Part<'_>> {
+    /// The next batch of any size. It stays in the buffer until [`LastSeenBuffer::written`].
+    pub(super) fn next_batch(&self) -> Option<Batch<'_>> {
         let mut held = self.lock();
-        (!held.at.is_empty()).then(|| self.part(&mut held))
+        (!held.at.is_empty()).then(|| self.batch(&mut held))
     }
 
-    /// The devices behind the last part, from the beginning again after the last device.
-    fn part<'s>(&'s self, held: &mut Held) -> Part<'s> {
+    /// The devices after the last batch, beginning again after the last device.
+    fn batch<'s>(&'s self, held: &mut Held) -> Batch<'s> {
         let behind = held.cursor.map_or(Bound::Unbounded, Bound::Excluded);
         let from = |bound| held.at.range((bound, Bound::Unbounded)).take(PART_MAX);
         let mut rows: Vec<_> = from(behind).map(|(key, at)| (*key, *at)).collect();
@@ -86,10 +86,10 @@ impl Seen {
         }
         held.cursor = rows.last().map(|(key, _)| *key);
         held.is_writing = true;
-        Part { seen: self, rows }
+        Batch { seen: self, rows }
     }
 
-    /// Lets go of what is written, unless it became newer meanwhile.
+    /// Removes what was written, unless it became newer.
     pub(super) fn written(&self, written: &[(DeviceKey, Timestamp)]) {
         let mut held = self.lock();
         for (key, at) in written {
@@ -99,7 +99,7 @@ impl Seen {
         }
     }
 
-    /// Lets go of an erased device.
+    /// Removes an erased device.
     pub(super) fn forget(&self, key: DeviceKey) {
         self.lock().at.remove(&key);
     }
@@ -117,34 +117,34 @@ pub(crate) fn last_registration(
     Ok(at)
 }
 
-// What registrations came to lately: most of a nightly synchronisation change nothing, most of a
-// new release of the app do. A look ahead of the write is worth its cost only for the former.
+// How many recent registrations changed nothing: in a nightly synchronisation most of them, after a new
+// release of the app few. Reading before the write pays off only for the former.
 
-/// What one registration that changes nothing counts against those that change something: a look
-/// costs about a quarter of a write, so it pays from one in four on.
+/// Weight of an unchanged registration: a read costs about a quarter of a write, so it pays off from
+/// one in four on.
 const UNCHANGED_WEIGHT: i32 = 3;
-/// Registrations that change something, in a row, after which nobody looks any more.
+/// Changed registrations in a row after which reads stop.
 const MEMORY: i32 = 96;
 
 /// A score of the latest registrations.
-pub(crate) struct Lately(AtomicI32);
+pub(crate) struct UnchangedHeuristic(AtomicI32);
 
-impl Default for Lately {
+impl Default for UnchangedHeuristic {
     fn default() -> Self {
         Self(AtomicI32::new(MEMORY))
     }
 }
 
-impl Lately {
-    /// Whether it is worth looking first.
+impl UnchangedHeuristic {
+    /// Whether reading first is worth it.
     pub(super) fn looks_unchanged(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes note of a registration.
-    pub(super) fn note(&self, changed: bool) {
+    /// Records a registration.
+    pub(super) fn record(&self, changed: bool) {
         let by = if changed { -1 } else { UNCHANGED_WEIGHT };
-        // A note that another one overtakes is lost: it is an estimate.
+        // A concurrent update may be lost, since this is an estimate.
         let score = self.0.load(Ordering::Relaxed) + by;
         self.0.store(score.clamp(0, MEMORY), Ordering::Relaxed);
     }
@@ -154,52 +154,52 @@ impl Lately {
 mod tests {
     use super::*;
 
-    fn noted(count: usize) -> Seen {
-        let seen = Seen::default();
+    fn noted(count: usize) -> LastSeenBuffer {
+        let seen = LastSeenBuffer::default();
         for key in 1..=count {
-            seen.note(DeviceKey(i64::try_from(key).unwrap()), Timestamp(7));
+            seen.record(DeviceKey(i64::try_from(key).unwrap()), Timestamp(7));
         }
         seen
     }
 
-    fn write(seen: &Seen, part: &Part<'_>) -> Vec<i64> {
-        seen.written(&part.rows);
-        part.rows.iter().map(|(key, _)| key.0).collect()
+    fn write(seen: &LastSeenBuffer, batch: &Batch<'_>) -> Vec<i64> {
+        seen.written(&batch.rows);
+        batch.rows.iter().map(|(key, _)| key.0).collect()
     }
 
     #[test]
     fn only_one_writes_at_a_time_and_only_when_it_is_many() {
-        assert!(noted(HELD_MAX - 1).part_when_many().is_none());
+        assert!(noted(HELD_MAX - 1).batch_when_many().is_none());
         let seen = noted(HELD_MAX);
-        let part = seen.part_when_many().unwrap();
-        assert!(seen.part_when_many().is_none(), "another one is at it");
-        drop(part);
-        assert!(seen.part_when_many().is_some(), "that one gave up");
-        assert!(noted(OVERFLOW).part_when_many().is_some());
+        let batch = seen.batch_when_many().unwrap();
+        assert!(seen.batch_when_many().is_none(), "another one is at it");
+        drop(batch);
+        assert!(seen.batch_when_many().is_some(), "that one gave up");
+        assert!(noted(OVERFLOW).batch_when_many().is_some());
     }
 
     #[test]
     fn parts_go_round_in_the_order_of_the_keys() {
         let seen = noted(2 * PART_MAX + 1);
         let mut written = Vec::new();
-        while let Some(part) = seen.next_part() {
-            written.push(write(&seen, &part));
+        while let Some(batch) = seen.next_batch() {
+            written.push(write(&seen, &batch));
         }
         let lengths: Vec<_> = written.iter().map(Vec::len).collect();
         assert_eq!(lengths, [PART_MAX, PART_MAX, 1]);
         assert!(written.concat().is_sorted());
 
-        seen.note(DeviceKey(1), Timestamp(8));
-        let part = seen.next_part().unwrap();
-        assert_eq!(write(&seen, &part), [1], "behind the last one comes the first");
+        seen.record(DeviceKey(1), Timestamp(8));
+        let batch = seen.next_batch().unwrap();
+        assert_eq!(write(&seen, &batch), [1], "behind the last one comes the first");
     }
 
     #[test]
     fn a_registration_that_came_meanwhile_stays() {
         let seen = noted(1);
-        let part = seen.next_part().unwrap();
-        seen.note(DeviceKey(1), Timestamp(9));
-        write(&seen, &part);
+        let batch = seen.next_batch().unwrap();
+        seen.record(DeviceKey(1), Timestamp(9));
+        write(&seen, &batch);
         assert_eq!(seen.at(DeviceKey(1)), Some(Timestamp(9)));
     }
 }
@@ -210,17 +210,17 @@ mod lately_tests {
 
     #[test]
     fn it_looks_while_at_least_a_quarter_changes_nothing() {
-        let lately = Lately::default();
-        (0..MEMORY).for_each(|_| lately.note(true));
+        let lately = UnchangedHeuristic::default();
+        (0..MEMORY).for_each(|_| lately.record(true));
         assert!(!lately.looks_unchanged(), "all of them changed something");
-        lately.note(false);
+        lately.record(false);
         assert!(lately.looks_unchanged(), "the first that did not is seen by the writer");
         for nth in 0..1_000 {
-            lately.note(nth % 4 != 0);
+            lately.record(nth % 4 != 0);
         }
         assert!(lately.looks_unchanged(), "one in four");
         for nth in 0..1_000 {
-            lately.note(nth % 8 != 0);
+            lately.record(nth % 8 != 0);
         }
         assert!(lately.0.load(Ordering::Relaxed) <= UNCHANGED_WEIGHT, "one in eight");
     }

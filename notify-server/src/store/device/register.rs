@@ -1,13 +1,15 @@
-//! Registering a device or replacing its fields (B21, B22, B25).
+//! Registering a device or replacing its fields.
 
 use notify_core::{DeviceId, IosEnv, Platform, Timestamp};
 
 use crate::store::delivery::cancel_retries_of_device;
 use crate::store::device::counts::{self, State};
-use crate::store::device::row::{DeviceRow, Wanted, address_hash, address_space, by_id, key_by_id};
-use crate::store::device::{Seen, inbound, tags};
-use crate::store::sql::error::broken;
-use crate::store::sql::row::{env_code, live_app};
+use crate::store::device::row::{
+    DeviceRow, DeviceUpsert, address_hash, address_space, by_id, key_by_id,
+};
+use crate::store::device::{LastSeenBuffer, inbound, tags};
+use crate::store::sql::error::internal;
+use crate::store::sql::row::{env_code, require_app};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{
@@ -19,22 +21,22 @@ use crate::store::{
 pub(super) fn unchanged(
     connection: &Connection,
     app: AppNo,
-    wanted: &Wanted,
+    wanted: &DeviceUpsert,
 ) -> Result<Option<(DeviceKey, Timestamp)>, StoreError> {
     let row = by_id(connection, app, &wanted.device_id)?;
     Ok(row.filter(|row| is_unchanged(row, wanted)).map(|row| (row.key, row.registered_at)))
 }
 
-fn is_unchanged(row: &DeviceRow, wanted: &Wanted) -> bool {
+fn is_unchanged(row: &DeviceRow, wanted: &DeviceUpsert) -> bool {
     row.key.platform() == wanted.platform && row.fields == wanted.fields
 }
 
-/// What a registration came to.
+/// The result of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Registered {
-    /// Something is not as it was.
+    /// Something changed.
     Changed,
-    /// Nothing but the time of the registration, which may be written or not.
+    /// Only the time of the registration changed, which may be written or not.
     Unchanged(DeviceKey),
 }
 
@@ -42,10 +44,10 @@ pub(super) enum Registered {
 pub(super) fn register(
     tx: &mut WriteTx<'_>,
     app: AppNo,
-    wanted: &Wanted,
+    wanted: &DeviceUpsert,
     at: Timestamp,
 ) -> Result<Registered, StoreError> {
-    live_app(tx, app)?;
+    require_app(tx, app)?;
     let key = match by_id(tx, app, &wanted.device_id)? {
         Some(row) if is_unchanged(&row, wanted) => {
             if at.ms_since(row.registered_at) >= REGISTRATION_WRITTEN_EVERY_MS {
@@ -57,7 +59,7 @@ pub(super) fn register(
         Some(row) => change_platform(tx, app, &row, wanted, at)?,
         None => {
             let key = next_key(tx, app, wanted)?;
-            let taken = take(tx, app, Sought::of(wanted), key, at)?;
+            let taken = take(tx, app, AddressLookup::of(wanted), key, at)?;
             insert(tx, wanted, &NewRow { key, taken, created_at: at, registered_at: at })?;
             counts::changed(tx, None, Some(State::of_wanted(key, wanted, at)))?;
             key
@@ -67,11 +69,11 @@ pub(super) fn register(
     Ok(Registered::Changed)
 }
 
-/// The same for the platforms of B25: an id of a device of another platform is refused.
+/// The same for subscriptions: an id of a device of another platform is refused.
 pub(super) fn subscribe(
     tx: &mut WriteTx<'_>,
     app: AppNo,
-    wanted: &Wanted,
+    wanted: &DeviceUpsert,
     at: Timestamp,
 ) -> Result<Registered, StoreError> {
     if let Some(row) = by_id(tx, app, &wanted.device_id)?
@@ -82,8 +84,8 @@ pub(super) fn subscribe(
     register(tx, app, wanted, at)
 }
 
-/// The next key of the application: never one that an erased device had.
-fn next_key(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<DeviceKey, StoreError> {
+/// The next key of the application; keys of erased devices are never reused.
+fn next_key(tx: &Connection, app: AppNo, wanted: &DeviceUpsert) -> Result<DeviceKey, StoreError> {
     let sequence: Option<i64> = tx
         .prepare_cached(
             "update apps set device_sequence = device_sequence + 1
@@ -93,20 +95,20 @@ fn next_key(tx: &Connection, app: AppNo, wanted: &Wanted) -> Result<DeviceKey, S
         .optional()?;
     sequence
         .map(|sequence| DeviceKey::new(app, wanted.platform, sequence))
-        .ok_or_else(|| broken("the application has no device sequence left"))
+        .ok_or_else(|| internal("the application has no device sequence left"))
 }
 
 /// The row of a device that has no row of its platform yet.
 struct NewRow {
     key: DeviceKey,
-    taken: Option<Taken>,
+    taken: Option<DisplacedOwner>,
     /// Earlier than `registered_at` if the device only changes its platform.
     created_at: Timestamp,
     registered_at: Timestamp,
 }
 
 /// Writes a new row.
-fn insert(tx: &Connection, wanted: &Wanted, row: &NewRow) -> Result<(), StoreError> {
+fn insert(tx: &Connection, wanted: &DeviceUpsert, row: &NewRow) -> Result<(), StoreError> {
     let NewRow { key, taken, created_at, registered_at } = row;
     let fields = &wanted.fields;
     tx.prepare_cached(
@@ -140,23 +142,24 @@ fn insert(tx: &Connection, wanted: &Wanted, row: &NewRow) -> Result<(), StoreErr
 fn replace(
     tx: &mut WriteTx<'_>,
     row: &DeviceRow,
-    wanted: &Wanted,
+    wanted: &DeviceUpsert,
     at: Timestamp,
 ) -> Result<DeviceKey, StoreError> {
     let fields = &wanted.fields;
     let key = row.key;
     let same_host = |env: Option<IosEnv>| env.unwrap_or_default();
     let moved = row.fields.address != fields.address;
-    // Another token or host is another address: what was said of the old one is over (B22).
+    // Another token or host is another address, so reports about the old one no longer apply.
     let revived = moved || same_host(row.fields.ios_env) != same_host(fields.ios_env);
     if moved {
-        let taken = take(tx, key.app(), Sought::of(wanted), key, at)?;
-        write(tx, key, Sought::of(wanted), taken.as_ref())?;
+        let taken = take(tx, key.app(), AddressLookup::of(wanted), key, at)?;
+        write(tx, key, AddressLookup::of(wanted), taken.as_ref())?;
         inbound::start(tx, key, at)?;
     } else {
         inbound::refresh(tx, key, at)?;
     }
-    // Apart from what most registrations change: naming an indexed column writes its index.
+    // Separate from the columns that most registrations change, since naming an indexed column writes
+    // its index.
     if row.fields.push_disabled != fields.push_disabled {
         tx.prepare_cached("update devices set push_disabled = ?2 where key = ?1")?
             .execute(params![key.0, fields.push_disabled])?;
@@ -189,13 +192,13 @@ fn replace(
     Ok(key)
 }
 
-/// Gives a device another platform and with it another key; `created_at`, the tags and what it did
-/// with notifications stay, what was still to be sent to it as the old one is canceled.
+/// Gives a device another platform and with it another key. `created_at`, tags and engagement stay;
+/// pending deliveries to the old key are canceled.
 fn change_platform(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     row: &DeviceRow,
-    wanted: &Wanted,
+    wanted: &DeviceUpsert,
     at: Timestamp,
 ) -> Result<DeviceKey, StoreError> {
     let key = next_key(tx, app, wanted)?;
@@ -209,7 +212,7 @@ fn change_platform(
         tx.prepare_cached(sql)?.execute([row.key.0])?;
     }
     tx.changed(DeliveryChange::Device(row.key));
-    let taken = take(tx, app, Sought::of(wanted), key, at)?;
+    let taken = take(tx, app, AddressLookup::of(wanted), key, at)?;
     insert(tx, wanted, &NewRow { key, taken, created_at: row.created_at, registered_at: at })?;
     for sql in [
         "update device_tags set device_key = ?2 where device_key = ?1",
@@ -226,8 +229,8 @@ fn change_platform(
     Ok(key)
 }
 
-/// Writes the time of a registration that changed nothing; never an older one, never for a device
-/// that is gone.
+/// Writes the time of a registration that changed nothing, unless a newer one is stored or the device
+/// is gone.
 pub(super) fn write_seen(tx: &Connection, key: DeviceKey, at: Timestamp) -> Result<(), StoreError> {
     tx.prepare_cached(
         "insert into device_seen (key, registered_at) select key, ?2 from devices
@@ -239,19 +242,19 @@ pub(super) fn write_seen(tx: &Connection, key: DeviceKey, at: Timestamp) -> Resu
     inbound::refresh(tx, key, at)
 }
 
-// Whose an address is: a push token belongs to one device per application (B22), and so does a
-// subscription, a person and a chat.
+// Ownership of addresses: a push token belongs to one device per application, and so does a
+// subscription, a person or a chat.
 
-/// An address that is looked for.
+/// An address to look up.
 #[derive(Clone, Copy)]
-pub(super) struct Sought<'a> {
+pub(super) struct AddressLookup<'a> {
     platform: Platform,
     address: Option<&'a str>,
     hash: Option<i64>,
 }
 
-impl<'a> Sought<'a> {
-    pub(super) fn of(wanted: &'a Wanted) -> Self {
+impl<'a> AddressLookup<'a> {
+    pub(super) fn of(wanted: &'a DeviceUpsert) -> Self {
         Self {
             platform: wanted.platform,
             address: wanted.fields.address.as_deref(),
@@ -260,11 +263,11 @@ impl<'a> Sought<'a> {
     }
 }
 
-/// An address that was another device's.
-pub(super) struct Taken {
+/// The previous owner of an address.
+pub(super) struct DisplacedOwner {
     pub(super) from: DeviceKey,
     pub(super) at: Timestamp,
-    /// What is known of its person comes along.
+    /// The state of the person moves with the address.
     pub(super) last_inbound_at: Option<i64>,
 }
 
@@ -272,22 +275,22 @@ pub(super) struct Taken {
 pub(super) fn device_at(
     tx: &Connection,
     app: AppNo,
-    wanted: &Wanted,
+    wanted: &DeviceUpsert,
 ) -> Result<Option<DeviceId>, StoreError> {
-    let Some((holder, _)) = holders(tx, app, Sought::of(wanted))?.into_iter().next() else {
+    let Some((holder, _)) = holders(tx, app, AddressLookup::of(wanted))?.into_iter().next() else {
         return Ok(None);
     };
     let id: String = tx
         .prepare_cached("select device_id from devices where key = ?1")?
         .query_row([holder.0], |row| row.get(0))?;
-    DeviceId::new(id).map(Some).map_err(broken)
+    DeviceId::new(id).map(Some).map_err(internal)
 }
 
-/// The devices that have an address, one or none, and when its person last wrote.
+/// The devices with an address, at most one, and when the person last wrote.
 fn holders(
     tx: &Connection,
     app: AppNo,
-    sought: Sought<'_>,
+    sought: AddressLookup<'_>,
 ) -> Result<Vec<(DeviceKey, Option<i64>)>, StoreError> {
     let keys = tx
         .prepare_cached(
@@ -302,15 +305,14 @@ fn holders(
     Ok(keys.into_iter().filter(|(key, _)| address_space(key.platform()) == space).collect())
 }
 
-/// Takes an address from whichever other device has it (B22); the one of the same platform that had
-/// it.
+/// Removes an address from the device that has it; returns that device if it is of the same platform.
 pub(super) fn take(
     tx: &mut WriteTx<'_>,
     app: AppNo,
-    sought: Sought<'_>,
+    sought: AddressLookup<'_>,
     key: DeviceKey,
     at: Timestamp,
-) -> Result<Option<Taken>, StoreError> {
+) -> Result<Option<DisplacedOwner>, StoreError> {
     if sought.hash.is_none() {
         return Ok(None);
     }
@@ -323,9 +325,10 @@ pub(super) fn take(
             )?
             .execute([holder.0])?;
             tx.changed(DeliveryChange::Device(holder));
-            // Another platform's dispatch never sent to it through this one's provider.
+            // A dispatch of another platform never sent to this address through this platform's
+            // provider.
             if holder.platform() == key.platform() {
-                taken = Some(Taken { from: holder, at, last_inbound_at });
+                taken = Some(DisplacedOwner { from: holder, at, last_inbound_at });
             }
         }
     }
@@ -336,8 +339,8 @@ pub(super) fn take(
 pub(super) fn write(
     tx: &Connection,
     key: DeviceKey,
-    sought: Sought<'_>,
-    taken: Option<&Taken>,
+    sought: AddressLookup<'_>,
+    taken: Option<&DisplacedOwner>,
 ) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update devices set address = ?2, address_hash = ?3, moved_from = ?4, moved_at = ?5,
@@ -354,7 +357,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Gives a device the address that its provider named in place of the one it has (B22).
+/// Replaces a device's address with the one that its provider reported.
 pub(crate) fn replace_moved(tx: &mut WriteTx<'_>, moved: &MovedAddress) -> Result<(), StoreError> {
     let (app, platform) = (moved.key.app(), moved.key.platform());
     let is_there = tx
@@ -364,19 +367,19 @@ pub(crate) fn replace_moved(tx: &mut WriteTx<'_>, moved: &MovedAddress) -> Resul
         return Ok(());
     }
     let hash = Some(address_hash(app, platform, &moved.to));
-    let sought = Sought { platform, address: Some(&moved.to), hash };
+    let sought = AddressLookup { platform, address: Some(&moved.to), hash };
     let taken = take(tx, app, sought, moved.key, moved.at)?;
     write(tx, moved.key, sought, taken.as_ref())?;
     tx.changed(DeliveryChange::Device(moved.key));
     Ok(())
 }
 
-// Browsers that subscribe by themselves, and the secret by which each acts as its device.
+// Browsers that subscribe without an API key, and the secret that identifies each.
 
-/// Subscribes a browser as the device that it proves to be, or as a new one.
+/// Subscribes a browser as the device that it proves to be, or as a new device.
 pub(in crate::store) fn subscribe_browser(
     tx: &mut WriteTx<'_>,
-    seen: &Seen,
+    seen: &LastSeenBuffer,
     app: AppNo,
     browser: NewBrowser,
     at: Timestamp,
@@ -389,7 +392,7 @@ pub(in crate::store) fn subscribe_browser(
     // The device id of a subscription is for callers with a key.
     let mut subscription = browser.subscription;
     subscription.device_id = None;
-    let mut wanted = Wanted::of_subscription(app, subscription, browser.made)?;
+    let mut wanted = DeviceUpsert::of_subscription(app, subscription, browser.made)?;
     let proved = match shown {
         Some(id) => Some(id),
         None => same_browser(tx, app, &wanted)?,
@@ -399,11 +402,11 @@ pub(in crate::store) fn subscribe_browser(
         wanted.device_id = id;
     }
     if let Registered::Unchanged(key) = subscribe(tx, app, &wanted, at)? {
-        seen.note(key, at);
+        seen.record(key, at);
     }
     if has_new_secret {
         let key = key_by_id(tx, app, wanted.device_id.as_str())?
-            .ok_or_else(|| broken("a device that was just registered is gone"))?;
+            .ok_or_else(|| internal("a device that was just registered is gone"))?;
         tx.prepare_cached(
             "insert into device_secrets (device_key, hash) values (?1, ?2)
              on conflict (device_key) do update set hash = excluded.hash",
@@ -419,12 +422,12 @@ pub(in crate::store) fn subscribe_browser(
     Ok(SubscribedBrowser { id: wanted.device_id, has_new_secret })
 }
 
-/// The device with exactly this address and its keys. Whoever has all three is the browser: pages of
-/// other sites do not see them, and the push service sees the address alone.
+/// The device with exactly this address and these keys. Only the browser has all three: pages of other
+/// sites do not see them, and the push service sees only the address.
 fn same_browser(
     tx: &Connection,
     app: AppNo,
-    wanted: &Wanted,
+    wanted: &DeviceUpsert,
 ) -> Result<Option<DeviceId>, StoreError> {
     let Some(id) = device_at(tx, app, wanted)? else { return Ok(None) };
     let row = by_id(tx, app, &id)?;
@@ -435,7 +438,7 @@ fn same_browser(
     Ok(has_keys.then_some(id))
 }
 
-/// Whether a device is there and has that secret.
+/// Whether a device exists and has this secret.
 pub(in crate::store) fn opens(
     connection: &Connection,
     app: AppNo,

@@ -1,4 +1,4 @@
-//! A device's row, and what a registration wants it to be.
+//! The row of a device, and the state that a registration requests.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use notify_core::{
 };
 use serde::Serializer;
 
-use crate::store::sql::row::{env_of, unknown_value};
+use crate::store::sql::row::{env_of, unexpected_value};
 use crate::store::sql::{self, Connection, OptionalExtension, Row, TEXTS, Type, list_of, params};
 use crate::store::{AppNo, DeviceKey, StoreError, platform_code};
 
-/// What a registration or a subscription asks a device to be.
+/// The state that a registration or subscription requests.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct DeviceUpsert {
     pub(super) device_id: DeviceId,
     pub(super) platform: Platform,
     pub(super) fields: Fields,
@@ -34,7 +34,7 @@ pub(super) struct Fields {
     pub(super) auth: Option<String>,
 }
 
-/// A device as it is kept.
+/// A stored device.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct DeviceRow {
     pub(super) key: DeviceKey,
@@ -49,18 +49,18 @@ pub(super) struct DeviceRow {
 pub(super) const DEVICE: &str = "d.key, d.device_id, d.address, d.ios_env, d.push_disabled, \
     d.dead_at, d.utc_offset_minutes, d.details, d.p256dh, d.auth, d.created_at, \
     max(d.registered_at, coalesce(s.registered_at, 0))";
-/// The last registration that is written, of [`DEVICES`].
+/// The time of the last written registration, of [`DEVICES`].
 pub(super) const REGISTERED: &str = "max(d.registered_at, coalesce(s.registered_at, 0))";
 /// The tables of a device; most have no row in the second.
 pub(super) const DEVICES: &str = "devices d left join device_seen s on s.key = d.key";
 
 impl DeviceRow {
-    /// Enabled as B22 says.
+    /// Whether it is enabled: neither disabled by the app nor reported as unregistered.
     pub(super) fn enabled(&self) -> bool {
         !self.fields.push_disabled && !self.dead
     }
 
-    /// How long its texts are.
+    /// Total length of its texts, in bytes.
     pub(super) fn text_bytes(&self) -> usize {
         let Fields { address, details, p256dh, auth, .. } = &self.fields;
         let optional = [address, p256dh, auth].map(|text| text.as_ref().map_or(0, String::len));
@@ -69,7 +69,7 @@ impl DeviceRow {
 
     pub(super) fn read(row: &Row<'_>) -> sql::Result<Self> {
         let ios_env = match row.get::<Option<i64>>(3)? {
-            Some(code) => Some(env_of(code).ok_or_else(|| unknown_value(3, Type::Integer))?),
+            Some(code) => Some(env_of(code).ok_or_else(|| unexpected_value(3, Type::Integer))?),
             None => None,
         };
         Ok(Self {
@@ -132,7 +132,7 @@ pub(crate) fn key_by_id(
     Ok(key)
 }
 
-/// The keys of devices, by id; those that name none are left out.
+/// The keys of devices by id; unknown ids are left out.
 pub(crate) fn keys_by_ids(
     connection: &Connection,
     app: AppNo,
@@ -150,7 +150,7 @@ pub(crate) fn keys_by_ids(
     Ok(keys)
 }
 
-/// The key of the device that has an address on one platform.
+/// The key of the device with an address on one platform.
 pub(super) fn key_by_address(
     connection: &Connection,
     app: AppNo,
@@ -168,7 +168,7 @@ pub(super) fn key_by_address(
     Ok(keys.into_iter().find(|key| key.platform() == platform))
 }
 
-impl Wanted {
+impl DeviceUpsert {
     pub(super) fn of_registration(app: AppNo, from: Registration) -> Result<Self, StoreError> {
         Self::new(
             app,
@@ -228,8 +228,8 @@ impl Wanted {
     }
 }
 
-/// Addresses of platforms that share a space belong to one device: push tokens, whichever of the
-/// two platforms they were registered for (B22). A person of Messenger and a chat may have one id.
+/// Platforms that share an address space: a push token belongs to one device, whichever of the two
+/// platforms it was registered for. A Messenger person and a chat may have the same id.
 pub(super) fn address_space(platform: Platform) -> Platform {
     match platform {
         Platform::Android | Platform::Ios => Platform::Android,
@@ -237,7 +237,7 @@ pub(super) fn address_space(platform: Platform) -> Platform {
     }
 }
 
-/// 64 bits by which an address is found; the row tells whether it is the one.
+/// 64-bit hash for looking up an address; the row decides whether it matches.
 pub(super) fn address_hash(app: AppNo, platform: Platform, address: &str) -> i64 {
     let mut digest = Context::new(&SHA256);
     digest.update(&app.0.to_be_bytes());

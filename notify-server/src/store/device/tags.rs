@@ -1,29 +1,29 @@
-//! Tags of devices (B24). A tag is a row with counters while any device has it.
+//! Tags of devices. A tag has a row with counters as long as a device has it.
 
 use notify_core::{DeviceId, TAGS_PER_DEVICE_MAX, Tag, TagSummary, TagType};
 
 use crate::store::device::row::key_by_id;
-use crate::store::page::{Listing, rows_wanted};
+use crate::store::page::{CursorCodec, rows_wanted};
 use crate::store::sql::error::inserted;
-use crate::store::sql::row::{count_at, live_app};
+use crate::store::sql::row::{count_at, require_app};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{AppNo, DeliveryChange, DeviceKey, Page, PageRequest, StoreError};
 
-/// Sets tags of a device and leaves its others.
+/// Sets tags of a device and keeps its other tags.
 pub(super) fn set(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     id: &DeviceId,
     tags: &[Tag],
 ) -> Result<(), StoreError> {
-    live_app(tx, app)?;
+    require_app(tx, app)?;
     let key = key_by_id(tx, app, id.as_str())?.ok_or(StoreError::NotFound)?;
     let mut has_more = false;
     for tag in tags {
         has_more |= set_one(tx, app, key, tag)?;
     }
-    // Counted within the transaction: of requests at the same time each sees the tags of those before.
+    // Counted in the transaction, so that concurrent requests see each other's tags.
     if has_more && count(tx, key)? > TAGS_PER_DEVICE_MAX {
         let what = format!("must leave the device at most {TAGS_PER_DEVICE_MAX} tags");
         return Err(StoreError::refused("tags", &what));
@@ -45,7 +45,7 @@ fn set_one(tx: &Connection, app: AppNo, key: DeviceKey, tag: &Tag) -> Result<boo
         Some(no) => no,
         None => inserted(
             tx.prepare_insert("insert into tags (no, app_no, name) values (?1, ?2, ?3)")?
-                .row(app, params![app.0, tag.name])?,
+                .insert(app, params![app.0, tag.name])?,
         )?,
     };
     let before = value(tx, no, key)?;
@@ -73,7 +73,7 @@ pub(super) fn remove(
     id: &DeviceId,
     name: &str,
 ) -> Result<(), StoreError> {
-    live_app(tx, app)?;
+    require_app(tx, app)?;
     let key = key_by_id(tx, app, id.as_str())?.ok_or(StoreError::NotFound)?;
     let no = tag_no(tx, app, name)?.ok_or(StoreError::NotFound)?;
     let before = value(tx, no, key)?.ok_or(StoreError::NotFound)?;
@@ -112,8 +112,8 @@ pub(super) fn list(
     app: AppNo,
     page: &PageRequest,
 ) -> Result<Page<TagSummary>, StoreError> {
-    live_app(connection, app)?;
-    let listing = Listing { name: "tags", of: app.0 };
+    require_app(connection, app)?;
+    let listing = CursorCodec { name: "tags", of: app.0 };
     let after = listing.text(page)?.unwrap_or_default();
     let rows = connection
         .prepare_cached(

@@ -5,11 +5,11 @@ use std::thread;
 
 use notify_core::{NotificationStatus, Platform, Schedule};
 
-use crate::store::contract::fixtures::{self, EPOCH, LEASE, NOW};
+use crate::store::contract::fixtures::{self, INSTANCE, LEASE, NOW};
 use crate::store::key_prefix_tests::*;
 use crate::store::{
-    ChannelPlace, ChannelTold, ChannelWord, Checkpoint, DispatchNo, Epoch, NewWord, NotificationNo,
-    PageNo,
+    ChannelPlace, ChannelTold, ChannelWord, Checkpoint, DispatchNo, InstanceId, NewWord,
+    NotificationNo, PageNo,
 };
 
 /// The last version without.
@@ -24,7 +24,7 @@ fn before(bytes: impl Fn(&str) -> String) -> String {
     let [a, b] = ["0a", "0b"].map(|byte| bytes(&byte.repeat(16)));
     let notification = "insert into notifications (app_no, id, origin, status, created_at, due_at,
         request, platforms, names_devices, ttl_seconds, audience_until, open_dispatches, started_at)";
-    let lead = SHOP.lead();
+    let lead = SHOP.key_prefix();
     format!(
         "insert into apps (id, name, language, status, created_at, device_sequence) values
             ({a}, 'Shop', 'en', 'active', 1, 1), ({b}, 'Other', 'en', 'active', 1, 0);
@@ -36,12 +36,12 @@ fn before(bytes: impl Fn(&str) -> String) -> String {
         insert into dispatches (notification_no, platform, zone, due_at, cursor, until, scan_done,
             open_pages) values (1, 0, 32767, {now}, {lead} + 1, {lead} + 1, 1, 1);
         insert into pages (dispatch_no, from_key, to_key, epoch, lease_until, targeted, excluded)
-            values (1, {lead}, {lead} + 1, {epoch}, {lease}, 1, 0);
+            values (1, {lead}, {lead} + 1, {instance}, {lease}, 1, 0);
         insert into channel_states (app_no, platform, service, state, reason, until, told_by, at) values
             (1, 0, 'https://push.example', 2, 'refused', 3, 5, 7);
         insert into tags (app_no, name) values (1, 'gone'), (2, 'gone');
         delete from tags;",
-        epoch = EPOCH.0
+        instance = INSTANCE.0
     )
 }
 
@@ -54,7 +54,7 @@ fn rows_from_before_keep_their_numbers_in_sqlite() {
     drop(old);
     let store = || sqlite::open(&path, SqliteOptions::default()).unwrap();
     run(async { goes_on(&store()).await });
-    let (connection, _lock) = sqlite::hold(&path).unwrap();
+    let (connection, _lock) = sqlite::open_exclusive(&path).unwrap();
     tags_count_on(&connection);
 }
 
@@ -79,7 +79,7 @@ async fn goes_on(store: &Store) {
     assert_eq!(listed, [later.as_str(), "due", "sent"], "the newest first");
 
     // What was under way comes to its end.
-    let adopted = store.adopt(fixtures::adoption(EPOCH)).await.unwrap();
+    let adopted = store.reclaim(fixtures::adoption(INSTANCE)).await.unwrap();
     let [page] = adopted.pages[..] else { panic!("{adopted:?}") };
     assert_eq!((page.no, page.dispatch), (PageNo(1), DispatchNo(1)));
     let settled = vec![fixtures::sent(page.to)];
@@ -91,18 +91,18 @@ async fn goes_on(store: &Store) {
 
     // Of one instant the one from before is older.
     let (started, _) = store.start_due(notify_core::Timestamp(DUE), 10).await.unwrap();
-    assert_eq!(started, [2, 3].map(|count| DispatchNo(SHOP.lead() | count)));
+    assert_eq!(started, [2, 3].map(|count| DispatchNo(SHOP.key_prefix() | count)));
     let of = |no| async move { store.dispatch(no).await.unwrap().notification };
     assert_eq!(of(started[0]).await, NotificationNo(2));
-    assert_eq!(of(started[1]).await, NotificationNo(SHOP.lead() | 3));
+    assert_eq!(of(started[1]).await, NotificationNo(SHOP.key_prefix() | 3));
 
     let service = "https://push.example".into();
     let place = ChannelPlace { app: SHOP, platform: Platform::Android, service };
     let word = ChannelWord::Held { reason: "refused".into(), probe_at: notify_core::Timestamp(3) };
-    let told = ChannelTold { no: 1, place: place.clone(), word, by: Some(Epoch(5)) };
+    let told = ChannelTold { no: 1, place: place.clone(), word, by: Some(InstanceId(5)) };
     assert_eq!(store.channels_told(None, 0, 10).await.unwrap(), [told]);
     let word = ChannelWord::Open;
-    let next = NewWord { place, word, by: EPOCH, known: 1, at: NOW };
+    let next = NewWord { place, word, by: INSTANCE, known: 1, at: NOW };
     assert_eq!(store.tell_channel(next).await.unwrap().no, 2);
     fixtures::tagged(store, SHOP, "d000", "new", true).await;
     assert_eq!(fixtures::app(store).await, AppNo(3));
@@ -110,5 +110,5 @@ async fn goes_on(store: &Store) {
 }
 
 fn tags_count_on(connection: &Connection) {
-    assert_eq!(numbers(connection, "select no from tags"), [SHOP.lead() | 3]);
+    assert_eq!(numbers(connection, "select no from tags"), [SHOP.key_prefix() | 3]);
 }

@@ -1,5 +1,5 @@
-//! Accepting a notification, or recording a report: one row, whatever its audience. What decides
-//! whether it is accepted is looked at in the same transaction, so that nothing changes between.
+//! Accepting a notification or recording a report: one row for any audience. The conditions are checked
+//! in the same transaction.
 
 use notify_core::{
     CampaignRef, DeviceId, NotificationId, NotificationStatus, Origin, Platform, Schedule, Target,
@@ -7,7 +7,7 @@ use notify_core::{
 };
 
 use crate::store::device::keys_by_ids;
-use crate::store::sql::row::{layout_code, live_app, platform_bits};
+use crate::store::sql::row::{layout_code, platform_bits, require_app};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{Connection, OptionalExtension, params};
 use crate::store::{
@@ -17,13 +17,13 @@ use crate::store::{
 const NO_CAMPAIGN: &str = "names no active campaign";
 const ID_IN_USE: &str = "is in use already";
 
-/// A row of `notifications` to be.
+/// A new row of `notifications`.
 struct Row<'a> {
     id: &'a NotificationId,
     origin: Origin,
     status: NotificationStatus,
     at: Timestamp,
-    /// When it is due; `None` for a report.
+    /// Due time; `None` for a report.
     due_at: Option<Timestamp>,
     /// Wall-clock time of each device.
     local_time: Option<i64>,
@@ -37,17 +37,17 @@ struct Row<'a> {
     audience_until: Option<i64>,
 }
 
-/// Accepts a notification; how many ids it names, when it is due and none of them names a device.
+/// Accepts a notification. Returns how many ids it names if it is due now and none of them is a device.
 pub(super) fn notification(
     tx: &mut WriteTx<'_>,
     app: AppNo,
     new: &NewNotification,
 ) -> Result<Option<u64>, StoreError> {
-    let sequence = live_app(tx, app)?;
+    let sequence = require_app(tx, app)?;
     let (due_at, local_time) = match new.schedule {
         Schedule::Now => (Some(new.at), None),
         Schedule::At(at) => (Some(at), None),
-        // Due zone by zone, not as a whole.
+        // Each zone has its own due time.
         Schedule::Local(time) => (None, Some(time.0)),
     };
     let due = due_at.is_some_and(|due_at| due_at <= new.at);
@@ -68,7 +68,7 @@ pub(super) fn notification(
             ttl_seconds: new.ttl_seconds,
             collapse_key: new.collapse_key.as_deref(),
             campaign: new.campaign,
-            // What is due later gets its audience when it is.
+            // The audience of later ones is fixed when they become due.
             audience_until: due.then_some(sequence),
         },
     )?;
@@ -80,11 +80,11 @@ pub(super) fn notification(
     } else {
         DeliveryChange::NotificationScheduled
     });
-    // Of what is due later, the ids may come to name devices until then.
+    // The ids of later ones may exist by then.
     if due { unknown_alone(tx, app, &new.target) } else { Ok(None) }
 }
 
-/// How many ids a target names, when it names devices and there is none of them.
+/// How many ids a target names if it names devices and none of them exists.
 fn unknown_alone(
     connection: &Connection,
     app: AppNo,
@@ -103,9 +103,9 @@ fn unknown_alone(
     Ok((!is_known).then(|| named().count() as u64))
 }
 
-/// Records a report (B18).
+/// Records a report.
 pub(super) fn report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Result<(), StoreError> {
-    live_app(tx, app)?;
+    require_app(tx, app)?;
     let no = insert(
         tx,
         app,
@@ -134,7 +134,7 @@ pub(super) fn report(tx: &mut WriteTx<'_>, app: AppNo, new: &NewReport) -> Resul
 
 fn insert(tx: &WriteTx<'_>, app: AppNo, row: &Row<'_>) -> Result<NotificationNo, StoreError> {
     let campaign = match row.campaign {
-        // `default` is resolved when a device asks for enrichment (B17).
+        // `default` is resolved when a device asks for enrichment.
         None | Some(CampaignRef::Default) => None,
         Some(CampaignRef::Id(id)) => Some(id),
     };
@@ -160,7 +160,7 @@ fn insert(tx: &WriteTx<'_>, app: AppNo, row: &Row<'_>) -> Result<NotificationNo,
              values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
              on conflict (app_no, id) do nothing",
         )?
-        .row(
+        .insert(
             app,
             params![
                 app.0,
@@ -178,7 +178,7 @@ fn insert(tx: &WriteTx<'_>, app: AppNo, row: &Row<'_>) -> Result<NotificationNo,
                 campaign.as_ref().map(|id| id.0.as_bytes()),
                 row.audience_until,
                 row.collapse_key,
-                // Looked at as soon as it is accepted: some zones may be due.
+                // Checked as soon as it is accepted, since some zones may be due.
                 row.local_time.map(|_| row.at.as_ms()),
             ],
         )?;

@@ -1,23 +1,24 @@
-//! Listing what became of a notification device by device (B20). Outcomes lie in chunks by page,
-//! retries in rows, and what waits in an open page is what is left of its devices; a request looks
-//! at so many pages and no more, whatever the audience.
+//! Listing the deliveries of a notification. Outcomes are stored in chunks by page and retries in rows;
+//! the other devices of an open page are pending. One request reads a bounded number of pages.
 
 use std::collections::{BTreeMap, HashMap};
 
 use notify_core::{Delivery, DeliveryOutcome, DeviceId, NotificationId, Timestamp};
 
-use crate::store::delivery::{Draw, KeyRange, range, read_dispatch, settled_of};
+use crate::store::delivery::{
+    AudienceQuery, KeyRange, devices_in_range, outcomes_of_page, read_dispatch,
+};
 use crate::store::notification::accept::number_of;
-use crate::store::page::Listing;
-use crate::store::sql::error::broken;
-use crate::store::sql::row::{live_app, unknown_value};
+use crate::store::page::CursorCodec;
+use crate::store::sql::error::internal;
+use crate::store::sql::row::{require_app, unexpected_value};
 use crate::store::sql::{self, Connection, NUMBERS, Type, list_of};
 use crate::store::{
-    AppNo, COUNT_BITS, COUNT_MAX, DeviceKey, DispatchNo, NotificationNo, Page, PageNo, PageRequest,
-    Settled, StoreError,
+    AppNo, DeviceKey, DispatchNo, NotificationNo, Outcome, Page, PageNo, PageRequest, SEQ_BITS,
+    SEQ_MAX, StoreError,
 };
 
-/// Most pages whose counters one request looks at.
+/// Most pages whose counters one request reads.
 const PAGES_SEEN_MAX: usize = 10_000;
 /// Most pages of about a thousand devices that one request reads.
 pub(in crate::store) const PAGES_READ_MAX: usize = 16;
@@ -30,14 +31,14 @@ pub(super) fn list(
     outcome: Option<DeliveryOutcome>,
     request: &PageRequest,
 ) -> Result<Page<Delivery>, StoreError> {
-    live_app(connection, app)?;
+    require_app(connection, app)?;
     let notification = number_of(connection, app, id)?.ok_or(StoreError::NotFound)?;
-    let listing = Listing { name: "deliveries", of: notification.0 };
+    let listing = CursorCodec { name: "deliveries", of: notification.0 };
     let begin = listing.number(request)?.map_or(Place::default(), Place::of);
     let mut walk = Walk {
         connection,
         outcome,
-        // One more than asked for, which says whether there is a next page.
+        // One more than the limit, to find out whether there is a next page.
         wanted: usize::try_from(request.limit).unwrap_or(usize::MAX).saturating_add(1),
         found: Vec::new(),
         place: begin,
@@ -57,8 +58,8 @@ pub(super) fn list(
     Ok(Page { rows, next: next.map(|place| listing.at_number(place.number())) })
 }
 
-/// How far a listing has come: which of the notification's dispatches, in the order they were made,
-/// and which of its keys. Several dispatches of one platform, one a zone, cover the same keys.
+/// The position of a listing: the dispatch, in the order of creation, and the key in it. Several
+/// dispatches of one platform, one per zone, cover the same keys.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     dispatch: usize,
@@ -69,25 +70,25 @@ struct Place {
 impl Place {
     fn of(number: i64) -> Self {
         Self {
-            dispatch: usize::try_from(number >> COUNT_BITS).unwrap_or(usize::MAX),
-            key: number & COUNT_MAX,
+            dispatch: usize::try_from(number >> SEQ_BITS).unwrap_or(usize::MAX),
+            key: number & SEQ_MAX,
         }
     }
 
     fn number(self) -> i64 {
-        i64::try_from(self.dispatch).unwrap_or_default() << COUNT_BITS | self.key
+        i64::try_from(self.dispatch).unwrap_or_default() << SEQ_BITS | self.key
     }
 
     fn at(self, key: DeviceKey) -> Self {
-        Self { key: key.0 & COUNT_MAX, ..self }
+        Self { key: key.0 & SEQ_MAX, ..self }
     }
 
     fn key_of(self, app: AppNo) -> DeviceKey {
-        DeviceKey(app.lead() | self.key)
+        DeviceKey(app.key_prefix() | self.key)
     }
 }
 
-/// A page of a dispatch, as far as its counters tell whether it has to be read.
+/// The counters of a page, which say whether it has to be read.
 struct Counted {
     no: PageNo,
     from: DeviceKey,
@@ -102,7 +103,7 @@ struct Walk<'c> {
     outcome: Option<DeliveryOutcome>,
     wanted: usize,
     found: Vec<(Place, DeviceKey, Delivery)>,
-    /// What was looked at last.
+    /// The current position.
     place: Place,
     app: AppNo,
     pages_seen: usize,
@@ -110,7 +111,7 @@ struct Walk<'c> {
 }
 
 impl Walk<'_> {
-    /// Goes on until enough is found; whether the end was reached.
+    /// Continues until enough rows are found; returns whether the end was reached.
     fn walk(&mut self, notification: NotificationNo) -> Result<bool, StoreError> {
         let dispatches = self
             .connection
@@ -146,10 +147,10 @@ impl Walk<'_> {
         Ok(self.pages_seen < PAGES_SEEN_MAX)
     }
 
-    /// The pages after the place, as many as may still be looked at.
+    /// The next pages, as many as may still be read.
     fn next_pages(&self, dispatch: DispatchNo) -> Result<Vec<Counted>, StoreError> {
-        // What the counters of a page must show for it to hold a row that is asked for. Pages at
-        // work may hold more than they counted.
+        // The condition on a page's counters under which it can contain a wanted row. Open pages may
+        // contain more than they counted.
         let wanted = match self.outcome {
             None => "targeted > 0",
             Some(DeliveryOutcome::Sent) => "sent > 0",
@@ -179,10 +180,10 @@ impl Walk<'_> {
         Ok(pages)
     }
 
-    /// Takes what a page holds after the place, until enough is found.
+    /// Adds the rows of a page after the position, until enough are found.
     fn read_page(&mut self, dispatch: DispatchNo, page: &Counted) -> Result<(), StoreError> {
         let mut rows = BTreeMap::new();
-        for (outcome, at) in settled_of(self.connection, page.no, page.from)? {
+        for (outcome, at) in outcomes_of_page(self.connection, page.no, page.from)? {
             let row = Delivery {
                 outcome: word_of(outcome.settled),
                 reason: outcome.reason.map(std::borrow::Cow::into_owned),
@@ -196,10 +197,13 @@ impl Walk<'_> {
         self.add_retries(page.no, &mut rows)?;
         let wants_pending = self.outcome.is_none_or(|asked| asked == DeliveryOutcome::Pending);
         if page.is_open && wants_pending {
-            let draw = Draw::of(&read_dispatch(self.connection, dispatch)?);
-            for device in
-                range(self.connection, &draw, KeyRange { after: page.from, to: page.to }, None)?
-            {
+            let query = AudienceQuery::of(&read_dispatch(self.connection, dispatch)?);
+            for device in devices_in_range(
+                self.connection,
+                &query,
+                KeyRange { after: page.from, to: page.to },
+                None,
+            )? {
                 if device.eligible && device.address.is_some() {
                     rows.entry(device.key).or_insert_with(|| waiting(device.key));
                 }
@@ -230,7 +234,7 @@ impl Walk<'_> {
             let outcome = match row.get::<Option<u8>>(1)? {
                 None => DeliveryOutcome::Pending,
                 Some(code) => word_of(
-                    Settled::from_code(code).ok_or_else(|| unknown_value(1, Type::Integer))?,
+                    Outcome::from_code(code).ok_or_else(|| unexpected_value(1, Type::Integer))?,
                 ),
             };
             let is_pending = outcome == DeliveryOutcome::Pending;
@@ -249,7 +253,7 @@ impl Walk<'_> {
     }
 }
 
-/// A delivery that nothing happened with yet.
+/// A pending delivery.
 fn waiting(key: DeviceKey) -> Delivery {
     Delivery {
         device_id: None,
@@ -263,17 +267,17 @@ fn waiting(key: DeviceKey) -> Delivery {
     }
 }
 
-fn word_of(settled: Settled) -> DeliveryOutcome {
+fn word_of(settled: Outcome) -> DeliveryOutcome {
     match settled {
-        Settled::Sent => DeliveryOutcome::Sent,
-        Settled::Failed => DeliveryOutcome::Failed,
-        Settled::Unregistered => DeliveryOutcome::Unregistered,
-        Settled::Expired => DeliveryOutcome::Expired,
-        Settled::Canceled => DeliveryOutcome::Canceled,
+        Outcome::Sent => DeliveryOutcome::Sent,
+        Outcome::Failed => DeliveryOutcome::Failed,
+        Outcome::Unregistered => DeliveryOutcome::Unregistered,
+        Outcome::Expired => DeliveryOutcome::Expired,
+        Outcome::Canceled => DeliveryOutcome::Canceled,
     }
 }
 
-/// With the ids of their devices, where those are still there.
+/// Adds the ids of the devices that still exist.
 fn named(
     connection: &Connection,
     found: Vec<(Place, DeviceKey, Delivery)>,
@@ -287,7 +291,8 @@ fn named(
         .query_map([list_of(&keys)], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<sql::Result<HashMap<i64, String>>>()?;
     let named = found.into_iter().map(|(_, key, row)| {
-        let device_id = ids.get(&key.0).cloned().map(DeviceId::new).transpose().map_err(broken)?;
+        let device_id =
+            ids.get(&key.0).cloned().map(DeviceId::new).transpose().map_err(internal)?;
         Ok(Delivery { device_id, ..row })
     });
     named.collect()

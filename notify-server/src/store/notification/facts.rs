@@ -1,4 +1,4 @@
-//! What is known of one device and one notification (B38): facts, from which an explanation is made.
+//! Facts about one notification and one device, from which an explanation is built.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,35 @@ use notify_core::{
 };
 
 use crate::channel::service_of;
-use crate::store::delivery::{covering, named_devices, read_dispatch, settled_of};
+use crate::store::delivery::{named_devices, outcomes_of_page, page_containing, read_dispatch};
 use crate::store::device::Named;
 use crate::store::device::{count_enabled, keys_by_ids};
-use crate::store::sql::row::{count_at, live_app, platforms_of, unknown_value};
+use crate::store::sql::row::{count_at, platforms_of, require_app, unexpected_value};
 use crate::store::sql::{Connection, OptionalExtension, Type, params};
 use crate::store::{
-    AppNo, DeviceKey, Dispatch, DispatchNo, NotificationNo, Reach, Reached, SEQUENCE_MAX, Settled,
-    Source, StoreError, platform_code,
+    AppNo, AudienceSource, DeviceKey, Dispatch, DispatchNo, NotificationNo, Outcome, Reach,
+    Reached, SEQUENCE_MAX, StoreError, platform_code,
 };
 
-/// Everything that is known of one device and one notification.
+/// The facts about one notification and one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryFacts {
     /// The notification.
     pub notification: NotificationFacts,
     /// The device as it is now.
     pub device: DeviceFacts,
-    /// How far the notification has come with the device.
-    pub progress: Progress,
+    /// The progress of the delivery.
+    pub progress: DeliveryProgress,
 }
 
-/// A notification, as far as it decides who gets it.
+/// What decides who gets a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotificationFacts {
-    /// Where it stands.
+    /// Its status.
     pub status: NotificationStatus,
     /// When it was accepted.
     pub created_at: Timestamp,
-    /// When it is or was due; `None` for a report, and with a wall-clock time of each device.
+    /// When it is or was due; `None` for a report and for local times.
     pub due_at: Option<Timestamp>,
     /// When sending began.
     pub started_at: Option<Timestamp>,
@@ -47,49 +47,49 @@ pub struct NotificationFacts {
     pub names_devices: bool,
     /// The tag that narrows its target.
     pub tag: Option<String>,
-    /// The wall-clock time at which each device gets it, as if it were UTC (B19).
+    /// The local time at which each device gets it, as if it were UTC.
     pub local_time: Option<Timestamp>,
 }
 
-/// A device as it is now, as far as that decides what it gets.
+/// What decides what a device gets, as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// Platform.
     pub platform: Platform,
-    /// Whether the notification names it, where it names devices.
+    /// Whether the notification names it, if it names devices.
     pub is_named: bool,
     /// Whether it has the tag of the notification set to true.
     pub has_tag: bool,
     /// Whether the user turned push off.
     pub push_disabled: bool,
-    /// The provider's word that the address is dead, and when it came.
+    /// Why and when the provider reported the address as unregistered.
     pub dead: Option<(String, Timestamp)>,
     /// Whether it has an address.
     pub has_address: bool,
     /// The push service of its address, by origin; `None` on other platforms.
     pub service: Option<String>,
-    /// Since when it has the address of another device, if it took one over.
+    /// When it took over its address from another device, if it did.
     pub moved_at: Option<Timestamp>,
     /// First registration.
     pub created_at: Timestamp,
-    /// Its offset from UTC, by which wall-clock times are meant.
+    /// Its offset from UTC, for local times.
     pub utc_offset_minutes: i32,
 }
 
-/// How far a notification has come with a device.
+/// The progress of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
-    /// It is not being sent on the device's platform, or not to this device.
+pub enum DeliveryProgress {
+    /// The notification is not sent on the device's platform, or not to this device.
     None,
-    /// The device got its place after the audience was fixed.
+    /// The device was registered after the audience was fixed.
     RegisteredLater,
-    /// Its turn has not come: no page holds it yet.
-    Ahead,
-    /// A page that is being worked on holds it, without an outcome.
+    /// The scan has not reached the device.
+    NotReached,
+    /// It is in an open page and has no outcome.
     InOpenPage,
-    /// Its turn came and it has neither outcome nor retry: it was none to send to.
-    PassedOver,
-    /// It is tried again.
+    /// The scan passed it and it has neither outcome nor retry, since it could not be sent to.
+    Skipped,
+    /// It has a retry.
     Retrying {
         /// Attempts made.
         attempts: u16,
@@ -103,46 +103,50 @@ pub enum Progress {
     /// It has its outcome.
     Settled {
         /// How it ended.
-        settled: Settled,
+        settled: Outcome,
         /// Why, unless it was sent.
         reason: Option<String>,
         /// Attempts made.
         attempts: u16,
-        /// When the first was made, where that is kept.
+        /// When the first was made, if that is stored.
         first_attempt_at: Option<Timestamp>,
         /// When the outcome was committed.
         at: Timestamp,
     },
 }
 
-// Reading what is known of one device and one notification (B38).
+// Reading what is known of one device and one notification.
 
-/// Reads the facts; either id may name nothing.
+/// Reads the facts; either id may be unknown.
 pub(super) fn read(
     connection: &Connection,
     app: AppNo,
     id: &NotificationId,
     device: &DeviceId,
 ) -> Result<DeliveryFacts, StoreError> {
-    live_app(connection, app)?;
+    require_app(connection, app)?;
     let (no, notification, request) = notification(connection, app, id)?;
     let (key, mut facts) = device_of(connection, app, device)?;
     facts.has_tag = match &notification.tag {
         Some(tag) => has_tag(connection, key, tag)?,
         None => false,
     };
-    // One, or one for each zone that was due.
+    // One dispatch, or one for each zone that was due.
     let dispatches = connection
         .prepare_cached("select no from dispatches where notification_no = ?1 and platform = ?2")?
         .query_map([no.0, platform_code(key.platform())], |row| row.get(0).map(DispatchNo))?
         .collect::<Result<Vec<_>, _>>()?;
-    let mut told = if zones_to_come(connection, no)? { Progress::Ahead } else { Progress::None };
+    let mut told = if zones_to_come(connection, no)? {
+        DeliveryProgress::NotReached
+    } else {
+        DeliveryProgress::None
+    };
     let mut is_listed = false;
     for no in dispatches {
         let dispatch = read_dispatch(connection, no)?;
         let on_list = match &dispatch.source {
-            Source::Named { keys, .. } => keys.binary_search(&key).is_ok(),
-            Source::Platform | Source::Tag(_) => false,
+            AudienceSource::Named { keys, .. } => keys.binary_search(&key).is_ok(),
+            AudienceSource::Platform | AudienceSource::Tag(_) => false,
         };
         is_listed |= on_list;
         let here = progress(connection, &dispatch, key, on_list)?;
@@ -157,20 +161,20 @@ pub(super) fn read(
     Ok(DeliveryFacts { notification, device: facts, progress: told })
 }
 
-/// Which of several zones tells most of a device.
-fn weight(progress: &Progress) -> u8 {
+/// Which of several zones says most about a device.
+fn weight(progress: &DeliveryProgress) -> u8 {
     match progress {
-        Progress::None => 0,
-        Progress::RegisteredLater => 1,
-        Progress::PassedOver => 2,
-        Progress::Ahead => 3,
-        Progress::InOpenPage => 4,
-        Progress::Retrying { .. } => 5,
-        Progress::Settled { .. } => 6,
+        DeliveryProgress::None => 0,
+        DeliveryProgress::RegisteredLater => 1,
+        DeliveryProgress::Skipped => 2,
+        DeliveryProgress::NotReached => 3,
+        DeliveryProgress::InOpenPage => 4,
+        DeliveryProgress::Retrying { .. } => 5,
+        DeliveryProgress::Settled { .. } => 6,
     }
 }
 
-/// Whether zones of the notification are still to come (B19).
+/// Whether zones of the notification are still to come.
 fn zones_to_come(connection: &Connection, no: NotificationNo) -> Result<bool, StoreError> {
     let to_come = connection
         .prepare_cached(
@@ -198,7 +202,7 @@ fn notification(
             let local_time = time(10)?;
             let facts = NotificationFacts {
                 status: NotificationStatus::from_word(&status)
-                    .ok_or_else(|| unknown_value(1, Type::Text))?,
+                    .ok_or_else(|| unexpected_value(1, Type::Text))?,
                 created_at: Timestamp(row.get(2)?),
                 due_at: if local_time.is_some() { None } else { time(3)? },
                 started_at: time(4)?,
@@ -260,7 +264,7 @@ fn has_tag(connection: &Connection, key: DeviceKey, tag: &str) -> Result<bool, S
     Ok(has)
 }
 
-/// Whether a request names the device, on its platform or on any (B64).
+/// Whether a request names the device, on its platform or on any.
 fn names(request: &str, device: &DeviceId, key: DeviceKey) -> Result<bool, StoreError> {
     use notify_core::Platform;
     let named: Named = serde_json::from_str(request)?;
@@ -273,38 +277,38 @@ fn names(request: &str, device: &DeviceId, key: DeviceKey) -> Result<bool, Store
     Ok(ids.any(|id| id == device.as_str()))
 }
 
-/// How far a dispatch has come with a device: by its own row, its page or the cursor, never by its
+/// The progress of a dispatch with a device, from its retry, its page or the cursor, never from its
 /// sequence alone.
 fn progress(
     connection: &Connection,
     dispatch: &Dispatch,
     key: DeviceKey,
     is_named: bool,
-) -> Result<Progress, StoreError> {
+) -> Result<DeliveryProgress, StoreError> {
     if let Some(retried) = retried(connection, dispatch.no, key)? {
         return Ok(retried);
     }
     if key > dispatch.until {
-        return Ok(Progress::RegisteredLater);
+        return Ok(DeliveryProgress::RegisteredLater);
     }
-    if matches!(dispatch.source, Source::Named { .. }) && !is_named {
-        return Ok(Progress::None);
+    if matches!(dispatch.source, AudienceSource::Named { .. }) && !is_named {
+        return Ok(DeliveryProgress::None);
     }
-    let Some((page, from, is_finished)) = covering(connection, dispatch.no, key)? else {
+    let Some((page, from, is_finished)) = page_containing(connection, dispatch.no, key)? else {
         let is_ahead = !dispatch.scan_done && key > dispatch.cursor;
-        return Ok(if is_ahead { Progress::Ahead } else { Progress::PassedOver });
+        return Ok(if is_ahead { DeliveryProgress::NotReached } else { DeliveryProgress::Skipped });
     };
-    let mut settled = settled_of(connection, page, from)?.into_iter();
+    let mut settled = outcomes_of_page(connection, page, from)?.into_iter();
     Ok(match settled.find(|(outcome, _)| outcome.key == key) {
-        Some((outcome, at)) => Progress::Settled {
+        Some((outcome, at)) => DeliveryProgress::Settled {
             settled: outcome.settled,
             reason: outcome.reason.map(std::borrow::Cow::into_owned),
             attempts: outcome.attempts,
             first_attempt_at: None,
             at,
         },
-        None if is_finished => Progress::PassedOver,
-        None => Progress::InOpenPage,
+        None if is_finished => DeliveryProgress::Skipped,
+        None => DeliveryProgress::InOpenPage,
     })
 }
 
@@ -312,7 +316,7 @@ fn retried(
     connection: &Connection,
     dispatch: DispatchNo,
     key: DeviceKey,
-) -> Result<Option<Progress>, StoreError> {
+) -> Result<Option<DeliveryProgress>, StoreError> {
     let retried = connection
         .prepare_cached(
             "select outcome, reason, attempts, first_attempt_at, due_at,
@@ -324,10 +328,16 @@ fn retried(
             let first_attempt_at = Timestamp(row.get(3)?);
             let Some(code) = row.get::<Option<u8>>(0)? else {
                 let due_at = Timestamp(row.get(4)?);
-                return Ok(Progress::Retrying { attempts, first_attempt_at, reason, due_at });
+                return Ok(DeliveryProgress::Retrying {
+                    attempts,
+                    first_attempt_at,
+                    reason,
+                    due_at,
+                });
             };
-            Ok(Progress::Settled {
-                settled: Settled::from_code(code).ok_or_else(|| unknown_value(0, Type::Integer))?,
+            Ok(DeliveryProgress::Settled {
+                settled: Outcome::from_code(code)
+                    .ok_or_else(|| unexpected_value(0, Type::Integer))?,
                 reason,
                 attempts,
                 first_attempt_at: Some(first_attempt_at),
@@ -338,10 +348,10 @@ fn retried(
     Ok(retried)
 }
 
-// How many devices an audience would reach now (B37), without reading it: whole platforms from
-// the counters of B26, tags by a bounded scan, named devices by their ids.
+// Counting an audience without reading it: whole platforms from the device counters, tags by a bounded
+// scan, named devices by their ids.
 
-/// Most devices that one count looks at.
+/// Most devices that one count scans.
 const DEVICES_LOOKED_AT_MAX: i64 = 100_000;
 
 /// Counts the devices of an audience.
@@ -350,7 +360,7 @@ pub(super) fn count(
     app: AppNo,
     audience: &Audience,
 ) -> Result<Reached, StoreError> {
-    live_app(connection, app)?;
+    require_app(connection, app)?;
     let tag = audience.tag.as_deref();
     match &audience.target {
         Target::Platforms(platforms) => {
@@ -370,13 +380,13 @@ fn reach(platform: Platform, devices: u64) -> Reach {
     Reach { platform, devices, is_exact: true, unknown: 0, excluded: 0 }
 }
 
-/// The keys of a platform, both ends left out.
+/// The keys of a platform, both ends exclusive.
 fn keys(app: AppNo, platform: Platform) -> (i64, i64) {
     let first = DeviceKey::before_first(app, platform);
     (first.0, DeviceKey::new(app, platform, SEQUENCE_MAX).0)
 }
 
-/// The enabled devices of a platform, by its counters, less those without an address.
+/// The enabled devices of a platform from its counters, minus those without an address.
 fn whole_platform(
     connection: &Connection,
     app: AppNo,
@@ -428,7 +438,7 @@ struct NamedIds<'a> {
     tag: Option<&'a str>,
 }
 
-/// Named devices (B12, B64), at most as many as one request may name.
+/// Named devices, at most as many as one request may name.
 fn named(connection: &Connection, app: AppNo, named: &NamedIds<'_>) -> Result<Reached, StoreError> {
     let NamedIds { android, ios, any, tag } = named;
     let ids = android.iter().chain(*ios).chain(*any);

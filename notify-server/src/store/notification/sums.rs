@@ -1,5 +1,5 @@
-//! What hangs on notifications: counts, failures and engagement (B20, B33), for many at once. What is
-//! still being sent is summed from its pages; what is done has its sums in its dispatches.
+//! Counts, failures and engagement of many notifications at once. Running dispatches are summed from
+//! their pages; finished ones have their sums in their row.
 
 use std::collections::HashMap;
 
@@ -12,17 +12,17 @@ use crate::store::{StoreError, platform_of};
 /// Most kinds of failure that are listed of one notification.
 const FAILURES_LISTED_MAX: usize = 100;
 
-/// Of one notification.
+/// The sums of one notification.
 #[derive(Default)]
 pub(super) struct Sums {
-    /// Of every dispatch that there is, by platform.
+    /// Of every dispatch, by platform.
     pub(super) dispatches: Vec<(Platform, Counts)>,
     /// The most frequent first.
     pub(super) failures: Vec<FailureCount>,
     pub(super) engagement: Engagement,
 }
 
-/// The sums by notification; none of those on which nothing hangs.
+/// The sums by notification; notifications without any are left out.
 pub(super) fn sums(
     connection: &Connection,
     notifications: &[i64],
@@ -47,7 +47,7 @@ fn dispatches(
         notification: i64,
         platform: Platform,
         counts: Counts,
-        /// Its number while it is not done.
+        /// Its number if it is not finished.
         open: Option<i64>,
     }
     let found = connection
@@ -81,7 +81,7 @@ fn dispatches(
     Ok(())
 }
 
-/// What the pages of dispatches say.
+/// The sums of the pages of dispatches.
 fn pages(connection: &Connection, dispatches: &[i64]) -> Result<HashMap<i64, Counts>, StoreError> {
     if dispatches.is_empty() {
         return Ok(HashMap::new());

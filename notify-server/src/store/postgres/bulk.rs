@@ -18,13 +18,13 @@ const BULK_WAIT: Duration = Duration::from_secs(3_600);
 
 impl Session {
     /// Lets each statement take as long as it needs.
-    pub(super) fn be_patient(&self) -> Result<()> {
+    pub(super) fn disable_timeouts(&self) -> Result<()> {
         self.answer_wait.set(BULK_WAIT);
         self.execute_batch("set statement_timeout = 0; set idle_in_transaction_session_timeout = 0")
     }
 
     /// Takes the lock that every transaction takes that writes, for as long as this session stands.
-    pub(in crate::store) fn keep_writers_off(&self) -> Result<()> {
+    pub(in crate::store) fn block_writers(&self) -> Result<()> {
         self.execute_batch(&format!("select pg_advisory_lock({WRITE_LOCK})"))
     }
 
@@ -37,7 +37,7 @@ impl Session {
         bytes: usize,
     ) -> Result<Vec<Row>> {
         let statement = self.compiled(text, values, false)?;
-        self.ask(async {
+        self.query_blocking(async {
             let mut stream = pin!(self.client.query_raw(&statement, parameters(values)).await?);
             let (mut rows, mut size) = (Vec::new(), 0);
             while size < bytes
@@ -58,7 +58,7 @@ impl Session {
         rows: impl Iterator<Item = Vec<Value<'v>>>,
     ) -> Result<()> {
         let types: Vec<_> = kinds.iter().copied().map(type_of).collect();
-        self.ask(async {
+        self.query_blocking(async {
             let sink = self.client.copy_in(&format!("copy {into} from stdin binary")).await?;
             let mut writer = pin!(BinaryCopyInWriter::new(sink, &types));
             for row in rows {

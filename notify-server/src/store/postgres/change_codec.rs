@@ -11,8 +11,8 @@ const BYTES_MAX: usize = 7_000;
 const EVERYTHING: &str = "*";
 
 /// The text of what a server committed; nothing where it concerns no other one.
-pub(super) fn text(server: u64, changes: &[Change]) -> Option<String> {
-    let mut words: Vec<String> = changes.iter().filter_map(word).collect();
+pub(super) fn encode(server: u64, changes: &[Change]) -> Option<String> {
+    let mut words: Vec<String> = changes.iter().filter_map(encode_one).collect();
     words.sort_unstable();
     words.dedup();
     if words.is_empty() {
@@ -23,17 +23,17 @@ pub(super) fn text(server: u64, changes: &[Change]) -> Option<String> {
 }
 
 /// What another server told; nothing of what this one did.
-pub(super) fn read(server: u64, text: &str) -> Vec<Change> {
+pub(super) fn decode(server: u64, text: &str) -> Vec<Change> {
     let mut words = text.split(' ');
     if words.next() == Some(format!("{server:x}").as_str()) {
         return Vec::new();
     }
-    words.map(|word| change(word).unwrap_or(Change::Resync)).collect()
+    words.map(|word| decode_one(word).unwrap_or(Change::Resync)).collect()
 }
 
 /// A letter that says what, and of which. `None` for what concerns no other server: of a device each
 /// reads the address again before it is a second old.
-fn word(change: &Change) -> Option<String> {
+fn encode_one(change: &Change) -> Option<String> {
     Some(match change {
         Change::Delivery(DeliveryChange::Device(_)) => return None,
         Change::Delivery(DeliveryChange::NotificationDue) => "d".to_owned(),
@@ -58,7 +58,7 @@ fn word(change: &Change) -> Option<String> {
     })
 }
 
-fn change(word: &str) -> Option<Change> {
+fn decode_one(word: &str) -> Option<Change> {
     let mut letters = word.chars();
     let what = letters.next()?;
     let (number, name) = letters.as_str().split_once(':').unwrap_or((letters.as_str(), ""));
@@ -103,23 +103,23 @@ mod tests {
             Change::Resync,
         ];
         for change in changes {
-            let text = text(
+            let text = encode(
                 0xabc,
                 &[change, Change::Delivery(DeliveryChange::Device(DeviceKey(9))), change],
             )
             .unwrap();
-            assert_eq!(read(1, &text), [change], "{text}");
-            assert_eq!(read(0xabc, &text), [], "its own");
+            assert_eq!(decode(1, &text), [change], "{text}");
+            assert_eq!(decode(0xabc, &text), [], "its own");
         }
-        assert_eq!(text(1, &[Change::Delivery(DeliveryChange::Device(DeviceKey(9)))]), None);
+        assert_eq!(encode(1, &[Change::Delivery(DeliveryChange::Device(DeviceKey(9)))]), None);
     }
 
     #[test]
     fn what_cannot_be_told_or_read_is_everything() {
         let many: Vec<_> = (0..3_000).map(|no| Change::Events(AppNo(no))).collect();
-        assert_eq!(read(1, &text(2, &many).unwrap()), [Change::Resync]);
+        assert_eq!(decode(1, &encode(2, &many).unwrap()), [Change::Resync]);
         for unknown in ["2 z9", "2 a", "2 p1:pigeon", "2 ", ""] {
-            let read = read(1, unknown);
+            let read = decode(1, unknown);
             assert!(read.iter().all(|change| *change == Change::Resync), "{unknown}: {read:?}");
         }
     }

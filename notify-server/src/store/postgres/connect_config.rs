@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::session::Session;
 use super::settings::{
     ANSWER_WAIT, CONNECT_WAIT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, TCP_WAIT,
-    settle,
+    configure_session,
 };
 use super::tls;
 use super::url::DatabaseUrl;
@@ -28,7 +28,7 @@ pub(super) enum Connected {
 }
 
 /// A database that can be connected to.
-pub(super) struct Target {
+pub(super) struct ConnectConfig {
     /// One for each host, in the order of the url. Not all hosts in one: the client has no time limit
     /// for one that takes the connection and says nothing, and never asks the next.
     hosts: Vec<Config>,
@@ -39,7 +39,7 @@ pub(super) struct Target {
     pub(super) place: String,
 }
 
-impl Target {
+impl ConnectConfig {
     /// Reads what the url names; nothing is connected to yet.
     pub(super) fn of(url: &DatabaseUrl) -> io::Result<Self> {
         let parsed = url.parsed();
@@ -70,7 +70,7 @@ impl Target {
             .map_err(|error| Error::Postgres(Failure::Runtime(error)))?;
         let client = runtime.block_on(self.client()).map_err(Error::Postgres)?;
         let session = Session::new(runtime, client);
-        settle(&session)?;
+        configure_session(&session)?;
         Ok(session)
     }
 

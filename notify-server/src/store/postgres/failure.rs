@@ -62,7 +62,7 @@ impl Failure {
     }
 
     /// Whether it may pass by itself; the rest is a defect.
-    pub(in crate::store) fn may_pass(&self) -> bool {
+    pub(in crate::store) fn is_transient(&self) -> bool {
         match self {
             Self::Answered { state, is_end, .. } => {
                 let class = state.code().get(..2).unwrap_or_default();
@@ -108,8 +108,8 @@ mod tests {
         ] {
             let (state, message) = (SqlState::from_code(code), String::new());
             let failure = Failure::Answered { state, message, is_end: false };
-            assert_eq!(failure.may_pass(), passes, "{code}");
+            assert_eq!(failure.is_transient(), passes, "{code}");
         }
-        assert!(Failure::Late(Duration::from_secs(1)).may_pass());
+        assert!(Failure::Late(Duration::from_secs(1)).is_transient());
     }
 }

@@ -13,10 +13,10 @@ use tokio_postgres::{AsyncMessage, Client, Connection};
 use tokio_util::sync::CancellationToken;
 
 use super::change_codec;
-use super::connect_config::{Connected, Target};
+use super::connect_config::{ConnectConfig, Connected};
 use super::settings::ANSWER_WAIT;
 use crate::store::Change;
-use crate::store::sql::{Listeners, tell};
+use crate::store::sql::{Listeners, notify_listeners};
 
 /// What servers tell each other on.
 pub(super) const CHANNEL: &str = "notify_changes";
@@ -27,21 +27,21 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 
 /// The thread that hears; it ends with this.
-pub(in crate::store) struct Hearing {
+pub(in crate::store) struct ListenThread {
     stopping: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Hearing {
+impl ListenThread {
     /// Starts to hear for a server, and returns when it does, or would after a while.
     pub(super) fn start(
-        target: Arc<Target>,
+        target: Arc<ConnectConfig>,
         listeners: Listeners,
         server: u64,
     ) -> std::io::Result<Self> {
         let stopping = CancellationToken::new();
         let (hears, heard) = sync_channel(1);
-        let ear = Ear { target, listeners, server, stopping: stopping.clone(), hears };
+        let ear = Listener { target, listeners, server, stopping: stopping.clone(), hears };
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new()
             .name("store-hearing".to_owned())
@@ -52,7 +52,7 @@ impl Hearing {
     }
 }
 
-impl Drop for Hearing {
+impl Drop for ListenThread {
     fn drop(&mut self) {
         self.stopping.cancel();
         if let Some(thread) = self.thread.take() {
@@ -61,8 +61,8 @@ impl Drop for Hearing {
     }
 }
 
-struct Ear {
-    target: Arc<Target>,
+struct Listener {
+    target: Arc<ConnectConfig>,
     listeners: Listeners,
     server: u64,
     stopping: CancellationToken,
@@ -70,7 +70,7 @@ struct Ear {
     hears: SyncSender<()>,
 }
 
-impl Ear {
+impl Listener {
     async fn hear(self) {
         let stopping = self.stopping.clone();
         let hearing = async {
@@ -103,7 +103,10 @@ impl Ear {
         let messages = futures_util::stream::poll_fn(move |cx| connection.poll_message(cx));
         let heard = messages.for_each(|message| {
             if let Ok(AsyncMessage::Notification(told)) = message {
-                tell(&self.listeners, &change_codec::read(self.server, told.payload()));
+                notify_listeners(
+                    &self.listeners,
+                    &change_codec::decode(self.server, told.payload()),
+                );
             }
             std::future::ready(())
         });
@@ -112,7 +115,7 @@ impl Ear {
                 return;
             }
             if self.hears.try_send(()).is_err() {
-                tell(&self.listeners, &[Change::Resync]);
+                notify_listeners(&self.listeners, &[Change::Resync]);
             }
             while stands(client.batch_execute("")).await {
                 tokio::time::sleep(ASKED_EVERY).await;

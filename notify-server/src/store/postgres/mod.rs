@@ -27,19 +27,21 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 
 pub(in crate::store) use failure::Failure;
-pub(in crate::store) use open::Found;
+pub(in crate::store) use open::SchemaState;
 pub use open::{OpenError, PostgresOptions, READERS_DEFAULT};
 pub(in crate::store) use report::report;
 pub(in crate::store) use session::Session;
 pub(in crate::store) use statements::sequence;
 pub use url::{DatabaseUrl, UrlError};
 
-use self::connect_config::Target;
-use self::listener::Hearing;
+use self::connect_config::ConnectConfig;
+use self::listener::ListenThread;
 use self::open::{OLDER_WAIT, WriterSource, migrate};
 use crate::store::app::resume_erasing;
-use crate::store::sql::{Connection, Error, Listeners, Open, Readers, Source, Writer, admit};
-use crate::store::{Held, Parts, Store};
+use crate::store::sql::{
+    ConnectFn, Connection, Error, Listeners, Readers, Writer, WriterBackend, ensure_usable,
+};
+use crate::store::{CloseGuard, Store, StoreParts};
 
 /// Connects, and brings the tables up to date, making them in an empty database. Blocks.
 ///
@@ -52,21 +54,21 @@ pub fn open(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, O
 }
 
 fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, OpenError> {
-    let target = Arc::new(Target::of(url).map_err(OpenError::Certificates)?);
+    let target = Arc::new(ConnectConfig::of(url).map_err(OpenError::Certificates)?);
     let place = target.place.clone();
     migrate(&target, OLDER_WAIT)?;
     let server = fastrand::u64(..);
     let mut source = WriterSource::new(Arc::clone(&target), server);
     let connection = source.open().map_err(|error| failed(&place, error.into()))?;
-    admit(&connection).map_err(|error| match error {
+    ensure_usable(&connection).map_err(|error| match error {
         Error::Moved(source) => OpenError::Moved { place: place.clone(), source },
         other => failed(&place, other.into()),
     })?;
     let listeners = Listeners::new(RwLock::new(Vec::new()));
-    let mut held: Option<Held> = None;
+    let mut held: Option<CloseGuard> = None;
     if options.serves {
         resume_erasing(&connection).map_err(|error| failed(&place, error.into()))?;
-        let ear = Hearing::start(Arc::clone(&target), Arc::clone(&listeners), server)
+        let ear = ListenThread::start(Arc::clone(&target), Arc::clone(&listeners), server)
             .map_err(|error| failed(&place, error.into()))?;
         held = Some(Box::new(ear));
     }
@@ -74,15 +76,16 @@ fn open_here(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<Store>, 
     let writer =
         Writer::start(Box::new(source), connection, Arc::clone(&listeners), Arc::clone(&busy))
             .map_err(|error| failed(&place, error.into()))?;
-    let reading: Open = Arc::new(move || Ok(Connection::Postgres(Box::new(target.connect()?))));
+    let reading: ConnectFn =
+        Arc::new(move || Ok(Connection::Postgres(Box::new(target.connect()?))));
     let readers = Readers::start(&reading, options.readers, Arc::clone(&busy))
         .map_err(|error| failed(&place, error.into()))?;
-    Ok(Store::new(Parts { writer, readers, listeners, busy, held, in_place: None }))
+    Ok(Store::new(StoreParts { writer, readers, listeners, busy, held, in_place: None }))
 }
 
 /// Looks what is in a database, and changes nothing. Blocks; not to be called on a thread of a runtime.
-pub(in crate::store) fn found(url: &DatabaseUrl) -> Result<Found, OpenError> {
-    let target = Target::of(url).map_err(OpenError::Certificates)?;
+pub(in crate::store) fn found(url: &DatabaseUrl) -> Result<SchemaState, OpenError> {
+    let target = ConnectConfig::of(url).map_err(OpenError::Certificates)?;
     let looked = target.connect().and_then(|session| open::look(&session));
     looked.map_err(|error| failed(&target.place, error.into()))
 }
@@ -90,10 +93,10 @@ pub(in crate::store) fn found(url: &DatabaseUrl) -> Result<Found, OpenError> {
 /// Connects for a move, which may take long over one statement. Blocks; not to be called on a thread
 /// of a runtime.
 pub(in crate::store) fn connect(url: &DatabaseUrl) -> Result<Connection, OpenError> {
-    let target = Target::of(url).map_err(OpenError::Certificates)?;
+    let target = ConnectConfig::of(url).map_err(OpenError::Certificates)?;
     migrate(&target, OLDER_WAIT)?;
     let connecting = target.connect().and_then(|session| {
-        session.be_patient()?;
+        session.disable_timeouts()?;
         Ok(Connection::Postgres(Box::new(session)))
     });
     connecting.map_err(|error| failed(&target.place, error.into()))
@@ -102,7 +105,7 @@ pub(in crate::store) fn connect(url: &DatabaseUrl) -> Result<Connection, OpenErr
 /// Makes the tables as a version had them. Blocks; not to be called on a thread of a runtime.
 #[cfg(test)]
 pub(in crate::store) fn make_version(url: &DatabaseUrl, version: i32) {
-    open::make_version(&Target::of(url).unwrap(), version);
+    open::make_version(&ConnectConfig::of(url).unwrap(), version);
 }
 
 fn failed(place: &str, source: Box<dyn std::error::Error + Send + Sync>) -> OpenError {

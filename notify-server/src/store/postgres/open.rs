@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::change_codec;
-use super::connect_config::Target;
+use super::connect_config::ConnectConfig;
 use super::listener::CHANNEL;
 use super::session::Session;
 use crate::store::Change;
-use crate::store::sql::{self, Connection, Moved, Source};
+use crate::store::sql::{self, Connection, Moved, WriterBackend};
 
 mod migrations {
     #![allow(missing_docs, unreachable_pub, reason = "generated")]
@@ -99,13 +99,13 @@ pub enum OpenError {
 
 /// What is in a database before its tables are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store) enum Found {
+pub(in crate::store) enum SchemaState {
     /// Our tables, of any version.
-    Ours,
+    Notify,
     /// No table.
-    Nothing,
+    Empty,
     /// Tables of somebody else, such as this one.
-    Others(String),
+    Foreign(String),
 }
 
 /// Whether tables of ours were ever made.
@@ -115,9 +115,9 @@ fn has_history(session: &Session) -> sql::Result<bool> {
 }
 
 /// Looks, and changes nothing.
-pub(super) fn look(session: &Session) -> sql::Result<Found> {
+pub(super) fn look(session: &Session) -> sql::Result<SchemaState> {
     if has_history(session)? {
-        return Ok(Found::Ours);
+        return Ok(SchemaState::Notify);
     }
     let other = session.query(
         session.text(
@@ -126,13 +126,13 @@ pub(super) fn look(session: &Session) -> sql::Result<Found> {
         &[],
     )?;
     match other.first() {
-        None => Ok(Found::Nothing),
-        Some(row) => Ok(Found::Others(sql::Row::Postgres(row).get(0)?)),
+        None => Ok(SchemaState::Empty),
+        Some(row) => Ok(SchemaState::Foreign(sql::Row::Postgres(row).get(0)?)),
     }
 }
 
 /// Brings the tables up to date, once no server of an older version lives; waits so long for that.
-pub(super) fn migrate(target: &Target, older_wait: Duration) -> Result<(), OpenError> {
+pub(super) fn migrate(target: &ConnectConfig, older_wait: Duration) -> Result<(), OpenError> {
     let database_error = |source: Box<dyn std::error::Error + Send + Sync>| OpenError::Database {
         place: target.place.clone(),
         source,
@@ -146,7 +146,7 @@ pub(super) fn migrate(target: &Target, older_wait: Duration) -> Result<(), OpenE
         return Ok(());
     }
     let servers =
-        await_older(&session, older_wait).map_err(|error| database_error(error.into()))?;
+        wait_for_old_servers(&session, older_wait).map_err(|error| database_error(error.into()))?;
     if servers > 0 {
         return Err(OpenError::OlderServe { place: target.place.clone(), servers });
     }
@@ -159,7 +159,7 @@ pub(super) fn migrate(target: &Target, older_wait: Duration) -> Result<(), OpenE
 
 /// Waits for the servers that live, which are of the version of the tables, since none opens tables of
 /// another; how many there are in the end.
-fn await_older(session: &Session, wait: Duration) -> sql::Result<i64> {
+fn wait_for_old_servers(session: &Session, wait: Duration) -> sql::Result<i64> {
     // There was no such table in the first versions, nor more than one server.
     if session.number("select 1 where to_regclass('servers') is not null")?.is_none() {
         return Ok(0);
@@ -178,7 +178,7 @@ fn await_older(session: &Session, wait: Duration) -> sql::Result<i64> {
 
 /// Makes the tables as a version had them. Blocks; not to be called on a thread of a runtime.
 #[cfg(test)]
-pub(in crate::store) fn make_version(target: &Target, version: i32) {
+pub(in crate::store) fn make_version(target: &ConnectConfig, version: i32) {
     let mut session = target.connect().unwrap();
     let runner = migrations::migrations::runner();
     let runner = runner.set_target(refinery::Target::Version(version));
@@ -210,24 +210,24 @@ fn lock_and_look(session: &Session) -> sql::Result<(i64, i64)> {
 
 /// Where the writer's connections come from, and how other servers hear of its commits.
 pub(super) struct WriterSource {
-    target: Arc<Target>,
+    target: Arc<ConnectConfig>,
     /// Who tells.
     server: u64,
 }
 
 impl WriterSource {
-    pub(super) fn new(target: Arc<Target>, server: u64) -> Self {
+    pub(super) fn new(target: Arc<ConnectConfig>, server: u64) -> Self {
         Self { target, server }
     }
 }
 
-impl Source for WriterSource {
+impl WriterBackend for WriterSource {
     fn open(&mut self) -> sql::Result<Connection> {
         Ok(Connection::Postgres(Box::new(self.target.connect()?)))
     }
 
     fn after_commit(&mut self, connection: &Connection, changes: &[Change]) -> bool {
-        let Some(text) = change_codec::text(self.server, changes) else { return true };
+        let Some(text) = change_codec::encode(self.server, changes) else { return true };
         let Connection::Postgres(session) = connection else { return true };
         // Outside the transaction: a commit that tells waits for every other one that does.
         session.execute_batch(&format!("select pg_notify('{CHANNEL}', '{text}')")).is_ok()

@@ -36,7 +36,7 @@ pub(in crate::store) struct Session {
     statements: RefCell<Statements>,
     state: Cell<State>,
     /// What goes out ahead of the next savepoint or commit, to save a round trip.
-    owed: Cell<&'static str>,
+    pending_sql: Cell<&'static str>,
     lost: Cell<bool>,
     /// Longest wait for an answer.
     pub(super) answer_wait: Cell<Duration>,
@@ -59,22 +59,22 @@ impl Session {
             client,
             statements: RefCell::default(),
             state: Cell::new(State::None),
-            owed: Cell::new(""),
+            pending_sql: Cell::new(""),
             lost: Cell::new(false),
             answer_wait: Cell::new(ANSWER_WAIT),
         }
     }
 
     /// Asks and waits for the answer.
-    pub(super) fn ask<T>(
+    pub(super) fn query_blocking<T>(
         &self,
         question: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
-        self.ask_within(self.answer_wait.get(), question)
+        self.query_blocking_within(self.answer_wait.get(), question)
     }
 
     /// The same with another bound.
-    pub(super) fn ask_within<T>(
+    pub(super) fn query_blocking_within<T>(
         &self,
         wait: Duration,
         question: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
@@ -97,12 +97,12 @@ impl Session {
     }
 
     pub(in crate::store) fn execute_batch(&self, sql: &str) -> Result<()> {
-        self.ask(self.client.batch_execute(sql))
+        self.query_blocking(self.client.batch_execute(sql))
     }
 
     /// The same with another bound.
     pub(super) fn batch_within(&self, wait: Duration, sql: &str) -> Result<()> {
-        self.ask_within(wait, self.client.batch_execute(sql))
+        self.query_blocking_within(wait, self.client.batch_execute(sql))
     }
 
     /// The number that a query of one row gives; `None` without a row, or where it is null.
@@ -119,13 +119,14 @@ impl Session {
 
     /// The place of a text among those that are kept compiled.
     pub(in crate::store) fn text(&self, sql: &str) -> usize {
-        self.statements.borrow_mut().place(sql)
+        self.statements.borrow_mut().intern(sql)
     }
 
     /// How many rows a statement changed.
     pub(in crate::store) fn execute(&self, text: usize, values: &[Value<'_>]) -> Result<usize> {
         let statement = self.compiled(text, values, false)?;
-        let changed = self.ask(self.client.execute_raw(&statement, parameters(values)))?;
+        let changed =
+            self.query_blocking(self.client.execute_raw(&statement, parameters(values)))?;
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 
@@ -141,7 +142,7 @@ impl Session {
 
     fn rows(&self, text: usize, values: &[Value<'_>], numbers: bool) -> Result<Vec<Row>> {
         let statement = self.compiled(text, values, numbers)?;
-        self.ask(async {
+        self.query_blocking(async {
             self.client.query_raw(&statement, parameters(values)).await?.try_collect().await
         })
     }
@@ -157,7 +158,7 @@ impl Session {
             return Ok(statement);
         }
         let (sql, types) = self.statements.borrow().to_compile(text, values, numbers);
-        let statement = self.ask(self.client.prepare_typed(&sql, &types))?;
+        let statement = self.query_blocking(self.client.prepare_typed(&sql, &types))?;
         self.statements.borrow_mut().keep(text, values, numbers, statement.clone());
         Ok(statement)
     }
@@ -170,9 +171,9 @@ impl Session {
     }
 
     /// The same; whether the database has the mark of a move, asked in one go.
-    pub(in crate::store) fn begin_work(&self) -> Result<bool> {
+    pub(in crate::store) fn begin_write_checked(&self) -> Result<bool> {
         self.state.set(State::Open);
-        let said = self.ask(self.client.simple_query(&format!(
+        let said = self.query_blocking(self.client.simple_query(&format!(
             "begin isolation level read committed; select pg_advisory_xact_lock({WRITE_LOCK});
              select no from moves"
         )))?;
@@ -195,54 +196,54 @@ impl Session {
         self.execute_batch(sql)
     }
 
-    pub(in crate::store) fn save(&self) -> Result<()> {
-        match self.owed.take() {
+    pub(in crate::store) fn savepoint(&self) -> Result<()> {
+        match self.pending_sql.take() {
             "" => self.execute_batch("savepoint job"),
-            owed => self.execute_batch(&format!("{owed}; savepoint job")),
+            pending_sql => self.execute_batch(&format!("{pending_sql}; savepoint job")),
         }
     }
 
-    pub(in crate::store) fn keep(&self) -> Result<()> {
-        self.whole()?;
-        self.owed.set("release savepoint job");
+    pub(in crate::store) fn release_savepoint(&self) -> Result<()> {
+        self.ensure_open()?;
+        self.pending_sql.set("release savepoint job");
         Ok(())
     }
 
-    pub(in crate::store) fn take_back(&self) -> Result<()> {
-        self.owed.set("rollback to savepoint job; release savepoint job");
+    pub(in crate::store) fn rollback_to_savepoint(&self) -> Result<()> {
+        self.pending_sql.set("rollback to savepoint job; release savepoint job");
         self.state.set(State::Open);
         Ok(())
     }
 
     pub(in crate::store) fn commit(&self) -> Result<()> {
         // The commit of a transaction that failed is answered as if nothing were wrong.
-        self.whole()?;
-        match self.owed.take() {
+        self.ensure_open()?;
+        match self.pending_sql.take() {
             "" => self.execute_batch("commit")?,
-            owed => self.execute_batch(&format!("{owed}; commit"))?,
+            pending_sql => self.execute_batch(&format!("{pending_sql}; commit"))?,
         }
         self.state.set(State::None);
         Ok(())
     }
 
-    fn whole(&self) -> Result<()> {
-        if self.state.get() == State::Open { Ok(()) } else { Err(Error::Ended) }
+    fn ensure_open(&self) -> Result<()> {
+        if self.state.get() == State::Open { Ok(()) } else { Err(Error::TransactionAborted) }
     }
 
-    pub(in crate::store) fn roll_back(&self) -> Result<()> {
-        self.owed.set("");
-        if self.state.replace(State::None) == State::None || self.is_lost() {
+    pub(in crate::store) fn rollback(&self) -> Result<()> {
+        self.pending_sql.set("");
+        if self.state.replace(State::None) == State::None || self.is_broken() {
             return Ok(());
         }
         self.execute_batch("rollback")
     }
 
-    pub(in crate::store) fn is_lost(&self) -> bool {
+    pub(in crate::store) fn is_broken(&self) -> bool {
         self.lost.get()
     }
 
     pub(in crate::store) fn in_transaction(&self) -> bool {
-        self.state.get() != State::None && !self.is_lost()
+        self.state.get() != State::None && !self.is_broken()
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const KEEPALIVE_RETRIES: u32 = 2;
 
 /// Sets a session up.
-pub(super) fn settle(session: &Session) -> Result<()> {
+pub(super) fn configure_session(session: &Session) -> Result<()> {
     session.execute_batch(&format!(
         "set statement_timeout = {statement}; set lock_timeout = {lock};
          set idle_in_transaction_session_timeout = {idle};

@@ -29,14 +29,14 @@ struct Compiled {
 
 impl Statements {
     /// The place of a text, which is translated when it is new.
-    pub(super) fn place(&mut self, sql: &str) -> usize {
-        if let Some(place) = self.places.get(sql) {
-            return *place;
+    pub(super) fn intern(&mut self, sql: &str) -> usize {
+        if let Some(intern) = self.places.get(sql) {
+            return *intern;
         }
-        let place = self.texts.len();
-        self.texts.push(Text { sql: translated(sql), compiled: Vec::new() });
-        self.places.insert(sql.into(), place);
-        place
+        let intern = self.texts.len();
+        self.texts.push(Text { sql: to_postgres_sql(sql), compiled: Vec::new() });
+        self.places.insert(sql.into(), intern);
+        intern
     }
 
     /// The text compiled for these parameters; `numbers` where `$1` of an insert is to lead the number
@@ -63,7 +63,7 @@ impl Statements {
     ) -> (String, Vec<PgType>) {
         let sql = &self.texts[text].sql;
         let types = values.iter().map(|value| type_of(value.kind()));
-        (if numbers { numbered(sql) } else { sql.clone() }, types.collect())
+        (if numbers { returning_id(sql) } else { sql.clone() }, types.collect())
     }
 
     /// Keeps what was compiled.
@@ -90,7 +90,7 @@ pub(super) fn type_of(kind: Type) -> PgType {
 
 /// The same in PostgreSQL's words: `?1` is `$1`, hints for SQLite's planner go, `instr` is `strpos`,
 /// `max` of two is `greatest`, and `json_each` of a list gives its elements.
-fn translated(sql: &str) -> String {
+fn to_postgres_sql(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut rest = sql;
     while let Some(next) = rest.chars().next() {
@@ -115,7 +115,7 @@ fn translated(sql: &str) -> String {
 }
 
 /// An insert that draws the number of its row and gives it back.
-fn numbered(sql: &str) -> String {
+fn returning_id(sql: &str) -> String {
     let sequence = sequence(table_of(sql));
     let (columns, rest) = sql.split_once("values ($1,").expect("a number is the first value");
     format!("{columns}values ($1 | nextval('{sequence}'),{rest} returning no")
@@ -163,7 +163,7 @@ mod tests {
                 "in (select value from json_array_elements_text(json($1)))",
             ),
         ] {
-            assert_eq!(translated(sqlite), postgres);
+            assert_eq!(to_postgres_sql(sqlite), postgres);
         }
     }
 
@@ -171,8 +171,8 @@ mod tests {
     fn parameters_are_compiled_for_by_type() {
         let mut statements = Statements::default();
         let insert = "insert into t (no, a, b) values (?1, ?2, ?3) on conflict (a) do nothing";
-        let text = statements.place(insert);
-        assert_eq!(statements.place(insert), text);
+        let text = statements.intern(insert);
+        assert_eq!(statements.intern(insert), text);
         let values = [Value::Integer(1), Value::Null(Type::Text), Value::Blob(b"x")];
         let (sql, types) = statements.to_compile(text, &values, true);
         assert_eq!(

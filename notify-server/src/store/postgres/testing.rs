@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::DatabaseUrl;
-use super::connect_config::Target;
+use super::connect_config::ConnectConfig;
 use super::session::Session;
 use crate::store::sql::{FromColumn, Row};
 
@@ -189,7 +189,7 @@ fn execute(url: &str, sql: &str) {
 fn on_session<T: Send>(url: &str, work: impl FnOnce(&Session) -> T + Send) -> T {
     let url: DatabaseUrl = url.parse().expect("the url of the server is one");
     let work = || {
-        let target = Target::of(&url).expect("nothing beside the url is read");
+        let target = ConnectConfig::of(&url).expect("nothing beside the url is read");
         let session = target.connect().expect("the server can be connected to");
         session.execute_batch("set statement_timeout = 0").expect("the statement is right");
         work(&session)

@@ -208,7 +208,7 @@ async fn servers_that_start_at_once_bring_the_tables_up_to_date_one_after_anothe
     }
 }
 
-/// B9, whatever the database was told.
+/// Whatever the settings of the database say.
 #[tokio::test]
 async fn commits_wait_for_the_disk_though_the_database_says_otherwise() {
     let own = PostgresBackend::new();

@@ -24,7 +24,7 @@ pub(super) fn connector(mode: &TlsMode) -> io::Result<Option<MakeRustlsConnect>>
     };
     if *mode == TlsMode::Prefer {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        config.dangerous().set_certificate_verifier(Arc::new(Anybody(provider)));
+        config.dangerous().set_certificate_verifier(Arc::new(NoVerifier(provider)));
     }
     Ok(Some(MakeRustlsConnect::new(config)))
 }
@@ -44,9 +44,9 @@ fn roots_of(path: &Path) -> io::Result<RootCertStore> {
 
 /// Takes every certificate: `sslmode=prefer` would go on without TLS too.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct NoVerifier(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for NoVerifier {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -53,13 +53,13 @@ impl Connection {
     }
 
     /// The same; whether the database has the mark of a move.
-    pub(in crate::store) fn begin_work(&self) -> Result<bool> {
+    pub(in crate::store) fn begin_write_checked(&self) -> Result<bool> {
         match self {
             Self::Sqlite(connection) => {
                 run(connection, "begin immediate")?;
                 Ok(connection.prepare_cached("select no from moves")?.exists([])?)
             }
-            Self::Postgres(session) => session.begin_work(),
+            Self::Postgres(session) => session.begin_write_checked(),
         }
     }
 
@@ -73,7 +73,7 @@ impl Connection {
 
     /// Whether a single statement is cheaper without a transaction, and safe: of PostgreSQL the
     /// beginning also tells whether the connection still stands.
-    pub(in crate::store) fn reads_alone(&self) -> bool {
+    pub(in crate::store) fn can_read_without_tx(&self) -> bool {
         match self {
             Self::Sqlite(_) => true,
             Self::Postgres(_) => false,
@@ -81,29 +81,29 @@ impl Connection {
     }
 
     /// Marks a place in the transaction to go back to.
-    pub(in crate::store) fn save(&self) -> Result<()> {
+    pub(in crate::store) fn savepoint(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "savepoint job"),
-            Self::Postgres(session) => session.save(),
+            Self::Postgres(session) => session.savepoint(),
         }
     }
 
     /// Keeps what was done since that place.
-    pub(in crate::store) fn keep(&self) -> Result<()> {
+    pub(in crate::store) fn release_savepoint(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => run(connection, "release job"),
-            Self::Postgres(session) => session.keep(),
+            Self::Postgres(session) => session.release_savepoint(),
         }
     }
 
     /// Takes back what was done since that place.
-    pub(in crate::store) fn take_back(&self) -> Result<()> {
+    pub(in crate::store) fn rollback_to_savepoint(&self) -> Result<()> {
         match self {
             Self::Sqlite(connection) => {
                 run(connection, "rollback to job")?;
                 run(connection, "release job")
             }
-            Self::Postgres(session) => session.take_back(),
+            Self::Postgres(session) => session.rollback_to_savepoint(),
         }
     }
 
@@ -116,27 +116,27 @@ impl Connection {
     }
 
     /// Ends the transaction without it; does nothing where there is none any more.
-    pub(in crate::store) fn roll_back(&self) -> Result<()> {
+    pub(in crate::store) fn rollback(&self) -> Result<()> {
         match self {
             // A statement that failed may have ended the transaction already.
             Self::Sqlite(connection) if connection.is_autocommit() => Ok(()),
             Self::Sqlite(connection) => run(connection, "rollback"),
-            Self::Postgres(session) => session.roll_back(),
+            Self::Postgres(session) => session.rollback(),
         }
     }
 
     /// Keeps everybody else from writing, as long as this connection stands.
-    pub(in crate::store) fn keep_writers_off(&self) -> Result<()> {
+    pub(in crate::store) fn block_writers(&self) -> Result<()> {
         match self {
             // Who has the lock of the file's server has it alone.
             Self::Sqlite(_) => Ok(()),
-            Self::Postgres(session) => session.keep_writers_off(),
+            Self::Postgres(session) => session.block_writers(),
         }
     }
 
     /// Inserts many rows, by whatever is fastest: `into` names table and columns, `insert` is the
     /// statement for one row.
-    pub(in crate::store) fn insert_all<'v>(
+    pub(in crate::store) fn bulk_insert<'v>(
         &self,
         into: &str,
         insert: &str,
@@ -165,10 +165,10 @@ impl Connection {
     }
 
     /// Whether the connection itself is gone, so that another one has to be opened.
-    pub(in crate::store) fn is_lost(&self) -> bool {
+    pub(in crate::store) fn is_broken(&self) -> bool {
         match self {
             Self::Sqlite(_) => false,
-            Self::Postgres(session) => session.is_lost(),
+            Self::Postgres(session) => session.is_broken(),
         }
     }
 

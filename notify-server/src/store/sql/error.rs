@@ -10,21 +10,21 @@ use crate::store::sql::value::Type;
 /// A state that the tables should never be in, or a job that broke down.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(in crate::store) struct Broken(pub(in crate::store) String);
+pub(in crate::store) struct Internal(pub(in crate::store) String);
 
 /// A defect with a text of our own.
-pub(in crate::store) fn broken(what: impl Into<String>) -> StoreError {
-    StoreError::Backend(Box::new(Broken(what.into())))
+pub(in crate::store) fn internal(what: impl Into<String>) -> StoreError {
+    StoreError::Backend(Box::new(Internal(what.into())))
 }
 
 /// The number of a row that was just inserted.
 pub(in crate::store) fn inserted(no: Option<i64>) -> std::result::Result<i64, StoreError> {
-    no.ok_or_else(|| broken("a row was not inserted"))
+    no.ok_or_else(|| internal("a row was not inserted"))
 }
 
 /// Storage that does not answer, with the cause as text.
 pub(in crate::store) fn unavailable(what: impl Into<String>) -> StoreError {
-    StoreError::Unavailable(Box::new(Broken(what.into())))
+    StoreError::Unavailable(Box::new(Internal(what.into())))
 }
 
 /// A file of the database is not in its place any more.
@@ -52,7 +52,7 @@ pub(in crate::store) enum Error {
     Column(usize),
     /// A column with a value that a CHECK of the table should have kept out.
     #[error("column {0} holds a {1:?} that has no meaning")]
-    Unknown(usize, Type),
+    UnexpectedValue(usize, Type),
     /// A move keeps the database from being used.
     #[error(transparent)]
     Moved(Moved),
@@ -61,7 +61,7 @@ pub(in crate::store) enum Error {
     Gone(#[from] Gone),
     /// A statement rolled the whole transaction back, not only itself.
     #[error("a statement ended the transaction of its batch")]
-    Ended,
+    TransactionAborted,
     /// What a test has it meet in place of a full disk.
     #[cfg(any(test, feature = "testing"))]
     #[error("database or disk is full (set by a test)")]
@@ -82,10 +82,10 @@ impl Error {
             Self::Postgres(failure) => failure.is_busy(),
             Self::NoRow
             | Self::Column(_)
-            | Self::Unknown(..)
+            | Self::UnexpectedValue(..)
             | Self::Moved(_)
             | Self::Gone(_)
-            | Self::Ended => false,
+            | Self::TransactionAborted => false,
             #[cfg(any(test, feature = "testing"))]
             Self::Fault => false,
         }
@@ -94,7 +94,7 @@ impl Error {
     /// Whether it may pass by itself: a full or failing disk, and a lock that another process holds;
     /// the rest is a defect. Constraints that a caller may break are looked at before they can fail,
     /// so one that fails is a defect too.
-    fn may_pass(&self) -> bool {
+    fn is_transient(&self) -> bool {
         match self {
             Self::Sqlite(error) => matches!(
                 error.sqlite_error_code(),
@@ -112,10 +112,10 @@ impl Error {
                         | ErrorCode::FileLockingProtocolFailed
                 )
             ),
-            Self::Postgres(failure) => failure.may_pass(),
+            Self::Postgres(failure) => failure.is_transient(),
             // Somebody has to stop this server, which sends and accepts nothing meanwhile.
-            Self::Ended | Self::Moved(_) | Self::Gone(_) => true,
-            Self::NoRow | Self::Column(_) | Self::Unknown(..) => false,
+            Self::TransactionAborted | Self::Moved(_) | Self::Gone(_) => true,
+            Self::NoRow | Self::Column(_) | Self::UnexpectedValue(..) => false,
             #[cfg(any(test, feature = "testing"))]
             Self::Fault => true,
         }
@@ -132,7 +132,7 @@ pub(in crate::store) fn was_busy<T>(result: &std::result::Result<T, StoreError>)
 
 impl From<Error> for StoreError {
     fn from(error: Error) -> Self {
-        if error.may_pass() {
+        if error.is_transient() {
             Self::Unavailable(Box::new(error))
         } else {
             Self::Backend(Box::new(error))

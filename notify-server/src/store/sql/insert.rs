@@ -13,18 +13,23 @@ use crate::store::sql::value::{Params, Value, params};
 
 /// How `order by` says which rows of a table are older, whatever their application: the number without
 /// its lead. Indexes have it in these words, or they would not serve that order.
-macro_rules! count_of {
+macro_rules! seq_of {
     ($no:literal) => {
         concat!("(", $no, " & 8796093022207)")
     };
 }
 
-pub(in crate::store) use count_of;
+pub(in crate::store) use seq_of;
 
 /// An insert into a table that numbers its rows.
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack of whoever inserts")]
 pub(in crate::store) enum Insert<'c> {
-    Sqlite { insert: Statement<'c>, raise: Statement<'c>, raised: Statement<'c>, table: &'c str },
+    Sqlite {
+        insert: Statement<'c>,
+        increment: Statement<'c>,
+        current: Statement<'c>,
+        table: &'c str,
+    },
     Postgres(&'c Session, usize),
 }
 
@@ -37,8 +42,9 @@ impl Connection {
             // Not one statement that returns the count: SQLite would build a table for it each time.
             Self::Sqlite(_) => Insert::Sqlite {
                 insert: self.prepare_cached(sql)?,
-                raise: self.prepare_cached("update numbers set last = last + 1 where name = ?1")?,
-                raised: self.prepare_cached("select last from numbers where name = ?1")?,
+                increment: self
+                    .prepare_cached("update numbers set last = last + 1 where name = ?1")?,
+                current: self.prepare_cached("select last from numbers where name = ?1")?,
                 table: table_of(sql),
             },
             Self::Postgres(session) => Insert::Postgres(session, session.text(sql)),
@@ -49,24 +55,31 @@ impl Connection {
 impl Insert<'_> {
     /// Inserts a row of an application; its number, or `None` when nothing was inserted. `params` are
     /// those from `?2` on.
-    pub(in crate::store) fn row(&mut self, app: AppNo, params: impl Params) -> Result<Option<i64>> {
-        self.numbered(app.lead(), params)
+    pub(in crate::store) fn insert(
+        &mut self,
+        app: AppNo,
+        params: impl Params,
+    ) -> Result<Option<i64>> {
+        self.with_number(app.key_prefix(), params)
     }
 
     /// The same for a row that is numbered by the count alone: of no application, or of a table whose
     /// key begins otherwise and whose numbers tell which row is later.
-    pub(in crate::store) fn counted(&mut self, params: impl Params) -> Result<Option<i64>> {
-        self.numbered(0, params)
+    pub(in crate::store) fn insert_unprefixed(
+        &mut self,
+        params: impl Params,
+    ) -> Result<Option<i64>> {
+        self.with_number(0, params)
     }
 
-    fn numbered(&mut self, lead: i64, params: impl Params) -> Result<Option<i64>> {
+    fn with_number(&mut self, prefix: i64, params: impl Params) -> Result<Option<i64>> {
         // The number; in PostgreSQL what leads it, since the insert draws.
         let first = match self {
-            Self::Sqlite { raise, raised, table, .. } => {
-                raise.execute(params![*table])?;
-                lead | raised.query_row(params![*table], |row| row.get::<i64>(0))?
+            Self::Sqlite { increment, current, table, .. } => {
+                increment.execute(params![*table])?;
+                prefix | current.query_row(params![*table], |row| row.get::<i64>(0))?
             }
-            Self::Postgres(..) => lead,
+            Self::Postgres(..) => prefix,
         };
         let row = |values: &[Value<'_>]| {
             let row: Vec<_> = once(Value::Integer(first)).chain(values.iter().copied()).collect();

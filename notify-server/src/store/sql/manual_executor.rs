@@ -4,7 +4,7 @@
 
 use futures_util::FutureExt;
 
-use crate::store::sql::insert::count_of;
+use crate::store::sql::insert::seq_of;
 use crate::store::sql::row;
 use crate::store::{DispatchNo, Store};
 
@@ -73,7 +73,7 @@ impl Store {
     pub fn peek_dispatches(&self) -> Vec<DispatchNo> {
         let all = self.peek(self.read(|connection| {
             Ok(connection
-                .prepare_cached(concat!("select no from dispatches order by ", count_of!("no")))?
+                .prepare_cached(concat!("select no from dispatches order by ", seq_of!("no")))?
                 .query_map([], |row| row.get(0).map(DispatchNo))?
                 .collect::<Result<Vec<_>, _>>()?)
         }));

@@ -21,16 +21,18 @@ pub use error::Gone;
 pub(in crate::store) use error::{Error, Result};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::Fault;
-pub(in crate::store) use insert::{count_of, table_of};
+pub(in crate::store) use insert::{seq_of, table_of};
 pub(in crate::store) use many::{NUMBERS, TEXTS, list_of};
 pub use moves::Moved;
-pub(in crate::store) use moves::{MoveMark, MoveState, admit, begin_work, mark_move, move_mark};
+pub(in crate::store) use moves::{
+    MoveMark, MoveState, begin_write_checked, ensure_usable, mark_move, move_mark,
+};
 pub use readers::READS_WAITING_MAX;
 pub(in crate::store) use readers::Readers;
-pub(in crate::store) use reconnecting::Open;
+pub(in crate::store) use reconnecting::ConnectFn;
 pub(in crate::store) use rows::Row;
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::store) use value::FromColumn;
 pub(in crate::store) use value::{ColumnRef, Params, Type, Value, params, value};
-pub(in crate::store) use writer::{Listeners, Source, Writer, tell};
+pub(in crate::store) use writer::{Listeners, Writer, WriterBackend, notify_listeners};
 pub use writer::{WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};

@@ -1,4 +1,4 @@
-//! Where a move of the whole installation stands (`moving/`), and which databases nobody may serve
+//! Where a move of the whole installation stands (`transfer/`), and which databases nobody may serve
 //! because of it.
 
 use crate::store::sql::value::params;
@@ -8,11 +8,11 @@ use crate::store::sql::{Connection, Error, OptionalExtension, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum MoveState {
     /// Rows of another database come in.
-    Arriving,
+    Importing,
     /// Its rows are carried to another one, until somebody uses it again.
-    Leaving,
+    Exporting,
     /// Its rows are in another one, where everything goes on.
-    Left,
+    Retired,
 }
 
 /// The mark of a move, which the other database has too.
@@ -34,26 +34,26 @@ pub enum Moved {
         "a move from {0} into this database is not over: run the same `notify-server move` again, \
          or empty this database"
     )]
-    Arriving(String),
+    Importing(String),
     /// A move from it is under way.
     #[error("this database is being moved to {0}: wait for the end of `notify-server move`")]
-    Leaving(String),
+    Exporting(String),
     /// It was moved away.
     #[error(
         "this database was moved to {0}, where everything goes on: serve that one; what waits here \
          would be sent twice. `notify-server move --undo` gives this one free again, as it was then"
     )]
-    Left(String),
+    Retired(String),
 }
 
 impl MoveState {
-    const ALL: [Self; 3] = [Self::Arriving, Self::Leaving, Self::Left];
+    const ALL: [Self; 3] = [Self::Importing, Self::Exporting, Self::Retired];
 
     fn as_str(self) -> &'static str {
         match self {
-            Self::Arriving => "arriving",
-            Self::Leaving => "leaving",
-            Self::Left => "left",
+            Self::Importing => "arriving",
+            Self::Exporting => "leaving",
+            Self::Retired => "left",
         }
     }
 }
@@ -86,16 +86,16 @@ pub(in crate::store) fn mark_move(connection: &Connection, mark: Option<&MoveMar
 
 /// Begins a transaction that writes, alone among all that do, unless a move keeps the database from it. A
 /// server that was cut off may learn only so that its database was moved away meanwhile.
-pub(in crate::store) fn begin_work(connection: &Connection) -> Result<()> {
-    let mark = if connection.begin_work()? { move_mark(connection)? } else { None };
+pub(in crate::store) fn begin_write_checked(connection: &Connection) -> Result<()> {
+    let mark = if connection.begin_write_checked()? { move_mark(connection)? } else { None };
     let refused = match mark {
         None => return Ok(()),
         // A move that ended on its way: what it carried may change from now on.
-        Some(MoveMark { state: MoveState::Leaving, .. }) => return mark_move(connection, None),
-        Some(MoveMark { state: MoveState::Arriving, place, .. }) => Moved::Arriving(place),
-        Some(MoveMark { state: MoveState::Left, place, .. }) => Moved::Left(place),
+        Some(MoveMark { state: MoveState::Exporting, .. }) => return mark_move(connection, None),
+        Some(MoveMark { state: MoveState::Importing, place, .. }) => Moved::Importing(place),
+        Some(MoveMark { state: MoveState::Retired, place, .. }) => Moved::Retired(place),
     };
-    connection.roll_back()?;
+    connection.rollback()?;
     Err(Error::Moved(refused))
 }
 
@@ -103,11 +103,11 @@ pub(in crate::store) fn begin_work(connection: &Connection) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Moved`] when it may not.
-pub(in crate::store) fn admit(connection: &Connection) -> Result<()> {
+pub(in crate::store) fn ensure_usable(connection: &Connection) -> Result<()> {
     let Some(mark) = move_mark(connection)? else { return Ok(()) };
-    match begin_work(connection) {
-        Err(error) if error.is_busy() && mark.state == MoveState::Leaving => {
-            Err(Error::Moved(Moved::Leaving(mark.place)))
+    match begin_write_checked(connection) {
+        Err(error) if error.is_busy() && mark.state == MoveState::Exporting => {
+            Err(Error::Moved(Moved::Exporting(mark.place)))
         }
         begun => begun.and_then(|()| connection.commit()),
     }

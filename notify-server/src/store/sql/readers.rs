@@ -11,17 +11,17 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::store::StoreError;
-use crate::store::deadline::{gives_up_at, patiently};
+use crate::store::deadline::{before_deadline, deadline};
 use crate::store::sql::connection::Connection;
 #[cfg(any(test, feature = "testing"))]
 use crate::store::sql::connection::statements_of_thread;
-use crate::store::sql::error::{Error, broken, unavailable, was_busy};
-use crate::store::sql::reconnecting::{Held, Open};
+use crate::store::sql::error::{Error, internal, unavailable, was_busy};
+use crate::store::sql::reconnecting::{ConnectFn, ReconnectingConnection};
 
 /// Most reads that wait for a connection; further ones are refused.
 pub const READS_WAITING_MAX: usize = 8_192;
 
-type Job = Box<dyn FnOnce(&mut Held) + Send>;
+type Job = Box<dyn FnOnce(&mut ReconnectingConnection) + Send>;
 
 /// The way to the connections.
 pub(in crate::store) struct Readers {
@@ -42,7 +42,7 @@ pub(in crate::store) struct Readers {
 /// Reads without threads.
 #[cfg(any(test, feature = "testing"))]
 struct Inline {
-    held: Held,
+    held: ReconnectingConnection,
     waiting: Receiver<Job>,
     /// Whether a read is run as it comes in.
     at_once: bool,
@@ -51,14 +51,14 @@ struct Inline {
 impl Readers {
     /// Opens that many connections.
     pub(in crate::store) fn start(
-        open: &Open,
+        open: &ConnectFn,
         connections: usize,
         busy: Arc<AtomicU64>,
     ) -> Result<Self, ReadersError> {
         let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
         let mut threads = Vec::new();
         for _ in 0..connections.max(1) {
-            let mut held = Held::open(Arc::clone(open))?;
+            let mut held = ReconnectingConnection::open(Arc::clone(open))?;
             let waiting = waiting.clone();
             let thread = std::thread::Builder::new()
                 .name("store-reader".to_owned())
@@ -80,9 +80,9 @@ impl Readers {
 
     /// Has no threads: what waits is read by whoever calls [`Readers::read_waiting`].
     #[cfg(any(test, feature = "testing"))]
-    pub(in crate::store) fn inline(open: Open) -> Result<Self, ReadersError> {
+    pub(in crate::store) fn inline(open: ConnectFn) -> Result<Self, ReadersError> {
         let (jobs, waiting) = bounded::<Job>(READS_WAITING_MAX);
-        let inline = Inline { held: Held::open(open)?, waiting, at_once: false };
+        let inline = Inline { held: ReconnectingConnection::open(open)?, waiting, at_once: false };
         Ok(Self {
             jobs: RwLock::new(Some(jobs)),
             threads: Mutex::default(),
@@ -143,7 +143,7 @@ impl Readers {
     {
         let (caller, answer) = oneshot::channel();
         let busy = Arc::clone(&self.busy);
-        let given_up_at = gives_up_at();
+        let given_up_at = deadline();
         #[cfg(any(test, feature = "testing"))]
         let statements = Arc::clone(&self.statements);
         self.send(Box::new(move |held| {
@@ -158,7 +158,7 @@ impl Readers {
                 // Another connection may have taken all of its time.
                 Ok(_) if is_given_up() => Err(unavailable("nobody waits for it any more")),
                 Ok(connection) => catch_unwind(AssertUnwindSafe(|| work(connection)))
-                    .unwrap_or_else(|_| Err(broken("a read panicked"))),
+                    .unwrap_or_else(|_| Err(internal("a read panicked"))),
                 Err(error) => Err(error.into()),
             };
             let result = match held.end() {
@@ -171,7 +171,9 @@ impl Readers {
             // The caller may have gone away.
             let _ = caller.send(result);
         }))?;
-        patiently(answer).await?.unwrap_or_else(|_| Err(unavailable("the readers have stopped")))
+        before_deadline(answer)
+            .await?
+            .unwrap_or_else(|_| Err(unavailable("the readers have stopped")))
     }
 
     fn send(&self, job: Job) -> Result<(), StoreError> {
@@ -220,7 +222,7 @@ pub(in crate::store) enum ReadersError {
     Thread(#[from] std::io::Error),
 }
 
-fn serve(held: &mut Held, waiting: &Receiver<Job>) {
+fn serve(held: &mut ReconnectingConnection, waiting: &Receiver<Job>) {
     while let Ok(job) = waiting.recv() {
         job(held);
     }

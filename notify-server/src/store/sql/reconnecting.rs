@@ -6,18 +6,18 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::error::Result;
 
 /// Opens a connection.
-pub(in crate::store) type Open = Arc<dyn Fn() -> Result<Connection> + Send + Sync>;
+pub(in crate::store) type ConnectFn = Arc<dyn Fn() -> Result<Connection> + Send + Sync>;
 
 /// The connection of one reader.
-pub(in crate::store) struct Held {
-    open: Open,
+pub(in crate::store) struct ReconnectingConnection {
+    open: ConnectFn,
     /// `None` after it broke, until the next read.
     connection: Option<Connection>,
 }
 
-impl Held {
+impl ReconnectingConnection {
     /// Opens it.
-    pub(in crate::store) fn open(open: Open) -> Result<Self> {
+    pub(in crate::store) fn open(open: ConnectFn) -> Result<Self> {
         let connection = Some(open()?);
         Ok(Self { open, connection })
     }
@@ -26,7 +26,7 @@ impl Held {
     /// was asked of it yet.
     pub(in crate::store) fn begin(&mut self, is_one_statement: bool) -> Result<&Connection> {
         let begin = |connection: &Connection| {
-            if is_one_statement && connection.reads_alone() {
+            if is_one_statement && connection.can_read_without_tx() {
                 return Ok(());
             }
             connection.begin_read()
@@ -34,7 +34,7 @@ impl Held {
         if let Some(kept) = self.connection.take() {
             match begin(&kept) {
                 Ok(()) => return Ok(self.connection.insert(kept)),
-                Err(_) if kept.is_lost() => {}
+                Err(_) if kept.is_broken() => {}
                 Err(error) => {
                     self.connection = Some(kept);
                     return Err(error);
@@ -49,8 +49,8 @@ impl Held {
     /// Ends what was begun, if it has not ended by itself.
     pub(in crate::store) fn end(&mut self) -> Result<()> {
         let Some(connection) = &self.connection else { return Ok(()) };
-        let ended = connection.roll_back();
-        if connection.is_lost() {
+        let ended = connection.rollback();
+        if connection.is_broken() {
             self.connection = None;
         }
         ended

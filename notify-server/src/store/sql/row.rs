@@ -22,8 +22,8 @@ pub(in crate::store) fn count(count: u64) -> i64 {
 }
 
 /// A value that a CHECK of the table should have kept out.
-pub(in crate::store) fn unknown_value(column: usize, kind: Type) -> sql::Error {
-    sql::Error::Unknown(column, kind)
+pub(in crate::store) fn unexpected_value(column: usize, kind: Type) -> sql::Error {
+    sql::Error::UnexpectedValue(column, kind)
 }
 
 pub(in crate::store) fn layout_code(layout: PollLayout) -> i64 {
@@ -69,13 +69,13 @@ pub(in crate::store) fn platforms_of(bits: i64) -> Vec<Platform> {
 }
 
 /// A text without its letter case, character by character, so that a part of a text folds to a
-/// part of the folded text (B28).
-pub(in crate::store) fn folded(text: &str) -> String {
+/// part of the folded text.
+pub(in crate::store) fn case_fold(text: &str) -> String {
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
 /// Refuses an application that is gone or being erased, and gives its device sequence.
-pub(in crate::store) fn live_app(tx: &Connection, app: AppNo) -> Result<i64, StoreError> {
+pub(in crate::store) fn require_app(tx: &Connection, app: AppNo) -> Result<i64, StoreError> {
     tx.prepare_cached("select device_sequence from apps where no = ?1 and status <> 'erasing'")?
         .query_row([app.0], |row| row.get(0))
         .optional()?

@@ -11,12 +11,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::failpoint::{self, Stage};
-use crate::store::deadline::{gives_up_at, patiently};
+use crate::store::deadline::{before_deadline, deadline};
 use crate::store::delivery::start::{self, StartInCommit};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::error::{Error, Result as SqlResult, broken, unavailable};
+use crate::store::sql::error::{Error, Result as SqlResult, internal, unavailable};
 use crate::store::sql::fault::Faults;
-use crate::store::sql::moves::begin_work;
+use crate::store::sql::moves::begin_write_checked;
 use crate::store::{Change, ChangeListener, DeliveryChange, Operation, StartHook, StoreError};
 
 /// Most writes of one commit. At 256 rows a commit the fsync is a small part of the work (35,600
@@ -68,7 +68,7 @@ trait Job: Send {
     /// Answers its caller: with its own result, or with the cause that lost the whole batch.
     fn answer(self: Box<Self>, lost: Option<&str>);
     /// The operation of the store that it is, where it has a result to keep.
-    fn kept(&self) -> Option<Operation>;
+    fn op_name(&self) -> Option<Operation>;
 }
 
 struct Write<T, F> {
@@ -92,7 +92,7 @@ where
     fn run(&mut self, tx: &mut WriteTx<'_>) -> bool {
         let Some(work) = self.work.take() else { return false };
         let result = catch_unwind(AssertUnwindSafe(|| work(tx)))
-            .unwrap_or_else(|_| Err(broken("a write panicked")));
+            .unwrap_or_else(|_| Err(internal("a write panicked")));
         let keep = result.is_ok();
         self.result = Some(result);
         keep
@@ -105,20 +105,20 @@ where
             (None, Some(result)) => result,
             // Its time was over before its turn; the caller's own clock may be a moment behind.
             (None, None) if self.work.is_some() => Err(unavailable("nobody waits for it any more")),
-            (None, None) => Err(broken("a write was committed without being run")),
+            (None, None) => Err(internal("a write was committed without being run")),
         };
         // The caller may have gone away; the write stands all the same.
         let _ = self.caller.send(result);
     }
 
-    fn kept(&self) -> Option<Operation> {
+    fn op_name(&self) -> Option<Operation> {
         let is_kept = self.result.as_ref().is_some_and(Result::is_ok);
         is_kept.then_some(self.operation)
     }
 }
 
 /// Where the writer gets its connection, and what goes on beside it.
-pub(in crate::store) trait Source: Send + 'static {
+pub(in crate::store) trait WriterBackend: Send + 'static {
     /// Opens a connection, in place of one that was lost.
     fn open(&mut self) -> SqlResult<Connection>;
 
@@ -136,7 +136,7 @@ pub(in crate::store) trait Source: Send + 'static {
 
 /// The writer without a thread, and what waits for it.
 #[cfg(any(test, feature = "testing"))]
-type Inline = (Work, Receiver<Box<dyn Job>>);
+type Inline = (WriterLoop, Receiver<Box<dyn Job>>);
 
 /// The way to the writer thread.
 pub(in crate::store) struct Writer {
@@ -157,12 +157,12 @@ pub(in crate::store) struct Writer {
 impl Writer {
     /// Starts the thread on an open connection.
     pub(in crate::store) fn start(
-        source: Box<dyn Source>,
+        source: Box<dyn WriterBackend>,
         connection: Connection,
         listeners: Listeners,
         busy: Arc<AtomicU64>,
     ) -> std::io::Result<Self> {
-        let mut work = Work::new(source, connection, listeners, busy);
+        let mut work = WriterLoop::new(source, connection, listeners, busy);
         let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
         let start_hook = Arc::clone(&work.start_hook);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
@@ -185,11 +185,11 @@ impl Writer {
     /// Has no thread: what waits is committed by whoever calls [`Writer::commit_waiting`].
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::store) fn inline(
-        source: Box<dyn Source>,
+        source: Box<dyn WriterBackend>,
         connection: Connection,
         listeners: Listeners,
     ) -> Self {
-        let work = Work::new(source, connection, listeners, Arc::default());
+        let work = WriterLoop::new(source, connection, listeners, Arc::default());
         let (commits, faults) = (Arc::clone(&work.commits), Arc::clone(&work.faults));
         let start_hook = Arc::clone(&work.start_hook);
         let (jobs, waiting) = sync_channel(WRITES_WAITING_MAX);
@@ -229,7 +229,7 @@ impl Writer {
         F: FnOnce(&mut WriteTx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
-        let given_up_at = gives_up_at();
+        let given_up_at = deadline();
         self.send(Box::new(Write {
             operation,
             work: Some(work),
@@ -237,7 +237,9 @@ impl Writer {
             result: None,
             caller,
         }))?;
-        patiently(answer).await?.unwrap_or_else(|_| Err(unavailable("the writer has stopped")))
+        before_deadline(answer)
+            .await?
+            .unwrap_or_else(|_| Err(unavailable("the writer has stopped")))
     }
 
     fn send(&self, job: Box<dyn Job>) -> Result<(), StoreError> {
@@ -281,14 +283,14 @@ impl Drop for Writer {
 }
 
 /// What the thread has.
-struct Work {
-    source: Box<dyn Source>,
+struct WriterLoop {
+    source: Box<dyn WriterBackend>,
     /// `None` after a lost batch, until the next one opens it again.
     connection: Option<Connection>,
     /// Whether something may be stored that not everybody was told of: the answer to a commit was not
     /// that it is done, or telling failed. The next commit says that anything may have changed; it comes
     /// after the other, since both hold the same lock.
-    untold: bool,
+    resync_pending: bool,
     listeners: Listeners,
     busy: Arc<AtomicU64>,
     commits: Arc<AtomicU64>,
@@ -296,9 +298,9 @@ struct Work {
     faults: Arc<Faults>,
 }
 
-impl Work {
+impl WriterLoop {
     fn new(
-        source: Box<dyn Source>,
+        source: Box<dyn WriterBackend>,
         connection: Connection,
         listeners: Listeners,
         busy: Arc<AtomicU64>,
@@ -306,7 +308,7 @@ impl Work {
         Self {
             source,
             connection: Some(connection),
-            untold: false,
+            resync_pending: false,
             listeners,
             busy,
             commits: Arc::default(),
@@ -341,10 +343,10 @@ impl Work {
         }
         match attempt {
             Ok(changes) => {
-                tell(&self.listeners, &changes);
+                notify_listeners(&self.listeners, &changes);
                 batch.into_iter().for_each(|job| job.answer(None));
                 if let Some(connection) = &self.connection {
-                    self.untold |= !self.source.after_commit(connection, &changes);
+                    self.resync_pending |= !self.source.after_commit(connection, &changes);
                 }
             }
             Err(cause) => {
@@ -373,24 +375,24 @@ impl Work {
                 continue;
             }
             if !is_alone {
-                connection.save()?;
+                connection.savepoint()?;
             }
             self.faults.at_write(connection)?;
-            let told = changes.len();
+            let changes_before = changes.len();
             let keep = job.run(&mut WriteTx { connection, changes: &mut changes });
             if !connection.in_transaction() {
-                return Err(Error::Ended);
+                return Err(Error::TransactionAborted);
             }
             match (keep, is_alone) {
                 (true, true) => {}
                 (false, true) => {
-                    connection.roll_back()?;
+                    connection.rollback()?;
                     return Ok(Vec::new());
                 }
-                (true, false) => connection.keep()?,
+                (true, false) => connection.release_savepoint()?,
                 (false, false) => {
-                    changes.truncate(told);
-                    connection.take_back()?;
+                    changes.truncate(changes_before);
+                    connection.rollback_to_savepoint()?;
                 }
             }
         }
@@ -402,14 +404,14 @@ impl Work {
         drop(hook);
         self.source.check()?;
         self.faults.at_commit()?;
-        if std::mem::replace(&mut self.untold, true) {
+        if std::mem::replace(&mut self.resync_pending, true) {
             changes.push(Change::Resync);
         }
         connection.commit()?;
         self.commits.fetch_add(1, Ordering::Relaxed);
         reached(batch, Stage::Committed);
         self.faults.at_answer()?;
-        self.untold = false;
+        self.resync_pending = false;
         Ok(changes)
     }
 }
@@ -424,27 +426,27 @@ fn start_due(
         return Ok(None);
     }
     let mut with_start = changes.clone();
-    connection.save()?;
+    connection.savepoint()?;
     let mut tx = WriteTx { connection, changes: &mut with_start };
     let started = catch_unwind(AssertUnwindSafe(|| start::in_commit(&mut tx, hook)));
     if !connection.in_transaction() {
-        return Err(Error::Ended);
+        return Err(Error::TransactionAborted);
     }
     match started {
         Ok(Ok(start)) => {
-            connection.keep()?;
+            connection.release_savepoint()?;
             *changes = with_start;
             Ok(start)
         }
         Ok(Err(_)) | Err(_) => {
-            connection.take_back()?;
+            connection.rollback_to_savepoint()?;
             Ok(None)
         }
     }
 }
 
 /// Tells everybody of changes, in order. A listener that panics takes nobody with it.
-pub(in crate::store) fn tell(listeners: &Listeners, changes: &[Change]) {
+pub(in crate::store) fn notify_listeners(listeners: &Listeners, changes: &[Change]) {
     if changes.is_empty() {
         return;
     }
@@ -460,17 +462,17 @@ pub(in crate::store) fn tell(listeners: &Listeners, changes: &[Change]) {
 /// asked of it yet.
 fn begin<'k>(
     kept: &'k mut Option<Connection>,
-    source: &mut dyn Source,
+    source: &mut dyn WriterBackend,
 ) -> SqlResult<&'k Connection> {
     if let Some(connection) = kept.take() {
-        match begin_work(&connection) {
+        match begin_write_checked(&connection) {
             Ok(()) => return Ok(kept.insert(connection)),
-            Err(_) if connection.is_lost() => {}
+            Err(_) if connection.is_broken() => {}
             Err(error) => return Err(error),
         }
     }
     let connection = source.open()?;
-    begin_work(&connection)?;
+    begin_write_checked(&connection)?;
     Ok(kept.insert(connection))
 }
 
@@ -479,7 +481,7 @@ fn reached(batch: &[Box<dyn Job>], stage: Stage) {
     if cfg!(any(test, feature = "testing")) {
         batch
             .iter()
-            .filter_map(|job| job.kept())
+            .filter_map(|job| job.op_name())
             .for_each(|one| failpoint::reach(one.as_str(), stage));
     }
 }

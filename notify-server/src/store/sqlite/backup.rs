@@ -41,8 +41,8 @@ fn refuse_moved(database: &Path) -> Result<(), OpenError> {
         false => None,
     };
     match mark {
-        Some(MoveMark { state: MoveState::Left, place, .. }) => {
-            Err(OpenError::Moved { path: database.to_owned(), source: Moved::Left(place) })
+        Some(MoveMark { state: MoveState::Retired, place, .. }) => {
+            Err(OpenError::Moved { path: database.to_owned(), source: Moved::Retired(place) })
         }
         _ => Ok(()),
     }

@@ -16,7 +16,7 @@ const READER_CACHE_KIB: i64 = 2 * 1_024;
 /// Prepared statements that a connection keeps; more than there are in this backend.
 const STATEMENTS_KEPT: usize = 512;
 
-/// The connection that writes. Every commit is on disk when it returns (B9). Checkpoints are run
+/// The connection that writes. Every commit is on disk when it returns. Checkpoints are run
 /// by hand (`checkpoint.rs`), off the way of a commit. The file is there: a connection that replaces a
 /// lost one must not make another.
 pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
@@ -31,7 +31,7 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
-    // What is deleted is overwritten where that costs no further page: an erase means it (B23).
+    // What is deleted is overwritten where that costs no further page: an erase means it.
     connection.pragma_update(None, "secure_delete", "fast")?;
     settle(&connection)?;
     Ok(connection)

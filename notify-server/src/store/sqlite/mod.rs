@@ -25,20 +25,22 @@ pub use earlier::{latest_version, make_earlier, make_unrecorded};
 pub use open::{OpenError, READERS_DEFAULT, SqliteOptions};
 pub(in crate::store) use report::report;
 #[cfg(any(test, feature = "testing"))]
-pub use testing::{open_inline, sabotage};
+pub use testing::{execute_raw, open_inline};
 
 use self::connection::{open_reader, open_writer};
 #[cfg(test)]
 pub(in crate::store) use self::migrate::make_version;
 use self::open::Opened;
 use self::place::Places;
-use self::wal_checkpointer::Checkpoints;
+use self::wal_checkpointer::WalCheckpointer;
 use crate::store::app::resume_erasing;
 #[cfg(any(test, feature = "testing"))]
 pub use crate::store::sql::Fault;
-use crate::store::sql::{self, Connection, Listeners, Open, Readers, Source, Writer, admit};
+use crate::store::sql::{
+    self, ConnectFn, Connection, Listeners, Readers, Writer, WriterBackend, ensure_usable,
+};
 pub use crate::store::sql::{READS_WAITING_MAX, WRITES_PER_COMMIT_MAX, WRITES_WAITING_MAX};
-use crate::store::{Change, Held, Parts, Store};
+use crate::store::{Change, CloseGuard, Store, StoreParts};
 
 /// Pages in the log (8 MiB) after which a move has them carried into the file: about two of its chunks.
 const CHECKPOINT_PAGES: i64 = 2_000;
@@ -51,7 +53,7 @@ pub fn open(path: &Path, options: SqliteOptions) -> Result<Arc<Store>, OpenError
     let opened = open::open(path, options)?;
     let places = Places::of(path);
     let checkpoints =
-        Checkpoints::start(path, &places).map_err(|error| open::unusable(path, error))?;
+        WalCheckpointer::start(path, &places).map_err(|error| open::unusable(path, error))?;
     let file = WriterFile { path: path.to_owned(), open: open_writer, checkpoints, places };
     start(file, opened, |source, connection, listeners, busy, connect| {
         let writer = Writer::start(source, connection, listeners, Arc::clone(&busy))?;
@@ -70,13 +72,13 @@ fn start(
         Connection,
         Listeners,
         Arc<AtomicU64>,
-        Open,
+        ConnectFn,
     ) -> Result<(Writer, Readers), BoxError>,
 ) -> Result<Arc<Store>, OpenError> {
     let (path, places) = (file.path.clone(), file.places.clone());
     let connection =
         file.watched(opened.connection).map_err(|error| open::unusable(&path, error))?;
-    admit(&connection).map_err(|error| match error {
+    ensure_usable(&connection).map_err(|error| match error {
         sql::Error::Moved(source) => OpenError::Moved { path: path.clone(), source },
         other => open::unusable(&path, other),
     })?;
@@ -93,30 +95,32 @@ fn start(
         readers_open,
     )
     .map_err(|error| open::unusable(&path, error))?;
-    Ok(Store::new(Parts {
+    Ok(Store::new(StoreParts {
         writer,
         readers,
         listeners,
         busy,
-        held: opened.lock.map(|lock| Box::new(lock) as Held),
+        held: opened.lock.map(|lock| Box::new(lock) as CloseGuard),
         in_place: Some(Box::new(move || places.check())),
     }))
 }
 
 /// Opens the file for a move, making it when it is missing, with the lock of its server. Blocks.
-pub(in crate::store) fn hold(path: &Path) -> Result<(Connection, Option<Held>), OpenError> {
+pub(in crate::store) fn open_exclusive(
+    path: &Path,
+) -> Result<(Connection, Option<CloseGuard>), OpenError> {
     let opened = open::open(path, SqliteOptions { lock: true, readers: 0 })?;
     // Nobody else runs checkpoints meanwhile.
     opened
         .connection
         .pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
         .map_err(|error| open::unusable(path, error))?;
-    let held = opened.lock.map(|lock| Box::new(lock) as Held);
+    let held = opened.lock.map(|lock| Box::new(lock) as CloseGuard);
     Ok((Connection::Sqlite(opened.connection), held))
 }
 
 /// Opens connections that can only read.
-fn reading(path: &Path, places: Places) -> Open {
+fn reading(path: &Path, places: Places) -> ConnectFn {
     let path = path.to_owned();
     Arc::new(move || {
         places.check()?;
@@ -129,7 +133,7 @@ struct WriterFile {
     path: PathBuf,
     /// Opens a connection in place of one that was lost.
     open: fn(&Path) -> rusqlite::Result<rusqlite::Connection>,
-    checkpoints: Checkpoints,
+    checkpoints: WalCheckpointer,
     places: Places,
 }
 
@@ -141,7 +145,7 @@ impl WriterFile {
     }
 }
 
-impl Source for WriterFile {
+impl WriterBackend for WriterFile {
     fn open(&mut self) -> sql::Result<Connection> {
         self.places.check()?;
         let opened = (self.open)(&self.path)?;

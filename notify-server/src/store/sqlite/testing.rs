@@ -1,10 +1,10 @@
-//! The store without threads of its own (`sql/inline.rs`), and a file with a defect.
+//! The store without threads of its own (`sql/manual_executor.rs`), and a file with a defect.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::place::Places;
-use super::wal_checkpointer::Checkpoints;
+use super::wal_checkpointer::WalCheckpointer;
 use super::{OpenError, SqliteOptions, WriterFile, connection, open, start};
 use crate::store::Store;
 use crate::store::sql::{Readers, Writer};
@@ -20,7 +20,7 @@ pub fn open_inline(path: &Path) -> Result<Arc<Store>, OpenError> {
     let file = WriterFile {
         path: path.to_owned(),
         open: connection::open_unsynced_writer,
-        checkpoints: Checkpoints::inline(),
+        checkpoints: WalCheckpointer::inline(),
         places: Places::of(path),
     };
     start(file, opened, |source, connection, listeners, _, connect| {
@@ -32,7 +32,7 @@ pub fn open_inline(path: &Path) -> Result<Arc<Store>, OpenError> {
 ///
 /// # Panics
 /// When it cannot.
-pub fn sabotage(path: &Path, sql: &str) {
+pub fn execute_raw(path: &Path, sql: &str) {
     let connection = connection::open_writer(path).expect("the file opens");
     connection.execute_batch(sql).expect("the statement is right");
     connection.close().expect("nothing holds the connection");

@@ -10,7 +10,7 @@ use crate::store::contract::deliveries::in_pages_of_one;
 use crate::store::contract::{Backend, fixtures};
 use crate::store::notification::PAGES_READ_MAX;
 use crate::store::sql::writer::WriteTx;
-use crate::store::{AppNo, Operation, SharedStore, Store, StoreError, with_patience};
+use crate::store::{AppNo, Operation, SharedStore, Store, StoreError, with_deadline};
 
 /// A file in a folder of its own.
 pub(in crate::store) struct SqliteBackend(tempfile::TempDir);
@@ -250,7 +250,7 @@ async fn the_log_does_not_grow_for_ever() {
     let store = folder.open();
     let app = fixtures::app(&store).await;
     let filler = "x".repeat(1_000_000);
-    let bytes_max = u64::from(checkpoint::LOG_PAGES_MAX.unsigned_abs()) * 4_096;
+    let bytes_max = u64::from(wal_checkpointer::LOG_PAGES_MAX.unsigned_abs()) * 4_096;
     // Two of them may run at once, and one that finds another at it leaves the log to the next.
     for _ in 0..2 * bytes_max / 1_000_000 + 40 {
         let mut new = fixtures::broadcast(&[Platform::Android]);
@@ -286,7 +286,7 @@ async fn an_application_that_is_half_erased_hides_no_due_time_of_others() {
     store.close().await;
 }
 
-/// B20: what one request reads is bounded, however many it asks for and however few there are.
+/// What one request reads is bounded, whatever its limit and however few rows match.
 #[tokio::test]
 async fn a_listing_of_deliveries_reads_so_many_pages_and_goes_on_from_there() {
     let folder = SqliteBackend::new();
@@ -322,7 +322,7 @@ async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done()
     let (begins, begun) = tokio::sync::oneshot::channel();
     let hanging = tokio::spawn({
         let store = Arc::clone(&store);
-        with_patience(PATIENCE, async move {
+        with_deadline(PATIENCE, async move {
             let writing = store.write(Operation::Check, move |tx| {
                 let _ = begins.send(());
                 let _ = held.recv();
@@ -333,7 +333,7 @@ async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done()
         })
     });
     begun.await.unwrap();
-    let behind = with_patience(PATIENCE, accept(Arc::clone(&store), Platform::Android)).await;
+    let behind = with_deadline(PATIENCE, accept(Arc::clone(&store), Platform::Android)).await;
     assert!(matches!(behind, Err(StoreError::Unavailable(_))), "{behind:?}");
     let under_way = hanging.await.unwrap();
     assert!(matches!(under_way, Err(StoreError::Unavailable(_))), "{under_way:?}");
@@ -343,7 +343,7 @@ async fn who_waited_long_enough_is_answered_and_what_was_not_begun_is_not_done()
     let counted = "select count from storage_checks";
     let read = store
         .read(move |tx| Ok(tx.prepare_cached(counted)?.query_row([], |row| row.get::<i64>(0))?));
-    assert_eq!(with_patience(PATIENCE, read).await.unwrap(), 7_i64, "it was under way");
+    assert_eq!(with_deadline(PATIENCE, read).await.unwrap(), 7_i64, "it was under way");
     let listed = store.list_notifications(app, fixtures::page(9)).await.unwrap();
     assert_eq!(listed.rows.len(), 1, "the one whom nobody waited for was not accepted");
     store.close().await;
@@ -374,7 +374,7 @@ async fn a_read_that_nobody_waits_for_is_not_done() {
         looks.store(true, std::sync::atomic::Ordering::SeqCst);
         Ok(())
     });
-    let answer = with_patience(std::time::Duration::from_millis(1), read).await;
+    let answer = with_deadline(std::time::Duration::from_millis(1), read).await;
     assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
     drop(let_go);
     hanging.await.unwrap().unwrap();

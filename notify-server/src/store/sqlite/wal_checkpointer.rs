@@ -21,7 +21,7 @@ pub(super) const LOG_PAGES_MAX: i32 = 32_000;
 const CHECKPOINT_STEP_MIN: i32 = 500;
 
 /// The writer's side.
-pub(super) struct Checkpoints {
+pub(super) struct WalCheckpointer {
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
@@ -31,7 +31,7 @@ pub(super) struct Checkpoints {
     carried_at: AtomicI32,
 }
 
-impl Checkpoints {
+impl WalCheckpointer {
     /// Starts the thread.
     pub(super) fn start(path: &Path, places: &Places) -> std::io::Result<Self> {
         let (wake, woken) = sync_channel::<()>(1);
@@ -97,7 +97,7 @@ impl Checkpoints {
     }
 }
 
-impl Drop for Checkpoints {
+impl Drop for WalCheckpointer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         self.wake.take();

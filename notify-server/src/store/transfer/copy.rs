@@ -1,7 +1,7 @@
 //! Carrying rows over in chunks, and comparing what both sides have then.
 
 use super::cell::{Cell, Digest};
-use super::database::Side;
+use super::database::Database;
 use super::table::Table;
 use super::{MoveError, Progress, Step, TableMoved, numbers};
 use crate::failpoint::{self, Stage};
@@ -19,14 +19,14 @@ type Watch<'w> = &'w mut dyn FnMut(Progress<'_>);
 
 /// Walks through the rows of a table, a chunk at a time.
 struct Walk<'s> {
-    side: &'s Side,
+    side: &'s Database,
     table: &'s Table,
     after: Option<Vec<Cell>>,
     rows: usize,
 }
 
 impl<'s> Walk<'s> {
-    fn new(side: &'s Side, table: &'s Table, after: Option<Vec<Cell>>) -> Self {
+    fn new(side: &'s Database, table: &'s Table, after: Option<Vec<Cell>>) -> Self {
         Self { side, table, after, rows: CHUNK_ROWS_MIN }
     }
 
@@ -53,20 +53,20 @@ fn next_rows(asked: usize, rows: usize, bytes: usize) -> usize {
 }
 
 /// Rows of all tables.
-pub(super) fn counted(side: &Side, tables: &[Table]) -> Result<u64, MoveError> {
+pub(super) fn count_rows(side: &Database, tables: &[Table]) -> Result<u64, MoveError> {
     let count = |table: &Table| side.count(table).map_err(side.failing(Step::Opening, &table.name));
     tables.iter().map(count).sum()
 }
 
 /// Copies what the target does not have yet of so many rows, and has its tables number on; how many.
 pub(super) fn copy(
-    source: &Side,
-    target: &Side,
+    source: &Database,
+    target: &Database,
     tables: &[Table],
     of: u64,
     watch: Watch<'_>,
 ) -> Result<u64, MoveError> {
-    let done = counted(target, tables)?;
+    let done = count_rows(target, tables)?;
     let mut copied = 0;
     for table in tables {
         let failed = target.failing(Step::Copying, &table.name);
@@ -93,8 +93,8 @@ pub(super) fn copy(
 
 /// Compares every table by the number of its rows and a digest over them.
 pub(super) fn compare(
-    source: &Side,
-    target: &Side,
+    source: &Database,
+    target: &Database,
     tables: &[Table],
     of: u64,
     watch: Watch<'_>,
@@ -123,7 +123,7 @@ pub(super) fn compare(
 }
 
 fn summed(
-    side: &Side,
+    side: &Database,
     table: &Table,
     show: &mut dyn FnMut(u64),
 ) -> Result<(u64, [u8; 32]), MoveError> {

@@ -2,52 +2,56 @@
 
 use super::cell::Cell;
 use super::table::Table;
-use super::{MoveError, Place, Step};
-use crate::store::postgres::{self, Found};
+use super::{DatabaseLocation, MoveError, Step};
+use crate::store::postgres::{self, SchemaState};
 use crate::store::sql::{
     Connection, Error, MoveMark, Params, Result, Row, Type, Value, mark_move, move_mark,
 };
-use crate::store::{Held, sqlite};
+use crate::store::{CloseGuard, sqlite};
 
 /// A database of a move.
-pub(super) struct Side {
+pub(super) struct Database {
     /// For people.
     pub(super) place: String,
     /// Never lost and opened again: with it go the locks that keep others off.
     pub(super) connection: Connection,
     /// Keeps servers off.
-    _held: Option<Held>,
+    _held: Option<CloseGuard>,
 }
 
-impl Side {
+impl Database {
     /// Opens the database from which things are moved, which has to be there.
-    pub(super) fn source(place: &Place) -> std::result::Result<Self, MoveError> {
+    pub(super) fn source(place: &DatabaseLocation) -> std::result::Result<Self, MoveError> {
         let is_there = match place {
-            Place::Sqlite(path) => path.exists(),
-            Place::Postgres(url) => postgres::found(url)? == Found::Ours,
+            DatabaseLocation::Sqlite(path) => path.exists(),
+            DatabaseLocation::Postgres(url) => postgres::found(url)? == SchemaState::Notify,
         };
-        if is_there { Self::hold(place) } else { Err(MoveError::NoSource(place.to_string())) }
+        if is_there {
+            Self::open_exclusive(place)
+        } else {
+            Err(MoveError::NoSource(place.to_string()))
+        }
     }
 
     /// Opens the database to which they are moved, and makes its tables where there are none at all.
-    pub(super) fn target(place: &Place) -> std::result::Result<Self, MoveError> {
-        if let Place::Postgres(url) = place
-            && let Found::Others(table) = postgres::found(url)?
+    pub(super) fn target(place: &DatabaseLocation) -> std::result::Result<Self, MoveError> {
+        if let DatabaseLocation::Postgres(url) = place
+            && let SchemaState::Foreign(table) = postgres::found(url)?
         {
             return Err(MoveError::NotEmpty { place: place.to_string(), table });
         }
-        Self::hold(place)
+        Self::open_exclusive(place)
     }
 
     /// Opens a database and keeps everybody else from writing to it.
-    pub(super) fn hold(place: &Place) -> std::result::Result<Self, MoveError> {
+    pub(super) fn open_exclusive(place: &DatabaseLocation) -> std::result::Result<Self, MoveError> {
         let name = place.to_string();
         match place {
-            Place::Sqlite(path) => {
-                let (connection, held) = sqlite::hold(path)?;
+            DatabaseLocation::Sqlite(path) => {
+                let (connection, held) = sqlite::open_exclusive(path)?;
                 Ok(Self { place: name, connection, _held: held })
             }
-            Place::Postgres(url) => {
+            DatabaseLocation::Postgres(url) => {
                 let connection = postgres::connect(url)?;
                 let side = Self { place: name, connection, _held: None };
                 side.keep_others_off()?;
@@ -59,7 +63,7 @@ impl Side {
     /// Of a database that several may use: with the lock of all that write, and no server alive.
     fn keep_others_off(&self) -> std::result::Result<(), MoveError> {
         let failed = self.failing(Step::Opening, "servers");
-        match self.connection.keep_writers_off() {
+        match self.connection.block_writers() {
             Err(error) if error.is_busy() => {
                 return Err(MoveError::Written(self.place.clone()));
             }
@@ -120,7 +124,7 @@ impl Side {
         let done = work().and_then(|()| self.connection.commit());
         if done.is_err() {
             // The error before says more than that of a connection that is gone.
-            let _ = self.connection.roll_back();
+            let _ = self.connection.rollback();
         }
         done
     }
@@ -166,7 +170,7 @@ impl Side {
         let given = rows.iter().map(|row| values(table, row));
         let kinds: Vec<Type> = table.columns.iter().map(|column| column.kind).collect();
         self.durably(|| {
-            self.connection.insert_all(&table.with_columns(), &table.insert(), &kinds, given)
+            self.connection.bulk_insert(&table.with_columns(), &table.insert(), &kinds, given)
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::store::{postgres, sqlite};
 
 /// What a text that names no place is answered. Nothing of it is quoted: it may hold a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
+pub enum LocationError {
     /// Neither of the two.
     #[error("must be postgres://user:password@host/database or sqlite:FILE")]
     Form,

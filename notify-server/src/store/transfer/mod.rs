@@ -23,10 +23,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-pub use error::{MoveError, PlaceError};
+pub use error::{LocationError, MoveError};
 use uuid::Uuid;
 
-use self::database::Side;
+use self::database::Database;
 use self::table::Table;
 use super::postgres::{self, DatabaseUrl};
 use super::sql::{Connection, MoveMark, MoveState};
@@ -36,19 +36,19 @@ const FILE_NAME: &str = "notify.db";
 
 /// Where an installation is.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum DatabaseLocation {
     /// In a file.
     Sqlite(PathBuf),
     /// In a PostgreSQL database.
     Postgres(DatabaseUrl),
 }
 
-impl FromStr for Place {
-    type Err = PlaceError;
+impl FromStr for DatabaseLocation {
+    type Err = LocationError;
 
-    fn from_str(text: &str) -> Result<Self, PlaceError> {
+    fn from_str(text: &str) -> Result<Self, LocationError> {
         match text.strip_prefix("sqlite:") {
-            Some("" | "//") => Err(PlaceError::Form),
+            Some("" | "//") => Err(LocationError::Form),
             Some(path) => {
                 let path = Path::new(path.strip_prefix("//").unwrap_or(path));
                 let is_folder =
@@ -57,14 +57,14 @@ impl FromStr for Place {
             }
             None => match text.parse() {
                 Ok(url) => Ok(Self::Postgres(url)),
-                Err(postgres::UrlError::Form) => Err(PlaceError::Form),
+                Err(postgres::UrlError::Form) => Err(LocationError::Form),
                 Err(error) => Err(error.into()),
             },
         }
     }
 }
 
-impl Place {
+impl DatabaseLocation {
     /// In a file, whose name says the same in every folder: marks name it.
     #[must_use]
     pub fn file(path: &Path) -> Self {
@@ -72,7 +72,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DatabaseLocation {
     /// As people are shown it: without user and password.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -147,49 +147,50 @@ pub struct MoveReport {
 /// goes on with what was done. The source stays the one in use unless it failed while it ended: then
 /// neither can be served before that.
 pub fn move_installation(
-    from: &Place,
-    to: &Place,
+    from: &DatabaseLocation,
+    to: &DatabaseLocation,
     at_ms: i64,
     watch: &mut dyn FnMut(Progress<'_>),
 ) -> Result<MoveReport, MoveError> {
     match (from, to) {
-        (Place::Sqlite(_), Place::Postgres(_)) | (Place::Postgres(_), Place::Sqlite(_)) => {}
+        (DatabaseLocation::Sqlite(_), DatabaseLocation::Postgres(_))
+        | (DatabaseLocation::Postgres(_), DatabaseLocation::Sqlite(_)) => {}
         _ => return Err(MoveError::SameKind),
     }
-    let source = Side::source(from)?;
+    let source = Database::source(from)?;
     refuse_moved(&source, to)?;
-    let target = Side::target(to)?;
+    let target = Database::target(to)?;
     let sqlite = match source.connection {
         Connection::Sqlite(_) => &source,
         Connection::Postgres(_) => &target,
     };
     let tables = Table::all(&sqlite.connection).map_err(sqlite.failing(Step::Opening, "tables"))?;
-    let id = agree(&source, &target, &tables, at_ms)?;
+    let id = handshake(&source, &target, &tables, at_ms)?;
     freeze(&source, id)?;
-    let of = copy::counted(&source, &tables)?;
+    let of = copy::count_rows(&source, &tables)?;
     let copied = copy::copy(&source, &target, &tables, of, watch)?;
     let tables = copy::compare(&source, &target, &tables, of, watch)?;
-    end(&source, &target, id, at_ms)?;
+    finish(&source, &target, id, at_ms)?;
     Ok(MoveReport { tables, copied })
 }
 
 /// Marks both sides, or finds them marked by a run of this move before; the id of the move.
-fn agree(
-    source: &Side,
-    target: &Side,
+fn handshake(
+    source: &Database,
+    target: &Database,
     tables: &[Table],
     at_ms: i64,
 ) -> Result<[u8; 16], MoveError> {
     let here = source.mark().map_err(source.failing(Step::Opening, "moves"))?;
     let there = target.mark().map_err(target.failing(Step::Opening, "moves"))?;
-    let arriving = there.filter(|mark| mark.state == MoveState::Arriving);
+    let arriving = there.filter(|mark| mark.state == MoveState::Importing);
     let place = || source.place.clone();
     match (here, arriving) {
-        (Some(MoveMark { state: MoveState::Arriving, place: other, .. }), _) => {
+        (Some(MoveMark { state: MoveState::Importing, place: other, .. }), _) => {
             Err(MoveError::Unfinished { place: place(), other })
         }
         (Some(here), Some(there)) if here.id == there.id => Ok(here.id),
-        (Some(MoveMark { state: MoveState::Left, place: other, .. }), _) => {
+        (Some(MoveMark { state: MoveState::Retired, place: other, .. }), _) => {
             Err(MoveError::AlreadyMoved { place: place(), other })
         }
         (_, Some(there)) => {
@@ -200,10 +201,10 @@ fn agree(
             let id = *Uuid::new_v4().as_bytes();
             let mark = |state, place: &str| MoveMark { state, id, place: place.into(), at: at_ms };
             source
-                .set_mark(Some(&mark(MoveState::Leaving, &target.place)))
+                .set_mark(Some(&mark(MoveState::Exporting, &target.place)))
                 .map_err(source.failing(Step::Opening, "moves"))?;
             target
-                .set_mark(Some(&mark(MoveState::Arriving, &source.place)))
+                .set_mark(Some(&mark(MoveState::Importing, &source.place)))
                 .map_err(target.failing(Step::Opening, "moves"))?;
             Ok(id)
         }
@@ -211,9 +212,11 @@ fn agree(
 }
 
 /// A source that went elsewhere is refused before anything is made in the target.
-fn refuse_moved(source: &Side, to: &Place) -> Result<(), MoveError> {
+fn refuse_moved(source: &Database, to: &DatabaseLocation) -> Result<(), MoveError> {
     match source.mark().map_err(source.failing(Step::Opening, "moves"))? {
-        Some(MoveMark { state: MoveState::Left, place: other, .. }) if other != to.to_string() => {
+        Some(MoveMark { state: MoveState::Retired, place: other, .. })
+            if other != to.to_string() =>
+        {
             Err(MoveError::AlreadyMoved { place: source.place.clone(), other })
         }
         _ => Ok(()),
@@ -221,7 +224,7 @@ fn refuse_moved(source: &Side, to: &Place) -> Result<(), MoveError> {
 }
 
 /// From here on nothing in the source changes; a subcommand that was quicker took the mark away.
-fn freeze(source: &Side, id: [u8; 16]) -> Result<(), MoveError> {
+fn freeze(source: &Database, id: [u8; 16]) -> Result<(), MoveError> {
     let failed = source.failing(Step::Opening, "moves");
     source.freeze().map_err(&failed)?;
     match source.mark().map_err(&failed)? {
@@ -230,7 +233,7 @@ fn freeze(source: &Side, id: [u8; 16]) -> Result<(), MoveError> {
     }
 }
 
-fn refuse_rows(target: &Side, tables: &[Table]) -> Result<(), MoveError> {
+fn refuse_rows(target: &Database, tables: &[Table]) -> Result<(), MoveError> {
     for table in tables {
         let rows = target.last_key(table).map_err(target.failing(Step::Opening, &table.name))?;
         if rows.is_some() {
@@ -243,8 +246,8 @@ fn refuse_rows(target: &Side, tables: &[Table]) -> Result<(), MoveError> {
 
 /// The source is left before the target is free: between the two nobody may serve either, and never
 /// both.
-fn end(source: &Side, target: &Side, id: [u8; 16], at_ms: i64) -> Result<(), MoveError> {
-    let (state, place) = (MoveState::Left, target.place.clone());
+fn finish(source: &Database, target: &Database, id: [u8; 16], at_ms: i64) -> Result<(), MoveError> {
+    let (state, place) = (MoveState::Retired, target.place.clone());
     source
         .leave(&MoveMark { state, id, place, at: at_ms })
         .map_err(source.failing(Step::Ending, "moves"))?;
@@ -255,10 +258,10 @@ fn end(source: &Side, target: &Side, id: [u8; 16], at_ms: i64) -> Result<(), Mov
 ///
 /// # Errors
 /// When something uses it. `None` where it was not moved away.
-pub fn undo_move(place: &Place) -> Result<Option<String>, MoveError> {
-    let side = Side::source(place)?;
+pub fn undo_move(place: &DatabaseLocation) -> Result<Option<String>, MoveError> {
+    let side = Database::source(place)?;
     let failed = side.failing(Step::Opening, "moves");
-    let mark = side.mark().map_err(&failed)?.filter(|mark| mark.state == MoveState::Left);
+    let mark = side.mark().map_err(&failed)?.filter(|mark| mark.state == MoveState::Retired);
     let Some(mark) = mark else { return Ok(None) };
     side.set_mark(None).map_err(&failed)?;
     Ok(Some(mark.place))

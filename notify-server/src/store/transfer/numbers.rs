@@ -1,14 +1,14 @@
 //! The numbers that tables give their rows: what was given once is not given again, in the other
 //! database neither, since things outside may remember it.
 
-use super::database::Side;
+use super::database::Database;
 use super::table::Table;
 use super::{MoveError, Step};
 use crate::store::postgres::sequence;
 use crate::store::sql::{self, Connection, OptionalExtension, params};
 
 /// Has a table of the target count on from the source.
-pub(super) fn carry(source: &Side, target: &Side, table: &Table) -> Result<(), MoveError> {
+pub(super) fn carry(source: &Database, target: &Database, table: &Table) -> Result<(), MoveError> {
     if !table.is_numbered {
         return Ok(());
     }
@@ -17,7 +17,7 @@ pub(super) fn carry(source: &Side, target: &Side, table: &Table) -> Result<(), M
 }
 
 /// The last count that a table gave.
-fn last(side: &Side, table: &Table) -> sql::Result<i64> {
+fn last(side: &Database, table: &Table) -> sql::Result<i64> {
     let connection = &side.connection;
     let found = match connection {
         Connection::Sqlite(_) => connection
@@ -34,7 +34,7 @@ fn last(side: &Side, table: &Table) -> sql::Result<i64> {
     Ok(found.optional()?.unwrap_or_default())
 }
 
-fn set(target: &Side, table: &Table, given: i64) -> sql::Result<()> {
+fn set(target: &Database, table: &Table, given: i64) -> sql::Result<()> {
     let connection = &target.connection;
     match connection {
         Connection::Sqlite(_) => target.durably(|| {

@@ -6,11 +6,11 @@ use std::thread;
 use notify_core::AppId;
 use tempfile::TempDir;
 
-use super::database::Side;
+use super::database::Database;
 use super::table::Table;
 use super::{
-    MoveError, MoveMark, MoveReport, MoveState, Place, PlaceError, Progress, Step, agree, freeze,
-    move_installation, undo_move,
+    DatabaseLocation, LocationError, MoveError, MoveMark, MoveReport, MoveState, Progress, Step,
+    freeze, handshake, move_installation, undo_move,
 };
 use crate::store::contract::fixtures;
 use crate::store::postgres::testing::{TestCluster, TestDatabase};
@@ -32,20 +32,20 @@ impl Installation {
     fn new() -> Self {
         let made =
             Self { folder: TempDir::new().unwrap(), database: TestCluster::shared().database() };
-        let side = Side::hold(&made.file()).unwrap();
+        let side = Database::open_exclusive(&made.file()).unwrap();
         side.connection.execute_batch(EVERYTHING).unwrap();
         made
     }
 
-    fn file(&self) -> Place {
+    fn file(&self) -> DatabaseLocation {
         self.named("notify.db")
     }
 
-    fn named(&self, name: &str) -> Place {
-        Place::Sqlite(self.folder.path().join(name))
+    fn named(&self, name: &str) -> DatabaseLocation {
+        DatabaseLocation::Sqlite(self.folder.path().join(name))
     }
 
-    fn postgres(&self) -> Place {
+    fn postgres(&self) -> DatabaseLocation {
         self.database.url().parse().unwrap()
     }
 
@@ -60,13 +60,13 @@ impl Installation {
 }
 
 /// On a thread without a runtime, as a move asks.
-fn moved(from: &Place, to: &Place) -> Result<MoveReport, MoveError> {
+fn moved(from: &DatabaseLocation, to: &DatabaseLocation) -> Result<MoveReport, MoveError> {
     watched(from, to, |_| {})
 }
 
 fn watched(
-    from: &Place,
-    to: &Place,
+    from: &DatabaseLocation,
+    to: &DatabaseLocation,
     mut watch: impl FnMut(Progress<'_>) + Send,
 ) -> Result<MoveReport, MoveError> {
     let work = || move_installation(from, to, AT_MS, &mut watch);
@@ -75,7 +75,7 @@ fn watched(
 
 /// Moves until `is_enough`, as if the process were killed there: nothing is tidied up but what the
 /// system closes.
-fn ended(from: &Place, to: &Place, is_enough: fn(Progress<'_>) -> bool) {
+fn ended(from: &DatabaseLocation, to: &DatabaseLocation, is_enough: fn(Progress<'_>) -> bool) {
     let work = || {
         let mut watch = |progress: Progress<'_>| assert!(!is_enough(progress), "enough");
         move_installation(from, to, AT_MS, &mut watch)
@@ -99,7 +99,7 @@ fn everything_goes_there_and_back_with_its_numbers() {
     // What was given is not given again, in neither.
     for place in [home.postgres(), back] {
         let work = || {
-            let side = Side::hold(&place).unwrap();
+            let side = Database::open_exclusive(&place).unwrap();
             side.set_mark(None).unwrap();
             let app = AppNo(7);
             for (sql, expected) in [
@@ -112,13 +112,17 @@ fn everything_goes_there_and_back_with_its_numbers() {
                 ),
             ] {
                 let mut insert = side.connection.prepare_insert(sql).unwrap();
-                let no = insert.row(app, params!["new"]).unwrap();
-                assert_eq!(no, Some(app.lead() | expected), "{sql} at {place}");
+                let no = insert.insert(app, params!["new"]).unwrap();
+                assert_eq!(no, Some(app.key_prefix() | expected), "{sql} at {place}");
             }
             let key = "insert into admin_keys (no, id, hash, hint, created_at)
                 values (?1, ?2, ?3, '', 1)";
             let mut insert = side.connection.prepare_insert(key).unwrap();
-            assert_eq!(insert.counted(params![[7; 16], [7; 32]]).unwrap(), Some(2), "at {place}");
+            assert_eq!(
+                insert.insert_unprefixed(params![[7; 16], [7; 32]]).unwrap(),
+                Some(2),
+                "at {place}"
+            );
         };
         thread::scope(|scope| scope.spawn(work).join()).unwrap();
     }
@@ -144,8 +148,10 @@ fn a_move_has_postgres_collect_statistics_of_its_own_tables_alone() {
 fn both_have_the_same_tables_and_columns() {
     let home = Installation::new();
     let work = || {
-        let (sqlite, postgres) =
-            (Side::hold(&home.file()).unwrap(), Side::hold(&home.postgres()).unwrap());
+        let (sqlite, postgres) = (
+            Database::open_exclusive(&home.file()).unwrap(),
+            Database::open_exclusive(&home.postgres()).unwrap(),
+        );
         let described = |table: &Table| {
             assert!(table.key > 0, "{} has no key to go by", table.name);
             let mut columns: Vec<_> = table
@@ -195,7 +201,7 @@ fn a_move_that_ended_anywhere_goes_on() {
     ended(&file, &database, |now| now.table == "engagement");
     assert!(matches!(
         home.open_postgres(),
-        Err(postgres::OpenError::Moved { source: Moved::Arriving(_), .. })
+        Err(postgres::OpenError::Moved { source: Moved::Importing(_), .. })
     ));
     ended(&file, &database, |now| now.step == Step::Comparing && now.table == "devices");
     let last = moved(&file, &database).unwrap();
@@ -210,7 +216,7 @@ fn who_was_moved_away_is_not_served_until_that_is_undone() {
     moved(&home.file(), &home.postgres()).unwrap();
     let refused = home.open_file().unwrap_err();
     let sqlite::OpenError::Moved { source, .. } = &refused else { panic!("{refused:?}") };
-    assert_eq!(source, &Moved::Left(home.postgres().to_string()));
+    assert_eq!(source, &Moved::Retired(home.postgres().to_string()));
     assert!(matches!(moved(&home.file(), &home.postgres()), Err(MoveError::AlreadyMoved { .. })));
     assert_eq!(undo_move(&home.file()).unwrap(), Some(home.postgres().to_string()));
     home.open_file().unwrap();
@@ -272,7 +278,7 @@ fn a_source_that_is_served_and_a_target_that_is_used_are_refused() {
 
     let strange = TestCluster::shared().database();
     strange.execute("create table mine (no bigint)");
-    let strange: Place = strange.url().parse().unwrap();
+    let strange: DatabaseLocation = strange.url().parse().unwrap();
     let refused = moved(&home.file(), &strange).unwrap_err();
     assert!(matches!(&refused, MoveError::NotEmpty { table, .. } if table == "mine"), "{refused}");
     let refused = moved(&strange, &home.named("new.db")).unwrap_err();
@@ -289,7 +295,7 @@ fn a_writer_in_the_source_is_refused() {
     moved(&home.file(), &home.postgres()).unwrap();
     let (written, to) = (home.postgres(), home.named("back.db"));
     let held = || {
-        let side = Side::hold(&written).unwrap();
+        let side = Database::open_exclusive(&written).unwrap();
         side.connection.begin_write().unwrap();
         let refused = moved(&written, &to).unwrap_err();
         assert!(matches!(refused, MoveError::Written(_)), "{refused}");
@@ -310,7 +316,7 @@ fn a_file_that_is_being_moved_is_opened_by_nobody() {
     };
     watched(&home.file(), &home.postgres(), watch).unwrap();
     let [sqlite::OpenError::Moved { source, .. }] = &refused[..] else { panic!("{refused:?}") };
-    assert_eq!(source, &Moved::Leaving(home.postgres().to_string()));
+    assert_eq!(source, &Moved::Exporting(home.postgres().to_string()));
 }
 
 /// One that was stopped for so long that it counts as dead, or never said that it lives.
@@ -335,10 +341,12 @@ fn who_had_it_open_writes_nothing_once_it_was_moved_away() {
 fn a_source_without_its_mark_is_not_frozen() {
     let home = Installation::new();
     let work = || {
-        let (source, target) =
-            (Side::hold(&home.file()).unwrap(), Side::hold(&home.postgres()).unwrap());
+        let (source, target) = (
+            Database::open_exclusive(&home.file()).unwrap(),
+            Database::open_exclusive(&home.postgres()).unwrap(),
+        );
         let tables = Table::all(&source.connection).unwrap();
-        let id = agree(&source, &target, &tables, AT_MS).unwrap();
+        let id = handshake(&source, &target, &tables, AT_MS).unwrap();
         source.set_mark(None).unwrap();
         let refused = freeze(&source, id).unwrap_err();
         assert!(matches!(refused, MoveError::Written(_)), "{refused}");
@@ -351,9 +359,9 @@ fn between_leaving_and_arriving_neither_is_served_and_the_next_run_ends_it() {
     let home = Installation::new();
     ended(&home.file(), &home.postgres(), |now| now.step == Step::Comparing);
     let work = || {
-        let source = Side::hold(&home.file()).unwrap();
+        let source = Database::open_exclusive(&home.file()).unwrap();
         let mark = source.mark().unwrap().unwrap();
-        source.set_mark(Some(&MoveMark { state: MoveState::Left, ..mark })).unwrap();
+        source.set_mark(Some(&MoveMark { state: MoveState::Retired, ..mark })).unwrap();
     };
     thread::scope(|scope| scope.spawn(work).join()).unwrap();
     assert!(matches!(home.open_file(), Err(sqlite::OpenError::Moved { .. })));
@@ -369,18 +377,21 @@ fn places_are_read_and_shown_without_their_password() {
         ("sqlite:/d/notify.db", Ok("/d/notify.db")),
         ("sqlite:///d/notify.db", Ok("/d/notify.db")),
         ("sqlite:/d/", Ok("/d/notify.db")),
-        ("sqlite:", Err(PlaceError::Form)),
-        ("d/notify.db", Err(PlaceError::Form)),
-        ("mysql://u:p@h/d", Err(PlaceError::Form)),
+        ("sqlite:", Err(LocationError::Form)),
+        ("d/notify.db", Err(LocationError::Form)),
+        ("mysql://u:p@h/d", Err(LocationError::Form)),
         ("postgres://u:secret@h/d", Ok("h:5432/d")),
-        ("postgres://u:secret@h", Err(PlaceError::Url(postgres::UrlError::NoDatabase))),
+        ("postgres://u:secret@h", Err(LocationError::Url(postgres::UrlError::NoDatabase))),
     ] {
-        let place = text.parse::<Place>().map(|place| place.to_string());
+        let place = text.parse::<DatabaseLocation>().map(|place| place.to_string());
         assert_eq!(place.as_deref(), expected.as_ref().map(|text| *text), "{text}");
     }
     let here = std::env::current_dir().unwrap().join("d/notify.db");
-    assert_eq!(Path::new(&"sqlite:d/notify.db".parse::<Place>().unwrap().to_string()), here);
+    assert_eq!(
+        Path::new(&"sqlite:d/notify.db".parse::<DatabaseLocation>().unwrap().to_string()),
+        here
+    );
     let folder = TempDir::new().unwrap();
-    let place: Place = format!("sqlite:{}", folder.path().display()).parse().unwrap();
+    let place: DatabaseLocation = format!("sqlite:{}", folder.path().display()).parse().unwrap();
     assert_eq!(Path::new(&place.to_string()), folder.path().join("notify.db"));
 }

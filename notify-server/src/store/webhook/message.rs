@@ -1,16 +1,16 @@
-//! Messages as callers see them: listed, tested with, redelivered.
+//! Messages of webhooks: listed, redelivered, claimed and settled.
 
 use notify_core::{
     AppId, Timestamp, WebhookAttempt, WebhookEventType, WebhookId, WebhookMessageId,
     WebhookOutcome, WebhookRecovered,
 };
 
-use crate::store::event::{COLUMNS, Subject, tell};
-use crate::store::page::{Listing, rows_wanted};
-use crate::store::sql::row::{unknown_value, uuid_at};
+use crate::store::event::{COLUMNS, EventRow, render};
+use crate::store::page::{CursorCodec, rows_wanted};
+use crate::store::sql::row::{unexpected_value, uuid_at};
 use crate::store::sql::writer::WriteTx;
 use crate::store::sql::{
-    self, Connection, NUMBERS, OptionalExtension, Row, Type, count_of, list_of, params,
+    self, Connection, NUMBERS, OptionalExtension, Row, Type, list_of, params, seq_of,
 };
 use crate::store::webhook::{disable, number_of};
 use crate::store::{
@@ -47,7 +47,7 @@ pub(super) fn list(
     page: &PageRequest,
 ) -> Result<Page<WebhookAttempt>, StoreError> {
     let webhook = number_of(connection, app, webhook)?;
-    let listing = Listing { name: "attempts", of: webhook.0 };
+    let listing = CursorCodec { name: "attempts", of: webhook.0 };
     let before = listing.number(page)?.unwrap_or(i64::MAX);
     let rows = connection
         .prepare_cached(&format!(
@@ -59,7 +59,7 @@ pub(super) fn list(
     Ok(listing.page(rows, page))
 }
 
-/// Makes one that tests.
+/// Creates a test message.
 pub(super) fn test(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -73,7 +73,7 @@ pub(super) fn test(
         "insert into webhook_messages (no, webhook_no, id, type, at, detail, started_at, due_at,
          claimable_at, created_at) values (?1, ?2, ?3, ?4, ?5, ?6, ?5, ?5, ?5, ?5)",
     )?
-    .row(
+    .insert(
         app,
         params![
             webhook.0,
@@ -87,7 +87,7 @@ pub(super) fn test(
     Ok(())
 }
 
-/// Has one tried now, by its schedule from the beginning; one that is being tried goes on.
+/// Restarts one, due at once. One that is being tried is left alone.
 pub(super) fn redeliver(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -118,16 +118,15 @@ pub(super) fn redeliver(
     Ok(())
 }
 
-/// What is to be recovered of a webhook.
+/// The messages of a webhook to recover.
 pub(super) struct Recovery {
     webhook: WebhookNo,
     since: Timestamp,
-    /// The messages that failed, the oldest first; one more than may wait.
+    /// Failed messages, oldest first; one more than may be pending.
     failed: Vec<i64>,
 }
 
-/// Looks for messages that failed and were made since then. Tests, and what is about something erased,
-/// are left out.
+/// Finds failed messages that were created since then, without tests and messages about erased things.
 pub(super) fn to_recover(
     connection: &Connection,
     app: AppNo,
@@ -155,7 +154,7 @@ pub(super) fn to_recover(
     Ok(Recovery { webhook, since, failed })
 }
 
-/// Has what failed, and what waits to be tried again, tried now, up to what may wait for a webhook.
+/// Restarts failed messages and pending retries, up to the limit of pending messages.
 pub(super) fn recover(
     tx: &mut WriteTx<'_>,
     app: AppNo,
@@ -196,7 +195,7 @@ pub(super) fn recover(
     Ok(WebhookRecovered { recovered: recovered as u64, more: failed.len() > fitting.len() })
 }
 
-/// Whether a webhook is enabled, and how much waits for it.
+/// Whether a webhook is enabled, and how many messages are pending.
 fn openness(tx: &Connection, webhook: i64) -> Result<(bool, i64), StoreError> {
     let found = tx
         .prepare_cached(
@@ -211,7 +210,7 @@ fn disabled() -> StoreError {
     StoreError::refused("id", "names a webhook that is disabled")
 }
 
-/// Refuses a webhook that is disabled, or has enough to do.
+/// Refuses a webhook that is disabled or has too many pending messages.
 fn is_open(tx: &Connection, webhook: i64) -> Result<(), StoreError> {
     let (enabled, pending) = openness(tx, webhook)?;
     if !enabled {
@@ -225,7 +224,7 @@ fn is_open(tx: &Connection, webhook: i64) -> Result<(), StoreError> {
 
 fn attempt_of(row: &Row<'_>) -> sql::Result<(i64, WebhookAttempt)> {
     let time = |column| row.get::<Option<i64>>(column).map(|at| at.map(Timestamp));
-    let subject = Subject::read(row, 2)?;
+    let event = EventRow::read(row, 2)?;
     let outcome = match row.get::<i64>(7)? {
         0 => WebhookOutcome::Pending,
         1 => WebhookOutcome::Delivered,
@@ -234,7 +233,7 @@ fn attempt_of(row: &Row<'_>) -> sql::Result<(i64, WebhookAttempt)> {
     let latency: Option<i64> = row.get(11)?;
     let attempt = WebhookAttempt {
         id: WebhookMessageId(uuid_at(row, 1)?),
-        event: subject.event_type().ok_or_else(|| unknown_value(2, Type::Integer))?,
+        event: event.event_type().ok_or_else(|| unexpected_value(2, Type::Integer))?,
         outcome,
         attempts: row.get(8)?,
         status: row.get(9)?,
@@ -247,10 +246,11 @@ fn attempt_of(row: &Row<'_>) -> sql::Result<(i64, WebhookAttempt)> {
     Ok((row.get(0)?, attempt))
 }
 
-/// Most events that a claim looks at.
+/// Most events that a claim scans.
 const EVENTS_LOOKED_AT_MAX: i64 = 1_000;
 
-/// What there is to do. Reads three places of an index for each enabled webhook, however much waits.
+/// The work of the engine. Reads three index positions for each enabled webhook, however long its queue
+/// is.
 pub(super) fn work(connection: &Connection, now: Timestamp) -> Result<WebhookWork, StoreError> {
     let mut webhooks = connection.prepare_cached(concat!(
         "select w.no,
@@ -261,7 +261,7 @@ pub(super) fn work(connection: &Connection, now: Timestamp) -> Result<WebhookWor
            where m.webhook_no = w.no and m.state = 0 limit 1 offset ?1)
          from webhooks w join apps a on a.no = w.app_no
          where w.enabled = 1 and a.status = 'active' order by ",
-        count_of!("w.no")
+        seq_of!("w.no")
     ))?;
     let mut rows = webhooks.query([MESSAGES_PENDING_MAX - 1])?;
     let mut work = WebhookWork::default();
@@ -277,7 +277,7 @@ pub(super) fn work(connection: &Connection, now: Timestamp) -> Result<WebhookWor
     Ok(work)
 }
 
-/// The webhook, its application, the types it wants and how far it was told.
+/// The webhook, its application, its subscriptions and its position in the event log.
 struct Target {
     app: AppNo,
     claimed: ClaimedWebhook,
@@ -285,7 +285,7 @@ struct Target {
     cursor: i64,
 }
 
-/// Takes messages of a webhook.
+/// Claims messages of a webhook.
 pub(super) fn claim(
     tx: &Connection,
     claim: &WebhookClaim,
@@ -302,12 +302,12 @@ pub(super) fn claim(
         .query_map(params![claim.webhook.0, claim.now.as_ms(), claim.limit], |row| {
             let id = WebhookMessageId(uuid_at(row, 1)?);
             let started_at = Timestamp(row.get(3)?);
-            Ok((MessageNo(row.get(0)?), id, row.get(2)?, started_at, Subject::read(row, 4)?))
+            Ok((MessageNo(row.get(0)?), id, row.get(2)?, started_at, EventRow::read(row, 4)?))
         })?
         .collect::<Result<Vec<(_, _, u32, _, _)>, _>>()?;
     let mut claimed = target.claimed;
-    for (no, id, attempts, started_at, subject) in due {
-        let Some(data) = tell(tx, &subject)? else {
+    for (no, id, attempts, started_at, event) in due {
+        let Some(data) = render(tx, &event)? else {
             end_erased(tx, no, claim.now)?;
             continue;
         };
@@ -315,7 +315,7 @@ pub(super) fn claim(
             "update webhook_messages set claim = ?2, claimable_at = ?3 where no = ?1",
         )?
         .execute([no.0, claim.claim, claim.lease_until.as_ms()])?;
-        let at = subject.at;
+        let at = event.at;
         claimed.messages.push(ClaimedMessage { no, id, at, data, attempts, started_at });
     }
     Ok(Some(claimed))
@@ -348,7 +348,7 @@ fn target(tx: &Connection, claim: &WebhookClaim) -> Result<Option<Target>, Store
     Ok(found)
 }
 
-/// Makes messages of events that the webhook was not told of yet, while there is room.
+/// Creates messages from unread events, up to the limit of pending messages.
 fn make(tx: &Connection, claim: &WebhookClaim, target: &Target) -> Result<(), StoreError> {
     let pending: i64 = tx
         .prepare_cached(
@@ -363,9 +363,9 @@ fn make(tx: &Connection, claim: &WebhookClaim, target: &Target) -> Result<(), St
             "select no, {COLUMNS} from events where app_no = ?1 and no > ?2 order by no limit ?3"
         ))?
         .query_map([target.app.0, target.cursor, EVENTS_LOOKED_AT_MAX], |row| {
-            Ok((row.get(0)?, Subject::read(row, 1)?))
+            Ok((row.get(0)?, EventRow::read(row, 1)?))
         })?
-        .collect::<Result<Vec<(i64, Subject)>, _>>()?;
+        .collect::<Result<Vec<(i64, EventRow)>, _>>()?;
     let mut cursor = target.cursor;
     for (no, event) in &events {
         if target.events & (1 << event.kind) != 0 {
@@ -386,14 +386,14 @@ fn insert(
     app: AppNo,
     claim: &WebhookClaim,
     id: WebhookMessageId,
-    event: &Subject,
+    event: &EventRow,
 ) -> Result<(), StoreError> {
     tx.prepare_insert(
         "insert into webhook_messages (no, webhook_no, id, type, at, notification_no, device_key,
          detail, started_at, due_at, claimable_at, created_at)
          values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?9, ?9)",
     )?
-    .row(
+    .insert(
         app,
         params![
             claim.webhook.0,
@@ -409,7 +409,7 @@ fn insert(
     Ok(())
 }
 
-/// Gives back what is claimed.
+/// Releases all claims.
 pub(super) fn release(tx: &Connection) -> Result<(), StoreError> {
     tx.prepare_cached(
         "update webhook_messages set claim = null, claimable_at = due_at
@@ -428,7 +428,7 @@ fn end_erased(tx: &Connection, no: MessageNo, at: Timestamp) -> Result<(), Store
     Ok(())
 }
 
-/// Writes what became of a message.
+/// Writes the result of an attempt.
 pub(super) fn settle(
     tx: &Connection,
     outcome: &AttemptOutcome,
@@ -461,7 +461,7 @@ pub(super) fn settle(
     judge(tx, outcome)
 }
 
-/// Writes what a message says of its webhook; why that was disabled.
+/// Updates the webhook after an attempt; returns the reason if it is disabled.
 fn judge(tx: &Connection, outcome: &AttemptOutcome) -> Result<Option<&'static str>, StoreError> {
     let (app, is_asked, since) = tx
         .prepare_cached("select app_no, url = ?2, failing_since from webhooks where no = ?1")?
@@ -484,6 +484,6 @@ fn judge(tx: &Connection, outcome: &AttemptOutcome) -> Result<Option<&'static st
         (false, false) => return Ok(None),
     };
     disable(tx, outcome.webhook, Some(reason), outcome.at)?;
-    crate::store::event::note_wanted(tx, app)?;
+    crate::store::event::refresh_subscriptions(tx, app)?;
     Ok(Some(reason))
 }

@@ -3,7 +3,7 @@
 use notify_core::{Platform, ProviderKind, Timestamp};
 
 use super::*;
-use crate::store::{AppNo, DeviceKey, DeviceOutcome, RetryNo, RetryOutcome, RetryStep, Settled};
+use crate::store::{AppNo, DeviceKey, DeviceOutcome, Outcome, RetryNo, RetryOutcome, RetryResult};
 use crate::telemetry::delivery::LABELS_MAX;
 use crate::telemetry::sample::{Pause, QueueSample};
 
@@ -34,7 +34,7 @@ fn sample() -> Sample {
     }
 }
 
-fn outcome(settled: Settled, reason: Option<&'static str>) -> DeviceOutcome {
+fn outcome(settled: Outcome, reason: Option<&'static str>) -> DeviceOutcome {
     let key = DeviceKey::new(AppNo(1), Platform::Ios, 1);
     DeviceOutcome { key, settled, reason: reason.map(Into::into), attempts: 1, message_id: None }
 }
@@ -48,22 +48,22 @@ fn the_metrics_are_told_under_their_names() {
     delivery.attempted(ProviderKind::Apns, Duration::from_millis(30));
     let dead = "BadDeviceToken";
     let settled = [
-        outcome(Settled::Sent, None),
-        outcome(Settled::Sent, None),
-        outcome(Settled::Unregistered, Some(dead)),
-        outcome(Settled::Failed, Some("http_418 nonsense")),
-        outcome(Settled::Sent, None),
+        outcome(Outcome::Sent, None),
+        outcome(Outcome::Sent, None),
+        outcome(Outcome::Unregistered, Some(dead)),
+        outcome(Outcome::Failed, Some("http_418 nonsense")),
+        outcome(Outcome::Sent, None),
     ];
     delivery.settled(&settled, &[]);
-    let step = RetryStep::Settled {
-        settled: Settled::Expired,
+    let step = RetryResult::Final {
+        settled: Outcome::Expired,
         reason: Some("expired".into()),
         attempts: 2,
         message_id: None,
     };
     delivery.retried(
         ProviderKind::Fcm,
-        &[RetryOutcome { no: RetryNo(1), step, dead: None, moved: None, verified: None }],
+        &[RetryOutcome { no: RetryNo(1), result: step, dead: None, moved: None, verified: None }],
     );
     metrics.encode(&sample(), Form::Prometheus);
     let text = metrics.encode(&sample(), Form::Prometheus);
@@ -148,7 +148,7 @@ fn the_number_of_series_is_bounded() {
     for number in 0..1_000 {
         let reason = String::leak(format!("http_{number} word{number}"));
         for provider in ProviderKind::ALL {
-            delivery.ended(provider, Settled::Failed, Some(reason), 1);
+            delivery.ended(provider, Outcome::Failed, Some(reason), 1);
             delivery.attempted(provider, Duration::ZERO);
         }
     }

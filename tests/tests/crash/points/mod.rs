@@ -37,7 +37,7 @@ fn dying(data_dir: &Path, what: &str, stage: &str, hit: u32) -> Launch {
 
 /// Has a first start end before it makes its application: the tables and the master key are there.
 pub(crate) async fn killed_at_founding(data_dir: &Path) -> Result<()> {
-    let (status, _) = dying(data_dir, "found", STAGES[0], 1).on_file().answered().await?;
+    let (status, _) = dying(data_dir, "bootstrap", STAGES[0], 1).on_file().answered().await?;
     ensure_aborted(status)
 }
 

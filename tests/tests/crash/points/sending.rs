@@ -34,7 +34,7 @@ const SIDES: [&str; 2] = ["unsent", "answered"];
 /// What is ended here.
 pub(super) fn operations() -> Vec<&'static str> {
     let writes = WRITES.iter().map(|(operation, _)| *operation);
-    writes.chain(TOKENS).chain(["adopt"]).collect()
+    writes.chain(TOKENS).chain(["reclaim"]).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,7 +72,7 @@ async fn a_process_that_ends_at_any_point_of_sending_loses_nothing() -> Result<(
     }
     // What the one before left open is taken over at the start.
     for stage in super::STAGES {
-        let dying = dying(&data_dir, "adopt", stage, 1);
+        let dying = dying(&data_dir, "reclaim", stage, 1);
         ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)
             .with_context(|| format!("adopt {stage}"))?;
         points += 1;

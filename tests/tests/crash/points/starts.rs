@@ -11,15 +11,15 @@ use crate::{CREDIT, launch};
 /// What is ended here.
 pub(super) fn operations() -> Vec<&'static str> {
     vec![
-        "found",
+        "bootstrap",
         "replace_unshown_keys",
         "keys_shown",
         "add_admin_key",
         "touch_keys",
-        "write_part",
+        "write_last_seen",
         "keep_clock",
         "confirm_clock",
-        "delete_over",
+        "delete_expired",
         "resume_erasing",
         "claim_feeds",
         "finish_feed",
@@ -33,7 +33,7 @@ fn admin_key_create(launch: &Launch) -> Launch {
 #[tokio::test]
 async fn a_first_start_that_ends_before_its_keys_are_shown_leaves_it_to_the_next() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    for operation in ["found", "replace_unshown_keys"] {
+    for operation in ["bootstrap", "replace_unshown_keys"] {
         for stage in STAGES {
             let (status, said) = dying(folder.path(), operation, stage, 1).answered().await?;
             ensure_aborted(status).with_context(|| format!("{operation} {stage}"))?;
@@ -96,7 +96,7 @@ async fn a_stop_that_ends_early_loses_nothing() -> Result<()> {
     let device = json!({"device_id": "d", "platform": "android", "sdk_type": "android_push"});
     server.caller()?.post("/v1/devices", &device).await?;
     server.kill(CREDIT).await?;
-    for operation in ["touch_keys", "write_part"] {
+    for operation in ["touch_keys", "write_last_seen"] {
         for stage in STAGES {
             let name = format!("{operation} {stage}");
             server.start_again_as(&dying(folder.path(), operation, stage, 1)).await?;
@@ -121,7 +121,7 @@ async fn starts_that_end_go_on_with_what_is_over_and_what_is_erased() -> Result<
     let made = admin(&server)?.post("/admin/v1/apps", &json!({"name": "gone"})).await?;
     let path = format!("/admin/v1/apps/{}", made["id"].as_str().context("an id")?);
     server.kill(CREDIT).await?;
-    for operation in ["keep_clock", "delete_over"] {
+    for operation in ["keep_clock", "delete_expired"] {
         for stage in STAGES {
             let dying = dying(folder.path(), operation, stage, 1);
             ensure_aborted(server.ended_at_start(&dying, CREDIT).await?)

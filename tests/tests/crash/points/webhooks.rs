@@ -11,7 +11,7 @@ use crate::{CREDIT, launch};
 
 /// What is ended here.
 pub(super) fn operations() -> Vec<&'static str> {
-    vec!["claim_messages", "settle_message", "release_messages", "trim_events", "want_events"]
+    vec!["claim_messages", "settle_message", "release_messages", "trim_events", "keep_events"]
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_message_is_told_whatever_point_of_it_a_process_ends_at() -> Result<()
     }
     for stage in STAGES {
         server.kill(CREDIT).await?;
-        let dying = dying(folder.path(), "want_events", stage, 1);
+        let dying = dying(folder.path(), "keep_events", stage, 1);
         server.start_again_as(&dying).await?;
         let answered = server.caller()?.send(&Method::GET, "/v1/events/stream", "").await;
         ensure!(answered.is_err(), "want_events {stage}: {answered:?}");

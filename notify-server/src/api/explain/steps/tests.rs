@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use notify_core::Platform;
 
 use super::*;
-use crate::store::{DeviceFacts, NotificationFacts, Settled};
+use crate::store::{DeviceFacts, NotificationFacts, Outcome};
 
 const CREATED: Timestamp = Timestamp(1_000);
 const STARTED: Timestamp = Timestamp(2_000);
@@ -14,7 +14,7 @@ const SETTLED: Timestamp = Timestamp(4_000);
 const NEXT: Timestamp = Timestamp(9_000);
 
 /// A message to everybody on Android that was begun, and a device that is one to send to.
-fn facts(progress: Progress) -> DeliveryFacts {
+fn facts(progress: DeliveryProgress) -> DeliveryFacts {
     DeliveryFacts {
         notification: NotificationFacts {
             status: NotificationStatus::Sending,
@@ -43,14 +43,14 @@ fn facts(progress: Progress) -> DeliveryFacts {
     }
 }
 
-fn settled(settled: Settled, reason: Option<&str>, attempts: u16) -> DeliveryFacts {
+fn settled(settled: Outcome, reason: Option<&str>, attempts: u16) -> DeliveryFacts {
     let reason = reason.map(str::to_owned);
     let first_attempt_at = (attempts > 1).then_some(TRIED);
-    facts(Progress::Settled { settled, reason, attempts, first_attempt_at, at: SETTLED })
+    facts(DeliveryProgress::Settled { settled, reason, attempts, first_attempt_at, at: SETTLED })
 }
 
 fn retrying() -> DeliveryFacts {
-    facts(Progress::Retrying {
+    facts(DeliveryProgress::Retrying {
         attempts: 2,
         first_attempt_at: TRIED,
         reason: Some("Unavailable".into()),
@@ -64,7 +64,7 @@ fn with(mut facts: DeliveryFacts, change: impl FnOnce(&mut DeliveryFacts)) -> De
 }
 
 fn scheduled() -> DeliveryFacts {
-    with(facts(Progress::None), |facts| {
+    with(facts(DeliveryProgress::None), |facts| {
         facts.notification.status = NotificationStatus::Scheduled;
         facts.notification.started_at = None;
         facts.notification.due_at = Some(NEXT);
@@ -111,39 +111,39 @@ fn settled_rows() -> Vec<Row> {
     use ExplainedOutcome::*;
     vec![
         (
-            settled(Settled::Sent, None, 1),
+            settled(Outcome::Sent, None, 1),
             Sent,
             begun("enabled@4000 has_address@4000 attempted@4000 sent@4000"),
         ),
         (
-            with(settled(Settled::Sent, None, 3), tag),
+            with(settled(Outcome::Sent, None, 3), tag),
             Sent,
             begun("has_tag@3000 enabled@3000 has_address@3000 attempted@3000 sent@4000"),
         ),
         (
-            settled(Settled::Failed, Some("provider_not_configured"), 0),
+            settled(Outcome::Failed, Some("provider_not_configured"), 0),
             Failed,
             begun("enabled@4000 has_address@4000 provider_not_configured@4000 failed@4000"),
         ),
         (
-            with(settled(Settled::Unregistered, Some("BadDeviceToken"), 1), dead),
+            with(settled(Outcome::Unregistered, Some("BadDeviceToken"), 1), dead),
             Unregistered,
             begun(
                 "enabled@4000 has_address@4000 attempted@4000 unregistered@4000 address_dead@4000",
             ),
         ),
         (
-            settled(Settled::Unregistered, Some("BadDeviceToken"), 1),
+            settled(Outcome::Unregistered, Some("BadDeviceToken"), 1),
             Unregistered,
             begun("enabled@4000 has_address@4000 attempted@4000 unregistered@4000 enabled"),
         ),
         (
-            settled(Settled::Expired, Some("credentials_refused"), 0),
+            settled(Outcome::Expired, Some("credentials_refused"), 0),
             Expired,
             begun("enabled@4000 has_address@4000 credentials_refused@4000 expired@4000"),
         ),
         (
-            with(settled(Settled::Canceled, Some("canceled"), 0), |facts| {
+            with(settled(Outcome::Canceled, Some("canceled"), 0), |facts| {
                 facts.notification.cancel_requested_at = Some(TRIED);
             }),
             Canceled,
@@ -170,19 +170,19 @@ fn rows_to_come() -> Vec<Row> {
                 "enabled@3000 has_address@3000 attempted@3000 disabled no_address next_attempt@9000",
             ),
         ),
-        (facts(Progress::Ahead), Pending, begun("enabled has_address waiting")),
+        (facts(DeliveryProgress::NotReached), Pending, begun("enabled has_address waiting")),
         (
-            with(facts(Progress::InOpenPage), tag),
+            with(facts(DeliveryProgress::InOpenPage), tag),
             NotTargeted,
             begun("lacks_tag enabled has_address passed_over"),
         ),
         (
-            with(facts(Progress::PassedOver), |facts| facts.device.moved_at = Some(TRIED)),
+            with(facts(DeliveryProgress::Skipped), |facts| facts.device.moved_at = Some(TRIED)),
             NotTargeted,
             begun("enabled has_address passed_over address_moved@3000"),
         ),
         (
-            with(facts(Progress::PassedOver), |facts| {
+            with(facts(DeliveryProgress::Skipped), |facts| {
                 tag(facts);
                 dead(facts);
                 facts.device.has_tag = true;
@@ -198,17 +198,17 @@ fn rows_not_targeted() -> Vec<Row> {
     use ExplainedOutcome::*;
     vec![
         (
-            with(facts(Progress::RegisteredLater), |facts| facts.device.created_at = TRIED),
+            with(facts(DeliveryProgress::RegisteredLater), |facts| facts.device.created_at = TRIED),
             NotTargeted,
             "accepted@1000 started@2000 targeted registered_later@3000".into(),
         ),
         (
-            with(facts(Progress::None), |facts| facts.device.platform = Platform::Ios),
+            with(facts(DeliveryProgress::None), |facts| facts.device.platform = Platform::Ios),
             NotTargeted,
             "accepted@1000 started@2000 not_targeted".into(),
         ),
         (
-            with(facts(Progress::None), |facts| facts.notification.names_devices = true),
+            with(facts(DeliveryProgress::None), |facts| facts.notification.names_devices = true),
             NotTargeted,
             "accepted@1000 started@2000 not_targeted@2000".into(),
         ),
@@ -260,7 +260,7 @@ fn a_step_names_the_push_service_that_is_held() {
     let name = "https://push.example";
     let held = ChannelState::Held { reason: Some("http_403".into()), probe_at: NEXT };
     let channel = Channel { is_configured: true, state: held, service: Some(name.to_owned()) };
-    let (_, steps) = explain(&facts(Progress::Ahead), &channel, None);
+    let (_, steps) = explain(&facts(DeliveryProgress::NotReached), &channel, None);
     let step = steps.last().unwrap();
     assert_eq!(step.what, StepWord::CredentialsRefused);
     let expected = "https://push.example refuses the server's credentials (http_403): everything \
@@ -271,17 +271,17 @@ fn a_step_names_the_push_service_that_is_held() {
 #[test]
 fn what_holds_everything_back_is_told_of_now_while_something_is_to_come() {
     for (channel, word) in closed_channels() {
-        let (_, words) = told(&facts(Progress::Ahead), &channel);
+        let (_, words) = told(&facts(DeliveryProgress::NotReached), &channel);
         assert_eq!(words, format!("{BEGUN} enabled has_address waiting {word}"));
         let (_, words) = told(&retrying(), &channel);
         let attempted = "enabled@3000 has_address@3000 attempted@3000";
         // Nobody knows when one that is stopped goes on.
         let at = if channel.state == ChannelState::Stopped { "" } else { "@9000" };
         assert_eq!(words, format!("{BEGUN} {attempted} {word} next_attempt{at}"));
-        let (_, words) = told(&settled(Settled::Expired, Some("expired"), 0), &channel);
+        let (_, words) = told(&settled(Outcome::Expired, Some("expired"), 0), &channel);
         let expired = "enabled@4000 has_address@4000";
         assert_eq!(words, format!("{BEGUN} {expired} {word} expired@4000"), "it may have held it");
-        let (_, words) = told(&settled(Settled::Sent, None, 1), &channel);
+        let (_, words) = told(&settled(Outcome::Sent, None, 1), &channel);
         assert!(!words.contains(word), "what is over waits for nobody: {words}");
     }
 }
@@ -293,7 +293,7 @@ fn the_providers_words_and_the_times_stand_in_the_details() {
         let step = steps.iter().find(|step| step.what == word);
         step.map(|step| step.detail.clone()).unwrap_or_default()
     };
-    let failed = settled(Settled::Failed, Some("BadTopic"), 1);
+    let failed = settled(Outcome::Failed, Some("BadTopic"), 1);
     assert_eq!(detail(&failed, StepWord::Attempted), "1 attempt, the last answer: BadTopic");
     assert_eq!(detail(&failed, StepWord::Failed), "failed: BadTopic");
     let again = "2 attempts, the last answer: Unavailable";
@@ -312,8 +312,8 @@ const LATER: Timestamp = Timestamp(20_000);
 
 fn details_of_what_is_over() -> [Detail; 5] {
     use StepWord::{AddressDead, Attempted, Canceled, Expired, Failed};
-    let failed = |reason, attempts| settled(Settled::Failed, Some(reason), attempts);
-    let ios = with(settled(Settled::Unregistered, None, 1), |facts| {
+    let failed = |reason, attempts| settled(Outcome::Failed, Some(reason), attempts);
+    let ios = with(settled(Outcome::Unregistered, None, 1), |facts| {
         dead(facts);
         facts.device.platform = Platform::Ios;
         facts.notification.platforms = vec![Platform::Ios];
@@ -322,8 +322,8 @@ fn details_of_what_is_over() -> [Detail; 5] {
         "failed: address_not_allowed (the server runs without --allow-private-networks)";
     let dead = "the provider reported its address as dead (BadDeviceToken); another token, or \
                 another ios_env, enables it";
-    let expired = settled(Settled::Expired, Some("UNAVAILABLE"), 2);
-    let canceled = settled(Settled::Canceled, Some("canceled"), 2);
+    let expired = settled(Outcome::Expired, Some("UNAVAILABLE"), 2);
+    let canceled = settled(Outcome::Canceled, Some("canceled"), 2);
     [
         (failed("provider_not_configured", 1), open(), Attempted, "1 attempt"),
         (failed("address_not_allowed", 0), open(), Failed, not_allowed),
@@ -355,14 +355,14 @@ fn details_of_what_is_to_come() -> [Detail; 5] {
         (retrying(), throttled(), NextAttempt, pause),
         (retrying(), throttled(), Paused, paused),
         (local(scheduled()), open(), Scheduled, turn),
-        (local(facts(Progress::Ahead)), open(), Scheduled, turn),
+        (local(facts(DeliveryProgress::NotReached)), open(), Scheduled, turn),
     ]
 }
 
 fn details_of_the_target() -> [Detail; 4] {
     use StepWord::{NotTargeted, PassedOver, Started, Targeted};
     let named = |is_named| {
-        with(facts(Progress::None), |facts| {
+        with(facts(DeliveryProgress::None), |facts| {
             facts.notification.names_devices = true;
             facts.device.is_named = is_named;
         })
@@ -376,7 +376,7 @@ fn details_of_the_target() -> [Detail; 4] {
         (named(true), open(), Started, started),
         (named(true), open(), Targeted, targeted),
         (named(false), open(), NotTargeted, not_targeted),
-        (facts(Progress::PassedOver), open(), PassedOver, passed_over),
+        (facts(DeliveryProgress::Skipped), open(), PassedOver, passed_over),
     ]
 }
 

@@ -15,14 +15,14 @@ fn made() -> DeviceId {
     DeviceId::new("made").unwrap()
 }
 
-fn wrote(brought: Option<&str>) -> Act {
-    let brought = brought.map(|id| DeviceId::new(id).unwrap());
-    Act::Wrote(Newcomer { made: made(), brought, language: None })
+fn wrote(requested_id: Option<&str>) -> InboundAction {
+    let requested_id = requested_id.map(|id| DeviceId::new(id).unwrap());
+    InboundAction::Wrote(NewContact { generated_id: made(), requested_id, language: None })
 }
 
-fn voted() -> Act {
+fn voted() -> InboundAction {
     let poll = notify_core::NotificationId::new(POLL).unwrap();
-    Act::Voted { poll, answer: ANSWER.parse().unwrap() }
+    InboundAction::Voted { poll, answer: ANSWER.parse().unwrap() }
 }
 
 fn call(events: &[Value]) -> Value {
@@ -41,7 +41,7 @@ fn event(members: &Value) -> Value {
 #[test]
 fn each_event_is_what_its_person_did() {
     let pressed = format!("poll:{POLL}:{ANSWER}");
-    let rows: Vec<(&str, Value, Vec<Act>)> = vec![
+    let rows: Vec<(&str, Value, Vec<InboundAction>)> = vec![
         ("a message", json!({"message": {"mid": "m", "text": "hi"}}), vec![wrote(None)]),
         ("a picture", json!({"message": {"attachments": [{}]}}), vec![wrote(None)]),
         (

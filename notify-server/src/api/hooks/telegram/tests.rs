@@ -16,14 +16,18 @@ fn made() -> DeviceId {
     DeviceId::new("made").unwrap()
 }
 
-fn wrote(brought: Option<&str>, language: Option<&str>) -> Act {
-    let brought = brought.map(|id| DeviceId::new(id).unwrap());
-    Act::Wrote(Newcomer { made: made(), brought, language: language.map(str::to_owned) })
+fn wrote(requested_id: Option<&str>, language: Option<&str>) -> InboundAction {
+    let requested_id = requested_id.map(|id| DeviceId::new(id).unwrap());
+    InboundAction::Wrote(NewContact {
+        generated_id: made(),
+        requested_id,
+        language: language.map(str::to_owned),
+    })
 }
 
-fn voted() -> Act {
+fn voted() -> InboundAction {
     let poll = notify_core::NotificationId::new(POLL).unwrap();
-    Act::Voted { poll, answer: ANSWER.parse().unwrap() }
+    InboundAction::Voted { poll, answer: ANSWER.parse().unwrap() }
 }
 
 fn private() -> Value {
@@ -56,7 +60,11 @@ fn with(mut update: Value, pointer: &str, value: &Value) -> Value {
 }
 
 /// Reads each row's update: its acts, each of which has that time.
-fn assert_acts(rows: Vec<(&str, Value, Vec<Act>)>, at: Option<Timestamp>, pressed: Option<&str>) {
+fn assert_acts(
+    rows: Vec<(&str, Value, Vec<InboundAction>)>,
+    at: Option<Timestamp>,
+    pressed: Option<&str>,
+) {
     for (what, update, expected) in rows {
         let acts: Vec<_> = read(&update, NOW, made)
             .into_iter()
@@ -76,10 +84,10 @@ fn a_message_to_the_bot_is_somebody_who_writes() {
     let german = || wrote(None, Some("de"));
     let start = |rest: &str| message(&private(), &format!("/start{rest}"));
     let by_name = format!("/start@tea_bot {BROUGHT}");
-    let brought = start(&format!(" {BROUGHT}"));
+    let linked = start(&format!(" {BROUGHT}"));
     let rows = vec![
         ("a start", start(""), vec![german()]),
-        ("a start out of a link", brought, vec![wrote(Some(BROUGHT), Some("de"))]),
+        ("a start out of a link", linked, vec![wrote(Some(BROUGHT), Some("de"))]),
         ("a start that brings no id", start(" user-7"), vec![german()]),
         ("a message", message(&private(), "hi"), vec![german()]),
         ("a message about it", message(&private(), &format!("/started {BROUGHT}")), vec![german()]),
@@ -106,12 +114,12 @@ fn what_the_bot_may_do_tells_who_left_and_who_returned() {
         member(&in_group, &json!({"status": "restricted", "is_member": is_member}))
     };
     let rows = vec![
-        ("blocked", private("kicked"), vec![Act::Left]),
-        ("put out of a group", group("left"), vec![Act::Left]),
-        ("restricted until it is out", restricted(false), vec![Act::Left]),
-        ("let in again", private("member"), vec![Act::Returned]),
-        ("raised", group("administrator"), vec![Act::Returned]),
-        ("restricted", restricted(true), vec![Act::Returned]),
+        ("blocked", private("kicked"), vec![InboundAction::Left]),
+        ("put out of a group", group("left"), vec![InboundAction::Left]),
+        ("restricted until it is out", restricted(false), vec![InboundAction::Left]),
+        ("let in again", private("member"), vec![InboundAction::Returned]),
+        ("raised", group("administrator"), vec![InboundAction::Returned]),
+        ("restricted", restricted(true), vec![InboundAction::Returned]),
         ("a status that is new", group("guest"), vec![]),
         ("no status", member(&in_group, &json!({})), vec![]),
     ];

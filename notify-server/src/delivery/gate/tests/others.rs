@@ -6,24 +6,24 @@ use notify_core::Platform;
 
 use super::*;
 use crate::delivery::news::News;
-use crate::store::{AppNo, ChannelPlace, ChannelTold, ChannelWord, Epoch};
+use crate::store::{AppNo, ChannelPlace, ChannelTold, ChannelWord, InstanceId};
 
-const US: Epoch = Epoch(1);
-const THEM: Epoch = Epoch(2);
-const OTHERS: Epoch = Epoch(3);
+const US: InstanceId = InstanceId(1);
+const THEM: InstanceId = InstanceId(2);
+const OTHERS: InstanceId = InstanceId(3);
 
 fn gate() -> Gate {
     let of = (AppNo(1), Platform::Android);
     Gate::new(MINUTE_MS, Some(Others::new(Arc::<News>::default(), of)))
 }
 
-fn told(no: i64, word: ChannelWord, by: Option<Epoch>) -> ChannelTold {
+fn told(no: i64, word: ChannelWord, by: Option<InstanceId>) -> ChannelTold {
     let place = ChannelPlace { app: AppNo(1), platform: Platform::Android, service: "".into() };
     ChannelTold { no, place, word, by }
 }
 
 fn by_us(now: Timestamp) -> Hearer {
-    Hearer { epoch: US, servers: 2, now, jitter: 0.5 }
+    Hearer { instance: US, servers: 2, now, jitter: 0.5 }
 }
 
 fn held_word(probe_at: i64) -> ChannelWord {
@@ -103,7 +103,7 @@ fn who_takes_a_word_probes_ahead_of_who_said_it() {
     assert_eq!(ours.to_tell(at(0)), None, "told once");
     let latest = told(1, word, Some(US));
     ours.heard(&latest, by_us(at(0)));
-    theirs.heard(&latest, Hearer { epoch: THEM, ..by_us(at(0)) });
+    theirs.heard(&latest, Hearer { instance: THEM, ..by_us(at(0)) });
     assert_eq!(theirs.to_tell(at(0)), None, "it is no news of its own");
     assert_eq!(ours.admit(at(MINUTE_MS)), Admission::Wait(at(MINUTE_MS + 3_000)));
     assert_eq!(theirs.admit(at(MINUTE_MS)), Admission::Wait(at(MINUTE_MS + 500)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 
-use super::super::connect_config::Target;
+use super::super::connect_config::ConnectConfig;
 use super::super::{make_version, migrate};
 use super::*;
 
@@ -54,7 +54,7 @@ async fn tables_stay_as_they_are_while_a_server_of_before_lives() {
     let own = PostgresBackend::new();
     let url = own.url();
     let migrate = move || {
-        let target = Target::of(&url).unwrap();
+        let target = ConnectConfig::of(&url).unwrap();
         migrate(&target, Duration::ZERO)
     };
     let before = own.url();
@@ -74,7 +74,7 @@ async fn tables_stay_as_they_are_while_a_server_of_before_lives() {
 async fn a_migration_without_its_record_is_not_committed() {
     let own = PostgresBackend::new();
     let url = own.url();
-    let migrate = move || migrate(&Target::of(&url).unwrap(), Duration::ZERO);
+    let migrate = move || migrate(&ConnectConfig::of(&url).unwrap(), Duration::ZERO);
     let before = own.url();
     spawn_blocking(move || make_version(&before, 7)).await.unwrap();
     own.0.execute(
